@@ -118,7 +118,7 @@ type Auth struct {
 	Audience     string        // aud of access tokens; "": rueda
 	AccessTTL    time.Duration // 0: 24 h
 	RefreshTTL   time.Duration // after the last answer that contained the token; 0: 30 days
-	FamilyMaxAge time.Duration // maximum age of a login, however often it is refreshed; 0: none
+	FamilyMaxAge time.Duration // maximum age of a login, however often it is refreshed; 0: 90 days
 	Rotation     string        // activation, or strict; "": activation
 	MaxSessions  int           // concurrent logins of a user; one more ends the least recently used; 0: 100
 	GracePeriod  time.Duration // time in which reuse of a dead refresh token is an accident, not theft; 0: 30 s

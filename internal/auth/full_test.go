@@ -34,8 +34,8 @@ func TestThreat33FullDisk(t *testing.T) {
 		answered := w.fill(t, path, clients)
 		for _, tokens := range clients {
 			w.verify(tokens.Access)
-			if _, _, err := db.Lookup(t.Context(), hashOf(t, tokens.Refresh)); err != nil {
-				t.Errorf("look up on a full disk: %v", err)
+			if found, err := w.Introspect(t.Context(), tokens.Refresh); err != nil || !found.Active {
+				t.Errorf("a refresh token on a full disk: %+v, %v", found, err)
 			}
 		}
 		for i := range clients {

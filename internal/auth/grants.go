@@ -147,9 +147,10 @@ func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tok
 		Client:      clientText(from),
 	}
 	_, _ = rand.Read(family.Seed[:])
-	secret := newRefreshSecret()
-	first := RefreshToken{Hash: secret.hash(), Family: family.ID, Issued: now, Expires: s.refreshEnd(family, now)}
-	tokens, _, err := s.tokens(user, family.ID, secret, first.Expires, now)
+	token := newFirstToken()
+	end := s.refreshEnd(&family, now)
+	first := RefreshToken{Hash: token.hash(), Family: family.ID, Issued: now, Expires: end, Kept: end}
+	tokens, _, err := s.tokens(user, family.ID, token, end, now)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -169,11 +170,11 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 	if len(text) > maxRefreshToken {
 		return Tokens{}, refuse(InvalidRequest, errors.New("refresh token is too long"))
 	}
-	secret, ok := parseRefreshSecret(text)
+	token, ok := parseRefreshToken(text)
 	if !ok {
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("not a refresh token"))
 	}
-	presented, family, err := s.cfg.Store.Lookup(ctx, secret.hash())
+	family, err := s.familyOfRefresh(ctx, token)
 	if errors.Is(err, ErrNotFound) {
 		if refused := refusal(s.throttle.UnknownToken(from.Address, time.Now())); refused != nil {
 			return Tokens{}, refused
@@ -190,7 +191,7 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 		s.refreshRefused(ctx, refused.Reason, family, from)
 		return Tokens{}, refused
 	}
-	tokens, err := s.refresh(ctx, secret, presented, family, from)
+	tokens, err := s.refresh(ctx, token, &family, from)
 	if refused, ok := errors.AsType[*Error](err); ok && refused.Reason == InvalidRefreshToken && !errors.Is(err, errReused) {
 		s.refreshRefused(ctx, refused.Err.Error(), family, from)
 	}
@@ -200,15 +201,40 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 // errReused is the cause that is recorded with the end of the family.
 var errReused = errors.New(Reused.String())
 
-func (s *Service) refresh(ctx context.Context, secret refreshSecret, presented RefreshToken, family Family, from Origin) (Tokens, error) {
+// familyOfRefresh reads the family of a refresh token. The error is ErrNotFound if the token is
+// unknown, or is a forged successor.
+func (s *Service) familyOfRefresh(ctx context.Context, token refreshToken) (Family, error) {
+	if !token.isSuccessor() {
+		_, family, err := s.cfg.Store.Lookup(ctx, token.hash())
+		return family, err
+	}
+	_, family, err := s.cfg.Store.Lookup(ctx, token.parent())
+	if errors.Is(err, ErrNotFound) { // the row of an expired token
+		_, family, err = s.cfg.Store.Lookup(ctx, token.hash())
+	}
+	if err != nil {
+		return family, err
+	}
+	genuine, known := token.genuine(s.cfg.Keys, &family)
+	switch {
+	case !known:
+		s.cfg.Logger.Warn("the key file does not have this secret, its token families have ended", "key", family.KeyID)
+		return Family{}, ErrNotFound
+	case !genuine:
+		return Family{}, ErrNotFound
+	}
+	return family, nil
+}
+
+func (s *Service) refresh(ctx context.Context, token refreshToken, family *Family, from Origin) (Tokens, error) {
 	if s.revoked.has(family.ID) { // the Store may not know this yet
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("login has ended"))
 	}
-	user, err := s.recheck(ctx, family)
+	user, err := s.recheck(ctx, *family)
 	if err != nil {
 		return Tokens{}, err
 	}
-	return s.rotate(ctx, user, secret, presented, family, from)
+	return s.rotate(ctx, user, token, family, from)
 }
 
 // recheck asks the user base itself, without the memory of users, whether the user of family may
@@ -227,32 +253,35 @@ func (s *Service) recheck(ctx context.Context, family Family) (broker.User, erro
 	return k.user, nil
 }
 
-func (s *Service) rotate(ctx context.Context, user broker.User, secret refreshSecret, presented RefreshToken, family Family, from Origin) (Tokens, error) {
-	next, ok := s.cfg.Keys.Derive(family.KeyID, family.Seed, secret)
-	if !ok {
-		s.cfg.Logger.Warn("the key file does not have this secret, its token families have ended", "key", family.KeyID)
-		return Tokens{}, refuse(InvalidRefreshToken, errors.New("refresh secret is missing"))
-	}
-	successor := refreshSecret(next)
+func (s *Service) rotate(ctx context.Context, user broker.User, token refreshToken, family *Family, from Origin) (Tokens, error) {
 	now := time.Now()
 	end := s.refreshEnd(family, now)
 	if !now.Before(end) { // the maximum age may have been configured after the login
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("login is too long ago"))
 	}
+	successor, ok := newSuccessor(s.cfg.Keys, family, token.hash(), now, end)
+	if !ok {
+		s.cfg.Logger.Warn("the key file does not have this secret, its token families have ended", "key", family.KeyID)
+		return Tokens{}, refuse(InvalidRefreshToken, errors.New("refresh secret is missing"))
+	}
 	tokens, expires, err := s.tokens(user, family.ID, successor, end, now)
 	if err != nil {
 		return Tokens{}, err
 	}
-	outcome, err := s.cfg.Store.Rotate(ctx, Rotation{
-		Presented: presented.Hash,
-		Successor: successor.hash(),
+	rotation := Rotation{
+		Presented: token.hash(),
+		Parent:    token.parent(),
 		Now:       now,
-		Expires:   end,
+		End:       end,
 		Strict:    s.cfg.Rotation == RotationStrict,
 		Grace:     s.cfg.GracePeriod,
 		Address:   addressText(from),
 		Client:    clientText(from),
-	})
+	}
+	if token.isSuccessor() {
+		rotation.Issued, rotation.Expires = token.times()
+	}
+	outcome, err := s.cfg.Store.Rotate(ctx, rotation)
 	if err != nil {
 		s.cfg.Logger.Error("refresh not stored", "family", family.ID, "error", err)
 		return Tokens{}, unavailable(err)
@@ -271,9 +300,9 @@ func (s *Service) rotate(ctx context.Context, user broker.User, secret refreshSe
 }
 
 // refreshEnd returns when a refresh token that is answered now expires.
-func (s *Service) refreshEnd(family Family, now time.Time) time.Time {
+func (s *Service) refreshEnd(family *Family, now time.Time) time.Time {
 	end := now.Add(s.cfg.RefreshTTL)
-	if last := family.Created.Add(s.cfg.FamilyMaxAge); s.cfg.FamilyMaxAge > 0 && last.Before(end) {
+	if last := family.Created.Add(s.cfg.FamilyMaxAge); last.Before(end) {
 		return last
 	}
 	return end

@@ -1,30 +1,95 @@
 package auth
 
 import (
+	"bytes"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 func FuzzRefreshToken(f *testing.F) {
-	good := newRefreshSecret()
-	f.Add(good.text().Reveal())
+	f.Add(newFirstToken().text().Reveal())
+	f.Add(refreshToken(make([]byte, successorSize)).text().Reveal())
 	f.Add("rt1_")
+	f.Add("rt2_")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		if s, ok := parseRefreshSecret(text); ok && s.text().Reveal() != text {
-			t.Errorf("%q has a second spelling, %q", text, s.text().Reveal())
+		if token, ok := parseRefreshToken(text); ok && token.text().Reveal() != text {
+			t.Errorf("%q has a second spelling, %q", text, token.text().Reveal())
 		}
 	})
 }
 
 func TestRefreshTokenText(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var s refreshSecret
-		copy(s[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(rt, "bytes"))
-		got, ok := parseRefreshSecret(s.text().Reveal())
-		if !ok || got != s {
-			rt.Fatalf("%x reads back as %x, %v", s, got, ok)
+		size := rapid.SampledFrom([]int{firstSize, successorSize}).Draw(rt, "size")
+		token := refreshToken(rapid.SliceOfN(rapid.Byte(), size, size).Draw(rt, "bytes"))
+		got, ok := parseRefreshToken(token.text().Reveal())
+		if !ok || !bytes.Equal(got, token) {
+			rt.Fatalf("%x reads back as %x, %v", token, got, ok)
 		}
 	})
+}
+
+// TestSuccessor checks what a successor contains, and that a change of any byte, another family and
+// other keys make it a forgery.
+func TestSuccessor(t *testing.T) {
+	keys, err := keyset.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	family := Family{KeyID: keys.Deriver()}
+	parent := newFirstToken().hash()
+	issued := time.Unix(1_790_000_000, 123_456_789)
+	expires := issued.Add(30 * 24 * time.Hour)
+	token, ok := newSuccessor(keys, &family, parent, issued, expires)
+	if !ok || token.parent() != parent {
+		t.Fatalf("successor %x of %x, %v", token, parent, ok)
+	}
+	if from, to := token.times(); !from.Equal(issued) || !to.Equal(expires) {
+		t.Errorf("from %v to %v", from, to)
+	}
+	if other, _ := newSuccessor(keys, &family, parent, issued, expires); bytes.Equal(other, token) {
+		t.Error("two successors are equal")
+	}
+	if genuine, known := token.genuine(keys, &family); !genuine || !known {
+		t.Errorf("genuine %v, known %v", genuine, known)
+	}
+	for i := range token {
+		forged := bytes.Clone(token)
+		forged[i] ^= 1
+		if genuine, _ := refreshToken(forged).genuine(keys, &family); genuine {
+			t.Errorf("byte %d can be changed", i)
+		}
+	}
+	if genuine, _ := token.genuine(keys, &Family{KeyID: family.KeyID, Seed: [32]byte{1}}); genuine {
+		t.Error("it is valid for another family")
+	}
+	if genuine, known := token.genuine(keys, &Family{KeyID: "unknown"}); genuine || known {
+		t.Errorf("without its secret: genuine %v, known %v", genuine, known)
+	}
+}
+
+func TestSameNetwork(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"192.0.2.1", "192.0.2.254", true},
+		{"192.0.2.1", "::ffff:192.0.2.9", true},
+		{"192.0.2.1", "192.0.3.1", false},
+		{"2001:db8:1::1", "2001:db8:1:ffff::9", true},
+		{"2001:db8:1::1", "2001:db8:2::1", false},
+		{"fe80::1%eth0", "fe80::2%eth1", true},
+		{"192.0.2.1", "2001:db8::1", false},
+		{"", "", false},
+		{"", "192.0.2.1", false},
+	} {
+		if got := sameNetwork(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q: %v", c.a, c.b, got)
+		}
+	}
 }

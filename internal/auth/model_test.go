@@ -17,15 +17,27 @@ type modelFamily struct {
 	strict      bool
 	tokens      []*modelToken
 	access      []modelAccess
+	last        auth.Origin // of the last refresh that succeeded
 	revoked     bool
 	revocations int // how often OnRevoke must have been called
 }
 
 type modelToken struct {
-	text      string
-	carried   time.Time   // the last answer that contained it
-	uses      []time.Time // refreshes that succeeded
-	successor *modelToken
+	text       string
+	issued     time.Time
+	uses       []time.Time // refreshes that succeeded
+	parent     *modelToken
+	successors []*modelToken
+}
+
+// line returns the successor that was used first; nil: none was.
+func (t *modelToken) line() (first *modelToken) {
+	for _, s := range t.successors {
+		if len(s.uses) > 0 { // at most one: the others are dead then
+			first = s
+		}
+	}
+	return first
 }
 
 type modelAccess struct {
@@ -36,32 +48,31 @@ type modelAccess struct {
 // expiry returns the exp of an access token made now. A JWT has whole seconds.
 func expiry(now time.Time) time.Time { return now.Truncate(time.Second).Add(day) }
 
-// death returns when the token died, if it did.
-func (f *modelFamily) death(t *modelToken) (time.Time, bool) {
-	of := t
-	if !f.strict {
-		of = t.successor
-	}
-	if of == nil || len(of.uses) == 0 {
-		return time.Time{}, false
-	}
-	return of.uses[0], true
-}
-
-// present reports whether a refresh must succeed, and revokes the family if it must.
-func (f *modelFamily) present(t *modelToken, now time.Time) bool {
-	if f.revoked || !now.Before(t.carried.Add(month)) {
+// present reports whether a refresh must succeed, and revokes if it must.
+func (f *modelFamily) present(t *modelToken, now time.Time, from auth.Origin) bool {
+	if f.revoked || !now.Before(t.issued.Add(month)) {
 		return false
 	}
-	died, dead := f.death(t)
-	if !dead {
+	var died time.Time
+	line := t.line()
+	switch {
+	case t.parent != nil && t.parent.line() != nil && t.parent.line() != t:
+		died = t.parent.line().uses[0]
+	case line != nil:
+		died = line.uses[0]
+	case f.strict && len(t.uses) > 0:
+		if now.Sub(t.uses[0]) <= grace {
+			return true
+		}
+		died = t.uses[0]
+	default:
 		return true
 	}
-	if now.Sub(died) > grace {
+	here, last := from.Address.As4(), f.last.Address.As4()
+	if now.Sub(died) > grace || [3]byte(here[:]) != [3]byte(last[:]) {
 		f.revoke()
-		return false
 	}
-	return f.strict && len(t.successor.uses) == 0
+	return false
 }
 
 func (f *modelFamily) revoke() {
@@ -72,22 +83,17 @@ func (f *modelFamily) revoke() {
 }
 
 // answer records a refresh that succeeded.
-func (f *modelFamily) answer(t *modelToken, got auth.Tokens, now time.Time) error {
+func (f *modelFamily) answer(t *modelToken, got auth.Tokens, now time.Time, from auth.Origin) error {
 	t.uses = append(t.uses, now)
 	text := got.Refresh.Reveal()
-	if t.successor == nil {
-		for _, other := range f.tokens {
-			if other.text == text {
-				return fmt.Errorf("the successor is a token that was there")
-			}
+	for _, other := range f.tokens {
+		if other.text == text {
+			return fmt.Errorf("the successor is an earlier token")
 		}
-		t.successor = &modelToken{text: text}
-		f.tokens = append(f.tokens, t.successor)
 	}
-	if t.successor.text != text {
-		return fmt.Errorf("another successor than before")
-	}
-	t.successor.carried = now
+	successor := &modelToken{text: text, issued: now, parent: t}
+	t.successors = append(t.successors, successor)
+	f.tokens, f.last = append(f.tokens, successor), from
 	f.access = append(f.access, modelAccess{got.Access.Reveal(), expiry(now)})
 	return nil
 }
@@ -96,7 +102,13 @@ func (f *modelFamily) answer(t *modelToken, got auth.Tokens, now time.Time) erro
 type step struct {
 	Wait  time.Duration
 	What  string
-	Which int // index of the token, counted from the newest
+	Which int // token, counted from the newest
+	From  int // one of modelOrigins
+}
+
+// modelOrigins are two places in one network, and one in another.
+func modelOrigins() [3]auth.Origin {
+	return [3]auth.Origin{at("192.0.2.1"), at("192.0.2.77"), at("198.51.100.1")}
 }
 
 func drawSteps(rt *rapid.T) []step {
@@ -106,7 +118,8 @@ func drawSteps(rt *rapid.T) []step {
 				0, 1, time.Second, grace - 1, grace, grace + 1, time.Hour, day - 1, day, 15 * day, month - 1, month,
 			}).Draw(rt, "wait"),
 			What:  rapid.SampledFrom([]string{"refresh", "refresh", "refresh", "refresh", "refresh", "refresh", "verify", "verify", "restart", "log out"}).Draw(rt, "what"),
-			Which: rapid.IntRange(0, 3).Draw(rt, "which"),
+			Which: rapid.IntRange(0, 4).Draw(rt, "which"),
+			From:  rapid.IntRange(0, 2).Draw(rt, "from"),
 		}
 	}), 1, 25).Draw(rt, "steps")
 }
@@ -147,7 +160,7 @@ func playFamilies(t *testing.T, rounds int) {
 func play(w *world, f *modelFamily, steps []step) error {
 	tokens := w.login("maria")
 	now := time.Now()
-	f.tokens = []*modelToken{{text: tokens.Refresh.Reveal(), carried: now}}
+	f.tokens = []*modelToken{{text: tokens.Refresh.Reveal(), issued: now}}
 	f.access = []modelAccess{{tokens.Access.Reveal(), expiry(now)}}
 	for i, s := range steps {
 		time.Sleep(s.Wait)
@@ -166,8 +179,9 @@ func (f *modelFamily) step(w *world, s step) error {
 	token := f.tokens[max(0, len(f.tokens)-1-s.Which)]
 	switch s.What {
 	case "refresh":
-		must := f.present(token, now)
-		got, err := w.Refresh(w.t.Context(), auth.NewSecret(token.text), origin)
+		from := modelOrigins()[s.From]
+		must := f.present(token, now, from)
+		got, err := w.Refresh(w.t.Context(), auth.NewSecret(token.text), from)
 		if (err == nil) != must {
 			return fmt.Errorf("error %v; must succeed: %v", err, must)
 		}
@@ -175,7 +189,7 @@ func (f *modelFamily) step(w *world, s step) error {
 			return err
 		}
 		if err == nil {
-			return f.answer(token, got, now)
+			return f.answer(token, got, now, from)
 		}
 	case "verify":
 		for _, a := range f.access {

@@ -1,49 +1,109 @@
 package auth
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
 	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
-// The text of a refresh token is refreshPrefix, then the base64url of its 32 bytes and their
-// CRC-32. These 36 bytes are 48 characters without padding and without an unused bit, so a token
-// has one spelling. The prefix is for scanners that look for leaked secrets. The checksum detects
-// typing errors without a query.
+// The text of a refresh token is a prefix, and then the base64url of its content and the CRC-32 of
+// the content. Both kinds have a multiple of three bytes: with no padding and no unused bit, a
+// token has one spelling. The prefix helps scanners that look for leaked secrets. The checksum
+// refuses a typing error without a query.
 const (
-	refreshPrefix     = "rt1_"
-	refreshTextLength = len(refreshPrefix) + 48
+	firstPrefix     = "rt1_" // the first token of a login: 32 random bytes
+	successorPrefix = "rt2_" // the answer to a refresh
+
+	firstSize     = 32
+	successorSize = signedSize + sha256.Size
+	signedSize    = sha256.Size + 8 + 8 + nonceSize // parent, issued, expires, nonce
+	nonceSize     = 9
+	checksumSize  = 4
 )
 
-// refreshSecret has the 32 bytes of a refresh token.
-type refreshSecret [32]byte
+// refreshToken is a refresh token as a client holds it. Rows of a Store contain only its hash.
+//
+// A successor contains the hash of its parent, its times, a nonce and a MAC of these under the
+// family's secret. It needs no row before it is used, although each refresh answers with another
+// one.
+type refreshToken []byte
 
-func newRefreshSecret() (s refreshSecret) {
-	_, _ = rand.Read(s[:]) // never fails: it ends the program instead
-	return s
+// newFirstToken returns the first token of a login.
+func newFirstToken() refreshToken {
+	t := make(refreshToken, firstSize)
+	_, _ = rand.Read(t) // never fails: it ends the program instead
+	return t
 }
 
-// parseRefreshSecret parses the text of a token.
-func parseRefreshSecret(text string) (s refreshSecret, ok bool) {
-	body, ok := strings.CutPrefix(text, refreshPrefix)
-	if !ok || len(text) != refreshTextLength {
-		return s, false
+// newSuccessor returns a successor of the token with the hash parent. It reports false if the keys
+// have no secret for the family.
+func newSuccessor(keys *keyset.Set, f *Family, parent Hash, issued, expires time.Time) (refreshToken, bool) {
+	t := make(refreshToken, 0, successorSize)
+	t = append(t, parent[:]...)
+	t = binary.BigEndian.AppendUint64(t, uint64(issued.UnixNano()))
+	t = binary.BigEndian.AppendUint64(t, uint64(expires.UnixNano()))
+	t = t[:signedSize]
+	_, _ = rand.Read(t[signedSize-nonceSize:])
+	mac, ok := keys.Derive(f.KeyID, f.Seed, t)
+	return append(t, mac[:]...), ok
+}
+
+// parseRefreshToken reads the text of a token. It does not check the MAC of a successor.
+func parseRefreshToken(text string) (refreshToken, bool) {
+	size := firstSize
+	body, ok := strings.CutPrefix(text, firstPrefix)
+	if !ok {
+		size = successorSize
+		body, ok = strings.CutPrefix(text, successorPrefix)
 	}
-	var b [36]byte
-	// The decoder skips line ends. A short result shows that there were some.
-	if n, err := base64.RawURLEncoding.Decode(b[:], []byte(body)); err != nil || n != len(b) {
-		return s, false
+	if !ok || len(body) != base64.RawURLEncoding.EncodedLen(size+checksumSize) {
+		return nil, false
 	}
-	copy(s[:], b[:32])
-	return s, crc32.ChecksumIEEE(s[:]) == binary.BigEndian.Uint32(b[32:])
+	// The decoder skips line ends, which make the result shorter.
+	b, err := base64.RawURLEncoding.DecodeString(body)
+	if err != nil || len(b) != size+checksumSize {
+		return nil, false
+	}
+	return b[:size], crc32.ChecksumIEEE(b[:size]) == binary.BigEndian.Uint32(b[size:])
 }
 
-func (s refreshSecret) text() Secret {
-	b := binary.BigEndian.AppendUint32(s[:], crc32.ChecksumIEEE(s[:]))
-	return NewSecret(refreshPrefix + base64.RawURLEncoding.EncodeToString(b))
+func (t refreshToken) text() Secret {
+	prefix := firstPrefix
+	if t.isSuccessor() {
+		prefix = successorPrefix
+	}
+	b := binary.BigEndian.AppendUint32(append([]byte(nil), t...), crc32.ChecksumIEEE(t))
+	return NewSecret(prefix + base64.RawURLEncoding.EncodeToString(b))
 }
 
-func (s refreshSecret) hash() Hash { return sha256.Sum256(s[:]) }
+func (t refreshToken) hash() Hash { return sha256.Sum256(t) }
+
+func (t refreshToken) isSuccessor() bool { return len(t) == successorSize }
+
+// parent returns the hash of the token that t succeeds, or zero for the first token of a login.
+func (t refreshToken) parent() (h Hash) {
+	if t.isSuccessor() {
+		copy(h[:], t)
+	}
+	return h
+}
+
+// times returns when a successor was issued and when it expires.
+func (t refreshToken) times() (issued, expires time.Time) {
+	at := func(i int) time.Time { return time.Unix(0, int64(binary.BigEndian.Uint64(t[i:]))) }
+	return at(sha256.Size), at(sha256.Size + 8)
+}
+
+// genuine reports whether the MAC of a successor is right. It reports known = false if the keys
+// have no secret for the family.
+func (t refreshToken) genuine(keys *keyset.Set, f *Family) (genuine, known bool) {
+	mac, known := keys.Derive(f.KeyID, f.Seed, t[:signedSize])
+	return known && hmac.Equal(mac[:], t[signedSize:]), known
+}

@@ -50,8 +50,8 @@ func (s *Service) storeRevoked(ctx context.Context) {
 }
 
 func (s *Service) familyOf(ctx context.Context, token string) (string, error) {
-	if secret, ok := parseRefreshSecret(token); ok {
-		_, family, err := s.cfg.Store.Lookup(ctx, secret.hash())
+	if token, ok := parseRefreshToken(token); ok {
+		family, err := s.familyOfRefresh(ctx, token)
 		return family.ID, err
 	}
 	c, err := s.signed(token)

@@ -1,19 +1,25 @@
 package auth
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
-// Hash is the SHA-256 of the 32 bytes of a refresh token. Only the hash is stored. The input has
-// 256 bits of entropy, so a slow hash would not add security.
+// Hash is the SHA-256 of a refresh token. Only the hash is stored. The input has 256 bits of
+// entropy, so a slow hash would not add security.
 type Hash [32]byte
 
-// RefreshToken is the stored state of a refresh token.
+// RefreshToken is the row of a refresh token. The first token of a login has one from the
+// beginning, a successor from its first use.
 type RefreshToken struct {
-	Hash    Hash
-	Parent  Hash // the previous token; zero: this is the first token of its family
-	Family  string
-	Issued  time.Time
-	Expires time.Time
-	Dead    time.Time // zero: alive
+	Hash      Hash
+	Parent    Hash // the token it succeeds; zero: the first of its family
+	Successor Hash // the first of its successors that was used; zero: none
+	Family    string
+	Issued    time.Time
+	Expires   time.Time
+	Kept      time.Time // when the row may be deleted: Expires, or the end of its last successor
+	Dead      time.Time // zero: alive
 }
 
 // Family is one login with all its tokens.
@@ -40,16 +46,19 @@ const (
 	RevokedLimit   = "limit"         // the user had too many newer logins
 )
 
-// Rotation is a refresh: a client presents a token and asks for its successor.
+// Rotation is a refresh: a token is presented, and answered with a new successor.
 type Rotation struct {
 	Presented Hash
-	Successor Hash
-	Now       time.Time
-	Expires   time.Time     // of the successor, if it is answered now
-	Strict    bool          // the presented token dies now, not when its successor is first used
-	Grace     time.Duration // how long after its death a token is refused without ending the family
-	Address   string        // kept with the family
-	Client    string        // kept with the family
+	Parent    Hash      // of a successor; zero: Presented has a row
+	Issued    time.Time // of a successor
+	Expires   time.Time // of a successor
+
+	Now     time.Time
+	End     time.Time     // of the new successor
+	Strict  bool          // the presented token dies now, not at the first use of a successor
+	Grace   time.Duration // how long after its death a token may be an accident
+	Address string        // kept with the family
+	Client  string        // kept with the family
 }
 
 // Outcome is the result of a Rotation.
@@ -58,8 +67,8 @@ type Outcome int
 // Outcomes. Only Granted and Reused change stored state.
 const (
 	Refused Outcome = iota // unknown, expired, or of a revoked family
-	Late                   // dead within the grace period: refused only
-	Reused                 // dead for longer: the family is revoked
+	Late                   // dead, but perhaps by accident: refused without consequences
+	Reused                 // somebody else has the token: the family is revoked
 	Granted
 )
 
@@ -67,21 +76,94 @@ func (o Outcome) String() string {
 	return [...]string{"refused", "late", "reused", "granted"}[o]
 }
 
-// Decide returns the outcome of a rotation. A Store calls it in the transaction that applies the
-// outcome, with the rows of that transaction. successor is nil if the token has none.
-//
-// An expired token is Refused, dead or not: it does not prove theft, and its row may already be
-// deleted.
-func (r Rotation) Decide(presented RefreshToken, successor *RefreshToken, family Family) Outcome {
-	switch {
-	case !family.Revoked.IsZero() || !r.Now.Before(presented.Expires):
-		return Refused
-	case presented.Dead.IsZero():
-		return Granted
-	case r.Now.Sub(presented.Dead) > r.Grace:
-		return Reused
-	case r.Strict && successor != nil && successor.Dead.IsZero():
-		return Granted // a retry: the client did not receive the answer
+// Rows are the rows that a Rotation reads and changes.
+type Rows struct {
+	Presented *RefreshToken // nil: a successor that was not used yet
+	Parent    *RefreshToken // of the presented token; nil: it is the first, or the row is gone
+	Family    *Family       // nil: unknown
+}
+
+// Apply decides about a rotation and changes the rows accordingly. A Store calls it in the
+// transaction that reads the rows, and writes all three when the outcome is Granted, or the family
+// when it is Reused.
+func (r *Rotation) Apply(rows *Rows) Outcome {
+	outcome := r.decide(rows)
+	family := rows.Family
+	switch outcome {
+	case Granted:
+		if rows.Presented == nil {
+			rows.Presented = &RefreshToken{
+				Hash: r.Presented, Parent: r.Parent, Family: family.ID, Issued: r.Issued, Expires: r.Expires, Kept: r.Expires,
+			}
+		}
+		presented, parent := rows.Presented, rows.Parent
+		if r.End.After(presented.Kept) {
+			presented.Kept = r.End
+		}
+		if parent != nil && parent.Successor == (Hash{}) {
+			parent.Successor, parent.Dead = r.Presented, r.Now
+		}
+		if r.Strict && presented.Dead.IsZero() {
+			presented.Dead = r.Now
+		}
+		family.Used, family.Address, family.Client = r.Now, r.Address, r.Client
+	case Reused:
+		family.Revoked, family.RevokedFor = r.Now, RevokedReuse
 	}
-	return Late
+	return outcome
+}
+
+// decide applies the rule of rotation. A token is valid until one of its successors is used; in
+// strict mode until it is used itself, and it can be used again within the grace period. The first
+// successor that is used continues the family, and the others are dead.
+//
+// A dead token shows a theft, unless it comes within the grace period from the network that used
+// the family last: processes that share a file of tokens have such accidents. A token that has
+// expired proves nothing, dead or not.
+func (r *Rotation) decide(rows *Rows) Outcome {
+	presented, parent, family := rows.Presented, rows.Parent, rows.Family
+	if family == nil || presented == nil && parent == nil || !family.Revoked.IsZero() {
+		return Refused
+	}
+	expires := r.Expires
+	if presented != nil {
+		expires = presented.Expires
+	}
+	if !r.Now.Before(expires) {
+		return Refused
+	}
+	var died time.Time
+	switch {
+	case parent != nil && parent.Successor != (Hash{}) && parent.Successor != r.Presented:
+		died = parent.Dead // another successor continues the family
+	case presented == nil || presented.Dead.IsZero():
+		return Granted
+	case r.Strict && presented.Successor == (Hash{}) && r.Now.Sub(presented.Dead) <= r.Grace:
+		return Granted // the answer was lost
+	default:
+		died = presented.Dead
+	}
+	if r.Now.Sub(died) <= r.Grace && sameNetwork(r.Address, family.Address) {
+		return Late
+	}
+	return Reused
+}
+
+// sameNetwork reports whether two addresses are in the same /24 of IPv4 or /48 of IPv6. Unknown
+// addresses are in no network.
+func sameNetwork(a, b string) bool {
+	network := func(text string) netip.Prefix {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return netip.Prefix{}
+		}
+		bits := 48
+		if address = address.Unmap(); address.Is4() {
+			bits = 24
+		}
+		p, _ := address.WithZone("").Prefix(bits)
+		return p
+	}
+	p := network(a)
+	return p.IsValid() && p == network(b)
 }

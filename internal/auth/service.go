@@ -19,7 +19,7 @@ import (
 // Modes of refresh token rotation.
 const (
 	RotationActivation = "activation" // a token stays valid until its successor is first used
-	RotationStrict     = "strict"     // a token dies when it is used; a repeat within the grace period gets the same answer
+	RotationStrict     = "strict"     // a token dies when it is used; it can be used again within the grace period
 )
 
 // Config configures a Service. Users, Store and Keys are required. The comment of each other field
@@ -34,7 +34,7 @@ type Config struct {
 
 	AccessTTL    time.Duration // 24 h; only whole seconds count
 	RefreshTTL   time.Duration // 30 days from the last answer that carried the token
-	FamilyMaxAge time.Duration // the end of a login, however often it is refreshed: none
+	FamilyMaxAge time.Duration // the end of a login, however often it is refreshed: 90 days
 	Rotation     string        // RotationActivation
 	GracePeriod  time.Duration // 30 s
 
@@ -81,6 +81,7 @@ func (c *Config) setDefaults() error {
 	}{
 		{&c.AccessTTL, 24 * time.Hour},
 		{&c.RefreshTTL, 30 * 24 * time.Hour},
+		{&c.FamilyMaxAge, 90 * 24 * time.Hour},
 		{&c.GracePeriod, 30 * time.Second},
 		{&c.UserTTL, time.Minute},
 	} {
@@ -205,7 +206,7 @@ func (s *Service) Limit(from Origin) (limit, remaining int, reset, window time.D
 func (s *Service) JWKS() (body []byte, etag string) { return s.cfg.Keys.JWKS() }
 
 // tokens returns the answer to a grant that succeeded.
-func (s *Service) tokens(user broker.User, family string, refresh refreshSecret, refreshEnd, now time.Time) (Tokens, time.Time, error) {
+func (s *Service) tokens(user broker.User, family string, refresh refreshToken, refreshEnd, now time.Time) (Tokens, time.Time, error) {
 	access, expires, err := s.access.mint(user, family, now)
 	if err != nil {
 		return Tokens{}, time.Time{}, unavailable(err)

@@ -15,7 +15,7 @@ import (
 type Session struct {
 	ID      string
 	Created time.Time
-	Used    time.Time // last grant
+	Used    time.Time // last grant; of the current session only the hour, which does not help to time a theft
 	Address string    // of the last grant; "" unknown
 	Client  string    // User-Agent of the last grant
 	Current bool      // the session of this request
@@ -51,6 +51,9 @@ func (s *Service) sessions(ctx context.Context, userID string, version int64, cu
 	for _, f := range families {
 		// A change of the password ended older families, but the Store does not record that.
 		if f.UserVersion == version && !s.revoked.has(f.ID) {
+			if f.ID == current {
+				f.Used = f.Used.Truncate(time.Hour)
+			}
 			list = append(list, Session{f.ID, f.Created, f.Used, f.Address, f.Client, f.ID == current})
 		}
 	}
@@ -197,8 +200,8 @@ type Introspection struct {
 
 // Introspect reports whether a token is valid now. The reason of the Error is Unavailable.
 func (s *Service) Introspect(ctx context.Context, token Secret) (Introspection, error) {
-	if secret, ok := parseRefreshSecret(token.Reveal()); ok {
-		return s.introspectRefresh(ctx, secret)
+	if token, ok := parseRefreshToken(token.Reveal()); ok {
+		return s.introspectRefresh(ctx, token)
 	}
 	id, err := s.Verify(ctx, token.Reveal())
 	if refused, _ := errors.AsType[*Error](err); refused != nil && refused.Reason == Unavailable {
@@ -210,15 +213,22 @@ func (s *Service) Introspect(ctx context.Context, token Secret) (Introspection, 
 	return introspection(&id.User, TypeAccess, id.Family, id.Issued, id.Expires), nil
 }
 
-func (s *Service) introspectRefresh(ctx context.Context, secret refreshSecret) (Introspection, error) {
-	token, family, err := s.cfg.Store.Lookup(ctx, secret.hash())
+func (s *Service) introspectRefresh(ctx context.Context, token refreshToken) (Introspection, error) {
+	family, err := s.familyOfRefresh(ctx, token)
+	if err == nil && (!family.Revoked.IsZero() || s.revoked.has(family.ID)) {
+		return Introspection{}, nil
+	}
+	var alive bool
+	var issued, expires time.Time
+	if err == nil {
+		alive, issued, expires, err = isAlive(ctx, s.cfg.Store, token)
+	}
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return Introspection{}, nil
 	case err != nil:
 		return Introspection{}, unavailable(err)
-	}
-	if !token.Dead.IsZero() || !time.Now().Before(token.Expires) || !family.Revoked.IsZero() || s.revoked.has(family.ID) {
+	case !alive || !time.Now().Before(expires):
 		return Introspection{}, nil
 	}
 	user, err := s.recheck(ctx, family)
@@ -228,7 +238,28 @@ func (s *Service) introspectRefresh(ctx context.Context, secret refreshSecret) (
 	if err != nil {
 		return Introspection{}, nil
 	}
-	return introspection(&user, TypeRefresh, family.ID, token.Issued, token.Expires), nil
+	return introspection(&user, TypeRefresh, family.ID, issued, expires), nil
+}
+
+// isAlive reports whether a refresh token has neither been replaced by its successor nor by another
+// successor of its parent, and returns its times.
+func isAlive(ctx context.Context, store Store, token refreshToken) (alive bool, issued, expires time.Time, err error) {
+	row, _, err := store.Lookup(ctx, token.hash())
+	if err == nil {
+		issued, expires = row.Issued, row.Expires
+	} else if errors.Is(err, ErrNotFound) && token.isSuccessor() { // not used yet
+		issued, expires = token.times()
+		row.Parent = token.parent()
+		err = nil
+	}
+	if err != nil || !row.Dead.IsZero() || row.Parent == (Hash{}) {
+		return err == nil && row.Dead.IsZero(), issued, expires, err
+	}
+	parent, _, err := store.Lookup(ctx, row.Parent)
+	if errors.Is(err, ErrNotFound) {
+		return true, issued, expires, nil // all other successors have expired
+	}
+	return err == nil && (parent.Successor == (Hash{}) || parent.Successor == token.hash()), issued, expires, err
 }
 
 func introspection(user *broker.User, kind, session string, issued, expires time.Time) Introspection {

@@ -24,14 +24,9 @@ type Store interface {
 	// Lookup returns a token and its family.
 	Lookup(ctx context.Context, hash Hash) (RefreshToken, Family, error)
 
-	// Rotate applies Rotation.Decide to the rows of the presented token, its successor and the
-	// family. An unknown token is Refused.
-	//
-	// Granted stores the successor, or extends its expiry to r.Expires if that is later. It marks
-	// the parent of the presented token as dead since r.Now, and in strict rotation the presented
-	// token too, unless they are already dead. It stores Now, Address and Client in the family.
-	// Reused revokes the family. Both append the event Rotation.Event. Other outcomes change
-	// nothing.
+	// Rotate reads the rows of the presented token, its parent and their family, applies
+	// Rotation.Apply and writes what that has changed. If the outcome is Granted or Reused, it
+	// appends the event Rotation.Event.
 	Rotate(ctx context.Context, r Rotation) (Outcome, error)
 
 	// RevokeFamily ends a family as of e.Time, and appends e with the family and its user filled
@@ -51,7 +46,7 @@ type Store interface {
 	Families(ctx context.Context, ids []string) ([]Family, error)
 
 	// Sessions returns the families of a user that are not revoked and have a token that is neither
-	// dead nor expired at now. The last used comes first.
+	// dead nor expired at now, or a successor that was not used yet. The last used comes first.
 	Sessions(ctx context.Context, userID string, now time.Time) ([]Family, error)
 
 	// Append adds events that belong to no other change.
@@ -63,7 +58,7 @@ type Store interface {
 	// nil when ctx ends.
 	Watch(ctx context.Context, report func([]Revocation)) error
 
-	// Expire deletes the tokens that expired at or before now. Then it deletes the families that
+	// Expire deletes the tokens that are kept until now or less. Then it deletes the families that
 	// were revoked before keepRevoked, with their tokens, and the live families without a token. It
 	// returns the number of deleted families.
 	Expire(ctx context.Context, now, keepRevoked time.Time) (int, error)

@@ -24,7 +24,7 @@ func BenchmarkRefresh(b *testing.B) {
 		b.Run(backend.name, func(b *testing.B) {
 			s := backend.open(b, b.TempDir())
 			refreshAll(b, s, func(ctx context.Context, r auth.Rotation) error {
-				if _, _, err := s.Lookup(ctx, r.Presented); err != nil {
+				if _, _, err := s.Lookup(ctx, r.Parent); err != nil {
 					return err
 				}
 				got, err := s.Rotate(ctx, r)
@@ -52,7 +52,7 @@ func refreshAll(b *testing.B, s auth.Store, refresh func(context.Context, auth.R
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		id := fmt.Sprint("c", names.Add(1)-1, "-")
-		for n := 0; pb.Next(); n++ {
+		for n := 1; pb.Next(); n++ {
 			if err := refresh(context.Background(), rotation(id, n, time.Duration(n), false)); err != nil {
 				b.Error(err)
 				return
@@ -82,7 +82,7 @@ func bare(b *testing.B, s *store.SQLite) func(context.Context, auth.Rotation) er
 		var parent, sum []byte
 		var seq, expires int64
 		var dead sql.NullInt64
-		if err := read.QueryRowContext(ctx, r.Presented[:]).Scan(&parent, &family, &expires, &dead); err != nil {
+		if err := read.QueryRowContext(ctx, r.Parent[:]).Scan(&parent, &family, &expires, &dead); err != nil {
 			return err
 		}
 		tx, err := s.Writer().BeginTx(ctx, nil)
@@ -95,11 +95,11 @@ func bare(b *testing.B, s *store.SQLite) func(context.Context, auth.Rotation) er
 				return tx.StmtContext(ctx, head).QueryRowContext(ctx).Scan(&seq, &sum)
 			},
 			func() error {
-				_, err := tx.StmtContext(ctx, insert).ExecContext(ctx, r.Successor[:], r.Presented[:], family, now, r.Expires.UnixNano())
+				_, err := tx.StmtContext(ctx, insert).ExecContext(ctx, r.Presented[:], r.Parent[:], family, now, r.Expires.UnixNano())
 				return err
 			},
 			func() error {
-				_, err := tx.StmtContext(ctx, kill).ExecContext(ctx, now, parent)
+				_, err := tx.StmtContext(ctx, kill).ExecContext(ctx, now, r.Parent[:])
 				return err
 			},
 			func() error {

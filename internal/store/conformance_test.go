@@ -97,16 +97,29 @@ func family(id, user string) (auth.Family, auth.RefreshToken) {
 		ID: id, UserID: user, UserVersion: 3, KeyID: "k1", Seed: hash("seed " + id),
 		Created: epoch, Used: epoch, Address: "192.0.2.1", Client: "test/1",
 	}
-	return f, auth.RefreshToken{Hash: hash(id + "0"), Family: id, Issued: epoch, Expires: epoch.Add(month)}
+	return f, auth.RefreshToken{Hash: hash(id + "0"), Family: id, Issued: epoch, Expires: epoch.Add(month), Kept: epoch.Add(month)}
 }
 
+// rotation presents token n of a family, which succeeds token n-1. From token 1 on they are valid
+// for two months from the beginning.
 func rotation(id string, n int, at time.Duration, strict bool) auth.Rotation {
 	now := epoch.Add(at)
-	return auth.Rotation{
-		Presented: hash(fmt.Sprint(id, n)), Successor: hash(fmt.Sprint(id, n+1)),
-		Now: now, Expires: now.Add(month), Strict: strict, Grace: grace,
+	r := auth.Rotation{
+		Presented: hash(fmt.Sprint(id, n)),
+		Now:       now, End: now.Add(month), Strict: strict, Grace: grace,
 		Address: "192.0.2.2", Client: "test/2",
 	}
+	if n > 0 {
+		r.Parent, r.Issued, r.Expires = hash(fmt.Sprint(id, n-1)), epoch, epoch.Add(2*month)
+	}
+	return r
+}
+
+// sibling presents another successor of the parent of token n, from an address.
+func sibling(id string, n int, at time.Duration, strict bool, address string) auth.Rotation {
+	r := rotation(id, n, at, strict)
+	r.Presented, r.Address = hash(fmt.Sprint(id, n, " sibling")), address
+	return r
 }
 
 // suite is the conformance suite of a Store.
@@ -118,8 +131,9 @@ var suite = []struct {
 	{"a family or token is made once", testCreateTwice},
 	{"an unknown token", testUnknown},
 	{"rotation by activation", testActivation},
+	{"siblings of a used successor", testSiblings},
 	{"strict rotation", testStrict},
-	{"the end of a token moves only forward", testEndMoves},
+	{"a row is kept for its successors", testKept},
 	{"64 at once", testParallel},
 	{"reuse revokes", testReuse},
 	{"revoking a family", testRevokeFamily},
@@ -247,33 +261,65 @@ func testActivation(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
 	rotate(t, s, rotation("a", 0, time.Hour, false), auth.Granted)
 	rotate(t, s, rotation("a", 0, 2*time.Hour, false), auth.Granted) // its answer was lost
-	token, f := lookup(t, s, "a1")
-	want := auth.RefreshToken{Hash: hash("a1"), Parent: hash("a0"), Family: "a", Issued: epoch.Add(time.Hour), Expires: epoch.Add(2*time.Hour + month)}
-	if !sameToken(token, want) {
-		t.Errorf("successor %+v, want %+v", token, want)
+	if _, _, err := s.Lookup(t.Context(), hash("a1")); !errors.Is(err, auth.ErrNotFound) {
+		t.Errorf("a successor is stored before its use: %v", err)
 	}
+	token, f := lookup(t, s, "a0")
 	if !f.Used.Equal(epoch.Add(2*time.Hour)) || f.Address != "192.0.2.2" || f.Client != "test/2" {
 		t.Errorf("family not noted as used: %+v", f)
 	}
-	if token, _ := lookup(t, s, "a0"); !token.Dead.IsZero() {
-		t.Error("the parent died before its successor was used")
+	if !token.Dead.IsZero() || !token.Expires.Equal(epoch.Add(month)) || !token.Kept.Equal(epoch.Add(2*time.Hour+month)) {
+		t.Errorf("the parent, before its successor was used: %+v", token)
 	}
 	rotate(t, s, rotation("a", 1, 3*time.Hour, false), auth.Granted)
-	if token, _ := lookup(t, s, "a0"); !token.Dead.Equal(epoch.Add(3 * time.Hour)) {
-		t.Errorf("the parent died at %v", token.Dead)
+	token, _ = lookup(t, s, "a1")
+	want := auth.RefreshToken{
+		Hash: hash("a1"), Parent: hash("a0"), Family: "a", Issued: epoch, Expires: epoch.Add(2 * month), Kept: epoch.Add(2 * month),
+	}
+	if !sameToken(token, want) {
+		t.Errorf("successor %+v, want %+v", token, want)
 	}
 	rotate(t, s, rotation("a", 1, 4*time.Hour, false), auth.Granted)
-	if token, _ := lookup(t, s, "a0"); !token.Dead.Equal(epoch.Add(3 * time.Hour)) {
-		t.Errorf("the parent died again, at %v", token.Dead)
+	if token, _ := lookup(t, s, "a0"); !token.Dead.Equal(epoch.Add(3*time.Hour)) || token.Successor != hash("a1") {
+		t.Errorf("the parent died at %v for %x", token.Dead, token.Successor)
 	}
 	rotate(t, s, rotation("a", 0, 3*time.Hour+grace, false), auth.Late)
 	rotate(t, s, rotation("a", 1, 5*time.Hour, false), auth.Granted) // a late retry is allowed
 }
 
+// testSiblings checks that a successor that is presented after the use of another one ends the
+// family, except for an accident in one network.
+func testSiblings(t *testing.T, s backend) {
+	for i, c := range []struct {
+		after   time.Duration
+		address string
+		want    auth.Outcome
+	}{
+		{grace, "192.0.2.99", auth.Late},
+		{grace + 1, "192.0.2.99", auth.Reused},
+		{0, "192.0.3.2", auth.Reused},
+		{0, "2001:db8::1", auth.Reused},
+		{0, "", auth.Reused},
+	} {
+		for _, strict := range []bool{false, true} {
+			id := fmt.Sprint("a", i, strict)
+			create(t, s, id, "u1")
+			rotate(t, s, rotation(id, 0, time.Hour, strict), auth.Granted)
+			rotate(t, s, rotation(id, 1, day, strict), auth.Granted)
+			rotate(t, s, sibling(id, 1, day+c.after, strict, c.address), c.want)
+			want := auth.Granted
+			if c.want == auth.Reused {
+				want = auth.Refused
+			}
+			rotate(t, s, rotation(id, 2, day+grace+2, strict), want)
+		}
+	}
+}
+
 // sameToken compares tokens without the location of times.
 func sameToken(a, b auth.RefreshToken) bool {
-	return a.Hash == b.Hash && a.Parent == b.Parent && a.Family == b.Family &&
-		a.Issued.Equal(b.Issued) && a.Expires.Equal(b.Expires) && a.Dead.Equal(b.Dead)
+	return a.Hash == b.Hash && a.Parent == b.Parent && a.Successor == b.Successor && a.Family == b.Family &&
+		a.Issued.Equal(b.Issued) && a.Expires.Equal(b.Expires) && a.Kept.Equal(b.Kept) && a.Dead.Equal(b.Dead)
 }
 
 func testStrict(t *testing.T, s backend) {
@@ -285,22 +331,30 @@ func testStrict(t *testing.T, s backend) {
 	}
 	rotate(t, s, rotation("a", 1, time.Hour+grace, true), auth.Granted)
 	rotate(t, s, rotation("a", 0, time.Hour+grace, true), auth.Late) // its successor was used
-	rotate(t, s, rotation("a", 0, time.Hour+grace+1, true), auth.Reused)
-	rotate(t, s, rotation("a", 1, time.Hour+grace+2, true), auth.Refused)
+	rotate(t, s, rotation("a", 0, time.Hour+2*grace, true), auth.Late)
+	rotate(t, s, rotation("a", 0, time.Hour+2*grace+1, true), auth.Reused)
+	rotate(t, s, rotation("a", 1, time.Hour+2*grace+2, true), auth.Refused)
 }
 
-func testEndMoves(t *testing.T, s backend) {
+func testKept(t *testing.T, s backend) {
 	create(t, s, "a", "u1")
-	rotate(t, s, rotation("a", 0, time.Hour, false), auth.Granted)
-	earlier := rotation("a", 0, 2*time.Hour, false)
-	earlier.Expires = epoch.Add(day)
+	rotate(t, s, rotation("a", 0, day, false), auth.Granted)
+	earlier := rotation("a", 0, 2*day, false)
+	earlier.End = epoch.Add(3 * day)
 	rotate(t, s, earlier, auth.Granted)
-	if token, _ := lookup(t, s, "a1"); !token.Expires.Equal(epoch.Add(time.Hour + month)) {
-		t.Errorf("the end moved back to %v", token.Expires)
+	if token, _ := lookup(t, s, "a0"); !token.Kept.Equal(epoch.Add(day + month)) {
+		t.Errorf("kept until %v", token.Kept)
 	}
 	rotate(t, s, rotation("a", 0, month-1, false), auth.Granted)
-	rotate(t, s, rotation("a", 0, month, false), auth.Refused)
+	rotate(t, s, rotation("a", 0, month, false), auth.Refused) // not valid any more
+	if n, err := s.Expire(t.Context(), epoch.Add(2*month-2), epoch); err != nil || n != 0 {
+		t.Errorf("%d families expired, %v", n, err)
+	}
+	if list, err := s.Sessions(t.Context(), "u1", epoch.Add(2*month-2)); err != nil || len(list) != 1 {
+		t.Errorf("sessions %v, %v", list, err)
+	}
 	rotate(t, s, rotation("a", 1, 2*month-2, false), auth.Granted)
+	rotate(t, s, rotation("a", 1, 2*month, false), auth.Refused)
 }
 
 func testParallel(t *testing.T, s backend) {
@@ -399,8 +453,9 @@ func testExpire(t *testing.T, s backend) {
 	}
 	expire(month-1, 1) // revoked long ago
 	lookup(t, s, "ended0")
-	expire(month, 1) // expired
-	for _, name := range []string{"ended0", "live0", "long revoked0"} {
+	expire(month, 1)      // expired
+	lookup(t, s, "live0") // kept for its successor
+	for _, name := range []string{"ended0", "long revoked0"} {
 		if _, _, err := s.Lookup(t.Context(), hash(name)); !errors.Is(err, auth.ErrNotFound) {
 			t.Errorf("%s is still there: %v", name, err)
 		}
@@ -438,13 +493,22 @@ func TestBackendsAgree(t *testing.T) {
 		var at time.Duration
 		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
 			at += rapid.SampledFrom([]time.Duration{0, 1, grace - 1, grace, grace + 1, day, month}).Draw(rt, "wait")
-			r := rotation(id, rapid.IntRange(0, 5).Draw(rt, "token"), at, rapid.Bool().Draw(rt, "strict"))
+			n, strict := rapid.IntRange(0, 5).Draw(rt, "token"), rapid.Bool().Draw(rt, "strict")
+			r := rotation(id, n, at, strict)
+			if n > 0 && rapid.Bool().Draw(rt, "sibling") {
+				r = sibling(id, n, at, strict, rapid.SampledFrom([]string{"192.0.2.2", "198.51.100.1"}).Draw(rt, "address"))
+			}
 			want, err := memory.Rotate(t.Context(), r)
 			if err != nil {
 				rt.Fatal(err)
 			}
 			if got, err := database.Rotate(t.Context(), r); err != nil || got != want {
 				rt.Fatalf("SQLite says %v, %v; memory says %v", got, err, want)
+			}
+			a, _, errA := memory.Lookup(t.Context(), r.Presented)
+			b, _, errB := database.Lookup(t.Context(), r.Presented)
+			if !sameToken(a, b) || errors.Is(errA, auth.ErrNotFound) != errors.Is(errB, auth.ErrNotFound) {
+				rt.Fatalf("SQLite has %+v, %v; memory has %+v, %v", b, errB, a, errA)
 			}
 		}
 	})

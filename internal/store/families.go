@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,7 +11,35 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-const familyColumns = `id, user_id, user_version, key_id, seed, created_at, used_at, address, client, revoked_at, revoked_for`
+const (
+	familyColumns = `id, user_id, user_version, key_id, seed, created_at, used_at, address, client, revoked_at, revoked_for`
+	tokenColumns  = `t.hash, t.parent, t.family, t.issued_at, coalesce(t.valid_until, t.expires_at), t.expires_at, t.dead_at, t.successor`
+)
+
+// scanToken reads a row of tokenColumns.
+func scanToken(scan func(...any) error) (t auth.RefreshToken, err error) {
+	var hash, parent, successor []byte
+	var issued, expires, kept int64
+	var dead sql.NullInt64
+	err = scan(&hash, &parent, &t.Family, &issued, &expires, &kept, &dead, &successor)
+	copy(t.Hash[:], hash)
+	copy(t.Parent[:], parent)
+	copy(t.Successor[:], successor)
+	t.Issued, t.Expires, t.Kept, t.Dead = time.Unix(0, issued), time.Unix(0, expires), time.Unix(0, kept), timeOf(dead)
+	return t, err
+}
+
+// scanLookup reads a row of tokenColumns and familyColumns.
+func scanLookup(scan func(...any) error) (t auth.RefreshToken, f auth.Family, err error) {
+	t, err = scanToken(func(first ...any) error {
+		f, err = scanFamily(func(rest ...any) error { return scan(append(first, rest...)...) })
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return auth.RefreshToken{}, auth.Family{}, auth.ErrNotFound
+	}
+	return t, f, err
+}
 
 // scanFamily reads a row of familyColumns.
 func scanFamily(scan func(...any) error) (f auth.Family, err error) {
@@ -55,6 +84,6 @@ func (s *SQLite) Families(ctx context.Context, ids []string) ([]auth.Family, err
 func (s *SQLite) Sessions(ctx context.Context, userID string, now time.Time) ([]auth.Family, error) {
 	return s.families(ctx, `
 		SELECT `+familyColumns+` FROM families WHERE user_id = ? AND revoked_at IS NULL
-		AND EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id AND dead_at IS NULL AND expires_at > ?)
+		AND EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id AND (dead_at IS NULL OR successor IS NULL) AND expires_at > ?)
 		ORDER BY used_at DESC, id`, userID, now.UnixNano())
 }

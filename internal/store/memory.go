@@ -58,38 +58,22 @@ func (m *Memory) Lookup(ctx context.Context, hash auth.Hash) (auth.RefreshToken,
 func (m *Memory) Rotate(ctx context.Context, r auth.Rotation) (auth.Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	presented, successor := m.tokens[r.Presented], m.tokens[r.Successor]
-	if presented == nil {
-		return auth.Refused, nil
+	rows := auth.Rows{Presented: m.tokens[r.Presented], Parent: m.tokens[r.Parent]}
+	switch {
+	case rows.Presented != nil:
+		rows.Parent, rows.Family = m.tokens[rows.Presented.Parent], m.families[rows.Presented.Family]
+	case rows.Parent != nil:
+		rows.Family = m.families[rows.Parent.Family]
 	}
-	family := m.families[presented.Family]
-	outcome := r.Decide(*presented, successor, *family)
+	outcome := r.Apply(&rows)
 	switch outcome {
 	case auth.Granted:
-		if successor == nil {
-			successor = &auth.RefreshToken{Hash: r.Successor, Parent: r.Presented, Family: family.ID, Issued: r.Now}
-			m.tokens[r.Successor] = successor
-		}
-		if r.Expires.After(successor.Expires) {
-			successor.Expires = r.Expires
-		}
-		kill(m.tokens[presented.Parent], r.Now)
-		if r.Strict {
-			kill(presented, r.Now)
-		}
-		family.Used, family.Address, family.Client = r.Now, r.Address, r.Client
-		m.append(r.Event(outcome, family))
+		m.tokens[r.Presented] = rows.Presented
+		m.append(r.Event(outcome, rows.Family))
 	case auth.Reused:
-		end(family, auth.RevokedReuse, r.Now)
-		m.append(r.Event(outcome, family))
+		m.append(r.Event(outcome, rows.Family))
 	}
 	return outcome, nil
-}
-
-func kill(t *auth.RefreshToken, now time.Time) {
-	if t != nil && t.Dead.IsZero() {
-		t.Dead = now
-	}
 }
 
 func end(f *auth.Family, reason string, now time.Time) {
@@ -155,7 +139,7 @@ func (m *Memory) Sessions(ctx context.Context, userID string, now time.Time) (li
 	defer m.mu.Unlock()
 	live := make(map[string]bool)
 	for _, t := range m.tokens {
-		if t.Dead.IsZero() && now.Before(t.Expires) {
+		if (t.Dead.IsZero() || t.Successor == auth.Hash{}) && now.Before(t.Kept) {
 			live[t.Family] = true
 		}
 	}
@@ -181,7 +165,7 @@ func (m *Memory) Expire(ctx context.Context, now, keepRevoked time.Time) (int, e
 	left := make(map[string]bool)
 	for hash, t := range m.tokens {
 		f := m.families[t.Family]
-		if !t.Expires.After(now) || revokedBefore(f, keepRevoked) {
+		if !t.Kept.After(now) || revokedBefore(f, keepRevoked) {
 			delete(m.tokens, hash)
 		} else {
 			left[t.Family] = true

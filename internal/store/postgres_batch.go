@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -189,8 +187,7 @@ type workingSet struct {
 
 	newFamilies []*auth.Family
 	newTokens   []*auth.RefreshToken             // first tokens of new families
-	successors  map[auth.Hash]*auth.RefreshToken // new, or with a new expiry
-	dead        map[auth.Hash]time.Time          // tokens that die now
+	written     map[auth.Hash]*auth.RefreshToken // new or changed by a refresh
 	used        map[string]*auth.Family
 	revoked     map[string]*auth.Family // revoked now
 	events      []audit.Event
@@ -201,13 +198,12 @@ type workingSet struct {
 // family locked.
 func (w *workingSet) read(ctx context.Context, conn *pgx.Conn, calls []*pgCall) error {
 	w.families, w.tokens = make(map[string]*auth.Family), make(map[auth.Hash]*auth.RefreshToken)
-	w.successors, w.dead = make(map[auth.Hash]*auth.RefreshToken), make(map[auth.Hash]time.Time)
+	w.written = make(map[auth.Hash]*auth.RefreshToken)
 	w.used, w.revoked = make(map[string]*auth.Family), make(map[string]*auth.Family)
-	var presented, all [][]byte
+	var all [][]byte
 	for _, c := range calls {
 		if r := c.rotation; r != nil {
-			presented = append(presented, r.Presented[:])
-			all = append(all, r.Presented[:], r.Successor[:])
+			all = append(all, r.Presented[:], r.Parent[:])
 		}
 	}
 	return sendBatch(ctx, conn, func(b *pgx.Batch) {
@@ -218,14 +214,16 @@ func (w *workingSet) read(ctx context.Context, conn *pgx.Conn, calls []*pgCall) 
 		b.Queue(`
 			SELECT `+familyColumns+` FROM families
 			WHERE id = ANY (ARRAY(SELECT family FROM refresh_tokens WHERE hash = ANY ($1)))
-			ORDER BY id FOR NO KEY UPDATE`, presented).Query(func(rows pgx.Rows) error {
+			ORDER BY id FOR NO KEY UPDATE`, all).Query(func(rows pgx.Rows) error {
 			return eachRow(rows, func() error {
 				f, err := scanFamily(rows.Scan)
 				w.families[f.ID] = &f
 				return err
 			})
 		})
-		b.Queue(`SELECT `+tokenColumns+` FROM refresh_tokens t WHERE hash = ANY ($1)`, all).Query(func(rows pgx.Rows) error {
+		b.Queue(`
+			SELECT `+tokenColumns+` FROM refresh_tokens t WHERE hash = ANY ($1)
+			OR hash = ANY (ARRAY(SELECT parent FROM refresh_tokens WHERE hash = ANY ($1)))`, all).Query(func(rows pgx.Rows) error {
 			return eachRow(rows, func() error {
 				t, err := scanToken(rows.Scan)
 				w.tokens[t.Hash] = &t
@@ -256,48 +254,27 @@ func (w *workingSet) apply(c *pgCall) error {
 
 // rotate applies a refresh.
 func (w *workingSet) rotate(r *auth.Rotation) auth.Outcome {
-	presented, successor := w.tokens[r.Presented], w.tokens[r.Successor]
-	if presented == nil {
-		return auth.Refused
+	rows := auth.Rows{Presented: w.tokens[r.Presented], Parent: w.tokens[r.Parent]}
+	switch { // a family may have been deleted between the two queries
+	case rows.Presented != nil:
+		rows.Parent, rows.Family = w.tokens[rows.Presented.Parent], w.families[rows.Presented.Family]
+	case rows.Parent != nil:
+		rows.Family = w.families[rows.Parent.Family]
 	}
-	family := w.families[presented.Family]
-	if family == nil { // deleted between the two queries
-		return auth.Refused
-	}
-	outcome := r.Decide(*presented, successor, *family)
+	outcome := r.Apply(&rows)
 	switch outcome {
 	case auth.Granted:
-		if successor == nil {
-			successor = &auth.RefreshToken{Hash: r.Successor, Parent: r.Presented, Family: family.ID, Issued: r.Now}
-			w.tokens[r.Successor] = successor
+		w.tokens[r.Presented], w.written[r.Presented] = rows.Presented, rows.Presented
+		if rows.Parent != nil {
+			w.written[rows.Parent.Hash] = rows.Parent
 		}
-		if r.Expires.After(successor.Expires) {
-			successor.Expires = r.Expires
-			w.successors[r.Successor] = successor
-		}
-		w.kill(presented.Parent, r.Now)
-		if r.Strict {
-			w.kill(r.Presented, r.Now)
-		}
-		family.Used, family.Address, family.Client = r.Now, r.Address, r.Client
-		w.used[family.ID] = family
-		w.events = append(w.events, r.Event(outcome, family))
+		w.used[rows.Family.ID] = rows.Family
+		w.events = append(w.events, r.Event(outcome, rows.Family))
 	case auth.Reused:
-		family.Revoked, family.RevokedFor = r.Now, auth.RevokedReuse
-		w.revoked[family.ID] = family
-		w.events = append(w.events, r.Event(outcome, family))
+		w.revoked[rows.Family.ID] = rows.Family
+		w.events = append(w.events, r.Event(outcome, rows.Family))
 	}
 	return outcome
-}
-
-// kill marks a token as dead, even if it was not read. A dead token keeps its time.
-func (w *workingSet) kill(h auth.Hash, now time.Time) {
-	if t := w.tokens[h]; t != nil {
-		kill(t, now)
-	}
-	if _, known := w.dead[h]; !known && h != (auth.Hash{}) {
-		w.dead[h] = now
-	}
 }
 
 // write writes the changes, and then locks and reads the head of the audit log.
@@ -342,38 +319,40 @@ func (w *workingSet) queueFamilies(b *pgx.Batch) {
 }
 
 func (w *workingSet) queueTokens(b *pgx.Batch) {
-	insert := func(tokens iter.Seq[*auth.RefreshToken], conflict string) {
-		var hash, parent [][]byte
-		var family []string
-		var issued, expires []int64
-		for t := range tokens {
-			hash, family = append(hash, t.Hash[:]), append(family, t.Family)
-			issued, expires = append(issued, t.Issued.UnixNano()), append(expires, t.Expires.UnixNano())
-			if t.Parent == (auth.Hash{}) {
-				parent = append(parent, nil)
-			} else {
-				parent = append(parent, t.Parent[:])
-			}
-		}
-		if len(hash) > 0 {
-			b.Queue(`
-				INSERT INTO refresh_tokens (hash, parent, family, issued_at, expires_at)
-				SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bigint[], $5::bigint[])`+conflict,
-				hash, parent, family, issued, expires)
-		}
+	queueTokens(b, w.newTokens, ``)
+	queueTokens(b, slices.Collect(maps.Values(w.written)), `
+		ON CONFLICT (hash) DO UPDATE SET expires_at = excluded.expires_at, dead_at = excluded.dead_at, successor = excluded.successor`)
+}
+
+func queueTokens(b *pgx.Batch, tokens []*auth.RefreshToken, conflict string) {
+	if len(tokens) == 0 {
+		return
 	}
-	insert(slices.Values(w.newTokens), "")
-	insert(maps.Values(w.successors), ` ON CONFLICT (hash) DO UPDATE SET expires_at = excluded.expires_at`)
-	if len(w.dead) > 0 {
-		var hash [][]byte
-		var at []int64
-		for h, t := range w.dead {
-			hash, at = append(hash, slices.Clone(h[:])), append(at, t.UnixNano())
+	var hash, parent, successor [][]byte
+	var family []string
+	var issued, expires, kept []int64
+	var dead []*int64
+	for _, t := range tokens {
+		hash, family = append(hash, t.Hash[:]), append(family, t.Family)
+		issued, expires, kept = append(issued, t.Issued.UnixNano()), append(expires, t.Expires.UnixNano()), append(kept, t.Kept.UnixNano())
+		parent, successor = append(parent, hashOrNull(&t.Parent)), append(successor, hashOrNull(&t.Successor))
+		var at *int64
+		if !t.Dead.IsZero() {
+			at = new(t.Dead.UnixNano())
 		}
-		b.Queue(`
-			UPDATE refresh_tokens t SET dead_at = u.at FROM unnest($1::bytea[], $2::bigint[]) u (hash, at)
-			WHERE t.hash = u.hash AND t.dead_at IS NULL`, hash, at)
+		dead = append(dead, at)
 	}
+	b.Queue(`
+		INSERT INTO refresh_tokens (hash, parent, family, issued_at, valid_until, expires_at, dead_at, successor)
+		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bytea[])`+conflict,
+		hash, parent, family, issued, expires, kept, dead, successor)
+}
+
+func hashOrNull(h *auth.Hash) []byte {
+	if *h == (auth.Hash{}) {
+		return nil
+	}
+	return h[:]
 }
 
 // queueRevocations revokes families and notifies all gateways.

@@ -32,7 +32,7 @@ func BenchmarkRefreshPostgres(b *testing.B) {
 
 func refreshWith(s auth.Store) func(context.Context, auth.Rotation) error {
 	return func(ctx context.Context, r auth.Rotation) error {
-		if _, _, err := s.Lookup(ctx, r.Presented); err != nil {
+		if _, _, err := s.Lookup(ctx, r.Parent); err != nil {
 			return err
 		}
 		got, err := s.Rotate(ctx, r)
@@ -63,7 +63,7 @@ func TestPostgresRefreshRateE2E(t *testing.T) {
 		for i := range clients {
 			all.Go(func() {
 				for n := range each {
-					if err := refresh(t.Context(), rotation(fmt.Sprint("c", i, "-"), n, time.Duration(n), false)); err != nil {
+					if err := refresh(t.Context(), rotation(fmt.Sprint("c", i, "-"), n+1, time.Duration(n), false)); err != nil {
 						t.Error(err)
 						return
 					}
@@ -91,17 +91,17 @@ func barePostgres(b testing.TB, dsn string) func(context.Context, auth.Rotation)
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			var family string
 			var parent []byte
-			err := tx.QueryRow(ctx, `SELECT family, parent FROM refresh_tokens WHERE hash = $1 FOR UPDATE`, r.Presented[:]).Scan(&family, &parent)
+			err := tx.QueryRow(ctx, `SELECT family, parent FROM refresh_tokens WHERE hash = $1 FOR UPDATE`, r.Parent[:]).Scan(&family, &parent)
 			if err != nil {
 				return err
 			}
 			now := r.Now.UnixNano()
 			_, err = tx.Exec(ctx, `INSERT INTO refresh_tokens (hash, parent, family, issued_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
-				r.Successor[:], r.Presented[:], family, now, r.Expires.UnixNano())
+				r.Presented[:], r.Parent[:], family, now, r.Expires.UnixNano())
 			if err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, `UPDATE refresh_tokens SET dead_at = $1 WHERE hash = $2`, now, parent); err != nil {
+			if _, err := tx.Exec(ctx, `UPDATE refresh_tokens SET dead_at = $1 WHERE hash = $2`, now, r.Parent[:]); err != nil {
 				return err
 			}
 			_, err = tx.Exec(ctx, `UPDATE families SET used_at = $1, address = $2, client = $3 WHERE id = $4`, now, r.Address, r.Client, family)

@@ -13,20 +13,6 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 )
 
-const tokenColumns = `t.hash, t.parent, t.family, t.issued_at, t.expires_at, t.dead_at`
-
-// scanToken reads a row of tokenColumns.
-func scanToken(scan func(...any) error) (t auth.RefreshToken, err error) {
-	var hash, parent []byte
-	var issued, expires int64
-	var dead sql.NullInt64
-	err = scan(&hash, &parent, &t.Family, &issued, &expires, &dead)
-	copy(t.Hash[:], hash)
-	copy(t.Parent[:], parent)
-	t.Issued, t.Expires, t.Dead = time.Unix(0, issued), time.Unix(0, expires), timeOf(dead)
-	return t, err
-}
-
 // eachRow calls f for each row until f fails, and closes rows.
 func eachRow(rows pgx.Rows, f func() error) error {
 	defer rows.Close()
@@ -89,10 +75,7 @@ func (s *Postgres) lookup(ctx context.Context, collect func(*pgLookups) error) e
 	err = eachRow(rows, func() error {
 		l := &pgLookup{found: true}
 		var err error
-		l.token, err = scanToken(func(first ...any) error {
-			l.family, err = scanFamily(func(rest ...any) error { return rows.Scan(append(first, rest...)...) })
-			return err
-		})
+		l.token, l.family, err = scanLookup(rows.Scan)
 		found[l.token.Hash] = l
 		return err
 	})
@@ -138,7 +121,7 @@ func (s *Postgres) Families(ctx context.Context, ids []string) ([]auth.Family, e
 func (s *Postgres) Sessions(ctx context.Context, userID string, now time.Time) ([]auth.Family, error) {
 	return list(ctx, s, "read families", scanFamily, `
 		SELECT `+familyColumns+` FROM families WHERE user_id = $1 AND revoked_at IS NULL
-		AND EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id AND dead_at IS NULL AND expires_at > $2)
+		AND EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id AND (dead_at IS NULL OR successor IS NULL) AND expires_at > $2)
 		ORDER BY used_at DESC, id`, userID, now.UnixNano())
 }
 

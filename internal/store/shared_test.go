@@ -101,7 +101,7 @@ func testWatch(t *testing.T, open func() database) {
 	now := time.Now()
 	for _, id := range []string{"reused", "ended", "of the user"} {
 		f, first := family(id, id)
-		first.Expires = now.Add(month)
+		first.Expires, first.Kept = now.Add(month), now.Add(month)
 		if err := s.CreateFamily(t.Context(), f, first); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func testWatch(t *testing.T, open func() database) {
 		{"reused", func() error {
 			for n, at := range []time.Duration{-time.Hour, -time.Hour, 0} { // the first, its successor, the first again
 				r := rotation("reused", n%2, 0, false)
-				r.Now, r.Expires = now.Add(at), now.Add(month)
+				r.Now, r.Expires, r.End = now.Add(at), now.Add(month), now.Add(month)
 				if _, err := other.Rotate(t.Context(), r); err != nil {
 					return err
 				}

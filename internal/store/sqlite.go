@@ -18,7 +18,7 @@ func (s *SQLite) CreateFamily(ctx context.Context, f auth.Family, first auth.Ref
 		if err != nil {
 			return err
 		}
-		if err := t.exec(insertToken, first.Hash[:], first.Family, first.Issued.UnixNano(), first.Expires.UnixNano()); err != nil {
+		if err := t.writeToken(insertToken, &first); err != nil {
 			return err
 		}
 		t.log(f.LoginEvent())
@@ -35,32 +35,12 @@ func (s *SQLite) Lookup(ctx context.Context, hash auth.Hash) (auth.RefreshToken,
 	return t, f, err
 }
 
-func (s *SQLite) lookup(ctx context.Context, hash auth.Hash) (t auth.RefreshToken, f auth.Family, err error) {
-	var (
-		parent, seed                   []byte
-		issued, expires, created, used int64
-		dead, revoked                  sql.NullInt64
-		revokedFor                     sql.NullString
-	)
+func (s *SQLite) lookup(ctx context.Context, hash auth.Hash) (auth.RefreshToken, auth.Family, error) {
 	if err := ctx.Err(); err != nil {
-		return t, f, err
+		return auth.RefreshToken{}, auth.Family{}, err
 	}
 	// Not canceled: a query with a context that can end costs more than reading one row.
-	err = s.lookupRow.QueryRowContext(context.WithoutCancel(ctx), hash[:]).Scan(
-		&parent, &issued, &expires, &dead,
-		&f.ID, &f.UserID, &f.UserVersion, &f.KeyID, &seed, &created, &used, &f.Address, &f.Client, &revoked, &revokedFor)
-	if errors.Is(err, sql.ErrNoRows) {
-		return t, f, auth.ErrNotFound
-	}
-	if err != nil {
-		return t, f, err
-	}
-	t.Hash, t.Family = hash, f.ID
-	copy(t.Parent[:], parent)
-	t.Issued, t.Expires, t.Dead = time.Unix(0, issued), time.Unix(0, expires), timeOf(dead)
-	copy(f.Seed[:], seed)
-	f.Created, f.Used, f.Revoked, f.RevokedFor = time.Unix(0, created), time.Unix(0, used), timeOf(revoked), revokedFor.String
-	return t, f, nil
+	return scanLookup(s.lookupRow.QueryRowContext(context.WithoutCancel(ctx), hash[:]).Scan)
 }
 
 func timeOf(nanos sql.NullInt64) time.Time {
@@ -73,25 +53,20 @@ func timeOf(nanos sql.NullInt64) time.Time {
 // Rotate implements auth.Store.
 func (s *SQLite) Rotate(ctx context.Context, r auth.Rotation) (outcome auth.Outcome, err error) {
 	err = s.write(ctx, "store a refresh", func(t *sqliteTx) error {
-		presented, successor, family, err := t.rotating(r)
-		if errors.Is(err, sql.ErrNoRows) {
-			outcome = auth.Refused
-			return nil
-		}
+		rows, err := t.rows(&r)
 		if err != nil {
 			return err
 		}
-		outcome = r.Decide(presented, successor, family)
-		switch outcome {
+		switch outcome = r.Apply(&rows); outcome {
 		case auth.Granted:
-			err = t.grant(r, presented)
+			err = t.grant(&rows)
 		case auth.Reused:
-			err = t.exec(revokeFamily, r.Now.UnixNano(), auth.RevokedReuse, family.ID)
+			err = t.exec(revokeFamily, r.Now.UnixNano(), auth.RevokedReuse, rows.Family.ID)
 		default:
 			return nil
 		}
 		if err == nil {
-			t.log(r.Event(outcome, &family))
+			t.log(r.Event(outcome, rows.Family))
 		}
 		return err
 	})
@@ -101,42 +76,54 @@ func (s *SQLite) Rotate(ctx context.Context, r auth.Rotation) (outcome auth.Outc
 	return outcome, nil
 }
 
-// rotating reads the rows that decide a rotation. successor is nil if there is none.
-func (t *sqliteTx) rotating(r auth.Rotation) (presented auth.RefreshToken, successor *auth.RefreshToken, family auth.Family, err error) {
-	var (
-		parent                               []byte
-		expires                              int64
-		dead, revoked, nextExpires, nextDead sql.NullInt64
-	)
-	err = t.query(selectRotation, r.Successor[:], r.Presented[:]).Scan(
-		&parent, &expires, &dead, &nextExpires, &nextDead, &family.ID, &family.UserID, &revoked)
-	if err != nil {
-		return presented, nil, family, err
+// rows reads the rows of a rotation.
+func (t *sqliteTx) rows(r *auth.Rotation) (rows auth.Rows, err error) {
+	read := func(hash auth.Hash) (*auth.RefreshToken, error) {
+		if hash == (auth.Hash{}) {
+			return nil, nil
+		}
+		token, family, err := scanLookup(t.query(selectToken, hash[:]).Scan)
+		if errors.Is(err, auth.ErrNotFound) {
+			return nil, nil
+		}
+		rows.Family = &family
+		return &token, err
 	}
-	presented.Hash, presented.Family = r.Presented, family.ID
-	copy(presented.Parent[:], parent)
-	presented.Expires, presented.Dead = time.Unix(0, expires), timeOf(dead)
-	if nextExpires.Valid {
-		successor = &auth.RefreshToken{Hash: r.Successor, Expires: timeOf(nextExpires), Dead: timeOf(nextDead)}
-	}
-	family.Revoked = timeOf(revoked)
-	return presented, successor, family, nil
-}
-
-// grant stores the successor of a token.
-func (t *sqliteTx) grant(r auth.Rotation, presented auth.RefreshToken) error {
-	now := r.Now.UnixNano()
-	err := t.exec(upsertSuccessor, r.Successor[:], r.Presented[:], presented.Family, now, r.Expires.UnixNano())
-	if err == nil && presented.Parent != (auth.Hash{}) {
-		err = t.exec(killToken, now, presented.Parent[:])
-	}
-	if err == nil && r.Strict {
-		err = t.exec(killToken, now, presented.Hash[:])
+	parent := r.Parent
+	if rows.Presented, err = read(r.Presented); rows.Presented != nil {
+		parent = rows.Presented.Parent
 	}
 	if err == nil {
-		err = t.exec(useFamily, now, r.Address, r.Client, presented.Family)
+		rows.Parent, err = read(parent)
+	}
+	return rows, err
+}
+
+// grant writes the rows of a rotation.
+func (t *sqliteTx) grant(rows *auth.Rows) error {
+	err := t.writeToken(writeToken, rows.Presented)
+	if err == nil && rows.Parent != nil {
+		err = t.writeToken(writeToken, rows.Parent)
+	}
+	if f := rows.Family; err == nil {
+		err = t.exec(useFamily, f.Used.UnixNano(), f.Address, f.Client, f.ID)
 	}
 	return err
+}
+
+// writeToken writes a token with insertToken, or with writeToken if it may exist.
+func (t *sqliteTx) writeToken(st statement, k *auth.RefreshToken) error {
+	var parent, successor, dead any
+	if k.Parent != (auth.Hash{}) {
+		parent = k.Parent[:]
+	}
+	if k.Successor != (auth.Hash{}) {
+		successor = k.Successor[:]
+	}
+	if !k.Dead.IsZero() {
+		dead = k.Dead.UnixNano()
+	}
+	return t.exec(st, k.Hash[:], parent, k.Family, k.Issued.UnixNano(), k.Expires.UnixNano(), k.Kept.UnixNano(), dead, successor)
 }
 
 // RevokeFamily implements auth.Store.

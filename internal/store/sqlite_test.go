@@ -22,7 +22,9 @@ func TestOpenAgain(t *testing.T) {
 	create(t, s, "a", "u1")
 	again := openFile(t, path) // a second connection, like the command line
 	rotate(t, again, rotation("a", 0, time.Hour, false), auth.Granted)
-	lookup(t, s, "a1")
+	if token, _ := lookup(t, s, "a0"); !token.Kept.Equal(epoch.Add(time.Hour + month)) {
+		t.Errorf("the first connection reads %+v", token)
+	}
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the file is elsewhere: %v", err)
 	}
@@ -183,5 +185,37 @@ func BenchmarkRotate(b *testing.B) {
 				n++
 			}
 		})
+	}
+}
+
+// TestSuccessorsOfOldVersions checks tokens of versions that stored each successor when it was
+// answered. They stay valid, and compete with a token that a new version answers to the same
+// parent.
+func TestSuccessorsOfOldVersions(t *testing.T) {
+	for _, first := range []string{"old", "new"} {
+		s := openFile(t, filepath.Join(t.TempDir(), "rueda.db"))
+		create(t, s, "a", "u1")
+		parent, old := hash("a0"), hash("a1")
+		for _, query := range []string{
+			`INSERT INTO refresh_tokens (hash, parent, family, issued_at, expires_at) VALUES (?2, ?1, 'a', ?3, ?4)`,
+			`UPDATE refresh_tokens SET valid_until = NULL WHERE hash = ?1 AND ?2 <> '' AND ?3 < ?4`,
+		} {
+			if _, err := s.Writer().ExecContext(t.Context(), query, parent[:], old[:], epoch.UnixNano(), epoch.Add(month).UnixNano()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rotate(t, s, rotation("a", 0, time.Hour, false), auth.Granted) // answers a new successor
+		byRow := rotation("a", 1, 2*time.Hour, false)
+		byRow.Parent, byRow.Issued, byRow.Expires = auth.Hash{}, time.Time{}, time.Time{}
+		use, dead := byRow, sibling("a", 1, 2*time.Hour+grace+1, false, "192.0.2.2")
+		if first == "new" {
+			use, dead = sibling("a", 1, 2*time.Hour, false, "192.0.2.2"), byRow
+			dead.Now = use.Now.Add(grace + 1)
+		}
+		rotate(t, s, use, auth.Granted)
+		if token, _ := lookup(t, s, "a0"); token.Successor != use.Presented || !token.Dead.Equal(use.Now) {
+			t.Errorf("%s first: the parent is %+v", first, token)
+		}
+		rotate(t, s, dead, auth.Reused)
 	}
 }

@@ -15,9 +15,8 @@ type statement int
 const (
 	insertFamily statement = iota
 	insertToken
-	selectRotation
-	upsertSuccessor
-	killToken
+	writeToken
+	selectToken
 	useFamily
 	revokeFamily
 	selectHead
@@ -32,10 +31,7 @@ const auditRows = 16
 const (
 	auditColumns = `seq, hash, at, kind, actor, user_id, family, address, client, detail`
 	auditParams  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	lookupQuery  = `
-		SELECT t.parent, t.issued_at, t.expires_at, t.dead_at,
-			f.id, f.user_id, f.user_version, f.key_id, f.seed, f.created_at, f.used_at, f.address, f.client, f.revoked_at, f.revoked_for
-		FROM refresh_tokens t JOIN families f ON f.id = t.family WHERE t.hash = ?`
+	lookupQuery  = `SELECT ` + tokenColumns + `, ` + familyColumns + ` FROM refresh_tokens t JOIN families f ON f.id = t.family WHERE t.hash = ?`
 )
 
 // text returns the SQL of a statement.
@@ -45,15 +41,12 @@ func (st statement) text() string {
 		return `INSERT INTO families (id, user_id, user_version, key_id, seed, created_at, used_at, address, client)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	case insertToken:
-		return `INSERT INTO refresh_tokens (hash, family, issued_at, expires_at) VALUES (?, ?, ?, ?)`
-	case selectRotation:
-		return `SELECT p.parent, p.expires_at, p.dead_at, s.expires_at, s.dead_at, f.id, f.user_id, f.revoked_at
-			FROM refresh_tokens p JOIN families f ON f.id = p.family LEFT JOIN refresh_tokens s ON s.hash = ? WHERE p.hash = ?`
-	case upsertSuccessor:
-		return `INSERT INTO refresh_tokens (hash, parent, family, issued_at, expires_at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (hash) DO UPDATE SET expires_at = max(expires_at, excluded.expires_at)`
-	case killToken:
-		return `UPDATE refresh_tokens SET dead_at = ? WHERE hash = ? AND dead_at IS NULL`
+		return `INSERT INTO refresh_tokens (hash, parent, family, issued_at, valid_until, expires_at, dead_at, successor) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	case writeToken:
+		return insertToken.text() + `
+			ON CONFLICT (hash) DO UPDATE SET expires_at = excluded.expires_at, dead_at = excluded.dead_at, successor = excluded.successor`
+	case selectToken:
+		return lookupQuery
 	case useFamily:
 		return `UPDATE families SET used_at = ?, address = ?, client = ? WHERE id = ?`
 	case revokeFamily:

@@ -31,8 +31,8 @@ func TestDerivation(t *testing.T) {
 		{"another family", one, parent, parent},
 		{"another parent", one, seed, seed},
 	} {
-		got, ok := c.keys.Derive(one.Deriver(), c.seed, c.parent)
-		again, _ := c.keys.Derive(one.Deriver(), c.seed, c.parent)
+		got, ok := c.keys.Derive(one.Deriver(), c.seed, c.parent[:])
+		again, _ := c.keys.Derive(one.Deriver(), c.seed, c.parent[:])
 		if !ok || got != again {
 			t.Errorf("%s: %v, and not the same twice", c.what, ok)
 		}
@@ -41,7 +41,7 @@ func TestDerivation(t *testing.T) {
 		}
 		seen[got] = c.what
 	}
-	if _, ok := one.Derive("unknown", seed, parent); ok {
+	if _, ok := one.Derive("unknown", seed, parent[:]); ok {
 		t.Error("an unknown secret derives")
 	}
 }

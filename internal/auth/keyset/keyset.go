@@ -242,15 +242,15 @@ func (k *Set) Sign(claims jwt.Claims, typ string) (string, error) {
 // Deriver returns the name of the secret for new families.
 func (k *Set) Deriver() string { return k.ring.Load().derivers[0].id }
 
-// Derive returns the successor of a refresh token under the secret named id. It reports false if
-// the set has no such secret, for example because the key file was lost.
-func (k *Set) Derive(id string, seed, parent [32]byte) (s [32]byte, ok bool) {
+// Derive returns the MAC of a successor of a refresh token under the secret named id. It reports
+// false if the set has no such secret, for example because the key file was lost.
+func (k *Set) Derive(id string, seed [32]byte, successor []byte) (s [32]byte, ok bool) {
 	for _, d := range k.ring.Load().derivers {
 		if d.id == id {
 			mac := hmac.New(sha256.New, d.secret)
-			mac.Write([]byte("rueda refresh successor 1\n"))
+			mac.Write([]byte("rueda refresh successor 2\n"))
 			mac.Write(seed[:])
-			mac.Write(parent[:])
+			mac.Write(successor)
 			mac.Sum(s[:0])
 			return s, true
 		}

@@ -97,7 +97,7 @@ func storeRate(s Span) (rate *Rate, err error) {
 		_, _ = rand.Read(tokens[w][:])
 		id := fmt.Sprintf("bench-%d-%d-%d", os.Getpid(), now.UnixNano(), w)
 		err := db.CreateFamily(ctx, auth.Family{ID: id, UserID: "u", UserVersion: 1, KeyID: "k", Created: now, Used: now},
-			auth.RefreshToken{Hash: tokens[w], Family: id, Issued: now, Expires: now.Add(time.Hour)})
+			auth.RefreshToken{Hash: tokens[w], Family: id, Issued: now, Expires: now.Add(time.Hour), Kept: now.Add(time.Hour)})
 		if err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
@@ -108,7 +108,10 @@ func storeRate(s Span) (rate *Rate, err error) {
 		}
 		next := auth.Hash(sha256.Sum256(tokens[w][:]))
 		now := time.Now()
-		outcome, err := db.Rotate(ctx, auth.Rotation{Presented: tokens[w], Successor: next, Now: now, Expires: now.Add(time.Hour), Grace: time.Minute, Address: "127.0.0.1", Client: "bench"})
+		outcome, err := db.Rotate(ctx, auth.Rotation{
+			Presented: next, Parent: tokens[w], Issued: now, Expires: now.Add(time.Hour), Now: now, End: now.Add(time.Hour),
+			Grace: time.Minute, Address: "127.0.0.1", Client: "bench",
+		})
 		if err == nil && outcome != auth.Granted {
 			err = fmt.Errorf("a refresh was %v", outcome)
 		}
