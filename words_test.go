@@ -138,9 +138,10 @@ func plainPackages() []string {
 		internal/certificate internal/cli internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/server
 		internal/client internal/clientaddr internal/config internal/database internal/deflate internal/entitlement internal/export
 		internal/feeds internal/flock internal/frame internal/identity internal/journal internal/ldaptest internal/pgtest
-		internal/progress internal/proxy internal/ratelimit internal/recent internal/recording internal/rest internal/rest/api internal/rest/history internal/rest/sse internal/sched internal/session
-		internal/session/talk internal/socket
-		internal/spell internal/store internal/testrun internal/usage internal/verify internal/web market wire`)
+		internal/progress internal/proxy internal/ratelimit internal/recent internal/recording internal/rest internal/rest/api
+		internal/rest/history internal/rest/sse internal/sched internal/session internal/session/talk internal/socket internal/spell
+		internal/store internal/testrun internal/usage internal/verify internal/web market tests/duckdb tests/oauth tests/upgrade
+		wire`)
 }
 
 // TestComments checks the comments of packages in plain English: no retired words, no long

@@ -208,7 +208,7 @@ func (u *Users) find(ctx context.Context, filter, attribute string, meant func(s
 // mostGroups is the maximum number of groups of a user that are read.
 const mostGroups = 1000
 
-// search returns at most most entries.
+// search returns the entries that match a filter, up to the number most.
 func (u *Users) search(ctx context.Context, most int, base string, scope int, filter string, attributes ...string) ([]*ldap.Entry, error) {
 	attributes = slices.DeleteFunc(attributes, func(a string) bool { return a == "" || a == NoVersion })
 	if len(attributes) == 0 {

@@ -38,7 +38,7 @@ func newGrid(ticks []market.Tick) (grid, error) {
 	return g, nil
 }
 
-// price returns the price with a number.
+// price returns the price at an index of the grid.
 func (g grid) price(n int64) market.Price {
 	i := len(g) - 1
 	for i > 0 && n < g[i].first {

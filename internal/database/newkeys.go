@@ -23,10 +23,10 @@ type NewKeysReport struct {
 	Factors []string // users whose second factor cannot be checked any more
 }
 
-// NewKeys makes new keys for a database that has lost its own. All logins end. No key fits the old
-// rows of the audit log: they are written to the new file archive as JSON lines and deleted. The
-// new log begins with a row that says so. No gateway may use the database meanwhile: it would keep
-// its old keys.
+// NewKeys makes new keys for a database that has lost its own. All logins end. No key verifies the
+// old rows of the audit log: they are written to the new file archive as JSON lines and deleted.
+// The new log begins with a row that says so. No gateway may use the database meanwhile: it would
+// keep its old keys.
 func NewKeys(ctx context.Context, cfg Config, archive string) (r NewKeysReport, err error) {
 	d, err := openStore(ctx, cfg)
 	if err != nil {

@@ -77,7 +77,7 @@ func (w *writer) endPiece() {
 }
 
 // Append adds a row to the next Commit and does not retain it. It makes no system call and never
-// fails: while the disk is full, or too much waits for it, the row is lost, which Suspended
+// fails. While the disk is full, or too many rows are pending, the row is lost, which Suspended
 // reports.
 func (j *Journal) Append(r *Row) {
 	if !j.ready(r) {

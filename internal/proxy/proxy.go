@@ -10,7 +10,7 @@ import (
 type Trusted []netip.Prefix
 
 // Client returns the address of the client. peer is the peer of the connection; forwarded and
-// xForwardedFor are the lines of these headers in the order in which they came.
+// xForwardedFor are the lines of these headers in the order in which they arrived.
 func (t Trusted) Client(peer netip.Addr, forwarded, xForwardedFor []string) netip.Addr {
 	if len(forwarded)+len(xForwardedFor) == 0 || !t.Has(peer) {
 		return peer

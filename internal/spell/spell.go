@@ -22,7 +22,7 @@ func Nearest(word string, known []string) (string, bool) {
 	return best, best != ""
 }
 
-// Suggest returns the question whether the nearest word was meant. If there is none, it returns
+// Suggest returns the question "did you mean" with the nearest word. If there is none, it returns
 // lead followed by all known words.
 func Suggest(word string, known []string, lead string) string {
 	if near, ok := Nearest(word, known); ok {

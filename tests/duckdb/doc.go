@@ -1,3 +1,3 @@
-// Package duckdb has DuckDB read what rueda exports. It is a module of its own, so that DuckDB's
-// library, a hundred megabytes that need cgo, is no dependency of the product.
+// Package duckdb reads the files of rueda export with DuckDB. It is a separate module, because
+// DuckDB's library has a hundred megabytes and needs cgo.
 package duckdb

@@ -24,9 +24,9 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// TestDuckDB exports a day of a simulated market and has DuckDB work out what the API's
-// rows say too: numbers of rows, volume, turnover and average price, bounds, times to the
-// nanosecond, by instrument; quotes, bars, and the books at a time.
+// TestDuckDB exports a day of a simulated market and compares DuckDB's results with the rows of the
+// API: numbers of rows, volume, turnover and average price, bounds, and times to the nanosecond, by
+// instrument. It also compares quotes, bars, and the books at a time.
 func TestDuckDB(t *testing.T) {
 	a := runDay(t)
 	date := a.closedDay()
@@ -62,7 +62,7 @@ func TestDuckDB(t *testing.T) {
 	d.documented(date, strings.Fields(want.books[0])[0])
 }
 
-// compare wants the same lines.
+// compare checks that two lists of lines are equal.
 func compare(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	slices.Sort(want)
@@ -83,7 +83,7 @@ func at(list []string, i int) string {
 	return "nothing"
 }
 
-// closedDay waits until the gateway has closed the first day, and is its date.
+// closedDay waits until the gateway has closed the first day, and returns its date.
 func (a *api) closedDay() string {
 	a.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -107,7 +107,7 @@ func (a *api) closedDay() string {
 	panic("a ticker does not end")
 }
 
-// export writes the day beside the gateway, and wants its route to give the same file.
+// export writes the day while the gateway runs, and checks that its route returns the same file.
 func (a *api) export(folder, date string, format export.Format) {
 	a.t.Helper()
 	r, err := journal.OpenReader(a.data + "/journal")
@@ -132,7 +132,7 @@ func (a *api) export(folder, date string, format export.Format) {
 	}
 }
 
-// figures are lines of figures, by instrument.
+// figures has lines of figures, by instrument.
 type figures struct {
 	trades, quotes, bars, books []string
 	rows                        map[string]int
@@ -140,7 +140,7 @@ type figures struct {
 
 func (f *figures) sum(table string) int { return f.rows[table] }
 
-// figures works them out from the rows of the API.
+// figures computes them from the rows of the API.
 func (a *api) figures(date string) *figures {
 	a.t.Helper()
 	f := &figures{rows: map[string]int{}}
@@ -170,7 +170,7 @@ func (a *api) figures(date string) *figures {
 	return f
 }
 
-// number is a number of the API in units of 1e-8.
+// number parses a number of the API, in units of 1e-8.
 func (a *api) number(text string) *big.Int {
 	a.t.Helper()
 	r, ok := new(big.Rat).SetString(text)
@@ -184,7 +184,7 @@ func (a *api) number(text string) *big.Int {
 	return r.Num()
 }
 
-// tradeLine is what the trades of an instrument come to.
+// tradeLine returns the figures of an instrument's trades as a line.
 func (a *api) tradeLine(id string, list []message) string {
 	a.t.Helper()
 	type deal struct{ price, size *big.Int }
@@ -222,7 +222,7 @@ func (a *api) tradeLine(id string, list []message) string {
 		volume, " ", turnover, " ", least, " ", most, " ", vwap(turnover, volume))
 }
 
-// vwap is an average price with so many digits as DuckDB's division, which is one of doubles, has for certain.
+// vwap returns an average price with the digits that are reliable in DuckDB's division of doubles.
 func vwap(turnover, volume *big.Int) string {
 	if volume.Sign() == 0 {
 		return "NULL"
@@ -285,7 +285,7 @@ func (a *api) bookLine(id string, m *message) string {
 	return fmt.Sprint(id, " ", len(m.B), " ", len(m.A), " ", total)
 }
 
-// duck asks DuckDB.
+// duck runs queries of DuckDB.
 type duck struct {
 	t      *testing.T
 	db     *sql.DB
@@ -293,8 +293,7 @@ type duck struct {
 	from   string
 }
 
-// lines runs a query of text columns, of which those that hold decimals are told as whole numbers
-// of their last digit.
+// lines runs a query of text columns. Decimals are returned as whole numbers of their last digit.
 func (d *duck) lines(table, query string, args ...any) (list []string) {
 	d.t.Helper()
 	query = strings.ReplaceAll(query, "FROM", "from "+fmt.Sprintf(d.from, d.folder, table))
@@ -339,7 +338,7 @@ func (d *duck) lines(table, query string, args ...any) (list []string) {
 	return list
 }
 
-// The casts change nothing in a Parquet table; a CSV table is read as texts.
+// The casts change nothing in a Parquet table. A CSV table is read as texts.
 const (
 	nanoseconds = "sum(epoch_ns(ts::timestamp_ns))::varchar"
 	dec         = "::decimal(38,8)"
@@ -368,7 +367,7 @@ func (d *duck) bars(date string) []string {
 		FROM where date = ? group by instrument, "interval"`, date)
 }
 
-// books are the books at a time: the levels since the last state of each.
+// books returns the books at a time: the levels since the last full state of each.
 func (d *duck) books(date string) []string {
 	return d.lines("depth", `with rows as (select instrument, kind, seq::bigint as seq, side, price`+dec+` as price, size`+dec+` as size FROM
 			where date = ? and ts::timestamp_ns <= (date || ' `+bookTime+`')::timestamp_ns),
@@ -379,10 +378,10 @@ func (d *duck) books(date string) []string {
 		from levels where size > 0 group by instrument`, date)
 }
 
-// bookTime is when books are looked at: in the middle of the session.
+// bookTime is the time of the compared books, in the middle of the session.
 const bookTime = "16:00:00"
 
-// types wants DuckDB to see the types that the documentation promises.
+// types checks that DuckDB sees the documented types.
 func (d *duck) types() {
 	d.t.Helper()
 	d.from = "read_parquet('%s/type=%s/**/*.parquet', hive_partitioning=true)"

@@ -21,8 +21,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// busted is a simulated exchange of which some trades are cancelled and corrected, the
-// corrections in their turn too.
+// busted is a simulated exchange with cancelled and corrected trades. Corrections are corrected
+// too.
 type busted struct {
 	*sim.Source
 	ended chan struct{}
@@ -44,7 +44,7 @@ func (b *busting) Publish(events []market.Event) error {
 	}
 	const day = int64(24 * time.Hour)
 	if n := len(events); n == 0 || events[0].Time/day != events[n-1].Time/day {
-		return nil // what came behind the next day's would be of that day
+		return nil // later changes would belong to the next day
 	}
 	for i := range events {
 		e := events[i]
@@ -79,7 +79,7 @@ func (b *busting) Publish(events []market.Event) error {
 	return nil
 }
 
-// api is a gateway that had a day of market and has closed it.
+// api is a gateway that has closed a day of market.
 type api struct {
 	t     *testing.T
 	rest  string
@@ -90,7 +90,7 @@ type api struct {
 // firstDay is a Monday.
 const firstDay = "2026-11-16"
 
-// runDay runs a gateway through a day of market and into the next, as fast as it can.
+// runDay runs a gateway through a day of market and into the next, as fast as possible.
 func runDay(t *testing.T) *api {
 	t.Helper()
 	start, err := time.Parse(time.DateOnly, firstDay)
@@ -167,7 +167,7 @@ func (a *api) login() {
 	a.token = body.Data.Token
 }
 
-// ask is the answer to a GET.
+// ask sends a GET request.
 func (a *api) ask(path string) (status int, body []byte) {
 	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.rest+path, nil)
 	if err != nil {
@@ -185,7 +185,7 @@ func (a *api) ask(path string) (status int, body []byte) {
 	return res.StatusCode, body
 }
 
-// data reads the data of an answer into v.
+// object reads the data of an answer into v.
 func (a *api) object(path string, v any) {
 	a.t.Helper()
 	status, body := a.ask(path)
@@ -197,7 +197,7 @@ func (a *api) object(path string, v any) {
 	}
 }
 
-// instruments are all that are listed.
+// instruments returns all listed instruments.
 func (a *api) instruments() (ids []string) {
 	a.t.Helper()
 	var data struct {
@@ -213,7 +213,7 @@ func (a *api) instruments() (ids []string) {
 	return ids
 }
 
-// message is what is read of a message of the stream.
+// message has the fields of a message that the tests read.
 type message struct {
 	Type, I, T, IV, X, G string
 	N, XN                uint64
@@ -225,7 +225,7 @@ type message struct {
 	A, B                 [][]json.Number
 }
 
-// rows are all messages of a list and an instrument on a date, page by page.
+// rows returns all messages of a list and an instrument on a date, page by page.
 func (a *api) rows(list, instrument, date, more string) (all []message) {
 	a.t.Helper()
 	end, err := time.Parse(time.DateOnly, date)

@@ -1,3 +1,3 @@
-// Package oauth has stock OAuth libraries, of Go and of Node.js, log in at a gateway. It is a module of its own, so that
-// they are no dependencies of the product.
+// Package oauth logs in at a gateway with stock OAuth libraries of Go and Node.js. It is a separate
+// module, so that they are not dependencies of the product.
 package oauth

@@ -9,13 +9,13 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// The one user of the gateways here.
+// The only user of the gateways.
 const (
 	username = "demo"
 	password = "a password for demonstration"
 )
 
-// start runs a gateway until the test ends, and returns where it is.
+// start runs a gateway until the test ends, and returns its URL.
 func start(t *testing.T) (rest string) {
 	t.Helper()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})

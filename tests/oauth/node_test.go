@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// npmPatience is how long the packages may take to come; they are small.
+// npmPatience is the longest time for the download of the packages, which are small.
 const npmPatience = 3 * time.Minute
 
-// without skips a test for want of something, or fails it where everything is to be tested.
+// without skips a test because something is missing, or fails it if everything is required.
 func without(t *testing.T, what string, err error) {
 	t.Helper()
 	if os.Getenv("RUEDA_REQUIRE_ALL") != "" {
@@ -21,7 +21,8 @@ func without(t *testing.T, what string, err error) {
 	t.Skipf("%s, so the libraries of Node.js are not tested: %v", what, err)
 }
 
-// TestNode runs the scripts of node/ with the packages of its lock file, which are installed into a folder of the test's.
+// TestNode runs the scripts of node/ with the packages of its lock file, which it installs into a
+// temporary folder.
 func TestNode(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {

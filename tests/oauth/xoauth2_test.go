@@ -30,7 +30,7 @@ func TestXOAuth2(t *testing.T) {
 				t.Errorf("accounts: %d", status)
 			}
 
-			// A token that has run out is renewed on the way.
+			// An expired token is refreshed automatically.
 			old := *login
 			old.Expiry = time.Now().Add(-time.Minute)
 			source := config.TokenSource(t.Context(), &old)
@@ -48,7 +48,7 @@ func TestXOAuth2(t *testing.T) {
 	}
 }
 
-// What goes wrong comes as the errors that the library has for it.
+// TestXOAuth2Errors checks that failures become errors of the library.
 func TestXOAuth2Errors(t *testing.T) {
 	rest := start(t)
 	config := oauth2.Config{ClientID: "any", Endpoint: oauth2.Endpoint{TokenURL: rest + "/oauth/token", AuthStyle: oauth2.AuthStyleInParams}}
@@ -77,7 +77,7 @@ func TestXOAuth2Errors(t *testing.T) {
 	refused(err, http.StatusTooManyRequests, "slow_down", "too_many_failures")
 }
 
-// accounts asks for the accounts and returns the status.
+// accounts requests the accounts and returns the status.
 func accounts(t *testing.T, client *http.Client, rest string) int {
 	t.Helper()
 	answer, err := client.Get(rest + "/broker/accounts")

@@ -1,5 +1,5 @@
-// Package upgrade_test opens data folders that earlier releases wrote and compares what this tree
-// answers about them with what those releases answered.
+// Package upgrade_test opens data folders that earlier releases wrote, and compares this program's
+// answers about them with those of the releases.
 package upgrade_test
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// release is what a release answered, from its expected.json.
+// release has the answers of a release, from its expected.json.
 type release struct {
 	Version     string
 	Commit      string
@@ -31,8 +31,8 @@ type release struct {
 	Bars        []any
 }
 
-// TestUpgrade opens the folder of each release: users log in with their passwords and have their
-// accounts, the signing keys and the epoch go on, and the history of a closed day is the same.
+// TestUpgrade opens the folder of each release. Users log in with their passwords and have their
+// accounts, the signing keys and the epoch continue, and the history of a closed day is the same.
 func TestUpgrade(t *testing.T) {
 	folders, err := filepath.Glob("*/expected.json")
 	if err != nil || len(folders) == 0 {
@@ -58,7 +58,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// client asks a gateway over REST.
+// client sends REST requests to a gateway.
 type client struct {
 	t     *testing.T
 	url   string
@@ -156,7 +156,7 @@ func (c *client) decode(res *http.Response, into any) {
 	}
 }
 
-// get asks for a path and decodes its answer.
+// get requests a path and decodes the answer.
 func (c *client) get(path string, into any) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.url+path, nil)

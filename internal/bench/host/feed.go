@@ -213,8 +213,8 @@ func (f *benchFeed) mayPublish(p *pattern.Pattern, batch, published uint64) bool
 	return free
 }
 
-// awaitTurn waits until no shard of the gateway is more than behind messages behind. It returns
-// false after 20 ms, so that the caller can check whether to stop.
+// awaitTurn waits until each shard of the gateway is at most behind messages late. It returns false
+// after 20 ms, so that the caller can check whether to stop.
 func (f *benchFeed) awaitTurn(behind int) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()

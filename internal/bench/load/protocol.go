@@ -189,7 +189,8 @@ func appendSizeMQTT(b []byte, n int) []byte {
 	return append(b, byte(n))
 }
 
-// packetMQTT accepts an answer of a kind that ends with the code of success.
+// packetMQTT returns a function that accepts a packet of a kind whose last byte is the code of
+// success.
 func packetMQTT(kind byte) func([]byte) (bool, error) {
 	return func(p []byte) (bool, error) {
 		if len(p) == 0 || p[0]>>4 != kind {

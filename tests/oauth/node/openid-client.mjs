@@ -1,4 +1,4 @@
-// openid-client finds the endpoints, logs in, renews, revokes, and is told why it may not.
+// openid-client discovers the endpoints, logs in, refreshes and revokes, and checks the errors.
 import assert from 'node:assert/strict'
 import * as client from 'openid-client'
 

@@ -1,4 +1,4 @@
-// simple-oauth2 logs in, renews, revokes, and is told why it may not.
+// simple-oauth2 logs in, refreshes and revokes, and checks the errors.
 import assert from 'node:assert/strict'
 import { ResourceOwnerPassword } from 'simple-oauth2'
 
