@@ -11,7 +11,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// crowded is a starter whose market has many instruments, and a session of whose user may send 20
+// crowded returns a starter with a market of many instruments and a session whose user may send 20
 // messages a second.
 func crowded(t *testing.T, instruments int) *starter {
 	s := newStarter(t)
@@ -25,7 +25,7 @@ func crowded(t *testing.T, instruments int) *starter {
 	return s
 }
 
-// connect begins a session of a user with a right to everything.
+// connect starts a session of a user with a right to everything.
 func (s *starter) connect(user string) {
 	s.sess = new(session.Session)
 	s.sess.Start(s.env, session.Peer{Identity: &session.Identity{User: user, Family: "f", Expires: s.now.Add(time.Hour), Grants: session.Grants{
@@ -35,7 +35,7 @@ func (s *starter) connect(user string) {
 	s.take()
 }
 
-// refused counts those of so many pings that are over the rate.
+// refused sends pings and returns how many exceed the rate.
 func (s *starter) refused(pings int) (n int) {
 	s.take()
 	for range pings {
@@ -49,11 +49,11 @@ func (s *starter) refused(pings int) (n int) {
 	return n
 }
 
-// everything is the fields of a subscribe to all sequences of all instruments of the market.
+// everything has the members of a subscribe to all sequences of all instruments of the market.
 const everything = `"trades":["*|BYMA|*"],"status":["*|BYMA|*"],"bars":["*|BYMA|*|1s","*|BYMA|*|1m","*|BYMA|*|5m","*|BYMA|*|15m","*|BYMA|*|1h","*|BYMA|*|1d"]`
 
-// TestStartsAreChargedByWidth has a start count as five messages and one more for each 1,000
-// sequences, up to a burst, also where it is refused for what it found.
+// TestStartsAreChargedByWidth checks that a start counts as five messages and one more for each
+// 1,000 sequences, up to a burst. This includes a start that is refused after the search.
 func TestStartsAreChargedByWidth(t *testing.T) {
 	s := crowded(t, 4000)
 	at := s.now.Add(time.Hour).UTC().Format(time.RFC3339)
@@ -70,9 +70,9 @@ func TestStartsAreChargedByWidth(t *testing.T) {
 	}
 }
 
-// TestResumesAreChargedByWidth has resumes of wide patterns be free, on all connections of a user
-// together, until they have looked through two million sequences in a minute. Then 1,000 of them
-// count as a message.
+// TestResumesAreChargedByWidth checks that resumes of wide patterns are free until all connections
+// of a user have searched two million sequences in a minute. After that, 1,000 of them count as a
+// message.
 func TestResumesAreChargedByWidth(t *testing.T) {
 	s := crowded(t, 10_000)
 	epoch, position := s.hub.Position()
@@ -110,8 +110,8 @@ func TestResumesAreChargedByWidth(t *testing.T) {
 	}
 }
 
-// TestAllowanceOutlivesAConnection has a user who connects again go on with what is left of its
-// messages, until it would have had all of them again anyway.
+// TestAllowanceOutlivesAConnection checks that a user who reconnects continues with the remaining
+// messages, until the whole burst would be available again.
 func TestAllowanceOutlivesAConnection(t *testing.T) {
 	s := crowded(t, 0)
 	s.connect("u")

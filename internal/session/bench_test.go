@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// BenchmarkConnect is a session from its start to the end of its first output, with a
-// cached token and a subscription to trades, quotes and a book.
+// BenchmarkConnect measures a session from its start to the end of its first output, with a cached
+// token and a subscription to trades, quotes and a book.
 func BenchmarkConnect(b *testing.B) {
 	d := newDrive(b, "")
 	id, _ := d.world.Env.Verify(context.Background(), "demo")
@@ -37,8 +37,8 @@ func BenchmarkConnect(b *testing.B) {
 	}
 }
 
-// TestDeliveryAllocatesNothing delivers trades to a thousand sessions that keep up. What the
-// hub keeps for resume grows now and then; a delivery itself costs no allocation.
+// TestDeliveryAllocatesNothing delivers trades to a thousand sessions that are caught up. The
+// recent rows of the hub grow sometimes; the delivery itself does not allocate.
 func TestDeliveryAllocatesNothing(t *testing.T) {
 	const clients = 1000
 	d := newDrive(t, "demo")

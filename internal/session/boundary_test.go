@@ -50,7 +50,8 @@ func (d *boundary) trade() {
 	}
 }
 
-// read takes what waits: control messages are given back, trades have to follow the last one.
+// read reads the pending messages. It returns control messages, and checks that trades follow the
+// last one.
 func (d *boundary) read() (control string) {
 	d.t.Helper()
 	for _, text := range d.take() {
@@ -116,9 +117,9 @@ func TestRequestsAtTheBeginningOfARight(t *testing.T) {
 	}
 }
 
-// TestSubscribeWithASeat subscribes again what came at a delay, once there is a seat for it in real
-// time: the answer says that it moved, and the trades of the delay come at once.
-func TestSubscribeWithASeat(t *testing.T) {
+// TestSubscribeWithQuota subscribes again to a delayed instrument after real-time quota became
+// available. The answer reports the move, and the trades within the delay are sent at once.
+func TestSubscribeWithQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newBoundary(t, entitlement.Set{{Market: "BYMA", Trades: true, Delay: 900}, {Market: "BYMA", Trades: true, Instruments: 1}})
 		if _, err := d.world.Hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: "AL30", Market: "BYMA", Term: "24hs"}}); err != nil {

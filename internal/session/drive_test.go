@@ -11,7 +11,7 @@ import (
 	"github.com/ruedahq/rueda/internal/stream"
 )
 
-// drive is a session under direct control of a test: its own time, its own kernel.
+// drive is a session under direct control of a test, with its own time and kernel.
 type drive struct {
 	t       testing.TB
 	world   *talk.World
@@ -50,10 +50,10 @@ func newDrive(t testing.TB, token string) *drive {
 	return d
 }
 
-// Post takes a notice.
+// Post queues an event.
 func (d *drive) Post(n session.Event) { d.notices = append(d.notices, n) }
 
-// turn has the shard take note of what was published.
+// turn makes the shard read what was published.
 func (d *drive) turn() {
 	for d.shard.Turn(); d.shard.Next() != nil; {
 	}
@@ -64,7 +64,7 @@ func (d *drive) text(msg string) {
 	d.sess.Handle(d.now, session.Event{Kind: session.Text, Message: []byte(msg)})
 }
 
-// gather takes what waits, as one that has not reached the kernel.
+// gather gathers pending messages that have not reached the kernel.
 func (d *drive) gather() (texts []string, n int) {
 	d.t.Helper()
 	d.turn()
@@ -79,7 +79,7 @@ func (d *drive) gather() (texts []string, n int) {
 	return texts, len(b)
 }
 
-// take gathers until nothing waits; the kernel takes it all at once.
+// take gathers until nothing is pending; the kernel accepts all of it at once.
 func (d *drive) take() []string {
 	d.t.Helper()
 	var all []string
@@ -93,7 +93,7 @@ func (d *drive) take() []string {
 	}
 }
 
-// want takes what waits, which has to be messages that hold these parts.
+// want checks that the pending messages contain these parts.
 func (d *drive) want(parts ...string) {
 	d.t.Helper()
 	got := d.take()
@@ -107,7 +107,7 @@ func (d *drive) want(parts ...string) {
 	}
 }
 
-// pass lets time pass, with every Tick on the way.
+// pass advances time, with every Tick that is due.
 func (d *drive) pass(span time.Duration) {
 	end := d.now.Add(span)
 	for {

@@ -46,7 +46,7 @@ func TestThreat23EntitlementEscalation(t *testing.T) {
 	t.Logf("figure: entitlements: %d steps, %d changes of rights, %d data frames, %d of them delayed, %d moves to another delay, %d trades followed across one", steps, sum.changes, sum.frames, sum.late, sum.moves, sum.followed)
 }
 
-// tally is what a run saw.
+// tally has the counts of a run.
 type tally struct{ changes, frames, late, moves, followed int }
 
 func (t *tally) add(o tally) {
@@ -60,7 +60,7 @@ var (
 	entitledDelays   = []int{5, 20}
 )
 
-// entitledWorld is a market and some clients of one goroutine.
+// entitledWorld is a market with clients of one goroutine.
 type entitledWorld struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -112,7 +112,7 @@ func newEntitledWorld(t *testing.T, seed uint64) *entitledWorld {
 	return w
 }
 
-// randomGrants are rights of a few markets, some in time, and sometimes fewer scopes.
+// randomGrants returns rights to a few markets, some limited in time, and sometimes fewer scopes.
 func (w *entitledWorld) randomGrants() *session.Grants {
 	g := &session.Grants{Scopes: []string{"marketdata:read"}}
 	for _, scope := range []string{"marketdata:depth", "marketdata:wildcard"} {
@@ -141,7 +141,7 @@ func (w *entitledWorld) randomGrants() *session.Grants {
 	return g
 }
 
-// step lets something happen.
+// step does one random action.
 func (w *entitledWorld) step(i int) {
 	switch w.rng.IntN(12) {
 	case 0:
@@ -186,7 +186,7 @@ func (w *entitledWorld) step(i int) {
 	w.look()
 }
 
-// pass lets time pass, in steps of what sessions wait for.
+// pass advances time, in steps of the sessions' deadlines.
 func (w *entitledWorld) pass(span time.Duration) {
 	end := time.Now().Add(span)
 	for {
@@ -211,7 +211,7 @@ func (w *entitledWorld) pass(span time.Duration) {
 	}
 }
 
-// look has everybody take what there is.
+// look makes all clients read pending messages.
 func (w *entitledWorld) look() {
 	for w.shard.Turn(); w.shard.Next() != nil; {
 	}
@@ -277,7 +277,7 @@ func (w *entitledWorld) end() {
 	}
 }
 
-// entitledClient is a naive client: it knows what it may have, and what it asked for.
+// entitledClient is a simple client that knows its rights and its requests.
 type entitledClient struct {
 	w       *entitledWorld
 	user    string
@@ -291,7 +291,7 @@ type entitledClient struct {
 	log     []string
 }
 
-// followed is how far the trades of an instrument came. 0: none yet.
+// followed is the newest trade of an instrument; 0: none yet.
 type followed struct {
 	n     uint64
 	moved bool
@@ -362,7 +362,7 @@ func (c *entitledClient) send(m map[string]any) {
 	c.take()
 }
 
-// entitledMessage is what a client looks at.
+// entitledMessage has the members that a client checks.
 type entitledMessage struct {
 	Type, Msg, I, T, Reason string
 	N, DE                   uint64
@@ -378,7 +378,7 @@ type entitledMessage struct {
 	Lost                    map[string]json.RawMessage
 }
 
-// take takes what waits, and judges it.
+// take reads and checks the pending messages.
 func (c *entitledClient) take() {
 	for {
 		now := time.Now()
@@ -394,7 +394,8 @@ func (c *entitledClient) take() {
 		for _, text := range texts {
 			c.note("< " + text)
 			var m entitledMessage
-			// A D of data is a number, and encoding/json folds case: the keys that clash are read apart.
+			// D is a number in data messages, and encoding/json ignores case: members that clash
+			// are read separately.
 			if err := json.Unmarshal([]byte(text), &m); err != nil {
 				c.w.t.Fatalf("%v in %s", err, text)
 			}
@@ -482,7 +483,7 @@ func (c *entitledClient) covered(channel, name string) bool {
 	return false
 }
 
-// data judges a data message.
+// data checks a data message.
 func (c *entitledClient) data(m *entitledMessage, text string) {
 	t, now := c.w.t, time.Now()
 	channel := map[string]string{"T": "trades", "Q": "quotes", "O": "order_book", "H": "status", "D": "summary", "K": "bars"}[m.Type]
@@ -531,7 +532,7 @@ type book struct {
 	n     uint64
 }
 
-// chain wants an update to build on the message before it, and gives it the depth of that.
+// chain checks that an update follows the previous message, and copies the depth of that.
 func (c *entitledClient) chain(m *entitledMessage, text string) {
 	if !m.R {
 		b := c.books[m.I]
@@ -543,8 +544,8 @@ func (c *entitledClient) chain(m *entitledMessage, text string) {
 	c.books[m.I] = book{m.DL, m.N}
 }
 
-// allowed is the rule as a person would put it: some right that holds now is to this market, this
-// level and data this late, and no right is to them sooner.
+// allowed states the rule independently: a current right covers this market, this level and this
+// delay, and no right covers them with a shorter delay.
 func (c *entitledClient) allowed(channel string, m *entitledMessage, now time.Time) bool {
 	if !slices.Contains(c.grants.Scopes, "marketdata:read") || channel == "order_book" && !slices.Contains(c.grants.Scopes, "marketdata:depth") {
 		return false

@@ -12,9 +12,10 @@ import (
 	"github.com/ruedahq/rueda/internal/session/talk"
 )
 
-// FuzzSession feeds a session lines of text as messages, with time, writes, market
-// events and notices between them as the bytes of script say. It must not panic,
-// say anything but whole frames of JSON objects, ask for a tick again at once, or keep a place.
+// FuzzSession sends lines of text as messages to a session. The bytes of script insert time,
+// writes, market events and other events. The session must not panic, must send only whole frames
+// of JSON objects, must not request a tick that is already past, and must release its place in the
+// registry.
 func FuzzSession(f *testing.F) {
 	scripts, err := talk.Load(os.DirFS("testdata"))
 	if err != nil {
@@ -62,7 +63,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// happen does one of the things that are not a client's message.
+// happen does one action that is not a client's message.
 func (d *drive) happen(what byte) {
 	r := d.world.Env.Registry
 	switch what % 12 {

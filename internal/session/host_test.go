@@ -13,8 +13,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// host runs sessions without a socket: one goroutine owns them all, and what a
-// client sends reaches the session as it is.
+// host runs sessions without a socket. One goroutine owns all of them, and messages of clients
+// reach the session unchanged.
 type host struct {
 	world *talk.World
 	shard *stream.Shard
@@ -97,7 +97,7 @@ func (h *host) deadline() time.Time {
 	return next
 }
 
-// settle does what a session wants.
+// settle does what a session requests.
 func (h *host) settle(now time.Time, p *pipe) {
 	if token, _, ok := p.sess.TakeToken(); ok {
 		h.wg.Go(func() {
@@ -162,8 +162,8 @@ func (h *host) dial(o talk.Offer) (talk.Conn, error) {
 	return p, nil
 }
 
-// pipe is a connection without a socket: Send puts into the session, Receive
-// takes what the host took from it.
+// pipe is a connection without a socket. Send passes messages to the session, Receive returns what
+// the host read from it.
 type pipe struct {
 	host   *host
 	format wire.Format
@@ -173,14 +173,14 @@ type pipe struct {
 	queue []string
 	err   error // after the queue
 
-	// The rest belongs to the host's goroutine.
+	// The following fields belong to the host's goroutine.
 	sess    *session.Session
 	out     []byte // gathered, not taken by the client
 	stalled bool
 	endBy   time.Time
 }
 
-// Post takes a notice.
+// Post queues an event.
 func (p *pipe) Post(n session.Event) {
 	p.host.post(func(now time.Time) { p.sess.Handle(now, n) })
 }
@@ -227,7 +227,7 @@ func (p *pipe) Stall(on bool) {
 	p.host.post(func(time.Time) { p.stalled = on })
 }
 
-// deliver hands frames to the client.
+// deliver passes frames to the client.
 func (p *pipe) deliver(frames []byte) {
 	texts, err := unpack(frames, p.format)
 	if err != nil {
@@ -254,11 +254,11 @@ func (p *pipe) signal() {
 	}
 }
 
-// split takes frames of JSON apart.
+// split splits frames of JSON.
 func split(b []byte) ([]string, error) { return unpack(b, wire.JSON) }
 
-// unpack takes unmasked, unfragmented frames apart; each must hold messages as this
-// server writes them.
+// unpack splits unmasked, unfragmented frames. Each must contain messages as this server writes
+// them.
 func unpack(b []byte, f wire.Format) ([]string, error) {
 	var all []string
 	for len(b) > 0 {

@@ -42,7 +42,8 @@ func TestRegistryRevokesKey(t *testing.T) {
 	}
 }
 
-// TestRevokedKeyEndsSession, unless the session has come with a token of another key since.
+// TestRevokedKeyEndsSession checks that a revoked key ends a session, unless it has
+// re-authenticated with a token of another key.
 func TestRevokedKeyEndsSession(t *testing.T) {
 	now := time.Now()
 	hub := stream.New(stream.Config{})

@@ -14,9 +14,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestSubscriptionModel makes random requests to a session and to a set of
-// strings, and wants the same answers. After each request every instrument trades
-// once, and what the set covers, and nothing else, comes once.
+// TestSubscriptionModel makes random requests to a session and to a set of strings, and compares
+// the answers. After each request every instrument trades once. The client must receive exactly the
+// trades that the set covers, once each.
 func TestSubscriptionModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newModel(t, rt)
@@ -76,7 +76,7 @@ func newModel(t *testing.T, rt *rapid.T) *model {
 	return m
 }
 
-// draw is the identifiers of a request, by channel, repeats and all.
+// draw returns the identifiers of a random request, by channel, with duplicates.
 func (m *model) draw() (body string, list []entry) {
 	for _, channel := range modelChannels {
 		names := rapid.SliceOfN(rapid.SampledFrom(modelNames), 0, 4).Draw(m.rt, channel)
@@ -97,7 +97,7 @@ func known(name string) bool {
 	return formed(name) && !strings.HasPrefix(name, "NOPE|") && !strings.Contains(name, "|NONE|")
 }
 
-// answer is what the model looks at of an answer.
+// answer has the members of an answer that the model compares.
 type answer struct {
 	Type     string
 	Reason   string
@@ -107,7 +107,7 @@ type answer struct {
 	Rejected []struct{ Channel, Instrument string }
 }
 
-// ask sends a request and takes its answer; states that follow are passed over.
+// ask sends a request and returns its answer. It skips the snapshots that follow.
 func (m *model) ask(body string) answer {
 	m.drive.now = m.drive.now.Add(time.Second) // so that no rate limit is met
 	m.drive.text(body)
@@ -188,7 +188,7 @@ func (m *model) refused(body string, a answer, reason string) {
 	}
 }
 
-// same compares what was taken and what was refused.
+// same compares the accepted and the rejected identifiers.
 func (m *model) same(body string, a answer, good, bad []entry) {
 	var taken, refused []entry
 	for _, name := range a.Trades {
@@ -244,7 +244,7 @@ func (m *model) check(body string, a answer) {
 	m.counts(body, a)
 }
 
-// trade has every instrument trade once.
+// trade publishes one trade of every instrument.
 func (m *model) trade() {
 	want := map[string]bool{}
 	for name, h := range m.handles {

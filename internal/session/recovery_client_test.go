@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// recoveryClient is a client of the contract: it knows what it subscribed to, what it received,
-// and what must come next. It knows nothing of the gateway's inside.
+// recoveryClient is a client that uses only the protocol. It knows its subscriptions, the messages
+// that it received, and what must come next.
 type recoveryClient struct {
 	w       *recoveryWorld
 	name    string
@@ -36,7 +36,7 @@ type recoveryClient struct {
 	log      []string
 }
 
-// recoveryProgress is how far a client came in a sequence.
+// recoveryProgress is the newest message of a sequence that a client has.
 type recoveryProgress struct {
 	n     uint64 // received, or known to be before what comes
 	known bool   // n is known: the next message has n+1
@@ -70,7 +70,7 @@ type recoveryMessage struct {
 	}
 }
 
-// Post takes a notice.
+// Post queues an event.
 func (c *recoveryClient) Post(n session.Event) { c.notices = append(c.notices, n) }
 
 func (c *recoveryClient) hear() {
@@ -107,7 +107,7 @@ func (c *recoveryClient) connect() {
 
 func (c *recoveryClient) disconnect() { c.sess.PeerGone() }
 
-// reconnect connects, and subscribes to what was in the set with what is known of each sequence.
+// reconnect connects, and subscribes to the set with the known progress of each sequence.
 func (c *recoveryClient) reconnect() {
 	all, follows, position, delays, epoch := c.sorted(), c.follows, c.position, c.delays, c.epoch
 	c.connect()
@@ -128,14 +128,14 @@ func (c *recoveryClient) reconnect() {
 	}
 }
 
-// sorted is the set in a fixed order.
+// sorted returns the set in a fixed order.
 func (c *recoveryClient) sorted() []entry {
 	return slices.SortedFunc(maps.Keys(c.set), func(a, b entry) int {
 		return strings.Compare(a.channel+a.name, b.channel+b.name)
 	})
 }
 
-// resume subscribes to identifiers with what is known of their sequences.
+// resume subscribes to identifiers with the known progress of their sequences.
 func (c *recoveryClient) resume(part []entry, follows map[entry]*recoveryProgress, position string) {
 	lists, resume := map[string][]string{}, map[string]any{"epoch": c.w.hub.Epoch()}
 	q := &recoveryRequest{seen: map[entry]uint64{}, position: map[entry]uint64{}, state: true}
@@ -226,7 +226,7 @@ func (c *recoveryClient) send(m map[string]any, q *recoveryRequest) {
 	c.sess.Handle(time.Now(), session.Event{Kind: session.Text, Message: text})
 }
 
-// read takes what waits, a few times up to max bytes.
+// read reads pending messages several times, up to max bytes each.
 func (c *recoveryClient) read(most int) {
 	for range 3 {
 		now := time.Now()
@@ -257,7 +257,7 @@ func (c *recoveryClient) read(most int) {
 func (c *recoveryClient) take(text string) {
 	c.note("< %s", text)
 	c.w.count.Frames++
-	// Keys differ in case alone between data (D, a number) and control messages.
+	// Some members of data (D, a number) and control messages differ only in case.
 	var m recoveryMessage
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
 		c.fatal("%v in %s", err, text)
@@ -280,7 +280,7 @@ func (c *recoveryClient) take(text string) {
 	}
 }
 
-// answer takes an acknowledgement: what is in the set now, and what must come of it.
+// answer handles an acknowledgement: it updates the set and what must come next.
 func (c *recoveryClient) answer(m *recoveryMessage, text string) {
 	q := c.waits[m.ID]
 	delete(c.waits, m.ID)
@@ -333,14 +333,14 @@ func (c *recoveryClient) answer(m *recoveryMessage, text string) {
 		}
 	}
 	if q != nil && !q.moved && len(m.Resumed) > 0 {
-		// What was subscribed already is ignored: its own replay may still be under way.
+		// Existing subscriptions are ignored, because their own replay may still be running.
 		resumed := maps.Clone(m.Resumed["trades"])
 		maps.DeleteFunc(resumed, func(name string, _ uint64) bool { return before[entry{"trades", name}] })
 		c.replays[m.ID] = &recoveryRequest{text: q.text, resumed: resumed}
 	}
 }
 
-// begin is what is known of a sequence that a request begins.
+// begin returns the expected beginning of a requested sequence.
 func (c *recoveryClient) begin(k entry, q *recoveryRequest) *recoveryProgress {
 	if q == nil {
 		return &recoveryProgress{}
@@ -354,7 +354,7 @@ func (c *recoveryClient) begin(k entry, q *recoveryRequest) *recoveryProgress {
 	return &recoveryProgress{}
 }
 
-// caughtUp wants the whole replay to be there.
+// caughtUp checks that the whole replay was received.
 func (c *recoveryClient) caughtUp(m *recoveryMessage, text string) {
 	q := c.replays[m.ID]
 	if q == nil {
@@ -372,7 +372,7 @@ func (c *recoveryClient) caughtUp(m *recoveryMessage, text string) {
 	}
 }
 
-// covers is the sequences that the set covers.
+// covers returns the sequences that the set covers.
 func (c *recoveryClient) covers() map[entry]bool {
 	all := map[entry]bool{}
 	for e := range c.set {
@@ -392,7 +392,7 @@ func (c *recoveryClient) covers() map[entry]bool {
 // data checks a data message.
 func (c *recoveryClient) data(m *recoveryMessage, text string) {
 	at, err := time.Parse(time.RFC3339Nano, m.T)
-	// What a listing says of a delayed instrument has the time at which it is said.
+	// A listing of a delayed instrument has the time of the listing.
 	listing := m.N == 1 && m.Type == "H" || m.R && (m.E == "feed_down" || strings.Contains(text, `"B":[],"A":[]`))
 	if err != nil || !listing && at.Add(time.Duration(m.DE)*time.Second).After(time.Now()) {
 		c.fatal("early: %s", text)

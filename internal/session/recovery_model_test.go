@@ -31,7 +31,7 @@ import (
 // Delayed data must not come early. An N of an epoch must mean the same row for every client.
 func TestRecoveryModel(t *testing.T) { runRecoveryModel(t, 3) }
 
-// TestRecoveryModelE2E does so with more seeds, without the race detector.
+// TestRecoveryModelE2E runs more seeds, without the race detector.
 func TestRecoveryModelE2E(t *testing.T) {
 	runs := 8
 	if os.Getenv("RUEDA_SOAK") != "" {
@@ -72,7 +72,7 @@ func runRecoveryModel(t *testing.T, runs int) {
 	}
 }
 
-// recoveryCount counts what a run reached.
+// recoveryCount counts what happened in a run.
 type recoveryCount struct {
 	Frames, Resumes, Replayed, Lost, Restarts, Kills, Moves, SlowClosed int
 }
@@ -96,7 +96,7 @@ var (
 
 const recoveryDelay = 5 // seconds
 
-// recoveryWorld is a gateway without sockets, and its clients.
+// recoveryWorld is a gateway without sockets, with its clients.
 type recoveryWorld struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -143,7 +143,7 @@ func newRecoveryWorld(t *testing.T, seed uint64) *recoveryWorld {
 	return w
 }
 
-// start begins a gateway on the folder.
+// start starts a gateway on the folder.
 func (w *recoveryWorld) start() {
 	var err error
 	w.journal, err = journal.Open(journal.Config{Folder: w.folder, Segment: 64 << 10, BootID: "one"})
@@ -186,12 +186,12 @@ func (w *recoveryWorld) start() {
 	}
 }
 
-// restart ends the gateway, by a kill or cleanly, and begins it again. All clients come back.
+// restart stops the gateway, by a kill or cleanly, and starts it again. All clients reconnect.
 func (w *recoveryWorld) restart(kill bool) {
 	w.count.Restarts++
 	synctest.Wait()
 	if kill {
-		// The disk as a killed process leaves it: rows in memory are not there.
+		// The disk as a killed process leaves it: rows in memory are missing.
 		w.count.Kills++
 		w.copies++
 		to := filepath.Join(w.t.TempDir(), fmt.Sprintf("journal%d", w.copies))
@@ -228,7 +228,7 @@ func (w *recoveryWorld) randomGrants() *session.Grants {
 	return g
 }
 
-// delays is what the rights of a user say of delays: positions mean the same only under the same.
+// delays describes the delays of a user's rights: positions are comparable only with the same ones.
 func (w *recoveryWorld) delays(user string) string { return fmt.Sprint(w.grants[user].Rights) }
 
 func (w *recoveryWorld) step() {
@@ -282,7 +282,7 @@ func (w *recoveryWorld) changeRights() {
 	}
 }
 
-// pass lets time pass, with the ticks of the sessions and turns of the shards on the way.
+// pass advances time, with the due ticks of the sessions and iterations of the shards.
 func (w *recoveryWorld) pass(span time.Duration) {
 	end := time.Now().Add(span)
 	for {
@@ -307,8 +307,7 @@ func (w *recoveryWorld) pass(span time.Duration) {
 	}
 }
 
-// turn has the shards take note of what is new, and the clients that read take what they like of
-// it.
+// turn makes the shards read new messages, and the reading clients read some of them.
 func (w *recoveryWorld) turn() {
 	for _, s := range w.shards {
 		for s.Turn(); s.Next() != nil; {
@@ -362,8 +361,8 @@ func (w *recoveryWorld) publish() {
 	}
 }
 
-// finish lets everybody read to the end, and compares how far each came with what a client is
-// answered that resumes from there: nothing may be missing.
+// finish lets all clients read to the end, and compares their progress with the answer to a resume
+// from there. Nothing may be missing.
 func (w *recoveryWorld) finish() {
 	for range 40 {
 		w.pass(time.Second)
@@ -418,7 +417,7 @@ func (w *recoveryWorld) finish() {
 // chance is true once in n times.
 func (w *recoveryWorld) chance(n int) bool { return w.rng.IntN(n) == 0 }
 
-// names draws identifiers of a request.
+// names returns random identifiers for a request.
 func (w *recoveryWorld) names(most int) []string {
 	list := []string{}
 	for range w.rng.IntN(most + 1) {
@@ -433,7 +432,7 @@ func (w *recoveryWorld) names(most int) []string {
 	return list
 }
 
-// sameRow wants the row of an N to be what it was whenever it was received before.
+// sameRow checks that an N always has the same row.
 func (c *recoveryClient) sameRow(channel string, text string, m *recoveryMessage) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// note is a place that keeps the notices it gets.
+// note records the events that it gets.
 type note struct {
 	entry
 	sess Session
@@ -25,7 +25,7 @@ func newNote() *note {
 	return n
 }
 
-// Post keeps a notice.
+// Post records an event.
 func (n *note) Post(x Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,9 +118,9 @@ func equal(a, b []EventKind) bool {
 	return true
 }
 
-// TestRegistryTellsLatecomers admits a session whose token was checked before
-// something happened to it.
-func TestRegistryTellsLatecomers(t *testing.T) {
+// TestRegistryNotifiesLatecomers admits a session whose token was revoked or changed while it was
+// being checked.
+func TestRegistryNotifiesLatecomers(t *testing.T) {
 	var r Registry
 	r.RevokeUser("u") // before the check: of no concern
 	mark := r.Mark()
@@ -174,8 +174,8 @@ func TestRegistryDrains(t *testing.T) {
 	}
 }
 
-// TestRegistryRace has many connections come, take names over, and go, while
-// notices run. At no time has a user more than the limit, nor a name two bearers.
+// TestRegistryRace has many connections that open, take over names, and close while events are
+// posted. A user never exceeds the limit, and a name never has two sessions.
 func TestRegistryRace(t *testing.T) {
 	const limit, workers, rounds = 3, 8, 400
 	var r Registry
@@ -224,14 +224,16 @@ func TestRegistryRace(t *testing.T) {
 	}
 }
 
-// TestRefusedTakeOver: a session that is refused for the limit leaves the bearer of its name alone.
+// TestRefusedTakeOver checks that a session that exceeds the limit does not replace the session
+// with its name.
 func TestRefusedTakeOver(t *testing.T) {
 	var r Registry
 	a, b, c := newNote(), newNote(), newNote()
 	admit(t, &r, a, "u", "f", "desk", 3)
 	admit(t, &r, b, "u", "f", "", 3)
 	admit(t, &r, newNote(), "u", "f", "", 3)
-	// The limit is lowered to 2. Without its bearer the name would leave 2 connections.
+	// The limit is lowered to 2. Even without the session of that name there would be 2
+	// connections.
 	if f := admit(t, &r, c, "u", "f", "desk", 2); f != wire.ConnectionLimit {
 		t.Errorf("got %q", f)
 	}
@@ -243,7 +245,7 @@ func TestRefusedTakeOver(t *testing.T) {
 	}
 }
 
-// TestDebtsAreForgotten has the registry remember no user for long who owes nothing.
+// TestDebtsAreForgotten checks that the registry soon forgets users who have no debt.
 func TestDebtsAreForgotten(t *testing.T) {
 	var r Registry
 	const users = 1000

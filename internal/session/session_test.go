@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/internal/session"
 )
 
-// TestPongBeforeWrote has a client so fast that its pong comes before the host
-// reports that the kernel took the ping. The next pong answers both.
+// TestPongBeforeWrote has a client whose pong arrives before the host reports that the kernel
+// accepted the ping. The next pong answers both.
 func TestPongBeforeWrote(t *testing.T) {
 	d := newDrive(t, "demo")
 	for range 10 {
@@ -27,8 +27,8 @@ func TestPongBeforeWrote(t *testing.T) {
 	}
 }
 
-// TestPingInPieces starts the time for the pong when the last byte of the ping is
-// taken, with whatever lies around it.
+// TestPingInPieces checks that the time limit of the pong begins when the kernel has accepted the
+// last byte of the ping.
 func TestPingInPieces(t *testing.T) {
 	d := newDrive(t, "demo")
 	d.pass(19 * time.Second)
@@ -45,7 +45,7 @@ func TestPingInPieces(t *testing.T) {
 	d.sess.Wrote(d.now, 1)
 	d.pass(2 * time.Second)
 	d.sess.Wrote(d.now, n-frame)
-	// The pings after it go out on time and are not answered either.
+	// The following pings are sent on time and not answered either.
 	d.pass(28*time.Second - 1)
 	if _, _, over := d.sess.Close(); over {
 		t.Fatal("closed early")
@@ -54,8 +54,8 @@ func TestPingInPieces(t *testing.T) {
 	d.over(4504, "pong_timeout")
 }
 
-// TestClockSteps sets the wall clock back and forth under a session. Heartbeat and
-// rates do not notice; the token's end does, by the next tick.
+// TestClockSteps sets the wall clock back and forward during a session. Heartbeat and rates do not
+// change. The expiry of the token is checked at the next tick.
 func TestClockSteps(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, 3 * time.Hour} {
 		d := newDrive(t, "demo")
@@ -87,9 +87,9 @@ func TestClockSteps(t *testing.T) {
 	d.over(4401, "token_expired")
 }
 
-// stepWall is the time at with a wall clock that was set d further, whole seconds,
-// and the same monotonic clock. No function makes such a time, so the seconds
-// are put where package time has them: above the 30 bits of the nanoseconds.
+// stepWall returns the time at with a wall clock that is d ahead, in whole seconds, and the same
+// monotonic clock. No function creates such a time, so this sets the bits of the seconds: those
+// above the 30 bits of the nanoseconds.
 func stepWall(at time.Time, d time.Duration) time.Time {
 	wall := (*uint64)(unsafe.Pointer(&at))
 	*wall += uint64(d/time.Second) << 30
@@ -116,7 +116,7 @@ func TestNotices(t *testing.T) {
 		d.sess.Handle(d.now.Add(time.Hour), session.Event{Kind: session.Timer})
 		d.want()
 	}
-	// A notice for the family that the session had before it re-authenticated.
+	// An event for the family that the session had before it re-authenticated.
 	d := newDrive(t, "demo")
 	d.sess.Handle(d.now, session.Event{Kind: session.Revoked, Family: "f9"})
 	d.want()
@@ -136,7 +136,7 @@ func TestDrainBeforeAuthentication(t *testing.T) {
 	d.over(4503, "shutting_down")
 }
 
-// TestPeerGone gives everything back, also in the middle of a token check.
+// TestPeerGone checks that a disconnected session releases everything, also during a token check.
 func TestPeerGone(t *testing.T) {
 	d := newDrive(t, "demo")
 	d.text(`{"action":"subscribe","trades":["GGAL|BYMA|24hs"]}`)
@@ -160,8 +160,7 @@ func TestPeerGone(t *testing.T) {
 	}
 }
 
-// TestGatherWholeFrames takes a long run of control messages in portions, each of
-// whole frames.
+// TestGatherWholeFrames gathers a long run of control messages in portions, each of whole frames.
 func TestGatherWholeFrames(t *testing.T) {
 	d := newDrive(t, "demo")
 	long := strings.Repeat(`"A|B|C0123456789",`, 30)
@@ -193,7 +192,7 @@ func TestGatherWholeFrames(t *testing.T) {
 	}
 }
 
-// TestWaitingIsBounded keeps a client from filling memory while its token is checked.
+// TestWaitingIsBounded checks that a client cannot fill memory while its token is checked.
 func TestWaitingIsBounded(t *testing.T) {
 	d := newDrive(t, "")
 	d.text(`{"action":"auth_token","token":"demo"}`)

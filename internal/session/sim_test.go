@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSlowDownFromRest uses the budget of a connection exactly when all output was sent. Later
-// output makes the client slow nevertheless.
+// TestSlowDownFromRest checks a connection that has used its budget exactly when all output was
+// sent: output that follows makes the client slow, and is sent a second later.
 func TestSlowDownFromRest(t *testing.T) {
 	d := follow(t, "")
 	d.text(`{"action":"sim","fault":"slow_down"}`)
@@ -33,7 +33,7 @@ func TestSlowDownFromRest(t *testing.T) {
 	d.want(`"type":"T"`)
 }
 
-// TestSlowDownEnds takes everything at once when the time is over.
+// TestSlowDownEnds checks that everything is sent when the fault has ended.
 func TestSlowDownEnds(t *testing.T) {
 	d := follow(t, "")
 	d.text(`{"action":"sim","fault":"slow_down"}`)
@@ -55,8 +55,8 @@ func TestSlowDownEnds(t *testing.T) {
 	}
 }
 
-// TestStallKeepsNothing has a great deal come while a connection is stalled: it neither waits
-// nor makes the client slow, and asking again makes it longer.
+// TestStallKeepsNothing publishes much data while a connection is stalled. It does not become
+// pending and does not make the client slow. A second request extends the stall.
 func TestStallKeepsNothing(t *testing.T) {
 	d := follow(t, `,"alive":true`)
 	d.text(`{"action":"sim","fault":"stall"}`)
@@ -84,8 +84,8 @@ func TestStallKeepsNothing(t *testing.T) {
 	d.want(`"N":40002,`)
 }
 
-// TestGapAmongOthers takes the one message out of many that go out together, and leaves their
-// order.
+// TestGapAmongOthers checks that the fault removes one message of many that are sent together, and
+// keeps the order of the others.
 func TestGapAmongOthers(t *testing.T) {
 	d := follow(t, "")
 	d.text(`{"action":"sim","fault":"gap"}`)
@@ -96,7 +96,8 @@ func TestGapAmongOthers(t *testing.T) {
 	d.want(`"N":4,`)
 }
 
-// TestGapAlone takes out what is all that there is. The session is at rest after it.
+// TestGapAlone checks that the fault removes a message that is sent alone. The session has no
+// output after it.
 func TestGapAlone(t *testing.T) {
 	d := follow(t, "")
 	d.text(`{"action":"sim","fault":"gap","instrument":"GGAL|BYMA|CI"}`)
@@ -110,8 +111,8 @@ func TestGapAlone(t *testing.T) {
 	d.want(`"N":2,`)
 }
 
-// TestGapBeforeAcknowledgement changes the set while messages wait, which are then sent before the
-// answer: a fault takes its own of those too.
+// TestGapBeforeAcknowledgement changes the set while messages are pending, which are then sent
+// before the answer. The fault applies to those messages too.
 func TestGapBeforeAcknowledgement(t *testing.T) {
 	for fault, want := range map[string][]string{
 		"gap":   {`"N":2,`, `"N":3,`, `"type":"Subscription"`},
@@ -128,8 +129,7 @@ func TestGapBeforeAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestFaultsTogether asks for all faults of a connection at once, twice: the end that comes first
-// counts.
+// TestFaultsTogether requests all faults of a connection together, twice. The earliest end applies.
 func TestFaultsTogether(t *testing.T) {
 	d := follow(t, "")
 	for range 2 {

@@ -8,8 +8,8 @@ import (
 	"github.com/ruedahq/rueda/internal/stream"
 )
 
-// TestSize holds an idle session to its share of the 600 bytes that a connection
-// may take in all, and nothing hangs on it that an idle session does not need.
+// TestSize checks that an idle session stays within its share of the 600 bytes of a connection, and
+// keeps nothing that an idle session does not need.
 func TestSize(t *testing.T) {
 	const budget = 224
 	if n := unsafe.Sizeof(Session{}); n > budget {

@@ -34,7 +34,7 @@ func (d *drive) publish(quotes, trades int) {
 	d.turn()
 }
 
-// follow is a session that follows quotes and trades of GGAL|BYMA|CI.
+// follow returns a session that follows quotes and trades of GGAL|BYMA|CI.
 func follow(t *testing.T, options string) *drive {
 	t.Helper()
 	d := newDrive(t, "demo")
@@ -55,8 +55,8 @@ func (d *drive) some(max int) ([]string, int) {
 	return texts, len(b)
 }
 
-// TestTrickle has a kernel that takes a byte now and then: it is slow, and not
-// stalled, and gets one ping, not one every 20 s.
+// TestTrickle has a kernel that accepts a byte from time to time. The client is slow but not
+// stalled, and gets one ping instead of one every 20 s.
 func TestTrickle(t *testing.T) {
 	d := follow(t, "")
 	d.publish(1, 0)
@@ -81,8 +81,8 @@ func TestTrickle(t *testing.T) {
 	d.over(4507, "slow_client")
 }
 
-// TestComesToRest has the stream announce something that is not for this subscriber
-// after all. The session stops looking.
+// TestComesToRest has the stream announce data that is not for this subscriber. The session stops
+// looking for it.
 func TestComesToRest(t *testing.T) {
 	d := newDrive(t, "demo")
 	d.text(`{"action":"subscribe","quotes":["GGAL|BYMA|CI"],"conflate":"1s","snapshot":false}`)
@@ -100,7 +100,8 @@ func TestComesToRest(t *testing.T) {
 	}
 }
 
-// TestAliveWaits has an Alive mark fall due while data waits: it comes after.
+// TestAliveWaits checks that an Alive mark that is due while data is pending is sent after the
+// data.
 func TestAliveWaits(t *testing.T) {
 	d := follow(t, `,"alive":true`)
 	d.pass(15 * time.Second)
@@ -118,7 +119,7 @@ func TestAliveWaits(t *testing.T) {
 	d.want()
 }
 
-// TestReplayIsNotSlow holds up the replay of a resume: that alone is no reason to warn.
+// TestReplayIsNotSlow delays the replay of a resume and checks that this alone causes no warning.
 func TestReplayIsNotSlow(t *testing.T) {
 	d := newDrive(t, "demo")
 	d.publish(0, 50)
@@ -132,8 +133,8 @@ func TestReplayIsNotSlow(t *testing.T) {
 	}
 }
 
-// TestAgeSurvivesClockSteps sets the clock forward while a trade waits: that does
-// not make it old.
+// TestAgeSurvivesClockSteps sets the clock forward while a trade is pending. This does not count as
+// its age.
 func TestAgeSurvivesClockSteps(t *testing.T) {
 	d := follow(t, "")
 	d.publish(0, 1)
@@ -145,7 +146,7 @@ func TestAgeSurvivesClockSteps(t *testing.T) {
 	d.want(`"type":"Warning"`, `"type":"T"`)
 }
 
-// TestSlowByBytes has more wait than the bound though none of it waits for long.
+// TestSlowByBytes exceeds the limit of pending bytes although no message is old.
 func TestSlowByBytes(t *testing.T) {
 	d := follow(t, "")
 	d.world.Env.MaxWaiting = 300
@@ -162,7 +163,8 @@ func TestSlowByBytes(t *testing.T) {
 	d.want(`"type":"Warning"`, `"type":"Q"`)
 }
 
-// TestExtendNeverShortens ignores a refresh whose token ends before the session's own.
+// TestExtendNeverShortens checks that a refresh whose token ends before the session's own is
+// ignored.
 func TestExtendNeverShortens(t *testing.T) {
 	d := newDrive(t, "demo")
 	d.sess.Handle(d.now, session.Event{Kind: session.Extended, Family: "f1", Expires: d.now.Add(time.Second)})
@@ -186,8 +188,8 @@ func (d *drive) another() *drive {
 	return e
 }
 
-// TestBacklogOfAll has more wait behind all connections than the server will hold:
-// the one that lags most is cut, the other is not.
+// TestBacklogOfAll exceeds the limit of all backlogs together. The connection with the largest
+// backlog is closed, the other is not.
 func TestBacklogOfAll(t *testing.T) {
 	d := follow(t, "")
 	e := d.another()
@@ -222,8 +224,8 @@ func TestBacklogOfAll(t *testing.T) {
 	}
 }
 
-// TestFullOfPongs has a socket that is full of the host's own frames: it is slow, and given
-// up, as one that is full of data.
+// TestFullOfPongs fills a socket with frames of the host. The client is slow and is closed, as for
+// a socket that is full of data.
 func TestFullOfPongs(t *testing.T) {
 	d := follow(t, "")
 	d.sess.HostUnsent(d.now, 500)
@@ -242,8 +244,8 @@ func TestFullOfPongs(t *testing.T) {
 	}
 }
 
-// TestSharedBacklogCountsOnce: clients behind one proxy that stalls for a moment share what waits
-// for them, and are all within their bounds, so that none is closed.
+// TestSharedBacklogCountsOnce has clients behind one proxy that stalls for a moment. They share
+// their backlog, and all are within their limits, so none is closed.
 func TestSharedBacklogCountsOnce(t *testing.T) {
 	d := follow(t, "")
 	d.world.Env.MaxBacklog = 1 << 20

@@ -13,7 +13,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// starter is a session on a hub with a journal, whose searches end when the test runs the hub.
+// starter is a session on a hub with a journal. Its searches end when the test runs the hub.
 type starter struct {
 	*drive
 	hub   *stream.Hub
@@ -22,7 +22,7 @@ type starter struct {
 	env   *session.Env
 }
 
-// Post takes a notice, of any goroutine.
+// Post queues an event; any goroutine may call it.
 func (s *starter) Post(n session.Event) { s.done <- n }
 
 func newStarter(t *testing.T) *starter {
@@ -74,8 +74,8 @@ func (s *starter) begin() {
 	s.take()
 }
 
-// look has a session ask for a start that is in the journal. Until Run has begun it is found in the
-// call; then another session asks.
+// look requests a start that is in the journal. Before Run has begun, the call itself finds it;
+// then another session requests it.
 func (s *starter) look() {
 	s.t.Helper()
 	for s.begin(); ; s.begin() {
@@ -88,9 +88,9 @@ func (s *starter) look() {
 
 const startOfGGAL = `{"action":"subscribe","id":1,"trades":["GGAL|BYMA|24hs"],"start":"2020-01-01T00:00:00Z"}`
 
-// TestMessagesBehindAStart: while the start of a subscribe is being looked for, the data of others
-// go on, and what comes behind it is answered behind it: acknowledgement, replay, and then the
-// others in their order.
+// TestMessagesBehindAStart checks that data of other subscriptions continues during the search for
+// a start. Later requests are answered after it: acknowledgement, replay, and then the others in
+// their order.
 func TestMessagesBehindAStart(t *testing.T) {
 	s := newStarter(t)
 	s.look()
@@ -115,8 +115,8 @@ func TestMessagesBehindAStart(t *testing.T) {
 	}
 }
 
-// TestReplayFromAStart has the acknowledgement, every row and CaughtUp, in that order, whatever is
-// sent meanwhile.
+// TestReplayFromAStart checks that the acknowledgement, every row and CaughtUp arrive in that
+// order, whatever is sent meanwhile.
 func TestReplayFromAStart(t *testing.T) {
 	s := newStarter(t)
 	s.look()
@@ -136,8 +136,9 @@ func TestReplayFromAStart(t *testing.T) {
 	}
 }
 
-// TestLeaveWhileAStartIsLookedFor: who leaves, or is closed, waits for nothing any more.
-func TestLeaveWhileAStartIsLookedFor(t *testing.T) {
+// TestLeaveDuringStartSearch checks that a session that is closed during the search does not
+// answer afterwards.
+func TestLeaveDuringStartSearch(t *testing.T) {
 	s := newStarter(t)
 	for _, leave := range []func(*starter){
 		func(s *starter) { s.sess.PeerGone() },

@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestEveryReasonIsShown wants a conversation for every row of the error table, and for
-// every row that closes one with its close.
+// TestEveryReasonIsShown checks that every row of the error table has a conversation, with the
+// close code if it closes the connection.
 func TestEveryReasonIsShown(t *testing.T) {
 	scripts, err := talk.Load(os.DirFS("testdata"))
 	if err != nil {

@@ -53,9 +53,9 @@ func TestThreat25InstrumentInjection(t *testing.T) {
 	}
 }
 
-// TestThreat26SubscriptionAmplification asks for a million instruments, listed, unlisted and none:
-// the set stays within its limit, what is over it is refused and charged, and memory does not grow
-// with what was asked for.
+// TestThreat26SubscriptionAmplification requests a million instruments: listed, unlisted and
+// invalid. The set stays within its limit, requests beyond it are refused and charged, and memory
+// does not grow with the request.
 func TestThreat26SubscriptionAmplification(t *testing.T) {
 	asked := 50_000
 	if os.Getenv("RUEDA_SOAK") != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestTroubleEnds wants nothing kept of a fault that is over.
+// TestTroubleEnds checks that a fault that has ended leaves no state.
 func TestTroubleEnds(t *testing.T) {
 	now := time.Now()
 	hub := stream.New(stream.Config{})
@@ -36,7 +36,7 @@ func TestTroubleEnds(t *testing.T) {
 	}
 }
 
-// TestSpoil takes frames with heads of every length apart.
+// TestSpoil checks the corruption of single messages in frames with headers of every length.
 func TestSpoil(t *testing.T) {
 	message := func(kind string, size int) string {
 		m := `{"type":"` + kind + `","S":"A","I":"A|B|C",`

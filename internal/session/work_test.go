@@ -8,8 +8,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestWorkIsCharged has what a message makes the server do count towards the rate: states of
-// thousands of instruments, or a set of thousands of identifiers that goes. What adds to the set is
+// TestWorkIsCharged checks that the work of a message counts towards the rate: snapshots of
+// thousands of instruments, or the removal of thousands of identifiers. Additions to the set are
 // free, and no message costs more than a burst.
 func TestWorkIsCharged(t *testing.T) {
 	d := newDrive(t, "demo")
@@ -23,7 +23,8 @@ func TestWorkIsCharged(t *testing.T) {
 			list = append(list, `"`+id.String()+`"`)
 		}
 	}
-	// refused counts those of so many pings that are over the rate; 20 a second, and three seconds' worth of them at once.
+	// refused sends pings and returns how many exceed the rate of 20 a second with a burst of three
+	// seconds.
 	refused := func(pings int) (n int) {
 		for range pings {
 			d.text(`{"action":"ping"}`)
