@@ -251,11 +251,18 @@ func (r *replicas) restart() {
 
 // TestFollow checks that a hub which follows the log of another one, in batches of random sizes and
 // over restarts, sends its subscribers the same bytes and keeps the same journal.
-func TestFollow(t *testing.T) {
+func TestFollow(t *testing.T) { testFollow(t, 3) }
+
+// TestFollowE2E is TestFollow with more seeds, without the race detector.
+func TestFollowE2E(t *testing.T) {
 	seeds := uint64(10)
 	if os.Getenv("RUEDA_SOAK") != "" {
 		seeds = 200
 	}
+	testFollow(t, seeds)
+}
+
+func testFollow(t *testing.T, seeds uint64) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -50,7 +50,12 @@ func (w *house) replayed(c *client) {
 
 // TestResumeByPositionFromJournal: by any position, exact identifiers and patterns get every trade
 // behind it and none before.
-func TestResumeByPositionFromJournal(t *testing.T) {
+func TestResumeByPositionFromJournal(t *testing.T) { testResumeByPositionFromJournal(t, 6) }
+
+// TestResumeByPositionFromJournalE2E is the same from more positions, without the race detector.
+func TestResumeByPositionFromJournalE2E(t *testing.T) { testResumeByPositionFromJournal(t, 24) }
+
+func testResumeByPositionFromJournal(t *testing.T, positions int) {
 	w := longHouse(t, 3, 9000)
 	defer func() { w.leave(true) }()
 	first := func(name string, pos uint64) (n uint64) { // of the trades behind pos
@@ -64,8 +69,8 @@ func TestResumeByPositionFromJournal(t *testing.T) {
 		return n
 	}
 	rng := rand.New(rand.NewPCG(7, 7))
-	for i := range 24 {
-		if i == 12 {
+	for i := range positions {
+		if i == positions/2 {
 			w.leave(true)
 			w.begin()
 		}

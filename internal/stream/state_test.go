@@ -55,8 +55,13 @@ func (r *reader) gather(most int, conflate bool) int {
 
 // TestStatesInPieces tells how hundreds of instruments stand in pieces, while they change, and the reader reads little, is
 // conflated, or asks anew: each begins with its R:true, nothing is left out, and all end as they stand.
-func TestStatesInPieces(t *testing.T) {
-	for seed := range uint64(8) {
+func TestStatesInPieces(t *testing.T) { testStatesInPieces(t, 2) }
+
+// TestStatesInPiecesE2E is TestStatesInPieces with more seeds, without the race detector.
+func TestStatesInPiecesE2E(t *testing.T) { testStatesInPieces(t, 8) }
+
+func testStatesInPieces(t *testing.T, seeds uint64) {
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		h := New(Config{Epoch: "e1"})
 		sh := h.NewShard(func(bool) {})
