@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// scripted is a listener that gives what a test has put into it.
+// scripted is a listener that returns prepared results.
 type scripted struct {
 	net.Listener
 	next []func() (net.Conn, error)
@@ -34,7 +34,7 @@ type anonymous struct{ visitor }
 
 func (*anonymous) RemoteAddr() net.Addr { return nil }
 
-// TestNoAddress closes connections that have no address, and goes on.
+// TestNoAddress checks that a connection without an address is closed and the listener continues.
 func TestNoAddress(t *testing.T) {
 	gone, here := new(anonymous), &visitor{from: "192.0.2.1:80"}
 	give := func(c net.Conn) func() (net.Conn, error) {
@@ -53,8 +53,8 @@ func TestNoAddress(t *testing.T) {
 	}
 }
 
-// TestAcceptErrors has accept fail for a minute in each manner that may pass. It is tried again
-// ten times a second, and logged once a second; what does not pass ends the listener.
+// TestAcceptErrors has accept fail for a minute with each temporary error. The listener retries ten
+// times a second and logs once a second. A permanent error ends it.
 func TestAcceptErrors(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNRESET,
 		syscall.ECONNABORTED, syscall.ENOTCONN, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EINTR, syscall.EAGAIN} {

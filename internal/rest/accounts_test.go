@@ -6,8 +6,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// TestUnknownIsLeftOut: what a user base does not know of an account is no empty text, and no year
-// 1.
+// TestUnknownIsLeftOut checks that unknown fields of an account are absent, not empty or zero.
 func TestUnknownIsLeftOut(t *testing.T) {
 	a := broker.Account{ID: "a-1", Number: "7", Type: "cash", Status: "active", Currency: "ARS"}
 	want := `{"account_id":"a-1","number":"7","type":"cash","status":"active","currency":"ARS","is_default":false}`

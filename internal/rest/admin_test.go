@@ -15,7 +15,7 @@ import (
 
 const adminToken = "admin-token-of-at-least-32-characters"
 
-// newAdmin makes the administrator's handler of a gateway.
+// newAdmin returns the administrator's handler of a gateway.
 func newAdmin(t *testing.T, g *gateway) http.Handler {
 	t.Helper()
 	h, err := rest.NewAdmin(rest.AdminConfig{
@@ -34,7 +34,7 @@ func newAdmin(t *testing.T, g *gateway) http.Handler {
 	return h
 }
 
-// ask asks a handler; fields are names and values of the header in turn.
+// ask sends a request to a handler; fields are names and values of the header in turn.
 func ask(t *testing.T, h http.Handler, method, target, body string, fields ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -46,15 +46,15 @@ func ask(t *testing.T, h http.Handler, method, target, body string, fields ...st
 	return w
 }
 
-// adminRequests are all that the administrator's listener answers with a token.
+// adminRequests has all requests that the administrator's listener answers with a token.
 var adminRequests = []struct{ method, path, body string }{
 	{"POST", "/oauth/introspect", "token=x"},
 	{"GET", "/admin/users/u1/sessions", ""},
 	{"DELETE", "/admin/users/u1/sessions", ""},
 }
 
-// TestThreat35AdminSurface wants every path of the administrator to be nothing on the clients'
-// listener, whatever the method and the token, and to be 401 on its own without the token.
+// TestThreat35AdminSurface checks that the clients' listener has no path of the administrator, with
+// any method and token, and that the administrator's listener answers 401 without the token.
 func TestThreat35AdminSurface(t *testing.T) {
 	g := newGateway(t, nil)
 	admin := newAdmin(t, g)
@@ -99,7 +99,8 @@ func TestThreat35AdminSurface(t *testing.T) {
 	}
 }
 
-// Who guesses at the administrator's token is slowed down; who has it is not.
+// TestAdminTokenGuesses checks that guesses of the administrator's token are slowed down, and that
+// requests with the token are not.
 func TestAdminTokenGuesses(t *testing.T) {
 	g := newGateway(t, nil)
 	admin := newAdmin(t, g)
@@ -160,7 +161,7 @@ func TestAdminRoutes(t *testing.T) {
 	if w := ask(t, admin, "GET", "/admin/users/nobody/sessions", "", bearer...); w.Code != http.StatusNotFound {
 		t.Errorf("sessions of nobody: %d %s", w.Code, w.Body)
 	}
-	// The name is not the id: nothing ends, and nothing says that it did.
+	// The name is not the id: no session ends, and the answer does not claim it.
 	if w := ask(t, admin, "DELETE", "/admin/users/demo/sessions", "", bearer...); w.Code != http.StatusNotFound ||
 		!strings.Contains(w.Body.String(), `"hint":"The id is in rueda user show NAME and in sub of /oauth/introspect"`) {
 		t.Errorf("end a name: %d %s", w.Code, w.Body)
@@ -185,7 +186,8 @@ func TestAdminRoutes(t *testing.T) {
 	}
 }
 
-// No page may call the administrator's listener, one of its own host neither.
+// TestAdminAnswersNoPage checks that no web page may call the administrator's listener, not even
+// one of its own host.
 func TestAdminAnswersNoPage(t *testing.T) {
 	g := newGateway(t, nil)
 	admin := newAdmin(t, g)

@@ -8,7 +8,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// A page of 10,000 trades, from the request to the answer's last byte.
+// BenchmarkHistoryPage measures a page of 10,000 trades, from the request to the last byte of the
+// answer.
 func BenchmarkHistoryPage(b *testing.B) {
 	a := newArchive(b, journal.Config{}, nil)
 	const n = 30_000

@@ -17,8 +17,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// closedArchive has 20 trades and quotes on 2026-11-20, which is closed, and 3 trades on the next
-// day.
+// closedArchive returns an archive with 20 trades and quotes on 2026-11-20, which is closed, and 3
+// trades on the next day.
 func closedArchive(t *testing.T) (a *archive, messages []string) {
 	t.Helper()
 	a = newArchive(t, journal.Config{Sync: time.Millisecond}, nil)
@@ -39,7 +39,7 @@ func closedArchive(t *testing.T) (a *archive, messages []string) {
 	return a, messages
 }
 
-// run runs the journal until something is so, in a bubble.
+// run runs the journal until until returns true, in a bubble.
 func (a *archive) run(until func() bool) {
 	ctx, cancel := context.WithCancel(a.t.Context())
 	done := make(chan error, 1)
@@ -105,7 +105,7 @@ func TestClosedPages(t *testing.T) {
 		if p := a.rows(historyPath("trades", "limit", "23")); len(p.Trades) != len(messages) || string(p.Trades[0]) != messages[0] {
 			t.Errorf("%d rows over both days", len(p.Trades))
 		}
-		// To whom they come late they are other pages.
+		// Users of delayed data get other pages.
 		path := historyPath("trades", "start", "2026-11-20", "end", "2026-11-21")
 		tag := a.ask(path).Header().Get("ETag")
 		a.access, _ = a.login(t, "late")
@@ -115,7 +115,7 @@ func TestClosedPages(t *testing.T) {
 	})
 }
 
-// Of days that are gone, history says from where on it is complete.
+// TestHistoryIsCompleteFrom checks that history reports where it begins after days were removed.
 func TestHistoryIsCompleteFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		laterThanDays()
@@ -217,12 +217,12 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// cutOffWriter is a client that goes away in the middle of a file.
+// cutOffWriter is a client that disconnects in the middle of a file.
 type cutOffWriter struct{ http.ResponseWriter }
 
 func (cutOffWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("broken pipe") }
 
-// An export that cannot be finished is cut off, and gives back what it holds.
+// TestExportCutOff checks that an interrupted export is cut off and releases its resources.
 func TestExportCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := closedArchive(t)

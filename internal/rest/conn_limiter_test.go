@@ -31,7 +31,7 @@ func newTestLimiter(most, each int, log *bytes.Buffer) *connLimiter {
 	return newConnLimiter(&cfg, new(atomic.Uint64))
 }
 
-// come opens connections from addresses, with a placeholder for their number.
+// come opens connections from addresses; pattern has a placeholder for their number.
 func (g *connLimiter) come(n int, pattern string) (all []*visitor) {
 	for i := range n {
 		from := pattern
@@ -45,7 +45,7 @@ func (g *connLimiter) come(n int, pattern string) (all []*visitor) {
 	return all
 }
 
-// end is what net/http does with a connection that is over.
+// end does what net/http does with closed connections.
 func (g *connLimiter) end(all []*visitor) {
 	for _, v := range all {
 		g.setState(v, http.StateClosed)
@@ -61,8 +61,8 @@ func closed(all []*visitor) (n int) {
 	return n
 }
 
-// One address, or one /64, has its share; proxies and others have theirs; what is given back can be
-// had again.
+// TestConnLimiterOfOneAddress checks the share of one address or /64. Proxies and other addresses
+// have their own. A closed connection becomes available again.
 func TestConnLimiterOfOneAddress(t *testing.T) {
 	var log bytes.Buffer
 	g := newTestLimiter(1000, 10, &log)
@@ -88,7 +88,8 @@ func TestConnLimiterOfOneAddress(t *testing.T) {
 	}
 }
 
-// Above the total limit, the connection that has waited longest is closed. Active ones stay.
+// TestConnLimiterInTotal checks that above the total limit the connection that has been idle
+// longest is closed. Active ones stay.
 func TestConnLimiterInTotal(t *testing.T) {
 	var log bytes.Buffer
 	g := newTestLimiter(10, 1000, &log)

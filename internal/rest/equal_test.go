@@ -74,13 +74,13 @@ func (b *busy) publishOfMarket(name string, phases ...market.Phase) {
 	}
 }
 
-// withJournal runs f with a gateway whose stream is kept, and has no instruments yet.
+// withJournal runs f with a gateway that has a journal and no instruments yet.
 func withJournal(t *testing.T, f func(s *streaming)) {
 	t.Helper()
 	withSlowJournal(t, (*os.File).Write, f)
 }
 
-// withSlowJournal is withJournal with a disk that write stands for.
+// withSlowJournal is withJournal with a function that replaces writes to disk.
 func withSlowJournal(t *testing.T, write func(*os.File, []byte) (int, error), f func(s *streaming)) {
 	t.Helper()
 	var kept *journal.Journal
@@ -107,7 +107,8 @@ func withSlowJournal(t *testing.T, write func(*os.File, []byte) (int, error), f 
 	})
 }
 
-// From a time on, what was comes first, and then what is.
+// TestFollowStarts checks that a stream with start sends the messages since that time first, and
+// then live ones.
 func TestFollowStarts(t *testing.T) {
 	withJournal(t, func(s *streaming) {
 		const name = "AAA|BYMA|CI"
@@ -136,7 +137,8 @@ func TestFollowStarts(t *testing.T) {
 	})
 }
 
-// What history gives of trades, quotes, statuses and bars is what was streamed, byte for byte.
+// TestHistoryIsTheStream checks that history returns trades, quotes, statuses and bars byte for
+// byte as they were streamed.
 func TestHistoryIsTheStream(t *testing.T) {
 	withJournal(t, func(s *streaming) {
 		b := &busy{t: t, hub: s.hub, random: rand.New(rand.NewPCG(3, 4))}
@@ -153,7 +155,7 @@ func TestHistoryIsTheStream(t *testing.T) {
 			b.handles = append(b.handles, h)
 		}
 		s.hub.Commit() // what is not committed would be streamed
-		// The historian may not use patterns.
+		// The user historian may not use patterns.
 		access, _ := s.login(t, "historian")
 		list := strings.ReplaceAll(strings.Join(names, ","), "|", "%7C")
 		e := s.follow(access, "trades="+list+"&quotes="+list+"&status="+list+"&bars="+list+"&interval=1s&snapshot=false", "Accept: application/x-ndjson")
@@ -201,7 +203,7 @@ func TestHistoryIsTheStream(t *testing.T) {
 	})
 }
 
-// channelOf is the list of history that has messages of a type.
+// channelOf returns the list of history that has messages of a type.
 func channelOf(kind string) string {
 	switch kind {
 	case "Q":

@@ -22,7 +22,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// gateway is a Handler with all it needs, over a user base of its own.
+// gateway is a Handler with its dependencies and its own user base.
 type gateway struct {
 	users   *userBase
 	store   *failingStore
@@ -33,7 +33,7 @@ type gateway struct {
 	sick    atomic.Bool // Config.Ready says so
 }
 
-// newGateway makes a gateway; change may be nil.
+// newGateway returns a gateway; change may be nil.
 func newGateway(t testing.TB, change func(*rest.Config, *auth.Config)) *gateway {
 	t.Helper()
 	g := &gateway{users: newUserBase(), store: &failingStore{Store: store.NewMemory()}, log: &logBuffer{}}
@@ -69,7 +69,7 @@ func newGateway(t testing.TB, change func(*rest.Config, *auth.Config)) *gateway 
 	return g
 }
 
-// serve runs a Server for the gateway on a loopback address and returns that.
+// serve runs a Server for the gateway on a loopback address and returns the address.
 func (g *gateway) serve(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -243,7 +243,7 @@ func (b *userBase) set(change func()) {
 	change()
 }
 
-// failingStore is a Store that can be down.
+// failingStore is a Store that can be switched off.
 type failingStore struct {
 	auth.Store
 	mu   sync.Mutex
@@ -300,7 +300,7 @@ func (s *failingStore) RevokeUser(ctx context.Context, userID, reason string, e 
 	return s.Store.RevokeUser(ctx, userID, reason, e)
 }
 
-// logBuffer keeps what is logged.
+// logBuffer records a log.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

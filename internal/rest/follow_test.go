@@ -46,8 +46,7 @@ func withStream(t *testing.T, change func(*session.Env, *rest.Config), f func(s 
 	})
 }
 
-// startStream makes a gateway and runs its stream. end is to be called before its server ends, and
-// stop at last.
+// startStream starts a gateway with its stream. Call end before its server ends, and stop last.
 func startStream(t *testing.T, change func(*session.Env, *rest.Config)) (s *streaming, stop func()) {
 	t.Helper()
 	s = &streaming{t: t, registry: &session.Registry{}}
@@ -128,7 +127,7 @@ func (s *streaming) follow(token, query string, header ...string) *events {
 	return &events{t: s.t, conn: c, answer: r, reader: bufio.NewReader(r.Body)}
 }
 
-// next is the next event; ok is false at the end of the stream.
+// next returns the next event. ok is false at the end of the stream.
 func (e *events) next() (ev event, ok bool) {
 	e.t.Helper()
 	for {
@@ -155,7 +154,7 @@ func (e *events) next() (ev event, ok bool) {
 	}
 }
 
-// message is the next event with data, which has all the texts in it.
+// message returns the next event with data, and checks that it contains the texts.
 func (e *events) message(texts ...string) event {
 	e.t.Helper()
 	for {
@@ -175,7 +174,7 @@ func (e *events) message(texts ...string) event {
 	}
 }
 
-// refused wants an answer that is no stream.
+// refused checks that the answer is an error.
 func (e *events) refused(status int, texts ...string) {
 	e.t.Helper()
 	body, err := io.ReadAll(e.answer.Body)
@@ -239,7 +238,7 @@ func TestFollow(t *testing.T) {
 		if took := time.Since(start); took > 45*time.Second || took < 30*time.Second {
 			t.Errorf("three comments in %v", took)
 		}
-		// Pings are answered: long after the first pong was due the stream is alive.
+		// The client answers pings: long after the first pong was due the stream is open.
 		for time.Since(start) < 5*time.Minute {
 			if ev, ok := e.next(); !ok || !ev.comment {
 				t.Fatalf("after %v: %+v, %v", time.Since(start), ev, ok)
@@ -258,7 +257,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// A client that comes back with the id it saw last gets each trade once.
+// TestFollowResumes checks that a client that reconnects with the last id gets each trade once.
 func TestFollowResumes(t *testing.T) {
 	withStream(t, nil, func(s *streaming) {
 		access, _ := s.login(s.t, "demo")
@@ -383,7 +382,8 @@ func TestFollowSlow(t *testing.T) {
 	})
 }
 
-// Over TCP too, where the kernel must not hide how far behind a client is.
+// TestFollowSlowOverTCP checks the same over TCP, where the kernel's buffers must not hide the
+// backlog of a client.
 func TestFollowSlowOverTCP(t *testing.T) {
 	s, stop := startStream(t, func(e *session.Env, _ *rest.Config) {
 		e.SlowAfter, e.MaxAge = 20*time.Millisecond, 100*time.Millisecond
@@ -410,7 +410,8 @@ func TestFollowSlowOverTCP(t *testing.T) {
 	if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
 		t.Fatal(err)
 	}
-	// Some hundreds of KiB fit into the buffers on the way; without a bound it would be megabytes.
+	// Some hundreds of KiB fit into the buffers of the connection. Without a limit it would be
+	// megabytes.
 	trades, late := 0, time.Now().Add(30*time.Second)
 	for ; s.registry.Connections("u1") > 0 && time.Now().Before(late); trades++ {
 		s.trade(t, "GGAL|BYMA|24hs", 7051)
@@ -503,7 +504,7 @@ func TestFollowLines(t *testing.T) {
 	})
 }
 
-// Without a stream there is none over HTTP either.
+// TestFollowWithoutStream checks that a gateway without a stream has no stream over HTTP.
 func TestFollowWithoutStream(t *testing.T) {
 	g := newGateway(t, nil)
 	access, _ := g.login(t, "demo")

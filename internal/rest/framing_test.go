@@ -49,8 +49,8 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// On whatever net/http reads as requests, framing agrees where they end as long
-// as it calls them sound: each starts where framing is at the start of a request.
+// FuzzFraming checks that framing and net/http agree on the end of each request that framing
+// accepts: each request of net/http starts where framing expects one.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\nHost: a\r\n\r\n"))
 	f.Add([]byte("POST / HTTP/1.1\nHost: a\nContent-Length: 0\n\nGET /x HTTP/1.0\r\n\r\n"))
@@ -70,9 +70,9 @@ func FuzzFraming(f *testing.F) {
 				return
 			}
 			end := len(in) - source.Len() - reader.Buffered()
-			verdict := watch.feed(in[seen:end])
+			result := watch.feed(in[seen:end])
 			seen = end
-			if verdict != framingSound {
+			if result != framingSound {
 				return
 			}
 			if len(r.TransferEncoding) > 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// member is a string of the answer's data, or of its error.
+// member returns a string of the answer's data, or of its error.
 func member(t testing.TB, w *httptest.ResponseRecorder, name string) string {
 	t.Helper()
 	body, err := wire.ParseJSON(w.Body.Bytes())
@@ -54,7 +54,7 @@ func TestNewWantsItsParts(t *testing.T) {
 	}
 }
 
-// Guessing at one account is slowed, and guessing from one address.
+// TestGuessingIsSlowed checks the limits of guesses for one account and from one address.
 func TestGuessingIsSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -82,7 +82,7 @@ func TestGuessingIsSlowed(t *testing.T) {
 	})
 }
 
-// The routes that need no token and ask the store are bounded too.
+// TestRevokeIsLimited checks the limits of routes that need no token and use the store.
 func TestRevokeIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -101,7 +101,7 @@ func TestRevokeIsLimited(t *testing.T) {
 	})
 }
 
-// Rotation at the edges of its times.
+// TestRefreshInTime checks refreshes just before and after each limit of time.
 func TestRefreshInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -149,7 +149,7 @@ func TestRefreshInTime(t *testing.T) {
 	})
 }
 
-// Tokens that are well formed, and another gateway's.
+// TestForeignTokens checks well-formed tokens of another gateway.
 func TestForeignTokens(t *testing.T) {
 	g, other := newGateway(t, nil), newGateway(t, nil)
 	access, refresh := other.login(t, "demo")
@@ -193,7 +193,7 @@ func TestParallelLogins(t *testing.T) {
 	wait.Wait()
 }
 
-// panicking are accounts whose reading panics with what it was asked.
+// panicking has accounts whose reading panics with the requested user.
 type panicking struct{}
 
 func (panicking) ListAccounts(context.Context, string) ([]broker.Account, error) {
@@ -222,7 +222,8 @@ func TestPanicIsAnswered(t *testing.T) {
 	}
 }
 
-// Without a list, pages of the request's own host may read answers, and "*" lets all.
+// TestOriginsByDefault checks that without a list only pages of the request's own host may read
+// answers, and that "*" allows all.
 func TestOriginsByDefault(t *testing.T) {
 	own := newGateway(t, func(c *rest.Config, _ *auth.Config) { c.Origins = nil })
 	all := newGateway(t, func(c *rest.Config, _ *auth.Config) { c.Origins = []string{"*"} })
@@ -251,7 +252,8 @@ func TestOriginsByDefault(t *testing.T) {
 	}
 }
 
-// The access log has one line a request, with known keys; probes are for debugging.
+// TestAccessLog checks that the access log has one line per request, with known keys. Health checks
+// are logged at debug level.
 func TestAccessLog(t *testing.T) {
 	g := newGateway(t, nil)
 	access, _ := g.login(t, "demo")

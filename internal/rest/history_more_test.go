@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Rows of an epoch that is over are still there, on pages of their own.
+// TestHistoryOfEpochs checks that rows of an earlier epoch are still available, on separate pages.
 func TestHistoryOfEpochs(t *testing.T) {
 	old := newArchive(t, journal.Config{BootID: "one"}, nil)
 	first := old.trades(ggal, 5)
@@ -61,7 +61,7 @@ func TestHistoryOfEpochs(t *testing.T) {
 	if p := a.rows(historyPath("trades", "after_sequence", "1")); len(p.Trades) != 2 {
 		t.Errorf("after_sequence is of the present epoch: %d rows", len(p.Trades))
 	}
-	// A cursor of an epoch that is not kept here.
+	// A cursor of an unknown epoch.
 	foreign := old.rows(historyPath("trades", "limit", "1")).Next
 	other := newArchive(t, journal.Config{}, nil)
 	if w := other.ask(historyPath("trades", "limit", "1", "cursor", foreign)); w.Code != http.StatusConflict {

@@ -27,7 +27,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// archive is a gateway whose journal the test writes itself.
+// archive is a gateway with a journal that the test writes.
 type archive struct {
 	*gateway
 	t       testing.TB
@@ -39,7 +39,7 @@ type archive struct {
 	pos     uint64
 }
 
-// newArchive makes one; change may be nil.
+// newArchive returns an archive; change may be nil.
 func newArchive(t testing.TB, cfg journal.Config, change func(*rest.Config, *auth.Config)) *archive {
 	t.Helper()
 	a := &archive{t: t, numbers: map[string]uint32{}, n: map[string]uint64{}}
@@ -72,10 +72,10 @@ func newArchive(t testing.TB, cfg journal.Config, change func(*rest.Config, *aut
 	return a
 }
 
-// opening is when the days of these tests begin.
+// opening returns when the days of these tests begin.
 func opening() int64 { return time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC).UnixNano() }
 
-// keep appends a row of an instrument: its kind and figures are given, the rest is filled in.
+// keep appends a row of an instrument. It fills in what the row does not have.
 func (a *archive) keep(id string, r journal.Row) journal.Row {
 	a.t.Helper()
 	if _, ok := a.numbers[id]; !ok {
@@ -103,7 +103,7 @@ func (a *archive) keep(id string, r journal.Row) journal.Row {
 
 const ggal = "GGAL|BYMA|24hs"
 
-// trades keeps n trades of an instrument, a second apart, and gives their messages.
+// trades appends n trades of an instrument, a second apart, and returns their messages.
 func (a *archive) trades(id string, n int) (messages []string) {
 	for i := range n {
 		r := journal.Row{Kind: journal.Trade, Time: opening() + int64(i)*1e9, Latency: int64(i), Side: market.Buy,
@@ -131,7 +131,7 @@ func message(t testing.TB, id string, r *journal.Row) string {
 	return string(recent.AppendRow(nil, wire.MakeIdent(parsed), r))
 }
 
-// ask gets a path with the historian's token; header is name and value by turns.
+// ask requests a path with the token of user historian; header has names and values in turn.
 func (a *archive) ask(path string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Header.Set("Authorization", "Bearer "+a.access)
@@ -143,7 +143,7 @@ func (a *archive) ask(path string, header ...string) *httptest.ResponseRecorder 
 	return w
 }
 
-// table is the data of a page of history.
+// table has the data of a page of history.
 type table struct {
 	Trades, Quotes, Bars []json.RawMessage
 	Epoch                string
@@ -177,8 +177,8 @@ func historyPath(list string, query ...string) string {
 	return "/market/" + list + "?" + v.Encode()
 }
 
-// Whatever is asked for, the pages together have the rows that were kept, each once and in order,
-// with the bytes that were streamed.
+// TestHistoryPages checks for many queries that the pages together have the stored rows, each once
+// and in order, with the streamed bytes.
 func TestHistoryPages(t *testing.T) {
 	a := newArchive(t, journal.Config{}, nil)
 	const n = 200
@@ -261,7 +261,7 @@ func TestHistoryFormats(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the golden files of testdata")
 
-// golden compares with a file of testdata.
+// golden compares a text with a file of testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	name = "testdata/" + name

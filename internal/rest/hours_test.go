@@ -57,7 +57,8 @@ func TestMarketStatus(t *testing.T) {
 	})
 }
 
-// TestNoIdentifier says what an instrument lacks, and which one may have been meant.
+// TestNoIdentifier checks that the error for an incomplete instrument names the missing part, and
+// suggests an instrument.
 func TestNoIdentifier(t *testing.T) {
 	g := newGateway(t, nil)
 	access, _ := g.login(t, "demo")
@@ -100,7 +101,7 @@ func TestBookOfNoFeed(t *testing.T) {
 	check(market.FeedUp, stale, 503, "1", "not known at present")
 }
 
-// rows is a list of the answer's data, as sent.
+// rows returns a list of the answer's data, as sent.
 func rows(t *testing.T, w *httptest.ResponseRecorder, name string) string {
 	t.Helper()
 	body, err := wire.ParseJSON(w.Body.Bytes())

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
-// from asks as a client of an address.
+// from sends a request as a client of an address.
 func from(t *testing.T, h http.Handler, peer, method, path, media, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -23,7 +23,7 @@ func from(t *testing.T, h http.Handler, peer, method, path, media, body string) 
 	return w
 }
 
-// wantLimit wants the fields of a limit to say the same thing in both spellings.
+// wantLimit checks that both forms of the limit's header fields agree.
 func wantLimit(t *testing.T, h http.Header, policy string, quota, window, remaining, reset int) {
 	t.Helper()
 	for name, want := range map[string]string{
@@ -36,7 +36,8 @@ func wantLimit(t *testing.T, h http.Header, policy string, quota, window, remain
 	}
 }
 
-// What needs no token is bounded for each address, whichever of its /64 an IPv6 client takes.
+// TestLimitsWithoutToken checks that routes without a token are limited by address, and IPv6
+// clients by /64.
 func TestLimitsWithoutToken(t *testing.T) {
 	for _, tt := range []struct {
 		method, path, media, body string

@@ -18,28 +18,28 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// moments is a context that calls a function whenever it is looked at: before each part of a
-// journal that is read, among others.
-type moments struct {
+// checkPoints is a context that calls a function at each check of its error, for example before
+// each part of a journal is read.
+type checkPoints struct {
 	context.Context
 	look func()
 }
 
-func (m moments) Err() error {
+func (m checkPoints) Err() error {
 	m.look()
 	return m.Context.Err()
 }
 
-// askAt is ask with a function that is called at the moments of the request's context.
+// askAt is ask with a function that is called at the check points of the request's context.
 func (a *archive) askAt(path string, look func()) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Header.Set("Authorization", "Bearer "+a.access)
 	w := httptest.NewRecorder()
-	a.handler.ServeHTTP(w, r.WithContext(moments{context.Background(), look}))
+	a.handler.ServeHTTP(w, r.WithContext(checkPoints{context.Background(), look}))
 	return w
 }
 
-// oneReader leaves history one lane.
+// oneReader leaves history one reader slot.
 func oneReader(c *rest.Config, _ *auth.Config) { c.HistoryReaders = 1 }
 
 // shortArchive keeps one closed day. It has a trade for each millisecond of the first day, which is
@@ -59,7 +59,7 @@ func laterThanDays() {
 	time.Sleep(time.Until(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)))
 }
 
-// dayOfTrades keeps trades of a day, counted from the first.
+// dayOfTrades appends the trades of a day, counted from the first.
 func (a *archive) dayOfTrades(day, n int) {
 	for _, id := range []string{ggal, "XYZ|OTHER|CI"} {
 		for i := range n {
@@ -69,7 +69,7 @@ func (a *archive) dayOfTrades(day, n int) {
 	}
 }
 
-// goOn lets days begin until only the last two of so many are there.
+// goOn begins further days until only the last two of them are kept.
 func (a *archive) goOn(from, days int) {
 	for day := from; day < days; day++ {
 		a.dayOfTrades(day, 4)
@@ -78,7 +78,7 @@ func (a *archive) goOn(from, days int) {
 	a.run(func() bool { return a.journal.Days()[0].Date == oldest })
 }
 
-// pageOf is an answer as far as these tests look at it.
+// pageOf has the members of an answer that these tests check.
 type pageOf struct {
 	Data struct {
 		Trades []struct{ N int }
@@ -103,18 +103,18 @@ func TestPageOfRemovedDays(t *testing.T) {
 		{[]string{"start", "2026-11-20", "end", "2026-11-21"}, 1, n},
 	} {
 		for days := 3; days <= 4; days++ { // the first day goes, or the second too, which was not closed
-			for moment, met := 1, true; met; moment++ {
+			for step, met := 1, true; met; step++ {
 				synctest.Test(t, func(t *testing.T) {
 					a := shortArchive(t, n)
 					seen := 0
 					w := a.askAt(historyPath("trades", tt.query...), func() {
-						if seen++; seen == moment {
+						if seen++; seen == step {
 							a.goOn(2, days)
 						}
 					})
-					met = seen >= moment
+					met = seen >= step
 					if wrong := wrongPage(w, tt.first, tt.last); wrong != "" {
-						t.Errorf("%v, %d days, moment %d: %s: %v %s", tt.query, days, moment, wrong, w.Header(), w.Body)
+						t.Errorf("%v, %d days, step %d: %s: %v %s", tt.query, days, step, wrong, w.Header(), w.Body)
 					}
 				})
 			}
@@ -122,8 +122,8 @@ func TestPageOfRemovedDays(t *testing.T) {
 	}
 }
 
-// wrongPage says what is wrong with a page that was asked for the rows from first to last, where
-// there are none left below the one that it is said to be complete from.
+// wrongPage describes what is wrong with a page of the rows from first to last, or returns "". Rows
+// before the reported beginning of history may be missing.
 func wrongPage(w *httptest.ResponseRecorder, first, last int) string {
 	var page pageOf
 	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != http.StatusOK {
@@ -156,8 +156,8 @@ func wrongPage(w *httptest.ResponseRecorder, first, last int) string {
 	return ""
 }
 
-// A page that waits for a reader while its days are removed is not settled, though it was when it
-// was asked for.
+// TestPageWaitsWhileDaysGo checks a page that waits for a reader slot while its days are removed.
+// It is not marked as immutable, although it was when it was requested.
 func TestPageWaitsWhileDaysGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := shortArchive(t, 4)
@@ -182,7 +182,7 @@ func TestPageWaitsWhileDaysGo(t *testing.T) {
 	})
 }
 
-// client is one that takes each piece of an answer in its own way, within its deadline.
+// client reads each piece of an answer after its own delay, within the deadline.
 type client struct {
 	*httptest.ResponseRecorder
 	deadline time.Time
@@ -204,7 +204,7 @@ func (c *client) Write(b []byte) (int, error) {
 	return c.ResponseRecorder.Write(b)
 }
 
-// fetch asks for the export of the first day; whole is false where it is cut off.
+// fetch requests the export of the first day. whole is false if it was cut off.
 func (a *archive) fetch(take func(piece int) time.Duration) (w *client, whole bool) {
 	r := httptest.NewRequest(http.MethodGet, "/market/export?type=trades&format=csv&date=2026-11-20", nil)
 	r.Header.Set("Authorization", "Bearer "+a.access)
@@ -220,8 +220,8 @@ func (a *archive) fetch(take func(piece int) time.Duration) (w *client, whole bo
 	return w, false
 }
 
-// Who takes less of a file than leastRate is cut off after a minute; who takes enough, or pauses
-// now and then, is not.
+// TestExportLeastRate checks that a client that reads a file more slowly than leastRate is cut off
+// after a minute, and that short pauses are allowed.
 func TestExportLeastRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := shortArchive(t, 5000)
@@ -247,7 +247,7 @@ func TestExportLeastRate(t *testing.T) {
 	})
 }
 
-// A file whose day is removed before all of it was read is cut off.
+// TestExportOfRemovedDay checks that a file is cut off if its day is removed while it is read.
 func TestExportOfRemovedDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := shortArchive(t, 1000)
@@ -263,8 +263,9 @@ func TestExportOfRemovedDay(t *testing.T) {
 	})
 }
 
-// What panics while it reads, or while it is written, gives back its lane and its user's place.
-func TestLanesAfterPanic(t *testing.T) {
+// TestReaderSlotsAfterPanic checks that a panic while reading or writing releases the reader slot
+// and the user's place.
+func TestReaderSlotsAfterPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := shortArchive(t, 1000)
 		for range 5 {

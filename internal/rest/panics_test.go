@@ -39,8 +39,8 @@ func (c *fragile) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestConnectionPanics has reads and writes of a connection panic, those that net/http makes on a
-// goroutine of its own too. The connection ends; the next one is served.
+// TestConnectionPanics has reads and writes of a connection panic, also on a goroutine of net/http.
+// The connection ends, and the next one is served.
 func TestConnectionPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -82,8 +82,8 @@ func TestConnectionPanics(t *testing.T) {
 	})
 }
 
-// TestPanicsOfRequests has requests panic before their answer and amid it: a page, an export and
-// an event stream. Each is counted, and the next request is served.
+// TestPanicsOfRequests has requests panic before and during their answers: a page, an export and an
+// event stream. Each panic is counted, and the next request is served.
 func TestPanicsOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fault := true

@@ -24,7 +24,7 @@ func TestQuotas(t *testing.T) {
 	if q := table.take("u2", 600, now); q.Wait != 0 {
 		t.Errorf("another key waits %v", q.Wait)
 	}
-	// A refusal is not charged: after exactly the wait one request is allowed.
+	// A refused request is not charged: after exactly the wait one request is allowed.
 	now = now.Add(100 * time.Millisecond)
 	if q := table.take("u1", 600, now); q.Wait != 0 {
 		t.Errorf("after the wait: %+v", q)
@@ -40,8 +40,8 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// TestQuotasOverTime checks that in every span of time no more passes than the burst and what the
-// span brings.
+// TestQuotasOverTime checks that in every span of time no more requests pass than the burst and the
+// rate of the span.
 func TestQuotasOverTime(t *testing.T) {
 	table := newQuotas()
 	start := time.Now()
@@ -59,7 +59,7 @@ func TestQuotasOverTime(t *testing.T) {
 	}
 }
 
-// A limit that means no limit must not divide by zero.
+// TestQuotasAbsurdLimits checks that a limit that means no limit does not divide by zero.
 func TestQuotasAbsurdLimits(t *testing.T) {
 	table := newQuotas()
 	now := time.Now()

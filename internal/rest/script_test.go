@@ -70,7 +70,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// script is a file being played.
+// script is a file that is being run.
 type script struct {
 	t       *testing.T
 	gateway *gateway
@@ -210,7 +210,7 @@ func (s *script) exchange() {
 		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 		s.conn, s.reader = c, bufio.NewReader(c)
 	}
-	// An answer may come, and the connection go, before all was sent.
+	// The answer may arrive and the connection end before everything was sent.
 	_, _ = io.WriteString(s.conn, strings.Join(head, "\r\n")+"\r\n\r\n"+body)
 	method, _, _ := strings.Cut(head[0], " ")
 	s.response, s.err = http.ReadResponse(s.reader, &http.Request{Method: method})
@@ -233,7 +233,7 @@ func hasField(head []string, name string) bool {
 	return false
 }
 
-// checkEnvelope checks what is true of all answers.
+// checkEnvelope checks the rules for all answers.
 func (s *script) checkEnvelope() {
 	s.t.Helper()
 	if len(s.body) == 0 || s.response.StatusCode == http.StatusTeapot {
@@ -273,7 +273,7 @@ func (s *script) checkEnvelope() {
 	}
 }
 
-// flat says whether a body is of those that other standards describe, without our envelope.
+// flat reports whether a body has a form of another standard, without the envelope.
 func flat(v *wire.Value) bool {
 	failure, id := v.Get("error"), v.Get("request_id")
 	return len(v.Fields) == 0 || v.Get("keys").Kind == wire.Array || v.Get("issuer").Kind == wire.String || v.Get("access_token").Kind == wire.String ||
@@ -324,7 +324,7 @@ func (s *script) expect(what string) {
 	}
 }
 
-// bind takes or compares a value whose pattern is "$name".
+// bind stores or compares a value whose pattern is "$name".
 func (s *script) bind(pattern, got string) bool {
 	name, ok := strings.CutPrefix(pattern, "$")
 	if !ok || strings.HasPrefix(name, "{") {
@@ -355,8 +355,7 @@ func (s *script) expectBody(want string) {
 	}
 }
 
-// differ is where got lacks something of want; "" where it has all of it. Arrays have
-// the same length.
+// differ returns where got lacks something of want, or "". Arrays must have the same length.
 func (s *script) differ(place string, want, got any) string {
 	switch w := want.(type) {
 	case map[string]any:

@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// TestThreat16SecretsStayIn wants that whatever is sent wherever, no secret comes back in an error
-// or goes to the log.
+// TestThreat16SecretsStayIn sends secrets in every part of requests, and checks that no error and
+// no log contains one.
 func TestThreat16SecretsStayIn(t *testing.T) {
 	const canary = "canary5ecret"
 	g := newArchive(t, journal.Config{}, nil).gateway
@@ -79,7 +79,7 @@ func TestThreat16SecretsStayIn(t *testing.T) {
 	}
 }
 
-// exchange sends one request as it is and returns the answer's status and body.
+// exchange sends one request unchanged and returns the status and body of the answer.
 func exchange(t *testing.T, address, method, target, header, body string) (status int, answer string) {
 	t.Helper()
 	if header != "" {
@@ -111,7 +111,7 @@ func exchange(t *testing.T, address, method, target, header, body string) (statu
 	return r.StatusCode, string(got)
 }
 
-// containsSecret looks for secrets whatever their case, and for the first half of each.
+// containsSecret searches for secrets in any case, and for the first half of each.
 func containsSecret(s string, secrets ...string) bool {
 	s = strings.ToLower(s)
 	for _, secret := range secrets {

@@ -19,7 +19,7 @@ import (
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
-// pipeListener gives in-memory connections, whose deadlines a bubble's clock rules.
+// pipeListener returns in-memory connections, whose deadlines use the clock of a bubble.
 type pipeListener struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -57,8 +57,7 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "pipe" }
 
-// send writes text until all is written or the other side hangs up, and says after
-// how long it did.
+// send writes text until all is written or the peer disconnects, and returns after how long it did.
 func send(c net.Conn, text string, pause time.Duration) (cut time.Duration) {
 	start := time.Now()
 	for i := range len(text) {
@@ -81,7 +80,7 @@ func inBubble(t *testing.T, f func(t *testing.T, g *gateway, l *pipeListener)) {
 	})
 }
 
-// A header section that comes one byte at a time.
+// TestSlowHeadersAreCut sends a header section one byte at a time.
 func TestSlowHeadersAreCut(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *gateway, l *pipeListener) {
 		c := l.dial()
@@ -92,7 +91,7 @@ func TestSlowHeadersAreCut(t *testing.T) {
 	})
 }
 
-// Half a body, whole in length or in chunks, and then nothing.
+// TestStalledBodyIs408 sends half a body, with a length or in chunks, and then nothing.
 func TestStalledBodyIs408(t *testing.T) {
 	for _, framing := range []string{"Content-Length: 20\r\n\r\n{\"grant", "Transfer-Encoding: chunked\r\n\r\nff\r\n{\"grant"} {
 		inBubble(t, func(t *testing.T, _ *gateway, l *pipeListener) {
@@ -171,7 +170,7 @@ func (g *gateway) login(t testing.TB, user string) (access, refresh string) {
 	return member(t, w, "access_token"), member(t, w, "refresh_token")
 }
 
-// A request that is being answered when the server stops is answered.
+// TestRunEndsAfterItsRequests checks that a running request is answered when the server stops.
 func TestRunEndsAfterItsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeListener()
@@ -201,7 +200,7 @@ func TestRunEndsAfterItsRequests(t *testing.T) {
 	})
 }
 
-func TestRunTellsWhyItCannotServe(t *testing.T) {
+func TestRunReturnsServeError(t *testing.T) {
 	l := newPipeListener()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -212,7 +211,8 @@ func TestRunTellsWhyItCannotServe(t *testing.T) {
 	}
 }
 
-// Who hijacks gets the connection itself and what was read ahead of it.
+// TestHijackGivesTheConnection checks that a hijacker gets the connection itself and the bytes that
+// were read ahead.
 func TestHijackGivesTheConnection(t *testing.T) {
 	got := make(chan string, 2)
 	g := newGateway(t, func(c *rest.Config, _ *auth.Config) {
@@ -251,8 +251,8 @@ func TestHijackGivesTheConnection(t *testing.T) {
 	}
 }
 
-// A connection whose chunks are not followed carries no other request, whatever
-// a handler says of it.
+// TestNothingFollowsChunks checks that a connection with an unread chunked body carries no other
+// request, whatever the handler does.
 func TestNothingFollowsChunks(t *testing.T) {
 	g := newGateway(t, func(c *rest.Config, _ *auth.Config) {
 		c.Stream = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -301,8 +301,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestUpgradePanics shows that a panic on the way to the stream answers 500, or hangs up where an
-// answer has begun, and that its value stays out of the log.
+// TestUpgradePanics checks that a panic during the upgrade answers 500, or closes the connection if
+// an answer has begun, and that its value is not logged.
 func TestUpgradePanics(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		g := newGateway(t, func(c *rest.Config, _ *auth.Config) {

@@ -13,16 +13,17 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// over is when the first day of these tests is.
+// over returns when the first day of these tests ends.
 func over() int64 { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano() }
 
-// publish keeps a quote that is published at a time, and happened then: the journal has come so
-// far.
+// publish appends a quote that happened and was published at a time, so that the journal reaches
+// it.
 func (a *archive) publish(at int64) {
 	a.keep(ggal, journal.Row{Kind: journal.Quote, Time: at, Bids: []market.Level{{Price: market.Scale, Size: market.Scale}}})
 }
 
-// justClosed has trades on 2026-11-20, which is closed, and of the next day its first nanosecond.
+// justClosed returns an archive with trades on 2026-11-20, which is closed, and a row in the first
+// nanosecond of the next day.
 func justClosed(t *testing.T) *archive {
 	t.Helper()
 	a := newArchive(t, journal.Config{Sync: time.Millisecond}, nil)
@@ -36,14 +37,14 @@ func settled(w *httptest.ResponseRecorder) bool {
 	return strings.Contains(w.Header().Get("Cache-Control"), "immutable")
 }
 
-// lateRow is a row that is published some time after the end of a span that it is of.
+// lateRow is a row that is published some time after its event.
 type lateRow struct {
 	after time.Duration
 	row   journal.Row
 }
 
-// A day is closed by publication, and a page is of event times: until whatever can be late has
-// come, a page of a closed day is one that may change.
+// TestPagesWaitForLateRows checks that a page of a closed day may change until no late row can
+// arrive. A day is closed by publication time, and a page selects by event time.
 func TestPagesWaitForLateRows(t *testing.T) {
 	at := func(before time.Duration) int64 { return over() - int64(before) }
 	bar := func(i market.Interval, before time.Duration, revised bool) journal.Row {
@@ -107,8 +108,7 @@ func TestPagesWaitForLateRows(t *testing.T) {
 	}
 }
 
-// openPage asks for a page that may change, and gives its tag, which is good for as long as it does
-// not.
+// openPage requests a page that may change and returns its tag, which is valid until it changes.
 func (a *archive) openPage(path string) (tag string) {
 	a.t.Helper()
 	w := a.ask(path)
@@ -138,8 +138,8 @@ func TestPagesSettleAsFilesDo(t *testing.T) {
 	})
 }
 
-// To whom data come late, late rows come late too: the clock of these tests begins with the year
-// 2000, and so does the day after that of the page.
+// TestDelayedPagesWaitForLateRows checks that late rows arrive later for users of delayed data. The
+// clock of these tests begins with the year 2000, and so does the day after that of the page.
 func TestDelayedPagesWaitForLateRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArchive(t, journal.Config{Sync: time.Millisecond}, nil)
@@ -214,7 +214,7 @@ func TestNumbersWithoutEpochAreNotForGood(t *testing.T) {
 				t.Errorf("%s in the next epoch: %d %s", path, w.Code, w.Body)
 			}
 		}
-		// What is of one epoch is refused in the next, and not answered otherwise.
+		// Parameters of one epoch are refused in the next one.
 		for name, value := range map[string]string{"epoch": epoch, "cursor": next} {
 			if w := a.ask(historyPath("trades", append([]string{name, value}, query...)...)); w.Code == http.StatusOK {
 				t.Errorf("the %s of the epoch before: %s", name, w.Body)

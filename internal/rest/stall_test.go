@@ -15,7 +15,7 @@ import (
 )
 
 // TestStalledJournal has a write of the journal take 5 s. Until it ends no client receives the rows
-// of that write, and everybody all else at once: logins, routes, streams of other instruments.
+// of that write. Logins, routes and streams of other instruments work at once.
 func TestStalledJournal(t *testing.T) {
 	var stalled atomic.Bool
 	write := func(f *os.File, b []byte) (int, error) {

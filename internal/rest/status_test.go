@@ -6,7 +6,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// The error table of the contract, with the reasons that no route has a use for yet.
+// TestStatusOf checks the error table of the protocol, including reasons that no route uses.
 func TestStatusOf(t *testing.T) {
 	for code, reasons := range map[int][]wire.Reason{
 		400: {wire.InvalidRequest, wire.BadJSON, wire.BadField, wire.BadInstrument, wire.UnsupportedGrant},

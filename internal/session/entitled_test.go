@@ -164,9 +164,9 @@ func (w *entitledWorld) step(i int) {
 		w.changes++
 	case 1, 2, 3:
 		switch c := w.clients[w.rng.IntN(len(w.clients))]; {
-		case c.asleep > 0:
+		case c.paused > 0:
 		case w.rng.IntN(8) == 0:
-			c.asleep = 1 + w.rng.IntN(10)
+			c.paused = 1 + w.rng.IntN(10)
 		case w.rng.IntN(3) == 0:
 			c.unsubscribe()
 		default:
@@ -180,7 +180,7 @@ func (w *entitledWorld) step(i int) {
 		}
 	}
 	for _, c := range w.clients {
-		c.asleep = max(0, c.asleep-1)
+		c.paused = max(0, c.paused-1)
 	}
 	w.pass(time.Duration(w.rng.IntN(700)) * time.Millisecond)
 	w.look()
@@ -216,7 +216,7 @@ func (w *entitledWorld) look() {
 	for w.shard.Turn(); w.shard.Next() != nil; {
 	}
 	for _, c := range w.clients {
-		if c.asleep == 0 {
+		if c.paused == 0 {
 			c.take()
 		}
 	}
@@ -254,7 +254,7 @@ func (w *entitledWorld) publish(i int) {
 // end waits for the slowest delay, after which subscribers have received all trades.
 func (w *entitledWorld) end() {
 	for _, c := range w.clients {
-		c.asleep = 0
+		c.paused = 0
 		g := &session.Grants{Scopes: c.grants.Scopes}
 		for _, r := range c.grants.Rights { // so that no right ends meanwhile
 			if r.From.After(time.Now()) || !r.Until.IsZero() && !r.Until.After(time.Now()) {
@@ -286,7 +286,7 @@ type entitledClient struct {
 	notices []session.Event
 	set     map[entry]bool
 	follows map[string]*followed // instruments whose trades are subscribed
-	asleep  int                  // steps for which it reads nothing
+	paused  int                  // steps for which it reads nothing
 	books   map[string]book
 	log     []string
 }
@@ -306,7 +306,7 @@ func (c *entitledClient) hear() {
 		c.sess.Handle(time.Now(), n)
 		c.note(fmt.Sprintf("rights %+v", *n.Grants))
 	}
-	if c.asleep == 0 {
+	if c.paused == 0 {
 		c.take()
 	}
 }

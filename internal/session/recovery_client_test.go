@@ -20,7 +20,7 @@ type recoveryClient struct {
 	user    string
 	sess    *session.Session
 	notices []session.Event
-	asleep  int // steps for which it reads nothing
+	paused  int // steps for which it reads nothing
 
 	set     map[entry]bool
 	follows map[entry]*recoveryProgress // trades and statuses of each instrument that is covered

@@ -238,7 +238,7 @@ func (w *recoveryWorld) step() {
 		c.subscribe()
 	case 2, 11:
 		c.unsubscribe()
-		if c.asleep == 0 && w.chance(2) {
+		if c.paused == 0 && w.chance(2) {
 			c.read(64 << 10)
 		}
 		if w.chance(10) {
@@ -249,7 +249,7 @@ func (w *recoveryWorld) step() {
 		c.disconnect()
 		c.reconnect()
 	case 4:
-		c.asleep = 1 + w.rng.IntN(12)
+		c.paused = 1 + w.rng.IntN(12)
 	case 5:
 		if w.rng.IntN(3) == 0 {
 			w.changeRights()
@@ -266,7 +266,7 @@ func (w *recoveryWorld) step() {
 		w.publish()
 	}
 	for _, c := range w.clients {
-		c.asleep = max(0, c.asleep-1)
+		c.paused = max(0, c.paused-1)
 	}
 	if w.chance(2) { // otherwise the next step comes before any turn of a shard
 		w.pass(time.Duration(w.rng.IntN(30)) * time.Millisecond)
@@ -314,7 +314,7 @@ func (w *recoveryWorld) turn() {
 		}
 	}
 	for _, c := range w.clients {
-		if c.asleep == 0 {
+		if c.paused == 0 {
 			c.read([]int{200, 2000, 64 << 10}[w.rng.IntN(3)])
 		}
 	}
@@ -369,7 +369,7 @@ func (w *recoveryWorld) finish() {
 		for w.woken.Store(true); w.woken.Load(); w.turn() {
 			w.woken.Store(false)
 			for _, c := range w.clients {
-				c.asleep = 0
+				c.paused = 0
 			}
 		}
 	}

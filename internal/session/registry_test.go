@@ -81,7 +81,7 @@ func TestRegistryCounts(t *testing.T) {
 	}
 }
 
-func TestRegistryTellsFamiliesAndUsers(t *testing.T) {
+func TestRegistryNotifiesFamiliesAndUsers(t *testing.T) {
 	var r Registry
 	a, b, c := newNote(), newNote(), newNote()
 	admit(t, &r, a, "u", "f1", "", 8)

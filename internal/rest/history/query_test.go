@@ -15,7 +15,7 @@ func tradesQuery() *query {
 		Instrument: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}, Channel: journal.Trades}}
 }
 
-// A cursor is valid for its own query and no other.
+// TestCursorOfQuery checks that a cursor is valid for its own query only.
 func TestCursorOfQuery(t *testing.T) {
 	x := tradesQuery()
 	at := cursor{epoch: "e7k2", n: 1042}
@@ -47,7 +47,7 @@ func TestCursorOfQuery(t *testing.T) {
 	}
 }
 
-// A cursor that is accepted encodes to the same text.
+// FuzzCursor checks that an accepted cursor encodes to the same text.
 func FuzzCursor(f *testing.F) {
 	x := tradesQuery()
 	f.Add(x.cursorText(cursor{"e1", 1}))
@@ -81,8 +81,8 @@ func FuzzTime(f *testing.F) {
 	})
 }
 
-// A cursor backwards into an epoch that has gone since it was looked at leaves nothing to read; one
-// forwards leaves what is newer.
+// TestEpochsBehindCursor checks cursors into an epoch that was removed: backwards there is nothing
+// to read, forwards there are newer rows.
 func TestEpochsBehindCursor(t *testing.T) {
 	all := []string{"e2", "e3"}
 	for _, tt := range []struct {

@@ -7,7 +7,8 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// TestClosedDays says until when the journal is closed: not until a day that a wrong clock said.
+// TestClosedDays checks until when the journal counts as closed: a day of a wrong clock does not
+// count.
 func TestClosedDays(t *testing.T) {
 	day := func(date string, closed bool) journal.Day { return journal.Day{Date: date, Closed: closed} }
 	for _, tt := range []struct {

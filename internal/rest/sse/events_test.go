@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestEvents checks the bytes that become of pieces of a session's output.
+// TestEvents checks the events for pieces of a session's output.
 func TestEvents(t *testing.T) {
 	const data, more, position = `{"type":"T","I":"A|B|CI"}`, `{"type":"Q","I":"A|B|CI"}`, `{"type":"Position","position":"e1:7"}`
 	const warning = `{"type":"Warning","reason":"shutting_down","reconnect_in_ms":1500}`
