@@ -20,12 +20,12 @@ import (
 type broker struct {
 	cmd    *exec.Cmd
 	output strings.Builder
-	ended  chan struct{} // closed when it has
-	err    error         // why; after ended
+	ended  chan struct{} // closed when it has ended
+	err    error         // the cause; after ended
 }
 
-// startBroker writes a configuration and starts a program with it; both the configuration and args may
-// hold {config} and {folder}.
+// startBroker writes a configuration and starts a program with it. The configuration and args may
+// contain {config} and {folder}.
 func startBroker(folder, program, config string, args ...string) (*broker, error) {
 	file := filepath.Join(folder, "config")
 	places := strings.NewReplacer("{config}", file, "{folder}", folder)
@@ -48,7 +48,7 @@ func startBroker(folder, program, config string, args ...string) (*broker, error
 	return b, nil
 }
 
-// ready waits until the address takes connections.
+// ready waits until the address accepts connections.
 func (b *broker) ready(address string) error {
 	deadline := time.After(10 * time.Second)
 	for {
@@ -68,7 +68,7 @@ func (b *broker) ready(address string) error {
 
 // stop ends the program.
 func (b *broker) stop() {
-	_ = b.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	_ = b.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	select {
 	case <-b.ended:
 	case <-time.After(10 * time.Second):
@@ -77,7 +77,7 @@ func (b *broker) stop() {
 	}
 }
 
-// pids are the program's processes, itself and its children, when there are as many as wanted.
+// pids returns the ids of the program and its children, once it has the wanted number of them.
 func (b *broker) pids(children int) ([]int, error) {
 	own := b.cmd.Process.Pid
 	for late := time.Now().Add(5 * time.Second); ; proc.Nap(5e6) {
@@ -105,7 +105,7 @@ func childrenOf(parent int) ([]int, error) {
 		if err != nil {
 			continue // it has ended
 		}
-		// pid (name) state parent ..., where the name may hold anything.
+		// pid (name) state parent ..., where the name may contain anything.
 		var pid, its int
 		var state string
 		if _, err := fmt.Sscan(string(text), &pid); err != nil {
@@ -121,7 +121,7 @@ func childrenOf(parent int) ([]int, error) {
 	return pids, nil
 }
 
-// freePort is a port that nobody has now. Somebody could take it before it is used; then the run fails.
+// freePort returns a free port. If another program takes it before it is used, the run fails.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -130,7 +130,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// untilDone closes c when ctx ends, so that writing to it cannot wait for ever.
+// untilDone closes c when ctx ends, so that a write to it cannot block forever.
 func untilDone(ctx context.Context, c net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = c.Close() })
 }

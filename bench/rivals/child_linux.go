@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// withParent has a program end when this process is killed.
+// withParent makes a program end when this process is killed.
 func withParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }

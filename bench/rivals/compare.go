@@ -22,7 +22,7 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/proc"
 )
 
-// contestant is a server that is measured, and how it is asked to begin.
+// contestant is a server that is measured, with the arguments to start it.
 type contestant struct {
 	name, version string
 	argv          []string
@@ -32,14 +32,14 @@ type contestant struct {
 	login         bool
 }
 
-// The contestants that are our own.
+// The contestants of this project.
 const (
 	ceiling  = "ceiling"
-	atOnce   = "rueda-at-once" // every batch is a write of its own
-	ordinary = "rueda"         // what piles up goes out together
+	atOnce   = "rueda-at-once" // each batch is written separately
+	ordinary = "rueda"         // pending messages are written together
 )
 
-// choose makes the contestants: the bare program, Rueda in two settings, and rivals.
+// choose returns the contestants: the bare program, Rueda in two settings, and rivals.
 func choose(exe string, p *plan, talk io.Writer) ([]contestant, error) {
 	rueda := func(name, kind string, flush time.Duration) contestant {
 		return contestant{
@@ -87,16 +87,16 @@ func choose(exe string, p *plan, talk io.Writer) ([]contestant, error) {
 	return chosen, nil
 }
 
-// figures are those of one run. The processor time is that of all processes of a server, its
-// publisher included, and so is the memory. Error says that messages were missing.
+// figures has the figures of one run. The processor time and the memory are those of all processes
+// of a server, including its publisher. Error reports missing messages.
 type figures struct {
 	bench.Run
-	OfCeil float64 // of the ceiling's rate in the same round; 0: it was not measured
-	Lost   float64 // share of messages that had not come when all had had time to
+	OfCeil float64 // share of the ceiling's rate in the same round; 0: not measured
+	Lost   float64 // share of messages that were not received in time
 }
 
-// run measures everybody, one after another, and that again every round, beginning with another
-// one: what disturbs the machine for a while hits nobody alone.
+// run measures all contestants one after another in each round, each time in a different order, so
+// that a disturbance of the machine does not always affect the same one.
 func (p *plan) run(ctx context.Context, exe string, all []contestant, talk io.Writer) (*report, error) {
 	r := newReport(p)
 	for _, size := range p.sizes {
@@ -111,7 +111,7 @@ func (p *plan) run(ctx context.Context, exe string, all []contestant, talk io.Wr
 					if ctx.Err() != nil {
 						return nil, ctx.Err()
 					}
-					if err != nil { // the others' figures are worth having
+					if err != nil { // keep the figures of the others
 						r.fail(c, size, batch, err)
 						continue
 					}
@@ -124,7 +124,7 @@ func (p *plan) run(ctx context.Context, exe string, all []contestant, talk io.Wr
 	return r, nil
 }
 
-// measure is one run: the server and the load program are processes of their own.
+// measure makes one run. The server and the load program are separate processes.
 func (p *plan) measure(ctx context.Context, exe string, c *contestant, size, batch int) (_ *figures, err error) {
 	folder, err := os.MkdirTemp("", "rueda-rivals-")
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *plan) measure(ctx context.Context, exe string, c *contestant, size, bat
 	return p.observe(ctx, c, size, batch, server, client, append(begun.Pids, server.Pid()))
 }
 
-// logIn gets a token of the one user that all connections of a run belong to.
+// logIn returns a token of the user of all connections of a run.
 func logIn(ctx context.Context, rest string) (string, error) {
 	body := `{"grant_type":"password","username":"u1","password":"u1"}`
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, rest+"/auth/token", bytes.NewBufferString(body))
@@ -195,10 +195,10 @@ func logIn(ctx context.Context, rest string) (string, error) {
 	return answer.Data.Token, nil
 }
 
-// lastPatience is how long the last messages may take when nothing more is published.
+// lastPatience is how long the last messages may take after the last publication.
 const lastPatience = 30 * time.Second
 
-// observe publishes, and measures what goes on between two marks.
+// observe publishes, and measures between two marks.
 func (p *plan) observe(ctx context.Context, c *contestant, size, batch int, server, client *proc.Child, pids []int) (*figures, error) {
 	ahead := p.ahead
 	if ahead == 0 {
@@ -250,7 +250,7 @@ func (p *plan) observe(ctx context.Context, c *contestant, size, batch int, serv
 		return f, nil
 	}
 	if c.protocol == "rueda" {
-		return nil, errors.New(end.Faults.First) // neither may lose anything: the measurement is wrong
+		return nil, errors.New(end.Faults.First) // neither may lose messages: the measurement is wrong
 	}
 	if err := client.Ask("mark", load.Pids{}, &to); err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func (p *plan) observe(ctx context.Context, c *contestant, size, batch int, serv
 	return f, nil
 }
 
-// between makes figures of two marks.
+// between returns the figures between two marks.
 func between(from, to *load.Mark) *figures {
 	var f figures
 	f.Seconds, f.Deliveries = to.At-from.At, to.Deliveries-from.Deliveries

@@ -8,9 +8,9 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// startGorilla is a relay on gorilla/websocket: each message is framed once as a
-// PreparedMessage and written to each connection by a write of its own, since the
-// library has nothing that puts several messages into one write.
+// startGorilla starts a relay on gorilla/websocket. Each message is framed once as a
+// PreparedMessage and written to each connection separately, because the library cannot put several
+// messages into one write.
 func startGorilla(string) (*relay, error) {
 	h := openHall(func(c *websocket.Conn, batch []*websocket.PreparedMessage) error {
 		for _, m := range batch {

@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// gwsUpgrader is the library's, silent: members tell where a connection goes.
+// gwsUpgrader returns the library's upgrader without a logger.
 func gwsUpgrader() *gws.Upgrader {
 	return gws.NewUpgrader(gws.BuiltinEventHandler{}, &gws.ServerOption{ReadBufferSize: 512, Logger: quiet{}})
 }
@@ -19,9 +19,9 @@ type quiet struct{}
 
 func (quiet) Error(...any) {}
 
-// startGwsRaw is a relay that takes from lxzan/gws the upgrade and the reading, and
-// writes frames of its own to the library's net.Conn: all messages of a batch by one write. It is
-// what a team does that has found out that messages a write are what counts.
+// startGwsRaw starts a relay that uses lxzan/gws for the upgrade and for reading. It writes its own
+// frames to the library's net.Conn, all messages of a batch in one write. This is what a team does
+// that knows that messages per write determine the rate.
 func startGwsRaw(string) (*relay, error) {
 	h := openHall(func(c net.Conn, frames []byte) error {
 		_, err := c.Write(frames)
@@ -58,8 +58,8 @@ func startGwsRaw(string) (*relay, error) {
 	}, nil
 }
 
-// startGwsBroadcaster is a relay on the broadcaster of lxzan/gws: a message is framed once and goes into
-// the queue of each connection, which has no bound and gives each message a write of its own.
+// startGwsBroadcaster starts a relay on the broadcaster of lxzan/gws. A message is framed once and
+// added to the queue of each connection, which is unbounded and writes each message separately.
 func startGwsBroadcaster(string) (*relay, error) {
 	var all members[*gws.Conn]
 	up := gwsUpgrader()
@@ -88,7 +88,7 @@ func startGwsBroadcaster(string) (*relay, error) {
 						return err
 					}
 				}
-				_ = out.Close() // gives its memory back; never fails
+				_ = out.Close() // releases its memory; never fails
 			}
 			return nil
 		},

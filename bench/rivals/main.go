@@ -1,4 +1,4 @@
-// Command rivals measures other servers on the same work as Rueda: README.md tells what and how.
+// Command rivals measures other servers on the same work as Rueda. README.md describes the method.
 package main
 
 import (
@@ -38,10 +38,10 @@ func exit(err error) {
 	os.Exit(1)
 }
 
-// roleWord begins the arguments of the processes of a measurement.
+// roleWord is the first argument of the processes of a measurement.
 const roleWord = "role"
 
-// role is such a process, if the arguments ask for one: it speaks JSON on standard input and output.
+// role runs such a process if the arguments request one. It uses JSON on standard input and output.
 func role(args []string, in io.Reader, out io.Writer) (done bool, err error) {
 	if len(args) != 2 || args[0] != roleWord {
 		return false, nil
@@ -54,7 +54,7 @@ func role(args []string, in io.Reader, out io.Writer) (done bool, err error) {
 	}
 }
 
-// plan is what to measure.
+// plan defines what to measure.
 type plan struct {
 	only    string
 	sizes   []int
@@ -62,8 +62,8 @@ type plan struct {
 	rounds  int
 	warm    time.Duration
 	window  time.Duration
-	ahead   int     // messages on their way to a subscriber, where a server queues; 0: by size
-	rate    float64 // messages a second; 0: as many as go
+	ahead   int     // messages in flight to a subscriber, for a server that queues; 0: by size
+	rate    float64 // messages per second; 0: as many as possible
 	json    string
 }
 

@@ -68,7 +68,8 @@ func startMosquitto(folder string) (*relay, error) {
 	}, nil
 }
 
-// openBroker waits for a broker with so many children, and opens the publisher's connection to it.
+// openBroker waits for a broker with the given number of children, and opens the publisher's
+// connection to it.
 func openBroker(b *broker, children int, subscribers, publisher string, hello func(net.Conn) error) (net.Conn, []int, error) {
 	if err := b.ready(subscribers); err != nil {
 		return nil, nil, err
@@ -87,7 +88,7 @@ func openBroker(b *broker, children int, subscribers, publisher string, hello fu
 	return c, pids, nil
 }
 
-// mqttHello connects by MQTT 3.1.1.
+// mqttHello connects with MQTT 3.1.1.
 func mqttHello(c net.Conn) error {
 	if _, err := c.Write([]byte(mqttConnect)); err != nil {
 		return err

@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// subject is the NATS subject, the MQTT topic and the nchan channel. nchan's is in a path too.
+// subject is the NATS subject, the MQTT topic and the nchan channel. In nchan it is part of a path.
 const subject = "bench"
 
-// startNats is nats-server in this process, with its defaults, a WebSocket listener and a
+// startNats starts nats-server in this process, with its defaults, a WebSocket listener and a
 // publisher on its TCP port.
 func startNats(string) (_ *relay, err error) {
 	s, err := server.NewServer(&server.Options{

@@ -11,11 +11,11 @@ import (
 	"strconv"
 )
 
-// nchanModule is where Debian's libnginx-mod-nchan puts it, from nginx's own folder.
+// nchanModule is the path of Debian's libnginx-mod-nchan.
 const nchanModule = "/usr/lib/nginx/modules/ngx_nchan_module.so"
 
-// workers is the number of nginx's processes besides the first: one a core of the machine that the
-// figures are from.
+// workers is the number of nginx's worker processes: one per core of the machine of the published
+// figures.
 const workers = 2
 
 const nchanConfig = `load_module ` + nchanModule + `;
@@ -55,7 +55,8 @@ http {
 }
 `
 
-// startNchan runs nginx with the nchan module; the publisher pipelines POST requests on one connection.
+// startNchan runs nginx with the nchan module; the publisher pipelines POST requests on one
+// connection.
 func startNchan(folder string) (*relay, error) {
 	program, err := findProgram("nginx")
 	if err != nil {
@@ -112,7 +113,7 @@ func startNchan(folder string) (*relay, error) {
 	}, nil
 }
 
-// readAnswers reads the answers to pipelined requests until one is a refusal.
+// readAnswers reads the answers to pipelined requests until one is an error.
 func readAnswers(c net.Conn) error {
 	r := bufio.NewReader(c)
 	for {

@@ -10,21 +10,21 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// messageRoom is about the size of a message, which is 160 bytes with numbers of six digits.
+// messageRoom is the approximate size of a message, which is 160 bytes with numbers of six digits.
 const messageRoom = 192
 
-// usualPatience is how long the publisher waits for receivers that get nothing more. Then
-// what is missing counts as lost: a rival that drops messages would otherwise stop the run. Mosquitto
-// is silent for most of a second while it queues 16 messages for 10,000 subscribers.
+// usualPatience is how long the publisher waits for receivers that get nothing more. Then what is
+// missing counts as lost: a rival that drops messages would otherwise stop the run. Mosquitto is
+// silent for most of a second while it queues 16 messages for 10,000 subscribers.
 const usualPatience = 3 * time.Second
 
-// publisher makes the messages and hands them to a rival in batches: of one, or of
-// as many as the pattern wants published together.
+// publisher creates the messages and passes them to a rival in batches of one, or of as many as the
+// pattern publishes together.
 type publisher struct {
 	relay       *relay
 	pattern     pattern.Pattern
 	subscribers int
-	board       *proc.Board // tells what has been received; for rivals that queue
+	board       *proc.Board // reports what was received; for rivals that queue
 	patience    time.Duration
 
 	stop atomic.Bool
@@ -32,8 +32,8 @@ type publisher struct {
 	lost uint64 // deliveries given up
 }
 
-// run publishes until stop is set, or ctx ends because the rival is to be closed. A batch
-// that has begun is published whole, so that last is what everybody must get.
+// run publishes until stop is set, or until ctx ends because the rival is being closed. It finishes
+// a batch that it has begun, so that all receivers must get last.
 func (p *publisher) run(ctx context.Context) error {
 	ident := wire.MakeIdent(pattern.ID(0))
 	batch := make([][]byte, max(1, p.pattern.Batch))
@@ -54,8 +54,8 @@ func (p *publisher) run(ctx context.Context) error {
 			at = now
 		}
 		for i := range batch {
-			// A relay may keep a message as long as it waits for a slow socket: each
-			// has memory of its own.
+			// A relay may keep a message while it waits for a slow socket, so each message has its
+			// own memory.
 			batch[i] = pattern.AppendMessage(make([]byte, 0, messageRoom), ident, p.last+uint64(i)+1, at, now)
 		}
 		if err := p.relay.publish(ctx, batch); err != nil {
@@ -69,7 +69,7 @@ func (p *publisher) run(ctx context.Context) error {
 	return nil
 }
 
-// hold waits until there is room in the window for another batch.
+// hold waits until the window has space for another batch.
 func (p *publisher) hold(ctx context.Context) {
 	all := uint64(p.subscribers)
 	room := uint64(max(0, p.pattern.Window-max(1, p.pattern.Batch))) * all

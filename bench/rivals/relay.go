@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// sendBuffer is SO_SNDBUF of every server that lets us set it: no server shall buy
-// throughput with the kernel's memory.
+// sendBuffer is the SO_SNDBUF of every server that allows setting it, so that no server gains
+// throughput from kernel memory.
 const sendBuffer = 64 << 10
 
-// relay is a rival that runs and takes connections.
+// relay is a running rival.
 type relay struct {
 	address string // of its WebSocket listener
-	pids    []int  // of the processes that do its work besides this one
-	// queues says that publish does not wait for slow clients: then the publisher must.
+	pids    []int  // processes that do its work in addition to this one
+	// queues means that publish does not wait for slow clients, so the publisher must.
 	queues bool
-	// joined is how many subscribers publish reaches; nil: the answer to a subscriber says that
-	// it is one.
+	// joined returns the number of subscribers that publish reaches; nil: the answer to a
+	// subscriber confirms it.
 	joined func() int
-	// publish hands over messages that belong together. They are never changed afterwards.
+	// publish sends messages that belong together. They are never changed afterwards.
 	publish func(ctx context.Context, batch [][]byte) error
 	close   func() error
 }
@@ -63,18 +63,18 @@ func (w *website) close() error {
 	return err
 }
 
-// members are connections that are written to and read from.
+// members has the open connections.
 type members[C comparable] struct {
 	reading sync.WaitGroup
 
 	mu     sync.Mutex
-	list   []C // what is in it never changes: whoever writes to all may hold an old one
+	list   []C // the slice is never changed in place, so a writer may use an old one
 	closed bool
 }
 
-// join adds a connection and runs read, which returns when the connection has
-// ended, on a goroutine of its own: not in the handler of the upgrade, since the request's
-// memory would then stay as long as the connection.
+// join adds a connection and runs read on its own goroutine. read returns when the connection has
+// ended. The handler of the upgrade does not run it, because the request's memory would then stay
+// as long as the connection.
 func (m *members[C]) join(c C, read func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,24 +103,24 @@ func (m *members[C]) all() []C {
 	return m.list
 }
 
-// end hangs up on everybody and waits until nobody is read from any more.
+// end closes all connections and waits until none is read any more.
 func (m *members[C]) end(hangUp func(C) error) {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
 	for _, c := range m.all() {
-		_ = hangUp(c) // it may have gone by itself
+		_ = hangUp(c) // it may have ended already
 	}
 	m.reading.Wait()
 }
 
-// writers is how many goroutines write to connections: as many as the ceiling
-// program and Rueda have threads on two cores.
+// writers is the number of goroutines that write to connections: as many threads as the ceiling
+// program and Rueda have on two cores.
 const writers = 2
 
-// hall is connections of type C in rows, each written to by one goroutine, which
-// waits where a socket is full: so the slowest client sets the pace and nothing is lost.
-// J is what is written, made once for all.
+// hall has connections of type C in rows. One goroutine writes to each row and waits for full
+// sockets, so that the slowest client sets the pace and no message is lost. J is what is written,
+// made once for all.
 type hall[C comparable, J any] struct {
 	rows  [writers]members[C]
 	jobs  [writers]chan J
@@ -160,7 +160,7 @@ func (h *hall[C, J]) work(i int) {
 	}
 }
 
-// publish lets each row have one job in hand and one in store.
+// publish allows each row one running job and one queued job.
 func (h *hall[C, J]) publish(ctx context.Context, job J) error {
 	for _, jobs := range h.jobs {
 		select {
@@ -172,7 +172,7 @@ func (h *hall[C, J]) publish(ctx context.Context, job J) error {
 	return nil
 }
 
-// end hangs up first, so that nobody goes on waiting for a full socket.
+// end closes the connections first, so that no row waits for a full socket.
 func (h *hall[C, J]) end(hangUp func(C) error) {
 	for i := range h.rows {
 		h.rows[i].end(hangUp)

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/internal/bench"
 )
 
-// report is the figures of all runs.
+// report has the figures of all runs.
 type report struct {
 	plan   *plan
 	began  time.Time
@@ -20,7 +20,7 @@ type report struct {
 	failed []string
 }
 
-// cell is a server at one work.
+// cell has the figures of a server for one workload.
 type cell struct {
 	server, version string
 	size, batch     int
@@ -30,7 +30,7 @@ type cell struct {
 
 func newReport(p *plan) *report { return &report{plan: p, began: time.Now()} }
 
-// addRound adds the runs of a round, in the order of all; those that failed are nil.
+// addRound adds the runs of a round, in the order of all; failed runs are nil.
 func (r *report) addRound(all []contestant, size, batch int, runs []*figures) {
 	base := 0.0
 	for i, f := range runs {
@@ -66,7 +66,7 @@ func (r *report) add(c *contestant, size, batch int, f *figures) {
 	x.median = medians(x.runs)
 }
 
-// medians are taken of each figure for itself; loss and its fault are the worst.
+// medians returns the median of each figure. Loss and error are the worst.
 func medians(runs []*figures) figures {
 	var m figures
 	for _, get := range []func(*figures) *float64{
@@ -108,7 +108,7 @@ func middle(all []float64) float64 {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
-// print writes a table for each work.
+// print writes a table for each workload.
 func (r *report) print(out io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s/%s, %d cores; %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), r.settings())
@@ -164,7 +164,7 @@ func (r *report) manner(batch int) string {
 	return way + ", as fast as they go"
 }
 
-// notes tell versions, and what went wrong.
+// notes returns versions and errors.
 func (r *report) notes() []string {
 	var notes []string
 	told := map[string]bool{}
@@ -182,8 +182,9 @@ func (r *report) notes() []string {
 	return append(notes, r.failed...)
 }
 
-// bench is the report in the form of those of rueda bench, for the same plots: all runs of the ceiling and
-// of Rueda as it is, and the medians of all others, Rueda that lets nothing pile up among them.
+// bench returns the report in the form of rueda bench, for the same plots. It has all runs of the
+// ceiling and of Rueda with its defaults, and the medians of all others, including Rueda with
+// immediate writes.
 func (r *report) bench() *bench.Report {
 	out := &bench.Report{What: "rivals", Began: r.began, Took: time.Since(r.began).Seconds(), Settings: r.settings(), Notes: r.notes()}
 	out.Machine = bench.ThisMachine()

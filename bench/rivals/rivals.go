@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// rival is a server of others that is measured.
+// rival is a server of another project.
 type rival struct {
 	name     string
 	protocol string                              // of the load program
 	start    func(folder string) (*relay, error) // folder: for its files
 	version  func() string
-	needs    []string // programs and files that must be there besides this program
-	install  string   // how they come to be there
+	needs    []string // programs and files that it needs besides this program
+	install  string   // how to install them
 }
 
-// rivals are all that can be measured, in the order of the tables.
+// rivals returns all rivals, in the order of the tables.
 func rivals() []rival {
 	return []rival{
 		{name: "gorilla", protocol: "plain", start: startGorilla, version: module("github.com/gorilla/websocket")},
@@ -42,7 +42,7 @@ func rivalNamed(name string) (*rival, error) {
 	return nil, fmt.Errorf("no rival is called %q", name)
 }
 
-// absent is what a rival needs and what is not there; "": it can be measured.
+// absent returns what a rival needs and is missing; "": it can be measured.
 func (r *rival) absent() string {
 	for _, name := range r.needs {
 		if _, err := findProgram(name); err != nil {
@@ -52,7 +52,7 @@ func (r *rival) absent() string {
 	return ""
 }
 
-// findProgram finds a server program, which is often where only root looks, or a file by its whole name.
+// findProgram finds a server program, also in folders for administrators, or a file by its path.
 func findProgram(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		_, err := os.Stat(name)
@@ -64,7 +64,7 @@ func findProgram(name string) (string, error) {
 	return exec.LookPath(filepath.Join("/usr/sbin", name))
 }
 
-// module tells the version of a module that this program is built with.
+// module returns a function that returns the version of a module of this program.
 func module(path string) func() string {
 	return func() string {
 		if info, ok := debug.ReadBuildInfo(); ok {
@@ -78,7 +78,8 @@ func module(path string) func() string {
 	}
 }
 
-// debian tells the version of an installed package; "": it was installed otherwise.
+// debian returns a function that returns the version of an installed package; "": not installed as
+// a package.
 func debian(name string) func() string {
 	return func() string {
 		out, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", name).Output()

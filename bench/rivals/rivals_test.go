@@ -16,8 +16,8 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/proc"
 )
 
-// TestMain is the server and the load program too: a measurement starts its own
-// executable again, and here that is the test.
+// TestMain also runs the server and the load program, because a measurement starts its own
+// executable again.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if done, err := role(os.Args[1:], os.Stdin, os.Stdout); done {
@@ -27,9 +27,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Every server that is there delivers every message to everybody, in order. How fast is no matter here.
+// TestEveryServerDelivers checks that every installed server delivers every message to all
+// subscribers, in order.
 func TestEveryServerDelivers(t *testing.T) {
-	// With the race detector each process would sleep a second at its end.
+	// With the race detector each process would sleep for a second at its end.
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	exe, err := os.Executable()
 	if err != nil {
@@ -99,7 +100,8 @@ func TestRowsWriteEverythingInOrder(t *testing.T) {
 	}
 }
 
-// A publisher of a rival that queues waits for receivers, and gives up what never comes.
+// TestHoldingBack checks that the publisher of a rival that queues waits for receivers, and gives
+// up on lost messages.
 func TestHoldingBack(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "board")
 	if err := proc.MakeBoard(name); err != nil {
@@ -146,7 +148,8 @@ func TestMedians(t *testing.T) {
 	}
 }
 
-// The table has a line for each server, and the file is a report of package bench with the medians of all others.
+// TestReport checks that the table has a line for each server, and that the file is a report of
+// package bench with the medians of all others.
 func TestReport(t *testing.T) {
 	p := plan{rounds: 1, window: time.Second}
 	r := newReport(&p)

@@ -16,7 +16,7 @@ import (
 // config is the argument of "start".
 type config struct {
 	Subscribers int
-	Board       string // file that the load program tells its progress by; its folder is removed after the run
+	Board       string // file to which the load program writes its progress; its folder is removed after the run
 }
 
 // started is its answer.
@@ -25,7 +25,7 @@ type started struct {
 	Pids    []int // of the processes besides this one
 }
 
-// host is a rival with its publisher, in a process of its own.
+// host is a rival with its publisher, in a separate process.
 type host struct {
 	rival *rival
 	cfg   config
@@ -37,7 +37,7 @@ type host struct {
 	done  chan error
 }
 
-// serve is the process of a rival: it answers requests until in ends.
+// serve runs the process of a rival. It answers requests until in ends.
 func serve(name string, in io.Reader, out io.Writer) error {
 	r, err := rivalNamed(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func (h *host) publish(p pattern.Pattern) (struct{}, error) {
 	return struct{}{}, nil
 }
 
-// awaitMembers waits until a relay has noted everybody who was answered: the answer comes first.
+// awaitMembers waits until a relay has added all subscribers, because they are answered before.
 func (h *host) awaitMembers() error {
 	if h.relay.joined == nil {
 		return nil

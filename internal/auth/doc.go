@@ -10,12 +10,14 @@
 //
 // # Refresh tokens
 //
-// A login starts a family. Each refresh returns the one successor of the presented token, derived
-// from it by HMAC. A repeated request therefore gets the same answer, and a family never branches.
-// The presented token stays valid until its successor is first used. If it is presented again more
-// than a grace period after that, it counts as stolen and the family ends. Rotation.Decide is this
-// rule, and a Store applies it within one transaction. A Store has hashes only. Neither the Store
-// nor the key file alone is enough to make a token.
+// A login starts a family. Each refresh returns another successor of the presented token, so a
+// client that did not receive an answer can repeat the refresh. The presented token stays valid
+// until one of its successors is first used. That successor continues the family; the presented
+// token and its other successors are then dead. If a dead token is presented, it counts as stolen
+// and the family ends. The exception is an accident, within a grace period and from the network
+// that used the family last. Rotation.Apply is this rule, and a Store applies it within one
+// transaction. A Store has hashes only, and a successor has a row from its first use on. Neither
+// the Store nor the key file alone is enough to make a refresh token.
 //
 // # Without a database
 //
