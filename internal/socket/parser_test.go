@@ -122,13 +122,13 @@ func describe(ev Event) string {
 	return ""
 }
 
-// cuts returns positions to divide an input of n bytes: all if it is short, otherwise those in the
-// head of the frame, at the end and in the middle. dense adds positions to a long input, all of
-// them with RUEDA_SOAK.
+// cuts returns positions to divide an input of n bytes: those in the head of the frame, at the end
+// and in the middle, and every fourth if it is short. dense adds all positions of a short input and
+// some of a long one, with RUEDA_SOAK all of them.
 func cuts(n int, dense bool) []int {
 	var list []int
 	for i := range n {
-		if n <= 512 || i < 15 || i >= n-4 || i == n/2 || dense && (i < 64 || i >= n-64 || i%1021 == 0 || os.Getenv("RUEDA_SOAK") == "1" && n < 1<<16+64) {
+		if n <= 512 && (dense || i%4 == 0) || i < 15 || i >= n-4 || i == n/2 || dense && (i < 64 || i >= n-64 || i%1021 == 0 || os.Getenv("RUEDA_SOAK") == "1" && n < 1<<16+64) {
 			list = append(list, i)
 		}
 	}
