@@ -86,9 +86,9 @@ func measured(h *Hub, shards ...*Shard) {
 	}
 }
 
-// TestQuietRingsHoldNothing: readers that keep up and rings to which nothing comes any more cost next to
+// TestQuietRingsHoldNothingE2E: readers that keep up and rings to which nothing comes any more cost next to
 // nothing, in the count and in fact.
-func TestQuietRingsHoldNothing(t *testing.T) {
+func TestQuietRingsHoldNothingE2E(t *testing.T) {
 	const instruments = 50
 	h := New(Config{TradesKept: 1})
 	handles := defineMany(t, h, instruments, nil)

@@ -10,9 +10,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestStartIsBounded: what is too much is refused before the journal is read, each sequence counts
+// TestStartIsBoundedE2E: what is too much is refused before the journal is read, each sequence counts
 // once however often it is named, and what is not taken counts for nothing.
-func TestStartIsBounded(t *testing.T) {
+func TestStartIsBoundedE2E(t *testing.T) {
 	w := &house{t: t, folder: t.TempDir(), kept: 1}
 	for i := range maxSearched + 1 {
 		w.names = append(w.names, fmt.Sprintf("S%d|M|CI", i))
