@@ -12,6 +12,7 @@ import (
 // BookSnapshot is a book at a time.
 type BookSnapshot struct {
 	Epoch      string
+	Position   uint64 // of the newest change
 	N          uint64 // N of order_book
 	Time       int64  // T of the newest change
 	At         int64  // publication of the newest change
@@ -175,7 +176,7 @@ func (b *bookAt) apply(r *Row) {
 	for _, l := range r.Asks {
 		b.book.Set(market.Sell, l)
 	}
-	b.last.N, b.last.Time, b.last.At = r.N, r.Time, r.At
+	b.last.Position, b.last.N, b.last.Time, b.last.At = r.Position, r.N, r.Time, r.At
 }
 
 func (b *bookAt) snapshot(epoch string) BookSnapshot {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -26,6 +27,7 @@ type Config struct {
 	Pending int64         // limit of bytes that wait to be written, after which rows are lost; 0: 64 MiB
 	Logger  *slog.Logger  // nil: discarded
 	BootID  string        // changes when the machine starts; "": that of the kernel, if it has one
+	Epoch   string        // of a new epoch; "": a random one
 	Memory  string        // folder that a restart of the machine empties; "": /dev/shm, or Folder if BootID is set
 
 	write      func(*os.File, []byte) (int, error) // tests replace it to fill disks
@@ -178,7 +180,7 @@ func (j *Journal) open() error {
 		if found || last != nil {
 			j.cfg.Logger.Warn("the journal begins a new epoch", "reason", reason)
 		}
-		j.state.epoch = newEpoch()
+		j.state.epoch = cmp.Or(j.cfg.Epoch, newEpoch())
 	}
 	j.epoch = j.state.epoch
 	if err := j.findMinSeqs(context.Background()); err != nil {

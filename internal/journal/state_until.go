@@ -1,0 +1,74 @@
+package journal
+
+import (
+	"context"
+	"math"
+)
+
+// StateUntil yields what the state of the newest epoch was at a row in its past. These are the rows
+// of a checkpoint, which have Checkpoint set, and the messages and checkpoints from its beginning,
+// in order, as far as due accepts them. begin is called before the first row, and again if a
+// checkpoint was not complete by then and an earlier one is needed. The error is ErrNotKept if
+// there is none. Do not change or keep a row, whose memory is reused; its strings may be kept.
+func (a *Archive) StateUntil(ctx context.Context, due func(*Row) bool, begin func(), yield func(*Row)) error {
+	views := a.views("")
+	from := len(views) - 1
+	for from > 0 && (views[from].sum.rows == 0 || !due(&Row{Position: views[from].sum.first, At: views[from].sum.from})) {
+		from--
+	}
+	for ; from >= 0; from-- {
+		begin()
+		u := stateUntil{due: due, yield: yield}
+		// Before the first row of an epoch nothing was numbered.
+		first := from == 0 && (views[0].sum.first <= 1 || views[0].sum.first == math.MaxUint64)
+		u.begun, u.complete = first, first
+		for i := from; i < len(views) && !u.ended; i++ {
+			if err := a.walk(ctx, &views[i], walkAll, u.record); err != nil {
+				return err
+			}
+		}
+		if u.complete {
+			return nil
+		}
+	}
+	begin()
+	if len(views) == 0 {
+		return nil
+	}
+	return ErrNotKept
+}
+
+// stateUntil is one attempt of StateUntil.
+type stateUntil struct {
+	due      func(*Row) bool
+	yield    func(*Row)
+	dec      decoder
+	begun    bool // the checkpoint
+	complete bool // the checkpoint
+	ended    bool // a row is not due
+}
+
+func (u *stateUntil) record(c *cursor, rec []byte) (more bool, err error) {
+	kind := Kind(rec[0])
+	switch {
+	case kind == recCheckpoint:
+		u.begun = true
+	case kind == recCheckpointEnd:
+		u.complete = u.complete || u.begun
+	}
+	if kind >= numKinds || !u.begun && rec[1]&flagCheckpoint != 0 {
+		return true, nil
+	}
+	r, ok := u.dec.row(rec, c.base)
+	if !ok {
+		return false, c.damage(c.pos-len(rec), reasonRecord)
+	}
+	if !r.Checkpoint && !u.due(r) {
+		u.ended = true
+		return false, nil
+	}
+	if u.begun {
+		u.yield(r)
+	}
+	return true, nil
+}
