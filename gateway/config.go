@@ -142,8 +142,7 @@ type Stream struct {
 	TLSByGoroutines  bool            // serve TLS by goroutines instead of the event loop
 	MaxBacklog       int             // bytes of pending output of all slow clients together; 0: 256 MiB
 	Memory           int64           // bytes of rings, recent rows, replays and pending output together; 0: twice TradesBytes and MaxBacklog, at least 1 GiB
-	Delays           []time.Duration // delays at which entitlements may grant data, in whole seconds; none: at once alone
-	DelayBytes       int64           // of the events held back for a delay, in memory; 0: 1 GiB
+	Delays           []time.Duration // delays at which entitlements may grant data, in whole seconds; none: at once alone; not without a journal
 }
 
 // memory returns Memory or its default.

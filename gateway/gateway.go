@@ -119,6 +119,9 @@ func (g *Gateway) buildMarket() error {
 	if err := g.openJournal(); err != nil {
 		return err
 	}
+	if len(g.cfg.Stream.Delays) > 0 && g.journal == nil {
+		return ErrDelaysNeedJournal
+	}
 	g.hub = stream.New(stream.Config{
 		Journal:    g.journal,
 		Markets:    g.cfg.Markets,
@@ -127,7 +130,6 @@ func (g *Gateway) buildMarket() error {
 		TapeBytes:  g.cfg.Stream.TradesBytes,
 		Memory:     g.cfg.Stream.memory(),
 		Delays:     g.cfg.Stream.Delays,
-		DelayBytes: g.cfg.Stream.DelayBytes,
 		Logger:     g.log,
 	})
 	if err := g.hub.Restore(context.Background()); err != nil {
@@ -158,6 +160,9 @@ func (g *Gateway) buildMarket() error {
 	}
 	return nil
 }
+
+// ErrDelaysNeedJournal means that delays are configured without a journal.
+var ErrDelaysNeedJournal = errors.New("delayed data are read from the journal, and none is configured: configure one, or no delays")
 
 // ErrJournalInUse means that another gateway uses the folder of the journal. Each gateway needs its
 // own, also with a shared database.

@@ -84,7 +84,6 @@ type streamConfig struct {
 	IOUring         bool       `toml:"io_uring"`
 	TLSByGoroutines bool       `toml:"tls_by_goroutines"`
 	Delays          []duration `toml:"delays"`
-	DelayBytes      size       `toml:"delay_bytes"`
 }
 
 type limitsConfig struct {
@@ -273,6 +272,9 @@ func (c *mainFile) checkStream(doc *document) {
 	if c.Stream.TLSByGoroutines && c.TLS.Certificate == "" {
 		doc.wrong("stream.tls_by_goroutines", "there is no [tls] certificate")
 	}
+	if e := c.Journal.Enabled; len(c.Stream.Delays) > 0 && e != nil && !*e {
+		doc.wrong("stream.delays", "delayed data is read from the journal, and journal.enabled is false")
+	}
 	for _, d := range c.Stream.Delays {
 		// A zero was not decoded, which is already reported.
 		if d != 0 && (time.Duration(d)%time.Second != 0 || time.Duration(d) > MaxDelay) {
@@ -407,7 +409,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				TradesKept: s.TradesKept, TradesBytes: int64(s.TradesBytes),
 				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge), MaxBacklog: int(s.MaxBacklog), Memory: int64(s.Memory),
 				FlushInterval: s.flushInterval(), SendBuffer: int(s.SendBuffer), TLSByGoroutines: s.TLSByGoroutines, IOUring: s.IOUring,
-				Delays: s.delays(), DelayBytes: int64(s.DelayBytes),
+				Delays: s.delays(),
 			},
 			Limits: gateway.Limits{
 				Connections: l.Connections, Subscriptions: l.Subscriptions,

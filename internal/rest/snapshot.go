@@ -41,6 +41,9 @@ func (h *Handler) snapshot(q *request) (api.Result, error) {
 		if quotes {
 			q.Uses(id.Market, wire.Quotes, delay)
 		}
+		if err := q.AwaitDelay(h.cfg.Hub, delay); err != nil {
+			return api.Result{}, err
+		}
 		wanted[i] = stream.Wanted{ID: id, Trades: trades, Quotes: quotes, Delay: delay}
 	}
 	rows, epoch, position := h.cfg.Hub.Snapshot([]byte("["), wanted)
@@ -104,6 +107,9 @@ func (h *Handler) book(q *request) (api.Result, error) {
 	q.Uses(id.Market, wire.OrderBook, delay)
 	if past {
 		return h.history.Book(&q.Request, id, depth, delay)
+	}
+	if err := q.AwaitDelay(h.cfg.Hub, delay); err != nil {
+		return api.Result{}, err
 	}
 	object, err := h.cfg.Hub.AppendBook(nil, id, stream.Tier{Depth: depth, Delay: delay})
 	switch {

@@ -1,8 +1,10 @@
 package session_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +32,16 @@ func newBoundary(t *testing.T, rights entitlement.Set) *boundary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go world.Hub.Run(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { _ = world.Hub.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		run.Wait()
+		if err := world.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	d := &boundary{drive: &drive{t: t, world: world, now: time.Now(), shard: world.Hub.NewShard(func(bool) {})}}
 	id := &session.Identity{User: "u", Family: "f", Expires: d.now.Add(24 * time.Hour), Grants: session.Grants{Scopes: []string{"marketdata:read"}, Rights: rights}}
 	d.sess = new(session.Session)
@@ -54,6 +65,16 @@ func (d *boundary) trade() {
 // last one.
 func (d *boundary) read() (control string) {
 	d.t.Helper()
+	d.world.Hub.Commit()
+	for range 2 { // data that were not used for a while are loaded
+		synctest.Wait()
+		list := d.notices
+		d.notices = nil
+		for _, n := range list {
+			d.sess.Handle(d.now, n)
+		}
+		d.turn()
+	}
 	for _, text := range d.take() {
 		var n uint64
 		if !strings.HasPrefix(text, `{"type":"T"`) {

@@ -1,17 +1,20 @@
 package session_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
@@ -79,8 +82,18 @@ func newEntitledWorld(t *testing.T, seed uint64) *entitledWorld {
 	for _, d := range entitledDelays {
 		delays = append(delays, time.Duration(d)*time.Second)
 	}
-	w.hub = stream.New(stream.Config{Epoch: "e1", Delays: delays})
-	go w.hub.Run(t.Context())
+	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.hub = stream.New(stream.Config{Journal: j, Delays: delays})
+	if err := w.hub.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { _ = w.hub.Run(ctx) })
+	t.Cleanup(func() { cancel(); run.Wait(); _ = j.Close() })
 	w.shard = w.hub.NewShard(func(bool) {})
 	w.env = &session.Env{
 		Registry: &session.Registry{}, Origin: time.Now(), BookWildcards: true,
@@ -141,8 +154,19 @@ func (w *entitledWorld) randomGrants() *session.Grants {
 	return g
 }
 
+// keepDelays has the data of delays loaded, so that nobody waits for it.
+func keepDelays(t *testing.T, hub *stream.Hub, delays ...int) {
+	t.Helper()
+	for _, d := range delays {
+		if err := hub.AwaitDelay(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // step does one random action.
 func (w *entitledWorld) step(i int) {
+	keepDelays(w.t, w.hub, entitledDelays...)
 	switch w.rng.IntN(12) {
 	case 0:
 		c := w.clients[w.rng.IntN(len(w.clients))]
@@ -304,7 +328,9 @@ func (c *entitledClient) hear() {
 		n := c.notices[0]
 		c.notices = c.notices[1:]
 		c.sess.Handle(time.Now(), n)
-		c.note(fmt.Sprintf("rights %+v", *n.Grants))
+		if n.Grants != nil {
+			c.note(fmt.Sprintf("rights %+v", *n.Grants))
+		}
 	}
 	if c.paused == 0 {
 		c.take()

@@ -106,7 +106,7 @@ func (s *Session) Output(now time.Time, dst []byte, max int) []byte {
 		return dst
 	}
 	o.control, o.hasFrame = nil, false
-	if o.closed != nil {
+	if o.closed != nil || o.moving != nil {
 		return dst
 	}
 	// For a client with a warning, waiting quotes and books are conflated.
@@ -163,11 +163,18 @@ func wholeFrames(b []byte, max int) int {
 
 // Pending reports whether Output may return something.
 func (s *Session) Pending() bool {
-	closed := s.closeReason() != nil
-	if o := s.optional; o != nil && (len(o.control) > 0 || !closed && o.markDue) {
-		return true
+	if o := s.optional; o != nil {
+		if len(o.control) > 0 {
+			return true
+		}
+		if o.closed != nil || o.moving != nil {
+			return false
+		}
+		if o.markDue {
+			return true
+		}
 	}
-	return !closed && s.sub.Pending()
+	return s.sub.Pending()
 }
 
 // Unfinished reports whether the last Output stopped early although more waits, so that the host

@@ -31,7 +31,6 @@ type recoveryClient struct {
 	resumed map[string]uint64        // of the newest answer, for trades
 
 	position string // the newest that it was given
-	delays   string // under which rights that was
 	epoch    string
 	log      []string
 }
@@ -109,12 +108,12 @@ func (c *recoveryClient) disconnect() { c.sess.PeerGone() }
 
 // reconnect connects, and subscribes to the set with the known progress of each sequence.
 func (c *recoveryClient) reconnect() {
-	all, follows, position, delays, epoch := c.sorted(), c.follows, c.position, c.delays, c.epoch
+	all, follows, position, epoch := c.sorted(), c.follows, c.position, c.epoch
 	c.connect()
 	if epoch != c.w.hub.Epoch() || c.w.chance(10) {
 		follows = nil // an epoch ended, or the client starts afresh
 	}
-	if delays != c.w.delays(c.user) || follows == nil || c.w.chance(3) {
+	if follows == nil || c.w.chance(3) {
 		position = ""
 	}
 	cut := len(all)
@@ -276,7 +275,7 @@ func (c *recoveryClient) take(text string) {
 		delete(c.waits, m.ID)
 	}
 	if m.Position != "" {
-		c.position, c.delays, c.epoch = m.Position, c.w.delays(c.user), m.Epoch
+		c.position, c.epoch = m.Position, m.Epoch
 	}
 }
 

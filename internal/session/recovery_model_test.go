@@ -184,6 +184,7 @@ func (w *recoveryWorld) start() {
 		}
 		w.handles = append(w.handles, h)
 	}
+	keepDelays(w.t, w.hub, recoveryDelay)
 }
 
 // restart stops the gateway, by a kill or cleanly, and starts it again. All clients reconnect.
@@ -228,10 +229,8 @@ func (w *recoveryWorld) randomGrants() *session.Grants {
 	return g
 }
 
-// delays describes the delays of a user's rights: positions are comparable only with the same ones.
-func (w *recoveryWorld) delays(user string) string { return fmt.Sprint(w.grants[user].Rights) }
-
 func (w *recoveryWorld) step() {
+	keepDelays(w.t, w.hub, recoveryDelay)
 	c := w.clients[w.rng.IntN(len(w.clients))]
 	switch w.rng.IntN(26) {
 	case 0, 1:

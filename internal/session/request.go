@@ -36,7 +36,9 @@ func (r *request) answer(m *wire.Message, fault *wire.Fault) {
 		if o := r.optional; r.Authenticated() && o != nil && o.rightsDue != 0 && !r.now.Before(o.rightsAt) {
 			r.reviewRights(r.now)
 		}
-		r.act(m)
+		if !r.awaitMove() {
+			r.act(m)
+		}
 	}
 }
 

@@ -63,9 +63,13 @@ type itemChange struct {
 }
 
 // reviewRights removes the subscriptions that are not allowed now, and moves those whose delay has
-// changed.
+// changed. While the data of that delay is being loaded, nothing of the stream is sent, and
+// messages wait.
 func (s *Session) reviewRights(now time.Time) {
 	s.watchRights(now)
+	if s.optional != nil {
+		s.moving = nil
+	}
 	var gone, moved []stream.Item
 	var removals, moves []itemChange
 	quota, kept := s.grants.quota(now), 0
@@ -90,6 +94,11 @@ func (s *Session) reviewRights(now time.Time) {
 		kept++
 	}
 	if len(gone)+len(moved) == 0 {
+		return
+	}
+	if x := s.sub.Await(moved, s.postFound()); x != nil {
+		s.ext().moving = x
+		s.awaitMove()
 		return
 	}
 	var buf [8]Use

@@ -187,6 +187,9 @@ func (s *Session) release() {
 		}
 		s.check = nil
 	}
+	if s.optional != nil && s.moving != nil {
+		s.moving.Stop()
+	}
 	if s.out != nil {
 		s.holdBacklog(0, 0)
 	}

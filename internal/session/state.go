@@ -38,8 +38,8 @@ func (s *Session) State() State {
 // Authenticated reports whether the session has had a valid token.
 func (s *Session) Authenticated() bool { return s.authenticated }
 
-// Busy reports whether a token is being checked or a start searched. Messages wait for the end, so
-// that the host should leave them in the socket.
+// Busy reports whether a token is being checked, a start searched, or delayed data loaded. Messages
+// wait for the end, so that the host should leave them in the socket.
 func (s *Session) Busy() bool { return s.pendingCheck() != nil }
 
 // optional is state that a session rarely has: answers and pings that wait, a token that is being
@@ -48,6 +48,7 @@ type optional struct {
 	control   []byte // frames that wait, before any of the stream
 	check     *check
 	found     *stream.Search // of the subscribe that is being read again
+	moving    *stream.Search // subscriptions wait to move to a delay whose data is being loaded; nil: none
 	faults    *faultCounts   // in the last minute
 	slow      *slowness
 	drainDue  instant
@@ -79,7 +80,7 @@ func (s *Session) releaseExt() {
 }
 
 func (o *optional) isEmpty() bool {
-	return len(o.control) == 0 && o.check == nil && o.faults == nil && !o.markDue &&
+	return len(o.control) == 0 && o.check == nil && o.moving == nil && o.faults == nil && !o.markDue &&
 		(o.slow == nil || !o.slow.on && o.slow.warnDue == 0) && o.drainDue == 0 && o.aliveDue == 0 && o.rightsDue == 0 &&
 		o.pingEnd == 0 && o.closed == nil && !o.positions && o.sim == nil
 }
@@ -90,6 +91,18 @@ func (o *optional) closeReason() *wire.Fault {
 		return nil
 	}
 	return o.closed
+}
+
+// awaitMove reports whether subscriptions wait to move to another delay, and has messages wait for
+// that.
+func (o *optional) awaitMove() bool {
+	if o == nil || o.moving == nil {
+		return false
+	}
+	if o.check == nil {
+		o.check = &check{started: true, start: &start{search: o.moving}}
+	}
+	return true
 }
 
 // pendingCheck returns the check that messages wait for, or nil.

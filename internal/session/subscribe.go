@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/ruedahq/rueda/internal/stream"
@@ -74,8 +75,8 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 	s := r.Session
 	items := r.authorized(req, list)
 	o := stream.Options{Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume, Start: stream.Start{Time: req.Start, Open: req.StartOpen}}
-	if req.Start != 0 || req.StartOpen {
-		o.Search, o.Found = s.ext().found, r.postFound()
+	if req.Start != 0 || req.StartOpen || slices.ContainsFunc(items, isDelayed) {
+		o.Search, o.Found = s.ext().found, s.postFound()
 	}
 	if o.Search == nil {
 		r.recordDenied(list)
@@ -150,9 +151,12 @@ func (r *request) authorized(req *wire.Subscribe, list []wanted) []stream.Item {
 	return items
 }
 
+// isDelayed reports whether an item has a delay, whose data may have to be loaded first.
+func isDelayed(x stream.Item) bool { return x.Tier.Delay > 0 }
+
 // postFound returns a function that a search calls when it has ended.
-func (r *request) postFound() func() {
-	host := r.sub.Key().(Host)
+func (s *Session) postFound() func() {
+	host := s.sub.Key().(Host)
 	return func() { host.Post(Event{Kind: Found}) }
 }
 

@@ -75,6 +75,9 @@ func converse(t *testing.T, script *talk.Script, f wire.Format) {
 		if err := <-hub; err != nil {
 			t.Error(err)
 		}
+		if err := world.Close(); err != nil {
+			t.Error(err)
+		}
 		if n := world.Env.Registry.Len(); n != 0 {
 			t.Errorf("%d sessions are left in the registry", n)
 		}

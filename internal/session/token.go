@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// check is a token that is being checked, or the start of a subscribe that is being searched.
+// check is a token that is being checked, or a search that a subscribe or a move waits for.
 // Messages wait for its end.
 type check struct {
 	start *start // nil: a token
@@ -22,10 +22,10 @@ type check struct {
 	bytes   int     // of waiting
 }
 
-// start is a subscribe whose start is being searched.
+// start is a subscribe, or a move to another delay, that waits for a search.
 type start struct {
 	search *stream.Search
-	again  Event // the message, to be handled again
+	again  Event // the message, to be handled again; none for a move
 }
 
 // TakeToken returns, once, the token that is to be checked. The host calls Env.Verify with it
@@ -64,15 +64,27 @@ func (s *Session) handleHeld(now time.Time, c *check) {
 	}
 }
 
-// resumeFound handles a subscribe whose start was found, and the messages that have waited for it.
+// resumeFound continues what has waited for a search: a move to another delay, a subscribe, and the
+// messages behind it.
 func (s *Session) resumeFound(now time.Time) {
 	c := s.pendingCheck()
-	if c == nil || c.start == nil || !c.start.search.Over() {
+	if c != nil && (c.start == nil || !c.start.search.Over()) {
+		c = nil
+	}
+	if c != nil {
+		s.check = nil
+	}
+	if o := s.optional; o != nil && o.moving != nil && o.moving.Over() {
+		s.reviewRights(now)
+	}
+	if c == nil {
 		return
 	}
-	s.check, s.found = nil, c.start.search
-	s.Handle(now, c.start.again)
-	s.ext().found = nil
+	if again := c.start.again; again.Message != nil {
+		s.ext().found = c.start.search
+		s.Handle(now, again)
+		s.ext().found = nil
+	}
 	s.handleHeld(now, c)
 }
 

@@ -148,6 +148,9 @@ func converse(t *testing.T, script *talk.Script, serve func(*Server) (net.Listen
 	cancel()
 	h.Close()
 	all.Wait()
+	if err := world.Close(); err != nil {
+		t.Error(err)
+	}
 	if n := world.Env.Registry.Len(); n != 0 {
 		t.Errorf("%d sessions are left in the registry", n)
 	}

@@ -43,9 +43,9 @@ func (h *Hub) applyTrade(in *instrument, r *journal.Row, now int64) {
 	}
 	switch at := r.At; { // the bars that follow reuse the row's memory
 	case row.Kind == market.KindTrade:
-		h.countTrade(in, bars.Trade{N: rec.n, ID: h.hash(row.ID), At: s.time, Price: row.Price, Size: row.Size}, at, h.sendBar(now))
+		h.countTrade(in, bars.Trade{N: rec.n, ID: h.hash(row.ID), At: s.time, Price: row.Price, Size: row.Size}, at, h.sendBar(in.replica, now))
 	case meant != nil:
-		h.amend(in, meant, row.Kind == market.KindCancel, row.Price, row.Size, at, h.sendBar(now))
+		h.amend(in, meant, row.Kind == market.KindCancel, row.Price, row.Size, at, h.sendBar(in.replica, now))
 	}
 	h.tellSummary(in, rec.pos, s, now)
 }

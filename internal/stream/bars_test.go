@@ -292,11 +292,10 @@ func TestBarsEqualTheirTrades(t *testing.T) {
 	}
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
-			h := New(Config{
+			h := runningHub(t, Config{
 				Markets: []market.Market{{ID: "M", Timezone: zone.String()}},
 				Delays:  []time.Duration{15 * time.Minute},
 			})
-			go h.Run(t.Context())
 			hd := define(t, h, "A|M|CI", nil)
 			sh := h.NewShard(func(bool) {})
 			live, late := newClient(t, sh), newClient(t, sh)

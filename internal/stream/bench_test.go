@@ -34,9 +34,9 @@ func BenchmarkBars(b *testing.B) {
 	b.ReportAllocs()
 	for n := uint64(1); b.Loop(); n++ {
 		at += 5e6
-		x.Advance(at, h.sendBar(at))
+		x.Advance(at, h.sendBar(nil, at))
 		h.dated(in, at, at)
-		h.countTrade(in, bars.Trade{N: n, ID: h.hash("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at, h.sendBar(at))
+		h.countTrade(in, bars.Trade{N: n, ID: h.hash("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at, h.sendBar(nil, at))
 		h.tellSummary(in, n, stamp{at, -1}, at)
 	}
 }

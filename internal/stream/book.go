@@ -86,7 +86,7 @@ func (h *Hub) flushBook(in *instrument, t *tierState, now int64) {
 	if in.stale {
 		return
 	}
-	h.sendChanges(in, t, t.due.asOf(now), record{pos: h.position, n: in.channels[wire.OrderBook].n, at: now, in: in})
+	h.sendChanges(in, t, t.due.asOf(now), record{pos: h.newest(in), n: in.channels[wire.OrderBook].n, at: now, in: in})
 }
 
 // takeSnapshot replaces a book, which ends its being stale.
@@ -105,10 +105,10 @@ func (h *Hub) takeSnapshot(in *instrument, e *market.Event, now int64) {
 }
 
 func (h *Hub) marketDown(in *instrument) bool {
-	if in.line != nil {
-		return in.line.down[in.id.Market]
-	}
 	v := h.venues[in.id.Market]
+	if v != nil {
+		v = v.under(in.delay())
+	}
 	return v != nil && v.down
 }
 

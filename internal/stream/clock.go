@@ -26,14 +26,18 @@ type dirtyTier struct {
 	tier    *tierState
 }
 
-// Run strikes the clocks of the conflated tiers, tells the bars that are over, lets go of delayed
-// events and commits what was published. It returns nil when ctx ends.
+// Run strikes the clocks of the conflated tiers, sends the bars that are over, serves delayed data
+// and commits what was published. It returns nil when ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	if h.cfg.Journal != nil {
 		var readers sync.WaitGroup
+		defer h.endReplicas()
 		defer readers.Wait()
 		for range oldReaders {
 			readers.Go(func() { h.readOld(ctx) })
+		}
+		for _, c := range h.replicas {
+			readers.Go(func() { c.run(ctx) })
 		}
 		h.setReaders(true)
 		defer h.setReaders(false)
@@ -64,8 +68,8 @@ func (h *Hub) runClocks() time.Duration {
 	return wait
 }
 
-// strike sends what the tiers whose clocks are due have to say and the bars that are over, lets
-// go of delayed events that are due, and returns how long to wait before the next time; 0: until it is kicked.
+// strike sends what the tiers whose clocks are due have to say and the bars that are over, and returns how
+// long to wait before the next time; 0: until it is kicked.
 func (h *Hub) strike(now int64) (wait time.Duration) {
 	clock := h.clock()
 	for i := range h.clocks {
@@ -83,9 +87,6 @@ func (h *Hub) strike(now int64) (wait time.Duration) {
 	if h.barsDue > 0 {
 		wait = sooner(wait, max(1, time.Duration(h.barsDue-now)))
 	}
-	for _, ln := range h.lines {
-		wait = sooner(wait, ln.release(h, now))
-	}
 	wait = sooner(wait, h.measure(h.clock()))
 	if h.commitDue != 0 {
 		if left := h.commitDue - h.clock(); left > 0 {
@@ -96,6 +97,9 @@ func (h *Hub) strike(now int64) (wait time.Duration) {
 	}
 	return wait
 }
+
+// clock counts nanoseconds from when the hub was made. A step of the wall clock does not change it.
+func (h *Hub) clock() int64 { return int64(time.Since(h.made)) }
 
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {

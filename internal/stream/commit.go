@@ -61,6 +61,7 @@ type mark struct {
 func (h *Hub) published() {
 	kept, wanted, j := h.kept, h.wanted, h.cfg.Journal
 	h.kept, h.wanted = false, false
+	h.noteTime()
 	switch {
 	case j == nil || !j.Pending():
 		h.showAll()
@@ -300,9 +301,6 @@ func (h *Hub) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error
 	for _, id := range ids {
 		if in := h.lookup(id); in != nil {
 			pos = max(pos, in.pos)
-			for _, x := range in.later {
-				pos = max(pos, x.pos)
-			}
 		}
 	}
 	for h.committed < pos || h.running && h.ended < turn { // where Run ends, all is committed at once
@@ -385,7 +383,7 @@ func partOf(in *instrument, t *recent.Rows, n, last uint64) part {
 // with what is. The hub's lock is held.
 func (h *Hub) backfill(tp *topic) {
 	c := tp.key.channel
-	if h.committed == h.position || !c.Replays() && c != marketStatus {
+	if h.committed == h.position || !c.Replays() && c != marketStatus || tp.key.tier.Delay != 0 {
 		return
 	}
 	type message struct {
@@ -399,7 +397,7 @@ func (h *Hub) backfill(tp *topic) {
 	}
 	h.mu.visit(len(recent))
 	for _, in := range recent {
-		if in.venue != (c == marketStatus) || in.delay() != tp.key.tier.Delay || !tp.key.id.Matches(in.id) {
+		if in.venue != (c == marketStatus) || !tp.key.id.Matches(in.id) {
 			continue
 		}
 		t := in.tape(c)

@@ -15,8 +15,7 @@ import (
 // messages with the same N, each no earlier than that.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := New(Config{Delays: []time.Duration{15 * time.Minute}})
-		go h.Run(t.Context())
+		h := runningHub(t, Config{Delays: []time.Duration{15 * time.Minute}})
 		hd := define(t, h, "A|M|CI", nil)
 		venue := define(t, h, "*|M|*", nil)
 		sh := h.NewShard(func(bool) {})
@@ -93,28 +92,4 @@ func TestDelay(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestDelayOverflow ends a line that would hold more than it may.
-func TestDelayOverflow(t *testing.T) {
-	h := New(Config{Delays: []time.Duration{time.Hour}, DelayBytes: 20_000})
-	hd := define(t, h, "A|M|CI", nil)
-	sh := h.NewShard(func(bool) {})
-	c := newClient(t, sh)
-	out := c.sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{Depth: 5, Delay: 60}}}, Options{})
-	if len(out.Rejected) != 1 || out.Rejected[0].Reason != wire.NotEntitled {
-		t.Errorf("another delay: %+v", out)
-	}
-	c.sub.Subscribe([]Item{{wire.OrderBook, id("A|M|CI"), Tier{Depth: 5, Delay: 3600}}}, Options{})
-	for i := range 1000 {
-		publish(t, h, trade(hd, i))
-	}
-	turn(sh)
-	got := c.read(1<<20, false)
-	if len(got) == 0 || got[len(got)-1].E != "feed_down" {
-		t.Errorf("got %+v", got)
-	}
-	if n := h.lines[0].bytes; n != 0 {
-		t.Errorf("%d bytes are held still", n)
-	}
 }

@@ -10,11 +10,10 @@ import (
 
 // exchange is the clock of the bars of a market and its trading days: that of this machine, or
 // for instruments with a virtual clock the newest event time of the market. A market
-// has one for each, and for each delay.
+// has one for each, and for each replica.
 type exchange struct {
 	*bars.Clock
-	line  *line // nil: live
-	later []*exchange
+	replica *replica // nil: live
 
 	followed int64 // time of the newest row of a hub that is followed
 }
@@ -22,7 +21,7 @@ type exchange struct {
 type exchangeKey struct {
 	market  string
 	virtual bool
-	line    *line
+	replica *replica
 }
 
 // barClock is what the hub has for the bars of all instruments.
@@ -40,7 +39,7 @@ func (h *Hub) exchangeOf(in *instrument) *exchange {
 	if x := in.exchange; x != nil && x.Virtual() == in.def.VirtualClock {
 		return x
 	}
-	in.exchange = h.exchange(exchangeKey{in.id.Market, in.def.VirtualClock, in.line})
+	in.exchange = h.exchange(exchangeKey{in.id.Market, in.def.VirtualClock, in.replica})
 	if in.bars != nil {
 		in.bars.Enter(in.exchange.Clock)
 	}
@@ -61,14 +60,10 @@ func (h *Hub) exchange(key exchangeKey) *exchange {
 	if z := h.zones[key.market]; z != nil {
 		zone = z
 	}
-	x := &exchange{Clock: bars.NewClock(zone, key.virtual), line: key.line}
+	x := &exchange{Clock: bars.NewClock(zone, key.virtual), replica: key.replica}
 	c.exchanges[key] = x
-	if key.line == nil && !key.virtual {
+	if key.replica == nil && !key.virtual {
 		c.live = append(c.live, x)
-		for _, ln := range h.lines {
-			key.line = ln
-			x.later = append(x.later, h.exchange(key))
-		}
 	}
 	return x
 }
@@ -83,11 +78,8 @@ func (h *Hub) hash(id string) uint64 {
 
 // clock is the time that it is here, where it is now by this machine.
 func (x *exchange) clock(now int64) int64 {
-	switch {
-	case x.Virtual():
+	if x.Virtual() {
 		return x.Now()
-	case x.line != nil:
-		return x.line.now
 	}
 	return now
 }
@@ -95,7 +87,7 @@ func (x *exchange) clock(now int64) int64 {
 // awaitBars has the clock of this machine look at an exchange when its next bar ends.
 func (h *Hub) awaitBars(x *exchange) {
 	next := x.Next()
-	if h.cfg.Following || next == 0 || h.barsDue != 0 && h.barsDue <= next || x.Virtual() || x.line != nil {
+	if h.cfg.Following || next == 0 || h.barsDue != 0 && h.barsDue <= next || x.Virtual() || x.replica != nil {
 		return
 	}
 	h.barsDue = next
@@ -111,15 +103,11 @@ func (h *Hub) dateVirtual(in *instrument, e *market.Event, now int64) {
 	}
 }
 
-// strikeBars tells the bars that are over by this machine's clock. A line gets the moment
-// like an event, so that delayed bars are told between the same events.
+// strikeBars sends the bars that are over by this machine's clock.
 func (h *Hub) strikeBars(now int64) {
 	h.barsDue = 0
 	for _, x := range h.live {
 		if x.Next() != 0 && x.Next() <= now {
-			for _, late := range x.later {
-				late.line.push(h, delayed{due: h.clock() + late.line.delay, exchange: late, at: now})
-			}
 			h.strikeAt(x, now, now)
 		}
 		if x.Next() != 0 && (h.barsDue == 0 || x.Next() < h.barsDue) {
@@ -130,7 +118,7 @@ func (h *Hub) strikeBars(now int64) {
 
 // strikeAt tells the bars of an exchange that are over at t, in pieces: see step.
 func (h *Hub) strikeAt(x *exchange, t, now int64) {
-	for x.Begin(t); x.Continue(h.sendBar(now)); {
+	for x.Begin(t); x.Continue(h.sendBar(x.replica, now)); {
 		h.mu.visit(7) // each may have bars of all intervals
 		h.stepPublishing()
 	}
@@ -140,9 +128,9 @@ func (h *Hub) strikeAt(x *exchange, t, now int64) {
 // again. From here on it goes by a clock of its own, since others may be elsewhere in theirs.
 func (h *Hub) restart(in *instrument, now int64) {
 	x := h.exchangeOf(in)
-	in.exchange = &exchange{Clock: x.Like(), line: x.line}
+	in.exchange = &exchange{Clock: x.Like(), replica: x.replica}
 	if b := in.bars; b != nil {
-		h.deals -= int64(b.Restart(in.exchange.Clock, h.sendBar(now)))
+		h.deals -= int64(b.Restart(in.exchange.Clock, h.sendBar(x.replica, now)))
 	}
 	in.sum.start, in.sum.end = 0, 0
 }

@@ -32,16 +32,18 @@ func (w *inBetween) locked(function string) {
 func (w *inBetween) unlocking(int) {}
 
 // TestFeedsTakeTurns has one feed tell a snapshot while what another told of the whole market is
-// being applied: the events come in one order, which is that of every line, or else the N of its
-// instruments would differ.
+// being applied: the events come in one order, and a replica has the same N.
 func TestFeedsTakeTurns(t *testing.T) {
-	h := lineHub{New(Config{Delays: []time.Duration{time.Minute}})}
-	whole := define(t, h.Hub, "*|M|*", nil)
+	h := delayedHub(t, Config{Delays: []time.Duration{time.Minute}})
+	if x := h.await([]Item{{Tier: Tier{Delay: 60}}}, nil); x != nil {
+		t.Fatal("not loaded")
+	}
+	whole := define(t, h, "*|M|*", nil)
 	var last market.Handle
 	for i := range 4 * lockPiece {
-		last = define(t, h.Hub, fmt.Sprintf("S%d|M|CI", i), nil)
+		last = define(t, h, fmt.Sprintf("S%d|M|CI", i), nil)
 	}
-	publish(t, h.Hub, market.Event{Kind: market.KindGap, Handle: last})
+	publish(t, h, market.Event{Kind: market.KindGap, Handle: last})
 	var other sync.WaitGroup
 	other.Add(1)
 	watch := &inBetween{of: "loseBook", do: func() {
@@ -49,17 +51,17 @@ func TestFeedsTakeTurns(t *testing.T) {
 		_ = h.Publish([]market.Event{{Kind: market.KindSnapshot, Handle: last, Bids: []market.Level{level(1, 1)}}})
 	}}
 	h.mu.watch = watch
-	publish(t, h.Hub, market.Event{Kind: market.KindGap, Handle: whole})
+	publish(t, h, market.Event{Kind: market.KindGap, Handle: whole})
 	other.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.watch = nil
-	h.age()
+	h.age(time.Minute)
 	live := h.handles[last]
 	late := live.under(60)
 	for _, c := range []wire.Channel{wire.Status, wire.OrderBook, wire.Quotes} {
 		if n, m := live.channels[c].n, late.channels[c].n; n != m {
-			t.Errorf("%s: %d live, %d on the line", c, n, m)
+			t.Errorf("%s: %d live, %d in the replica", c, n, m)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (h *Hub) follow(from *journal.Row, now int64) error {
 	r := &h.scratch.row
 	*r = *from
 	r.Instrument = in.number
-	h.appendRow(in, r)
+	h.appendRow(r)
 	h.skipLost(in, r)
 	h.applyRow(in, r, now)
 	return nil

@@ -113,7 +113,7 @@ func (s *Shard) tired() bool { return s.visited >= maxVisited }
 // goes on with what each turn brings.
 func (it *item) keepUp() {
 	it.late.listed = false
-	if !it.view.tail.place().before(it.late.sent) && len(it.late.pauses) == 0 && len(it.late.passed) == 0 {
+	if !it.view.tail.place().before(it.late.sent) && it.late.elsewhere == nil {
 		it.late = nil
 	}
 }
@@ -190,10 +190,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 		switch it.channel() {
 		case wire.Quotes, wire.Summary:
 			if !l.state {
-				if dst = it.gatherNewest(dst); len(l.passed) > 0 {
-					dst = it.gatherPassed(dst)
-				}
-				return dst, false
+				return it.gatherNewest(dst), false
 			}
 			dst = it.gatherNotices(dst, it.view.tail)
 		case wire.OrderBook:
@@ -208,9 +205,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	}
 	l.fresh, l.taken = false, nil
 	dst = it.gatherRing(dst, it.view.tail, limit)
-	if len(l.passed) > 0 {
-		dst = it.gatherPassed(dst)
-	}
+	it.forgetSent()
 	return dst, l.at != it.view.tail
 }
 
@@ -224,7 +219,7 @@ func (it *item) take(tail cursor) (rec *record, frame []byte, ok bool) {
 		}
 		at := l.at.place()
 		l.at.rec++
-		if !at.before(l.sent) && (len(l.pauses) == 0 || !it.silent(rec)) {
+		if !at.before(l.sent) && !it.suppresses(rec) {
 			return rec, frame, true
 		}
 	}

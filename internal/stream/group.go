@@ -2,6 +2,7 @@ package stream
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/ruedahq/rueda/market"
 )
@@ -96,13 +97,21 @@ func (h *Hub) candidates(id market.InstrumentID) []*instrument {
 	return list
 }
 
-// members appends those of a list that a group has. It needs no lock.
+// members appends those of a list that a group has. The hub's lock is held.
 func (k groupKey) members(dst, list []*instrument) []*instrument {
+	n := len(dst)
+	dst = k.matching(dst, list)
+	for i := n; i < len(dst); i++ {
+		dst[i] = dst[i].under(k.delay)
+	}
+	return slices.DeleteFunc(dst, func(x *instrument) bool { return x == nil })
+}
+
+// matching appends those of a list that the identifier of a group covers. It needs no lock.
+func (k groupKey) matching(dst, list []*instrument) []*instrument {
 	for _, in := range list {
 		if k.id.Matches(in.id) {
-			if x := in.under(k.delay); x != nil {
-				dst = append(dst, x)
-			}
+			dst = append(dst, in)
 		}
 	}
 	return dst
@@ -150,9 +159,13 @@ func (h *Hub) prepareGroup(key groupKey) {
 	if had {
 		return
 	}
-	members := key.members(nil, list)
+	members := key.matching(nil, list)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for i := range members {
+		members[i] = members[i].under(key.delay)
+		h.step()
+	}
 	if h.byPattern[key] == nil {
 		h.putGroup(key, key.members(members, h.listed[listed:])) // and those listed meanwhile
 	}

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/ruedahq/rueda/market"
@@ -49,7 +48,7 @@ func (s *Subscriber) settleItem(it *item, done map[*item]bool) {
 	} else {
 		it.carryOver(w, present)
 	}
-	it.skipTo(s.shard.hub.committed, present)
+	it.skipTo(s.shard.hub.reached(it.tier().Delay), present)
 }
 
 // takesOver notes, of statuses that are to begin with their state, which instruments another item
@@ -167,101 +166,12 @@ func (s *Subscriber) removeAll(gone []*item) {
 	for _, it := range gone {
 		out[it] = true
 	}
-	if s.mixed(gone) {
-		s.change(out, nil) // the next owner may be on another line, or is to be silent as these are
-		return
-	}
-	before := s.markets()
-	due, settled := statesDue(gone), make(map[*item]bool)
-	for _, it := range gone {
-		s.settle(it, settled)
-	}
-	left := func(it *item) bool { return out[it] }
-	s.items = slices.DeleteFunc(s.items, left)
-	if s.set != nil {
-		s.set.patterns = slices.DeleteFunc(s.set.patterns, left)
-	}
-	if s.wait != nil {
-		s.wait.queue = slices.DeleteFunc(s.wait.queue, left)
-		s.wait.reading = slices.DeleteFunc(s.wait.reading, left)
-		s.wait.gated = slices.DeleteFunc(s.wait.gated, left)
-	}
-	var replays []*item
-	var heirless []*replay
-	for _, it := range gone {
-		if s.set != nil && s.set.index != nil {
-			delete(s.set.index, itemKey{it.channel(), it.id()})
-		}
-		if it.late != nil && it.late.replay != nil {
-			replays, heirless = append(replays, it), append(heirless, it.late.replay)
-		}
-		s.shard.leave(it)
-	}
-	s.rearrange(before)
-	s.passStates(due)
-	for i, it := range replays {
-		s.release(heirless[i], true)
-		s.bequeath(it, heirless[i])
-	}
-	if len(replays) > 0 {
-		s.fetchNext()
-	}
-	s.rest()
-}
-
-// bequeath gives what is left of an item's replay to the owners of its instruments, some at a time: it may
-// be of all that are listed. The hub's lock is held, and released in between.
-func (s *Subscriber) bequeath(it *item, r *replay) {
-	heirs := make(map[*item]*replay)
-	whole := true
-	heir := func(in *instrument) (*item, *replay) {
-		s.shard.hub.pauseReplaying()
-		o := s.owner(it.channel(), in.id)
-		if o == nil || !o.reads() {
-			whole = false
-			return nil, nil
-		}
-		l := o.behind()
-		if l.replay == nil {
-			l.replay = &replay{}
-		}
-		for _, b := range r.batches {
-			if !slices.Contains(l.replay.batches, b) {
-				b.left++
-				l.replay.batches = append(l.replay.batches, b)
-			}
-		}
-		s.enqueue(o)
-		return o, l.replay
-	}
-	for _, p := range r.read {
-		if _, h := heir(p.in); h != nil {
-			h.read = append(h.read, p)
+	delay := gone[0].tier().Delay
+	if !slices.ContainsFunc(s.items, func(it *item) bool { return it.tier().Delay != delay }) {
+		settled := make(map[*item]bool)
+		for _, it := range gone { // what waits for others is sent first
+			s.settle(it, settled)
 		}
 	}
-	for _, o := range r.old {
-		if to, h := heir(o.in); h != nil {
-			h.old = append(h.old, o.leftTo(to))
-		}
-	}
-	for _, p := range r.parts {
-		if _, h := heir(p.in); h != nil {
-			h.parts = append(h.parts, p)
-		}
-	}
-	for _, x := range r.spans {
-		if _, h := heir(x.in); h != nil {
-			h.spans = append(h.spans, x)
-		}
-	}
-	for _, k := range r.after {
-		if o, h := heir(k.rec.in); h != nil {
-			h.push(k)
-			heirs[o] = h
-		}
-	}
-	for _, h := range heirs { // both parts were in order; position looks at the first
-		slices.SortStableFunc(h.after, func(a, b kept) int { return cmp.Compare(a.rec.pos, b.rec.pos) })
-	}
-	r.done(s, whole)
+	s.change(out, nil)
 }

@@ -78,20 +78,15 @@ func TestReplaysAndStatesAreCounted(t *testing.T) {
 // counted, and forgotten once both have passed it and the books are known again; each gap is sent once.
 func TestNoticesAreForgotten(t *testing.T) {
 	const instruments = 3 * lockPiece
-	h := New(Config{Delays: []time.Duration{time.Hour}, TradesKept: 1})
+	h := delayedHub(t, Config{Delays: []time.Duration{time.Hour}, TradesKept: 1})
+	h.await([]Item{{Tier: Tier{Delay: 3600}}}, nil)
 	sh := h.NewShard(func(bool) {})
 	handles := defineMany(t, h, instruments, nil)
 	c := newClient(t, sh)
 	c.sub.Subscribe([]Item{{Channel: wire.OrderBook, ID: id("*|M|*")}, {Channel: wire.Trades, ID: id("*|M|*")}}, Options{})
 	gone := newClient(t, sh)
 	gone.sub.Subscribe([]Item{{Channel: wire.OrderBook, ID: id("*|M|*")}, {Channel: wire.Trades, ID: id("*|M|*")}}, Options{})
-	ripen := func() { // the lines come as far
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.made = h.made.Add(-2 * time.Hour)
-		for h.lines[0].release(h, time.Now().UnixNano()) == 1 {
-		}
-	}
+	ripen := func() { h.ageUnlocked(2 * time.Hour) } // the replica comes as far
 	ripen()
 	turn(sh)
 	c.read(1<<20, false)
@@ -142,8 +137,8 @@ func TestNoticesAreForgotten(t *testing.T) {
 			check("with all read", false)
 			continue
 		}
-		check("as long as a line has them in store", true)
+		check("as long as a replica has not come to them", true)
 		ripen()
-		check("with all that the line had", false)
+		check("with all in the replica", false)
 	}
 }

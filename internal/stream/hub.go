@@ -3,9 +3,7 @@ package stream
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,8 +20,7 @@ type Config struct {
 	Epoch      string           // of the numbering; "" makes a new one
 	Markets    []market.Market  // known before their instruments are defined
 	TradesKept int              // rows an instrument kept for resume; 0: 10,000
-	Delays     []time.Duration  // delays that data are served at besides at once; whole seconds
-	DelayBytes int64            // of the events held back for a delay; 0: 1 GiB
+	Delays     []time.Duration  // delays that data are served at besides at once, in whole seconds; not without Journal
 	PerTurn    int              // messages of a topic that a shard takes in one turn at most, while few wait; 0: all
 	TapeBytes  int64            // bytes of rows kept for all instruments, and once more of trades that bars are counted from; 0: 256 MiB
 	Memory     int64            // bytes of rings, rows kept, replays and the output of slow clients together; 0: 1 GiB
@@ -39,11 +36,12 @@ type Hub struct {
 	log   *slog.Logger
 	epoch string
 
-	made time.Time     // with the monotonic clock
-	kick chan struct{} // the clocks have something to do
+	made   time.Time     // with the monotonic clock
+	madeAt int64         // the same by the wall clock, Unix ns
+	kick   chan struct{} // the clocks have something to do
 
-	// An event of a whole market lets go of mu now and then. Events of other feeds wait until it
-	// has been applied: each line applies all of them in one order. It is taken before mu.
+	// An event of a whole market releases mu now and then. Events of other feeds wait until it has
+	// been applied. It is taken before mu.
 	feeding sync.Mutex
 
 	mu         lock
@@ -63,17 +61,16 @@ type Hub struct {
 	shards   []*Shard
 	rows     int64 // kept in all tapes
 	maxRows  int64
-	unfilled int    // instruments whose tapes a restart has yet to fill
-	fillTo   int64  // rows in all tapes when that of one of them is done
 	version  uint64 // of the catalogue, for ETags
 	clocks   [len(conflations)]clock
-	lines    []*line
+	replicas []*replica // one for each delay that is served
+	restored uint64     // the position when the journal was taken up
 	barClock
 	commits
 	asleep   map[market.InstrumentID]*instrument // of the journal, which has no row of them any more; not defined again yet
 	fetches  []fetch                             // rows of the journal that items wait for
 	searches []*Search                           // starts that are to be found in the journal
-	followed map[uint32]*instrument              // by number in that hub's journal
+	followed map[uint32]*instrument              // by number in the journal of the hub that this one follows
 	readers  bool                                // Run answers those
 	fetching chan struct{}                       // there are some
 	taken    chan struct{}                       // closed at a shard's next Turn; nil: nobody waits
@@ -101,9 +98,6 @@ func New(cfg Config) *Hub {
 	if cfg.Memory <= 0 {
 		cfg.Memory = defaultMemory
 	}
-	if cfg.DelayBytes <= 0 {
-		cfg.DelayBytes = 1 << 30
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -118,14 +112,15 @@ func New(cfg Config) *Hub {
 		commits:  commits{kicked: make(chan struct{}, 1)},
 		fetching: make(chan struct{}, 1),
 		made:     time.Now(),
+		madeAt:   time.Now().UnixNano(),
 		memory:   memory{limit: cfg.Memory},
 	}
 	if h.epoch == "" {
 		h.epoch = "e" + strings.ToLower(rand.Text()[:12])
 	}
 	for _, d := range cfg.Delays {
-		if d = d.Truncate(time.Second); d > 0 {
-			h.lines = append(h.lines, &line{delay: int64(d), down: make(map[string]bool)})
+		if d = d.Truncate(time.Second); d > 0 && cfg.Journal != nil && h.replica(int(d/time.Second)) == nil {
+			h.replicas = append(h.replicas, newReplica(h, int64(d), len(h.replicas)))
 		}
 	}
 	for _, m := range cfg.Markets {
@@ -151,25 +146,6 @@ func (h *Hub) Position() (epoch, position string) {
 	defer h.mu.Unlock()
 	h.commit()
 	return h.epoch, h.place(h.committed)
-}
-
-// place is the text of a position.
-func (h *Hub) place(pos uint64) string {
-	var buf [64]byte
-	return string(strconv.AppendUint(append(append(buf[:0], h.epoch...), ':'), pos, 10))
-}
-
-// errPosition says that a text is not a position of any server like this one.
-var errPosition = errors.New("not a position")
-
-// parsePlace reads a position: its epoch and number.
-func parsePlace(s string) (epoch string, pos uint64, err error) {
-	epoch, digits, ok := strings.Cut(s, ":")
-	pos, perr := strconv.ParseUint(digits, 10, 63)
-	if !ok || epoch == "" || perr != nil {
-		return "", 0, errPosition
-	}
-	return epoch, pos, nil
 }
 
 // Define lists an instrument or changes its definition; see feed.Sink. A pattern
@@ -242,10 +218,6 @@ func (h *Hub) defineVenue(def market.Instrument) (in *instrument, fresh bool, er
 		}
 	}
 	in = h.newInstrument(def)
-	in.venue = true
-	for _, x := range in.later {
-		x.venue = true
-	}
 	h.venues[def.ID.Market] = in
 	return in, true, nil
 }
@@ -254,11 +226,12 @@ func (h *Hub) newInstrument(def market.Instrument) *instrument {
 	in := h.wakeUp(def)
 	if in == nil {
 		in = &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), stale: beginsStale(&def)}
+		in.venue = def.ID.Symbol == market.Any && def.ID.Term == market.Any
 	}
 	in.handle = market.Handle(len(h.handles))
 	h.handles = append(h.handles, in)
 	h.enlist(in)
-	h.later(in)
+	h.followNew(in)
 	return in
 }
 

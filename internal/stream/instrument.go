@@ -9,19 +9,17 @@ import (
 
 // instrument is all the hub knows of one instrument, or of a market as a whole.
 type instrument struct {
-	def    market.Instrument
-	id     market.InstrumentID
-	ident  wire.Ident
-	handle market.Handle
-	index  uint32 // in the catalogue; venues have none
-	number uint32 // in the journal
-	venue  bool
-	pos    uint64        // of its newest message
-	later  []*instrument // as told under each delay; of a live instrument
-	line   *line         // that its events come by; nil: it is live
-	unfed  bool          // of the journal: no feed has defined it since the start
-	ripe   bool          // of a line: all of before the restart is old enough
-	held   *instrument   // how the live one stood at a restart, until the line may tell that; nil: it has
+	def     market.Instrument
+	id      market.InstrumentID
+	ident   wire.Ident
+	handle  market.Handle
+	index   uint32 // in the catalogue; venues have none
+	number  uint32 // in the journal
+	venue   bool
+	pos     uint64        // of its newest message
+	unfed   bool          // of the journal: no feed has defined it since the start
+	later   []*instrument // the same in each replica; of a live instrument
+	replica *replica      // that it is of; nil: it is live
 
 	channels [wire.NumChannels + 1]channel
 

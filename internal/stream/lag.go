@@ -2,7 +2,6 @@ package stream
 
 import (
 	"math"
-	"unsafe"
 
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
@@ -84,12 +83,15 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 	return l, behind
 }
 
-// pauseBytes is about what an instrument with its pause takes in a map.
-const pauseBytes = 48
+// sentBytes is about what an instrument takes of which rows are suppressed.
+const sentBytes = 96
 
 // size is the bytes of memory that an item's place holds, its replay aside.
 func (l *late) size() int {
-	n := len(l.held) + pauseBytes*len(l.pauses) + int(unsafe.Sizeof(l.passed[0]))*cap(l.passed)
+	n := len(l.held)
+	if l.elsewhere != nil {
+		n += sentBytes * (len(l.elsewhere.exact) + len(l.elsewhere.patterns))
+	}
 	if l.telling != nil {
 		n += 8 * cap(l.telling.unsaid)
 	}
@@ -166,11 +168,14 @@ func (it *item) gathered() uint64 {
 	if l := it.late; l != nil && (l.gate != 0 || len(l.held) > 0) {
 		low = min(low, l.floor)
 	}
+	if l := it.late; l != nil && l.elsewhere != nil && l.replay == nil {
+		low = max(low, l.elsewhere.least(it.id()))
+	}
 	return low
 }
 
 // position is a position to resume from, as far as the item is concerned.
-func (it *item) position() uint64 { return min(it.gathered(), it.sub.shard.position) }
+func (it *item) position() uint64 { return min(it.gathered(), it.sub.shard.taken(it.tier().Delay)) }
 
 // ringPosition is a position that nothing in the item's ring which waits lies at or before.
 func (it *item) ringPosition() uint64 {
@@ -185,31 +190,6 @@ func (it *item) ringPosition() uint64 {
 		return max(rec.pos-1, it.late.sentPos)
 	}
 	return max(it.view.pos, it.late.sentPos)
-}
-
-// safe is a position to resume from: nothing at or before it still waits. What the
-// present turn brought has been held.
-func (s *Subscriber) safe() uint64 {
-	low := s.shard.position
-	for _, it := range s.queue() {
-		low = min(low, it.gathered())
-	}
-	return low
-}
-
-// Position is a place to resume from: nothing at or before it still waits. It is "" while that is
-// not known, because a replay has yet to find its first row in the journal.
-func (s *Subscriber) Position() (epoch, position string) {
-	s.hold()
-	return s.shard.hub.epoch, s.placeOf(s.safe())
-}
-
-// placeOf is the text of a position that safe gave, "" where that is not known.
-func (s *Subscriber) placeOf(pos uint64) string {
-	if pos == 0 && s.shard.position > 0 {
-		return ""
-	}
-	return s.shard.hub.place(pos)
 }
 
 // Delivered calls f with the last N gathered of each instrument of a channel that replays (trades, status,
@@ -237,7 +217,7 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 			if !ok {
 				break
 			}
-			if !at.place().before(it.late.sent) && rec.n > it.late.pauses[rec.in].n && it.wants(rec) {
+			if !at.place().before(it.late.sent) && !it.suppresses(rec) && it.wants(rec) {
 				tell(rec.in, rec.n-1)
 			}
 		}
@@ -247,8 +227,8 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 
 // replayed is how far a replay is with an instrument.
 type replayed struct {
-	n       uint64 // the last N that it gave out
-	seeking bool   // it is yet to be found where it begins
+	n, pos uint64 // the last N that it gave out, 0: not known, and a position up to which all was
+	byN    bool   // pos holds for a client that has seen n
 }
 
 // replayed is how far an item's replay is with the instruments that it is not past.
@@ -257,29 +237,42 @@ func (it *item) replayed() map[*instrument]replayed {
 		return nil
 	}
 	r, m := it.late.replay, make(map[*instrument]replayed)
-	put := func(in *instrument, n uint64) {
+	put := func(in *instrument, n, pos uint64) {
 		if _, ok := m[in]; !ok {
-			m[in] = replayed{n: n}
+			m[in] = replayed{n: n, pos: pos}
 		}
 	}
-	for _, p := range r.read {
-		put(p.in, p.n-1)
+	putPart := func(p *part) {
+		for _, rows := range p.rows {
+			if len(rows) > 0 {
+				put(p.in, p.n-1, rows[0].Pos-1)
+				return
+			}
+		}
+	}
+	for i := range r.read {
+		putPart(&r.read[i])
 	}
 	for _, o := range r.old {
+		n := o.n
 		if o.seek {
-			m[o.in] = replayed{seeking: true}
+			n = 0 // it is no more than a bound
 		}
-		put(o.in, o.n)
+		put(o.in, n, o.pos)
+		if r := m[o.in]; r.n == n && r.pos == o.pos {
+			r.byN = o.byN
+			m[o.in] = r
+		}
 	}
-	for _, p := range r.parts {
-		put(p.in, p.n-1)
+	for i := range r.parts {
+		putPart(&r.parts[i])
 	}
 	for _, x := range r.spans {
-		put(x.in, x.n-1)
+		put(x.in, x.n-1, x.pos)
 	}
 	for _, k := range r.after {
 		if k.rec.flag&echo == 0 {
-			put(k.rec.in, k.rec.n-1)
+			put(k.rec.in, k.rec.n-1, k.rec.pos-1)
 		}
 	}
 	return m

@@ -16,17 +16,18 @@ import (
 
 // memory counts what the bound is for. Hub.mu guards what is not atomic.
 type memory struct {
-	limit   int64
-	rings   int64        // of segments
-	own     atomic.Int64 // of sessions: what no other session shares
-	level   atomic.Int32 // of relief
-	notices atomic.Int32 // sets that remember notices
-	covers  int64        // instruments whose messages topics take, each counted for each topic
-	listed  []*topic     // topics whose rings hold anything
-	due     int64        // by the hub's clock: when the next step of measuring is due; 0: nothing is held
-	warnDue int64        // by the hub's clock: when it may be logged again that all of this is full
-	asked   int64        // when the shards were asked to report; 0: no measuring is under way
-	next    int          // place in listed where measuring goes on
+	limit     int64
+	rings     int64        // of segments
+	own       atomic.Int64 // of sessions: what no other session shares
+	level     atomic.Int32 // of relief
+	notices   atomic.Int32 // sets that remember notices
+	followers int64        // instruments of replicas
+	covers    int64        // instruments whose messages topics take, each counted for each topic
+	listed    []*topic     // topics whose rings hold anything
+	due       int64        // by the hub's clock: when the next step of measuring is due; 0: nothing is held
+	warnDue   int64        // by the hub's clock: when it may be logged again that all of this is full
+	asked     int64        // when the shards were asked to report; 0: no measuring is under way
+	next      int          // place in listed where measuring goes on
 }
 
 // room is what the memory knows of a topic.
@@ -54,7 +55,7 @@ const (
 // used is what the bound is for. The hub's lock is held.
 func (h *Hub) used() int64 {
 	m := &h.memory
-	return m.rings + m.own.Load() + h.rows*recent.RowBytes + h.deals*bars.TradeBytes + topicBytes*int64(len(h.topics)) + coverBytes*m.covers
+	return m.rings + m.own.Load() + h.rows*recent.RowBytes + h.deals*bars.TradeBytes + topicBytes*int64(len(h.topics)) + coverBytes*m.covers + followerBytes*m.followers
 }
 
 // grew counts the segment that a topic's ring has begun. The hub's lock is held.

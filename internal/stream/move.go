@@ -1,43 +1,23 @@
 package stream
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/ruedahq/rueda/wire"
 )
 
-// When a right falls from real time to delayed, or rises, items of a set go on at another delay. The N of an
-// instrument are the same on every line, so that the last N sent says where to go on: what follows it is replayed
-// where the new line has told it already. Where it has not come that far, the item is silent for that instrument until it
-// has: nothing is sent twice, nothing goes back in time, and what comes is never early.
+// When a right falls from real time to delayed, or rises, items of a set continue at another delay. A row has
+// the same position at every delay. So an item continues behind the rows that were sent (sent.go): where
+// the replica is past them, those that follow are replayed; where it has not come that far, they are
+// suppressed until it has. Quotes, books and summaries begin with R:true then.
 
-// pause is an instrument of an item that is silent up to an N. Of quotes, books and summaries an R:true follows then, since
-// updates of another line do not chain; told says that it was sent, with that N.
-type pause struct {
-	n    uint64
-	told bool
-}
-
-// lastSent is the last N of a channel of an instrument that a client was sent.
-type lastSent struct {
-	channel wire.Channel
-	in      *instrument // as its item told it
-	n       uint64
-	pos     uint64 // nothing that was not sent lies at or before it
-	unknown bool   // a replay was to find that out
-	unseen  bool   // nothing was sent: its state is due, at whatever delay
-	joined  bool   // the item that has it now joined before: what follows last comes by its ring
-	last    uint64 // N on the new line when it joined
-}
-
-// Change takes items out of the set that are no longer allowed, and has others go on at another delay: each of those is
-// given with the tier that it is to have, which differs in the delay alone from what it has. Nothing that waited for
-// them is sent as it was. It returns what can't be sent of what lies between the last N sent and what was told
-// since where that is to be told now, by identifier.
+// Change takes items out of the set that are no longer allowed, and has others continue at another
+// delay: each of those is given with the tier that it is to have, which differs in the delay alone from
+// what it has. It returns what cannot be sent of what was published in between, by identifier.
 func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[string]Lost) {
 	s.hold()
 	h := s.shard.hub
+	defer h.pin(moved)()
 	h.prepare(moved)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,45 +29,12 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 		}
 	}
 	tiers := make(map[*item]Tier)
-	goneNow, tiersNow := make(map[*item]bool), make(map[*item]Tier) // the next piece
 	for _, x := range moved {
 		if it := s.find(x.Channel, x.ID); it != nil && it.tier() != x.Tier && !out[it] {
 			tiers[it] = x.Tier
 		}
 	}
-	if len(s.patterns()) > 0 {
-		return s.change(out, tiers) // instruments may pass between items: in one piece
-	}
-	for _, it := range slices.Clone(s.items) {
-		tier, moves := tiers[it]
-		if !out[it] && !moves {
-			continue
-		}
-		if len(goneNow)+len(tiersNow) == lockPiece/2 {
-			merge(&lost, s.change(goneNow, tiersNow))
-			clear(goneNow)
-			clear(tiersNow)
-			h.mu.pause()
-		}
-		if moves {
-			tiersNow[it] = tier
-		} else {
-			goneNow[it] = true
-		}
-	}
-	merge(&lost, s.change(goneNow, tiersNow))
-	return lost
-}
-
-// merge adds what was lost to what was lost before.
-func merge(all *[wire.NumChannels]map[string]Lost, more [wire.NumChannels]map[string]Lost) {
-	for c := range more {
-		if all[c] == nil {
-			all[c] = more[c]
-		} else {
-			maps.Copy(all[c], more[c])
-		}
-	}
+	return s.change(out, tiers)
 }
 
 // moveDelays moves items of the set that are subscribed again at another delay. The hub's lock is held.
@@ -125,80 +72,156 @@ func (s *Subscriber) moveDelays(items []Item, out *Outcome, o *Options) {
 	}
 }
 
-// otherDelay is the pattern that has fed the instrument of a new exact item at another delay.
-func (s *Subscriber) otherDelay(x Item) *item {
-	if x.ID.IsPattern() {
-		return nil
+// change takes items out and moves others to another tier. The hub's lock is held, and released in
+// between.
+func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wire.NumChannels]map[string]Lost) {
+	if len(gone)+len(tiers) == 0 {
+		return lost
 	}
-	if p := s.pattern(x.Channel, x.ID); p != nil && p.tier().Delay != x.Tier.Delay {
-		return p
+	m := move{sub: s, gone: gone, tiers: tiers, fed: make(map[*item]bool), out: &Outcome{}}
+	for _, it := range s.items {
+		if m.leaves(it) {
+			m.leaving = append(m.leaving, it)
+		} else if !it.reads() {
+			m.fed[it] = true
+		}
 	}
-	return nil
+	due := statesDue(m.leaving)
+	m.noteSent()
+	m.takeOver()
+	before := s.markets()
+	fresh := m.drop()
+	left := func(it *item) bool { return gone[it] }
+	s.items = slices.DeleteFunc(s.items, left)
+	if s.set != nil {
+		s.set.patterns = slices.DeleteFunc(s.set.patterns, left)
+	}
+	for _, it := range m.leaving {
+		if !gone[it] && s.covering(it.item()) == nil {
+			s.start(it)
+			m.pause()
+		}
+	}
+	s.rearrange(before)
+	m.copyNoticed(m.leaving...)
+	for _, it := range slices.Clone(s.items) {
+		m.resume(it)
+	}
+	s.passStates(due)
+	for _, it := range fresh { // nothing of it was sent at the other delay
+		if it.reads() {
+			it.behind().fresh = true
+		}
+	}
+	ended := replay{batches: m.batches}
+	ended.done(s, m.whole())
+	s.rest()
+	return m.out.Lost
 }
 
-// passTo adds an exact item that takes its instrument over from a pattern at another delay. Where it goes on
-// is found once all items of the message are there. The hub's lock is held.
-func (s *Subscriber) passTo(x Item, p *item, t *taking) *item {
-	state := x.Channel == wire.Status && (!t.o.NoSnapshot || len(statesDue([]*item{p})) > 0)
-	if x.Channel.Replays() {
-		s.settleItem(p, t.settled)
+// takeOver notes, of statuses that are to begin with their state, which instruments they have from items
+// that leave: their statuses continue at N.
+func (m *move) takeOver() {
+	s := m.sub
+	var fresh []*item
+	for _, it := range s.items {
+		if it.late != nil && it.late.fresh && it.channel() == wire.Status {
+			fresh = append(fresh, it)
+		}
 	}
-	// Both places are as of now: the lock may be let go before the item goes on.
-	var place lastSent
-	h := s.shard.hub
-	if in := h.lookup(x.ID).under(p.tier().Delay); in != nil {
-		place = p.lastSent(in)
-	}
-	it := s.add(x)
-	if in := h.lookupItem(x); in != nil && x.Channel.Replays() {
-		place.joined, place.last = true, h.last(in.tape(x.Channel))
-	}
-	if place.in != nil {
-		t.passed[p] = append(t.passed[p], place)
-	}
-	if hasState(x.Channel) {
-		t.out.States++
-	}
-	if state {
-		it.behind().state = true
-		it.late.fresh = place.unseen
-		s.enqueue(it)
-	}
-	return it
-}
-
-// passOn has the instruments that new items have taken over from patterns go on. The hub's lock is held.
-func (s *Subscriber) passOn(out *Outcome, passed map[*item][]lastSent) {
-	for _, p := range s.patterns() {
-		for _, place := range s.takeFrom(p, passed[p]) {
-			s.goOn(out, &place, &replay{})
+	for _, it := range fresh {
+		for _, other := range m.leaving {
+			if other != it && other.channel() == wire.Status && intersect(other.id(), it.id()) {
+				it.takesOver(other)
+			}
 		}
 	}
 }
 
-// takeFrom takes instruments from a pattern which stays, for items at another delay: how far the
-// client is with each, given what it is without replays. What the pattern was to replay of them is
-// for those items to replay now. The hub's lock is held.
-func (s *Subscriber) takeFrom(p *item, list []lastSent) (places []lastSent) {
-	if len(list) == 0 {
-		return nil
+// pause lets others have the hub's lock when the present hold has done enough.
+func (m *move) pause() {
+	h := m.sub.shard.hub
+	if h.mu.visit(1); h.mu.full() {
+		h.mu.pause()
 	}
-	pos, replayed := p.position(), p.replayed()
-	taken := make(map[*instrument]bool, len(list))
-	for _, place := range list {
-		taken[place.in] = true
-		place.replayed(p, replayed)
-		place.pos = pos
-		places = append(places, place)
+}
+
+// move is a change of the set under way.
+type move struct {
+	sub     *Subscriber
+	gone    map[*item]bool
+	tiers   map[*item]Tier
+	leaving []*item
+	fed     map[*item]bool              // exact items that stay, and had their instrument from a pattern
+	sent    [wire.NumChannels]*sentRows // by the items that leave
+	order   map[*item]int               // of patterns, before
+	batches []*batch                    // of replays that ended
+	views   map[*instrument][]part      // rows of those that only memory has
+	rest    map[pointKey]bool           // of whose rows those had some left
+	out     *Outcome
+}
+
+// leaves reports whether an item goes, or moves to another tier.
+func (m *move) leaves(it *item) bool {
+	_, moves := m.tiers[it]
+	return moves || m.gone[it]
+}
+
+// noteSent notes how far the rows are that the leaving items sent. Those of exact items come last: they
+// own their instruments.
+func (m *move) noteSent() {
+	s := m.sub
+	m.order = make(map[*item]int)
+	for i, p := range s.patterns() {
+		m.order[p] = i
 	}
-	if replayed != nil {
+	taken := make(map[*item]map[*instrument]bool)
+	for _, patterns := range [2]bool{true, false} {
+		for _, it := range m.leaving {
+			if it.id().IsPattern() != patterns {
+				continue
+			}
+			r := m.sent[it.channel()]
+			if r == nil {
+				r = &sentRows{}
+				m.sent[it.channel()] = r
+			}
+			if it.reads() {
+				s.sentBy(r, it)
+				continue
+			}
+			// A pattern feeds its instrument: one that leaves too, and has noted it, or one that stays.
+			if p := s.pattern(it.channel(), it.id()); p != nil && !m.leaves(p) && !m.gone[it] {
+				if in := s.shard.hub.lookupItem(it.item()); in != nil {
+					r.put(it.id(), s.sentOf(p, in))
+					takes(taken, p, in)
+				}
+			}
+		}
+	}
+	s.takeFrom(taken)
+}
+
+// takes notes that a pattern is to be without an instrument.
+func takes(taken map[*item]map[*instrument]bool, p *item, in *instrument) {
+	if taken[p] == nil {
+		taken[p] = make(map[*instrument]bool)
+	}
+	taken[p][in] = true
+}
+
+// takeFrom takes instruments out of the replays of patterns that stay. The hub's lock is held.
+func (s *Subscriber) takeFrom(taken map[*item]map[*instrument]bool) {
+	for p, list := range taken {
+		if p.late == nil || p.late.replay == nil {
+			continue
+		}
 		// Rows that are being read just now would come to the old one, and so to nobody: those of the others
 		// are read again.
 		s.release(p.late.replay, true)
-		p.late.replay = p.late.replay.without(taken)
+		p.late.replay = p.late.replay.without(list)
 		s.fetchNext()
 	}
-	return places
 }
 
 // without is a replay without some instruments.
@@ -217,273 +240,291 @@ func (r *replay) without(taken map[*instrument]bool) *replay {
 	return rest
 }
 
-// change takes items out and moves others to another tier. The hub's lock is held.
-func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wire.NumChannels]map[string]Lost) {
-	var leaving []*item
-	var places []lastSent
-	leaves := func(it *item) bool {
-		_, moves := tiers[it]
-		return moves || gone[it]
-	}
-	for _, it := range s.items {
-		if leaves(it) {
-			leaving = append(leaving, it)
-		}
-	}
-	due := statesDue(leaving)
-	s.settleOthers(leaving)
-	passed := make(map[*item][]lastSent)
-	for _, it := range leaving {
-		if it.reads() {
-			places = s.appendSent(places, it)
-			continue
-		}
-		// A pattern feeds its instrument: one that leaves too, and has it among its own, or one that stays.
-		if p, in := s.pattern(it.channel(), it.id()), s.shard.hub.lookupItem(it.item()); p != nil && in != nil && !leaves(p) && !gone[it] {
-			passed[p] = append(passed[p], p.lastSent(in))
-		}
-	}
-	for _, p := range s.patterns() {
-		places = append(places, s.takeFrom(p, passed[p])...)
-	}
-	before := s.markets()
-	orphans := &replay{}
-	var fresh []*item
-	for _, it := range leaving {
+// drop ends the reading of the leaving items. It returns those of statuses of which nothing was sent.
+// The hub's lock is held, and released in between.
+func (m *move) drop() (fresh []*item) {
+	s := m.sub
+	for _, it := range m.leaving {
 		if l := it.late; l != nil && l.fresh && l.state && l.telling == nil && len(l.taken) == 0 && it.channel() == wire.Status {
 			fresh = append(fresh, it)
 		}
 		if it.late != nil && it.late.replay != nil {
-			orphans.batches = append(orphans.batches, it.late.replay.batches...)
-			it.late.replay.batches = nil
+			m.end(it)
 		}
 		s.drop(it)
-		if tier, moves := tiers[it]; moves {
+		if tier, moves := m.tiers[it]; moves {
 			it.view = &view{key: topicKey{it.channel(), it.id(), tier}}
 		} else if s.set != nil && s.set.index != nil {
 			delete(s.set.index, itemKey{it.channel(), it.id()})
 		}
+		m.pause()
 	}
-	left := func(it *item) bool { return gone[it] }
-	s.items = slices.DeleteFunc(s.items, left)
-	if s.set != nil {
-		s.set.patterns = slices.DeleteFunc(s.set.patterns, left)
+	return fresh
+}
+
+// end ends the replay of an item that leaves.
+func (m *move) end(it *item) {
+	r := it.late.replay
+	m.batches = append(m.batches, r.batches...)
+	r.batches = nil
+	if m.rest == nil {
+		m.rest, m.views = make(map[pointKey]bool), make(map[*instrument][]part)
 	}
-	for _, it := range leaving {
-		if !gone[it] && s.covering(it.item()) == nil {
-			s.start(it)
+	for in := range it.replayed() {
+		m.rest[pointKey{in, it.channel()}] = true
+	}
+	if m.sub.shard.hub.cfg.Journal == nil {
+		for _, p := range r.parts {
+			m.views[p.in] = append(m.views[p.in], p)
 		}
-	}
-	s.rearrange(before)
-	var out Outcome
-	for i := range places {
-		s.goOn(&out, &places[i], orphans)
-	}
-	s.passStates(due)
-	for _, it := range fresh { // nothing of it was sent on the other line
-		if it.reads() {
-			it.behind().fresh = true
-		}
-	}
-	orphans.done(s, false) // those of replays of which nothing is left
-	s.rest()
-	return out.Lost
-}
-
-// mixed says whether items of a set with patterns come at several delays, or some that are to go are silent.
-func (s *Subscriber) mixed(gone []*item) bool {
-	return len(s.patterns()) > 0 && (slices.ContainsFunc(s.items, func(it *item) bool {
-		return it.tier().Delay != s.items[0].tier().Delay
-	}) || slices.ContainsFunc(gone, func(it *item) bool { return it.late != nil && len(it.late.pauses) > 0 }))
-}
-
-// appendSent appends how far the instruments are that an item owns which leaves. The hub's lock is held.
-func (s *Subscriber) appendSent(list []lastSent, it *item) []lastSent {
-	h, c := s.shard.hub, it.channel()
-	pos, replayed := it.position(), it.replayed()
-	for _, in := range h.covered(it.item()) {
-		if it.flag&overlap != 0 && s.owner(c, in.id) != it {
-			continue
-		}
-		p := it.lastSent(in)
-		p.pos = pos
-		p.replayed(it, replayed)
-		list = append(list, p)
-	}
-	return list
-}
-
-// lastSent is how far an item is with an instrument, what it replays aside.
-func (it *item) lastSent(in *instrument) lastSent {
-	p := lastSent{channel: it.channel(), in: in, unseen: it.unseen(in)}
-	if it.channel().Replays() {
-		p.n = in.tape(it.channel()).Seek(it.ringPosition())
-	} else {
-		p.n, _ = in.newest(it.channel(), it.tier())
-	}
-	if it.late != nil {
-		p.n = max(p.n, it.late.pauses[in].n)
-	}
-	return p
-}
-
-// replayed takes in how far the replay of an item is with the instrument.
-func (p *lastSent) replayed(it *item, list map[*instrument]replayed) {
-	if r, ok := list[p.in]; ok && p.channel.Replays() {
-		p.n, p.unknown = max(r.n, it.late.pauses[p.in].n), r.seeking
 	}
 }
 
-// settleOthers settles the items that share instruments with some that leave, and do not leave themselves.
-func (s *Subscriber) settleOthers(leaving []*item) {
-	done := make(map[*item]bool, len(leaving))
-	for _, it := range leaving {
-		done[it] = true
-	}
-	for _, it := range leaving {
-		s.settle(it, done)
-	}
-}
-
-// goOn has an instrument go on, by whichever item it is of now, behind the last N sent. The hub's lock is held.
-func (s *Subscriber) goOn(out *Outcome, p *lastSent, orphans *replay) {
-	id := p.in.id
-	it := s.owner(p.channel, id)
-	if it == nil || !it.reads() || p.unseen {
-		return
-	}
-	in := s.shard.hub.lookup(id).under(it.tier().Delay)
-	if in == nil {
-		return
-	}
-	for _, kind := range [2]flag{0, lost} {
-		if s.set != nil && s.set.noticed[noticeKey{p.in, kind}] > s.set.noticed[noticeKey{in, kind}] {
-			s.set.noticed[noticeKey{in, kind}] = s.set.noticed[noticeKey{p.in, kind}]
+// whole reports whether all rows that replays had left are sent by other items.
+func (m *move) whole() bool {
+	for key := range m.rest {
+		if o := m.sub.owner(key.channel, key.in.id); o == nil || !o.reads() {
+			return false
 		}
-	}
-	l := it.behind()
-	if !p.channel.Replays() {
-		if l.state {
-			return // all are due
-		}
-		l.pause(in, pause{n: p.n})
-		if n, _ := in.newest(p.channel, it.tier()); n >= p.n {
-			l.passed = append(l.passed, in)
-			s.enqueue(it)
-		}
-		return
-	}
-	t := in.tape(p.channel)
-	last := p.last
-	if !p.joined {
-		last = s.shard.hub.last(t)
-	}
-	var older *old
-	switch {
-	case p.n > last:
-		l.pause(in, pause{n: p.n})
-		return
-	case p.n == last && !p.unknown:
-		return
-	case p.unknown, p.n+1 < t.First():
-		if older = s.older(it, in, p.n, p.pos); p.unknown || older == nil {
-			out.lose(p.channel, string(p.channel.Append(nil, id)), Lost{From: p.n + 1, To: last, Reason: "buffer_exceeded"})
-			return
-		}
-		p.n = min(t.First()-1, last)
-	}
-	if l.replay == nil {
-		l.replay = &replay{}
-	}
-	if older != nil {
-		older.to = min(older.to, last)
-		l.replay.old = append(l.replay.old, older)
-	}
-	l.replay.parts = append(l.replay.parts, partOf(in, t, p.n, last))
-	l.replay.batches = append(l.replay.batches, orphans.batches...)
-	orphans.batches = nil
-	s.enqueue(it)
-}
-
-// pause has an instrument be silent.
-func (l *late) pause(in *instrument, p pause) {
-	if l.pauses == nil {
-		l.pauses = make(map[*instrument]pause)
-	}
-	l.pauses[in] = p
-}
-
-// silent says that a record is of an instrument which is to be silent so far. Of quotes, books and summaries it notes
-// those whose R:true is due.
-func (it *item) silent(rec *record) bool {
-	l := it.late
-	p, ok := l.pauses[rec.in]
-	switch {
-	case !ok || rec.flag&echo != 0:
-		return false
-	case it.channel().Replays():
-		if rec.n >= p.n {
-			delete(l.pauses, rec.in)
-		}
-		return rec.n <= p.n
-	case p.told && rec.n > p.n:
-		delete(l.pauses, rec.in)
-		return false
-	case !p.told && rec.n >= p.n && !slices.Contains(l.passed, rec.in):
-		l.passed = append(l.passed, rec.in)
 	}
 	return true
 }
 
-// gatherPassed appends the R:true of instruments that are silent no longer.
-func (it *item) gatherPassed(dst []byte) []byte {
-	l, h := it.late, it.sub.shard.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.commit()
-	out := &dst
-	if h.uncommitted(l.passed) {
-		out = it.close()
+// resume has an item continue with the instruments that it has from the leaving items, itself
+// perhaps. The hub's lock is held, and released in between.
+func (m *move) resume(it *item) {
+	all := m.sent[it.channel()]
+	if all == nil || !it.reads() {
+		return
 	}
-	for _, in := range l.passed {
-		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it {
-			delete(l.pauses, in)
-			continue
-		}
-		n, _ := in.newest(it.channel(), it.tier())
-		l.pause(in, pause{n, true})
-		*out = it.sub.appendState(*out, in, it.channel(), it.tier())
+	_, moved := m.tiers[it]
+	if !it.id().IsPattern() && !moved && !m.fed[it] {
+		return // it has had its instrument
 	}
-	l.passed = nil
-	return dst
+	// A pattern has had what it shares with those after it.
+	sent := all.forItem(it, func(p *item) bool { return p == it || m.order[p] < m.order[it] || !it.id().IsPattern() })
+	if !sent.empty() {
+		m.resumeBehind(it, sent)
+	}
 }
 
-// inherit has an exact item that is new be silent where a pattern that covered its instrument is. The hub's lock is held.
+// copyNoticed has the notices that were sent of instruments count at the delays of items that have moved.
+func (m *move) copyNoticed(moved ...*item) {
+	s := m.sub
+	if s.set == nil || len(s.set.noticed) == 0 {
+		return
+	}
+	var delays []int
+	for _, it := range moved {
+		if d := it.tier().Delay; !slices.Contains(delays, d) {
+			delays = append(delays, d)
+		}
+	}
+	more := make(map[noticeKey]uint64)
+	for key, n := range s.set.noticed {
+		live := s.shard.hub.lookup(key.in.id)
+		for _, d := range delays {
+			if live == nil {
+				continue
+			}
+			if x := live.under(d); x != nil && x != key.in {
+				more[noticeKey{x, key.kind}] = max(more[noticeKey{x, key.kind}], n)
+			}
+		}
+		m.pause()
+	}
+	for key, n := range more {
+		s.set.noticed[key] = max(s.set.noticed[key], n)
+	}
+	s.countNoticed()
+}
+
+// resumeBehind has an item continue behind rows that were sent by others, or by itself at another delay. The hub's
+// lock is held, and released in between.
+func (m *move) resumeBehind(it *item, sent *sentRows) {
+	s := m.sub
+	at := it.ringPosition()
+	// What was known of these instruments before does not count any more.
+	suppresses := sent.most > at || it.late != nil && it.late.elsewhere != nil
+	if suppresses {
+		s.suppress(it, sent)
+	}
+	switch {
+	case it.channel().Replays():
+		m.replayBehind(it, sent, at)
+	case !suppresses:
+		it.behind().state = true
+		s.enqueue(it)
+	}
+}
+
+// replayBehind replays the rows that follow those that were sent, up to a position. The hub's lock is held, and
+// released in between.
+func (m *move) replayBehind(it *item, sent *sentRows, at uint64) {
+	s := m.sub
+	h, c := s.shard.hub, it.channel()
+	var parts []part
+	var older []*old
+	list := sent.instruments(h, it, at)
+	for _, in := range list {
+		h.pauseReplaying()
+		if len(list) > 1 {
+			parts = h.growUnlocked(parts)
+		}
+		x, ok := sent.of(in.id)
+		if !ok || x.pos >= at || s.owner(c, in.id) != it {
+			continue
+		}
+		t := in.tape(c)
+		last := t.Seek(at)
+		if x.n >= last {
+			continue
+		}
+		for _, p := range m.views[in] { // they were promised
+			parts = append(parts, p)
+			x.n = p.n - 1
+			for _, rows := range p.rows {
+				x.n += uint64(len(rows))
+			}
+		}
+		if t.Dropped > x.pos && x.n+1 < t.First() {
+			o := m.olderThan(it, in, x, min(t.First()-1, last))
+			if o == nil {
+				m.out.lose(c, string(c.Append(nil, in.id)), Lost{From: from(x.n), To: last, Reason: "buffer_exceeded"})
+				continue
+			}
+			older = append(older, o)
+		}
+		if n := max(t.Seek(x.pos), x.n, t.First()-1); n < last {
+			parts = append(parts, partOf(in, t, n, last))
+		}
+	}
+	if len(parts)+len(older) == 0 {
+		return
+	}
+	l := it.behind()
+	if l.replay == nil {
+		l.replay = &replay{}
+	}
+	l.replay.old = append(l.replay.old, older...)
+	l.replay.parts = append(l.replay.parts, parts...)
+	for _, b := range m.batches {
+		if !slices.Contains(l.replay.batches, b) {
+			b.left++
+			l.replay.batches = append(l.replay.batches, b)
+		}
+	}
+	s.enqueue(it)
+}
+
+// from is the first N that is lost behind n; 0: it is not known.
+func from(n uint64) uint64 {
+	if n == 0 {
+		return 0
+	}
+	return n + 1
+}
+
+// olderThan is the rows behind those that were sent, up to N to, which only the journal has; nil if it
+// has not all of them.
+func (m *move) olderThan(it *item, in *instrument, x sentTo, to uint64) *old {
+	j := m.sub.shard.hub.cfg.Journal
+	if j == nil {
+		return nil
+	}
+	series := in.series(it.item())
+	switch {
+	case x.n > 0 && x.n+1 < j.Oldest(series), x.n == 0 && x.pos < j.Complete():
+		return nil
+	case x.n > 0 && it.id().IsPattern(): // it resumes by position alone
+		return &old{in: in, series: series, n: x.n, to: to, pos: x.pos, byN: true}
+	case x.n > 0:
+		return &old{in: in, series: series, n: x.n, to: to, pos: max(x.pos, x.safe), byN: true}
+	}
+	return &old{in: in, series: series, n: min(j.Oldest(series)-1, to), to: to, pos: x.pos, seek: true}
+}
+
+// instruments returns the instruments of an item of which rows may follow those that were sent, up to a
+// position. The hub's lock is held.
+func (r *sentRows) instruments(h *Hub, it *item, at uint64) (list []*instrument) {
+	if it.id().IsPattern() && r.patternBefore(at) {
+		return h.covered(it.item())
+	}
+	for id, x := range r.exact {
+		if x.pos < at && !x.unseen {
+			if in := h.lookup(id); in != nil {
+				if in = in.under(it.tier().Delay); in != nil {
+					list = append(list, in)
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b *instrument) int { return int(a.index) - int(b.index) })
+	return list
+}
+
+// otherDelay is the pattern that has fed the instrument of a new exact item at another delay.
+func (s *Subscriber) otherDelay(x Item) *item {
+	if x.ID.IsPattern() {
+		return nil
+	}
+	if p := s.pattern(x.Channel, x.ID); p != nil && p.tier().Delay != x.Tier.Delay {
+		return p
+	}
+	return nil
+}
+
+// passTo adds an exact item that takes its instrument over from a pattern at another delay. The hub's
+// lock is held, and released in between.
+func (s *Subscriber) passTo(x Item, p *item, t *taking) *item {
+	state := x.Channel == wire.Status && (!t.o.NoSnapshot || len(statesDue([]*item{p})) > 0)
+	h := s.shard.hub
+	var sent sentRows
+	if in := h.lookup(x.ID).under(p.tier().Delay); in != nil {
+		sent.put(x.ID, s.sentOf(p, in))
+		takes(t.passed, p, in)
+	}
+	unseen := sent.exact[x.ID].unseen
+	it := s.add(x)
+	if hasState(x.Channel) {
+		t.out.States++
+	}
+	if state {
+		it.behind().state = true
+		it.late.fresh = unseen
+		s.enqueue(it)
+	}
+	m := move{sub: s, out: t.out}
+	m.copyNoticed(it)
+	m.resumeBehind(it, &sent)
+	return it
+}
+
+// inherit has an exact item that is new suppress what the pattern does that has had its instrument. The
+// hub's lock is held.
 func (s *Subscriber) inherit(it *item) {
 	if it.id().IsPattern() || !it.reads() {
 		return
 	}
-	for _, p := range s.patterns() {
-		if p.late == nil || p.channel() != it.channel() || p.tier().Delay != it.tier().Delay || !p.id().Matches(it.id()) {
-			continue
-		}
-		in := s.shard.hub.lookupItem(it.item())
-		if was, ok := p.late.pauses[in]; ok && !was.told {
-			it.behind().pause(in, pause{n: max(was.n, it.late.pauses[in].n)})
-		}
+	p := s.pattern(it.channel(), it.id())
+	if p == nil || p.late == nil || p.late.elsewhere == nil || p.tier().Delay != it.tier().Delay {
+		return
+	}
+	if x, ok := p.late.elsewhere.of(it.id()); ok {
+		sent := &sentRows{}
+		sent.put(it.id(), x)
+		s.suppress(it, sent)
 	}
 }
 
-// resumes says, of an instrument whose R:true is to be told, that it may be: it is not silent. The hub's lock is held.
-func (it *item) resumes(in *instrument) bool {
-	p, ok := it.late.pauses[in]
-	if !ok {
-		return true
+// suppress has rows of an item suppressed that were sent. Of quotes, books and summaries the state
+// follows when the replica has come that far.
+func (s *Subscriber) suppress(it *item, sent *sentRows) {
+	if it.channel().Replays() {
+		it.behind().suppress(sent)
+		return
 	}
-	if n, _ := in.newest(it.channel(), it.tier()); !p.told && n < p.n {
-		return false
-	}
-	delete(it.late.pauses, in)
-	it.late.passed = slices.DeleteFunc(it.late.passed, func(x *instrument) bool { return x == in })
-	return true
+	sent.level()
+	it.behind().suppress(sent)
+	s.shard.awaitReached(s, it)
 }

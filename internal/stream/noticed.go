@@ -105,7 +105,7 @@ func (in *instrument) passed(h *Hub, n, pos uint64) bool {
 		return false
 	}
 	for _, x := range live.later {
-		if x.statuses.Seek(pos) < n && !x.line.broken {
+		if x.statuses.Seek(pos) < n {
 			return false
 		}
 	}

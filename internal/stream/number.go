@@ -19,12 +19,9 @@ func (h *Hub) newRow(in *instrument, k journal.Kind, c wire.Channel, s stamp, no
 	return r
 }
 
-// journaled reports whether the rows of an instrument are appended to the journal.
-func (h *Hub) journaled(in *instrument) bool { return h.cfg.Journal != nil && in.line == nil }
-
 // appendRow appends a row to the journal, if there is one.
-func (h *Hub) appendRow(in *instrument, r *journal.Row) {
-	if h.journaled(in) {
+func (h *Hub) appendRow(r *journal.Row) {
+	if h.cfg.Journal != nil {
 		h.cfg.Journal.Append(r)
 		h.kept = true
 	}
@@ -32,7 +29,7 @@ func (h *Hub) appendRow(in *instrument, r *journal.Row) {
 
 // enlist assigns the instrument its number in the journal, or stores its changed definition there.
 func (h *Hub) enlist(in *instrument) {
-	if h.journaled(in) {
+	if h.cfg.Journal != nil {
 		in.number = h.cfg.Journal.Define(in.def)
 		h.number(in)
 	}
@@ -58,7 +55,7 @@ func (h *Hub) trade(in *instrument, e *market.Event, now int64) {
 		r.OldPrice, r.OldSize = e.OldPrice, e.OldSize
 		_, r.RefN = h.dealOf(in, e.TradeID)
 	}
-	h.appendRow(in, r)
+	h.appendRow(r)
 	h.applyTrade(in, r, now)
 }
 
@@ -71,7 +68,7 @@ func (h *Hub) status(in *instrument, e *market.Event, now int64) {
 	}
 	r := h.newRow(in, journal.Status, in.statusKey(), s, now)
 	r.Phase, r.Reason, r.Until = e.Phase, e.Reason, e.Until
-	h.appendRow(in, r)
+	h.appendRow(r)
 	h.applyStatus(in, r, now)
 }
 
@@ -95,7 +92,7 @@ func (h *Hub) setQuote(in *instrument, bid, ask market.Level, s stamp, now int64
 	if ask.Size > 0 {
 		r.Asks = h.scratch.quote[1:2]
 	}
-	h.appendRow(in, r)
+	h.appendRow(r)
 	h.applyQuote(in, r, now)
 }
 
@@ -105,18 +102,18 @@ func (h *Hub) bookChanges(in *instrument, changes []book.Change, s stamp, now in
 	l := &h.scratch.levels
 	l.Split(changes)
 	r.Bids, r.Asks = l.Bids, l.Asks
-	h.appendRow(in, r)
+	h.appendRow(r)
 	h.applyChanges(in, r, changes, now)
 }
 
 // bookState numbers the whole book as it is.
 func (h *Hub) bookState(in *instrument, s stamp, now int64) {
 	r := h.newRow(in, journal.BookState, wire.OrderBook, s, now)
-	if h.journaled(in) {
+	if h.cfg.Journal != nil {
 		l := &h.scratch.levels
 		l.Read(&in.book, 0)
 		r.Bids, r.Asks = l.Bids, l.Asks
-		h.appendRow(in, r)
+		h.appendRow(r)
 	}
 	h.applyBook(in, r, now)
 }
@@ -128,12 +125,12 @@ func (h *Hub) bookLost(in *instrument, reason string, now int64) {
 		return
 	}
 	in.stale = true
-	if !h.journaled(in) {
+	if h.cfg.Journal == nil {
 		return
 	}
 	r := h.newRow(in, journal.BookLost, wire.OrderBook, stamp{latency: -1}, now)
 	r.N, r.Time, r.Reason = r.N-1, r.At, reason
-	h.appendRow(in, r)
+	h.appendRow(r)
 }
 
 // bar numbers a bar that has ended, or that changed after it was sent.
@@ -149,14 +146,14 @@ func (h *Hub) bar(s *bars.Series, b *bars.Bar, now int64) {
 		First: b.First, High: b.High, Low: b.Low, Last: b.Last,
 		Volume: b.Volume, Value: b.Value, Trades: b.Trades,
 	}
-	h.appendRow(in, r)
+	h.appendRow(r)
 	h.applyBar(in, r, now)
 }
 
 // sendBar returns the function by which the bars of a series are numbered. A hub that follows
-// another one sends none: it gets the other's bars as rows.
-func (h *Hub) sendBar(now int64) bars.SendFunc {
-	if h.cfg.Following {
+// another one, and a replica, send none: they get the other's bars as rows.
+func (h *Hub) sendBar(c *replica, now int64) bars.SendFunc {
+	if h.cfg.Following || c != nil {
 		return func(*bars.Series, *bars.Bar) {}
 	}
 	return func(s *bars.Series, b *bars.Bar) { h.bar(s, b, now) }
@@ -166,6 +163,6 @@ func (h *Hub) sendBar(now int64) bars.SendFunc {
 func (h *Hub) reference(in *instrument, e *market.Event, now int64) {
 	r := h.newRow(in, journal.Reference, wire.Summary, in.stamp(e, now), now)
 	r.Price, r.OldPrice, r.Size = e.PreviousClose, e.Settlement, e.OpenInterest
-	h.appendRow(in, r)
+	h.appendRow(r)
 	h.applyReference(in, r, now)
 }

@@ -33,17 +33,6 @@ type old struct {
 	byN    bool   // pos holds for a client that has seen n of this instrument; set until rows were read
 }
 
-// leftTo is the rest of the rows for the item that inherits them. A pattern resumes by position
-// alone: as long as the place of the rows is not known, no position is safe for it.
-func (o *old) leftTo(it *item) *old {
-	if !o.byN || !it.id().IsPattern() {
-		return o
-	}
-	rest := *o
-	rest.pos = 0
-	return &rest
-}
-
 // fetch is what a reader is to read, and then what it has read.
 type fetch struct {
 	it    *item
@@ -238,9 +227,9 @@ func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) erro
 		return nil
 	}
 	var rows []recent.Row
-	from, early := o.n, false
+	from := o.n
 	err := j.Read(ctx, o.series, journal.Range{Epoch: j.Epoch(), AfterN: o.n, ToN: o.to}, func(_ string, r *journal.Row) bool {
-		if early = o.in.early(r.At); early || r.N != o.n+1 {
+		if r.N != o.n+1 {
 			return false
 		}
 		o.n, o.pos, o.byN = r.N, r.Position, false
@@ -251,21 +240,10 @@ func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) erro
 	if len(rows) > 0 {
 		f.parts = append(f.parts, part{in: o.in, n: from + 1, rows: [][]recent.Row{rows}})
 	}
-	switch {
-	case err != nil:
-		return err
-	case early:
-		o.n = o.to
-	case len(rows) == 0:
-		return errGone
+	if err == nil && len(rows) == 0 {
+		err = errGone
 	}
-	return nil
-}
-
-// early says whether what was published at a time is still held back. The journal has the rows of all
-// delays, whatever a line has let go of.
-func (in *instrument) early(at int64) bool {
-	return in.line != nil && at > time.Now().UnixNano()-in.line.delay
+	return err
 }
 
 // takeFetched gives rows that were read to the items that wait for them.

@@ -3,14 +3,12 @@ package stream
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recent"
-	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -205,28 +203,5 @@ func TestFailedReplayIsNotCaughtUp(t *testing.T) {
 	}
 	if s := string(raw); strings.Count(s, `{"type":"Error","id":7}`) != 1 || strings.Contains(s, "CaughtUp") || c.sub.Replaying() {
 		t.Errorf("got %d Errors, %d CaughtUp", strings.Count(s, `"Error"`), strings.Count(s, "CaughtUp"))
-	}
-}
-
-// TestJournalIsNotEarly: of delayed data the journal has more than may be told.
-func TestJournalIsNotEarly(t *testing.T) {
-	w := longHouse(t, 1, 0)
-	defer w.leave(true)
-	hd := define(t, w.hub, "R|M|CI", nil)
-	for i := range 50 {
-		publish(t, w.hub, trade(hd, i))
-	}
-	w.hub.Commit()
-	in := w.hub.lookup(id("R|M|CI"))
-	x := &instrument{def: in.def, id: in.id, ident: in.ident, line: &line{delay: int64(time.Hour)}}
-	for _, y := range []*instrument{in, x} {
-		f := fetch{olds: []*old{{in: y, series: y.series(Item{Channel: wire.Trades, ID: y.id}), to: 50}}}
-		f.read(t.Context(), w.journal)
-		if want := 50 * (1 - slices.Index([]*instrument{in, x}, y)); f.err != nil || f.rows != want || f.done != 1 {
-			t.Errorf("%d rows, not %d: %v", f.rows, want, f.err)
-		}
-	}
-	if x.early(time.Now().Add(-2*time.Hour).UnixNano()) || !x.early(time.Now().UnixNano()) || in.early(market.Scale) {
-		t.Error("early")
 	}
 }

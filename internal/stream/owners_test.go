@@ -68,8 +68,7 @@ type ownersWorld struct {
 
 func newOwnersWorld(t *testing.T, seed uint64) *ownersWorld {
 	w := &ownersWorld{t: t, rng: rand.New(rand.NewPCG(seed, 8)), at: map[ownersKey][]time.Time{}}
-	w.hub = New(Config{Delays: []time.Duration{5 * time.Second, 20 * time.Second}, PerTurn: w.rng.IntN(4)})
-	go w.hub.Run(t.Context())
+	w.hub = runningHub(t, Config{Delays: []time.Duration{5 * time.Second, 20 * time.Second}, PerTurn: w.rng.IntN(4)})
 	w.shard = w.hub.NewShard(func(bool) {})
 	for _, name := range ownersNames {
 		w.handles = append(w.handles, define(t, w.hub, name, nil))
@@ -117,6 +116,7 @@ func (w *ownersWorld) publish() {
 		w.at[k] = append(w.at[k], time.Now())
 		publish(w.t, w.hub, e)
 	}
+	w.hub.Commit()
 }
 
 // end has everything come, and looks whether it did.

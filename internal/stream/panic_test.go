@@ -99,8 +99,11 @@ func (d *doomed) ways() map[string]func() (e *market.Event, clocks bool) {
 			return nil, true
 		},
 		"delay": func() (*market.Event, bool) {
-			h.lines[0].chunks = [][]delayed{{{}}}
-			return nil, true
+			d.sub.Subscribe([]Item{{wire.Status, id("A|M|CI"), Tier{Delay: 3600}}, {wire.Trades, id("A|M|CI"), Tier{Delay: 3600}}}, Options{})
+			d.poison(in.under(3600), wire.Trades)
+			h.made = h.made.Add(-2 * time.Hour)
+			h.replicas[0].advance(context.Background())
+			return nil, false
 		},
 		"define": func() (*market.Event, bool) {
 			h.readBy[readKey{wire.Status, id("*|M|*")}] = []*topic{nil}
@@ -158,7 +161,7 @@ func TestPanicEndsTheProcessE2E(t *testing.T) {
 			}
 			d := newDoomed(t, folder)
 			publish(t, d.hub, trade(d.handle, 4))
-			if n := d.hub.Newest(Item{Channel: wire.Trades, ID: id("A|M|CI")}); n != 4 {
+			if n := d.hub.lookup(id("A|M|CI")).trades.Last; n != 4 {
 				t.Errorf("the trade after the restart is number %d, want 4", n)
 			}
 		})

@@ -26,17 +26,6 @@ func (w *atPauses) locked(function string) {
 
 func (w *atPauses) unlocking(int) {}
 
-// lineHub is a hub with a delay of a minute, without Run: its line lets go where the test says so.
-type lineHub struct{ *Hub }
-
-// age makes all that is on the line a minute older, and lets go of what is due. The lock is held.
-func (h lineHub) age() {
-	h.made = h.made.Add(-time.Minute)
-	for h.lines[0].release(h.Hub, time.Now().UnixNano()) == 1 {
-	}
-	h.published()
-}
-
 // TestPassingInPieces has a client take hundreds of instruments over from a pattern at another
 // delay, in which the hub's lock is released while trades come on both lines: it gets each trade
 // once, in order.
@@ -47,7 +36,7 @@ func TestPassingInPieces(t *testing.T) {
 }
 
 func passInPieces(t *testing.T, rises bool) {
-	h := lineHub{New(Config{Delays: []time.Duration{time.Minute}})}
+	h := delayedHub(t, Config{Delays: []time.Duration{time.Minute}})
 	sh := h.NewShard(func(bool) {})
 	const instruments = 3 * lockPiece
 	var handles []market.Handle
@@ -55,7 +44,7 @@ func passInPieces(t *testing.T, rises bool) {
 	pattern := Item{Channel: wire.Trades, ID: id("*|M|*")}
 	for i := range instruments {
 		name := fmt.Sprintf("S%d|M|CI", i)
-		handles = append(handles, define(t, h.Hub, name, nil))
+		handles = append(handles, define(t, h, name, nil))
 		x := Item{Channel: wire.Trades, ID: id(name)}
 		if !rises {
 			x.Tier.Delay = 60
@@ -77,23 +66,23 @@ func passInPieces(t *testing.T, rises bool) {
 		turn(sh)
 		c.read(1<<20, false)
 	}
-	age := func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.age()
-	}
-	publish(t, h.Hub, all(1)...)
+	age := func() { h.ageUnlocked(time.Minute) }
+	publish(t, h, all(1)...)
 	age()
 	read()
-	publish(t, h.Hub, all(2)...) // on its way, or sent
+	publish(t, h, all(2)...) // on its way, or sent
 	read()
 	events := all(3)
-	watch := &atPauses{of: "pauseTaking", do: func() {
-		h.age() // of the second trade
+	of := "pauseTaking"
+	if rises { // rows are replayed
+		of = "pauseReplaying"
+	}
+	watch := &atPauses{of: of, do: func() {
+		h.age(time.Minute) // of the second trade
 		for i := range events {
 			h.apply(&events[i], time.Now().UnixNano())
 		}
-		h.Hub.published()
+		h.published()
 	}}
 	h.mu.watch = watch
 	c.sub.Subscribe(exact, Options{})
@@ -102,7 +91,7 @@ func passInPieces(t *testing.T, rises bool) {
 		t.Fatal("there was no pause")
 	}
 	read()
-	publish(t, h.Hub, all(4)...)
+	publish(t, h, all(4)...)
 	age()
 	age()
 	read()

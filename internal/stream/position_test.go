@@ -64,8 +64,8 @@ func TestPositionOfALongResume(t *testing.T) {
 			Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: given, Seen: [wire.NumChannels]map[string]uint64{wire.Trades: {"S0|M|CI": 10}}}})
 		tape := &w.hub.lookup(id("S0|M|CI")).trades
 		want := tape.After(tape.First() - 1)[0][0].Pos - 1
-		if _, pos, err := parsePlace(given); err == nil {
-			want = min(want, pos)
+		if _, pos, err := parsePositions(given); err == nil {
+			want = min(want, pos.base)
 		}
 		text := w.hub.place(want)
 		if given == "" {
@@ -98,12 +98,12 @@ func TestPositionOfAnInheritedResume(t *testing.T) {
 	if told == "" {
 		return // it is not known, and not sent
 	}
-	_, pos, err := parsePlace(told)
+	_, pos, err := parsePositions(told)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = w.journal.Read(t.Context(), journal.Series{Instrument: one.ID, Channel: journal.Trades}, journal.Range{AfterN: 10}, func(_ string, r *journal.Row) bool {
-		if pos >= r.Position {
+		if pos.base >= r.Position {
 			t.Errorf("position %s, and the trade of position %d has yet to come", told, r.Position)
 		}
 		return false

@@ -58,7 +58,6 @@ func (h *Hub) apply(e *market.Event, now int64) *market.Refused {
 	if reason, detail := check(in, e); reason != "" {
 		return &market.Refused{ID: in.id, Reason: reason, Detail: detail}
 	}
-	h.hold(in, e, now)
 	return h.applyTo(in, e, now)
 }
 

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
@@ -114,13 +115,19 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	comma, pos := false, h.committed
+	comma := false
+	places := []delayPosition{}
 	for _, w := range list {
 		in := h.lookupItem(Item{ID: w.ID, Tier: Tier{Delay: w.Delay}})
 		if in == nil {
 			continue
 		}
-		pos = max(pos, in.pos)
+		i := slices.IndexFunc(places, func(x delayPosition) bool { return x.delay == w.Delay })
+		if i < 0 {
+			i = len(places)
+			places = append(places, delayPosition{w.Delay, h.reached(w.Delay)})
+		}
+		places[i].pos = max(places[i].pos, in.pos)
 		if comma {
 			dst = append(dst, ',')
 		}
@@ -140,13 +147,16 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position str
 			dst = append(dst, `,"D":`...)
 			dst, _ = in.summaryState(dst)
 		}
-		if in.phase != market.NoPhase { // of one that a line has not listed yet nothing is known
+		if in.phase != market.NoPhase { // of one that a replica has not come to yet nothing is known
 			dst = append(dst, `,"H":`...)
 			dst = in.appendStatus(dst, in.phase, in.reason, in.until)
 		}
 		dst = append(dst, '}')
 	}
-	return dst, h.epoch, h.place(pos)
+	if len(places) == 0 {
+		return dst, h.epoch, h.place(h.committed)
+	}
+	return dst, h.epoch, h.text(positionsOf(places))
 }
 
 func isTrade(r *recent.Row) bool { return r.Kind == market.KindTrade }

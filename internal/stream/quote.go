@@ -22,7 +22,7 @@ func (h *Hub) flushQuote(in *instrument, t *tierState, now int64) {
 		return
 	}
 	t.bid, t.ask, t.stamp = in.bid, in.ask, in.quoted
-	rec := record{pos: h.position, n: in.channels[wire.Quotes].n, at: now, in: in}
+	rec := record{pos: h.newest(in), n: in.channels[wire.Quotes].n, at: now, in: in}
 	hd := in.header(rec.n, t.stamp.asOf(now))
 	h.scratch.payload = wire.AppendQuote(h.scratch.payload[:0], &hd, t.bid, t.ask, false)
 	h.emit(t, h.framed(), rec)

@@ -12,10 +12,6 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// afterRestart is how far positions jump when a journal is taken up again: messages that are not
-// kept, of conflated and delayed tiers, have positions too, and none may be given out twice.
-const afterRestart = 1 << 32
-
 // Restore takes up the numbering where the journal left it: the epoch, the N of every sequence,
 // the trades and statuses that are kept in memory. It is called once, before anything is defined.
 // Instruments are listed as they were; their books are not known before their feed defines them again.
@@ -32,17 +28,13 @@ func (h *Hub) Restore(ctx context.Context) error {
 	if err := j.Restore(r.row); err != nil {
 		return fmt.Errorf("take up the journal: %w", err)
 	}
-	h.unfilled = len(r.order)
-	for _, in := range r.order {
-		if err := r.finish(ctx, in); err != nil {
+	for i, in := range r.order {
+		if err := h.refill(ctx, in, h.position, len(r.order)-i); err != nil {
 			return fmt.Errorf("take up the journal: %s: %w", in.id, err)
 		}
 	}
-	if h.position > 0 && !h.cfg.Following {
-		h.position += afterRestart
-	}
 	h.listRestored(r.order)
-	h.committed = h.position
+	h.committed, h.restored = h.position, h.position
 	if err := j.Start(h.checkpoint); err != nil {
 		return fmt.Errorf("begin the journal: %w", err)
 	}
@@ -89,6 +81,13 @@ func (r *restorer) row(j *journal.Row) error {
 	if in == nil {
 		return fmt.Errorf("row at position %d is of instrument %d, which is not defined", j.Position, j.Instrument)
 	}
+	h.restoreRow(in, j)
+	return nil
+}
+
+// restoreRow applies a row of a checkpoint, or after it, to an instrument that has no readers yet. Its recent
+// rows and bars are not counted: see refill.
+func (h *Hub) restoreRow(in *instrument, j *journal.Row) {
 	s := stamp{j.Time, j.Latency}
 	switch j.Kind {
 	case journal.Numbers:
@@ -110,7 +109,7 @@ func (r *restorer) row(j *journal.Row) error {
 	case journal.BookUpdate, journal.BookState:
 		in.channels[wire.OrderBook].restore(j.N, j.At)
 		in.changed = s
-		if h.cfg.Following {
+		if h.cfg.Following || in.replica != nil {
 			in.restoreBook(j)
 		}
 	case journal.BookLost:
@@ -118,11 +117,10 @@ func (r *restorer) row(j *journal.Row) error {
 	case journal.Bar:
 		in.restoreBar(j)
 	}
-	return nil
 }
 
-// restoreBook applies a row of a book. Only a hub that follows another one knows its books at a
-// restart: others wait for a snapshot of their feed.
+// restoreBook applies a row of a book. Only a hub that follows another one, and a replica, know their
+// books at a restart: others wait for a snapshot of their feed.
 func (in *instrument) restoreBook(j *journal.Row) {
 	if j.Kind == journal.BookState {
 		in.book.Replace(j.Bids, j.Asks)
@@ -173,72 +171,74 @@ func (in *instrument) counts() (c journal.Counts) {
 	return c
 }
 
-// finish fills an instrument's tapes, bars and summary from what the journal has.
-func (r *restorer) finish(ctx context.Context, in *instrument) error {
-	h := r.hub
-	h.allot()
-	defer func() { h.unfilled-- }()
+// refill fills the recent rows, bars and summary of an instrument from the journal, as of a position. among is
+// the number of instruments that are to be filled, with this one. The hub's lock is held, but not while
+// the journal is read.
+func (h *Hub) refill(ctx context.Context, in *instrument, pos uint64, among int) error {
+	f := refill{hub: h, pos: pos, until: h.rows + max(0, h.maxRows-h.rows)/int64(max(1, among))}
 	statuses := journal.Series{Instrument: in.id, Channel: journal.Statuses}
-	if err := h.fill(ctx, &in.statuses, statuses, in.statusChannel().n, h.share(2), 1); err != nil || in.venue {
+	if err := f.fill(ctx, &in.statuses, statuses, in.statusChannel().n, f.share(2), 1); err != nil || in.venue {
 		return err
 	}
 	trades := journal.Series{Instrument: in.id, Channel: journal.Trades}
-	if err := h.fill(ctx, &in.trades, trades, in.channels[wire.Trades].n, h.share(2), 1); err != nil {
+	if err := f.fill(ctx, &in.trades, trades, in.channels[wire.Trades].n, f.share(2), 1); err != nil {
 		return err
 	}
-	return h.restoreDay(ctx, in, math.MaxInt64)
+	return f.restoreDay(ctx, in)
 }
 
-// allot bounds what the tapes of one more instrument are filled with at a restart, so that those which come
-// after it have as much: what one leaves goes to them.
-func (h *Hub) allot() {
-	among := h.unfilled
-	if among <= 0 {
-		among = (len(h.asleep) + 1) * len(h.lines) // of the lines, which begin with the definition
-	}
-	h.fillTo = h.rows + max(0, h.maxRows-h.rows)/int64(max(1, among))
+// refill is the filling of one instrument.
+type refill struct {
+	hub   *Hub
+	pos   uint64
+	until int64 // rows of all instruments when this one is done: what it leaves goes to the others
 }
 
-// share is how many rows a tape may take of that, if there are parts for so many.
-func (h *Hub) share(parts int) int { return int(max(0, h.fillTo-h.rows)) / parts }
+// share is how many rows may be filled, if there are parts for so many.
+func (f *refill) share(parts int) int { return int(max(0, f.until-f.hub.rows)) / parts }
 
-// fill reads the newest rows of a sequence, which stands at n, into its tape: some, each of which takes the
-// room of cost rows.
-func (h *Hub) fill(ctx context.Context, t *recent.Rows, s journal.Series, n uint64, some int, cost int64) error {
-	after := n - min(n, uint64(min(some, h.cfg.TradesKept)))
+// read reads rows without the hub's lock, which is held otherwise.
+func (f *refill) read(ctx context.Context, s journal.Series, r journal.Range, yield func(j *journal.Row) bool) error {
+	r.Epoch = f.hub.epoch
+	f.hub.mu.Unlock()
+	defer f.hub.mu.Lock()
+	return f.hub.cfg.Journal.Read(ctx, s, r, func(_ string, j *journal.Row) bool { return yield(j) })
+}
+
+// fill reads the newest rows of a sequence, which stands at n: some, each of which takes the space of
+// cost rows.
+func (f *refill) fill(ctx context.Context, t *recent.Rows, s journal.Series, n uint64, some int, cost int64) error {
+	after := n - min(n, uint64(min(some, f.hub.cfg.TradesKept)))
 	*t = recent.Rows{Last: after}
 	if after > 0 {
-		t.Dropped = h.position // until a row is there which tells it better
+		t.Dropped = f.pos // until a row is there which says it better
 	}
 	if after == n {
 		return nil
 	}
-	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, AfterN: after, ToN: n}, func(_ string, j *journal.Row) bool {
+	err := f.read(ctx, s, journal.Range{AfterN: after, ToN: n}, func(j *journal.Row) bool {
 		if j.N != t.Last+1 {
-			h.rows -= cost * int64(t.Stored)
-			*t = recent.Rows{Last: j.N - 1} // a hole: what is kept has none
+			*t = recent.Rows{Last: j.N - 1} // rows were lost: what is kept has no gap
 		}
 		if t.Stored == 0 && j.N > 1 {
 			t.Dropped = j.Position - 1
 		}
-		h.rows += cost * int64(t.Add(recent.RowOf(j), math.MaxInt, false))
+		t.Add(recent.RowOf(j), math.MaxInt, false)
 		return true
 	})
 	if err == nil && t.Last != n {
-		h.rows -= cost * int64(t.Stored)
-		*t = recent.Rows{Last: n, Dropped: h.position}
+		*t = recent.Rows{Last: n, Dropped: f.pos}
 	}
+	f.hub.rows += cost * int64(t.Stored)
 	return err
 }
 
 // listRestored lists the instruments of the journal, and the markets as a whole. The hub's lock is held.
 func (h *Hub) listRestored(order []*instrument) {
-	h.unfilled = len(order) * len(h.lines)
 	for _, in := range order {
 		if h.keepsRows(in) {
 			h.relist(in)
 		}
-		h.unfilled -= len(h.lines)
 	}
 	h.version++
 }
@@ -262,7 +262,6 @@ func (h *Hub) relist(in *instrument) {
 	in.handle = market.Handle(len(h.handles))
 	h.handles = append(h.handles, in)
 	in.unfed = true
-	h.later(in)
 	if in.venue {
 		h.venues[in.id.Market] = in
 	} else {
@@ -298,9 +297,6 @@ func (h *Hub) keepsRows(in *instrument) bool {
 func (h *Hub) fed(in *instrument) {
 	in.unfed = false
 	in.stale = beginsStale(&in.def)
-	for _, x := range in.later {
-		x.line.push(h, delayed{due: h.clock() + x.line.delay, in: x, list: true})
-	}
 	h.list(in)
 	h.published()
 }

@@ -3,7 +3,6 @@ package stream
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -28,10 +27,11 @@ func (in *instrument) restoreBar(j *journal.Row) {
 	in.channels[wire.BarsOf(j.Bar.Interval)].restore(j.N, j.At)
 }
 
-// restoreDay counts the trading day of an instrument's newest trade again, with what was published
-// until a time: its bars and its summary come out as they were.
-func (h *Hub) restoreDay(ctx context.Context, in *instrument, until int64) error {
-	day, rows, err := h.dayRows(ctx, in, until)
+// restoreDay counts the trading day of an instrument's newest trade again: its bars and its summary come
+// out as they were.
+func (f *refill) restoreDay(ctx context.Context, in *instrument) error {
+	h := f.hub
+	day, rows, err := f.dayRows(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -40,6 +40,7 @@ func (h *Hub) restoreDay(ctx context.Context, in *instrument, until int64) error
 	x.ClosedUntil = 0 // so that nothing is told while it is counted
 	for i := range rows {
 		h.recountRow(in, &rows[i])
+		h.step()
 	}
 	x.ClosedUntil = struck
 	if in.bars == nil && !in.toldBars() {
@@ -47,18 +48,18 @@ func (h *Hub) restoreDay(ctx context.Context, in *instrument, until int64) error
 	}
 	h.barsOf(in).Fold()
 	if len(rows) > 0 && in.sum.close == 0 && !in.sum.closeTold {
-		if err := h.restoreClose(ctx, in, day); err != nil {
+		if err := f.restoreClose(ctx, in, day); err != nil {
 			return err
 		}
 	}
 	for i := range market.NumIntervals {
-		if err := h.restoreTold(ctx, in, i, until); err != nil {
+		if err := f.restoreTold(ctx, in, i); err != nil {
 			return err
 		}
 		if len(rows) == 0 {
 			continue
 		}
-		if err := h.markTold(ctx, in, i, day, until); err != nil {
+		if err := f.markTold(ctx, in, i, day); err != nil {
 			return err
 		}
 	}
@@ -77,25 +78,24 @@ func (in *instrument) toldBars() bool {
 
 // dayRows is what counts in bars and summary of the trading day of the newest trade, in order, and
 // when that day began; in its first hour that of the day before as well.
-func (h *Hub) dayRows(ctx context.Context, in *instrument, until int64) (day int64, rows []journal.Row, err error) {
+func (f *refill) dayRows(ctx context.Context, in *instrument) (day int64, rows []journal.Row, err error) {
 	newest, other := int64(0), int64(0)
-	for _, c := range [...]journal.Channel{journal.Trades, journal.Summaries} {
-		s := journal.Series{Instrument: in.id, Channel: c}
-		err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, Reverse: true}, func(_ string, j *journal.Row) bool {
-			switch {
-			case j.At > until:
-			case j.Kind == journal.Trade:
+	list := [...]journal.Channel{journal.Trades, journal.Summaries}
+	last := [...]uint64{in.channels[wire.Trades].n, in.channels[wire.Summary].n}
+	for i, c := range list {
+		if last[i] == 0 || newest != 0 {
+			continue
+		}
+		err := f.read(ctx, journal.Series{Instrument: in.id, Channel: c}, journal.Range{ToN: last[i], Reverse: true}, func(j *journal.Row) bool {
+			if j.Kind == journal.Trade {
 				newest = j.Time
-			default:
+			} else {
 				other = max(other, j.Time)
 			}
 			return newest == 0 && (c == journal.Trades || other == 0)
 		})
 		if err != nil {
 			return 0, nil, err
-		}
-		if newest != 0 {
-			break
 		}
 	}
 	if newest == 0 {
@@ -104,16 +104,15 @@ func (h *Hub) dayRows(ctx context.Context, in *instrument, until int64) (day int
 	if newest == 0 {
 		return 0, nil, nil
 	}
-	x := h.exchangeOf(in)
+	x := f.hub.exchangeOf(in)
 	if day, _ = x.Bounds(market.Day, newest); newest < day+int64(time.Hour) {
 		day, _ = x.Bounds(market.Day, day-1) // it may be revised still; see Counts
 	}
-	for _, c := range [...]journal.Channel{journal.Trades, journal.Summaries} {
-		s := journal.Series{Instrument: in.id, Channel: c}
-		err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, Start: day}, func(_ string, j *journal.Row) bool {
-			if j.At > until {
-				return true
-			}
+	for i, c := range list {
+		if last[i] == 0 {
+			continue
+		}
+		err := f.read(ctx, journal.Series{Instrument: in.id, Channel: c}, journal.Range{Start: day, ToN: last[i]}, func(j *journal.Row) bool {
 			r := *j
 			r.TradeDetails, r.Bids, r.Asks = market.TradeDetails{}, nil, nil // of the reader's memory, and not needed
 			rows = append(rows, r)
@@ -129,10 +128,7 @@ func (h *Hub) dayRows(ctx context.Context, in *instrument, until int64) (day int
 
 // recountRow counts one row, as it was when it was published.
 func (h *Hub) recountRow(in *instrument, j *journal.Row) {
-	send := h.sendBar(j.At)
-	if in.line != nil {
-		in.line.now = j.At
-	}
+	send := h.sendBar(in.replica, j.At)
 	h.dated(in, j.Time, j.At)
 	in.sum.stamp = stamp{j.Time, j.Latency}
 	switch j.Kind {
@@ -148,47 +144,36 @@ func (h *Hub) recountRow(in *instrument, j *journal.Row) {
 }
 
 // restoreClose takes the previous close from the bar of the day before.
-func (h *Hub) restoreClose(ctx context.Context, in *instrument, day int64) error {
+func (f *refill) restoreClose(ctx context.Context, in *instrument, day int64) error {
+	n := in.channels[wire.BarsOf(market.Day)].n
+	if n == 0 {
+		return nil
+	}
 	s := journal.Series{Instrument: in.id, Channel: journal.Bars, Interval: market.Day}
-	return h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, End: day, Reverse: true}, func(_ string, j *journal.Row) bool {
+	return f.read(ctx, s, journal.Range{End: day, ToN: n, Reverse: true}, func(j *journal.Row) bool {
 		in.sum.close = j.Bar.Last
 		return false
 	})
 }
 
-// barCost is how many rows of trades a bar takes the room of.
+// barCost is how many rows of trades a bar takes the space of.
 const barCost = 3
 
-// restoreTold fills the tape of an interval with bars that were told until a time.
-func (h *Hub) restoreTold(ctx context.Context, in *instrument, i market.Interval, until int64) error {
+// restoreTold fills the recent rows of an interval with the newest bars.
+func (f *refill) restoreTold(ctx context.Context, in *instrument, i market.Interval) error {
 	s := journal.Series{Instrument: in.id, Channel: journal.Bars, Interval: i}
-	c := &in.channels[wire.BarsOf(i)]
-	if in.line != nil && c.n > 0 && until != math.MaxInt64 {
-		w := way{hub: h, until: until, room: -1}
-		t, err := w.back(s, c.n)
-		if err != nil {
-			return err
-		}
-		c.n, c.at = t.n, t.at
-	}
-	t := &in.bars.tapes[i]
-	if err := h.fill(ctx, t, s, c.n, min(barRows, h.share(2*barCost)), barCost); err != nil {
-		return err
-	}
-	if in.line != nil && c.n > 0 {
-		t.Dropped = h.position // positions of before the restart are not those of the rows
-	}
-	return nil
+	return f.fill(ctx, &in.bars.tapes[i], s, in.channels[wire.BarsOf(i)].n, min(barRows, f.share(2*barCost)), barCost)
 }
 
-// markTold notes which bars of an interval were told since a day began. Those that are over and
-// were not, since the process ended first, are told when the clock of the bars strikes next.
-func (h *Hub) markTold(ctx context.Context, in *instrument, i market.Interval, day, until int64) error {
-	s := journal.Series{Instrument: in.id, Channel: journal.Bars, Interval: i}
-	err := h.cfg.Journal.Read(ctx, s, journal.Range{Epoch: h.epoch, Start: day}, func(_ string, j *journal.Row) bool {
-		if j.At <= until {
-			in.bars.MarkSent(i, j.Time)
-		}
+// markTold notes which bars of an interval were sent since a day began. Those that are over and
+// were not, since the process ended first, are sent when the clock of the bars strikes next.
+func (f *refill) markTold(ctx context.Context, in *instrument, i market.Interval, day int64) error {
+	s, n := journal.Series{Instrument: in.id, Channel: journal.Bars, Interval: i}, in.channels[wire.BarsOf(i)].n
+	if n == 0 {
+		return nil
+	}
+	err := f.read(ctx, s, journal.Range{Start: day, ToN: n}, func(j *journal.Row) bool {
+		in.bars.MarkSent(i, j.Time)
 		return true
 	})
 	if i == market.Second {

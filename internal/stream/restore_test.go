@@ -96,7 +96,8 @@ func TestFillWithoutRoom(t *testing.T) {
 		room, kept int
 	}{{0, 5, 0}, {2, 0, 0}, {2, 1, 1}, {2, 5, 2}} {
 		var got recent.Rows
-		if err := r.hub.fill(t.Context(), &got, s, x.n, x.room, 1); err != nil {
+		f := refill{hub: r.hub, pos: r.hub.position}
+		if err := f.fill(t.Context(), &got, s, x.n, x.room, 1); err != nil {
 			t.Fatal(err)
 		}
 		if got.Last != x.n || got.Stored != x.kept || (got.Dropped == 0) != (uint64(x.kept) == x.n) {
@@ -105,30 +106,10 @@ func TestFillWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestRestartOverflowsALine has more on its way than a line may hold: it ends, and nothing is told.
-func TestRestartOverflowsALine(t *testing.T) {
-	folder, cfg := t.TempDir(), Config{Delays: []time.Duration{time.Hour}}
-	r := restart(t, folder, cfg)
-	hd := define(t, r.hub, "A|M|CI", nil)
-	for i := range 1000 {
-		publish(t, r.hub, trade(hd, i))
-	}
-	r.leave()
-	cfg.DelayBytes = 20_000
-	r = restart(t, folder, cfg)
-	defer r.leave()
-	define(t, r.hub, "A|M|CI", nil)
-	r.hub.mu.Lock()
-	defer r.hub.mu.Unlock()
-	ln := r.hub.lines[0]
-	if x := r.hub.listed[0].later[0]; !ln.broken || ln.bytes != 0 || len(ln.again) > 0 || x.trades.Last != 0 || x.channels[wire.Summary].n != 0 {
-		t.Errorf("broken %v, %d bytes, %d again, %d trades told", ln.broken, ln.bytes, len(ln.again), x.trades.Last)
-	}
-}
-
-// TestNoStatusBeforeListing asks for the status of what a line has not listed yet.
+// TestNoStatusBeforeListing asks for the status of what a replica has not come to.
 func TestNoStatusBeforeListing(t *testing.T) {
-	h := New(Config{Delays: []time.Duration{time.Hour}})
+	h := delayedHub(t, Config{Delays: []time.Duration{time.Hour}})
+	h.await([]Item{{Tier: Tier{Delay: 3600}}}, nil)
 	define(t, h, "A|M|CI", nil)
 	if b, _, _ := h.Snapshot(nil, []Wanted{{ID: id("A|M|CI"), Trades: true, Quotes: true, Delay: 3600}}); string(b) != `{"instrument":"A|M|CI"}` {
 		t.Errorf("%s", b)

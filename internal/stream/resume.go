@@ -144,7 +144,7 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since positi
 	case since.epoch != h.epoch || r.Epoch != h.epoch:
 		out.lose(it.channel(), name, Lost{Reason: "epoch_changed"})
 		return
-	case since.pos > h.position:
+	case since.at(it.tier().Delay) > h.position:
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 		return
 	}
@@ -155,10 +155,12 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64,
 	name, t := it.id().String(), in.tape(it.channel())
 	last := s.shard.hub.last(t)
 	switch {
-	case n > last && in.line != nil && n <= s.shard.hub.lookup(in.id).tape(it.channel()).Last:
-		// It was sent live, before a right fell: the line has yet to come that far.
+	case n > last && in.replica != nil && n <= s.shard.hub.lookup(in.id).tape(it.channel()).Last:
+		// It was sent live, before a right fell: the replica has not come that far yet.
 		out.resume(it.channel(), name, n)
-		it.behind().pause(in, pause{n: n})
+		sent := &sentRows{}
+		sent.put(in.id, sentTo{n: n, by: s.shard.hub.committed})
+		s.suppress(it, sent)
 	case n > last:
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 	case n+1 < t.First():
@@ -166,7 +168,8 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64,
 		// them. Where it named no position, none is known until row n was found in the journal.
 		var pos uint64
 		if since.epoch == s.shard.hub.epoch {
-			pos = min(since.safe, since.pos)
+			delay := it.tier().Delay
+			pos = min(since.safe.at(delay), since.at(delay))
 		}
 		o := s.older(it, in, n, pos)
 		if o == nil {
@@ -216,7 +219,12 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 	var parts []part
 	var older []*old
 	h := s.shard.hub
-	joined := h.committed // what comes later is in the ring
+	pos, joined := from.at(it.tier().Delay), h.reached(it.tier().Delay) // what comes later is in the ring
+	if pos > joined {                                                   // it was sent at another delay
+		sent := &sentRows{}
+		sent.putPattern(sentPattern{id: it.id(), pos: pos})
+		s.suppress(it, sent)
+	}
 	covered := h.covered(it.item())
 	out.Looked += len(covered)
 	for _, in := range covered {
@@ -227,19 +235,18 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 		}
 		t := in.tape(it.channel())
 		last := t.Seek(joined)
-		if t.Dropped > from.pos || t.Dropped > joined {
-			// Positions of delayed messages are not those of the rows that the journal has.
-			if h.cfg.Journal == nil || in.line != nil || from.pos < from.complete || t.Dropped > joined {
+		if t.Dropped > pos || t.Dropped > joined {
+			if h.cfg.Journal == nil || pos < from.complete || t.Dropped > joined {
 				out.lose(it.channel(), in.id.String(), Lost{To: last, Reason: "buffer_exceeded"})
 				continue
 			}
 			series, to := in.series(it.item()), min(t.First()-1, last)
-			older = append(older, &old{in: in, series: series, n: min(h.cfg.Journal.Oldest(series)-1, to), to: to, pos: from.pos, seek: true})
+			older = append(older, &old{in: in, series: series, n: min(h.cfg.Journal.Oldest(series)-1, to), to: to, pos: pos, seek: true})
 		}
 		if !it.id().IsPattern() {
 			out.resume(it.channel(), in.id.String(), last)
 		}
-		if n := max(t.Seek(from.pos), t.First()-1); n < last {
+		if n := max(t.Seek(pos), t.First()-1); n < last {
 			parts = append(parts, partOf(in, t, n, last))
 		}
 	}
@@ -264,18 +271,6 @@ func (h *Hub) growUnlocked(parts []part) []part {
 	parts = slices.Grow(parts, max(lockPiece, len(parts)))
 	h.mu.Lock()
 	return parts
-}
-
-// rowsUntil is the first n rows. The lists are the caller's.
-func rowsUntil(lists [][]recent.Row, n uint64) [][]recent.Row {
-	for i, rows := range lists {
-		if uint64(len(rows)) >= n {
-			lists[i] = rows[:n:n]
-			return lists[:i+1]
-		}
-		n -= uint64(len(rows))
-	}
-	return lists
 }
 
 // replays has an item send rows, first those that are older.

@@ -30,6 +30,7 @@ type Search struct {
 	over  bool                // guarded by the hub's lock, as what follows
 	stop  context.CancelFunc  // of the reading that is under way
 	gone  bool                // given up
+	left  int                 // replicas that are being loaded
 }
 
 // Over says whether the search has ended.

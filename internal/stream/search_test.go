@@ -48,8 +48,8 @@ func TestStartIsLookedForElsewhere(t *testing.T) {
 	}
 	o.Search = out.Search
 	out = c.sub.Subscribe(items, o)
-	_, pos, err := parsePlace(out.Position)
-	if out.Search != nil || out.Fault != nil || c.sub.Len() != 3 || *ended != 2 || err != nil || pos == 0 || pos > 10 {
+	_, pos, err := parsePositions(out.Position)
+	if out.Search != nil || out.Fault != nil || c.sub.Len() != 3 || *ended != 2 || err != nil || pos.base == 0 || pos.base > 10 {
 		t.Fatalf("%+v, %d in the set", out, c.sub.Len())
 	}
 	for { // the rows

@@ -19,14 +19,17 @@ type Shard struct {
 	told    bool     // wake was called since the last Turn; guarded by the hub's lock
 	pressed bool     // likewise, as urgent
 
-	views    map[*topic]*view
-	subs     []*Subscriber
-	venue    *view         // of all market-wide statuses; nil without subscribers
-	news     []*Subscriber // got market-wide statuses since the last Turn
-	position uint64        // of the hub up to which the last Turn took all
-	fetched  []fetch       // rows of the journal that were read; guarded by the hub's lock
-	gates    []gate        // what waits for a commit; guarded by the hub's lock
-	awaits   bool          // AwaitCommit put a turn off; guarded by the hub's lock
+	views     map[*topic]*view
+	subs      []*Subscriber
+	venue     *view          // of all market-wide statuses; nil without subscribers
+	news      []*Subscriber  // got market-wide statuses since the last Turn
+	position  uint64         // of the hub up to which the last Turn took all
+	delayed   []uint64       // the same of each replica
+	fetched   []fetch        // rows of the journal that were read; guarded by the hub's lock
+	gates     []gate         // what waits for a commit; guarded by the hub's lock
+	reaches   []reach        // what waits for a replica; guarded by the hub's lock
+	nextReach map[int]uint64 // of those, the first position of each delay
+	awaits    bool           // AwaitCommit put a turn off; guarded by the hub's lock
 
 	// The present turn.
 	turn    []*topic // reused
@@ -62,7 +65,8 @@ type entry struct {
 func (h *Hub) NewShard(wake func(urgent bool)) *Shard {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &Shard{hub: h, index: len(h.shards), wake: wake, views: make(map[*topic]*view), noticing: make(map[*Subscriber]struct{}), position: h.committed}
+	s := &Shard{hub: h, index: len(h.shards), wake: wake, views: make(map[*topic]*view), noticing: make(map[*Subscriber]struct{}), nextReach: make(map[int]uint64), delayed: make([]uint64, len(h.replicas))}
+	s.note()
 	s.transcoder.Compress = new(deflate.Compressor).Append
 	h.shards = append(h.shards, s)
 	for _, tp := range h.topics {
@@ -105,7 +109,7 @@ func (s *Shard) touch(tp *topic) { s.touched = append(s.touched, tp) }
 const urgentBytes = 16 << 10
 
 func (s *Shard) wakeIfTouched() {
-	if !s.told && (len(s.touched) > 0 || s.opened()) {
+	if !s.told && (len(s.touched) > 0 || s.opened() || s.reached()) {
 		s.told = true
 		s.wake(s.awaits)
 	}
@@ -125,7 +129,7 @@ func (s *Shard) Turn() {
 	}
 	s.entries = s.entries[:0]
 	s.reportHeld()
-	fetched, open := s.takeTails()
+	fetched, open, reached := s.takeTails()
 	for _, tp := range s.turn {
 		if tp != nil {
 			s.collect(s.views[tp])
@@ -135,6 +139,7 @@ func (s *Shard) Turn() {
 	s.passVenues()
 	s.takeFetched(fetched)
 	s.open(open)
+	s.openReached(reached)
 	for i, sub := range s.news {
 		s.mark(sub)
 		s.news[i] = nil
@@ -144,7 +149,7 @@ func (s *Shard) Turn() {
 
 // takeTails notes how far each touched ring goes now, and takes the rows that were read and
 // the gates that are open.
-func (s *Shard) takeTails() (fetched []fetch, open []gate) {
+func (s *Shard) takeTails() (fetched []fetch, open []gate, reached []reach) {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,8 +158,8 @@ func (s *Shard) takeTails() (fetched []fetch, open []gate) {
 	s.turn, s.touched = s.touched, s.turn[:0]
 	fetched, s.fetched = s.fetched, nil
 	s.told, s.pressed, s.awaits = false, false, false
-	s.position = h.committed
-	open = s.takeGates()
+	s.note()
+	open, reached = s.takeGates(), s.takeReached()
 	if h.taken != nil {
 		close(h.taken)
 		h.taken = nil
@@ -169,8 +174,8 @@ func (s *Shard) takeTails() (fetched []fetch, open []gate) {
 			s.takeVenues()
 			s.turn[i] = nil
 		default:
-			if !v.advance(h.committed, h.cfg.PerTurn) {
-				s.position = min(s.position, v.pos)
+			if !v.advance(h.reached(v.key.tier.Delay), h.cfg.PerTurn) {
+				s.holdBack(v.key.tier.Delay, v.pos)
 				seen.touched = true
 				s.touch(tp)
 			}
@@ -183,7 +188,7 @@ func (s *Shard) takeTails() (fetched []fetch, open []gate) {
 	if len(h.grown) > 0 {
 		h.commitNow()
 	}
-	return fetched, open
+	return fetched, open, reached
 }
 
 // collect lists the readers of a view that the turn has brought forward.
@@ -240,13 +245,16 @@ func (s *Shard) Next() *Subscriber {
 func (s *Shard) join(it *item, key topicKey) {
 	v := s.view(key)
 	v.read(s)
+	if c := s.hub.replica(key.tier.Delay); c != nil && (it.sub.longest == 0 || s.hub.replicas[it.sub.longest-1].delay < c.delay) {
+		it.sub.longest = uint8(c.index + 1)
+	}
 	it.view, it.late, it.place = v, nil, int32(len(v.readers))
 	it.flag |= reading
 	v.readers = append(v.readers, it)
 	v.step()
 	if v.tail != v.topic.ring.tail() {
 		// What the shard has yet to take note of was published before.
-		it.late = &late{at: v.tail, sent: v.topic.ring.tail().place(), sentPos: s.hub.committed}
+		it.late = &late{at: v.tail, sent: v.topic.ring.tail().place(), sentPos: s.hub.reached(key.tier.Delay)}
 	}
 }
 
@@ -255,7 +263,7 @@ func (s *Shard) view(key topicKey) *view {
 	tp := s.hub.topic(key)
 	v := s.views[tp]
 	if v == nil {
-		v = &view{key: key, topic: tp, tail: tp.ring.tail(), echoes: tp.ring.shown, pos: s.hub.committed}
+		v = &view{key: key, topic: tp, tail: tp.ring.tail(), echoes: tp.ring.shown, pos: s.hub.reached(key.tier.Delay)}
 		s.views[tp] = v
 		tp.seen[s.index].oldest = v.tail.seg.begin
 	}

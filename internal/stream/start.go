@@ -157,7 +157,7 @@ func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint
 	var parts []part
 	var older []*old
 	h := s.shard.hub
-	joined := h.committed // what comes later is in the ring
+	joined := h.reached(it.tier().Delay) // what comes later is in the ring
 	covered := h.covered(it.item())
 	for _, in := range covered {
 		h.pauseReplaying()

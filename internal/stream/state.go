@@ -62,7 +62,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 		it.close()
 		return dst
 	}
-	pos, begins := h.committed, l.state
+	pos, begins := h.reached(it.tier().Delay), l.state
 	var batch []*instrument
 	switch {
 	case l.state:
@@ -179,7 +179,7 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 	h := s.shard.hub
 	if c == wire.Status {
 		if in.phase == market.NoPhase {
-			return dst // a line has not listed it yet
+			return dst // a replica has not come that far
 		}
 		return h.appendStatus(dst, in, in.phase, in.reason, in.until)
 	}

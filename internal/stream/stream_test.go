@@ -111,8 +111,8 @@ func TestPerTurn(t *testing.T) {
 				}
 				received += got
 				_, position := c.sub.Position()
-				_, pos, err := parsePlace(position)
-				if safe, _ := slices.BinarySearch(after, pos+1); err != nil || safe > received {
+				_, pos, err := parsePositions(position)
+				if safe, _ := slices.BinarySearch(after, pos.base+1); err != nil || safe > received {
 					t.Fatalf("position %s is that after %d messages, and %d have come", position, safe, received)
 				}
 				if round%2 == 0 {

@@ -58,6 +58,13 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 	}
 	s.hold()
 	h := s.shard.hub
+	if x := h.await(items, o.Found); x != nil {
+		return Outcome{Search: x}
+	}
+	defer h.pin(items)()
+	if o.Search != nil && o.Search.point == nil { // it has waited for replicas
+		o.Search = nil
+	}
 	if since.epoch != "" && h.cfg.Journal != nil {
 		since.complete = h.cfg.Journal.Complete()
 	}
@@ -75,18 +82,18 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 	h.mu.Lock()
 	h.commit()
 	if len(s.shard.touched) == 0 {
-		s.shard.position = h.committed // nothing of what came since was for this shard
+		s.shard.note() // nothing of what came since was for this shard
 	}
 	h.mu.Unlock()
-	since.safe = s.safe() // without the lock: it looks at all that waits
-	defer func() { result.Position = s.placeOf(s.safe()); s.rest() }()
+	since.safe = s.safe(items...) // without the lock: it looks at all that waits
+	defer func() { result.Position = h.text(s.safe()); s.rest() }()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	out := Outcome{Epoch: h.epoch, CaughtUp: s.placeOf(since.safe), Rejected: rejected, Looked: looked}
+	out := Outcome{Epoch: h.epoch, CaughtUp: h.text(since.safe), Rejected: rejected, Looked: looked}
 	s.moveDelays(items, &out, &o)
 	before := s.markets()
-	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item][]lastSent)}
+	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item]map[*instrument]bool)}
 	s.waiting().batch = &batch{}
 	if len(s.items) == 0 {
 		s.makeRoom(len(items))
@@ -102,10 +109,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 		}
 	}
 	s.shard.spare = nil
-	if len(t.passed) > 0 {
-		s.rearrange(before)
-		s.passOn(&out, t.passed)
-	}
+	s.takeFrom(t.passed)
 	// What goes comes after what is new: an instrument that both cover passes from one to the other
 	// without a message lost.
 	if o.Replace && (len(items) > 0 || asked == 0) {
@@ -115,40 +119,11 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 	if o.NoSnapshot {
 		s.bareVenues(before, since.epoch == h.epoch)
 	}
-	if since.epoch == h.epoch && since.pos <= h.position && len(s.waiting().venues) > 0 {
-		s.wait.since = &since.pos
+	if pos := since.at(0); since.epoch == h.epoch && pos <= h.position && len(s.waiting().venues) > 0 {
+		s.wait.since = &pos
 	}
 	h.published() // a new topic may have taken rows that are to be committed
 	return out
-}
-
-// position is where a client says it was.
-type position struct {
-	epoch    string // "" it did not say
-	pos      uint64
-	complete uint64 // the journal has everything behind this one
-	safe     uint64 // where the subscriber was before
-}
-
-// readResume reads the position of a resume, and refuses an N where none can be.
-func readResume(r *wire.Resume) (p position, f *wire.Fault) {
-	if r == nil {
-		return p, nil
-	}
-	if r.Position != "" {
-		var err error
-		if p.epoch, p.pos, err = parsePlace(r.Position); err != nil {
-			return p, wire.NewFault(wire.BadField, "resume.position is not a position this server gave")
-		}
-	}
-	for c := range wire.NumChannels {
-		for name := range r.Seen[c] {
-			if id, err := market.ParsePattern(name); err == nil && id.IsPattern() {
-				return p, wire.NewFault(wire.BadField, "resume takes an N of exact identifiers alone; a pattern resumes by position")
-			}
-		}
-	}
-	return p, nil
 }
 
 // taking is a Subscribe under way.
@@ -158,8 +133,8 @@ type taking struct {
 	since   position
 	points  map[pointKey]uint64
 	settled map[*item]bool
-	told    []string             // markets of status items that need not begin with how those stand
-	passed  map[*item][]lastSent // of patterns, that new items take over at another delay
+	told    []string                       // markets of status items that need not begin with how those stand
+	passed  map[*item]map[*instrument]bool // of patterns, that new items take over at another delay
 }
 
 // pauseTaking lets others have the hub's lock when the present hold has done enough. What is
@@ -175,7 +150,6 @@ func (s *Subscriber) pauseTaking(t *taking) {
 // take adds one item and makes due what it begins with: a replay, or else a state.
 func (s *Subscriber) take(x Item, t *taking) {
 	it, fresh := s.put(x, t)
-	s.inherit(it)
 	if !fresh {
 		s.resumed(t.out, it, t.o.Resume)
 		return
@@ -232,8 +206,11 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 	hints := 0
 	taken = make([]Item, 0, len(items))
 	for _, x := range items {
-		if !h.servesDelay(x.Tier.Delay) {
+		if c := h.replica(x.Tier.Delay); c == nil && x.Tier.Delay != 0 {
 			rejected = append(rejected, Rejected{x, wire.NotEntitled, "Data at your delay are not served here"})
+			continue
+		} else if c != nil && !c.isReady() {
+			rejected = append(rejected, Rejected{x, wire.Unavailable, "Data at your delay could not be read; try later"})
 			continue
 		}
 		if x.ID.IsPattern() {
@@ -289,6 +266,7 @@ func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
 		}
 		passes := !covered && !x.Channel.Replays() && !x.ID.IsPattern() && s.pattern(x.Channel, x.ID) != nil
 		it = s.add(x)
+		s.inherit(it)
 		if passes {
 			it.behind().state = true // asked for or not: what the client has is of another tier
 			s.enqueue(it)
@@ -299,9 +277,9 @@ func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
 		return old, false
 	}
 	s.settle(old, t.settled)
-	var silent map[*instrument]pause // which they are in whatever tier of the same line
+	var sent *sentRows // which they are in whatever tier of the same delay
 	if old.late != nil {
-		silent = old.late.pauses
+		sent = old.late.elsewhere
 	}
 	s.drop(old)
 	old.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
@@ -316,8 +294,8 @@ func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
 	if hasState(x.Channel) {
 		t.out.States += len(old.view.topic.group.members)
 	}
-	if len(silent) > 0 {
-		old.behind().pauses = silent
+	if sent != nil {
+		s.suppress(old, sent)
 	}
 	if !x.Channel.Replays() {
 		old.behind().state = true // asked for or not: what the client has is of another tier

@@ -32,6 +32,7 @@ type Subscriber struct {
 
 	head, tail int32 // of its entries in the present turn, from 1; 0: none
 	slot       int32 // in shard.subs
+	longest    uint8 // the longest delay that an item had: the place of its replica, from 1; 0: none
 	called     bool  // in the present turn
 	closed     bool
 	strict     bool // nothing of it is collapsed
@@ -87,17 +88,16 @@ const (
 
 // late is the place of an item that does not simply take what each turn brings.
 type late struct {
-	at      cursor                // next record, not past view.tail
-	sent    ringPlace             // what lies before is not for it: a state or a replay has sent it
-	sentPos uint64                // position of the newest row that was sent by those
-	listed  bool                  // in the queue
-	state   bool                  // an R:true is due
-	fresh   bool                  // nothing of its ring was gathered yet
-	taken   []market.InstrumentID // identifiers that left the set since: what they covered was sent before
-	telling *telling
-	replay  *replay
-	pauses  map[*instrument]pause // of an item that moved to another delay
-	passed  []*instrument         // of those, whose R:true is due
+	at        cursor                // next record, not past view.tail
+	sent      ringPlace             // what lies before is not for it: a state or a replay has sent it
+	sentPos   uint64                // position of the newest row that was sent by those
+	listed    bool                  // in the queue
+	state     bool                  // an R:true is due
+	fresh     bool                  // nothing of its ring was gathered yet
+	taken     []market.InstrumentID // identifiers that left the set since: what they covered was sent before
+	telling   *telling
+	replay    *replay
+	elsewhere *sentRows // rows that were sent by others, or at another delay; nil: none
 
 	gate  uint64 // nothing is gathered until this position is committed; 0: it is open
 	held  []byte // frames to gather first then

@@ -127,8 +127,7 @@ func many(t *testing.T, h *Hub, n int) (list []market.Handle) {
 func TestSubscribeAtAnotherDelay(t *testing.T) {
 	for _, name := range []string{"A|M|CI", "*|M|*"} {
 		synctest.Test(t, func(t *testing.T) {
-			h := New(Config{Delays: []time.Duration{time.Minute}})
-			go h.Run(t.Context())
+			h := runningHub(t, Config{Delays: []time.Duration{time.Minute}})
 			hd := define(t, h, "A|M|CI", nil)
 			sh := h.NewShard(func(bool) {})
 			c := newClient(t, sh)
@@ -144,6 +143,7 @@ func TestSubscribeAtAnotherDelay(t *testing.T) {
 			}
 			want := func(what string, last uint64) {
 				t.Helper()
+				h.Commit()
 				turn(sh)
 				c.read(1<<20, false) // demands that each follows the one before
 				if c.last["A|M|CI"] != last {
@@ -152,6 +152,7 @@ func TestSubscribeAtAnotherDelay(t *testing.T) {
 			}
 			moved := func(delay int) {
 				t.Helper()
+				h.Commit()
 				out := c.sub.Subscribe(item(delay), Options{})
 				if !slices.Equal(out.Moved, item(delay)) || len(out.Lost[wire.Trades]) > 0 {
 					t.Errorf("%+v", out)
@@ -163,6 +164,7 @@ func TestSubscribeAtAnotherDelay(t *testing.T) {
 			moved(0)
 			want("risen", 5)
 			trades(3)
+			h.Commit()
 			turn(sh) // they wait
 			moved(60)
 			want("what waited comes late", 5)
@@ -186,8 +188,7 @@ func TestExactOverADelayedPattern(t *testing.T) {
 	for _, d := range []struct{ pattern, exact int }{{60, 0}, {0, 60}} {
 		for _, replays := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				h := New(Config{Delays: []time.Duration{time.Minute}})
-				go h.Run(t.Context())
+				h := runningHub(t, Config{Delays: []time.Duration{time.Minute}})
 				a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
 				sh := h.NewShard(func(bool) {})
 				c := newClient(t, sh)
@@ -200,6 +201,7 @@ func TestExactOverADelayedPattern(t *testing.T) {
 				}
 				both(50)
 				time.Sleep(2 * time.Minute)
+				h.Commit()
 				turn(sh)
 				o := Options{}
 				if replays {
@@ -215,6 +217,7 @@ func TestExactOverADelayedPattern(t *testing.T) {
 					c.last["A|M|CI"], c.last["B|M|CI"] = 50, 50
 				}
 				both(5)
+				h.Commit()
 				turn(sh)
 				out := c.sub.Subscribe([]Item{{wire.Trades, id("A|M|CI"), Tier{Delay: d.exact}}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(),
 					Seen: [wire.NumChannels]map[string]uint64{wire.Trades: {"A|M|CI": 7}}}})
@@ -222,14 +225,12 @@ func TestExactOverADelayedPattern(t *testing.T) {
 					t.Errorf("%+v", out)
 				}
 				both(5)
+				h.Commit()
 				turn(sh)
 				c.read(1000, false)
 				wantA, wantB := uint64(60), uint64(50)
 				if d.exact > 0 {
-					wantA, wantB = 55, 60
-					if replays {
-						wantA = 50 // the rest was not sent yet, and is late
-					}
+					wantA, wantB = 50, 60 // the rest was not sent yet, and is late
 				}
 				if c.last["A|M|CI"] != wantA || c.last["B|M|CI"] != wantB {
 					t.Errorf("pattern %d s, exact %d s, replays %v: %v, want %d and %d", d.pattern, d.exact, replays, c.last, wantA, wantB)
@@ -238,6 +239,7 @@ func TestExactOverADelayedPattern(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				both(1)
 				time.Sleep(2 * time.Minute)
+				h.Commit()
 				turn(sh)
 				c.read(1000, false)
 				if c.last["A|M|CI"] != 61 || c.last["B|M|CI"] != 61 {
@@ -251,8 +253,7 @@ func TestExactOverADelayedPattern(t *testing.T) {
 // TestQuotesAtAnotherDelay moves quotes and a book, with another depth besides: nothing goes back in time.
 func TestQuotesAtAnotherDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := New(Config{Delays: []time.Duration{time.Minute}})
-		go h.Run(t.Context())
+		h := runningHub(t, Config{Delays: []time.Duration{time.Minute}})
 		hd := define(t, h, "A|M|CI", nil)
 		sh := h.NewShard(func(bool) {})
 		c := newClient(t, sh)
@@ -263,6 +264,7 @@ func TestQuotesAtAnotherDelay(t *testing.T) {
 		last := map[string]uint64{}
 		read := func() {
 			t.Helper()
+			h.Commit()
 			turn(sh)
 			for _, m := range c.read(1<<20, false) {
 				if m.N < last[m.Type] {

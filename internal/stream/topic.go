@@ -74,6 +74,11 @@ func (h *Hub) append(tp *topic, frame []byte, rec record) {
 	if tp.ring.append(frame, rec) {
 		h.grew(tp)
 	}
+	if tp.key.tier.Delay != 0 { // its rows are in the journal
+		tp.ring.commit(tp.ring.end(), tp.ring.echoes)
+		h.show(tp, len(frame))
+		return
+	}
 	tp.bytes += len(frame)
 	if tp.grown {
 		return
@@ -118,6 +123,9 @@ func (h *Hub) topic(key topicKey) *topic {
 		tp.group.topics++
 	}
 	h.topics[key] = tp
+	if c := h.replica(key.tier.Delay); c != nil {
+		c.topics++
+	}
 	place := readKey{key.channel, key.id}
 	h.readBy[place] = append(h.readBy[place], tp)
 	h.changed(tp, +1)
@@ -131,6 +139,11 @@ func (h *Hub) release(tp *topic) {
 		return
 	}
 	delete(h.topics, tp.key)
+	if c := h.replica(tp.key.tier.Delay); c != nil {
+		c.topics--
+		c.used = h.clock()
+		c.wake()
+	}
 	h.memory.release(tp)
 	place := readKey{tp.key.channel, tp.key.id}
 	if list := slices.DeleteFunc(h.readBy[place], func(x *topic) bool { return x == tp }); len(list) > 0 {
@@ -264,8 +277,8 @@ func (h *Hub) attachTopic(in *instrument, ch *channel, was []*tierState, tp *top
 
 // delay is the delay that an instrument is told under, in seconds.
 func (in *instrument) delay() int {
-	if in.line == nil {
+	if in.replica == nil {
 		return 0
 	}
-	return int(in.line.delay / 1e9)
+	return int(in.replica.delay / 1e9)
 }

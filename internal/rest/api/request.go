@@ -83,16 +83,27 @@ func (q *Request) NeedScope(scope string) *wire.Fault {
 // commitTimeout bounds the wait until the journal has the data of an answer.
 const commitTimeout = 2 * time.Second
 
+// AwaitDelay waits until data is there at a delay in seconds.
+func (q *Request) AwaitDelay(hub *stream.Hub, delay int) error {
+	return q.await("The delayed data is being loaded", func(ctx context.Context) error { return hub.AwaitDelay(ctx, delay) })
+}
+
 // AwaitCommit waits until the journal has what was published of instruments, or of all instruments
 // if none are named.
 func (q *Request) AwaitCommit(hub *stream.Hub, ids ...market.InstrumentID) error {
+	return q.await("The journal does not have the newest data yet", func(ctx context.Context) error { return hub.AwaitCommit(ctx, ids...) })
+}
+
+// await waits for something, for a bounded time. msg is the message of the fault if that was too
+// short.
+func (q *Request) await(msg string, wait func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(q.Context(), commitTimeout)
 	defer stop()
-	switch err := hub.AwaitCommit(ctx, ids...); {
+	switch err := wait(ctx); {
 	case err == nil:
 		return nil
 	case q.Context().Err() != nil:
 		return ErrGone
 	}
-	return &wire.Fault{Reason: wire.Unavailable, Msg: "The journal does not have the newest data yet", RetryAfter: 1}
+	return &wire.Fault{Reason: wire.Unavailable, Msg: msg, RetryAfter: 1}
 }

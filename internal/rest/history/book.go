@@ -8,7 +8,6 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest/api"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -67,8 +66,7 @@ func (h *Routes) published(in *market.Instrument, book *journal.BookSnapshot, de
 	if !in.VirtualClock {
 		return book.At <= newest
 	}
-	return book.Epoch != h.journal.Epoch() ||
-		book.N <= h.hub.Newest(stream.Item{Channel: wire.OrderBook, ID: in.ID, Tier: stream.Tier{Delay: delay}})
+	return book.Epoch != h.journal.Epoch() || book.Position <= h.hub.Due(delay)
 }
 
 // appendBook returns the message of a book of the past. It has no publication time, because this

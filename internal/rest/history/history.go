@@ -221,20 +221,20 @@ func fillFrom(ctx context.Context, q *query, p *page, epochs []string, found *jo
 
 // horizon is the end of the rows of a series that a user may see.
 type horizon struct {
-	at      int64  // published by then; 0: any time
-	epoch   string // of n
-	n       uint64 // newest N; with virtual
-	virtual bool
+	at       int64  // published by then; 0: any time
+	epoch    string // of position
+	position uint64 // of the newest row; with virtual
+	virtual  bool
 }
 
-// horizon returns what a delay hides of a series. The publication time gives the age of a row. An
-// instrument with a virtual clock shows what the delayed stream has sent.
+// horizon returns what a delay hides of a series. The publication time gives the age of a row, or
+// the position for an instrument with a virtual clock.
 func (h *Routes) horizon(q *query) (z horizon) {
 	switch {
 	case q.delay == 0:
 	case q.instrument.VirtualClock:
 		z.virtual, z.epoch = true, h.journal.Epoch()
-		z.n = h.hub.Newest(stream.Item{Channel: streamChannel(q.series), ID: q.series.Instrument, Tier: stream.Tier{Delay: q.delay}})
+		z.position = h.hub.Due(q.delay)
 	default:
 		z.at = time.Now().Add(-seconds(q.delay)).UnixNano()
 	}
@@ -242,7 +242,7 @@ func (h *Routes) horizon(q *query) (z horizon) {
 }
 
 func (z *horizon) hides(epoch string, row *journal.Row) bool {
-	return z.at != 0 && row.At > z.at || z.virtual && epoch == z.epoch && row.N > z.n
+	return z.at != 0 && row.At > z.at || z.virtual && epoch == z.epoch && row.Position > z.position
 }
 
 // streamChannel returns the channel of the stream for a series.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
@@ -22,6 +24,9 @@ import (
 type World struct {
 	Env *session.Env
 	Hub *stream.Hub
+
+	journal *journal.Journal // nil: the conversation has no delays
+	folder  string           // of the journal
 
 	mu     sync.Mutex
 	delay  time.Duration // of every token check
@@ -53,7 +58,15 @@ func (s *Script) World() (*World, error) {
 			}
 		}
 	}
+	if len(cfg.Delays) > 0 {
+		if err := w.openJournal(&cfg); err != nil {
+			return nil, err
+		}
+	}
 	w.Hub = stream.New(cfg)
+	if err := w.Hub.Restore(context.Background()); err != nil {
+		return nil, err
+	}
 	for _, id := range []string{"GGAL|BYMA|24hs", "GGAL|BYMA|CI", "AL30|BYMA|CI", "FAKE|SIM|CI", "INDEX|BYMA|CI"} {
 		if err := w.list([]string{id}); err != nil {
 			return nil, err
@@ -101,6 +114,26 @@ func (w *World) verify(_ context.Context, token string) (*session.Identity, *wir
 	g := w.users[id.User]
 	id.Grants = *g
 	return &id, nil
+}
+
+// openJournal opens a journal, which delayed data are read from.
+func (w *World) openJournal(cfg *stream.Config) (err error) {
+	if w.folder, err = os.MkdirTemp("", "rueda-talk-"); err != nil {
+		return fmt.Errorf("make the folder of the journal: %w", err)
+	}
+	if w.journal, err = journal.Open(journal.Config{Folder: w.folder, BootID: "same", Epoch: cfg.Epoch}); err != nil {
+		return err
+	}
+	cfg.Journal = w.journal
+	return nil
+}
+
+// Close closes the journal, if there is one. Nobody may use the hub any more.
+func (w *World) Close() error {
+	if w.journal == nil {
+		return nil
+	}
+	return errors.Join(w.journal.Close(), os.RemoveAll(w.folder))
 }
 
 // set is one setting: its name, its value.

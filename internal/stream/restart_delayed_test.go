@@ -70,6 +70,9 @@ func TestRestartTellsNothingEarly(t *testing.T) {
 			begin := time.Now()
 			define(t, r.hub, "A|M|CI", edit)
 			wanted := []Wanted{{ID: id("A|M|CI"), Trades: true, Quotes: true, Delay: 2}}
+			if err := r.hub.AwaitDelay(t.Context(), 2); err != nil {
+				t.Fatal(err)
+			}
 			state, _, _ := r.hub.Snapshot(nil, wanted)
 			if string(state) != `{"instrument":"A|M|CI"}` {
 				t.Errorf("told at once: %s", state)
@@ -95,8 +98,10 @@ func TestRestartTellsNothingEarly(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 				state, _, _ = r.hub.Snapshot(state[:0], wanted)
 			}
-			if n := r.hub.Newest(Item{wire.Trades, id("A|M|CI"), Tier{Delay: 2}}); n != 3000 {
-				t.Errorf("%d trades are told in the end", n)
+			r.hub.mu.Lock()
+			defer r.hub.mu.Unlock()
+			if n := r.hub.lookup(id("A|M|CI")).under(2).trades.Last; n != 3000 {
+				t.Errorf("%d trades were published in the end", n)
 			}
 		})
 	}
@@ -256,7 +261,7 @@ func goOn(t *testing.T, folder string, seed uint64) {
 			t.Errorf("%s is early by %v: %s", key, delay*time.Second-late.when[key].Sub(live.when[key]), text)
 		}
 	}
-	last := fmt.Sprint(wire.Summary, nil, " ", r.hub.Newest(Item{wire.Summary, id("A|M|CI"), Tier{}}))
+	last := fmt.Sprint(wire.Summary, nil, " ", r.hub.lookup(id("A|M|CI")).channels[wire.Summary].n)
 	if live.texts[last] == "" || live.texts[last] != late.texts[last] {
 		t.Errorf("the last summary is\nlive %s\nlate %s", live.texts[last], late.texts[last])
 	}

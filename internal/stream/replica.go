@@ -1,0 +1,588 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Delayed data come from a replica: a second set of instruments, to which the rows of the journal are
+// applied when they are as old as the delay. A replica is loaded when somebody needs it, as a hub is
+// after a restart, and dropped some time after the last reader has left. Its messages have the N and
+// the positions of the live ones.
+
+// replica is the market as it was some time ago. The hub's lock guards what is not the loader's.
+type replica struct {
+	hub   *Hub
+	delay int64         // ns
+	index int           // in Hub.replicas
+	kick  chan struct{} // somebody needs it, or something new waits
+	times samples
+
+	state    replicaState
+	position uint64 // all rows up to here have been applied
+	topics   int    // that read it
+	pins     int    // calls that are about to read it
+	used     int64  // when it was needed last, by the hub's clock
+	quiet    bool   // nothing waits: the next row wakes it
+	err      error  // of the last loading
+	ended    chan struct{}
+	waiting  []*Search
+
+	loader  sync.Mutex      // held while it is loaded; guards what follows. It is taken before the hub's lock
+	virtual map[uint32]bool // instruments with a virtual clock, by number; the loader's
+	batch   []journal.Row   // reused by the loader
+	levels  []market.Level
+}
+
+func newReplica(h *Hub, delay int64, index int) *replica {
+	return &replica{hub: h, delay: delay, index: index, kick: make(chan struct{}, 1),
+		times: samples{delay: delay, every: max(sampleEvery, delay/samplesOfADelay)}}
+}
+
+type replicaState uint8
+
+const (
+	replicaIdle replicaState = iota // nobody needs it
+	replicaLoading
+	replicaReady
+)
+
+const (
+	replicaIdleTime = int64(time.Minute) // from the last use until a replica is dropped
+	replicaRetry    = 10 * time.Second   // after an error of the journal
+	replicaPoll     = 100 * time.Millisecond
+	replicaBatch    = 512
+	followerBytes   = 4 << 10 // about what an instrument of a replica takes, for the budget
+	sampleEvery     = int64(100 * time.Millisecond)
+	samplesOfADelay = 8192
+)
+
+// sample is a position that the log had reached at a time of the hub's clock.
+type sample struct {
+	clock    int64
+	position uint64
+}
+
+// samples are the positions of the last delay, at most one each interval. A row is as old as the
+// delay when the first sample at or after its position is. So no row is let through early, and none
+// much later than its time.
+type samples struct {
+	list  []sample
+	delay int64
+	every int64
+}
+
+// note records the position of the log.
+func (s *samples) note(clock int64, pos uint64) {
+	n := len(s.list)
+	switch {
+	case n > 0 && s.list[n-1].position == pos:
+	case n > 1 && clock-s.list[n-2].clock < s.every:
+		s.list[n-1] = sample{clock, pos}
+	default:
+		if n == cap(s.list) {
+			s.list = slices.Delete(s.list, 0, s.passed(clock))
+		}
+		s.list = append(s.list, sample{clock, pos})
+	}
+}
+
+// passed counts the samples before the newest one that is as old as the delay.
+func (s *samples) passed(clock int64) (n int) {
+	for n+1 < len(s.list) && s.list[n+1].clock+s.delay <= clock {
+		n++
+	}
+	return n
+}
+
+// due returns the position up to which rows are as old as the delay, 0 for none, and when more of them
+// are; 0: there are no more.
+func (s *samples) due(clock int64) (pos uint64, next int64) {
+	s.list = slices.Delete(s.list, 0, s.passed(clock))
+	for _, x := range s.list {
+		if x.clock+s.delay > clock {
+			return pos, x.clock + s.delay
+		}
+		pos = x.position
+	}
+	return pos, 0
+}
+
+// noteTime records when the log reached its position. The hub's lock is held.
+func (h *Hub) noteTime() {
+	if len(h.replicas) == 0 {
+		return
+	}
+	clock := h.clock()
+	for _, c := range h.replicas {
+		c.times.note(clock, h.position)
+		if c.quiet {
+			c.quiet = false
+			c.wake()
+		}
+	}
+}
+
+// wake has the goroutine of a replica look at it.
+func (c *replica) wake() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// replica returns that of a delay in seconds; nil: none is served.
+func (h *Hub) replica(seconds int) *replica {
+	for _, c := range h.replicas {
+		if c.delay == int64(seconds)*1e9 {
+			return c
+		}
+	}
+	return nil
+}
+
+// Serves reports whether data are served at a delay in seconds; 0 is at once.
+func (h *Hub) Serves(delay int) bool { return delay == 0 || h.replica(delay) != nil }
+
+// Serves is that of the Hub.
+func (s *Subscriber) Serves(delay int) bool { return s.shard.hub.Serves(delay) }
+
+// under is the instrument as it is published at a delay in seconds: itself for 0, nil while there is
+// no replica.
+func (in *instrument) under(seconds int) *instrument {
+	if seconds == 0 {
+		return in
+	}
+	for _, x := range in.later {
+		if x.replica.delay == int64(seconds)*1e9 {
+			return x
+		}
+	}
+	return nil
+}
+
+// lookupItem is the instrument that an exact item reads.
+func (h *Hub) lookupItem(x Item) *instrument {
+	if in := h.lookup(x.ID); in != nil {
+		return in.under(x.Tier.Delay)
+	}
+	return nil
+}
+
+// reached is the position up to which readers of a delay have everything. The hub's lock is held.
+func (h *Hub) reached(seconds int) uint64 {
+	if seconds == 0 {
+		return h.committed
+	}
+	if c := h.replica(seconds); c != nil {
+		return c.position
+	}
+	return 0
+}
+
+// newest is the position of what has been published of the instruments like this one.
+func (h *Hub) newest(in *instrument) uint64 {
+	if in.replica != nil {
+		return in.replica.position
+	}
+	return h.position
+}
+
+// Due returns the position of the newest row that is as old as a delay in seconds. Of rows before the
+// last restart the times of this machine's clock are not counted: they are old enough when the hub has
+// run for the delay.
+func (h *Hub) Due(delay int) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.replica(delay)
+	if c == nil {
+		return 0
+	}
+	clock := h.clock()
+	pos, _ := c.times.due(clock)
+	if clock >= c.delay {
+		pos = max(pos, h.restored)
+	}
+	return pos
+}
+
+// follower makes the instrument of a replica that corresponds to a live one. The hub's lock is held.
+func (h *Hub) follower(in *instrument, c *replica) *instrument {
+	x := &instrument{def: in.def, id: in.id, ident: in.ident.Delayed(c.delay), handle: in.handle, index: in.index,
+		number: in.number, venue: in.venue, stale: beginsStale(&in.def), replica: c}
+	in.later = append(in.later, x)
+	h.memory.followers++
+	return x
+}
+
+// followNew has the replicas that are in use follow a new instrument. The hub's lock is held.
+func (h *Hub) followNew(in *instrument) {
+	for _, c := range h.replicas {
+		if c.state != replicaIdle && in.under(int(c.delay/1e9)) == nil {
+			h.follower(in, c)
+		}
+	}
+}
+
+// await begins to load the replicas that items read and that are not there. It returns nil if all are
+// there, and otherwise a Search that ends when they are. The items are given again then. Without
+// found, or where Run does not run, it returns when they are there.
+func (h *Hub) await(items []Item, found func()) *Search {
+	var x *Search
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range items {
+		c := h.replica(items[i].Tier.Delay)
+		if c == nil {
+			continue
+		}
+		c.used = h.clock()
+		if c.state == replicaReady {
+			continue
+		}
+		c.begin()
+		if found == nil || !h.readers {
+			c.awaitOne()
+			continue
+		}
+		if x == nil {
+			x = &Search{hub: h, found: found}
+		}
+		if !slices.Contains(c.waiting, x) {
+			c.waiting = append(c.waiting, x)
+			x.left++
+		}
+	}
+	return x
+}
+
+// isReady reports whether a replica is there.
+func (c *replica) isReady() bool {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return c.state == replicaReady
+}
+
+// begin has a replica loaded that is not there. The hub's lock is held.
+func (c *replica) begin() {
+	if c.state == replicaIdle {
+		c.state, c.err, c.ended = replicaLoading, nil, make(chan struct{})
+		c.wake()
+	}
+}
+
+// awaitOne waits until a replica has been loaded. The hub's lock is held, but not meanwhile.
+func (c *replica) awaitOne() {
+	h := c.hub
+	ended, own := c.ended, !h.readers
+	h.mu.Unlock()
+	if own {
+		c.load(context.Background())
+	} else {
+		<-ended
+	}
+	h.mu.Lock()
+}
+
+// AwaitDelay waits until data are there at a delay in seconds. The error is that of ctx.
+func (h *Hub) AwaitDelay(ctx context.Context, delay int) error {
+	c := h.replica(delay)
+	if c == nil {
+		return nil
+	}
+	h.mu.Lock()
+	c.used = h.clock()
+	if c.state == replicaReady {
+		h.mu.Unlock()
+		return nil
+	}
+	c.begin()
+	ended, own := c.ended, !h.readers
+	h.mu.Unlock()
+	if own {
+		c.load(ctx)
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Await begins to load what items at a delay need. It returns nil if that is there. Otherwise found is
+// called, by any goroutine, when the Search has ended.
+func (s *Subscriber) Await(items []Item, found func()) *Search {
+	return s.shard.hub.await(items, found)
+}
+
+// pin keeps the replicas that items read until the result is called.
+func (h *Hub) pin(items []Item) (unpin func()) {
+	var list []*replica
+	for i := range items {
+		if c := h.replica(items[i].Tier.Delay); c != nil && !slices.Contains(list, c) {
+			list = append(list, c)
+		}
+	}
+	if list == nil {
+		return func() {}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range list {
+		c.pins++
+		if c.state != replicaReady {
+			c.begin()
+			c.awaitOne()
+		}
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, c := range list {
+			c.pins--
+			c.used = h.clock()
+		}
+	}
+}
+
+// run serves a replica until ctx ends.
+func (c *replica) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.kick:
+		case <-timer.C:
+		}
+		if wait := c.serve(ctx); wait > 0 {
+			timer.Reset(wait)
+		}
+	}
+}
+
+// endReplicas ends the waiting for replicas that nobody loads any more.
+func (h *Hub) endReplicas() {
+	var found []*Search
+	h.mu.Lock()
+	for _, c := range h.replicas {
+		if c.state == replicaLoading {
+			c.state, c.err = replicaIdle, context.Canceled
+			found = append(found, c.endLoading()...)
+		}
+	}
+	h.mu.Unlock()
+	for _, x := range found {
+		x.found()
+	}
+}
+
+// serve loads, advances or drops a replica, as is due, and returns how long to wait before the next time;
+// 0: until it is woken.
+func (c *replica) serve(ctx context.Context) (wait time.Duration) {
+	h := c.hub
+	h.mu.Lock()
+	state := c.state
+	unused := state == replicaReady && c.topics == 0 && c.pins == 0 && h.clock() >= c.used+replicaIdleTime
+	if unused {
+		c.state = replicaIdle
+	}
+	h.mu.Unlock()
+	switch {
+	case unused:
+		c.drop()
+		return 1 // it may have been needed again meanwhile
+	case state == replicaLoading:
+		c.load(ctx)
+	case state == replicaIdle:
+		return 0
+	}
+	return c.advance(ctx)
+}
+
+// advance applies the rows that are due, and returns how long to wait before the next time; 0:
+// until something is published.
+func (c *replica) advance(ctx context.Context) (wait time.Duration) {
+	h := c.hub
+	for {
+		from, due, next, ok := c.dueRows()
+		if !ok {
+			return 0
+		}
+		if due > from || from < h.restored {
+			if err := c.readDue(ctx, from, due); err != nil {
+				if ctx.Err() == nil {
+					h.log.Error("delayed data wait: the journal could not be read", "delay_seconds", c.delay/1e9, "error", err)
+				}
+				return replicaRetry
+			}
+		}
+		h.mu.Lock()
+		behind, clock := c.position < max(due, h.restored), h.clock()
+		switch {
+		case behind && c.position > from: // there may be more
+			h.mu.Unlock()
+			continue
+		case behind:
+			wait = replicaPoll
+		case next > 0:
+			wait = max(1, time.Duration(next-clock))
+		default:
+			c.quiet = h.position == c.position
+			wait = replicaPoll
+			if c.quiet {
+				wait = 0
+			}
+		}
+		if c.topics == 0 && c.pins == 0 {
+			wait = sooner(wait, max(1, time.Duration(c.used+replicaIdleTime-clock)))
+		}
+		h.mu.Unlock()
+		return wait
+	}
+}
+
+// dueRows returns how far a replica is, up to where rows are due, and when more of them are; ok is
+// false if it is not there.
+func (c *replica) dueRows() (from, due uint64, next int64, ok bool) {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	due, next = c.times.due(h.clock())
+	return c.position, due, next, c.state == replicaReady
+}
+
+// readDue reads the rows of the journal that are due, and applies them.
+func (c *replica) readDue(ctx context.Context, from, due uint64) error {
+	h := c.hub
+	c.batch, c.levels = c.batch[:0], c.levels[:0]
+	clock := h.clock()
+	more := false
+	err := h.cfg.Journal.Scan(ctx, journal.ScanStart{Position: from}, nil, ^journal.Checkpoints, func(r *journal.Row) bool {
+		if more = !c.isDue(r, due, clock); more {
+			return false
+		}
+		c.keep(r)
+		if len(c.batch) == replicaBatch {
+			c.applyDue()
+		}
+		return true
+	})
+	c.applyDue()
+	if err == nil && !more {
+		h.mu.Lock()
+		c.position = max(c.position, h.restored) // all rows of before the restart are in the journal
+		h.mu.Unlock()
+	}
+	return err
+}
+
+// isDue reports whether a row is as old as the delay. Rows of before a restart go by their times by the
+// wall clock, or, where they are of a virtual clock, by the time of the restart.
+func (c *replica) isDue(r *journal.Row, due uint64, clock int64) bool {
+	h := c.hub
+	switch {
+	case r.Position > h.restored:
+		return r.Position <= due
+	case clock >= c.delay:
+		return true
+	case c.isVirtual(r.Instrument):
+		return false
+	}
+	return r.At-h.madeAt+c.delay <= clock
+}
+
+// isVirtual reports whether an instrument has a virtual clock.
+func (c *replica) isVirtual(number uint32) bool {
+	h := c.hub
+	virtual, ok := c.virtual[number]
+	if !ok {
+		def, _ := h.cfg.Journal.Instrument(number)
+		virtual = def.VirtualClock
+		c.virtual[number] = virtual
+	}
+	return virtual
+}
+
+// keep copies a row to the batch, whose memory is reused.
+func (c *replica) keep(r *journal.Row) {
+	x := *r
+	keep := func(list []market.Level) []market.Level {
+		n := len(c.levels)
+		c.levels = append(c.levels, list...)
+		return c.levels[n:len(c.levels):len(c.levels)]
+	}
+	x.Bids, x.Asks, x.Conditions = keep(r.Bids), keep(r.Asks), slices.Clone(r.Conditions)
+	c.batch = append(c.batch, x)
+}
+
+// applyDue applies the rows of the batch, in pieces.
+func (c *replica) applyDue() {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.endOnPanic()
+	now := time.Now().UnixNano()
+	for i := range c.batch {
+		c.applyDelayed(&c.batch[i], now)
+		if h.mu.visit(1); (i+1)%publishPiece == 0 {
+			h.wakeShards()
+			h.mu.pause()
+		}
+	}
+	h.wakeShards()
+	c.batch, c.levels = c.batch[:0], c.levels[:0]
+}
+
+// applyDelayed applies a row to a replica. The hub's lock is held, and may be released in between: the
+// replica has come to the row's position when all of it has been applied.
+func (c *replica) applyDelayed(r *journal.Row, now int64) {
+	h := c.hub
+	if r.Position <= c.position {
+		return
+	}
+	if h.restored > 0 && c.position <= h.restored && r.Position > h.restored {
+		c.passRestart()
+	}
+	if in := c.instrumentOf(r); in != nil {
+		if r.Latency >= 0 {
+			r.Latency = max(0, now-r.Time)
+		}
+		in.pos = r.Position
+		h.followClock(in, r, now)
+		h.skipLost(in, r)
+		h.applyRow(in, r, now)
+	}
+	c.position = r.Position
+}
+
+// instrumentOf is the instrument of a replica that a row is of; nil for a gap.
+func (c *replica) instrumentOf(r *journal.Row) *instrument {
+	h := c.hub
+	if r.Kind == journal.Gap || int(r.Instrument) >= len(h.numbered) || h.numbered[r.Instrument] == nil {
+		return nil
+	}
+	return h.numbered[r.Instrument].under(int(c.delay / 1e9))
+}
+
+// passRestart makes the books of a replica unknown, as they were at the last restart. The hub's lock is
+// held.
+func (c *replica) passRestart() {
+	h := c.hub
+	for i := 0; i < len(h.numbered); i++ {
+		if in := h.numbered[i]; in != nil {
+			if x := in.under(int(c.delay / 1e9)); x != nil {
+				x.stale = !x.def.NoBook
+			}
+		}
+		h.step()
+	}
+}

@@ -1,0 +1,182 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/recent"
+)
+
+// load makes a replica that stands where the log was a delay ago.
+func (c *replica) load(ctx context.Context) {
+	h := c.hub
+	c.loader.Lock()
+	defer c.loader.Unlock()
+	if !c.isLoading() {
+		return // another goroutine has loaded it
+	}
+	err := c.loadRows(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			h.log.Error("delayed data could not be loaded from the journal", "delay_seconds", c.delay/1e9, "error", err)
+		}
+		c.drop()
+	}
+	h.mu.Lock()
+	c.err, c.state = err, replicaReady
+	if err != nil {
+		c.state = replicaIdle
+	}
+	found := c.endLoading()
+	h.mu.Unlock()
+	for _, x := range found {
+		x.found()
+	}
+}
+
+// isLoading reports whether a replica is to be loaded.
+func (c *replica) isLoading() bool {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return c.state == replicaLoading
+}
+
+// endLoading ends the waiting for a replica, and returns the searches that have ended. The hub's lock
+// is held.
+func (c *replica) endLoading() (found []*Search) {
+	h := c.hub
+	c.used = h.clock()
+	close(c.ended)
+	for _, x := range c.waiting {
+		if x.left--; x.left == 0 && !x.gone {
+			x.over = true
+			found = append(found, x)
+		}
+	}
+	c.waiting = nil
+	return found
+}
+
+// loading is a replica that is being loaded. Its instruments have no readers yet.
+type loading struct {
+	hub   *Hub
+	c     *replica
+	table []*instrument // by number in the journal
+	pos   uint64        // of the newest row
+}
+
+// loadRows makes the instruments of a replica and brings them to the newest row that is due.
+func (c *replica) loadRows(ctx context.Context) error {
+	h := c.hub
+	l := loading{hub: h, c: c}
+	h.mu.Lock()
+	clock := h.clock()
+	due, _ := c.times.due(clock)
+	h.mu.Unlock()
+	c.virtual = make(map[uint32]bool)
+	isDue := func(r *journal.Row) bool { return c.isDue(r, due, clock) }
+	if err := h.cfg.Journal.StateUntil(ctx, isDue, l.begin, l.row); err != nil {
+		return fmt.Errorf("find the state of a delay ago: %w", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.position = l.pos
+	for i, x := range l.table {
+		if x == nil || x.venue {
+			continue
+		}
+		if err := h.refill(ctx, x, l.pos, len(l.table)-i); err != nil {
+			return fmt.Errorf("read the rows of %s: %w", x.id, err)
+		}
+		h.step()
+	}
+	return nil
+}
+
+// begin makes the instruments, without any state.
+func (l *loading) begin() {
+	h := l.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l.pos, l.table = 0, make([]*instrument, len(h.numbered))
+	for i := range l.table {
+		in := h.numbered[i]
+		if in == nil {
+			continue
+		}
+		x := in.under(int(l.c.delay / 1e9))
+		if x == nil {
+			x = h.follower(in, l.c)
+		}
+		*x = instrument{def: x.def, id: x.id, ident: x.ident, handle: x.handle, index: x.index, number: x.number,
+			venue: x.venue, stale: beginsStale(&x.def), replica: l.c}
+		l.table[i] = x
+		h.step()
+	}
+}
+
+// row applies a row of a checkpoint, or after it.
+func (l *loading) row(r *journal.Row) {
+	if h := l.hub; r.Position > h.restored && l.pos <= h.restored && h.restored > 0 {
+		h.mu.Lock()
+		l.c.passRestart()
+		h.mu.Unlock()
+	}
+	l.pos = max(l.pos, r.Position)
+	if r.Kind != journal.Gap && int(r.Instrument) < len(l.table) && l.table[r.Instrument] != nil {
+		l.hub.restoreRow(l.table[r.Instrument], r)
+	}
+}
+
+// drop forgets a replica that nobody reads.
+func (c *replica) drop() {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := 0; i < len(h.numbered); i++ {
+		if in := h.numbered[i]; in != nil {
+			c.dropFollower(in)
+		}
+		h.step()
+	}
+	for key := range h.byPattern {
+		if int64(key.delay)*1e9 == c.delay {
+			delete(h.byPattern, key)
+		}
+	}
+	for key := range h.exchanges {
+		if key.replica == c {
+			delete(h.exchanges, key)
+		}
+	}
+	c.position = 0
+}
+
+// dropFollower forgets the instrument of a replica that corresponds to a live one.
+func (c *replica) dropFollower(in *instrument) {
+	h := c.hub
+	x := in.under(int(c.delay / 1e9))
+	if x == nil {
+		return
+	}
+	kept := in.later[:0:0]
+	for _, y := range in.later {
+		if y != x {
+			kept = append(kept, y)
+		}
+	}
+	in.later = kept
+	h.memory.followers--
+	h.rows -= int64(x.trades.Stored + x.statuses.Stored)
+	x.trades, x.statuses = recent.Rows{}, recent.Rows{}
+	if b := x.bars; b != nil {
+		for i := range b.tapes {
+			h.rows -= barCost * int64(b.tapes[i].Stored)
+		}
+		h.deals -= int64(b.Restart(h.exchangeOf(x).Like(), func(*bars.Series, *bars.Bar) {}))
+		x.bars = nil
+	}
+}

@@ -1,0 +1,304 @@
+package stream
+
+import (
+	"math"
+	"slices"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// sentTo is how far the rows of an instrument were sent: up to a position, and up to an N.
+type sentTo struct {
+	pos, n uint64
+	by     uint64 // the row of n is at or before this position
+	safe   uint64 // with n alone: a position to resume from
+	unseen bool   // nothing was sent: its state is due
+}
+
+// sentRows is how far the rows of instruments were sent by other items, or at another delay.
+type sentRows struct {
+	exact    map[market.InstrumentID]sentTo
+	patterns []sentPattern // of the others; the first that matches counts
+	most     uint64        // the greatest position
+}
+
+type sentPattern struct {
+	id   market.InstrumentID
+	pos  uint64
+	from *item // that sent it
+}
+
+// of returns how far the rows of an instrument were sent; ok is false if nothing is known of it, or
+// nothing was sent.
+func (r *sentRows) of(id market.InstrumentID) (x sentTo, ok bool) {
+	if x, ok = r.exact[id]; ok {
+		return x, !x.unseen
+	}
+	for i := range r.patterns {
+		if r.patterns[i].id.Matches(id) {
+			return sentTo{pos: r.patterns[i].pos}, true
+		}
+	}
+	return x, false
+}
+
+func (r *sentRows) put(id market.InstrumentID, x sentTo) {
+	if r.exact == nil {
+		r.exact = make(map[market.InstrumentID]sentTo)
+	}
+	r.exact[id] = x
+	r.most = max(r.most, x.pos, x.by)
+}
+
+func (r *sentRows) putPattern(p sentPattern) {
+	r.patterns = append(r.patterns, p)
+	r.most = max(r.most, p.pos)
+}
+
+func (r *sentRows) empty() bool { return len(r.exact)+len(r.patterns) == 0 }
+
+// level raises all positions to the greatest one.
+func (r *sentRows) level() {
+	for id, x := range r.exact {
+		x.pos = r.most
+		r.exact[id] = x
+	}
+	for i := range r.patterns {
+		r.patterns[i].pos = r.most
+	}
+}
+
+// least is a position up to which all rows of an identifier were sent; 0: none is known.
+func (r *sentRows) least(id market.InstrumentID) uint64 {
+	if !id.IsPattern() {
+		x, _ := r.of(id)
+		return x.pos
+	}
+	if !slices.ContainsFunc(r.patterns, func(p sentPattern) bool { return p.id == id }) {
+		return 0
+	}
+	low := uint64(math.MaxUint64)
+	for _, x := range r.exact {
+		low = min(low, x.pos)
+	}
+	for _, p := range r.patterns {
+		low = min(low, p.pos)
+	}
+	return low
+}
+
+// patternBefore reports whether the rows of a pattern were sent only up to before a position.
+func (r *sentRows) patternBefore(pos uint64) bool {
+	return slices.ContainsFunc(r.patterns, func(p sentPattern) bool { return p.pos < pos })
+}
+
+// forItem is what an item has from others: that of its instruments, and of patterns that from accepts.
+func (r *sentRows) forItem(it *item, from func(p *item) bool) *sentRows {
+	list, id := &sentRows{}, it.id()
+	if !id.IsPattern() {
+		if x, ok := r.of(id); ok {
+			list.put(id, x)
+		}
+		return list
+	}
+	for other, x := range r.exact {
+		if id.Matches(other) {
+			list.put(other, x)
+		}
+	}
+	for _, p := range r.patterns {
+		if from(p.from) && intersect(p.id, id) {
+			p.id = both(p.id, id)
+			list.putPattern(p)
+		}
+	}
+	return list
+}
+
+// suppress has messages suppressed that were sent. What was known before counts less.
+func (l *late) suppress(sent *sentRows) {
+	was := l.elsewhere
+	l.elsewhere = &sentRows{patterns: slices.Clone(sent.patterns), most: sent.most}
+	for id, x := range sent.exact {
+		l.elsewhere.put(id, x)
+	}
+	if was == nil {
+		return
+	}
+	for id, x := range was.exact {
+		if _, ok := sent.of(id); !ok {
+			l.elsewhere.put(id, x)
+		}
+	}
+	for _, p := range was.patterns {
+		l.elsewhere.putPattern(p)
+	}
+}
+
+// suppresses reports whether a message was sent by another item or at another delay.
+func (it *item) suppresses(rec *record) bool {
+	if it.late == nil || it.late.elsewhere == nil {
+		return false
+	}
+	x, ok := it.late.elsewhere.of(rec.in.id)
+	return ok && (rec.pos <= x.pos || rec.flag&echo == 0 && rec.n <= x.n)
+}
+
+// resumes reports whether the state of an instrument may be sent: the replica is past what was sent.
+// The hub's lock is held.
+func (it *item) resumes(in *instrument) bool {
+	if it.late.elsewhere == nil {
+		return true
+	}
+	x, ok := it.late.elsewhere.of(in.id)
+	return !ok || x.pos <= it.sub.shard.hub.reached(it.tier().Delay)
+}
+
+// sentOf is how far the rows of one instrument are that an item sent.
+func (s *Subscriber) sentOf(it *item, in *instrument) sentTo {
+	if it.unseen(in) {
+		return sentTo{unseen: true}
+	}
+	x := sentTo{pos: it.ringPosition()}
+	if it.late == nil {
+		return x
+	}
+	if r, ok := it.replayed()[in]; ok {
+		x = sentTo{pos: r.pos, n: r.n}
+		if r.byN {
+			x.pos, x.safe = 0, r.pos
+		}
+	}
+	if it.late.elsewhere != nil {
+		if y, ok := it.late.elsewhere.of(in.id); ok {
+			x.pos, x.n, x.by = max(x.pos, y.pos), max(x.n, y.n), y.by
+		}
+	}
+	return x
+}
+
+// sentBy notes how far the rows are that an item sent of the instruments which it owns.
+func (s *Subscriber) sentBy(r *sentRows, it *item) {
+	if !it.id().IsPattern() {
+		if in := s.shard.hub.lookupItem(it.item()); in != nil {
+			r.put(it.id(), s.sentOf(it, in))
+		}
+		return
+	}
+	base, l := it.ringPosition(), it.late
+	if l == nil {
+		r.putPattern(sentPattern{it.id(), base, it})
+		return
+	}
+	scope := []market.InstrumentID{it.id()}
+	if l.fresh && l.state && l.telling == nil && it.channel() == wire.Status {
+		scope = l.taken // of the others nothing was sent
+	}
+	put := func(id market.InstrumentID, x sentTo) {
+		if it.flag&overlap == 0 || s.owner(it.channel(), id) == it {
+			r.put(id, x)
+		}
+	}
+	putPattern := func(id market.InstrumentID, pos uint64) {
+		for _, in := range scope {
+			if intersect(id, in) {
+				r.putPattern(sentPattern{both(id, in), pos, it})
+			}
+		}
+	}
+	if l.telling != nil {
+		for _, in := range l.telling.left {
+			if it.unseen(in) {
+				put(in.id, sentTo{unseen: true})
+			}
+		}
+	}
+	if l.elsewhere != nil {
+		for id, x := range l.elsewhere.exact {
+			if slices.ContainsFunc(scope, func(in market.InstrumentID) bool { return in.Matches(id) }) {
+				x.pos = max(x.pos, base)
+				put(id, x)
+			}
+		}
+	}
+	for in := range it.replayed() {
+		put(in.id, s.sentOf(it, in))
+	}
+	if l.elsewhere != nil {
+		for _, p := range l.elsewhere.patterns {
+			putPattern(p.id, max(p.pos, base))
+		}
+	}
+	putPattern(it.id(), base)
+}
+
+// forgetSent forgets rows that were sent elsewhere once the item's ring is past them.
+func (it *item) forgetSent() {
+	if l := it.late; l.elsewhere != nil && it.channel().Replays() && l.replay == nil && l.at == it.view.tail && it.view.pos >= l.elsewhere.most {
+		l.elsewhere = nil
+	}
+}
+
+// reach is an item whose state is due when a replica has come to a position.
+type reach struct {
+	sub   *Subscriber
+	it    *item
+	late  *late // of it
+	delay int
+	pos   uint64
+}
+
+// awaitReached has the state of an item sent when its replica is past what was sent. The hub's lock is
+// held.
+func (s *Shard) awaitReached(sub *Subscriber, it *item) {
+	r := reach{sub, it, it.late, it.tier().Delay, it.late.elsewhere.most}
+	s.reaches = append(s.reaches, r)
+	if s.nextReach[r.delay] == 0 || r.pos < s.nextReach[r.delay] {
+		s.nextReach[r.delay] = r.pos
+	}
+}
+
+// reached reports whether a replica has come to where an item waits for it. The hub's lock is held.
+func (s *Shard) reached() bool {
+	for delay, pos := range s.nextReach {
+		if pos <= s.hub.reached(delay) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeReached takes the items whose replica has come to where they wait. The hub's lock is held.
+func (s *Shard) takeReached() (open []reach) {
+	if !s.reached() {
+		return nil
+	}
+	clear(s.nextReach)
+	s.reaches = slices.DeleteFunc(s.reaches, func(r reach) bool {
+		switch {
+		case r.sub.closed || r.it.late != r.late || r.late.elsewhere == nil:
+			return true
+		case r.pos <= s.hub.reached(r.delay):
+			open = append(open, r)
+			return true
+		}
+		if s.nextReach[r.delay] == 0 || r.pos < s.nextReach[r.delay] {
+			s.nextReach[r.delay] = r.pos
+		}
+		return false
+	})
+	return open
+}
+
+// openReached has the state of items sent.
+func (s *Shard) openReached(list []reach) {
+	for _, r := range list {
+		if r.sub.closed || r.it.late != r.late || r.late.elsewhere == nil || r.late.elsewhere.most > r.pos {
+			continue // it waits for a later position
+		}
+		r.late.elsewhere, r.late.state = nil, true
+		r.sub.enqueue(r.it)
+		s.mark(r.sub)
+	}
+}
