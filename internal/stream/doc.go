@@ -18,8 +18,9 @@
 // to move the cursor to the newest state.
 //
 // Formats other than JSON are made of such a piece once a turn for all who share it.
-// Delayed data have instruments and topics of their own, fed by a delay line. A subscriber whose
-// right changes passes from one line to another by the last N it was sent (move.go).
+// Delayed data has instruments and topics of its own in a replica, to which the rows of the journal
+// are applied when they are as old as the delay (replica.go). A subscriber whose right changes
+// continues at the other delay behind the position that it was sent (move.go).
 //
 // A tier (depth, conflation) of an instrument exists while somebody reads it.
 // All tiers of a book share one N. The R:true for one subscriber shows the tier
@@ -27,8 +28,7 @@
 //
 // Bars are counted for every instrument whether anybody reads them or not (package bars); each
 // interval is a channel with a tape of its own. By this machine's clock Run, or a Publish that comes
-// first, tells those that are over, and lines get that moment like an event, so that delayed
-// bars come between the same events. On a virtual clock the events of the market do. A summary has the
+// first, tells those that are over. On a virtual clock the events of the market do. A summary has the
 // position of the message that changed it.
 //
 // # Concurrency
@@ -43,6 +43,6 @@
 // the hub. What a ring holds before a tail taken under the lock is immutable and read without it.
 //
 // The lock is not held while the disk is waited for. With a journal Hub.Run, which is the
-// caller's goroutine, has one that commits (commit.go) and some that read old rows, and waits
-// for them. A tail moves only when what lies before it is in the journal.
+// caller's goroutine, has one that commits (commit.go), some that read old rows and one for each
+// replica, and waits for them. A tail moves only when what lies before it is in the journal.
 package stream

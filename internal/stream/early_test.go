@@ -114,10 +114,13 @@ func (w *earlyWorld) take() {
 					c.last[m.I] = m.N
 				}
 			}
+			w.hub.mu.Lock()
+			newest := w.hub.position
+			w.hub.mu.Unlock()
 			if _, place := c.c.sub.Position(); place != "" && !c.c.sub.Pending() && !c.c.sub.Replaying() {
 				c.place = place
-				if _, p, err := parsePositions(place); err != nil || p.more != nil || p.base > w.hub.position {
-					w.t.Fatalf("position %s of %d", place, w.hub.position)
+				if _, p, err := parsePositions(place); err != nil || p.more != nil || p.base > newest {
+					w.t.Fatalf("position %s of %d", place, newest)
 				}
 			}
 		}

@@ -148,9 +148,20 @@ func (s *Subscriber) passStates(due []market.InstrumentID) {
 	if len(due) == 0 {
 		return
 	}
+	exact := make(map[market.InstrumentID]bool)
+	var patterns []market.InstrumentID
+	for _, id := range due {
+		if exact[id] = true; id.IsPattern() {
+			patterns = append(patterns, id)
+		}
+	}
 	for _, it := range s.items {
-		if it.channel() == wire.Status && it.reads() &&
-			slices.ContainsFunc(due, func(id market.InstrumentID) bool { return intersect(id, it.id()) }) {
+		list := patterns
+		if it.id().IsPattern() {
+			list = due
+		}
+		if it.channel() == wire.Status && it.reads() && (exact[it.id()] ||
+			slices.ContainsFunc(list, func(id market.InstrumentID) bool { return intersect(id, it.id()) })) {
 			it.behind().state = true
 			s.enqueue(it)
 		}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -337,5 +338,42 @@ func clientOperations() []operation {
 		})},
 		{"GET /market/book", once(func(w *crowd) { _, _ = w.hub.AppendBook(nil, id(dealt), Tier{}) })},
 		{"GET of an unknown instrument", once(func(w *crowd) { w.hub.Suggest(id("X0ABCDEFGHIJKLMNOPQRS|M|CI")) })},
+	}
+}
+
+// TestHoldOfAMove moves a set of many patterns and identifiers to another delay and back: it takes
+// the hub's lock in pieces, however many instruments the patterns cover.
+func TestHoldOfAMove(t *testing.T) {
+	h := delayedHub(t, Config{Delays: []time.Duration{time.Minute}})
+	const instruments = 3000
+	w := &crowd{t: t, hub: h, handles: defineMany(t, h, instruments, nil)}
+	h.await([]Item{{Tier: Tier{Delay: 60}}}, nil)
+	w.shards = []*Shard{h.NewShard(func(bool) {})}
+	s := open(w.shards[0])
+	items := w.patterns()
+	for _, c := range []wire.Channel{wire.Trades, wire.Status} {
+		for i := range instruments {
+			items = append(items, Item{Channel: c, ID: h.handles[w.handles[i]].id})
+		}
+		items = append(items, Item{Channel: c, ID: id("*|M|*")}, Item{Channel: c, ID: id("*|*|*")})
+	}
+	s.Subscribe(items, Options{})
+	for delay := range 4 {
+		for i := range w.handles {
+			w.trade(i)
+		}
+		h.ageUnlocked(20 * time.Second) // the replica is behind
+		w.calm()
+		moved := slices.Clone(items)
+		for i := range moved {
+			moved[i].Tier.Delay = 60 * ((delay + 1) % 2)
+		}
+		watch := &holds{}
+		h.mu.watch = watch
+		s.Change(nil, moved)
+		h.mu.watch = nil
+		if watch.visited > 4*lockPiece || watch.count < len(items)/lockPiece {
+			t.Errorf("to %d s: %d holds, one of which visited %d in %s", moved[0].Tier.Delay, watch.count, watch.visited, watch.most)
+		}
 	}
 }

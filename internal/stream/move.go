@@ -129,12 +129,23 @@ func (m *move) takeOver() {
 			fresh = append(fresh, it)
 		}
 	}
+	var patterns []*item // exact identifiers do not share instruments
+	for _, it := range m.leaving {
+		if it.id().IsPattern() {
+			patterns = append(patterns, it)
+		}
+	}
 	for _, it := range fresh {
-		for _, other := range m.leaving {
+		list := patterns
+		if it.id().IsPattern() {
+			list = m.leaving
+		}
+		for _, other := range list {
 			if other != it && other.channel() == wire.Status && intersect(other.id(), it.id()) {
 				it.takesOver(other)
 			}
 		}
+		m.pause()
 	}
 }
 
@@ -181,6 +192,7 @@ func (m *move) noteSent() {
 			if it.id().IsPattern() != patterns {
 				continue
 			}
+			m.pause()
 			r := m.sent[it.channel()]
 			if r == nil {
 				r = &sentRows{}
@@ -301,6 +313,10 @@ func (m *move) resume(it *item) {
 	if !it.id().IsPattern() && !moved && !m.fed[it] {
 		return // it has had its instrument
 	}
+	if it.id().IsPattern() {
+		m.sub.shard.hub.mu.visit(len(all.exact) / 8)
+	}
+	m.pause()
 	// A pattern has had what it shares with those after it.
 	sent := all.forItem(it, func(p *item) bool { return p == it || m.order[p] < m.order[it] || !it.id().IsPattern() })
 	if !sent.empty() {

@@ -57,7 +57,7 @@ func (s *Shard) forgetNotices() {
 	}
 }
 
-// forgetNotices forgets the notices that all rings of the set have passed, on every line. The shard has taken all up
+// forgetNotices forgets the notices that all rings of the set have passed, at every delay. The shard has taken all up
 // to bound. A notice of a book that is not known is kept, since a state would tell it again; not so where memory is short.
 func (s *Subscriber) forgetNotices(bound uint64) {
 	if s.head != 0 {
@@ -95,7 +95,7 @@ func (s *Subscriber) dropNoticed() {
 	s.shard.hub.memory.notices.Add(-1)
 }
 
-// passed says whether the instrument has told its status n, on every line, at or before a position. The hub's lock is held.
+// passed says whether the instrument has told its status n, at every delay, at or before a position. The hub's lock is held.
 func (in *instrument) passed(h *Hub, n, pos uint64) bool {
 	live := h.lookup(in.id)
 	if live == nil {
