@@ -261,12 +261,11 @@ func (h *Hub) await(items []Item, found func()) *Search {
 	return x
 }
 
-// isReady reports whether a replica is there.
-func (c *replica) isReady() bool {
-	h := c.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return c.state == replicaReady
+// is reports whether a replica is in a state.
+func (c *replica) is(state replicaState) bool {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	return c.state == state
 }
 
 // begin has a replica loaded that is not there. The hub's lock is held.

@@ -14,7 +14,7 @@ func (c *replica) load(ctx context.Context) {
 	h := c.hub
 	c.loader.Lock()
 	defer c.loader.Unlock()
-	if !c.isLoading() {
+	if !c.is(replicaLoading) {
 		return // another goroutine has loaded it
 	}
 	err := c.loadRows(ctx)
@@ -34,14 +34,6 @@ func (c *replica) load(ctx context.Context) {
 	for _, x := range found {
 		x.found()
 	}
-}
-
-// isLoading reports whether a replica is to be loaded.
-func (c *replica) isLoading() bool {
-	h := c.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return c.state == replicaLoading
 }
 
 // endLoading ends the waiting for a replica, and returns the searches that have ended. The hub's lock

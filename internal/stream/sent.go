@@ -217,7 +217,9 @@ func (s *Subscriber) sentBy(r *sentRows, it *item) {
 	if l.elsewhere != nil {
 		for id, x := range l.elsewhere.exact {
 			if slices.ContainsFunc(scope, func(in market.InstrumentID) bool { return in.Matches(id) }) {
-				x.pos = max(x.pos, base)
+				if x.unseen = x.unseen && (l.state || l.telling != nil); !x.unseen {
+					x.pos = max(x.pos, base)
+				}
 				put(id, x)
 			}
 		}

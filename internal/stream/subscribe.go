@@ -209,7 +209,7 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 		if c := h.replica(x.Tier.Delay); c == nil && x.Tier.Delay != 0 {
 			rejected = append(rejected, Rejected{x, wire.NotEntitled, "Data at your delay are not served here"})
 			continue
-		} else if c != nil && !c.isReady() {
+		} else if c != nil && !c.is(replicaReady) {
 			rejected = append(rejected, Rejected{x, wire.Unavailable, "Data at your delay could not be read; try later"})
 			continue
 		}
