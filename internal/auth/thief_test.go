@@ -149,7 +149,7 @@ func TestThreat07AdaptiveThief(t *testing.T) {
 // time and lose answers are never logged out. In strict rotation they retry at once.
 func TestHonestClientsStay(t *testing.T) {
 	for _, mode := range []string{auth.RotationActivation, auth.RotationStrict} {
-		for round := range soak(1000) {
+		for round := range soak(200) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, func(c *auth.Config) { c.Rotation = mode })
 				r := rand.New(rand.NewPCG(uint64(round), 11))
