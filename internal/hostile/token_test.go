@@ -3,7 +3,6 @@
 package hostile
 
 import (
-	"bytes"
 	"crypto/rand"
 	"database/sql"
 	"encoding/base64"
@@ -13,6 +12,7 @@ import (
 	"hash/crc32"
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -245,12 +245,12 @@ func (a *attacker) database(do func(*sql.DB) error) {
 func (a *attacker) age(name string, by time.Duration) {
 	a.Helper()
 	a.database(func(db *sql.DB) error {
-		const mine = `(SELECT f.id FROM families f JOIN users u ON u.id = f.user_id WHERE u.username = ?)`
-		if _, err := db.Exec(`UPDATE refresh_tokens SET issued_at = issued_at - ?, expires_at = expires_at - ?, dead_at = dead_at - ? WHERE family IN `+mine,
-			int64(by), int64(by), int64(by), name); err != nil {
+		const mine = `(SELECT f.id FROM families f JOIN users u ON u.id = f.user_id WHERE u.username = ?2)`
+		if _, err := db.Exec(`UPDATE refresh_tokens SET issued_at = issued_at - ?1, valid_until = valid_until - ?1, expires_at = expires_at - ?1, dead_at = dead_at - ?1 WHERE family IN `+mine,
+			int64(by), name); err != nil {
 			return err
 		}
-		_, err := db.Exec(`UPDATE families SET created_at = created_at - ?, used_at = used_at - ? WHERE id IN `+mine, int64(by), int64(by), name)
+		_, err := db.Exec(`UPDATE families SET created_at = created_at - ?1, used_at = used_at - ?1 WHERE id IN `+mine, int64(by), name)
 		return err
 	})
 }
@@ -298,8 +298,16 @@ func refreshInputs() []input {
 				})
 			}
 			wg.Wait()
-			if len(children) != 1 {
-				a.Errorf("%d successors", len(children))
+			if len(children) != 64 {
+				a.Errorf("%d successors of their own, want 64", len(children))
+			}
+			used := 0
+			for child := range children { // the first one that is used continues the login
+				if used++; used == 1 {
+					a.want("the first child", a.refresh(child), 200, "")
+				} else if used <= 3 { // 64 would be over the rate limit of a login
+					a.want("another child", a.refresh(child), 401, "invalid_refresh_token")
+				}
 			}
 		}},
 		{38, "dead parent", func(a *attacker) {
@@ -321,9 +329,11 @@ func refreshInputs() []input {
 			a.age("user6", 10*24*time.Hour)
 			again := a.refresh(parent.refresh)
 			a.want("again", again, 200, "")
-			if tokensOf(again).refresh != first.refresh {
-				a.Error("another successor")
+			if tokensOf(again).refresh == first.refresh {
+				a.Error("the same successor twice")
 			}
+			a.want("the first child", a.refresh(first.refresh), 200, "")
+			a.want("its sibling", a.refresh(tokensOf(again).refresh), 401, "invalid_refresh_token")
 		}},
 		{40, "end of the 30 days", func(a *attacker) {
 			parent := a.login("user7").refresh
@@ -377,8 +387,8 @@ func madeUp() string {
 	return "rt1_" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(b[:], crc32.ChecksumIEEE(b[:])))
 }
 
-// killedRefresh kills a gateway of its own while a refresh is on its way, and starts it again: the parent gives the
-// successor that may or may not have been stored.
+// killedRefresh kills a gateway of its own while a refresh is on its way, and starts it again. The
+// parent is still valid, and so is a successor that was answered before the kill.
 func killedRefresh(a *attacker) {
 	for round := range 2 {
 		set := a.settings
@@ -399,9 +409,11 @@ func killedRefresh(a *attacker) {
 		again := &attacker{T: a.T, server: start(a.T, set), way: a.way, next: a.next}
 		r := again.refresh(t.refresh)
 		again.want("retry", r, 200, "")
-		if bytes.Contains(got, []byte(`"refresh_token"`)) && !bytes.Contains(got, []byte(tokensOf(r).refresh)) {
-			a.Error("the retry gave another successor than the answer")
+		child := tokensOf(r).refresh
+		if answered := regexp.MustCompile(`"refresh_token":"([^"]*)"`).FindSubmatch(got); answered != nil {
+			child = string(answered[1])
 		}
+		again.want("successor", again.refresh(child), 200, "")
 		again.stop(a.T)
 	}
 }
