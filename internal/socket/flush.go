@@ -15,9 +15,9 @@ const (
 	flushWrites = 64
 	flushTime   = time.Millisecond
 
-	// idleFlush is the duration of the last flush up to which a shard is idle. It then flushes
-	// immediately.
-	idleFlush = time.Millisecond
+	// A shard whose last flush was shorter, or had fewer than flushWrites writes, is idle: it
+	// flushes immediately.
+	busyFlush = time.Millisecond
 
 	// inputSlice is how long input is handled while published messages wait. Answering one message
 	// of a client can take a millisecond.
@@ -34,11 +34,17 @@ func (sh *shard) flushOverdue(since time.Time) bool {
 	return now.Sub(since) > inputSlice && !now.Before(sh.flushAt())
 }
 
+// busy reports whether published messages wait for an interval, so that a write carries more of
+// them. A flush with few writes is short: if it took long, the machine or another input did that.
+func (sh *shard) busy() bool {
+	return sh.flushTook >= busyFlush && sh.flushWrites >= flushWrites && !sh.urgent.Load()
+}
+
 // flushAt returns when published messages may be written. Batching is the dominant lever of
 // fan-out: sixteen messages in one write cost a twelfth of sixteen writes. A busy shard therefore
 // waits for an interval between flushes.
 func (sh *shard) flushAt() time.Time {
-	if sh.flushTook < idleFlush || sh.urgent.Load() {
+	if !sh.busy() {
 		return sh.flushedAt
 	}
 	if sh.commitWaitUntil.After(sh.flushedAt) {
@@ -49,7 +55,7 @@ func (sh *shard) flushAt() time.Time {
 
 // flushSubscribers writes published messages to their subscribers.
 func (sh *shard) flushSubscribers(now time.Time) {
-	if sh.flushTook >= idleFlush && !sh.urgent.Load() && sh.stream.AwaitCommit() {
+	if sh.busy() && sh.stream.AwaitCommit() {
 		sh.commitWaitUntil = now.Add(sh.server.cfg.FlushInterval)
 		return
 	}
@@ -60,7 +66,8 @@ func (sh *shard) flushSubscribers(now time.Time) {
 	sh.urgent.Store(false)
 	sh.flushPending.Store(false)
 	sh.stream.Turn()
-	pause, writes := now.Add(flushTime), 0
+	pause, writes, all := now.Add(flushTime), 0, 0
+	var input time.Duration // spent on other input
 	for sub := sh.stream.Next(); sub != nil; sub = sh.stream.Next() {
 		c := sub.Key().(*conn)
 		if c.out != nil {
@@ -76,13 +83,16 @@ func (sh *shard) flushSubscribers(now time.Time) {
 			if yield {
 				sched.Yield()
 			}
+			all += writes
+			began := now
 			now = time.Now()
+			input += now.Sub(began)
 			pause, writes = now.Add(flushTime), 0
 		}
 	}
 	sh.submit(now)
 	sh.flushDirty(now)
-	sh.flushTook = time.Since(sh.flushedAt)
+	sh.flushTook, sh.flushWrites = time.Since(sh.flushedAt)-input, all+writes
 	sh.counts.flushes.Add(1)
 }
 

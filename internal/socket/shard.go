@@ -83,7 +83,8 @@ type shard struct {
 	joined          []byte               // for output with control frames
 	ciphertext      []byte               // for encrypted output
 	flushedAt       time.Time            // start of the last flush
-	flushTook       time.Duration        // duration of the last flush
+	flushTook       time.Duration        // duration of the last flush, without other input
+	flushWrites     int                  // writes of the last flush
 	commitWaitUntil time.Time            // the flush waits for a commit, until then at most
 	writes          uint64               // of this iteration
 	counts          counts
