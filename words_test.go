@@ -134,12 +134,12 @@ func plainPackages() []string {
 		broker/sqlusers cmd/rueda examples/custom-gateway feed feed/feedtest feed/ndjson feed/replay feed/replay/dbn feed/replay/decode feed/replay/iex feed/replay/itch
 		feed/replay/lobster feed/replay/replaytest feed/sim feed/sim/facts gateway internal/audit internal/auditlog internal/auth
 		internal/auth/keyset internal/auth/throttle internal/bars internal/bench internal/bench/bare internal/bench/host
-		internal/bench/load internal/bench/pattern internal/bench/proc internal/bench/tokens internal/book internal/cache
+		internal/bench/load internal/bench/pattern internal/bench/proc internal/bench/tokens internal/book internal/cache internal/catalogue
 		internal/certificate internal/cli internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/server
 		internal/client internal/clientaddr internal/config internal/database internal/deflate internal/entitlement internal/export
-		internal/feeds internal/flock internal/frame internal/identity internal/journal internal/ldaptest internal/pgtest
+		internal/feeds internal/flock internal/frame internal/identity internal/journal internal/ldaptest internal/pgtest internal/position
 		internal/progress internal/proxy internal/ratelimit internal/recent internal/recording internal/rest internal/rest/api
-		internal/rest/history internal/rest/sse internal/sched internal/session internal/session/talk internal/socket internal/spell
+		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/spell internal/state
 		internal/store internal/testrun internal/usage internal/verify internal/web market tests/duckdb tests/oauth tests/upgrade
 		wire`)
 }

@@ -5,6 +5,8 @@ import (
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/ring"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -15,9 +17,8 @@ import (
 
 // advance moves a channel on to a row, and returns the record of the row's message.
 func (h *Hub) advance(in *instrument, c wire.Channel, r *journal.Row, now int64) record {
-	ch := &in.channels[c]
-	ch.n, ch.at = r.N, now
-	return record{pos: r.Position, n: r.N, at: now, in: in}
+	in.Sequences[c] = state.Sequence{N: r.N, At: now}
+	return record{Position: r.Position, N: r.N, At: now, Of: in}
 }
 
 // framed frames the payload in the hub's scratch memory.
@@ -29,34 +30,34 @@ func (h *Hub) framed() []byte {
 // applyTrade applies a trade, a cancellation or a correction. The bars and the summary that it
 // changes follow.
 func (h *Hub) applyTrade(in *instrument, r *journal.Row, now int64) {
-	h.dated(in, r.Time, r.At)
-	rec, row, s := h.advance(in, wire.Trades, r, now), recent.RowOf(r), stamp{r.Time, r.Latency}
+	in.Dated(r.Time, r.At)
+	rec, row, s := h.advance(in, wire.Trades, r, now), recent.RowOf(r), state.StampOf(r)
 	var meant *bars.Trade
 	if r.Kind != journal.Trade {
-		meant, _ = h.dealOf(in, r.ID)
+		meant, _ = in.FindTrade(r.ID, &h.shared)
 	}
-	keep, full := h.room(&in.trades, h.cfg.TradesKept)
-	h.rows += int64(in.trades.Add(row, keep, full))
+	h.keep(in, wire.Trades, row)
 	for _, t := range h.tiers(in, wire.Trades) {
-		h.scratch.payload = row.Message(h.scratch.payload[:0], in.ident, rec.n)
+		h.scratch.payload = row.Message(h.scratch.payload[:0], in.Ident, rec.N)
 		h.emit(t, h.framed(), rec)
 	}
 	switch at := r.At; { // the bars that follow reuse the row's memory
 	case row.Kind == market.KindTrade:
-		h.countTrade(in, bars.Trade{N: rec.n, ID: h.hash(row.ID), At: s.time, Price: row.Price, Size: row.Size}, at, h.sendBar(in.replica, now))
+		in.CountTrade(bars.Trade{N: rec.N, ID: h.shared.TradeID(row.ID), At: s.Time, Price: row.Price, Size: row.Size}, at, &h.shared, h.sendBar(in.replica, now))
 	case meant != nil:
-		h.amend(in, meant, row.Kind == market.KindCancel, row.Price, row.Size, at, h.sendBar(in.replica, now))
+		in.Amend(meant, row.Kind == market.KindCancel, row.Price, row.Size, at, h.sendBar(in.replica, now))
 	}
-	h.tellSummary(in, rec.pos, s, now)
+	h.awaitBars(in.clock)
+	h.sendSummary(in, rec.Position, s, now)
 }
 
 // noticeOf returns the flags of a status that concerns more than the channel of statuses.
-func noticeOf(p market.Phase) flag {
+func noticeOf(p market.Phase) ring.Flag {
 	switch p {
 	case market.FeedDown, market.FeedUp:
-		return notice
+		return ring.Notice
 	case market.Gap:
-		return notice | lost
+		return ring.Notice | ring.Lost
 	}
 	return 0
 }
@@ -64,38 +65,37 @@ func noticeOf(p market.Phase) flag {
 // applyStatus applies a status. A notice goes to the readers of the book and of quotes made from it
 // as well, and a gap to those of every channel.
 func (h *Hub) applyStatus(in *instrument, r *journal.Row, now int64) {
-	c := in.statusKey()
+	c := in.StatusChannel()
 	switch r.Phase {
 	case market.Gap:
 	case market.FeedDown, market.FeedUp:
-		if in.venue {
-			in.down = r.Phase == market.FeedDown
+		if in.Venue {
+			in.Down = r.Phase == market.FeedDown
 		}
 	default:
-		in.phase, in.reason, in.until = r.Phase, r.Reason, r.Until
+		in.Phase, in.Reason, in.Until = r.Phase, r.Reason, r.Until
 	}
 	rec, row := h.advance(in, c, r, now), recent.RowOf(r)
-	rec.flag = noticeOf(r.Phase)
-	keep, full := h.room(&in.statuses, h.cfg.TradesKept)
-	h.rows += int64(in.statuses.Add(row, keep, full))
-	h.scratch.payload = row.Message(h.scratch.payload[:0], in.ident, rec.n)
+	rec.Flag = noticeOf(r.Phase)
+	h.keep(in, c, row)
+	h.scratch.payload = row.Message(h.scratch.payload[:0], in.Ident, rec.N)
 	frame := h.framed()
 	for _, t := range h.tiers(in, c) {
 		h.emit(t, frame, rec)
 	}
-	if rec.flag != 0 && !in.venue {
+	if rec.Flag != 0 && !in.Venue {
 		h.echo(in, frame, rec)
 	}
 }
 
 // echo appends the message of a notice to the rings of the other channels that it concerns.
 func (h *Hub) echo(in *instrument, frame []byte, rec record) {
-	rec.flag |= echo
+	rec.Flag |= ring.Echo
 	for c := range wire.NumChannels {
 		switch {
 		case c == wire.Status:
 			continue
-		case rec.flag&lost != 0, c == wire.OrderBook, c == wire.Quotes && in.derivesQuotes():
+		case rec.Flag&ring.Lost != 0, c == wire.OrderBook, c == wire.Quotes && in.DerivesQuotes():
 		default:
 			continue
 		}
@@ -110,29 +110,29 @@ func (h *Hub) echo(in *instrument, frame []byte, rec record) {
 // applyQuote applies a quote.
 func (h *Hub) applyQuote(in *instrument, r *journal.Row, now int64) {
 	tiers := h.tiers(in, wire.Quotes) // as they are before the change
-	in.bid, in.ask, in.quoted = first(r.Bids), first(r.Asks), stamp{r.Time, r.Latency}
+	in.Bid, in.Ask, in.Quoted = state.First(r.Bids), state.First(r.Asks), state.StampOf(r)
 	rec := h.advance(in, wire.Quotes, r, now)
 	encoded := false
 	for _, t := range tiers {
 		if t.tier.Conflate > 0 {
-			h.soil(in, wire.Quotes, t, in.quoted)
+			h.soil(in, wire.Quotes, t, in.Quoted)
 			continue
 		}
 		if !encoded {
-			hd := in.header(rec.n, in.quoted)
-			h.scratch.payload = wire.AppendQuote(h.scratch.payload[:0], &hd, in.bid, in.ask, false)
+			hd := in.Header(rec.N, in.Quoted)
+			h.scratch.payload = wire.AppendQuote(h.scratch.payload[:0], &hd, in.Bid, in.Ask, false)
 			h.framed()
 			encoded = true
 		}
-		t.bid, t.ask, t.stamp = in.bid, in.ask, in.quoted
+		t.bid, t.ask, t.stamp = in.Bid, in.Ask, in.Quoted
 		h.emit(t, h.scratch.frame, rec)
 	}
 }
 
 // applyChanges applies changes of a book, which has them already.
 func (h *Hub) applyChanges(in *instrument, r *journal.Row, changes []book.Change, now int64) {
-	s := stamp{r.Time, r.Latency}
-	in.changed = s
+	s := state.StampOf(r)
+	in.Changed = s
 	rec := h.advance(in, wire.OrderBook, r, now)
 	for _, t := range h.tiers(in, wire.OrderBook) {
 		switch {
@@ -150,13 +150,13 @@ func (h *Hub) applyChanges(in *instrument, r *journal.Row, changes []book.Change
 
 // applyBook applies a whole book, which the instrument has already.
 func (h *Hub) applyBook(in *instrument, r *journal.Row, now int64) {
-	s := stamp{r.Time, r.Latency}
-	in.changed = s
+	s := state.StampOf(r)
+	in.Changed = s
 	rec := h.advance(in, wire.OrderBook, r, now)
 	for _, t := range h.tiers(in, wire.OrderBook) {
 		t.dirty = false
-		t.view.Reset(&in.book)
-		t.stamp, t.n = s, rec.n
+		t.view.Reset(&in.Book)
+		t.stamp, t.n = s, rec.N
 		h.scratch.payload, _ = h.appendBook(h.scratch.payload[:0], in, t)
 		h.emit(t, h.framed(), rec)
 	}
@@ -166,22 +166,32 @@ func (h *Hub) applyBook(in *instrument, r *journal.Row, now int64) {
 func (h *Hub) applyBar(in *instrument, r *journal.Row, now int64) {
 	i := r.Bar.Interval
 	rec, row := h.advance(in, wire.BarsOf(i), r, now), recent.RowOf(r)
-	rows := &h.barsOf(in).tapes[i]
-	keep, full := h.room(rows, min(barRows, h.cfg.TradesKept))
-	h.rows += barCost * int64(rows.Add(row, keep, full))
+	in.MakeBars()
+	h.keep(in, wire.BarsOf(i), row)
 	for _, t := range h.tiers(in, wire.BarsOf(i)) {
-		h.scratch.payload = row.Message(h.scratch.payload[:0], in.ident, rec.n)
+		h.scratch.payload = row.Message(h.scratch.payload[:0], in.Ident, rec.N)
 		h.emit(t, h.framed(), rec)
 	}
 	if i == market.Day {
-		_, end := h.exchangeOf(in).Bounds(i, row.Time)
-		h.roll(in, end)
+		_, end := in.Clock.Bounds(i, row.Time)
+		in.Roll(end)
 	}
 }
 
 // applyReference applies reference figures.
 func (h *Hub) applyReference(in *instrument, r *journal.Row, now int64) {
-	h.dated(in, r.Time, r.At)
-	in.sum.refer(r.Price, r.OldPrice, r.Size)
-	h.tellSummary(in, r.Position, stamp{r.Time, r.Latency}, now)
+	in.Dated(r.Time, r.At)
+	in.Day.Refer(r.Price, r.OldPrice, r.Size)
+	h.sendSummary(in, r.Position, state.StampOf(r), now)
+}
+
+// sendSummary numbers and sends the summary. It has the position of the row that changed it.
+func (h *Hub) sendSummary(in *instrument, pos uint64, s state.Stamp, now int64) {
+	tiers := h.tiers(in, wire.Summary)
+	hd := in.NextSummary(s, now)
+	for _, t := range tiers {
+		m := in.Summary()
+		h.scratch.payload = wire.AppendSummary(h.scratch.payload[:0], &hd, &m, false)
+		h.emit(t, h.framed(), record{Position: pos, N: hd.N, At: now, Of: in})
+	}
 }

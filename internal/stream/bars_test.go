@@ -413,8 +413,8 @@ func TestBarsOfARecordingThatBeginsAgain(t *testing.T) {
 	if counts["K1s"] != 600 || counts["K1m"] != 3*4 || days != 3 {
 		t.Errorf("%v", counts)
 	}
-	if h.deals != 0 {
-		t.Errorf("%d deals are kept", h.deals)
+	if h.shared.Trades != 0 {
+		t.Errorf("%d deals are kept", h.shared.Trades)
 	}
 }
 
@@ -441,8 +441,8 @@ func TestBarsWithinTheBudget(t *testing.T) {
 		}
 		turn(sh)
 		count.take(gatherAll(t, c.sub))
-		if h.deals > 6*512 {
-			t.Fatalf("%d deals are kept", h.deals)
+		if h.shared.Trades > 6*512 {
+			t.Fatalf("%d deals are kept", h.shared.Trades)
 		}
 	}
 	before := count.last["K1m"]

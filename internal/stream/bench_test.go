@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -29,15 +30,15 @@ func BenchmarkPublishTrade(b *testing.B) {
 func BenchmarkBars(b *testing.B) {
 	h := New(Config{TapeBytes: 8 << 20})
 	in := h.handles[define(b, h, "A|M|CI", func(in *market.Instrument) { in.VirtualClock = true })]
-	x := h.exchangeOf(in)
+	x := in.clock
 	at := int64(1e18)
 	b.ReportAllocs()
 	for n := uint64(1); b.Loop(); n++ {
 		at += 5e6
 		x.Advance(at, h.sendBar(nil, at))
-		h.dated(in, at, at)
-		h.countTrade(in, bars.Trade{N: n, ID: h.hash("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at, h.sendBar(nil, at))
-		h.tellSummary(in, n, stamp{at, -1}, at)
+		in.Dated(at, at)
+		in.CountTrade(bars.Trade{N: n, ID: h.shared.TradeID("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at, &h.shared, h.sendBar(nil, at))
+		h.sendSummary(in, n, state.Stamp{Time: at, Latency: -1}, at)
 	}
 }
 

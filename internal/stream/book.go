@@ -4,27 +4,28 @@ import (
 	"errors"
 
 	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // updateBook applies changed levels, or an event of a single order. A book that is stale takes none.
 func (h *Hub) updateBook(in *instrument, e *market.Event, now int64) *market.Refused {
-	if in.stale {
+	if in.Stale {
 		return nil
 	}
 	h.tiers(in, wire.OrderBook) // as they are before the change
 	var changes []book.Change
 	var err error
 	if e.Kind == market.KindUpdate {
-		changes, err = in.book.Update(h.scratch.changes[:0], e.Bids, e.Asks)
+		changes, err = in.Book.Update(h.scratch.changes[:0], e.Bids, e.Asks)
 	} else {
-		changes, err = in.book.Order(h.scratch.changes[:0], e)
+		changes, err = in.Book.Order(h.scratch.changes[:0], e)
 	}
 	if err != nil {
 		return h.refuseBook(in, e, err, now)
 	}
-	h.bookChanged(in, changes, in.stamp(e, now), now)
+	h.bookChanged(in, changes, in.Stamp(e, now), now)
 	return nil
 }
 
@@ -47,7 +48,7 @@ func (h *Hub) refuseBook(in *instrument, e *market.Event, err error, now int64) 
 
 // bookChanged numbers what an event did to a book and tells each tier in whose
 // view something changed.
-func (h *Hub) bookChanged(in *instrument, changes []book.Change, s stamp, now int64) {
+func (h *Hub) bookChanged(in *instrument, changes []book.Change, s state.Stamp, now int64) {
 	changes = book.Compact(changes)
 	h.scratch.changes = changes[:0]
 	if len(changes) == 0 {
@@ -58,18 +59,18 @@ func (h *Hub) bookChanged(in *instrument, changes []book.Change, s stamp, now in
 }
 
 // sendChanges tells the readers of a tier what changed in their view of the book.
-func (h *Hub) sendChanges(in *instrument, t *tierState, s stamp, rec record) {
+func (h *Hub) sendChanges(in *instrument, t *tierState, s state.Stamp, rec record) {
 	x := &h.scratch
-	if t.view.Advance(&x.levels, &x.top, &in.book); !x.levels.Empty() {
+	if t.view.Advance(&x.levels, &x.top, &in.Book); !x.levels.Empty() {
 		h.sendUpdate(in, t, s, rec)
 	}
 }
 
 // sendUpdate sends the levels in scratch memory to the readers of a tier, chained to its newest message.
-func (h *Hub) sendUpdate(in *instrument, t *tierState, s stamp, rec record) {
-	hd, x := in.header(rec.n, s), &h.scratch
+func (h *Hub) sendUpdate(in *instrument, t *tierState, s state.Stamp, rec record) {
+	hd, x := in.Header(rec.N, s), &h.scratch
 	n := wire.ChecksumLevels(t.tier.Depth)
-	x.top.Read(&in.book, n)
+	x.top.Read(&in.Book, n)
 	x.payload = wire.AppendBookUpdate(x.payload[:0], &hd, t.n, x.levels.Bids, x.levels.Asks, h.checksum(in, &x.top, n))
 	t.stamp = s
 	h.emit(t, h.framed(), rec)
@@ -77,31 +78,31 @@ func (h *Hub) sendUpdate(in *instrument, t *tierState, s stamp, rec record) {
 
 // checksum is the K of the best n of levels.
 func (h *Hub) checksum(in *instrument, l *book.Levels, n int) (k uint32) {
-	k, h.scratch.sum = wire.Checksum(h.scratch.sum, l.Bids, l.Asks, n, in.def.PriceDecimals, in.def.SizeDecimals)
+	k, h.scratch.sum = wire.Checksum(h.scratch.sum, l.Bids, l.Asks, n, in.Def.PriceDecimals, in.Def.SizeDecimals)
 	return k
 }
 
 // flushBook sends what changed in a conflated tier since it last spoke.
 func (h *Hub) flushBook(in *instrument, t *tierState, now int64) {
-	if in.stale {
+	if in.Stale {
 		return
 	}
-	h.sendChanges(in, t, t.due.asOf(now), record{pos: h.newest(in), n: in.channels[wire.OrderBook].n, at: now, in: in})
+	h.sendChanges(in, t, t.due.AsOf(now), record{Position: h.newest(in), N: in.Sequences[wire.OrderBook].N, At: now, Of: in})
 }
 
 // takeSnapshot replaces a book, which ends its being stale.
 func (h *Hub) takeSnapshot(in *instrument, e *market.Event, now int64) {
 	h.tiers(in, wire.OrderBook) // as they are before the change
-	in.book.Replace(e.Bids, e.Asks)
-	first := in.channels[wire.OrderBook].n == 0
-	if in.stale {
-		in.stale = false
+	in.Book.Replace(e.Bids, e.Asks)
+	first := in.Sequences[wire.OrderBook].N == 0
+	if in.Stale {
+		in.Stale = false
 		if !first && !h.marketDown(in) {
 			h.status(in, &market.Event{Kind: market.KindStatus, Phase: market.FeedUp, Reason: "snapshot", Time: e.Time, Receive: e.Receive}, now)
 		}
 	}
-	h.bookState(in, in.stamp(e, now), now)
-	h.derive(in, in.changed, now)
+	h.bookState(in, in.Stamp(e, now), now)
+	h.derive(in, in.Changed, now)
 }
 
 func (h *Hub) marketDown(in *instrument) bool {
@@ -109,21 +110,21 @@ func (h *Hub) marketDown(in *instrument) bool {
 	if v != nil {
 		v = v.under(in.delay())
 	}
-	return v != nil && v.down
+	return v != nil && v.Down
 }
 
 // appendBook appends the payload of a book tier as of its newest message; ok is
 // false while the book is not known.
 func (h *Hub) appendBook(b []byte, in *instrument, t *tierState) (_ []byte, ok bool) {
-	if in.stale || t.n == 0 {
+	if in.Stale || t.n == 0 {
 		return b, false
 	}
 	x := &h.scratch
-	x.levels.Read(&in.book, t.tier.Depth)
+	x.levels.Read(&in.Book, t.tier.Depth)
 	if t.dirty {
 		t.view.Last(&x.levels)
 	}
 	k := h.checksum(in, &x.levels, wire.ChecksumLevels(t.tier.Depth))
-	hd := in.header(t.n, t.stamp)
+	hd := in.Header(t.n, t.stamp)
 	return wire.AppendBookState(b, &hd, t.tier.Depth, x.levels.Bids, x.levels.Asks, k), true
 }

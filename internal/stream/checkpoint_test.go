@@ -11,6 +11,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -97,7 +98,7 @@ type stand struct {
 	Phase    market.Phase
 	Reason   string
 	Bid, Ask market.Level
-	Quoted   stamp
+	Quoted   state.Stamp
 	Figures  wire.Figures
 	Bars     string
 }
@@ -110,9 +111,9 @@ func (w *checkpointed) stands() map[string]stand {
 		if in == nil {
 			continue
 		}
-		s := stand{Counts: in.counts(), Phase: in.phase, Reason: in.reason, Bid: in.bid, Ask: in.ask, Quoted: in.quoted, Figures: in.summary()}
+		s := stand{Counts: in.Counts(), Phase: in.Phase, Reason: in.Reason, Bid: in.Bid, Ask: in.Ask, Quoted: in.Quoted, Figures: in.Summary()}
 		for i := range market.NumIntervals {
-			t := in.barTape(i)
+			t := in.Recent(wire.BarsOf(i))
 			s.Bars += fmt.Sprint(" ", t.Last)
 		}
 		all[in.id.String()] = s
@@ -126,10 +127,10 @@ func (w *checkpointed) books() map[string]string {
 	defer w.hub.mu.Unlock()
 	all := map[string]string{}
 	for _, in := range w.hub.listed {
-		if !in.stale && in.channels[wire.OrderBook].n > 0 {
+		if !in.Stale && in.Sequences[wire.OrderBook].N > 0 {
 			var l book.Levels
-			l.Read(&in.book, 0)
-			all[in.id.String()] = fmt.Sprint(in.channels[wire.OrderBook].n, l.Bids, l.Asks)
+			l.Read(&in.Book, 0)
+			all[in.id.String()] = fmt.Sprint(in.Sequences[wire.OrderBook].N, l.Bids, l.Asks)
 		}
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -63,14 +64,14 @@ func (h *Hub) runClocks() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
-	wait := h.strike(time.Now().UnixNano())
+	wait := h.sendDue(time.Now().UnixNano())
 	h.published()
 	return wait
 }
 
-// strike sends what the tiers whose clocks are due have to say and the bars that are over, and returns how
-// long to wait before the next time; 0: until it is kicked.
-func (h *Hub) strike(now int64) (wait time.Duration) {
+// sendDue sends the messages of the tiers whose clocks are due and the bars that have ended, and
+// returns how long to wait before the next call; 0: until the hub is woken.
+func (h *Hub) sendDue(now int64) (wait time.Duration) {
 	clock := h.clock()
 	for i := range h.clocks {
 		c := &h.clocks[i]
@@ -81,11 +82,11 @@ func (h *Hub) strike(now int64) (wait time.Duration) {
 			wait = sooner(wait, max(1, time.Duration(c.due-clock)))
 		}
 	}
-	if h.barsDue > 0 && h.barsDue <= now {
-		h.strikeBars(now)
+	if h.trading.due > 0 && h.trading.due <= now {
+		h.sendBars(now)
 	}
-	if h.barsDue > 0 {
-		wait = sooner(wait, max(1, time.Duration(h.barsDue-now)))
+	if h.trading.due > 0 {
+		wait = sooner(wait, max(1, time.Duration(h.trading.due-now)))
 	}
 	wait = sooner(wait, h.measure(h.clock()))
 	if h.commitDue != 0 {
@@ -136,7 +137,7 @@ func (h *Hub) flush(c *clock, now int64) {
 }
 
 // soil marks a conflated tier as having something to say.
-func (h *Hub) soil(in *instrument, ch wire.Channel, t *tierState, s stamp) {
+func (h *Hub) soil(in *instrument, ch wire.Channel, t *tierState, s state.Stamp) {
 	t.due = s
 	if t.dirty {
 		return

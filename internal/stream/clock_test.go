@@ -33,10 +33,10 @@ func TestConflationWhenTheClockIsSet(t *testing.T) {
 				wall = func() int64 { return time.Now().Add(time.Hour).UnixNano() }
 			}
 			h.mu.Lock()
-			wait := h.strike(wall())
+			wait := h.sendDue(wall())
 			h.mu.Unlock()
 			if wait > time.Second { // that of measuring memory
-				t.Fatalf("quote %d: next strike in %v", k, wait)
+				t.Fatalf("quote %d: next wait is %v", k, wait)
 			}
 			turn(sh)
 			if n := len(c.read(1<<20, false)); n > 1 {

@@ -9,7 +9,10 @@ import (
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/ring"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // Nobody is shown a row before it is in the journal. While Run runs, a goroutine of its own writes
@@ -50,10 +53,9 @@ type commits struct {
 
 // mark is where a ring stood.
 type mark struct {
-	topic  *topic
-	end    cursor
-	echoes int
-	bytes  int // since the mark before
+	topic *topic
+	at    ring.Mark[*instrument]
+	bytes int // since the mark before
 }
 
 // published ends a change that may have numbered something: it shows it to the readers, or has it
@@ -190,7 +192,7 @@ func (h *Hub) endCommit() {
 	for i := range h.marks {
 		m := &h.marks[i]
 		if m.topic.refs > 0 { // of others the ring may be another by now
-			m.topic.ring.commit(m.end, m.echoes)
+			m.topic.ring.Commit(m.at)
 			h.show(m.topic, m.bytes)
 		}
 		*m = mark{}
@@ -221,7 +223,7 @@ func (h *Hub) showAll() {
 	clear(h.recent)
 	h.recent = h.recent[:0]
 	for i, tp := range h.grown {
-		tp.ring.commit(tp.ring.end(), tp.ring.echoes)
+		tp.ring.Commit(tp.ring.Mark())
 		h.show(tp, tp.bytes)
 		tp.grown, tp.bytes = false, 0
 		h.grown[i] = nil
@@ -350,15 +352,15 @@ func (h *Hub) last(t *recent.Rows) uint64 {
 	return t.Seek(h.committed)
 }
 
-// room is how many rows a tape keeps at least, and whether all tapes together are full. Rows that
-// are not committed stay: nobody could be sent them otherwise. The hub's lock is held.
-func (h *Hub) room(t *recent.Rows, keep int) (least int, full bool) {
-	full = h.rows >= h.maxRows
-	if h.running && t.Drops(keep, full) {
-		least = int(t.Last-t.Seek(h.committed)) + 1 // and the row that comes
-		keep, full = max(keep, least), full && t.Leaves() >= least
+// keep adds a row to the recent rows of a channel. Rows that are not committed stay, since nobody
+// could be sent them otherwise. The hub's lock is held.
+func (h *Hub) keep(in *instrument, c wire.Channel, row recent.Row) {
+	rows, keep, full := in.Recent(c), state.MaxRows(c, h.cfg.TradesKept), h.shared.Full()
+	if h.running && rows.Drops(keep, full) {
+		least := int(rows.Last-rows.Seek(h.committed)) + 1 // and the new row
+		keep, full = max(keep, least), full && rows.Leaves() >= least
 	}
-	return keep, full
+	h.shared.Add(c, rows, row, keep, full)
 }
 
 // partOf is the rows of a tape behind n, up to last.
@@ -383,7 +385,7 @@ func partOf(in *instrument, t *recent.Rows, n, last uint64) part {
 // with what is. The hub's lock is held.
 func (h *Hub) backfill(tp *topic) {
 	c := tp.key.channel
-	if h.committed == h.position || !c.Replays() && c != marketStatus || tp.key.tier.Delay != 0 {
+	if h.committed == h.position || !c.Replays() && c != state.MarketStatus || tp.key.tier.Delay != 0 {
 		return
 	}
 	type message struct {
@@ -397,36 +399,32 @@ func (h *Hub) backfill(tp *topic) {
 	}
 	h.mu.visit(len(recent))
 	for _, in := range recent {
-		if in.venue != (c == marketStatus) || !tp.key.id.Matches(in.id) {
+		if in.Venue != (c == state.MarketStatus) || !tp.key.id.Matches(in.id) {
 			continue
 		}
-		t := in.tape(c)
+		t := in.Recent(c)
 		n := h.last(t)
 		for _, rows := range t.After(n) {
 			for i := range rows {
 				n++
 				r := &rows[i]
-				m := message{record{in: in, pos: r.Pos, n: n, at: r.At}, r}
-				switch {
-				case r.Kind != market.KindStatus:
-				case r.Phase == market.FeedDown, r.Phase == market.FeedUp:
-					m.flag = notice
-				case r.Phase == market.Gap:
-					m.flag = notice | lost
+				m := message{record{Of: in, Position: r.Pos, N: n, At: r.At}, r}
+				if r.Kind == market.KindStatus {
+					m.Flag = noticeOf(r.Phase)
 				}
 				list = append(list, m)
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b message) int { return cmp.Compare(a.pos, b.pos) })
+	slices.SortFunc(list, func(a, b message) int { return cmp.Compare(a.Position, b.Position) })
 	marked := !h.writing
 	for i := range list {
 		m := &list[i]
-		if !marked && m.pos > h.target {
+		if !marked && m.Position > h.target {
 			h.markTopic(tp)
 			marked = true
 		}
-		h.scratch.payload = m.row.Message(h.scratch.payload[:0], m.in.ident, m.n)
+		h.scratch.payload = m.row.Message(h.scratch.payload[:0], m.Of.Ident, m.N)
 		h.append(tp, h.framed(), m.record)
 		h.wanted = true
 	}
@@ -437,7 +435,7 @@ func (h *Hub) backfill(tp *topic) {
 
 // markTopic notes how far a ring goes, for the commit under way. The hub's lock is held.
 func (h *Hub) markTopic(tp *topic) {
-	h.marks = append(h.marks, mark{tp, tp.ring.end(), tp.ring.echoes, tp.bytes})
+	h.marks = append(h.marks, mark{tp, tp.ring.Mark(), tp.bytes})
 	tp.bytes = 0
 }
 

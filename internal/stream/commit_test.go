@@ -105,7 +105,7 @@ func TestUnsubscribeTellsNothingUncommitted(t *testing.T) {
 	seen := slices.Clone(c.trades["A|M|CI"])
 	after := newSlowHub(t, w.killed(t), Config{})
 	define(t, after.Hub, "A|M|CI", nil)
-	if n := after.lookup(id("A|M|CI")).trades.Last; len(seen) > int(n) || after.Epoch() != w.Epoch() {
+	if n := after.lookup(id("A|M|CI")).Trades.Last; len(seen) > int(n) || after.Epoch() != w.Epoch() {
 		t.Errorf("the client has trades %v, the journal %d of them", seen, n)
 	}
 	w.commitOnce()
@@ -204,7 +204,7 @@ func TestTapesKeepWhatIsNotCommitted(t *testing.T) {
 			publish(t, w.Hub, trade(a, 1))
 			w.commitOnce()
 		}
-		if n := w.lookup(id("A|M|CI")).trades.Stored; n > 3*recent.ChunkRows {
+		if n := w.lookup(id("A|M|CI")).Trades.Stored; n > 3*recent.ChunkRows {
 			t.Errorf("%d trades are kept", n)
 		}
 	}
@@ -446,7 +446,7 @@ func (m *commitModel) took(c *client, list []message) {
 func (m *commitModel) join(c *client) {
 	m.clients = append(m.clients, c)
 	if m.rng.IntN(2) == 0 {
-		seen := &wire.Resume{Epoch: m.w.Epoch(), Position: m.w.place(0)}
+		seen := &wire.Resume{Epoch: m.w.Epoch(), Position: positionText(m.w.Hub, 0)}
 		if c.place != "" {
 			// A place is safe, and so may lie before what was sent.
 			seen.Position, c.last, c.before = c.place, map[string]uint64{}, c.follows
@@ -487,7 +487,7 @@ func (m *commitModel) kill() {
 	m.clients = nil
 	for _, c := range old {
 		for _, f := range c.raw {
-			if n := m.w.lookup(id(f.I)).channels[channels[f.Type]].n; f.N > n {
+			if n := m.w.lookup(id(f.I)).Sequences[channels[f.Type]].N; f.N > n {
 				m.t.Fatalf("%s %s: the client was sent %d, the journal ends at %d", f.Type, f.I, f.N, n)
 			}
 		}
@@ -513,7 +513,7 @@ func (m *commitModel) finish() {
 			if !ok {
 				got, ok = c.before[name]
 			}
-			if n := m.w.lookup(id(name)).trades.Last; ok && c.sub.owner(wire.Trades, id(name)) != nil && got != n {
+			if n := m.w.lookup(id(name)).Trades.Last; ok && c.sub.owner(wire.Trades, id(name)) != nil && got != n {
 				m.t.Errorf("%s: the client has trades up to %d of %d", name, got, n)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -84,7 +85,7 @@ func (w *earlyWorld) publish() {
 		e.Time = w.event
 	}
 	w.hub.mu.Lock()
-	n := w.hub.handles[w.handles[k]].trades.Last + 1
+	n := w.hub.handles[w.handles[k]].Trades.Last + 1
 	w.hub.mu.Unlock()
 	w.made[fmt.Sprint(earlyNames[k], n)] = time.Now()
 	publish(w.t, w.hub, e)
@@ -119,7 +120,7 @@ func (w *earlyWorld) take() {
 			w.hub.mu.Unlock()
 			if _, place := c.c.sub.Position(); place != "" && !c.c.sub.Pending() && !c.c.sub.Replaying() {
 				c.place = place
-				if _, p, err := parsePositions(place); err != nil || p.more != nil || p.base > newest {
+				if _, p, err := position.Parse(place); err != nil || place != position.At(p.For(0)).Text(w.hub.epoch) || p.For(0) > newest {
 					w.t.Fatalf("position %s of %d", place, newest)
 				}
 			}
@@ -165,7 +166,7 @@ func TestNothingComesEarly(t *testing.T) {
 				w.take()
 				for _, c := range w.clients {
 					for i, name := range earlyNames {
-						if n := w.hub.handles[w.handles[i]].trades.Last; c.last[name] != n {
+						if n := w.hub.handles[w.handles[i]].Trades.Last; c.last[name] != n {
 							t.Errorf("delay %d s: %s came up to %d of %d", c.delay, name, c.last[name], n)
 						}
 					}
@@ -173,7 +174,7 @@ func TestNothingComesEarly(t *testing.T) {
 					if c.delay > 0 {
 						due = w.hub.Due(c.delay)
 					}
-					if want := w.hub.place(due); c.place != want {
+					if want := positionText(w.hub, due); c.place != want {
 						t.Errorf("delay %d s: at position %s, want that of the live rows, %s", c.delay, c.place, want)
 					}
 				}
@@ -224,12 +225,8 @@ func TestDelayCostsNothing(t *testing.T) {
 			}
 			h.mu.Lock()
 			in := h.handles[hd]
-			rows := int64(in.trades.Stored + in.statuses.Stored)
-			for i := range market.NumIntervals {
-				rows += barCost * int64(in.barTape(i).Stored)
-			}
-			if h.rows != rows {
-				t.Errorf("%d rows are counted, want %d", h.rows, rows)
+			if rows := in.Rows(); h.shared.Rows != rows {
+				t.Errorf("%d rows are counted, want %d", h.shared.Rows, rows)
 			}
 			h.mu.Unlock()
 		}

@@ -60,7 +60,7 @@ func TestFeedsTakeTurns(t *testing.T) {
 	live := h.handles[last]
 	late := live.under(60)
 	for _, c := range []wire.Channel{wire.Status, wire.OrderBook, wire.Quotes} {
-		if n, m := live.channels[c].n, late.channels[c].n; n != m {
+		if n, m := live.Sequences[c].N, late.Sequences[c].N; n != m {
 			t.Errorf("%s: %d live, %d in the replica", c, n, m)
 		}
 	}

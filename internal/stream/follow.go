@@ -6,7 +6,6 @@ import (
 
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -79,9 +78,9 @@ func (h *Hub) follow(from *journal.Row, now int64) error {
 	h.followClock(in, from, now)
 	r := &h.scratch.row
 	*r = *from
-	r.Instrument = in.number
+	r.Instrument = in.Number
 	h.appendRow(r)
-	h.skipLost(in, r)
+	in.SkipLost(r, &h.shared)
 	h.applyRow(in, r, now)
 	return nil
 }
@@ -89,27 +88,27 @@ func (h *Hub) follow(from *journal.Row, now int64) error {
 // followClock brings the clock of an instrument's bars to the time of a row. The bars that are over
 // count as sent: they come as rows.
 func (h *Hub) followClock(in *instrument, r *journal.Row, now int64) {
-	if in.venue || in.restarts(r) {
+	if in.Venue || in.restarts(r) {
 		return
 	}
-	x := h.exchangeOf(in)
+	x := in.clock
 	switch {
 	case !x.Virtual():
 		// The other hub looks once for each batch, all rows of which have one time.
 		if r.At != x.followed && x.Next() != 0 && x.Next() <= r.At {
-			h.strikeAt(x, r.At, now)
+			h.sendBarsOf(x, r.At, now)
 		}
 		x.followed = r.At
 	case x.Now() == 0 && (r.Kind == journal.Status || r.Kind == journal.BookLost || r.Kind == journal.BookState && len(r.Bids)+len(r.Asks) == 0):
 		// Such a row before the first event has the time of the wall clock.
 	case x.Move(r.At):
-		h.strikeAt(x, r.At, now)
+		h.sendBarsOf(x, r.At, now)
 	}
 }
 
 // restarts reports whether a row says that the recording of an instrument begins again.
 func (in *instrument) restarts(r *journal.Row) bool {
-	return r.Phase == market.Gap && r.Reason == replayRestarted && in.def.VirtualClock && !in.venue
+	return r.Phase == market.Gap && r.Reason == replayRestarted && in.Def.VirtualClock && !in.Venue
 }
 
 // applyRow applies a row of another hub to what this one knows.
@@ -126,9 +125,9 @@ func (h *Hub) applyRow(in *instrument, r *journal.Row, now int64) {
 		h.applyQuote(in, r, now)
 	case journal.BookUpdate:
 		h.tiers(in, wire.OrderBook) // as they are before the change
-		changes, err := in.book.Update(h.scratch.changes[:0], r.Bids, r.Asks)
+		changes, err := in.Book.Update(h.scratch.changes[:0], r.Bids, r.Asks)
 		if err != nil { // rows were lost
-			in.stale = true
+			in.Stale = true
 			return
 		}
 		changes = book.Compact(changes)
@@ -136,41 +135,14 @@ func (h *Hub) applyRow(in *instrument, r *journal.Row, now int64) {
 		h.applyChanges(in, r, changes, now)
 	case journal.BookState:
 		h.tiers(in, wire.OrderBook)
-		in.book.Replace(r.Bids, r.Asks)
-		in.stale = false
+		in.Book.Replace(r.Bids, r.Asks)
+		in.Stale = false
 		h.applyBook(in, r, now)
 	case journal.BookLost:
-		in.stale = true
+		in.Stale = true
 	case journal.Bar:
 		h.applyBar(in, r, now)
 	case journal.Reference:
 		h.applyReference(in, r, now)
 	}
-}
-
-// skipLost advances a channel if rows before r were lost. The recent rows of the channel are dropped,
-// because they must not have gaps. A book is stale until its next state.
-func (h *Hub) skipLost(in *instrument, r *journal.Row) {
-	var c wire.Channel
-	switch r.Kind {
-	case journal.Trade, journal.Cancel, journal.Correct:
-		c = wire.Trades
-	case journal.Status:
-		c = in.statusKey()
-	case journal.Bar:
-		c = wire.BarsOf(r.Bar.Interval)
-		h.barsOf(in)
-	case journal.BookUpdate:
-		in.stale = in.stale || r.N != in.channels[wire.OrderBook].n+1
-		return
-	default:
-		return
-	}
-	if r.N == in.channels[c].n+1 {
-		return
-	}
-	in.channels[c].n = r.N - 1
-	t := in.tape(c)
-	h.rows -= int64(t.Stored)
-	*t = recent.Rows{Last: r.N - 1, Dropped: r.Position - 1}
 }

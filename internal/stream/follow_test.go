@@ -169,7 +169,7 @@ func (r *replicas) join(o Options) {
 		if o.Resume != nil {
 			resume := *o.Resume
 			resume.Epoch = h.Epoch()
-			resume.Position = h.place(uint64(len(o.Resume.Position)))
+			resume.Position = positionText(h, uint64(len(o.Resume.Position)))
 			o.Resume = &resume
 		}
 		for _, ident := range []string{"S0|M|CI", "S1|M|CI", "S2|M|CI", "S3|M|CI", "S4|V|CI", "*|M|*", "*|*|*"} {
@@ -243,7 +243,7 @@ func (r *replicas) restart() {
 	r.defineFollowed()
 	r.resumed = true
 	for i, in := range r.hubs[0].listed {
-		if a, b := in.counts(), r.hubs[1].listed[i].counts(); a != b {
+		if a, b := in.Counts(), r.hubs[1].listed[i].Counts(); a != b {
 			r.t.Fatalf("%s: counts after a restart %+v, want %+v", in.id, b, a)
 		}
 	}

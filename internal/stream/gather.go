@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -113,7 +114,7 @@ func (s *Shard) tired() bool { return s.visited >= maxVisited }
 // goes on with what each turn brings.
 func (it *item) keepUp() {
 	it.late.listed = false
-	if !it.view.tail.place().before(it.late.sent) && it.late.elsewhere == nil {
+	if !it.view.tail.Offset().Before(it.late.sent) && it.late.elsewhere == nil {
 		it.late = nil
 	}
 }
@@ -213,13 +214,13 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 func (it *item) take(tail cursor) (rec *record, frame []byte, ok bool) {
 	l := it.late
 	for {
-		rec, frame, ok = l.at.peek(tail)
+		rec, frame, ok = l.at.Peek(tail)
 		if !ok {
 			return nil, nil, false
 		}
-		at := l.at.place()
-		l.at.rec++
-		if !at.before(l.sent) && !it.suppresses(rec) {
+		at := l.at.Offset()
+		l.at.Next()
+		if !at.Before(l.sent) && !it.suppresses(rec) {
 			return rec, frame, true
 		}
 	}
@@ -256,7 +257,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 			it.sub.giveBack(r)
 		}
 		if ok {
-			payload = rw.Message(payload[:0], in.ident, n)
+			payload = rw.Message(payload[:0], in.Ident, n)
 			dst = wire.AppendText(dst, payload)
 			continue
 		}
@@ -276,10 +277,10 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 // wants says whether a message of the item's ring is to be sent by this item.
 func (it *item) wants(rec *record) bool {
 	switch {
-	case rec.flag&echo != 0:
+	case rec.Flag&ring.Echo != 0:
 		return it.sub.wantsEcho(rec)
 	case it.flag&overlap != 0:
-		return it.sub.owner(it.channel(), rec.in.id) == it
+		return it.sub.owner(it.channel(), rec.Of.id) == it
 	}
 	return true
 }
@@ -287,23 +288,23 @@ func (it *item) wants(rec *record) bool {
 // wantsEcho says whether a notice in the ring of another channel is news: it is
 // not where the status itself is subscribed, or another of those rings told it.
 func (s *Subscriber) wantsEcho(rec *record) bool {
-	if s.owner(wire.Status, rec.in.id) != nil {
+	if s.owner(wire.Status, rec.Of.id) != nil {
 		return false
 	}
-	return rec.flag&lost != 0 && len(s.items) == 1 || s.unnoticed(noticeKey{rec.in, rec.flag & lost}, rec.n)
+	return rec.Flag&ring.Lost != 0 && len(s.items) == 1 || s.unnoticed(noticeKey{rec.Of, rec.Flag & ring.Lost}, rec.N)
 }
 
 // gatherNewest appends the newest waiting quote or summary of each instrument.
 func (it *item) gatherNewest(dst []byte) []byte {
 	l := it.late
 	newest := make(map[*instrument]uint64)
-	for at := l.at; ; at.rec++ {
-		rec, _, ok := at.peek(it.view.tail)
+	for at := l.at; ; at.Next() {
+		rec, _, ok := at.Peek(it.view.tail)
 		if !ok {
 			break
 		}
-		if rec.flag&echo == 0 {
-			newest[rec.in] = rec.pos
+		if rec.Flag&ring.Echo == 0 {
+			newest[rec.Of] = rec.Position
 		}
 	}
 	for {
@@ -311,7 +312,7 @@ func (it *item) gatherNewest(dst []byte) []byte {
 		if !ok {
 			return dst
 		}
-		if (rec.flag&echo != 0 || newest[rec.in] == rec.pos) && it.wants(rec) {
+		if (rec.Flag&ring.Echo != 0 || newest[rec.Of] == rec.Position) && it.wants(rec) {
 			dst = append(dst, frame...)
 		}
 	}
@@ -324,7 +325,7 @@ func (it *item) gatherNotices(dst []byte, tail cursor) []byte {
 		if !ok {
 			return dst
 		}
-		if rec.flag&echo != 0 && it.wants(rec) {
+		if rec.Flag&ring.Echo != 0 && it.wants(rec) {
 			dst = append(dst, frame...)
 		}
 	}

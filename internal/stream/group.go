@@ -1,9 +1,9 @@
 package stream
 
 import (
-	"math/bits"
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -11,7 +11,7 @@ import (
 // is found once, without the hub's lock, and grows with the catalogue.
 type group struct {
 	members []*instrument // in the order of listing; only appended to
-	set     indexSet      // the same
+	set     catalogue.Set // the same
 	topics  int           // that take their messages
 }
 
@@ -24,7 +24,7 @@ type groupKey struct {
 type groups struct {
 	byPattern                  map[groupKey]*group
 	bySymbol, byMarket, byTerm map[string][]*instrument
-	withBook                   indexSet
+	withBook                   catalogue.Set
 }
 
 // maxIdleGroups bounds the groups of patterns that nobody reads.
@@ -40,10 +40,10 @@ func (h *Hub) enterGroups(in *instrument) {
 	g.bySymbol[in.id.Symbol] = append(g.bySymbol[in.id.Symbol], in)
 	g.byMarket[in.id.Market] = append(g.byMarket[in.id.Market], in)
 	g.byTerm[in.id.Term] = append(g.byTerm[in.id.Term], in)
-	for s := range numShapes {
-		h.byPattern[groupKey{s.of(in.id), 0}].add(in)
+	for s := range catalogue.NumShapes {
+		h.byPattern[groupKey{s.Pattern(in.id), 0}].add(in)
 		for _, x := range in.later {
-			h.byPattern[groupKey{s.of(in.id), x.delay()}].add(x)
+			h.byPattern[groupKey{s.Pattern(in.id), x.delay()}].add(x)
 		}
 	}
 }
@@ -52,15 +52,15 @@ func (h *Hub) enterGroups(in *instrument) {
 func (g *group) add(in *instrument) {
 	if g != nil && in != nil {
 		g.members = append(g.members, in)
-		g.set.add(in.index)
+		g.set.Add(in.index)
 	}
 }
 
 // noteBook notes whether an instrument has an order book.
 func (g *groups) noteBook(in *instrument) {
-	g.withBook.add(in.index)
-	if in.def.NoBook {
-		g.withBook[in.index/64] &^= 1 << (in.index % 64)
+	g.withBook.Add(in.index)
+	if in.Def.NoBook {
+		g.withBook.Remove(in.index)
 	}
 }
 
@@ -126,7 +126,7 @@ func (h *Hub) putGroup(key groupKey, members []*instrument) *group {
 	}
 	g := &group{members: members}
 	for _, in := range members {
-		g.set.add(in.index)
+		g.set.Add(in.index)
 	}
 	h.byPattern[key] = g
 	return g
@@ -169,54 +169,4 @@ func (h *Hub) prepareGroup(key groupKey) {
 	if h.byPattern[key] == nil {
 		h.putGroup(key, key.members(members, h.listed[listed:])) // and those listed meanwhile
 	}
-}
-
-// An indexSet is a set of instruments by their index in the catalogue.
-type indexSet []uint64
-
-func (s *indexSet) add(i uint32) {
-	for int(i/64) >= len(*s) {
-		*s = append(*s, 0)
-	}
-	(*s)[i/64] |= 1 << (i % 64)
-}
-
-// has reports whether i is in the set.
-func (s indexSet) has(i uint32) bool {
-	return int(i/64) < len(s) && s[i/64]&(1<<(i%64)) != 0
-}
-
-// remove takes i out of the set.
-func (s indexSet) remove(i uint32) {
-	if int(i/64) < len(s) {
-		s[i/64] &^= 1 << (i % 64)
-	}
-}
-
-// unite adds the members of another set.
-func (s *indexSet) unite(x indexSet) {
-	for len(*s) < len(x) {
-		*s = append(*s, 0)
-	}
-	for i, word := range x {
-		(*s)[i] |= word
-	}
-}
-
-// intersect removes what is not in another set.
-func (s indexSet) intersect(x indexSet) {
-	for i := range s {
-		if i < len(x) {
-			s[i] &= x[i]
-		} else {
-			s[i] = 0
-		}
-	}
-}
-
-func (s indexSet) count() (n int) {
-	for _, word := range s {
-		n += bits.OnesCount64(word)
-	}
-	return n
 }

@@ -40,7 +40,7 @@ func (s *Subscriber) settleItem(it *item, done map[*item]bool) {
 	}
 	done[it] = true
 	w := s.waiting()
-	l, present := it.behind(), it.view.topic.ring.tail()
+	l, present := it.behind(), it.view.topic.ring.Tail()
 	if !it.channel().Replays() {
 		w.carry = it.gatherNotices(w.carry, present)
 		l.state, l.held = true, nil
@@ -101,7 +101,7 @@ func both(a, b market.InstrumentID) market.InstrumentID {
 
 // stateTells says that the state which is due tells a status, so that it is not sent by itself.
 func (it *item) stateTells(rec *record) bool {
-	return it.unseen(rec.in)
+	return it.unseen(rec.Of)
 }
 
 // unseen says, of statuses, that the state which is due is the first that is sent of an instrument.
@@ -110,7 +110,7 @@ func (it *item) unseen(in *instrument) bool {
 	switch {
 	case l == nil, !l.fresh, it.channel() != wire.Status:
 		return false
-	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid.has(in.index):
+	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid.Has(in.index):
 		return false
 	}
 	return !slices.ContainsFunc(l.taken, func(id market.InstrumentID) bool { return id.Matches(in.id) })

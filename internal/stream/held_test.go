@@ -30,7 +30,7 @@ func TestReplaysAndStatesAreCounted(t *testing.T) {
 		}
 	}
 	h.mu.Lock()
-	h.strikeBars(time.Now().Add(48 * time.Hour).UnixNano())
+	h.sendBars(time.Now().Add(48 * time.Hour).UnixNano())
 	h.mu.Unlock()
 	turn(sh)
 	measure := func(name string, ask func(s *Subscriber)) (kept int64) {

@@ -244,7 +244,7 @@ func feedOperations() []operation {
 			at := time.Now().Add(2 * time.Minute).UnixNano()
 			return func() {
 				w.hub.mu.Lock()
-				w.hub.strikeBars(at)
+				w.hub.sendBars(at)
 				w.hub.mu.Unlock()
 			}
 		}},
@@ -257,7 +257,7 @@ func feedOperations() []operation {
 			w.n++
 			at := time.Now().Add(2 * time.Second).UnixNano()
 			w.hub.mu.Lock()
-			w.hub.strike(at)
+			w.hub.sendDue(at)
 			w.hub.mu.Unlock()
 		})},
 		{stalled, func(w *crowd) func() {

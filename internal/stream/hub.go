@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/position"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // Config of a Hub. The zero value is ready for use.
@@ -46,26 +47,25 @@ type Hub struct {
 
 	mu         lock
 	position   uint64 // of the newest message of the whole stream
-	catalog    catalogue
+	catalog    catalogue.Catalogue
 	listed     []*instrument             // by index in the catalogue
 	handles    []*instrument             // by handle: listed instruments and venues
 	venues     map[string]*instrument    // a market as a whole, *|MARKET|*
 	zones      map[string]*time.Location // of markets; nil where it is not known
 	numbered   []*instrument             // by number in the journal, those not defined again yet too
 	topics     map[topicKey]*topic
-	readBy     map[readKey][]*topic             // the same, of all tiers
-	patterns   [marketStatus + 1][numShapes]int // topics of patterns, by shape
-	generation [marketStatus + 1]uint32         // rises when a topic of a pattern comes or goes
+	readBy     map[readKey][]*topic                             // the same, of all tiers
+	patterns   [state.MarketStatus + 1][catalogue.NumShapes]int // topics of patterns, by shape
+	generation [state.MarketStatus + 1]uint32                   // rises when a topic of a pattern comes or goes
 	groups
 	listings listings
 	shards   []*Shard
-	rows     int64 // kept in all tapes
-	maxRows  int64
 	version  uint64 // of the catalogue, for ETags
 	clocks   [len(conflations)]clock
 	replicas []*replica // one for each delay that is served
 	restored uint64     // the position when the journal was taken up
-	barClock
+	trading  tradingClocks
+	shared   state.Shared
 	commits
 	asleep   map[market.InstrumentID]*instrument // of the journal, which has no row of them any more; not defined again yet
 	fetches  []fetch                             // rows of the journal that items wait for
@@ -107,13 +107,14 @@ func New(cfg Config) *Hub {
 		zones:    make(map[string]*time.Location),
 		topics:   make(map[topicKey]*topic),
 		readBy:   make(map[readKey][]*topic),
-		maxRows:  cfg.TapeBytes / recent.RowBytes,
 		kick:     make(chan struct{}, 1),
 		commits:  commits{kicked: make(chan struct{}, 1)},
 		fetching: make(chan struct{}, 1),
 		made:     time.Now(),
 		madeAt:   time.Now().UnixNano(),
 		memory:   memory{limit: cfg.Memory},
+		shared:   state.NewShared(cfg.TapeBytes),
+		trading:  tradingClocks{byKey: make(map[clockKey]*tradingClock)},
 	}
 	if h.epoch == "" {
 		h.epoch = "e" + strings.ToLower(rand.Text()[:12])
@@ -140,12 +141,12 @@ func New(cfg Config) *Hub {
 // Epoch names the numbering.
 func (h *Hub) Epoch() string { return h.epoch }
 
-// Position is the place of the newest message that is committed, with the epoch.
-func (h *Hub) Position() (epoch, position string) {
+// Position returns the epoch, and the position of the newest message that is committed.
+func (h *Hub) Position() (epoch, pos string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	return h.epoch, h.place(h.committed)
+	return h.epoch, position.At(h.committed).Text(h.epoch)
 }
 
 // Define lists an instrument or changes its definition; see feed.Sink. A pattern
@@ -160,7 +161,7 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case in.venue:
+	case in.Venue:
 	case fresh:
 		h.list(in)
 		h.published()
@@ -183,11 +184,13 @@ func (h *Hub) define(def market.Instrument) (in *instrument, fresh bool, err err
 	h.version++
 	if i < len(h.listed) {
 		in := h.listed[i]
-		in.def = def
+		in.Def = def
+		h.setClock(in)
 		h.noteBook(in)
 		h.enlist(in)
 		for _, x := range in.later {
-			x.def = def
+			x.Def = def
+			h.setClock(x)
 		}
 		return in, false, nil
 	}
@@ -208,7 +211,8 @@ func (h *Hub) enterCatalogue(in *instrument, index int) {
 
 func (h *Hub) defineVenue(def market.Instrument) (in *instrument, fresh bool, err error) {
 	if v, ok := h.venues[def.ID.Market]; ok {
-		v.def = def
+		v.Def = def
+		h.setClock(v)
 		h.enlist(v)
 		return v, false, nil
 	}
@@ -225,8 +229,7 @@ func (h *Hub) defineVenue(def market.Instrument) (in *instrument, fresh bool, er
 func (h *Hub) newInstrument(def market.Instrument) *instrument {
 	in := h.wakeUp(def)
 	if in == nil {
-		in = &instrument{def: def, id: def.ID, ident: wire.MakeIdent(def.ID), stale: beginsStale(&def)}
-		in.venue = def.ID.Symbol == market.Any && def.ID.Term == market.Any
+		in = h.makeInstrument(def, nil)
 	}
 	in.handle = market.Handle(len(h.handles))
 	h.handles = append(h.handles, in)
@@ -241,22 +244,22 @@ func (h *Hub) newInstrument(def market.Instrument) *instrument {
 func (h *Hub) list(in *instrument) {
 	now := time.Now().UnixNano()
 	at := now
-	if in.def.Listed != 0 {
-		at = in.def.Listed
+	if in.Def.Listed != 0 {
+		at = in.Def.Listed
 	}
-	was := in.phase
+	was := in.Phase
 	switch {
-	case in.def.Phase != market.NoPhase:
-		in.phase = in.def.Phase
+	case in.Def.Phase != market.NoPhase:
+		in.Phase = in.Def.Phase
 	case was == market.NoPhase:
-		in.phase = market.Open
+		in.Phase = market.Open
 	}
-	if was != in.phase || in.statuses.Last == 0 {
-		in.reason, in.until = "", 0
-		h.status(in, &market.Event{Kind: market.KindStatus, Phase: in.phase, Receive: at}, now)
+	if was != in.Phase || in.Statuses.Last == 0 {
+		in.Reason, in.Until = "", 0
+		h.status(in, &market.Event{Kind: market.KindStatus, Phase: in.Phase, Receive: at}, now)
 	}
-	if in.def.StartsEmpty && !in.def.NoBook {
-		h.bookState(in, stamp{at, -1}, now)
+	if in.Def.StartsEmpty && !in.Def.NoBook {
+		h.bookState(in, state.Stamp{Time: at, Latency: -1}, now)
 	}
 }
 

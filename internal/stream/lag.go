@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -53,9 +54,9 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 		}
 		l.Held += it.late.size()
 		at := it.late.at
-		l.Pinned += int(it.view.tail.seg.begin - at.seg.begin)
-		messages, bytes := at.waiting(it.view.tail)
-		rec, _, ok := at.peek(it.view.tail)
+		l.Pinned += int(it.view.tail.Segment() - at.Segment())
+		messages, bytes := at.Waiting(it.view.tail)
+		rec, _, ok := at.Peek(it.view.tail)
 		to := &l
 		if r := it.late.replay; r != nil {
 			to = &late
@@ -69,7 +70,7 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 			}
 		}
 		if ok {
-			to.add(it.channel(), messages, bytes, rec.at)
+			to.add(it.channel(), messages, bytes, rec.At)
 		}
 	}
 	if behind >= maxBehindReplay {
@@ -123,7 +124,7 @@ func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
 	defer h.mu.Unlock()
 	for _, p := range r.parts {
 		h.step()
-		first := p.in.tape(c).First()
+		first := p.in.Recent(c).First()
 		if p.n >= first {
 			continue
 		}
@@ -186,8 +187,8 @@ func (it *item) ringPosition() uint64 {
 		return it.view.pos
 	}
 	at := it.late.at
-	if rec, _, ok := at.peek(it.view.tail); ok {
-		return max(rec.pos-1, it.late.sentPos)
+	if rec, _, ok := at.Peek(it.view.tail); ok {
+		return max(rec.Position-1, it.late.sentPos)
 	}
 	return max(it.view.pos, it.late.sentPos)
 }
@@ -212,13 +213,13 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 		for in, r := range it.replayed() {
 			tell(in, r.n)
 		}
-		for at := it.late.at; named < most; at.rec++ {
-			rec, _, ok := at.peek(it.view.tail)
+		for at := it.late.at; named < most; at.Next() {
+			rec, _, ok := at.Peek(it.view.tail)
 			if !ok {
 				break
 			}
-			if !at.place().before(it.late.sent) && !it.suppresses(rec) && it.wants(rec) {
-				tell(rec.in, rec.n-1)
+			if !at.Offset().Before(it.late.sent) && !it.suppresses(rec) && it.wants(rec) {
+				tell(rec.Of, rec.N-1)
 			}
 		}
 	}
@@ -271,8 +272,8 @@ func (it *item) replayed() map[*instrument]replayed {
 		put(x.in, x.n-1, x.pos)
 	}
 	for _, k := range r.after {
-		if k.rec.flag&echo == 0 {
-			put(k.rec.in, k.rec.n-1, k.rec.pos-1)
+		if k.rec.Flag&ring.Echo == 0 {
+			put(k.rec.Of, k.rec.N-1, k.rec.Position-1)
 		}
 	}
 	return m
@@ -331,5 +332,5 @@ func (in *instrument) newest(c wire.Channel, tier Tier) (n uint64, at int64) {
 			return t.n, t.at
 		}
 	}
-	return in.channels[c].n, in.channels[c].at
+	return in.Sequences[c].N, in.Sequences[c].At
 }

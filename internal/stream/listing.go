@@ -48,7 +48,7 @@ func (h *Hub) newListing() *Listing {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, in := range l.places {
-		l.Instruments = append(l.Instruments, in.def)
+		l.Instruments = append(l.Instruments, in.Def)
 		h.step()
 	}
 	return l
@@ -60,7 +60,7 @@ func (h *Hub) Phases(l *Listing, places []int) []market.Phase {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, place := range places {
-		phases[i] = l.places[place].phase
+		phases[i] = l.places[place].Phase
 		h.step()
 	}
 	return phases

@@ -4,8 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/bars"
-	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/ring"
 )
 
 // Config.Memory bounds what rings, tapes, replays and the output of slow clients hold together. A segment is
@@ -34,7 +33,7 @@ type memory struct {
 type room struct {
 	bytes  int64 // counted for it
 	listed bool
-	tail   ringPlace // of its ring at the last measuring
+	end    ring.Offset // of its ring at the last measuring
 }
 
 const (
@@ -55,12 +54,12 @@ const (
 // used is what the bound is for. The hub's lock is held.
 func (h *Hub) used() int64 {
 	m := &h.memory
-	return m.rings + m.own.Load() + h.rows*recent.RowBytes + h.deals*bars.TradeBytes + topicBytes*int64(len(h.topics)) + coverBytes*m.covers + followerBytes*m.followers
+	return m.rings + m.own.Load() + h.shared.Bytes() + topicBytes*int64(len(h.topics)) + coverBytes*m.covers + followerBytes*m.followers
 }
 
 // grew counts the segment that a topic's ring has begun. The hub's lock is held.
 func (h *Hub) grew(tp *topic) {
-	m, bytes := &h.memory, tp.ring.last.bytes()
+	m, bytes := &h.memory, tp.ring.SegmentBytes()
 	m.rings += bytes
 	tp.room.bytes += bytes
 	if !tp.room.listed {
@@ -159,20 +158,17 @@ func (h *Hub) measureTopic(tp *topic) (more bool) {
 	if tp.refs == 0 {
 		return false
 	}
-	at := ringPlace{r.last.begin, r.n}
-	if quiet := tp.room.tail == at; quiet && len(r.last.buf) > 0 && r.tail() == (cursor{r.last, r.n}) {
-		r.begin(&segment{})
-		r.tail() // it lets go of the last segment too
-		at = ringPlace{r.last.begin, 0}
+	if tp.room.end == r.End().Offset() {
+		r.Trim()
 	}
-	tp.room.tail = at
-	oldest := r.last.begin
+	tp.room.end = r.End().Offset()
+	oldest := r.End().Segment()
 	for i := range tp.seen {
 		if s := &tp.seen[i]; s.readers > 0 {
 			oldest = min(oldest, s.oldest)
 		}
 	}
-	bytes := int64(r.last.begin-oldest) + r.last.bytes()
+	bytes := r.Bytes(oldest)
 	m.rings += bytes - tp.room.bytes
 	tp.room.bytes = bytes
 	return bytes > 0
@@ -232,31 +228,22 @@ func (it *item) noteHeld(round uint64) {
 	if it.late.replay != nil {
 		it.late.replay.toSpans(it.sub.shard.hub, it.channel())
 	}
-	for at.seg != v.tail.seg && at.rec >= at.seg.n {
-		at.seg, at.rec = at.seg.next, 0
-	}
+	at.Release(v.tail)
 	if v.round != round {
-		v.round, v.low = round, at.seg.begin
+		v.round, v.low = round, at.Segment()
 	}
-	v.low = min(v.low, at.seg.begin)
+	v.low = min(v.low, at.Segment())
 }
 
-// holds is segment.begin of the oldest segment that a view holds between two turns. The view lets go of
+// holds returns the oldest segment that a view holds between two turns. The view lets go of
 // what it has given to all its readers. The hub's lock is held.
 func (v *view) holds(round uint64) uint64 {
-	v.step()
+	v.tail.Forward()
 	v.prev, v.plain, v.other = v.tail, nil, nil
 	if v.round == round {
-		return min(v.low, v.tail.seg.begin)
+		return min(v.low, v.tail.Segment())
 	}
-	return v.tail.seg.begin
-}
-
-// step moves the tail from the end of a segment to the beginning of the next one. The hub's lock is held.
-func (v *view) step() {
-	for v.tail.seg.next != nil && v.tail.rec >= v.tail.seg.n {
-		v.tail = cursor{v.tail.seg.next, 0}
-	}
+	return v.tail.Segment()
 }
 
 // unwait ends the subscriber's waiting.

@@ -78,8 +78,8 @@ func (w *hoardWorld) note() {
 	defer h.mu.Unlock()
 	if n := h.used(); n > w.most {
 		w.most = n
-		w.parts = fmt.Sprintf("rings %d, rows %d, deals %d, topics %d, output %d MiB", h.memory.rings>>20, h.rows*recent.RowBytes>>20,
-			h.deals*bars.TradeBytes>>20, (topicBytes*int64(len(h.topics))+coverBytes*h.memory.covers)>>20, h.memory.own.Load()>>20)
+		w.parts = fmt.Sprintf("rings %d, rows %d, deals %d, topics %d, output %d MiB", h.memory.rings>>20, h.shared.Rows*recent.RowBytes>>20,
+			h.shared.Trades*bars.TradeBytes>>20, (topicBytes*int64(len(h.topics))+coverBytes*h.memory.covers)>>20, h.memory.own.Load()>>20)
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 	"runtime/debug"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -155,31 +155,6 @@ func TestQuietRingsHoldNothingE2E(t *testing.T) {
 	}
 }
 
-// TestRingsFollowTheRate: a ring that is read in time holds about what is published in a second.
-func TestRingsFollowTheRate(t *testing.T) {
-	for _, every := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, time.Second} {
-		h := New(Config{TradesKept: 1})
-		hd := define(t, h, "A|M|CI", withoutBook)
-		sh := h.NewShard(func(bool) {})
-		c := newClient(t, sh)
-		subscribe(t, c.sub, wire.Trades, "A|M|CI")
-		now, sent, count := time.Now().UnixNano(), 0, int(20*time.Second/every)
-		for k := range count {
-			e := trade(hd, k)
-			now += int64(every)
-			h.mu.Lock()
-			h.apply(&e, now)
-			h.mu.Unlock()
-			turn(sh)
-			sent += len(c.sub.Gather(nil, 1<<20, wire.JSON, false))
-		}
-		second := int64(sent) * int64(time.Second/every) / int64(count)
-		if got := h.topics[topicKey{channel: wire.Trades, id: id("A|M|CI")}].ring.last.bytes(); got > 2*second+2*firstSegment {
-			t.Errorf("a message each %v: the last segment has %d bytes, a second's messages %d", every, got, second)
-		}
-	}
-}
-
 // TestHeldSegmentsAreCounted: what a reader that is behind keeps from being freed is counted once, however
 // many are there, and until the last of them has gathered it.
 func TestHeldSegmentsAreCounted(t *testing.T) {
@@ -197,14 +172,14 @@ func TestHeldSegmentsAreCounted(t *testing.T) {
 	}
 	measured(h, shards...)
 	all := h.memory.rings
-	if all < 1_000_000 || clients[0].sub.Lag().Pinned < int(all)-2*fullSegment {
+	if all < 1_000_000 || clients[0].sub.Lag().Pinned < int(all)-2*(64<<10) {
 		t.Fatalf("%d bytes are counted; %+v", all, clients[0].sub.Lag())
 	}
 	for _, c := range clients[1:] {
 		c.read(1<<16, false)
 	}
 	measured(h, shards...)
-	if h.memory.rings < all-2*fullSegment {
+	if h.memory.rings < all-2*(64<<10) {
 		t.Errorf("%d bytes of %d are counted while one has read nothing", h.memory.rings, all)
 	}
 	clients[0].sub.Close()
@@ -271,7 +246,9 @@ func TestSlowReplayHoldsLittleE2E(t *testing.T) {
 	measured(h, sh)
 	grew := heap() - used(h) - before
 	t.Logf("the heap grew by %d KiB; at most %d bytes waited, %d were kept", grew>>10, most.Bytes, most.Pinned)
-	oneEach := instruments * int(newSegment(fullSegment).bytes()) // that is not full yet, where trades come fast
+	full := ring.New[*instrument]()
+	full.Append(make([]byte, 64<<10), record{})
+	oneEach := instruments * int(full.SegmentBytes()) // that is not full yet, where trades come fast
 	if grew > 24<<20 || most.Bytes > 1<<20 || most.Pinned > 2*maxBehindReplay+oneEach {
 		t.Errorf("the heap grew by %d KiB; at most %d bytes waited, %d were kept", grew>>10, most.Bytes, most.Pinned)
 	}

@@ -245,7 +245,7 @@ func (r *replay) without(taken map[*instrument]bool) *replay {
 	rest.old = slices.DeleteFunc(slices.Clone(r.old), func(o *old) bool { return taken[o.in] })
 	rest.spans = slices.DeleteFunc(slices.Clone(r.spans), func(x span) bool { return taken[x.in] })
 	for _, k := range r.after {
-		if !taken[k.rec.in] {
+		if !taken[k.rec.Of] {
 			rest.push(k)
 		}
 	}
@@ -391,7 +391,7 @@ func (m *move) replayBehind(it *item, sent *sentRows, at uint64) {
 		if !ok || x.pos >= at || s.owner(c, in.id) != it {
 			continue
 		}
-		t := in.tape(c)
+		t := in.Recent(c)
 		last := t.Seek(at)
 		if x.n >= last {
 			continue
@@ -448,7 +448,7 @@ func (m *move) olderThan(it *item, in *instrument, x sentTo, to uint64) *old {
 	if j == nil {
 		return nil
 	}
-	series := in.series(it.item())
+	series := in.Series(it.channel())
 	switch {
 	case x.n > 0 && x.n+1 < j.Oldest(series), x.n == 0 && x.pos < j.Complete():
 		return nil

@@ -203,7 +203,7 @@ func TestPassingFromAReplay(t *testing.T) {
 	}
 	w.commitOnce()
 	c := newClient(t, w.shard)
-	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|CI")}}, Options{Resume: &wire.Resume{Epoch: w.Epoch(), Position: w.place(0)}})
+	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|CI")}}, Options{Resume: &wire.Resume{Epoch: w.Epoch(), Position: positionText(w.Hub, 0)}})
 	c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`))})
 	turn(w.shard)
 	for _, m := range frames(t, c.sub.Gather(nil, 1000, wire.JSON, false)) {

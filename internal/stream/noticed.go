@@ -1,12 +1,14 @@
 package stream
 
+import "github.com/ruedahq/rueda/internal/ring"
+
 // A notice lies in the rings of several channels, and a client is sent it once. A set remembers the notices
 // that it has sent for as long as one of its rings may bring them again.
 
 // noticeKey names the notices of an instrument that are in the same rings, and in the same order there.
 type noticeKey struct {
 	in   *instrument
-	kind flag // lost, or 0
+	kind ring.Flag // Lost, or 0
 }
 
 const (
@@ -71,7 +73,7 @@ func (s *Subscriber) forgetNotices(bound uint64) {
 	kept := make(map[noticeKey]uint64)
 	h.mu.Lock()
 	for key, n := range s.set.noticed {
-		if !key.in.passed(h, n, bound) || key.kind == 0 && key.in.stale && !all {
+		if !key.in.passed(h, n, bound) || key.kind == 0 && key.in.Stale && !all {
 			kept[key] = n
 		}
 		h.step()
@@ -101,11 +103,11 @@ func (in *instrument) passed(h *Hub, n, pos uint64) bool {
 	if live == nil {
 		live = in
 	}
-	if in.statuses.Seek(pos) < n || live.statuses.Seek(pos) < n {
+	if in.Statuses.Seek(pos) < n || live.Statuses.Seek(pos) < n {
 		return false
 	}
 	for _, x := range live.later {
-		if x.statuses.Seek(pos) < n {
+		if x.Statuses.Seek(pos) < n {
 			return false
 		}
 	}

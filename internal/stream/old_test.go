@@ -78,7 +78,7 @@ func testResumeByPositionFromJournal(t *testing.T, positions int) {
 			pattern = w.names[i/2%3]
 		}
 		c := newClient(t, w.shard)
-		r := &wire.Resume{Epoch: w.hub.Epoch(), Position: w.hub.place(pos)}
+		r := &wire.Resume{Epoch: w.hub.Epoch(), Position: positionText(w.hub, pos)}
 		if out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id(pattern)}}, Options{Resume: r}); len(out.Lost[wire.Trades]) > 0 {
 			t.Fatalf("lost %v", out.Lost)
 		}
@@ -88,8 +88,8 @@ func testResumeByPositionFromJournal(t *testing.T, positions int) {
 				continue
 			}
 			in := w.hub.lookup(id(name))
-			if got := c.trades[name]; len(got) == 0 || got[0] != first(name, pos) || c.last[name] != in.trades.Last {
-				t.Errorf("%s behind %d: %d trades up to %d, want %d to %d", name, pos, len(got), c.last[name], first(name, pos), in.trades.Last)
+			if got := c.trades[name]; len(got) == 0 || got[0] != first(name, pos) || c.last[name] != in.Trades.Last {
+				t.Errorf("%s behind %d: %d trades up to %d, want %d to %d", name, pos, len(got), c.last[name], first(name, pos), in.Trades.Last)
 			}
 		}
 		c.sub.Close()
@@ -136,7 +136,7 @@ func TestReplaysTakeTurns(t *testing.T) {
 	c.sub.Unsubscribe(list[:1])
 	w.replayed(c)
 	for _, name := range w.names[1:] {
-		if got, want := c.trades[name], w.hub.lookup(id(name)).trades.Last; uint64(len(got)) != want {
+		if got, want := c.trades[name], w.hub.lookup(id(name)).Trades.Last; uint64(len(got)) != want {
 			t.Errorf("%s: %d trades of %d", name, len(got), want)
 		}
 	}
@@ -155,7 +155,7 @@ func TestNobodyReadsForThoseGone(t *testing.T) {
 		for _, begun := range []bool{false, true} {
 			c := newClient(t, w.shard)
 			pattern := Item{Channel: wire.Trades, ID: id("*|M|CI")}
-			c.sub.Subscribe([]Item{pattern}, Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: w.hub.place(0)}})
+			c.sub.Subscribe([]Item{pattern}, Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: positionText(w.hub, 0)}})
 			c.sub.Gather(nil, 1<<10, wire.JSON, false)
 			stopped := false
 			if begun {
@@ -187,7 +187,7 @@ func TestFailedReplayIsNotCaughtUp(t *testing.T) {
 	defer w.leave(true)
 	w.end() // the test reads itself
 	c := newClient(t, w.shard)
-	r := &wire.Resume{Epoch: w.hub.Epoch(), Position: w.hub.place(0)}
+	r := &wire.Resume{Epoch: w.hub.Epoch(), Position: positionText(w.hub, 0)}
 	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id(w.names[0])}, {Channel: wire.Trades, ID: id(w.names[1])}}, Options{Resume: r})
 	c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: wire.AppendText(nil, []byte(`{"type":"Error","id":7}`))})
 	c.sub.Gather(nil, 1<<10, wire.JSON, false)

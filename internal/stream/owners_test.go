@@ -279,7 +279,7 @@ func (c *ownersClient) become(before, set []Item, out *Outcome, seen map[ownersK
 				n, resumed := seen[k]
 				if resumed = resumed && !x.ID.IsPattern(); !resumed {
 					c.w.hub.mu.Lock()
-					n = c.w.hub.lookup(id(name)).under(x.Tier.Delay).tape(ch).Last
+					n = c.w.hub.lookup(id(name)).under(x.Tier.Delay).Recent(ch).Last
 					c.w.hub.mu.Unlock()
 				}
 				c.last[k] = n

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -87,7 +88,7 @@ func (d *doomed) ways() map[string]func() (e *market.Event, clocks bool) {
 		"gap":       of(wire.Status, market.Event{Kind: market.KindGap}),
 		"reference": of(wire.Summary, market.Event{Kind: market.KindReference, PreviousClose: market.Scale}),
 		"market status": func() (*market.Event, bool) {
-			d.poison(h.handles[d.venue], marketStatus)
+			d.poison(h.handles[d.venue], state.MarketStatus)
 			return &market.Event{Kind: market.KindStatus, Handle: d.venue, Phase: market.FeedDown}, false
 		},
 		"bars": func() (*market.Event, bool) {
@@ -161,7 +162,7 @@ func TestPanicEndsTheProcessE2E(t *testing.T) {
 			}
 			d := newDoomed(t, folder)
 			publish(t, d.hub, trade(d.handle, 4))
-			if n := d.hub.lookup(id("A|M|CI")).trades.Last; n != 4 {
+			if n := d.hub.lookup(id("A|M|CI")).Trades.Last; n != 4 {
 				t.Errorf("the trade after the restart is number %d, want 4", n)
 			}
 		})

@@ -171,7 +171,7 @@ func TestHeirsInPieces(t *testing.T) {
 				t.Fatalf("%s: trades %v", name, list)
 			}
 		}
-		if last := h.lookup(id(name)).trades.Last; uint64(len(list)) != last {
+		if last := h.lookup(id(name)).Trades.Last; uint64(len(list)) != last {
 			t.Fatalf("%s: %d trades of %d", name, len(list), last)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -58,16 +59,16 @@ func TestPositionOfALongResume(t *testing.T) {
 	w := longHouse(t, 2, 3000)
 	defer func() { w.leave(true) }()
 	_, now := w.hub.Position()
-	for _, given := range []string{now, w.hub.place(2000), ""} {
+	for _, given := range []string{now, positionText(w.hub, 2000), ""} {
 		c := newClient(t, w.shard)
 		out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("S0|M|CI")}, {Channel: wire.Trades, ID: id("*|M|*")}},
 			Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: given, Seen: [wire.NumChannels]map[string]uint64{wire.Trades: {"S0|M|CI": 10}}}})
-		tape := &w.hub.lookup(id("S0|M|CI")).trades
-		want := tape.After(tape.First() - 1)[0][0].Pos - 1
-		if _, pos, err := parsePositions(given); err == nil {
-			want = min(want, pos.base)
+		rows := &w.hub.lookup(id("S0|M|CI")).Trades
+		want := rows.After(rows.First() - 1)[0][0].Pos - 1
+		if _, pos, err := position.Parse(given); err == nil {
+			want = min(want, pos.For(0))
 		}
-		text := w.hub.place(want)
+		text := positionText(w.hub, want)
 		if given == "" {
 			text = ""
 		}
@@ -98,12 +99,12 @@ func TestPositionOfAnInheritedResume(t *testing.T) {
 	if told == "" {
 		return // it is not known, and not sent
 	}
-	_, pos, err := parsePositions(told)
+	_, pos, err := position.Parse(told)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = w.journal.Read(t.Context(), journal.Series{Instrument: one.ID, Channel: journal.Trades}, journal.Range{AfterN: 10}, func(_ string, r *journal.Row) bool {
-		if pos.base >= r.Position {
+		if pos.For(0) >= r.Position {
 			t.Errorf("position %s, and the trade of position %d has yet to come", told, r.Position)
 		}
 		return false

@@ -1,114 +1,30 @@
 package stream
 
 import (
-	"errors"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
+	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// A position is the number of a row of the log, and says that a client has everything up to it. Readers
-// of a delay are behind the others, so a set with several delays has a position for each.
-type positions struct {
-	base    uint64 // of all delays that more does not name
-	more    []delayPosition
-	unknown bool // a replay has not found its first row yet
-}
-
-type delayPosition struct {
-	delay int // seconds
-	pos   uint64
-}
-
-// at returns the position for a delay in seconds.
-func (p *positions) at(delay int) uint64 {
-	for _, x := range p.more {
-		if x.delay == delay {
-			return x.pos
-		}
-	}
-	return p.base
-}
-
-// positionsOf returns the positions of a list of delays, each once.
-func positionsOf(list []delayPosition) (p positions) {
-	p.base = math.MaxUint64
-	for _, x := range list {
-		p.base = min(p.base, x.pos)
-	}
-	for _, x := range list {
-		if x.pos > p.base {
-			p.more = append(p.more, x)
-		}
-	}
-	return p
-}
-
-// place is the text of a position.
-func (h *Hub) place(pos uint64) string { return h.text(positions{base: pos}) }
-
-// text is the text of positions: EPOCH:N, followed by ,DELAY:N for each delay that is at another one.
-func (h *Hub) text(p positions) string {
-	if p.unknown {
-		return ""
-	}
-	var buf [64]byte
-	b := strconv.AppendUint(append(append(buf[:0], h.epoch...), ':'), p.base, 10)
-	for _, x := range p.more {
-		b = strconv.AppendInt(append(b, ','), int64(x.delay), 10)
-		b = strconv.AppendUint(append(b, ':'), x.pos, 10)
-	}
-	return string(b)
-}
-
-// errPosition says that a text is not a position of any server like this one.
-var errPosition = errors.New("not a position")
-
-// parsePositions reads the text of positions.
-func parsePositions(s string) (epoch string, p positions, err error) {
-	epoch, rest, ok := strings.Cut(s, ":")
-	first, rest, more := strings.Cut(rest, ",")
-	p.base, err = strconv.ParseUint(first, 10, 63)
-	if !ok || epoch == "" || err != nil {
-		return "", p, errPosition
-	}
-	for more {
-		var part string
-		part, rest, more = strings.Cut(rest, ",")
-		delay, pos, _ := strings.Cut(part, ":")
-		d, err := strconv.ParseUint(delay, 10, 31)
-		if err != nil || len(p.more) == maxPatterns {
-			return "", p, errPosition
-		}
-		x := delayPosition{delay: int(d)}
-		if x.pos, err = strconv.ParseUint(pos, 10, 63); err != nil {
-			return "", p, errPosition
-		}
-		p.more = append(p.more, x)
-	}
-	return epoch, p, nil
-}
-
-// position is where a client says it was.
-type position struct {
-	positions
-	epoch    string    // "" it did not say
-	complete uint64    // the journal has everything behind this one
-	safe     positions // where the subscriber was before
+// resumePoint is where a client states that it was.
+type resumePoint struct {
+	position.Positions
+	epoch    string             // "": it did not state any
+	complete uint64             // the journal has everything after this one
+	safe     position.Positions // where the subscriber was before
 }
 
 // readResume reads the position of a resume, and refuses an N where none can be.
-func readResume(r *wire.Resume) (p position, f *wire.Fault) {
+func readResume(r *wire.Resume) (p resumePoint, f *wire.Fault) {
 	if r == nil {
 		return p, nil
 	}
 	if r.Position != "" {
 		var err error
-		if p.epoch, p.positions, err = parsePositions(r.Position); err != nil {
+		if p.epoch, p.Positions, err = position.Parse(r.Position); err != nil {
 			return p, wire.NewFault(wire.BadField, "resume.position is not a position this server gave")
 		}
 	}
@@ -122,7 +38,7 @@ func readResume(r *wire.Resume) (p position, f *wire.Fault) {
 	return p, nil
 }
 
-// taken is the position up to which the shard's last Turn took all that is published at a delay in
+// taken returns the position up to which the shard's last Turn took all that is published at a delay in
 // seconds.
 func (s *Shard) taken(delay int) uint64 {
 	if delay == 0 {
@@ -175,27 +91,29 @@ func (s *Subscriber) delays(added []Item) (list []int) {
 	return list
 }
 
-// safe is a position to resume from: nothing at or before it still waits. What the present turn brought
-// has been held.
-func (s *Subscriber) safe(added ...Item) positions {
+// safe returns a position to resume from: nothing at or before it still waits. What the present turn
+// brought has been held.
+func (s *Subscriber) safe(added ...Item) position.Positions {
 	if len(s.shard.hub.replicas) == 0 {
 		low, unknown := s.safeAt(0)
-		return positions{base: low, unknown: unknown}
+		p := position.At(low)
+		p.Unknown = unknown
+		return p
 	}
-	var list []delayPosition
+	var list []position.Delayed
 	unknown := false
 	for _, d := range s.delays(added) {
 		pos, not := s.safeAt(d)
-		list = append(list, delayPosition{d, pos})
+		list = append(list, position.Delayed{Delay: d, Position: pos})
 		unknown = unknown || not
 	}
-	p := positionsOf(list)
-	p.unknown = unknown
+	p := position.Of(list)
+	p.Unknown = unknown
 	return p
 }
 
-// safeAt is a position to resume the items of a delay from; it is unknown while a replay has not found
-// its first row. Items that suppress rows are ahead of their replica.
+// safeAt returns a position to resume the items of a delay from; it is unknown while a replay has not
+// found its first row. Items that suppress rows are ahead of their replica.
 func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
 	all := s.shard.taken(delay)
 	low = all
@@ -222,9 +140,9 @@ func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
 	return low, low == 0 && all > 0
 }
 
-// Position is a place to resume from: nothing at or before it still waits. It is "" while that is
-// not known, because a replay has yet to find its first row in the journal.
+// Position returns a position to resume from: nothing at or before it still waits. It is "" while that
+// is not known, because a replay has not found its first row in the journal.
 func (s *Subscriber) Position() (epoch, position string) {
 	s.hold()
-	return s.shard.hub.epoch, s.shard.hub.text(s.safe())
+	return s.shard.hub.epoch, s.safe().Text(s.shard.hub.epoch)
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -28,8 +30,8 @@ func (h *Hub) Instruments() (list []market.Instrument, version uint64) {
 	defer h.mu.Unlock()
 	version = h.version
 	for _, in := range h.listed {
-		list = append(list, in.def)
-		list[len(list)-1].Phase = in.phase
+		list = append(list, in.Def)
+		list[len(list)-1].Phase = in.Phase
 		h.step()
 	}
 	return list, version
@@ -43,8 +45,8 @@ func (h *Hub) Instrument(id market.InstrumentID) (market.Instrument, bool) {
 	if in == nil {
 		return market.Instrument{}, false
 	}
-	def := in.def
-	def.Phase = in.phase
+	def := in.Def
+	def.Phase = in.Phase
 	return def, true
 }
 
@@ -81,18 +83,18 @@ func (h *Hub) MarketStatus(name string) (s State, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := h.venues[name]
-	if v == nil || v.statuses.Last == 0 {
+	if v == nil || v.Statuses.Last == 0 {
 		return State{}, false
 	}
 	return v.state(), true
 }
 
 func (in *instrument) state() State {
-	s := State{Phase: in.phase, Reason: in.reason, Until: in.until}
-	if in.down {
+	s := State{Phase: in.Phase, Reason: in.Reason, Until: in.Until}
+	if in.Down {
 		s = State{Phase: market.FeedDown}
 	}
-	if r, _ := in.statuses.Newest(func(r *recent.Row) bool { return r.Phase == s.Phase }); r != nil {
+	if r, _ := in.Statuses.Newest(func(r *recent.Row) bool { return r.Phase == s.Phase }); r != nil {
 		s.Since = r.Time
 	}
 	return s
@@ -111,52 +113,52 @@ type Wanted struct {
 // status H, each left out where it is not wanted or there is none. The rows are separated by
 // commas. All of them are as of the position, so that they can seed a resume. What is not committed
 // yet is in them too: AwaitCommit is to be called before they are given out.
-func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, position string) {
+func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, pos string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
 	comma := false
-	places := []delayPosition{}
+	places := []position.Delayed{}
 	for _, w := range list {
 		in := h.lookupItem(Item{ID: w.ID, Tier: Tier{Delay: w.Delay}})
 		if in == nil {
 			continue
 		}
-		i := slices.IndexFunc(places, func(x delayPosition) bool { return x.delay == w.Delay })
+		i := slices.IndexFunc(places, func(x position.Delayed) bool { return x.Delay == w.Delay })
 		if i < 0 {
 			i = len(places)
-			places = append(places, delayPosition{w.Delay, h.reached(w.Delay)})
+			places = append(places, position.Delayed{Delay: w.Delay, Position: h.reached(w.Delay)})
 		}
-		places[i].pos = max(places[i].pos, in.pos)
+		places[i].Position = max(places[i].Position, in.pos)
 		if comma {
 			dst = append(dst, ',')
 		}
 		comma = true
 		dst = append(dst, `{"instrument":`...)
 		dst = wire.AppendString(dst, w.ID.String())
-		if r, n := in.trades.Newest(isTrade); r != nil && w.Trades {
+		if r, n := in.Trades.Newest(isTrade); r != nil && w.Trades {
 			dst = append(dst, `,"T":`...)
-			dst = r.Message(dst, in.ident, n)
+			dst = r.Message(dst, in.Ident, n)
 		}
-		if n := in.channels[wire.Quotes].n; n > 0 && w.Quotes && in.quoted != (stamp{}) {
-			hd := in.header(n, in.quoted)
+		if n := in.Sequences[wire.Quotes].N; n > 0 && w.Quotes && in.Quoted != (state.Stamp{}) {
+			hd := in.Header(n, in.Quoted)
 			dst = append(dst, `,"Q":`...)
-			dst = wire.AppendQuote(dst, &hd, in.bid, in.ask, true)
+			dst = wire.AppendQuote(dst, &hd, in.Bid, in.Ask, true)
 		}
-		if in.channels[wire.Summary].n > 0 && w.Trades {
+		if in.Sequences[wire.Summary].N > 0 && w.Trades {
 			dst = append(dst, `,"D":`...)
-			dst, _ = in.summaryState(dst)
+			dst, _ = in.AppendSummary(dst)
 		}
-		if in.phase != market.NoPhase { // of one that a replica has not come to yet nothing is known
+		if in.Phase != market.NoPhase { // of one that a replica has not come to yet nothing is known
 			dst = append(dst, `,"H":`...)
-			dst = in.appendStatus(dst, in.phase, in.reason, in.until)
+			dst = in.AppendStatus(dst, in.Phase, in.Reason, in.Until)
 		}
 		dst = append(dst, '}')
 	}
 	if len(places) == 0 {
-		return dst, h.epoch, h.place(h.committed)
+		return dst, h.epoch, position.At(h.committed).Text(h.epoch)
 	}
-	return dst, h.epoch, h.text(positionsOf(places))
+	return dst, h.epoch, position.Of(places).Text(h.epoch)
 }
 
 func isTrade(r *recent.Row) bool { return r.Kind == market.KindTrade }
@@ -177,12 +179,12 @@ func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, tier Tier) ([]byte,
 	switch {
 	case in == nil:
 		return dst, market.ErrUnknownInstrument
-	case in.def.NoBook:
+	case in.Def.NoBook:
 		return dst, ErrNoBook
-	case in.stale:
+	case in.Stale:
 		return dst, ErrStale
 	}
-	t := tierState{tier: Tier{Depth: depth}, n: in.channels[wire.OrderBook].n, stamp: in.changed}
+	t := tierState{tier: Tier{Depth: depth}, n: in.Sequences[wire.OrderBook].N, stamp: in.Changed}
 	dst, _ = h.appendBook(dst, in, &t)
 	return dst, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -214,3 +215,6 @@ func subscribe(t testing.TB, s *Subscriber, c wire.Channel, ids ...string) Outco
 	}
 	return out
 }
+
+// positionText returns the text of a position of a hub.
+func positionText(h *Hub, pos uint64) string { return position.At(pos).Text(h.epoch) }

@@ -28,7 +28,7 @@ const warnEvery = int64(time.Minute)
 
 // relieve finds the level of relief for what is used. The hub's lock is held.
 func (h *Hub) relieve() {
-	m, used := &h.memory, h.used()
+	m, r, used := &h.memory, &h.shared, h.used()
 	level := m.level.Load()
 	switch {
 	case used > m.limit:
@@ -42,9 +42,9 @@ func (h *Hub) relieve() {
 	}
 	switch full := h.cfg.TapeBytes / recent.RowBytes; {
 	case level >= relieveTapes:
-		h.maxRows = min(h.maxRows, h.rows) * 7 / 8
-	case level == 0 && h.maxRows < full && used < m.limit*3/4:
-		h.maxRows = min(h.maxRows+full/64, full)
+		r.MaxRows = min(r.MaxRows, r.Rows) * 7 / 8
+	case level == 0 && r.MaxRows < full && used < m.limit*3/4:
+		r.MaxRows = min(r.MaxRows+full/64, full)
 	}
 }
 
@@ -86,7 +86,7 @@ func (s *Subscriber) relieve() {
 		case l == nil || !it.reads():
 		case l.replay != nil:
 			it.letGo()
-		case !s.strict && l.gate == 0 && !it.channel().Replays() && l.at.seg != it.view.tail.seg:
+		case !s.strict && l.gate == 0 && !it.channel().Replays() && !l.at.SameSegment(it.view.tail):
 			it.collapse()
 		}
 	}

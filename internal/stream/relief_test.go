@@ -38,14 +38,14 @@ func TestReliefOrder(t *testing.T) {
 	}
 	turn(sh)
 	fast.read(1<<16, false)
-	rows := h.rows
+	rows := h.shared.Rows
 	for level := relieveReaders; level <= relieveSessions; level++ {
 		measured(h, sh)
 		if got := h.memory.level.Load(); got != level || fast.sub.Excess() != (level == relieveSessions) {
 			t.Fatalf("level %d instead of %d, excess %v", got, level, fast.sub.Excess())
 		}
-		if fewer := h.maxRows <= rows; fewer != (level >= relieveTapes) {
-			t.Errorf("level %d: %d rows of %d may stay", level, h.maxRows, rows)
+		if fewer := h.shared.MaxRows <= rows; fewer != (level >= relieveTapes) {
+			t.Errorf("level %d: %d rows of %d may stay", level, h.shared.MaxRows, rows)
 		}
 	}
 	refuse := func(x Item, want int) {
@@ -87,8 +87,8 @@ func TestReliefOrder(t *testing.T) {
 		publish(t, h, trade(hd, 1))
 		measured(h, sh)
 	}
-	if h.memory.level.Load() != 0 || h.maxRows != h.cfg.TapeBytes/recent.RowBytes {
-		t.Errorf("level %d, %d rows may stay", h.memory.level.Load(), h.maxRows)
+	if h.memory.level.Load() != 0 || h.shared.MaxRows != h.cfg.TapeBytes/recent.RowBytes {
+		t.Errorf("level %d, %d rows may stay", h.memory.level.Load(), h.shared.MaxRows)
 	}
 }
 
@@ -109,7 +109,7 @@ func letGoAtRandom(t *testing.T, seed uint64) {
 	r.Seen[wire.Trades] = map[string]uint64{}
 	var items []Item
 	for _, name := range w.names {
-		last := w.hub.lookup(id(name)).trades.Last
+		last := w.hub.lookup(id(name)).Trades.Last
 		n := rng.Uint64N(last)
 		items = append(items, Item{Channel: wire.Trades, ID: id(name)})
 		r.Seen[wire.Trades][name], c.last[name] = n, n
@@ -145,7 +145,7 @@ func letGoAtRandom(t *testing.T, seed uint64) {
 	w.replayed(c)
 	c.read(1<<16, false)
 	for _, name := range w.names {
-		if last := w.hub.lookup(id(name)).trades.Last; c.last[name] != last {
+		if last := w.hub.lookup(id(name)).Trades.Last; c.last[name] != last {
 			t.Errorf("%s came up to %d of %d", name, c.last[name], last)
 		}
 	}

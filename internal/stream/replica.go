@@ -213,8 +213,8 @@ func (h *Hub) Due(delay int) uint64 {
 
 // follower makes the instrument of a replica that corresponds to a live one. The hub's lock is held.
 func (h *Hub) follower(in *instrument, c *replica) *instrument {
-	x := &instrument{def: in.def, id: in.id, ident: in.ident.Delayed(c.delay), handle: in.handle, index: in.index,
-		number: in.number, venue: in.venue, stale: beginsStale(&in.def), replica: c}
+	x := h.makeInstrument(in.Def, c)
+	x.Ident, x.Number, x.handle, x.index = in.Ident.Delayed(c.delay), in.Number, in.handle, in.index
 	in.later = append(in.later, x)
 	h.memory.followers++
 	return x
@@ -557,7 +557,7 @@ func (c *replica) applyDelayed(r *journal.Row, now int64) {
 		}
 		in.pos = r.Position
 		h.followClock(in, r, now)
-		h.skipLost(in, r)
+		in.SkipLost(r, &h.shared)
 		h.applyRow(in, r, now)
 	}
 	c.position = r.Position
@@ -579,7 +579,7 @@ func (c *replica) passRestart() {
 	for i := 0; i < len(h.numbered); i++ {
 		if in := h.numbered[i]; in != nil {
 			if x := in.under(int(c.delay / 1e9)); x != nil {
-				x.stale = !x.def.NoBook
+				x.Stale = !x.Def.NoBook
 			}
 		}
 		h.step()

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/recent"
 )
 
 // load makes a replica that stands where the log was a delay ago.
@@ -77,7 +75,7 @@ func (c *replica) loadRows(ctx context.Context) error {
 	defer h.mu.Unlock()
 	c.position = l.pos
 	for i, x := range l.table {
-		if x == nil || x.venue {
+		if x == nil || x.Venue {
 			continue
 		}
 		if err := h.refill(ctx, x, l.pos, len(l.table)-i); err != nil {
@@ -103,8 +101,8 @@ func (l *loading) begin() {
 		if x == nil {
 			x = h.follower(in, l.c)
 		}
-		*x = instrument{def: x.def, id: x.id, ident: x.ident, handle: x.handle, index: x.index, number: x.number,
-			venue: x.venue, stale: beginsStale(&x.def), replica: l.c}
+		x.Instrument, x.channels, x.pos, x.clock = x.Cleared(), [len(x.channels)]channel{}, 0, nil
+		h.setClock(x)
 		l.table[i] = x
 		h.step()
 	}
@@ -139,11 +137,7 @@ func (c *replica) drop() {
 			delete(h.byPattern, key)
 		}
 	}
-	for key := range h.exchanges {
-		if key.replica == c {
-			delete(h.exchanges, key)
-		}
-	}
+	h.trading.drop(c)
 	c.position = 0
 }
 
@@ -162,13 +156,5 @@ func (c *replica) dropFollower(in *instrument) {
 	}
 	in.later = kept
 	h.memory.followers--
-	h.rows -= int64(x.trades.Stored + x.statuses.Stored)
-	x.trades, x.statuses = recent.Rows{}, recent.Rows{}
-	if b := x.bars; b != nil {
-		for i := range b.tapes {
-			h.rows -= barCost * int64(b.tapes[i].Stored)
-		}
-		h.deals -= int64(b.Restart(h.exchangeOf(x).Like(), func(*bars.Series, *bars.Bar) {}))
-		x.bars = nil
-	}
+	x.Forget(&h.shared)
 }

@@ -100,7 +100,7 @@ func TestRestartTellsNothingEarly(t *testing.T) {
 			}
 			r.hub.mu.Lock()
 			defer r.hub.mu.Unlock()
-			if n := r.hub.lookup(id("A|M|CI")).under(2).trades.Last; n != 3000 {
+			if n := r.hub.lookup(id("A|M|CI")).under(2).Trades.Last; n != 3000 {
 				t.Errorf("%d trades were published in the end", n)
 			}
 		})
@@ -261,7 +261,7 @@ func goOn(t *testing.T, folder string, seed uint64) {
 			t.Errorf("%s is early by %v: %s", key, delay*time.Second-late.when[key].Sub(live.when[key]), text)
 		}
 	}
-	last := fmt.Sprint(wire.Summary, nil, " ", r.hub.lookup(id("A|M|CI")).channels[wire.Summary].n)
+	last := fmt.Sprint(wire.Summary, nil, " ", r.hub.lookup(id("A|M|CI")).Sequences[wire.Summary].N)
 	if live.texts[last] == "" || live.texts[last] != late.texts[last] {
 		t.Errorf("the last summary is\nlive %s\nlate %s", live.texts[last], late.texts[last])
 	}

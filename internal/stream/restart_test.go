@@ -278,7 +278,7 @@ func states(t *testing.T, w *house) (all string) {
 	t.Helper()
 	for _, name := range w.names {
 		w.hub.mu.Lock()
-		b, ok := w.hub.lookup(id(name)).summaryState(nil)
+		b, ok := w.hub.lookup(id(name)).AppendSummary(nil)
 		w.hub.mu.Unlock()
 		all += fmt.Sprintln(ok, string(b))
 	}
@@ -297,8 +297,8 @@ func inJournal(t *testing.T, w *house, got *told) {
 			in := w.hub.lookup(id(name))
 			i := 0
 			list := got.texts[key(c, name)]
-			err := w.journal.Read(t.Context(), in.series(Item{Channel: c, ID: id(name)}), journal.Range{Epoch: w.hub.Epoch()}, func(_ string, r *journal.Row) bool {
-				text := string(recent.AppendRow(nil, in.ident, r))
+			err := w.journal.Read(t.Context(), in.Series(c), journal.Range{Epoch: w.hub.Epoch()}, func(_ string, r *journal.Row) bool {
+				text := string(recent.AppendRow(nil, in.Ident, r))
 				if i >= len(list) || text != list[i] {
 					t.Errorf("%s: row %d is\n%s\ntold was\n%s", key(c, name), i, text, at(list, i))
 					return false

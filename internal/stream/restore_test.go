@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -40,8 +39,8 @@ func keepsTheBudget(t *testing.T) {
 	r = restart(t, folder, cfg)
 	defer r.leave()
 	r.hub.mu.Lock()
-	if r.hub.rows > r.hub.maxRows {
-		t.Errorf("%d rows are in memory, of %d", r.hub.rows, r.hub.maxRows)
+	if r.hub.shared.Rows > r.hub.shared.MaxRows {
+		t.Errorf("%d rows are in memory, of %d", r.hub.shared.Rows, r.hub.shared.MaxRows)
 	}
 	r.hub.mu.Unlock()
 	kept := int64(0)
@@ -50,21 +49,20 @@ func keepsTheBudget(t *testing.T) {
 	}
 	r.hub.mu.Lock()
 	for _, in := range r.hub.listed {
-		if in.trades.Stored < 100 || in.trades.Last != rows || in.trades.Dropped == 0 {
-			t.Errorf("%s keeps %d rows, up to %d, dropped %d", in.id, in.trades.Stored, in.trades.Last, in.trades.Dropped)
+		if in.Trades.Stored < 100 || in.Trades.Last != rows || in.Trades.Dropped == 0 {
+			t.Errorf("%s keeps %d rows, up to %d, dropped %d", in.id, in.Trades.Stored, in.Trades.Last, in.Trades.Dropped)
 		}
 		for _, x := range append([]*instrument{in}, in.later...) {
-			kept += int64(x.trades.Stored + x.statuses.Stored)
+			kept += x.Rows()
 			for i := range market.NumIntervals {
-				bars := x.barTape(i)
-				if kept += barCost * int64(bars.Stored); bars.Last == 0 && bars.Dropped != 0 {
+				if bars := x.Recent(wire.BarsOf(i)); bars.Last == 0 && bars.Dropped != 0 {
 					t.Errorf("%s: of bars that there are none of, some are dropped", in.id)
 				}
 			}
 		}
 	}
-	if kept != r.hub.rows || kept > r.hub.maxRows+r.hub.maxRows/10 { // and bars that are told since
-		t.Errorf("%d rows are in memory, said to be %d, of %d", kept, r.hub.rows, r.hub.maxRows)
+	if kept != r.hub.shared.Rows || kept > r.hub.shared.MaxRows+r.hub.shared.MaxRows/10 { // and bars that are told since
+		t.Errorf("%d rows are in memory, said to be %d, of %d", kept, r.hub.shared.Rows, r.hub.shared.MaxRows)
 	}
 	r.hub.mu.Unlock()
 	c := newClient(t, r.shard)
@@ -78,31 +76,6 @@ func keepsTheBudget(t *testing.T) {
 	}
 	if got := c.trades["A0|M|CI"]; len(got) != rows || got[0] != 1 {
 		t.Errorf("%d rows came again", len(got))
-	}
-}
-
-// TestFillWithoutRoom leaves a tape empty: what is not in it counts as dropped.
-func TestFillWithoutRoom(t *testing.T) {
-	r := restart(t, t.TempDir(), Config{})
-	defer r.leave()
-	hd := define(t, r.hub, "A|M|CI", nil)
-	publish(t, r.hub, trade(hd, 1), trade(hd, 2))
-	r.hub.Commit()
-	r.hub.mu.Lock()
-	defer r.hub.mu.Unlock()
-	s := journal.Series{Instrument: id("A|M|CI"), Channel: journal.Trades}
-	for _, x := range []struct {
-		n          uint64
-		room, kept int
-	}{{0, 5, 0}, {2, 0, 0}, {2, 1, 1}, {2, 5, 2}} {
-		var got recent.Rows
-		f := refill{hub: r.hub, pos: r.hub.position}
-		if err := f.fill(t.Context(), &got, s, x.n, x.room, 1); err != nil {
-			t.Fatal(err)
-		}
-		if got.Last != x.n || got.Stored != x.kept || (got.Dropped == 0) != (uint64(x.kept) == x.n) {
-			t.Errorf("%+v: %+v", x, got)
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -109,7 +108,7 @@ func (s *Subscriber) resumed(out *Outcome, it *item, r *wire.Resume) {
 	name := it.id().String()
 	if _, ok := r.Seen[it.channel()][name]; ok {
 		h := s.shard.hub
-		out.resume(it.channel(), name, h.last(h.lookupItem(it.item()).tape(it.channel())))
+		out.resume(it.channel(), name, h.last(h.lookupItem(it.item()).Recent(it.channel())))
 	}
 }
 
@@ -128,7 +127,7 @@ func (o *Outcome) lose(c wire.Channel, name string, l Lost) {
 }
 
 // resume gives a fresh item of trades or status its replay, or says what is lost.
-func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since position) {
+func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since resumePoint) {
 	h := s.shard.hub
 	name := it.id().String()
 	n, byN := r.Seen[it.channel()][name]
@@ -144,18 +143,18 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since positi
 	case since.epoch != h.epoch || r.Epoch != h.epoch:
 		out.lose(it.channel(), name, Lost{Reason: "epoch_changed"})
 		return
-	case since.at(it.tier().Delay) > h.position:
+	case since.For(it.tier().Delay) > h.position:
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 		return
 	}
 	s.resumeByPosition(out, it, since)
 }
 
-func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64, since position) {
-	name, t := it.id().String(), in.tape(it.channel())
+func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64, since resumePoint) {
+	name, t := it.id().String(), in.Recent(it.channel())
 	last := s.shard.hub.last(t)
 	switch {
-	case n > last && in.replica != nil && n <= s.shard.hub.lookup(in.id).tape(it.channel()).Last:
+	case n > last && in.replica != nil && n <= s.shard.hub.lookup(in.id).Recent(it.channel()).Last:
 		// It was sent live, before a right fell: the replica has not come that far yet.
 		out.resume(it.channel(), name, n)
 		sent := &sentRows{}
@@ -169,7 +168,7 @@ func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64,
 		var pos uint64
 		if since.epoch == s.shard.hub.epoch {
 			delay := it.tier().Delay
-			pos = min(since.safe.at(delay), since.at(delay))
+			pos = min(since.safe.For(delay), since.For(delay))
 		}
 		o := s.older(it, in, n, pos)
 		if o == nil {
@@ -193,34 +192,22 @@ func (s *Subscriber) older(it *item, in *instrument, n, pos uint64) *old {
 	if h.cfg.Journal == nil {
 		return nil
 	}
-	series := in.series(it.item())
+	series := in.Series(it.channel())
 	if n+1 < h.cfg.Journal.Oldest(series) {
 		return nil
 	}
-	t := in.tape(it.channel())
+	t := in.Recent(it.channel())
 	return &old{in: in, series: series, n: n, to: min(t.First()-1, h.last(t)), pos: pos, byN: true}
-}
-
-// series is the journal's name for a sequence that an item replays.
-func (in *instrument) series(x Item) journal.Series {
-	s := journal.Series{Instrument: in.id, Channel: journal.Trades}
-	if x.Channel == wire.Status {
-		s.Channel = journal.Statuses
-	}
-	if i, ok := x.Channel.Interval(); ok {
-		s.Channel, s.Interval = journal.Bars, i
-	}
-	return s
 }
 
 // resumeByPosition replays everything after a position: of one instrument, or of
 // all that a pattern covers and no other item of the set does.
-func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
+func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from resumePoint) {
 	var parts []part
 	var older []*old
 	h := s.shard.hub
-	pos, joined := from.at(it.tier().Delay), h.reached(it.tier().Delay) // what comes later is in the ring
-	if pos > joined {                                                   // it was sent at another delay
+	pos, joined := from.For(it.tier().Delay), h.reached(it.tier().Delay) // what comes later is in the ring
+	if pos > joined {                                                    // it was sent at another delay
 		sent := &sentRows{}
 		sent.putPattern(sentPattern{id: it.id(), pos: pos})
 		s.suppress(it, sent)
@@ -233,14 +220,14 @@ func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from position) {
 		if s.owner(it.channel(), in.id) != it {
 			continue
 		}
-		t := in.tape(it.channel())
+		t := in.Recent(it.channel())
 		last := t.Seek(joined)
 		if t.Dropped > pos || t.Dropped > joined {
 			if h.cfg.Journal == nil || pos < from.complete || t.Dropped > joined {
 				out.lose(it.channel(), in.id.String(), Lost{To: last, Reason: "buffer_exceeded"})
 				continue
 			}
-			series, to := in.series(it.item()), min(t.First()-1, last)
+			series, to := in.Series(it.channel()), min(t.First()-1, last)
 			older = append(older, &old{in: in, series: series, n: min(h.cfg.Journal.Oldest(series)-1, to), to: to, pos: pos, seek: true})
 		}
 		if !it.id().IsPattern() {
@@ -296,16 +283,6 @@ func (h *Hub) covered(x Item) []*instrument {
 	return slices.Clip(h.group(groupKey{x.ID, x.Tier.Delay}).members)
 }
 
-func (in *instrument) tape(c wire.Channel) *recent.Rows {
-	if c == wire.Trades {
-		return &in.trades
-	}
-	if i, ok := c.Interval(); ok {
-		return in.barTape(i)
-	}
-	return &in.statuses
-}
-
 // next takes the next row of a replay; ok is false at its end.
 func (r *replay) next(h *Hub, c wire.Channel) (in *instrument, n uint64, rw *recent.Row, ok bool) {
 	if in, n, rw, ok = takeRow(&r.read); ok || len(r.old) > 0 {
@@ -341,7 +318,7 @@ func takeRow(parts *[]part) (in *instrument, n uint64, rw *recent.Row, ok bool) 
 func (r *replay) position() uint64 {
 	low := ^uint64(0)
 	if len(r.after) > 0 {
-		low = r.after[0].rec.pos - 1
+		low = r.after[0].rec.Position - 1
 	}
 	for _, parts := range [2][]part{r.read, r.parts} {
 		for _, p := range parts {

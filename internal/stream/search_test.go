@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -48,8 +49,8 @@ func TestStartIsLookedForElsewhere(t *testing.T) {
 	}
 	o.Search = out.Search
 	out = c.sub.Subscribe(items, o)
-	_, pos, err := parsePositions(out.Position)
-	if out.Search != nil || out.Fault != nil || c.sub.Len() != 3 || *ended != 2 || err != nil || pos.base == 0 || pos.base > 10 {
+	_, pos, err := position.Parse(out.Position)
+	if out.Search != nil || out.Fault != nil || c.sub.Len() != 3 || *ended != 2 || err != nil || pos.For(0) == 0 || pos.For(0) > 10 {
 		t.Fatalf("%+v, %d in the set", out, c.sub.Len())
 	}
 	for { // the rows
@@ -62,7 +63,7 @@ func TestStartIsLookedForElsewhere(t *testing.T) {
 		turn(w.shard)
 	}
 	for _, name := range w.names {
-		if got, want := c.trades[name], w.hub.lookup(id(name)).trades.Last; uint64(len(got)) != want {
+		if got, want := c.trades[name], w.hub.lookup(id(name)).Trades.Last; uint64(len(got)) != want {
 			t.Errorf("%s: %d trades of %d", name, len(got), want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -141,8 +142,8 @@ func (it *item) suppresses(rec *record) bool {
 	if it.late == nil || it.late.elsewhere == nil {
 		return false
 	}
-	x, ok := it.late.elsewhere.of(rec.in.id)
-	return ok && (rec.pos <= x.pos || rec.flag&echo == 0 && rec.n <= x.n)
+	x, ok := it.late.elsewhere.of(rec.Of.id)
+	return ok && (rec.Position <= x.pos || rec.Flag&ring.Echo == 0 && rec.N <= x.n)
 }
 
 // resumes reports whether the state of an instrument may be sent: the replica is past what was sent.

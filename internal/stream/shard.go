@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ruedahq/rueda/internal/deflate"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -83,7 +84,7 @@ func (s *Shard) Open(sub *Subscriber, key any) {
 	if s.venue == nil {
 		s.hub.mu.Lock()
 		defer s.hub.mu.Unlock()
-		s.venue = s.view(topicKey{channel: marketStatus, id: market.InstrumentID{Symbol: market.Any, Market: market.Any, Term: market.Any}})
+		s.venue = s.view(topicKey{channel: state.MarketStatus, id: market.InstrumentID{Symbol: market.Any, Market: market.Any, Term: market.Any}})
 		s.venue.prev = s.venue.tail
 		s.venue.read(s)
 		s.hub.published()
@@ -251,10 +252,10 @@ func (s *Shard) join(it *item, key topicKey) {
 	it.view, it.late, it.place = v, nil, int32(len(v.readers))
 	it.flag |= reading
 	v.readers = append(v.readers, it)
-	v.step()
-	if v.tail != v.topic.ring.tail() {
+	v.tail.Forward()
+	if v.tail != v.topic.ring.Tail() {
 		// What the shard has yet to take note of was published before.
-		it.late = &late{at: v.tail, sent: v.topic.ring.tail().place(), sentPos: s.hub.reached(key.tier.Delay)}
+		it.late = &late{at: v.tail, sent: v.topic.ring.Tail().Offset(), sentPos: s.hub.reached(key.tier.Delay)}
 	}
 }
 
@@ -263,9 +264,10 @@ func (s *Shard) view(key topicKey) *view {
 	tp := s.hub.topic(key)
 	v := s.views[tp]
 	if v == nil {
-		v = &view{key: key, topic: tp, tail: tp.ring.tail(), echoes: tp.ring.shown, pos: s.hub.reached(key.tier.Delay)}
+		v = &view{key: key, topic: tp, tail: tp.ring.Tail(), pos: s.hub.reached(key.tier.Delay)}
+		_, v.echoes = tp.ring.Echoes()
 		s.views[tp] = v
-		tp.seen[s.index].oldest = v.tail.seg.begin
+		tp.seen[s.index].oldest = v.tail.Segment()
 	}
 	return v
 }
@@ -305,7 +307,7 @@ func (v *view) unread(s *Shard) {
 // takeVenues notes how far the market-wide statuses go. The hub's lock is held.
 func (s *Shard) takeVenues() {
 	if v := s.venue; v != nil {
-		v.tail, v.pos = v.topic.ring.tail(), s.hub.committed
+		v.tail, v.pos = v.topic.ring.Tail(), s.hub.committed
 	}
 }
 
@@ -316,8 +318,8 @@ func (s *Shard) passVenues() {
 	if v == nil {
 		return
 	}
-	for ; ; v.prev.rec++ {
-		rec, frame, ok := v.prev.peek(v.tail)
+	for ; ; v.prev.Next() {
+		rec, frame, ok := v.prev.Peek(v.tail)
 		if !ok {
 			return
 		}

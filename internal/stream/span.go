@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -51,7 +52,7 @@ func (r *replay) toSpans(h *Hub, c wire.Channel) {
 
 // inJournalFrom is the N from which on the journal has the rows of an instrument, at least 1.
 func (h *Hub) inJournalFrom(in *instrument, c wire.Channel) uint64 {
-	return h.cfg.Journal.Oldest(in.series(Item{Channel: c}))
+	return h.cfg.Journal.Oldest(in.Series(c))
 }
 
 // maxViewed is how many rows of a span are looked at with one hold of the hub's lock.
@@ -66,10 +67,10 @@ func (r *replay) view(h *Hub, c wire.Channel) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := &r.spans[0]
-	t := x.in.tape(c)
+	t := x.in.Recent(c)
 	if first := t.First(); x.n < first {
 		to := min(first-1, x.to)
-		r.old = append(r.old, &old{in: x.in, series: x.in.series(Item{Channel: c}), n: x.n - 1, to: to, pos: x.pos})
+		r.old = append(r.old, &old{in: x.in, series: x.in.Series(c), n: x.n - 1, to: to, pos: x.pos})
 		x.n = to + 1
 	} else {
 		rows := firstRows(t.After(x.n-1), int(min(x.to-x.n+1, maxViewed)))
@@ -114,27 +115,27 @@ func (it *item) letGo() {
 		last[r.spans[i].in] = i
 	}
 	extend := func(rec *record) {
-		i, ok := last[rec.in]
-		if !ok || r.spans[i].to+1 != rec.n {
+		i, ok := last[rec.Of]
+		if !ok || r.spans[i].to+1 != rec.N {
 			i = len(r.spans)
-			last[rec.in] = i
-			r.spans = append(r.spans, span{rec.in, rec.n, rec.n, rec.pos - 1})
+			last[rec.Of] = i
+			r.spans = append(r.spans, span{rec.Of, rec.N, rec.N, rec.Position - 1})
 		}
-		r.spans[i].to = rec.n
+		r.spans[i].to = rec.N
 	}
 	oldest := make(map[*instrument]uint64) // N from which the journal has rows; 0: some it has not
 	stays := func(rec *record) bool {
-		if rec.flag&echo != 0 {
+		if rec.Flag&ring.Echo != 0 {
 			return true
 		}
-		n, ok := oldest[rec.in]
+		n, ok := oldest[rec.Of]
 		if !ok {
-			n = h.inJournalFrom(rec.in, it.channel())
+			n = h.inJournalFrom(rec.Of, it.channel())
 		}
-		if rec.n < n {
+		if rec.N < n {
 			n = 0
 		}
-		oldest[rec.in] = n
+		oldest[rec.Of] = n
 		return n == 0
 	}
 	behind := r.after

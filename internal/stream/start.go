@@ -89,11 +89,11 @@ func (s *Subscriber) pointsKept(items []Item, o *Options, looked *int) (points m
 			if _, ok := points[key]; ok {
 				continue // identifiers may overlap
 			}
-			from, t := starts.start(h, in, o.Start, now), in.tape(x.Channel)
+			from, t := starts.start(h, in, o.Start, now), in.Recent(x.Channel)
 			n, found := t.Before(from)
 			points[key] = n
 			if !found && t.First() > 1 {
-				ask = append(ask, search{key, in.series(x), from, t.First()})
+				ask = append(ask, search{key, in.Series(x.Channel), from, t.First()})
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func (s *Subscriber) pointsKept(items []Item, o *Options, looked *int) (points m
 func (h *Hub) tooMany(points map[pointKey]uint64) *wire.Fault {
 	rows := uint64(0)
 	for key, n := range points {
-		rows += key.in.tape(key.channel).Last - n
+		rows += key.in.Recent(key.channel).Last - n
 		h.step()
 	}
 	if rows > maxStarted {
@@ -129,7 +129,7 @@ func (o openings) start(h *Hub, in *instrument, s Start, now int64) int64 {
 	if !s.Open {
 		return s.Time
 	}
-	key := openingKey{in.id.Market, in.id.Term, h.publication(in, now)}
+	key := openingKey{in.id.Market, in.id.Term, in.Publication(now)}
 	from, ok := o[key]
 	if !ok {
 		from = h.opening(key)
@@ -165,7 +165,7 @@ func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint
 		if s.owner(it.channel(), in.id) != it {
 			continue
 		}
-		t := in.tape(it.channel())
+		t := in.Recent(it.channel())
 		last := t.Seek(joined)
 		n, ok := points[pointKey{in, it.channel()}]
 		if !ok {

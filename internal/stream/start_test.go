@@ -56,9 +56,9 @@ func TestStartIsBoundedE2E(t *testing.T) {
 	// Without a journal that could be read the rows in memory alone are too many.
 	in := w.hub.lookup(id("S0|M|CI"))
 	points := map[pointKey]uint64{{in, wire.Trades}: 0}
-	in.trades.Last += maxStarted
+	in.Trades.Last += maxStarted
 	if f := new(Hub).tooMany(points); f == nil || f.Reason != wire.RangeTooLarge {
 		t.Errorf("a million rows: %+v", f)
 	}
-	in.trades.Last -= maxStarted
+	in.Trades.Last -= maxStarted
 }

@@ -3,7 +3,8 @@ package stream
 import (
 	"slices"
 
-	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/catalogue"
+	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -19,13 +20,13 @@ const stateBatch = 64
 // telling is how far an item is with telling how its instruments stand.
 type telling struct {
 	left   []*instrument // yet to be told, in order
-	unsaid indexSet      // those of whom nothing need be said until then: their state is to tell it
+	unsaid catalogue.Set // those of whom nothing need be said until then: their state is to tell it
 }
 
 // put lists an instrument, the last.
 func (x *telling) put(in *instrument) {
-	if !x.unsaid.has(in.index) {
-		x.unsaid.add(in.index)
+	if !x.unsaid.Has(in.index) {
+		x.unsaid.Add(in.index)
 		x.left = append(x.left, in)
 	}
 }
@@ -56,9 +57,9 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	ring := &it.view.topic.ring
-	now := ring.tail()
-	if it.channel() == wire.Status && now != ring.end() {
+	r := &it.view.topic.ring
+	now := r.Tail()
+	if it.channel() == wire.Status && now != r.End() {
 		it.close()
 		return dst
 	}
@@ -81,7 +82,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	}
 	out := &dst
 	if next := batch[:min(stateBatch, len(batch))]; it.channel() != wire.Status && h.uncommitted(next) {
-		out, pos, now = it.close(), h.position, ring.end()
+		out, pos, now = it.close(), h.position, r.End()
 	}
 	switch {
 	case it.channel() == wire.Status:
@@ -94,7 +95,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	h.mu.visit(min(stateBatch, len(batch)))
 	for _, in := range batch[:min(stateBatch, len(batch))] {
 		if l.telling != nil {
-			l.telling.unsaid.remove(in.index)
+			l.telling.unsaid.Remove(in.index)
 		}
 		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it || !it.resumes(in) {
 			continue
@@ -111,15 +112,15 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 
 // gatherGaps appends the gaps among what waits before a tail, which no state tells.
 func (it *item) gatherGaps(dst []byte, tail cursor) []byte {
-	if it.view.topic.ring.echoes == 0 {
+	if all, _ := it.view.topic.ring.Echoes(); all == 0 {
 		return dst
 	}
-	for at := it.late.at; ; at.rec++ {
-		rec, frame, ok := at.peek(tail)
+	for at := it.late.at; ; at.Next() {
+		rec, frame, ok := at.Peek(tail)
 		if !ok {
 			return dst
 		}
-		if rec.flag&lost != 0 && !at.place().before(it.late.sent) && it.wants(rec) {
+		if rec.Flag&ring.Lost != 0 && !at.Offset().Before(it.late.sent) && it.wants(rec) {
 			dst = append(dst, frame...)
 		}
 	}
@@ -155,12 +156,12 @@ func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool)
 		switch {
 		case !ok:
 			return dst
-		case rec.flag&echo != 0:
+		case rec.Flag&ring.Echo != 0:
 		case it.channel() == wire.Status && !it.stateTells(rec): // none is left out
-		case l.telling.unsaid.has(rec.in.index):
+		case l.telling.unsaid.Has(rec.Of.index):
 			continue
 		case conflate && !it.channel().Replays():
-			l.telling.put(rec.in)
+			l.telling.put(rec.Of)
 			continue
 		}
 		if it.wants(rec) {
@@ -178,17 +179,17 @@ const maxInt = int(^uint(0) >> 1)
 func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier) []byte {
 	h := s.shard.hub
 	if c == wire.Status {
-		if in.phase == market.NoPhase {
+		if in.Phase == market.NoPhase {
 			return dst // a replica has not come that far
 		}
-		return h.appendStatus(dst, in, in.phase, in.reason, in.until)
+		return h.appendStatus(dst, in, in.Phase, in.Reason, in.Until)
 	}
 	for _, t := range h.tiers(in, c) {
 		if t.tier != tier {
 			continue
 		}
-		if in.stale && (c == wire.OrderBook || c == wire.Quotes && in.derivesQuotes()) {
-			if !h.marketDown(in) && s.unnoticed(noticeKey{in: in}, in.statuses.Last) {
+		if in.Stale && (c == wire.OrderBook || c == wire.Quotes && in.DerivesQuotes()) {
+			if !h.marketDown(in) && s.unnoticed(noticeKey{in: in}, in.Statuses.Last) {
 				dst = h.appendStatus(dst, in, market.FeedDown, "no_snapshot", 0)
 			}
 			return dst
@@ -198,7 +199,7 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 		case wire.Quotes:
 			h.scratch.payload, ok = in.quoteState(h.scratch.payload[:0], t)
 		case wire.Summary:
-			h.scratch.payload, ok = in.summaryState(h.scratch.payload[:0])
+			h.scratch.payload, ok = in.AppendSummary(h.scratch.payload[:0])
 		default:
 			h.scratch.payload, ok = h.appendBook(h.scratch.payload[:0], in, t)
 		}
@@ -211,16 +212,6 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 
 // appendStatus appends a framed status that tells how things stand.
 func (h *Hub) appendStatus(dst []byte, in *instrument, phase market.Phase, reason string, until int64) []byte {
-	h.scratch.payload = in.appendStatus(h.scratch.payload[:0], phase, reason, until)
+	h.scratch.payload = in.AppendStatus(h.scratch.payload[:0], phase, reason, until)
 	return wire.AppendText(dst, h.scratch.payload)
-}
-
-// appendStatus appends the payload of a status that tells how things stand.
-func (in *instrument) appendStatus(b []byte, phase market.Phase, reason string, until int64) []byte {
-	s := stamp{in.statuses.LastAt, -1}
-	if r, _ := in.statuses.Newest(func(r *recent.Row) bool { return r.Phase == phase }); r != nil {
-		s = stamp{r.Time, r.Latency}
-	}
-	hd := in.header(in.statuses.Last, s)
-	return wire.AppendStatus(b, &hd, phase, reason, until, true)
 }

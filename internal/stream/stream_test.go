@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -110,10 +111,10 @@ func TestPerTurn(t *testing.T) {
 					t.Fatalf("%d messages in one turn", got)
 				}
 				received += got
-				_, position := c.sub.Position()
-				_, pos, err := parsePositions(position)
-				if safe, _ := slices.BinarySearch(after, pos.base+1); err != nil || safe > received {
-					t.Fatalf("position %s is that after %d messages, and %d have come", position, safe, received)
+				_, place := c.sub.Position()
+				_, pos, err := position.Parse(place)
+				if safe, _ := slices.BinarySearch(after, pos.For(0)+1); err != nil || safe > received {
+					t.Fatalf("position %s is that after %d messages, and %d have come", place, safe, received)
 				}
 				if round%2 == 0 {
 					break

@@ -86,11 +86,11 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 	}
 	h.mu.Unlock()
 	since.safe = s.safe(items...) // without the lock: it looks at all that waits
-	defer func() { result.Position = h.text(s.safe()); s.rest() }()
+	defer func() { result.Position = s.safe().Text(h.epoch); s.rest() }()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	out := Outcome{Epoch: h.epoch, CaughtUp: h.text(since.safe), Rejected: rejected, Looked: looked}
+	out := Outcome{Epoch: h.epoch, CaughtUp: since.safe.Text(h.epoch), Rejected: rejected, Looked: looked}
 	s.moveDelays(items, &out, &o)
 	before := s.markets()
 	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item]map[*instrument]bool)}
@@ -119,7 +119,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 	if o.NoSnapshot {
 		s.bareVenues(before, since.epoch == h.epoch)
 	}
-	if pos := since.at(0); since.epoch == h.epoch && pos <= h.position && len(s.waiting().venues) > 0 {
+	if pos := since.For(0); since.epoch == h.epoch && pos <= h.position && len(s.waiting().venues) > 0 {
 		s.wait.since = &pos
 	}
 	h.published() // a new topic may have taken rows that are to be committed
@@ -130,7 +130,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 type taking struct {
 	out     *Outcome
 	o       *Options
-	since   position
+	since   resumePoint
 	points  map[pointKey]uint64
 	settled map[*item]bool
 	told    []string                       // markets of status items that need not begin with how those stand

@@ -3,6 +3,8 @@ package stream
 import (
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/catalogue"
+	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -89,7 +91,7 @@ const (
 // late is the place of an item that does not simply take what each turn brings.
 type late struct {
 	at        cursor                // next record, not past view.tail
-	sent      ringPlace             // what lies before is not for it: a state or a replay has sent it
+	sent      ring.Offset           // what lies before is not for it: a state or a replay has sent it
 	sentPos   uint64                // position of the newest row that was sent by those
 	listed    bool                  // in the queue
 	state     bool                  // an R:true is due
@@ -116,10 +118,10 @@ func (it *item) behind() *late {
 // ring, which may lie beyond the view's tail. The hub's lock is held.
 func (it *item) skipTo(pos uint64, end cursor) {
 	l := it.behind()
-	it.view.step()
+	it.view.tail.Forward()
 	l.at = it.view.tail
-	if l.sent.before(end.place()) {
-		l.sent = end.place()
+	if l.sent.Before(end.Offset()) {
+		l.sent = end.Offset()
 	}
 	l.sentPos = max(l.sentPos, pos)
 }
@@ -244,7 +246,7 @@ func (s *Subscriber) All(yield func(Item) bool) {
 
 // Count is the number of instruments a channel's part of the set covers.
 func (s *Subscriber) Count(c wire.Channel) int {
-	var covered indexSet
+	var covered catalogue.Set
 	if covered = s.covered(c); covered == nil {
 		n := 0
 		for _, it := range s.items {
@@ -257,33 +259,28 @@ func (s *Subscriber) Count(c wire.Channel) int {
 	for _, it := range s.items {
 		if it.channel() == c && !it.id().IsPattern() {
 			if i, ok := s.shard.hub.catalog.Index(it.id()); ok {
-				covered.add(uint32(i))
+				covered.Add(uint32(i))
 			}
 		}
 	}
-	return covered.count()
+	return covered.Count()
 }
 
 // covered is the instruments that the patterns of a channel cover; nil where there are no patterns.
-func (s *Subscriber) covered(c wire.Channel) (all indexSet) {
+func (s *Subscriber) covered(c wire.Channel) (all catalogue.Set) {
 	h := s.shard.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, it := range s.patterns() {
 		if it.channel() == c {
 			all = slices.Grow(all, 1) // not nil
-			all.unite(h.group(groupKey{it.id(), it.tier().Delay}).set)
+			all.Unite(h.group(groupKey{it.id(), it.tier().Delay}).set)
 		}
 	}
 	if c == wire.OrderBook {
-		all.intersect(h.withBook)
+		all.Intersect(h.withBook)
 	}
 	return all
-}
-
-// serves says whether an instrument has a channel at all.
-func (in *instrument) serves(c wire.Channel) bool {
-	return c != wire.OrderBook || !in.def.NoBook
 }
 
 // makeRoom makes room for n items at once: pieces of few bytes cost the allocator, and the

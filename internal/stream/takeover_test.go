@@ -282,12 +282,12 @@ func TestQuotesAtAnotherDelay(t *testing.T) {
 				change(10 + k + int64(round)*10)
 				read()
 			}
-			if want := h.lookup(id("A|M|CI")).channels[wire.Quotes].n; delay == 0 && last["Q"] != want {
+			if want := h.lookup(id("A|M|CI")).Sequences[wire.Quotes].N; delay == 0 && last["Q"] != want {
 				t.Errorf("has quote %d of %d", last["Q"], want)
 			}
 			time.Sleep(2 * time.Minute)
 			read()
-			if want := h.lookup(id("A|M|CI")).channels[wire.Quotes].n; last["Q"] != want {
+			if want := h.lookup(id("A|M|CI")).Sequences[wire.Quotes].N; last["Q"] != want {
 				t.Errorf("round %d: has quote %d of %d", round, last["Q"], want)
 			}
 		}

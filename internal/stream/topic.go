@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/catalogue"
+	"github.com/ruedahq/rueda/internal/ring"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -16,9 +19,11 @@ type Tier struct {
 	Delay    int // seconds that the data are held back; one of Config.Delays, or 0: none
 }
 
-// marketStatus is the channel of market-wide statuses, *|MARKET|*. Clients do
-// not name it: they get it with status, and its notices with any channel.
-const marketStatus = wire.NumChannels
+// The messages of rings are about instruments.
+type (
+	record = ring.Record[*instrument]
+	cursor = ring.Cursor[*instrument]
+)
 
 type topicKey struct {
 	channel wire.Channel
@@ -31,7 +36,7 @@ type topicKey struct {
 // that a subscriber of hundreds follows one ring.
 type topic struct {
 	key   topicKey
-	ring  ring
+	ring  ring.Ring[*instrument]
 	group *group      // whose messages it takes; nil: those of markets as a whole
 	seen  []shardSeen // by shard; guarded by the hub's lock as everything here
 	refs  int
@@ -43,7 +48,7 @@ type topic struct {
 type shardSeen struct {
 	readers int32
 	bytes   int32  // since the shard's last Turn
-	oldest  uint64 // segment.begin of the oldest segment that the shard may hold, as of its last report
+	oldest  uint64 // the oldest segment that the shard may hold, as of its last report
 	touched bool   // listed for the shard's next Turn
 }
 
@@ -52,11 +57,11 @@ type shardSeen struct {
 type tierState struct {
 	tier   Tier
 	topics []*topic
-	n      uint64 // of the newest message; the N that an R:true of this tier carries
-	at     int64  // publication time of the newest message
-	dirty  bool   // a conflated tier with something to say
-	stamp  stamp  // of the newest message
-	due    stamp  // of what it has to say
+	n      uint64      // of the newest message; the N that an R:true of this tier carries
+	at     int64       // publication time of the newest message
+	dirty  bool        // a conflated tier with something to say
+	stamp  state.Stamp // of the newest message
+	due    state.Stamp // of what it has to say
 
 	// As of the newest message: of a quote tier bid and ask, of a book tier view.
 	bid, ask market.Level
@@ -67,15 +72,15 @@ func (h *Hub) emit(t *tierState, frame []byte, rec record) {
 	for _, tp := range t.topics {
 		h.append(tp, frame, rec)
 	}
-	t.n, t.at = rec.n, rec.at
+	t.n, t.at = rec.N, rec.At
 }
 
 func (h *Hub) append(tp *topic, frame []byte, rec record) {
-	if tp.ring.append(frame, rec) {
+	if tp.ring.Append(frame, rec) {
 		h.grew(tp)
 	}
 	if tp.key.tier.Delay != 0 { // its rows are in the journal
-		tp.ring.commit(tp.ring.end(), tp.ring.echoes)
+		tp.ring.Commit(tp.ring.Mark())
 		h.show(tp, len(frame))
 		return
 	}
@@ -117,8 +122,8 @@ func (h *Hub) topic(key topicKey) *topic {
 	if tp, ok := h.topics[key]; ok {
 		return tp
 	}
-	tp := &topic{key: key, ring: newRing(), seen: make([]shardSeen, len(h.shards))}
-	if key.channel != marketStatus {
+	tp := &topic{key: key, ring: ring.New[*instrument](), seen: make([]shardSeen, len(h.shards))}
+	if key.channel != state.MarketStatus {
 		tp.group = h.group(groupKey{key.id, key.tier.Delay})
 		tp.group.topics++
 	}
@@ -152,7 +157,7 @@ func (h *Hub) release(tp *topic) {
 		delete(h.readBy, place)
 	}
 	h.changed(tp, -1)
-	tp.ring = newRing() // instruments may point to the topic until their next message
+	tp.ring = ring.New[*instrument]() // instruments may point to the topic until their next message
 	if tp.group != nil {
 		tp.group.topics--
 	}
@@ -163,7 +168,7 @@ func (h *Hub) release(tp *topic) {
 func (h *Hub) changed(tp *topic, by int) {
 	c, id := tp.key.channel, tp.key.id
 	if id.IsPattern() {
-		h.patterns[c][shapeOf(id)] += by
+		h.patterns[c][catalogue.ShapeOf(id)] += by
 		h.generation[c]++
 		return
 	}
@@ -176,43 +181,6 @@ func (h *Hub) changed(tp *topic, by int) {
 type readKey struct {
 	channel wire.Channel
 	id      market.InstrumentID
-}
-
-// A shape says which parts of an identifier are market.Any: a bit each.
-type shape uint8
-
-const (
-	anySymbol shape = 1 << iota
-	anyMarket
-	anyTerm
-	numShapes
-)
-
-func shapeOf(id market.InstrumentID) (s shape) {
-	if id.Symbol == market.Any {
-		s |= anySymbol
-	}
-	if id.Market == market.Any {
-		s |= anyMarket
-	}
-	if id.Term == market.Any {
-		s |= anyTerm
-	}
-	return s
-}
-
-// of is the pattern of that shape that covers an identifier.
-func (s shape) of(id market.InstrumentID) market.InstrumentID {
-	if s&anySymbol != 0 {
-		id.Symbol = market.Any
-	}
-	if s&anyMarket != 0 {
-		id.Market = market.Any
-	}
-	if s&anyTerm != 0 {
-		id.Term = market.Any
-	}
-	return id
 }
 
 // tiers are the tiers of a channel of an instrument that somebody reads. It is called before
@@ -236,13 +204,13 @@ func (h *Hub) attach(in *instrument, c wire.Channel) {
 		h.memory.covers -= int64(len(t.topics))
 		t.topics = nil
 	}
-	own := shapeOf(in.id)
+	own := catalogue.ShapeOf(in.id)
 	h.mu.visit(1)
-	for s := range numShapes {
+	for s := range catalogue.NumShapes {
 		if s != 0 && h.patterns[c][s] == 0 || s&own != own {
 			continue
 		}
-		for _, tp := range h.readBy[readKey{c, s.of(in.id)}] {
+		for _, tp := range h.readBy[readKey{c, s.Pattern(in.id)}] {
 			if tp.key.tier.Delay == in.delay() {
 				h.attachTopic(in, ch, was, tp)
 			}
@@ -268,7 +236,7 @@ func (h *Hub) attachTopic(in *instrument, ch *channel, was []*tierState, tp *top
 	if i := slices.IndexFunc(was, same); i >= 0 {
 		t = was[i]
 	} else {
-		t = &tierState{tier: tp.key.tier, n: ch.n, at: ch.at}
+		t = &tierState{tier: tp.key.tier, n: in.Sequences[tp.key.channel].N, at: in.Sequences[tp.key.channel].At}
 		in.startTier(tp.key.channel, t)
 	}
 	t.topics = append(t.topics, tp)

@@ -147,8 +147,8 @@ func TestDelayedBeforeAFeedDefines(t *testing.T) {
 			t.Errorf("then %d trades up to %d, statuses %v", n, c.last["A|M|CI"], phases)
 		}
 		live := h.lookup(id("A|M|CI"))
-		if late := live.under(60); late.statuses.Last != live.statuses.Last || late.trades.Last != live.trades.Last {
-			t.Errorf("numbers of the line differ: %d and %d, %d and %d", late.statuses.Last, live.statuses.Last, late.trades.Last, live.trades.Last)
+		if late := live.under(60); late.Statuses.Last != live.Statuses.Last || late.Trades.Last != live.Trades.Last {
+			t.Errorf("numbers of the line differ: %d and %d, %d and %d", late.Statuses.Last, live.Statuses.Last, late.Trades.Last, live.Trades.Last)
 		}
 		end()
 		if err := j.Close(); err != nil {
@@ -198,7 +198,7 @@ func TestExpiredInstruments(t *testing.T) {
 			t.Errorf("lists %+v, of days %+v", list, j.Days())
 		}
 		publish(t, h, trade(define(t, h, "GONE|M|CI", nil), 3))
-		if n := h.lookup(id("GONE|M|CI")).trades.Last; n != 3 {
+		if n := h.lookup(id("GONE|M|CI")).Trades.Last; n != 3 {
 			t.Errorf("goes on with N %d", n)
 		}
 		if err := j.Close(); err != nil {

@@ -3,6 +3,7 @@ package stream
 import (
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -87,18 +88,18 @@ func (s *Subscriber) takeStatus(m string, t *taking) {
 
 // concerns says whether a market-wide status is for this subscriber.
 func (s *Subscriber) concerns(rec *record) bool {
-	m := rec.in.id.Market
+	m := rec.Of.id.Market
 	if s.wait != nil {
 		for _, v := range s.wait.venues {
 			if v.fresh && v.market == m {
 				// The state that is due tells it, but for a gap, which no state tells.
-				return rec.flag&lost != 0 && s.wait.since == nil
+				return rec.Flag&ring.Lost != 0 && s.wait.since == nil
 			}
 		}
 	}
 	for _, it := range s.items {
 		if in := it.id().Market; in == m || in == market.Any {
-			return rec.flag&notice != 0 || s.followsStatus(m)
+			return rec.Flag&ring.Notice != 0 || s.followsStatus(m)
 		}
 	}
 	return false
@@ -171,10 +172,10 @@ func (h *Hub) venuesOf(name string) []*instrument {
 // everybody, and its phase, where its status is subscribed and not bare.
 func (s *Subscriber) appendVenue(dst []byte, in *instrument, bare bool) []byte {
 	h := s.shard.hub
-	if !bare && in.phase != market.NoPhase && s.followsStatus(in.id.Market) {
-		dst = h.appendStatus(dst, in, in.phase, in.reason, in.until)
+	if !bare && in.Phase != market.NoPhase && s.followsStatus(in.id.Market) {
+		dst = h.appendStatus(dst, in, in.Phase, in.Reason, in.Until)
 	}
-	if in.down {
+	if in.Down {
 		dst = h.appendStatus(dst, in, market.FeedDown, "", 0)
 	}
 	return dst
@@ -204,19 +205,19 @@ func (s *Subscriber) venueRows(dst []byte, since uint64) ([]venueDue, []byte) {
 	s.shard.takeVenues()
 	left := slices.DeleteFunc(slices.Clone(s.wait.venues), func(due venueDue) bool {
 		list := h.venuesOf(due.market)
-		kept := func(v *instrument) bool { return v.statuses.Dropped <= since && s.followsStatus(v.id.Market) }
+		kept := func(v *instrument) bool { return v.Statuses.Dropped <= since && s.followsStatus(v.id.Market) }
 		if !due.fresh || len(list) == 0 || slices.ContainsFunc(list, func(v *instrument) bool { return !kept(v) }) {
 			return false
 		}
 		for _, v := range list {
-			n := max(v.statuses.Seek(since), v.statuses.First()-1)
-			for _, rows := range v.statuses.After(n) {
+			n := max(v.Statuses.Seek(since), v.Statuses.First()-1)
+			for _, rows := range v.Statuses.After(n) {
 				for i := range rows {
 					if rows[i].Pos > h.committed {
 						break // the ring tells it
 					}
 					n++
-					h.scratch.payload = rows[i].Message(h.scratch.payload[:0], v.ident, n)
+					h.scratch.payload = rows[i].Message(h.scratch.payload[:0], v.Ident, n)
 					dst = wire.AppendText(dst, h.scratch.payload)
 				}
 			}

@@ -15,7 +15,7 @@ type view struct {
 	readers    []*item
 
 	round uint64 // of the shard's report in which low was set
-	low   uint64 // segment.begin of the oldest segment that an item of the view holds
+	low   uint64 // the oldest segment that an item of the view holds
 
 	plain []byte // what lies between prev and tail; nil: each record has to be looked at
 	other map[wire.Format]*variant
@@ -32,28 +32,23 @@ type variant struct {
 // that it came to the ring's. The hub's lock is held.
 func (v *view) advance(pos uint64, most int) (whole bool) {
 	r := &v.topic.ring
-	v.prev, v.tail = v.tail, r.tail()
-	v.mixed = v.echoes != r.shown
+	v.prev, v.tail = v.tail, r.Tail()
+	_, echoes := r.Echoes()
+	v.mixed = v.echoes != echoes
 	if most > 0 && v.more(most) {
-		at := v.prev
-		at.peek(v.tail) // steps to where there is a record
-		end := v.tail.rec
-		if at.seg != v.tail.seg {
-			end = at.seg.n
-		}
-		at.rec = min(at.rec+most, end)
-		v.tail = at
-		rec, _, _ := at.peek(r.tail())
-		v.pos = max(v.pos, rec.pos-1) // conflated messages have the position of the newest row
+		v.tail = v.prev.Ahead(most, v.tail)
+		at := v.tail
+		rec, _, _ := at.Peek(r.Tail())
+		v.pos = max(v.pos, rec.Position-1) // conflated messages have the position of the newest row
 		return false
 	}
-	v.echoes, v.pos = r.shown, pos
+	v.echoes, v.pos = echoes, pos
 	return true
 }
 
 // more says whether more than n messages, but not very many, lie between prev and tail.
 func (v *view) more(n int) bool {
-	messages, bytes := v.prev.waiting(v.tail)
+	messages, bytes := v.prev.Waiting(v.tail)
 	return messages > n && bytes <= maxPlain
 }
 
@@ -71,22 +66,7 @@ func (v *view) join() {
 	if v.mixed {
 		return
 	}
-	if v.prev.seg == v.tail.seg {
-		v.plain = v.prev.seg.span(v.prev.rec, v.tail.rec)
-		return
-	}
-	if _, n := v.prev.waiting(v.tail); n > maxPlain {
-		return
-	}
-	var b []byte
-	for c := v.prev; ; c = (cursor{c.seg.next, 0}) {
-		if c.seg == v.tail.seg {
-			b = append(b, c.seg.span(c.rec, v.tail.rec)...)
-			v.plain = b[:len(b):len(b)] // shared: nobody is to append to it
-			return
-		}
-		b = append(b, c.seg.span(c.rec, c.seg.n)...)
-	}
+	v.plain = v.prev.Frames(v.tail, maxPlain)
 }
 
 // chunk is plain in a format; empty where there is no plain.

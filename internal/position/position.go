@@ -1,0 +1,99 @@
+// Package position reads and writes the positions from which clients resume.
+//
+// A position is the number of a row of the log, and states that a client has everything up to it.
+// Readers of a delay are behind the others, so a set of subscriptions with several delays has a
+// position for each: a [Positions]. Its text is opaque to clients.
+package position
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Positions is a position for each delay. The zero Positions is before the first row.
+type Positions struct {
+	Unknown bool // a replay has not found its first row yet
+
+	base uint64 // of all delays that more does not name
+	more []Delayed
+}
+
+// Delayed is the position of a delay.
+type Delayed struct {
+	Delay    int // seconds; 0: real time
+	Position uint64
+}
+
+// maxDelays limits the delays that Parse accepts.
+const maxDelays = 64
+
+// At returns a position that is the same for all delays.
+func At(pos uint64) Positions { return Positions{base: pos} }
+
+// Of returns the positions of a list of delays, each of which is listed once.
+func Of(list []Delayed) (p Positions) {
+	p.base = math.MaxUint64
+	for _, x := range list {
+		p.base = min(p.base, x.Position)
+	}
+	for _, x := range list {
+		if x.Position > p.base {
+			p.more = append(p.more, x)
+		}
+	}
+	return p
+}
+
+// For returns the position for a delay in seconds.
+func (p *Positions) For(delay int) uint64 {
+	for _, x := range p.more {
+		if x.Delay == delay {
+			return x.Position
+		}
+	}
+	return p.base
+}
+
+// Text returns the text of positions: EPOCH:N, followed by ,DELAY:N for each delay with a different
+// one. It is "" if they are unknown.
+func (p Positions) Text(epoch string) string {
+	if p.Unknown {
+		return ""
+	}
+	var buf [64]byte
+	b := strconv.AppendUint(append(append(buf[:0], epoch...), ':'), p.base, 10)
+	for _, x := range p.more {
+		b = strconv.AppendInt(append(b, ','), int64(x.Delay), 10)
+		b = strconv.AppendUint(append(b, ':'), x.Position, 10)
+	}
+	return string(b)
+}
+
+var errText = errors.New("not a position")
+
+// Parse parses the text of positions. An error says that Text has not made it.
+func Parse(s string) (epoch string, p Positions, err error) {
+	epoch, rest, ok := strings.Cut(s, ":")
+	first, rest, more := strings.Cut(rest, ",")
+	p.base, err = strconv.ParseUint(first, 10, 63)
+	if !ok || epoch == "" || err != nil {
+		return "", p, errText
+	}
+	for more {
+		var part string
+		part, rest, more = strings.Cut(rest, ",")
+		delay, pos, _ := strings.Cut(part, ":")
+		d, err := strconv.ParseUint(delay, 10, 31)
+		if err != nil || len(p.more) == maxDelays {
+			return "", p, errText
+		}
+		x := Delayed{Delay: int(d)}
+		if x.Position, err = strconv.ParseUint(pos, 10, 63); err != nil {
+			return "", p, errText
+		}
+		p.more = append(p.more, x)
+	}
+	return epoch, p, nil
+}
