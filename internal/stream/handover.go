@@ -13,24 +13,40 @@ import (
 // ahead, or behind the replay they wait for; of quotes and books the next owner
 // sends an R:true.
 
-// settle brings the items that share instruments with one, and itself, to the present tail of their rings, each once:
-// done are those that need not be again. Two exact items share nothing, so only a pattern has all of the set gone
-// through. The hub's lock is held.
-func (s *Subscriber) settle(it *item, done map[*item]bool) {
-	list := s.patterns()
-	if it.id().IsPattern() {
-		list = s.items
-	}
-	shared := false
-	for _, other := range list {
-		if other != it && other.channel() == it.channel() && intersect(other.id(), it.id()) {
-			shared = true
-			other.takesOver(it)
-			s.settleItem(other, done)
+// settle has what waits of items that leave the set sent before the next answer, with what waits of the
+// items that share instruments with them. added are identifiers that the same message adds; done lists the
+// items that are settled already. Two exact items share nothing, so only a pattern is compared with the
+// whole set. The hub's lock is held, and released between two items that leave: what is published
+// meanwhile is left to change.
+func (s *Subscriber) settle(leaving []*item, added []Item, done map[*item]bool) {
+	h := s.shard.hub
+	var addedPatterns []Item
+	for _, x := range added {
+		if x.ID.IsPattern() {
+			addedPatterns = append(addedPatterns, x)
 		}
 	}
-	if shared {
-		s.settleItem(it, done)
+	for i, it := range leaving {
+		others, news := s.patterns(), addedPatterns
+		if it.id().IsPattern() {
+			others, news = s.items, added
+		}
+		if i > 0 && h.mu.full() {
+			h.mu.pause()
+		}
+		h.mu.visit(1 + (len(others)+len(news))/64)
+		shared := slices.ContainsFunc(news, func(x Item) bool {
+			return x.Channel == it.channel() && x.ID != it.id() && intersect(x.ID, it.id())
+		})
+		for _, other := range others {
+			if other != it && other.channel() == it.channel() && intersect(other.id(), it.id()) {
+				shared = true
+				s.settleItem(other, done)
+			}
+		}
+		if shared {
+			s.settleItem(it, done)
+		}
 	}
 }
 
@@ -166,23 +182,4 @@ func (s *Subscriber) passStates(due []market.InstrumentID) {
 			s.enqueue(it)
 		}
 	}
-}
-
-// removeAll takes items out of the set. The hub's lock is held.
-func (s *Subscriber) removeAll(gone []*item) {
-	if len(gone) == 0 {
-		return
-	}
-	out := make(map[*item]bool, len(gone))
-	for _, it := range gone {
-		out[it] = true
-	}
-	delay := gone[0].tier().Delay
-	if !slices.ContainsFunc(s.items, func(it *item) bool { return it.tier().Delay != delay }) {
-		settled := make(map[*item]bool)
-		for _, it := range gone { // what waits for others is sent first
-			s.settle(it, settled)
-		}
-	}
-	s.change(out, nil)
 }

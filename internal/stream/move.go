@@ -34,7 +34,9 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 			tiers[it] = x.Tier
 		}
 	}
-	return s.change(out, tiers)
+	var result Outcome
+	s.change(out, tiers, &result)
+	return result.Lost
 }
 
 // moveDelays moves items of the set that are subscribed again at another delay. The hub's lock is held.
@@ -54,7 +56,7 @@ func (s *Subscriber) moveDelays(items []Item, out *Outcome, o *Options) {
 	if len(moved) == 0 {
 		return
 	}
-	out.Lost = s.change(nil, tiers)
+	s.change(nil, tiers, out)
 	for _, it := range moved {
 		out.Moved = append(out.Moved, it.item())
 		owner := it
@@ -73,12 +75,12 @@ func (s *Subscriber) moveDelays(items []Item, out *Outcome, o *Options) {
 }
 
 // change takes items out and moves others to another tier. The hub's lock is held, and released in
-// between.
-func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wire.NumChannels]map[string]Lost) {
+// between. out gets what is lost.
+func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier, out *Outcome) {
 	if len(gone)+len(tiers) == 0 {
-		return lost
+		return
 	}
-	m := move{sub: s, gone: gone, tiers: tiers, fed: make(map[*item]bool), out: &Outcome{}}
+	m := move{sub: s, gone: gone, tiers: tiers, fed: make(map[*item]bool), out: out}
 	for _, it := range s.items {
 		if m.leaves(it) {
 			m.leaving = append(m.leaving, it)
@@ -116,7 +118,6 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier) (lost [wi
 	ended := replay{batches: m.batches}
 	ended.done(s, m.whole())
 	s.rest()
-	return m.out.Lost
 }
 
 // takeOver notes, of statuses that are to begin with their state, which instruments they have from items

@@ -217,3 +217,31 @@ func TestPassingFromAReplay(t *testing.T) {
 		t.Errorf("%d trades of %d, replaying %v", n, rows, c.sub.Replaying())
 	}
 }
+
+// TestNothingOfAMoveBeforeTheAnswer replaces a set by an identifier of it at a shorter delay: what the client gets
+// earlier by that comes behind the answer that names the move, what waited anyway ahead of it.
+func TestNothingOfAMoveBeforeTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runningHub(t, Config{Delays: []time.Duration{5 * time.Second, 20 * time.Second}})
+		a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
+		sh := h.NewShard(func(bool) {})
+		c := newClient(t, sh)
+		c.sub.Subscribe([]Item{{wire.Trades, id("*|M|*"), Tier{Delay: 5}}, {wire.Trades, id("B|M|CI"), Tier{Delay: 20}}}, Options{})
+		publish(t, h, trade(a, 1), trade(b, 1))
+		h.Commit()
+		time.Sleep(8 * time.Second) // the shard takes no turn
+		synctest.Wait()
+		out := c.sub.Subscribe([]Item{{wire.Trades, id("B|M|CI"), Tier{Delay: 5}}}, Options{Replace: true})
+		if len(out.Moved) != 1 || out.Gone != 1 {
+			t.Fatalf("%+v", out)
+		}
+		ahead := frames(t, c.sub.TakeCarry(nil))
+		if len(ahead) != 1 || ahead[0].I != "A|M|CI" {
+			t.Errorf("ahead of the answer came %+v", ahead)
+		}
+		turn(sh)
+		if behind := c.read(1<<20, false); len(behind) != 1 || behind[0].I != "B|M|CI" {
+			t.Errorf("behind the answer came %+v", behind)
+		}
+	})
+}

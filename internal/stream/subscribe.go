@@ -91,6 +91,11 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 	defer h.mu.Unlock()
 	h.commit()
 	out := Outcome{Epoch: h.epoch, CaughtUp: since.safe.Text(h.epoch), Rejected: rejected, Looked: looked}
+	var gone []*item
+	if o.Replace && (len(items) > 0 || asked == 0) {
+		gone = s.replaced(items)
+		s.settle(gone, items, make(map[*item]bool)) // now, so that nothing of what is new comes before the answer
+	}
 	s.moveDelays(items, &out, &o)
 	before := s.markets()
 	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item]map[*instrument]bool)}
@@ -112,9 +117,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 	s.takeFrom(t.passed)
 	// What goes comes after what is new: an instrument that both cover passes from one to the other
 	// without a message lost.
-	if o.Replace && (len(items) > 0 || asked == 0) {
-		out.Gone, out.Left = s.keepOnly(items)
-	}
+	s.remove(gone, &out)
 	s.rearrange(before)
 	if o.NoSnapshot {
 		s.bareVenues(before, since.epoch == h.epoch)
@@ -276,7 +279,7 @@ func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
 	if old.tier() == x.Tier || old.tier().Delay != x.Tier.Delay { // moveDelays has moved it; it was named twice
 		return old, false
 	}
-	s.settle(old, t.settled)
+	s.settle([]*item{old}, nil, t.settled)
 	var sent *sentRows // which they are in whatever tier of the same delay
 	if old.late != nil {
 		sent = old.late.elsewhere
@@ -315,32 +318,33 @@ func (s *Subscriber) covering(x Item) *item {
 	return nil
 }
 
-// keepOnly removes what is not among the items, and says how many, and how many instruments the
-// patterns among them cover.
-func (s *Subscriber) keepOnly(items []Item) (count, instruments int) {
+// replaced returns the items that are not among those of a message that is the whole set.
+func (s *Subscriber) replaced(items []Item) (gone []*item) {
 	keep := make(map[itemKey]bool, len(items))
 	for _, x := range items {
 		keep[itemKey{x.Channel, x.ID}] = true
 	}
-	var gone []*item
 	for _, it := range s.items {
 		if !keep[itemKey{it.channel(), it.id()}] {
 			gone = append(gone, it)
 		}
 	}
-	instruments = instrumentsOf(gone)
-	s.removePieces(gone)
-	return len(gone), instruments
+	return gone
 }
 
-// removePieces removes items, some at a time: as if the client had named so many in each of its
-// messages. The hub's lock is held.
-func (s *Subscriber) removePieces(gone []*item) {
+// remove takes items out of the set, some at a time: as if the client had named so many in each of its
+// messages. The hub's lock is held, and released in between.
+func (s *Subscriber) remove(gone []*item, out *Outcome) {
 	h := s.shard.hub
 	for piece := range slices.Chunk(gone, lockPiece) {
-		s.removeAll(piece)
-		h.mu.visit(len(piece))
-		if h.mu.full() {
+		out.Gone += len(piece)
+		out.Left += instrumentsOf(piece)
+		leaving := make(map[*item]bool, len(piece))
+		for _, it := range piece {
+			leaving[it] = true
+		}
+		s.change(leaving, nil, out)
+		if h.mu.visit(len(piece)); h.mu.full() {
 			h.mu.pause()
 		}
 	}
@@ -370,9 +374,10 @@ func (s *Subscriber) Unsubscribe(items []Item) (instruments int) {
 			gone = append(gone, it)
 		}
 	}
-	instruments = instrumentsOf(gone)
-	s.removePieces(gone)
-	return instruments
+	var out Outcome
+	s.settle(gone, nil, make(map[*item]bool))
+	s.remove(gone, &out)
+	return out.Left
 }
 
 // hasState says whether an R:true tells how a channel stands.
