@@ -204,7 +204,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 			return dst, true
 		}
 	}
-	l.fresh, l.taken = false, nil
+	l.fresh = false
 	dst = it.gatherRing(dst, it.view.tail, limit)
 	it.forgetSent()
 	return dst, l.at != it.view.tail
@@ -254,7 +254,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 			return dst
 		}
 		if r.holds && len(r.read) == 0 {
-			it.sub.giveBack(r)
+			it.giveBack()
 		}
 		if ok {
 			payload = rw.Message(payload[:0], in.Ident, n)
@@ -278,7 +278,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 func (it *item) wants(rec *record) bool {
 	switch {
 	case rec.Flag&ring.Echo != 0:
-		return it.sub.wantsEcho(rec)
+		return it.wantsEcho(rec)
 	case it.flag&overlap != 0:
 		return it.sub.owner(it.channel(), rec.Of.id) == it
 	}
@@ -287,7 +287,8 @@ func (it *item) wants(rec *record) bool {
 
 // wantsEcho says whether a notice in the ring of another channel is news: it is
 // not where the status itself is subscribed, or another of those rings told it.
-func (s *Subscriber) wantsEcho(rec *record) bool {
+func (it *item) wantsEcho(rec *record) bool {
+	s := it.sub
 	if s.owner(wire.Status, rec.Of.id) != nil {
 		return false
 	}

@@ -41,67 +41,30 @@ func (s *Subscriber) settle(leaving []*item, added []Item, done map[*item]bool) 
 		for _, other := range others {
 			if other != it && other.channel() == it.channel() && intersect(other.id(), it.id()) {
 				shared = true
-				s.settleItem(other, done)
+				other.settle(done)
 			}
 		}
 		if shared {
-			s.settleItem(it, done)
+			it.settle(done)
 		}
 	}
 }
 
-func (s *Subscriber) settleItem(it *item, done map[*item]bool) {
+func (it *item) settle(done map[*item]bool) {
 	if done[it] || !it.reads() {
 		return
 	}
 	done[it] = true
-	w := s.waiting()
+	w := it.sub.waiting()
 	l, present := it.behind(), it.view.topic.ring.Tail()
 	if !it.channel().Replays() {
 		w.carry = it.gatherNotices(w.carry, present)
 		l.state, l.held = true, nil
-		s.enqueue(it)
+		it.sub.enqueue(it)
 	} else {
 		it.carryOver(w, present)
 	}
-	it.skipTo(s.shard.hub.reached(it.tier().Delay), present)
-}
-
-// takesOver notes, of statuses that are to begin with their state, which instruments another item
-// has followed until now: their statuses go on at N.
-func (it *item) takesOver(from *item) {
-	l := it.late
-	if l == nil || !l.fresh || it.channel() != wire.Status {
-		return
-	}
-	if list := it.sub.patterns(); from.id().IsPattern() && slices.Index(list, from) > slices.Index(list, it) {
-		return // it has them already
-	}
-	o := from.late
-	if o == nil || !o.fresh {
-		l.takes(from.id())
-		return
-	}
-	for _, x := range o.taken { // of the others nothing has been sent
-		if intersect(x, from.id()) {
-			l.takes(both(x, from.id()))
-		}
-	}
-}
-
-// maxTaken bounds the identifiers that an item notes as taken over.
-const maxTaken = 256
-
-// takes notes an identifier as taken over. Of an item with too many of them no status is left to its state any
-// more: some then come before it.
-func (l *late) takes(id market.InstrumentID) {
-	switch {
-	case !l.fresh || slices.Contains(l.taken, id):
-	case len(l.taken) == maxTaken:
-		l.fresh, l.taken = false, nil
-	default:
-		l.taken = append(l.taken, id)
-	}
+	it.skipTo(it.sub.shard.hub.reached(it.tier().Delay), present)
 }
 
 // both covers what each of two identifiers covers that intersect.
@@ -129,7 +92,8 @@ func (it *item) unseen(in *instrument) bool {
 	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid.Has(in.index):
 		return false
 	}
-	return !slices.ContainsFunc(l.taken, func(id market.InstrumentID) bool { return id.Matches(in.id) })
+	_, sent := l.elsewhere.of(in.id)
+	return !sent
 }
 
 // carryOver takes what waits for an item before a tail out of its ring, to be sent ahead of all
@@ -160,7 +124,7 @@ func statesDue(items []*item) (due []market.InstrumentID) {
 }
 
 // passStates has the state of such identifiers sent by the items that have their instruments now.
-func (s *Subscriber) passStates(due []market.InstrumentID) {
+func (m *move) passStates(due []market.InstrumentID) {
 	if len(due) == 0 {
 		return
 	}
@@ -171,7 +135,7 @@ func (s *Subscriber) passStates(due []market.InstrumentID) {
 			patterns = append(patterns, id)
 		}
 	}
-	for _, it := range s.items {
+	for _, it := range m.sub.items {
 		list := patterns
 		if it.id().IsPattern() {
 			list = due
@@ -179,7 +143,7 @@ func (s *Subscriber) passStates(due []market.InstrumentID) {
 		if it.channel() == wire.Status && it.reads() && (exact[it.id()] ||
 			slices.ContainsFunc(list, func(id market.InstrumentID) bool { return intersect(id, it.id()) })) {
 			it.behind().state = true
-			s.enqueue(it)
+			m.sub.enqueue(it)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func newCrowd(t testing.TB, instruments, connections, deals int) *crowd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = j.Close() })
-	w := &crowd{t: t, deals: deals, hub: New(Config{Journal: j, Markets: []market.Market{{ID: "M"}}, TapeBytes: 1 << 30})}
+	w := &crowd{t: t, deals: deals, hub: New(Config{Journal: j, Markets: []market.Market{{ID: "M"}}, TapeBytes: 1 << 30, Delays: []time.Duration{time.Minute}})}
 	if err := w.hub.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func clientOperations() []operation {
 				s.Gather(nil, 64<<10, wire.JSON, false)
 			}
 		})},
-		{"change of the delay of 2,000", fresh(twoThousand, func(_ *crowd, s *Subscriber, had []Item) { s.Change(had[:len(had)/2], nil) })},
+		{"loss of 1,000 of 2,000", fresh(twoThousand, func(_ *crowd, s *Subscriber, had []Item) { s.Change(had[:len(had)/2], nil) })},
 		{"close with 2,000", fresh(twoThousand, func(_ *crowd, s *Subscriber, _ []Item) { s.Close() })},
 		{"close with 64 patterns", fresh(patterns, func(_ *crowd, s *Subscriber, _ []Item) { s.Close() })},
 		{"last of a closed connection", fresh(whole, func(_ *crowd, s *Subscriber, _ []Item) {
@@ -338,6 +338,25 @@ func clientOperations() []operation {
 		})},
 		{"GET /market/book", once(func(w *crowd) { _, _ = w.hub.AppendBook(nil, id(dealt), Tier{}) })},
 		{"GET of an unknown instrument", once(func(w *crowd) { w.hub.Suggest(id("X0ABCDEFGHIJKLMNOPQRS|M|CI")) })},
+		{"change of the delay of 2,000 and 64 patterns, and back", func(w *crowd) func() { // last: it loads a replica
+			s := open(w.shards[0])
+			items := append(w.patterns(), twoThousand(w)...)
+			items = append(items, whole(w)...)
+			w.hub.await([]Item{{Tier: Tier{Delay: 60}}}, nil)
+			s.Subscribe(items, Options{NoSnapshot: true})
+			w.calm()
+			for i := range w.handles {
+				w.trade(i)
+			}
+			delayed := slices.Clone(items)
+			for i := range delayed {
+				delayed[i].Tier.Delay = 60
+			}
+			return func() {
+				s.Change(nil, delayed)
+				s.Change(nil, items)
+			}
+		}},
 	}
 }
 

@@ -89,10 +89,7 @@ const sentBytes = 96
 
 // size is the bytes of memory that an item's place holds, its replay aside.
 func (l *late) size() int {
-	n := len(l.held)
-	if l.elsewhere != nil {
-		n += sentBytes * (len(l.elsewhere.exact) + len(l.elsewhere.patterns))
-	}
+	n := len(l.held) + sentBytes*l.elsewhere.size()
 	if l.telling != nil {
 		n += 8 * cap(l.telling.unsaid)
 	}

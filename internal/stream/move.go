@@ -35,16 +35,17 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 		}
 	}
 	var result Outcome
-	s.change(out, tiers, &result)
+	m := move{sub: s, gone: out, tiers: tiers, out: &result}
+	m.run()
 	return result.Lost
 }
 
 // moveDelays moves items of the set that are subscribed again at another delay. The hub's lock is held.
-func (s *Subscriber) moveDelays(items []Item, out *Outcome, o *Options) {
+func (t *taking) moveDelays(items []Item) {
 	tiers := make(map[*item]Tier)
 	var moved []*item
 	for _, x := range items {
-		it := s.find(x.Channel, x.ID)
+		it := t.find(x.Channel, x.ID)
 		if it == nil || it.tier().Delay == x.Tier.Delay {
 			continue
 		}
@@ -56,31 +57,33 @@ func (s *Subscriber) moveDelays(items []Item, out *Outcome, o *Options) {
 	if len(moved) == 0 {
 		return
 	}
-	s.change(nil, tiers, out)
+	m := move{sub: t.Subscriber, tiers: tiers, out: t.out}
+	m.run()
 	for _, it := range moved {
-		out.Moved = append(out.Moved, it.item())
+		t.out.Moved = append(t.out.Moved, it.item())
 		owner := it
 		if !it.reads() {
-			owner = s.pattern(it.channel(), it.id())
+			owner = t.pattern(it.channel(), it.id())
 		}
 		if !hasState(it.channel()) || owner == nil {
 			continue
 		}
-		out.States += len(owner.view.topic.group.members)
-		if it.channel() == wire.Status && !o.NoSnapshot {
+		t.out.States += len(owner.view.topic.group.members)
+		if it.channel() == wire.Status && !t.o.NoSnapshot {
 			owner.behind().state = true
-			s.enqueue(owner)
+			t.enqueue(owner)
 		}
 	}
 }
 
-// change takes items out and moves others to another tier. The hub's lock is held, and released in
+// run takes items out and moves others to another tier. The hub's lock is held, and released in
 // between. out gets what is lost.
-func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier, out *Outcome) {
-	if len(gone)+len(tiers) == 0 {
+func (m *move) run() {
+	if len(m.gone)+len(m.tiers) == 0 {
 		return
 	}
-	m := move{sub: s, gone: gone, tiers: tiers, fed: make(map[*item]bool), out: out}
+	s := m.sub
+	m.fed = make(map[*item]bool)
 	for _, it := range s.items {
 		if m.leaves(it) {
 			m.leaving = append(m.leaving, it)
@@ -90,64 +93,33 @@ func (s *Subscriber) change(gone map[*item]bool, tiers map[*item]Tier, out *Outc
 	}
 	due := statesDue(m.leaving)
 	m.noteSent()
-	m.takeOver()
 	before := s.markets()
 	fresh := m.drop()
-	left := func(it *item) bool { return gone[it] }
+	left := func(it *item) bool { return m.gone[it] }
 	s.items = slices.DeleteFunc(s.items, left)
 	if s.set != nil {
 		s.set.patterns = slices.DeleteFunc(s.set.patterns, left)
 	}
 	for _, it := range m.leaving {
-		if !gone[it] && s.covering(it.item()) == nil {
-			s.start(it)
+		if !m.gone[it] && s.covering(it.item()) == nil {
+			it.start()
 			m.pause()
 		}
 	}
 	s.rearrange(before)
-	m.copyNoticed(m.leaving...)
-	for _, it := range slices.Clone(s.items) {
-		m.resume(it)
-	}
-	s.passStates(due)
-	for _, it := range fresh { // nothing of it was sent at the other delay
+	for _, it := range fresh { // nothing of its ring was sent at the other delay
 		if it.reads() {
 			it.behind().fresh = true
 		}
 	}
+	m.copyNoticed(m.leaving...)
+	for _, it := range slices.Clone(s.items) {
+		m.resume(it)
+	}
+	m.passStates(due)
 	ended := replay{batches: m.batches}
 	ended.done(s, m.whole())
 	s.rest()
-}
-
-// takeOver notes, of statuses that are to begin with their state, which instruments they have from items
-// that leave: their statuses continue at N.
-func (m *move) takeOver() {
-	s := m.sub
-	var fresh []*item
-	for _, it := range s.items {
-		if it.late != nil && it.late.fresh && it.channel() == wire.Status {
-			fresh = append(fresh, it)
-		}
-	}
-	var patterns []*item // exact identifiers do not share instruments
-	for _, it := range m.leaving {
-		if it.id().IsPattern() {
-			patterns = append(patterns, it)
-		}
-	}
-	for _, it := range fresh {
-		list := patterns
-		if it.id().IsPattern() {
-			list = m.leaving
-		}
-		for _, other := range list {
-			if other != it && other.channel() == wire.Status && intersect(other.id(), it.id()) {
-				it.takesOver(other)
-			}
-		}
-		m.pause()
-	}
 }
 
 // pause lets others have the hub's lock when the present hold has done enough.
@@ -187,7 +159,7 @@ func (m *move) noteSent() {
 	for i, p := range s.patterns() {
 		m.order[p] = i
 	}
-	taken := make(map[*item]map[*instrument]bool)
+	taken := make(passed)
 	for _, patterns := range [2]bool{true, false} {
 		for _, it := range m.leaving {
 			if it.id().IsPattern() != patterns {
@@ -200,40 +172,43 @@ func (m *move) noteSent() {
 				m.sent[it.channel()] = r
 			}
 			if it.reads() {
-				s.sentBy(r, it)
+				r.add(it)
 				continue
 			}
 			// A pattern feeds its instrument: one that leaves too, and has noted it, or one that stays.
 			if p := s.pattern(it.channel(), it.id()); p != nil && !m.leaves(p) && !m.gone[it] {
 				if in := s.shard.hub.lookupItem(it.item()); in != nil {
-					r.put(it.id(), s.sentOf(p, in))
-					takes(taken, p, in)
+					r.put(it.id(), p.sentOf(in))
+					taken.put(p, in)
 				}
 			}
 		}
 	}
-	s.takeFrom(taken)
+	taken.takeFrom()
 }
 
-// takes notes that a pattern is to be without an instrument.
-func takes(taken map[*item]map[*instrument]bool, p *item, in *instrument) {
-	if taken[p] == nil {
-		taken[p] = make(map[*instrument]bool)
+// passed are instruments that patterns which stay in the set pass to other items.
+type passed map[*item]map[*instrument]bool
+
+// put adds an instrument of a pattern.
+func (list passed) put(p *item, in *instrument) {
+	if list[p] == nil {
+		list[p] = make(map[*instrument]bool)
 	}
-	taken[p][in] = true
+	list[p][in] = true
 }
 
-// takeFrom takes instruments out of the replays of patterns that stay. The hub's lock is held.
-func (s *Subscriber) takeFrom(taken map[*item]map[*instrument]bool) {
-	for p, list := range taken {
+// takeFrom takes the instruments out of the replays of their patterns. The hub's lock is held.
+func (list passed) takeFrom() {
+	for p, taken := range list {
 		if p.late == nil || p.late.replay == nil {
 			continue
 		}
-		// Rows that are being read just now would come to the old one, and so to nobody: those of the others
+		// Rows that are being read would come to the old replay, and so to nobody: those of the others
 		// are read again.
-		s.release(p.late.replay, true)
-		p.late.replay = p.late.replay.without(list)
-		s.fetchNext()
+		p.late.replay.release(p.sub, true)
+		p.late.replay = p.late.replay.without(taken)
+		p.sub.fetchNext()
 	}
 }
 
@@ -258,13 +233,13 @@ func (r *replay) without(taken map[*instrument]bool) *replay {
 func (m *move) drop() (fresh []*item) {
 	s := m.sub
 	for _, it := range m.leaving {
-		if l := it.late; l != nil && l.fresh && l.state && l.telling == nil && len(l.taken) == 0 && it.channel() == wire.Status {
+		if l := it.late; l != nil && l.fresh && l.state && l.telling == nil && it.channel() == wire.Status {
 			fresh = append(fresh, it)
 		}
 		if it.late != nil && it.late.replay != nil {
 			m.end(it)
 		}
-		s.drop(it)
+		it.drop()
 		if tier, moves := m.tiers[it]; moves {
 			it.view = &view{key: topicKey{it.channel(), it.id(), tier}}
 		} else if s.set != nil && s.set.index != nil {
@@ -320,7 +295,7 @@ func (m *move) resume(it *item) {
 	m.pause()
 	// A pattern has had what it shares with those after it.
 	sent := all.forItem(it, func(p *item) bool { return p == it || m.order[p] < m.order[it] || !it.id().IsPattern() })
-	if !sent.empty() {
+	if sent.size() > 0 {
 		m.resumeBehind(it, sent)
 	}
 }
@@ -356,109 +331,38 @@ func (m *move) copyNoticed(moved ...*item) {
 	s.countNoticed()
 }
 
+// maxBeforeState bounds the notes of an item whose first state is due about what other items sent. With
+// more of them, no status is left to that state any more: some then come before it.
+const maxBeforeState = 256
+
 // resumeBehind has an item continue behind rows that were sent by others, or by itself at another delay. The hub's
 // lock is held, and released in between.
 func (m *move) resumeBehind(it *item, sent *sentRows) {
 	s := m.sub
 	at := it.ringPosition()
 	// What was known of these instruments before does not count any more.
-	suppresses := sent.most > at || it.late != nil && it.late.elsewhere != nil
+	if l := it.late; l != nil && l.fresh && sent.size()+l.elsewhere.size() > maxBeforeState {
+		if l.fresh = false; l.elsewhere != nil && l.elsewhere.most <= at {
+			l.elsewhere = nil
+		}
+	}
+	suppresses := sent.most > at || it.late != nil && (it.late.elsewhere != nil || it.late.fresh)
 	if suppresses {
-		s.suppress(it, sent)
+		it.suppress(sent)
 	}
 	switch {
 	case it.channel().Replays():
-		m.replayBehind(it, sent, at)
+		c := catchUp{it: it, out: m.out, at: at, promised: m.views}
+		for in := range c.pieces(sent.instruments(s.shard.hub, it, at)) {
+			if x, ok := sent.of(in.id); ok && x.pos < at {
+				c.behind(in, x)
+			}
+		}
+		c.replay(m.batches...)
 	case !suppresses:
 		it.behind().state = true
 		s.enqueue(it)
 	}
-}
-
-// replayBehind replays the rows that follow those that were sent, up to a position. The hub's lock is held, and
-// released in between.
-func (m *move) replayBehind(it *item, sent *sentRows, at uint64) {
-	s := m.sub
-	h, c := s.shard.hub, it.channel()
-	var parts []part
-	var older []*old
-	list := sent.instruments(h, it, at)
-	for _, in := range list {
-		h.pauseReplaying()
-		if len(list) > 1 {
-			parts = h.growUnlocked(parts)
-		}
-		x, ok := sent.of(in.id)
-		if !ok || x.pos >= at || s.owner(c, in.id) != it {
-			continue
-		}
-		t := in.Recent(c)
-		last := t.Seek(at)
-		if x.n >= last {
-			continue
-		}
-		for _, p := range m.views[in] { // they were promised
-			parts = append(parts, p)
-			x.n = p.n - 1
-			for _, rows := range p.rows {
-				x.n += uint64(len(rows))
-			}
-		}
-		if t.Dropped > x.pos && x.n+1 < t.First() {
-			o := m.olderThan(it, in, x, min(t.First()-1, last))
-			if o == nil {
-				m.out.lose(c, string(c.Append(nil, in.id)), Lost{From: from(x.n), To: last, Reason: "buffer_exceeded"})
-				continue
-			}
-			older = append(older, o)
-		}
-		if n := max(t.Seek(x.pos), x.n, t.First()-1); n < last {
-			parts = append(parts, partOf(in, t, n, last))
-		}
-	}
-	if len(parts)+len(older) == 0 {
-		return
-	}
-	l := it.behind()
-	if l.replay == nil {
-		l.replay = &replay{}
-	}
-	l.replay.old = append(l.replay.old, older...)
-	l.replay.parts = append(l.replay.parts, parts...)
-	for _, b := range m.batches {
-		if !slices.Contains(l.replay.batches, b) {
-			b.left++
-			l.replay.batches = append(l.replay.batches, b)
-		}
-	}
-	s.enqueue(it)
-}
-
-// from is the first N that is lost behind n; 0: it is not known.
-func from(n uint64) uint64 {
-	if n == 0 {
-		return 0
-	}
-	return n + 1
-}
-
-// olderThan is the rows behind those that were sent, up to N to, which only the journal has; nil if it
-// has not all of them.
-func (m *move) olderThan(it *item, in *instrument, x sentTo, to uint64) *old {
-	j := m.sub.shard.hub.cfg.Journal
-	if j == nil {
-		return nil
-	}
-	series := in.Series(it.channel())
-	switch {
-	case x.n > 0 && x.n+1 < j.Oldest(series), x.n == 0 && x.pos < j.Complete():
-		return nil
-	case x.n > 0 && it.id().IsPattern(): // it resumes by position alone
-		return &old{in: in, series: series, n: x.n, to: to, pos: x.pos, byN: true}
-	case x.n > 0:
-		return &old{in: in, series: series, n: x.n, to: to, pos: max(x.pos, x.safe), byN: true}
-	}
-	return &old{in: in, series: series, n: min(j.Oldest(series)-1, to), to: to, pos: x.pos, seek: true}
 }
 
 // instruments returns the instruments of an item of which rows may follow those that were sent, up to a
@@ -481,7 +385,7 @@ func (r *sentRows) instruments(h *Hub, it *item, at uint64) (list []*instrument)
 }
 
 // otherDelay is the pattern that has fed the instrument of a new exact item at another delay.
-func (s *Subscriber) otherDelay(x Item) *item {
+func (s *itemSet) otherDelay(x Item) *item {
 	if x.ID.IsPattern() {
 		return nil
 	}
@@ -493,25 +397,25 @@ func (s *Subscriber) otherDelay(x Item) *item {
 
 // passTo adds an exact item that takes its instrument over from a pattern at another delay. The hub's
 // lock is held, and released in between.
-func (s *Subscriber) passTo(x Item, p *item, t *taking) *item {
+func (t *taking) passTo(x Item, p *item) *item {
 	state := x.Channel == wire.Status && (!t.o.NoSnapshot || len(statesDue([]*item{p})) > 0)
-	h := s.shard.hub
+	h := t.shard.hub
 	var sent sentRows
 	if in := h.lookup(x.ID).under(p.tier().Delay); in != nil {
-		sent.put(x.ID, s.sentOf(p, in))
-		takes(t.passed, p, in)
+		sent.put(x.ID, p.sentOf(in))
+		t.passed.put(p, in)
 	}
 	unseen := sent.exact[x.ID].unseen
-	it := s.add(x)
+	it := t.add(x)
 	if hasState(x.Channel) {
 		t.out.States++
 	}
 	if state {
 		it.behind().state = true
 		it.late.fresh = unseen
-		s.enqueue(it)
+		t.enqueue(it)
 	}
-	m := move{sub: s, out: t.out}
+	m := move{sub: t.Subscriber, out: t.out}
 	m.copyNoticed(it)
 	m.resumeBehind(it, &sent)
 	return it
@@ -519,29 +423,29 @@ func (s *Subscriber) passTo(x Item, p *item, t *taking) *item {
 
 // inherit has an exact item that is new suppress what the pattern does that has had its instrument. The
 // hub's lock is held.
-func (s *Subscriber) inherit(it *item) {
+func (it *item) inherit() {
 	if it.id().IsPattern() || !it.reads() {
 		return
 	}
-	p := s.pattern(it.channel(), it.id())
+	p := it.sub.pattern(it.channel(), it.id())
 	if p == nil || p.late == nil || p.late.elsewhere == nil || p.tier().Delay != it.tier().Delay {
 		return
 	}
 	if x, ok := p.late.elsewhere.of(it.id()); ok {
 		sent := &sentRows{}
 		sent.put(it.id(), x)
-		s.suppress(it, sent)
+		it.suppress(sent)
 	}
 }
 
 // suppress has rows of an item suppressed that were sent. Of quotes, books and summaries the state
 // follows when the replica has come that far.
-func (s *Subscriber) suppress(it *item, sent *sentRows) {
+func (it *item) suppress(sent *sentRows) {
 	if it.channel().Replays() {
 		it.behind().suppress(sent)
 		return
 	}
 	sent.level()
 	it.behind().suppress(sent)
-	s.shard.awaitReached(s, it)
+	it.sub.shard.awaitReached(it)
 }

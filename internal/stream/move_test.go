@@ -245,3 +245,48 @@ func TestNothingOfAMoveBeforeTheAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestChangeWhileBothWait removes one of two identifiers of an instrument for both of which trades wait, most of which
+// memory has dropped: the other sends each trade once.
+func TestChangeWhileBothWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runningHub(t, Config{TradesKept: 1})
+		hd := define(t, h, "A|M|CI", nil)
+		sh := h.NewShard(func(bool) {})
+		sub := open(sh)
+		one := Item{Channel: wire.Trades, ID: id("A|M|CI")}
+		sub.Subscribe([]Item{one}, Options{})
+		const before, after = 100, 4 * recent.ChunkRows
+		for i := range before {
+			publish(t, h, trade(hd, i))
+		}
+		h.Commit()
+		turn(sh)
+		sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{})
+		for i := range after {
+			publish(t, h, trade(hd, i))
+			if i == after-2 {
+				h.Commit() // rows that are not committed stay in memory
+			}
+		}
+		h.Commit()
+		turn(sh)
+		if lost := sub.Change([]Item{one}, nil); len(lost[wire.Trades]) > 0 {
+			t.Errorf("lost %+v", lost)
+		}
+		next := uint64(1)
+		for range 20 { // pieces of the journal
+			synctest.Wait()
+			turn(sh)
+			for _, m := range frames(t, sub.Gather(nil, 1<<20, wire.JSON, false)) {
+				if m.N != next {
+					t.Fatalf("%d follows %d", m.N, next-1)
+				}
+				next++
+			}
+		}
+		if next != before+after+1 {
+			t.Errorf("trades up to %d of %d", next-1, before+after)
+		}
+	})
+}

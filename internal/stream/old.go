@@ -29,6 +29,7 @@ type old struct {
 	series journal.Series
 	n, to  uint64
 	pos    uint64 // nothing that is still to be read lies at or before it
+	until  uint64 // rows behind this position are not read; 0: all up to N to are
 	seek   bool   // n is no more than a bound; the rows begin behind pos
 	byN    bool   // pos holds for a client that has seen n of this instrument; set until rows were read
 }
@@ -51,20 +52,21 @@ func (it *item) await() {
 	w, r := it.sub.waiting(), it.late.replay
 	r.waits = true
 	w.reading = append(w.reading, it)
-	it.sub.giveBack(r)
+	it.giveBack()
 }
 
-// giveBack says that nothing is held of a replay's rows any more.
-func (s *Subscriber) giveBack(r *replay) {
-	s.shard.hub.mu.Lock()
-	defer s.shard.hub.mu.Unlock()
-	s.release(r, false)
-	s.fetchNext()
+// giveBack reports that nothing is held of the rows of the item's replay any more: another replay may
+// have rows read.
+func (it *item) giveBack() {
+	it.sub.shard.hub.mu.Lock()
+	defer it.sub.shard.hub.mu.Unlock()
+	it.late.replay.release(it.sub, false)
+	it.sub.fetchNext()
 }
 
-// release takes its turn from a replay; where that is given up, nothing is read for it any more. The
+// release ends the reading for a replay; if that is given up, what is read for it is dropped. The
 // hub's lock is held.
-func (s *Subscriber) release(r *replay, givenUp bool) {
+func (r *replay) release(s *Subscriber, givenUp bool) {
 	if !r.holds {
 		return
 	}
@@ -227,9 +229,9 @@ func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) erro
 		return nil
 	}
 	var rows []recent.Row
-	from := o.n
+	from, ended := o.n, false
 	err := j.Read(ctx, o.series, journal.Range{Epoch: j.Epoch(), AfterN: o.n, ToN: o.to}, func(_ string, r *journal.Row) bool {
-		if r.N != o.n+1 {
+		if ended = o.until > 0 && r.Position > o.until; ended || r.N != o.n+1 {
 			return false
 		}
 		o.n, o.pos, o.byN = r.N, r.Position, false
@@ -240,7 +242,10 @@ func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) erro
 	if len(rows) > 0 {
 		f.parts = append(f.parts, part{in: o.in, n: from + 1, rows: [][]recent.Row{rows}})
 	}
-	if err == nil && len(rows) == 0 {
+	switch {
+	case ended:
+		o.to = o.n
+	case err == nil && len(rows) == 0:
 		err = errGone
 	}
 	return err

@@ -170,7 +170,7 @@ func TestNobodyReadsForThoseGone(t *testing.T) {
 				c.sub.Unsubscribe([]Item{pattern})
 			default:
 				c.sub.shard.hub.mu.Lock()
-				c.sub.drop(c.sub.items[0])
+				c.sub.items[0].drop()
 				c.sub.shard.hub.mu.Unlock()
 			}
 			if len(w.hub.fetches) > 0 || stopped != begun {

@@ -73,9 +73,9 @@ func passInPieces(t *testing.T, rises bool) {
 	publish(t, h, all(2)...) // on its way, or sent
 	read()
 	events := all(3)
-	of := "pauseTaking"
+	of := "(*taking).pause"
 	if rises { // rows are replayed
-		of = "pauseReplaying"
+		of = "(*catchUp).pause"
 	}
 	watch := &atPauses{of: of, do: func() {
 		h.age(time.Minute) // of the second trade

@@ -101,14 +101,15 @@ func (s *Subscriber) AfterReplay(end ReplayEnd) {
 }
 
 // resumed tells where an item stands that was there already.
-func (s *Subscriber) resumed(out *Outcome, it *item, r *wire.Resume) {
+func (t *taking) resumed(it *item) {
+	r := t.o.Resume
 	if r == nil || it.id().IsPattern() || !it.channel().Replays() {
 		return
 	}
 	name := it.id().String()
 	if _, ok := r.Seen[it.channel()][name]; ok {
-		h := s.shard.hub
-		out.resume(it.channel(), name, h.last(h.lookupItem(it.item()).Recent(it.channel())))
+		h := t.shard.hub
+		t.out.resume(it.channel(), name, h.last(h.lookupItem(it.item()).Recent(it.channel())))
 	}
 }
 
@@ -127,8 +128,8 @@ func (o *Outcome) lose(c wire.Channel, name string, l Lost) {
 }
 
 // resume gives a fresh item of trades or status its replay, or says what is lost.
-func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since resumePoint) {
-	h := s.shard.hub
+func (t *taking) resume(it *item) {
+	h, r, since, out := t.shard.hub, t.o.Resume, &t.since, t.out
 	name := it.id().String()
 	n, byN := r.Seen[it.channel()][name]
 	switch {
@@ -136,7 +137,7 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since resume
 		out.lose(it.channel(), name, Lost{From: n + 1, Reason: "epoch_changed"})
 		return
 	case byN:
-		s.resumeByN(out, it, h.lookupItem(it.item()), n, since)
+		t.resumeByN(it, h.lookupItem(it.item()), n)
 		return
 	case since.epoch == "":
 		return
@@ -147,126 +148,54 @@ func (s *Subscriber) resume(out *Outcome, it *item, r *wire.Resume, since resume
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 		return
 	}
-	s.resumeByPosition(out, it, since)
+	t.resumeByPosition(it)
 }
 
-func (s *Subscriber) resumeByN(out *Outcome, it *item, in *instrument, n uint64, since resumePoint) {
-	name, t := it.id().String(), in.Recent(it.channel())
-	last := s.shard.hub.last(t)
+// resumeByN has an item continue behind row n of its instrument.
+func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
+	h, out := t.shard.hub, t.out
+	last := h.last(in.Recent(it.channel()))
 	switch {
-	case n > last && in.replica != nil && n <= s.shard.hub.lookup(in.id).Recent(it.channel()).Last:
+	case n > last && in.replica != nil && n <= h.lookup(in.id).Recent(it.channel()).Last:
 		// It was sent live, before a right fell: the replica has not come that far yet.
-		out.resume(it.channel(), name, n)
+		out.resume(it.channel(), it.id().String(), n)
 		sent := &sentRows{}
-		sent.put(in.id, sentTo{n: n, by: s.shard.hub.committed})
-		s.suppress(it, sent)
+		sent.put(in.id, sentTo{n: n, hasN: true, by: h.committed})
+		it.suppress(sent)
+		return
 	case n > last:
-		out.lose(it.channel(), name, Lost{Reason: "ahead"})
-	case n+1 < t.First():
-		// A client that names both an N and a position has nothing of this instrument to come between
-		// them. Where it named no position, none is known until row n was found in the journal.
-		var pos uint64
-		if since.epoch == s.shard.hub.epoch {
-			delay := it.tier().Delay
-			pos = min(since.safe.For(delay), since.For(delay))
-		}
-		o := s.older(it, in, n, pos)
-		if o == nil {
-			out.lose(it.channel(), name, Lost{From: n + 1, To: last, Reason: "buffer_exceeded"})
-			return
-		}
-		out.resume(it.channel(), name, last)
-		s.replays(it, []part{partOf(in, t, min(t.First()-1, last), last)}, o)
-	default:
-		out.resume(it.channel(), name, last)
-		if n < last {
-			s.replays(it, []part{partOf(in, t, n, last)})
-		}
+		out.lose(it.channel(), it.id().String(), Lost{Reason: "ahead"})
+		return
 	}
-}
-
-// older is the rows of an instrument above n that are not in memory; nil where the journal
-// has not all of them. pos is a position to resume from as long as the place of row n is not known.
-func (s *Subscriber) older(it *item, in *instrument, n, pos uint64) *old {
-	h := s.shard.hub
-	if h.cfg.Journal == nil {
-		return nil
+	x := sentTo{n: n, hasN: true}
+	// A client that names both an N and a position has nothing of this instrument to come between
+	// them. If it named no position, none is known until row n was found in the journal.
+	if since := &t.since; since.epoch == h.epoch {
+		delay := it.tier().Delay
+		x.safe = min(since.safe.For(delay), since.For(delay))
 	}
-	series := in.Series(it.channel())
-	if n+1 < h.cfg.Journal.Oldest(series) {
-		return nil
-	}
-	t := in.Recent(it.channel())
-	return &old{in: in, series: series, n: n, to: min(t.First()-1, h.last(t)), pos: pos, byN: true}
+	c := catchUp{it: it, out: out, at: h.reached(it.tier().Delay), fresh: true}
+	c.behind(in, x)
+	c.replay(t.wait.batch)
 }
 
 // resumeByPosition replays everything after a position: of one instrument, or of
 // all that a pattern covers and no other item of the set does.
-func (s *Subscriber) resumeByPosition(out *Outcome, it *item, from resumePoint) {
-	var parts []part
-	var older []*old
-	h := s.shard.hub
-	pos, joined := from.For(it.tier().Delay), h.reached(it.tier().Delay) // what comes later is in the ring
-	if pos > joined {                                                    // it was sent at another delay
+func (t *taking) resumeByPosition(it *item) {
+	h, delay := t.shard.hub, it.tier().Delay
+	pos := t.since.For(delay)
+	c := catchUp{it: it, out: t.out, at: h.reached(delay), fresh: true, complete: t.since.complete, known: true}
+	if pos > c.at { // it was sent at another delay
 		sent := &sentRows{}
 		sent.putPattern(sentPattern{id: it.id(), pos: pos})
-		s.suppress(it, sent)
+		it.suppress(sent)
 	}
 	covered := h.covered(it.item())
-	out.Looked += len(covered)
-	for _, in := range covered {
-		h.pauseReplaying()
-		parts = h.growUnlocked(parts)
-		if s.owner(it.channel(), in.id) != it {
-			continue
-		}
-		t := in.Recent(it.channel())
-		last := t.Seek(joined)
-		if t.Dropped > pos || t.Dropped > joined {
-			if h.cfg.Journal == nil || pos < from.complete || t.Dropped > joined {
-				out.lose(it.channel(), in.id.String(), Lost{To: last, Reason: "buffer_exceeded"})
-				continue
-			}
-			series, to := in.Series(it.channel()), min(t.First()-1, last)
-			older = append(older, &old{in: in, series: series, n: min(h.cfg.Journal.Oldest(series)-1, to), to: to, pos: pos, seek: true})
-		}
-		if !it.id().IsPattern() {
-			out.resume(it.channel(), in.id.String(), last)
-		}
-		if n := max(t.Seek(pos), t.First()-1); n < last {
-			parts = append(parts, partOf(in, t, n, last))
-		}
+	t.out.Looked += len(covered)
+	for in := range c.pieces(covered) {
+		c.behind(in, sentTo{pos: pos})
 	}
-	s.replays(it, parts, older...)
-}
-
-// pauseReplaying lets others have the hub's lock when the present hold has done enough. What is
-// published meanwhile comes by the rings of the items that have joined.
-func (h *Hub) pauseReplaying() {
-	if h.mu.visit(4); h.mu.full() { // its rows are looked for besides
-		h.mu.pause()
-	}
-}
-
-// growUnlocked makes room for one more part. Large lists are allocated without the hub's lock, which
-// is held otherwise.
-func (h *Hub) growUnlocked(parts []part) []part {
-	if len(parts) < cap(parts) {
-		return parts
-	}
-	h.mu.Unlock()
-	parts = slices.Grow(parts, max(lockPiece, len(parts)))
-	h.mu.Lock()
-	return parts
-}
-
-// replays has an item send rows, first those that are older.
-func (s *Subscriber) replays(it *item, parts []part, older ...*old) {
-	if len(parts) > 0 || len(older) > 0 {
-		b := s.wait.batch
-		b.left++
-		it.behind().replay = &replay{batches: []*batch{b}, parts: parts, old: older}
-	}
+	c.replay(t.wait.batch)
 }
 
 // lookup is a listed instrument. The hub's lock is held.

@@ -12,6 +12,8 @@ import (
 // sentTo is how far the rows of an instrument were sent: up to a position, and up to an N.
 type sentTo struct {
 	pos, n uint64
+	hasN   bool   // n is known, and may be 0
+	exact  bool   // pos is behind row n and not behind the next one
 	by     uint64 // the row of n is at or before this position
 	safe   uint64 // with n alone: a position to resume from
 	unseen bool   // nothing was sent: its state is due
@@ -31,8 +33,11 @@ type sentPattern struct {
 }
 
 // of returns how far the rows of an instrument were sent; ok is false if nothing is known of it, or
-// nothing was sent.
+// nothing was sent. A nil list knows of nothing.
 func (r *sentRows) of(id market.InstrumentID) (x sentTo, ok bool) {
+	if r == nil {
+		return x, false
+	}
 	if x, ok = r.exact[id]; ok {
 		return x, !x.unseen
 	}
@@ -57,7 +62,13 @@ func (r *sentRows) putPattern(p sentPattern) {
 	r.most = max(r.most, p.pos)
 }
 
-func (r *sentRows) empty() bool { return len(r.exact)+len(r.patterns) == 0 }
+// size returns the number of entries. That of a nil list is 0.
+func (r *sentRows) size() int {
+	if r == nil {
+		return 0
+	}
+	return len(r.exact) + len(r.patterns)
+}
 
 // level raises all positions to the greatest one.
 func (r *sentRows) level() {
@@ -132,8 +143,10 @@ func (l *late) suppress(sent *sentRows) {
 			l.elsewhere.put(id, x)
 		}
 	}
-	for _, p := range was.patterns {
-		l.elsewhere.putPattern(p)
+	for _, p := range was.patterns { // of one identifier the first counts
+		if !slices.ContainsFunc(sent.patterns, func(q sentPattern) bool { return q.id == p.id }) {
+			l.elsewhere.putPattern(p)
+		}
 	}
 }
 
@@ -157,7 +170,7 @@ func (it *item) resumes(in *instrument) bool {
 }
 
 // sentOf is how far the rows of one instrument are that an item sent.
-func (s *Subscriber) sentOf(it *item, in *instrument) sentTo {
+func (it *item) sentOf(in *instrument) sentTo {
 	if it.unseen(in) {
 		return sentTo{unseen: true}
 	}
@@ -166,24 +179,25 @@ func (s *Subscriber) sentOf(it *item, in *instrument) sentTo {
 		return x
 	}
 	if r, ok := it.replayed()[in]; ok {
-		x = sentTo{pos: r.pos, n: r.n}
+		x = sentTo{pos: r.pos, n: r.n, hasN: r.n > 0}
 		if r.byN {
 			x.pos, x.safe = 0, r.pos
 		}
 	}
 	if it.late.elsewhere != nil {
 		if y, ok := it.late.elsewhere.of(in.id); ok {
-			x.pos, x.n, x.by = max(x.pos, y.pos), max(x.n, y.n), y.by
+			x.pos, x.n, x.hasN, x.by = max(x.pos, y.pos), max(x.n, y.n), x.hasN || y.hasN, y.by
 		}
 	}
 	return x
 }
 
 // sentBy notes how far the rows are that an item sent of the instruments which it owns.
-func (s *Subscriber) sentBy(r *sentRows, it *item) {
+func (r *sentRows) add(it *item) {
+	s := it.sub
 	if !it.id().IsPattern() {
 		if in := s.shard.hub.lookupItem(it.item()); in != nil {
-			r.put(it.id(), s.sentOf(it, in))
+			r.put(it.id(), it.sentOf(in))
 		}
 		return
 	}
@@ -192,20 +206,10 @@ func (s *Subscriber) sentBy(r *sentRows, it *item) {
 		r.putPattern(sentPattern{it.id(), base, it})
 		return
 	}
-	scope := []market.InstrumentID{it.id()}
-	if l.fresh && l.state && l.telling == nil && it.channel() == wire.Status {
-		scope = l.taken // of the others nothing was sent
-	}
+	unsent := l.fresh && l.state && l.telling == nil && it.channel() == wire.Status // but for what others sent
 	put := func(id market.InstrumentID, x sentTo) {
 		if it.flag&overlap == 0 || s.owner(it.channel(), id) == it {
 			r.put(id, x)
-		}
-	}
-	putPattern := func(id market.InstrumentID, pos uint64) {
-		for _, in := range scope {
-			if intersect(id, in) {
-				r.putPattern(sentPattern{both(id, in), pos, it})
-			}
 		}
 	}
 	if l.telling != nil {
@@ -217,7 +221,7 @@ func (s *Subscriber) sentBy(r *sentRows, it *item) {
 	}
 	if l.elsewhere != nil {
 		for id, x := range l.elsewhere.exact {
-			if slices.ContainsFunc(scope, func(in market.InstrumentID) bool { return in.Matches(id) }) {
+			if it.id().Matches(id) {
 				if x.unseen = x.unseen && (l.state || l.telling != nil); !x.unseen {
 					x.pos = max(x.pos, base)
 				}
@@ -226,14 +230,19 @@ func (s *Subscriber) sentBy(r *sentRows, it *item) {
 		}
 	}
 	for in := range it.replayed() {
-		put(in.id, s.sentOf(it, in))
+		put(in.id, it.sentOf(in))
 	}
 	if l.elsewhere != nil {
 		for _, p := range l.elsewhere.patterns {
-			putPattern(p.id, max(p.pos, base))
+			if !intersect(p.id, it.id()) {
+				continue
+			}
+			r.putPattern(sentPattern{both(p.id, it.id()), max(p.pos, base), it})
 		}
 	}
-	putPattern(it.id(), base)
+	if !unsent {
+		r.putPattern(sentPattern{it.id(), base, it})
+	}
 }
 
 // forgetSent forgets rows that were sent elsewhere once the item's ring is past them.
@@ -254,8 +263,8 @@ type reach struct {
 
 // awaitReached has the state of an item sent when its replica is past what was sent. The hub's lock is
 // held.
-func (s *Shard) awaitReached(sub *Subscriber, it *item) {
-	r := reach{sub, it, it.late, it.tier().Delay, it.late.elsewhere.most}
+func (s *Shard) awaitReached(it *item) {
+	r := reach{it.sub, it, it.late, it.tier().Delay, it.late.elsewhere.most}
 	s.reaches = append(s.reaches, r)
 	if s.nextReach[r.delay] == 0 || r.pos < s.nextReach[r.delay] {
 		s.nextReach[r.delay] = r.pos

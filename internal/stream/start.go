@@ -37,39 +37,43 @@ type search struct {
 	first  uint64 // N of the oldest row in memory
 }
 
-// points is the N of the last row before the start, of every sequence that a list of items
-// replays. What is not in memory is looked up in the journal, without the hub's lock; what is
-// too much is refused before that. Where that is for others to do, it gives their search instead.
-// It counts the sequences that it looks at.
-func (s *Subscriber) points(items []Item, o *Options, looked *int) (map[pointKey]uint64, *Search, *wire.Fault) {
-	h := s.shard.hub
+// findPoints finds the N of the last row before the start, of every sequence that a list of items
+// replays. What is not in memory is looked up in the journal, without the hub's lock; too much is
+// refused before that. It returns false if the request is refused, or if others search and the client
+// subscribes again when they have.
+func (t *taking) findPoints(items []Item) bool {
+	h, o := t.shard.hub, t.o
 	if h.cfg.Journal == nil {
-		return nil, nil, wire.NewFault(wire.UnsupportedOption, "start is not served: this server keeps no history")
+		t.out.Fault = wire.NewFault(wire.UnsupportedOption, "start is not served: this server keeps no history")
+		return false
 	}
 	for {
 		if o.Search != nil && o.Search.fault != nil {
-			return nil, nil, o.Search.fault
+			t.out.Fault = o.Search.fault
+			return false
 		}
-		points, ask, fault := s.pointsKept(items, o, looked)
-		if fault != nil {
-			return nil, nil, fault
+		var ask []search
+		if t.points, ask, t.out.Fault = t.pointsInMemory(items); t.out.Fault != nil {
+			return false
 		}
-		if ask = o.Search.fill(points, ask); len(ask) == 0 {
+		if ask = o.Search.fill(t.points, ask); len(ask) == 0 {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return points, nil, h.tooMany(points)
+			t.out.Fault = h.tooMany(t.points)
+			return t.out.Fault == nil
 		}
 		if o.Search = o.Search.next(h, ask, o.Found); o.Search.begin() {
-			return nil, o.Search, nil
+			t.out.Search = o.Search
+			return false
 		}
 		o.Search.read(context.Background(), searchTime)
 	}
 }
 
-// pointsKept finds the points among the rows in memory, and tells where one may lie before them.
-func (s *Subscriber) pointsKept(items []Item, o *Options, looked *int) (points map[pointKey]uint64, ask []search, fault *wire.Fault) {
-	h := s.shard.hub
-	items, _ = s.accept(items, o.Replace) // what is refused costs nothing
+// pointsInMemory finds the points among the rows in memory, and returns where one may lie before them.
+func (t *taking) pointsInMemory(items []Item) (points map[pointKey]uint64, ask []search, fault *wire.Fault) {
+	h := t.shard.hub
+	items, _ = t.accept(items) // what is refused costs nothing
 	h.prepare(items)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,15 +89,15 @@ func (s *Subscriber) pointsKept(items []Item, o *Options, looked *int) (points m
 		for _, in := range h.covered(x) {
 			key := pointKey{in, x.Channel}
 			h.step()
-			*looked++
+			t.out.Looked++
 			if _, ok := points[key]; ok {
 				continue // identifiers may overlap
 			}
-			from, t := starts.start(h, in, o.Start, now), in.Recent(x.Channel)
-			n, found := t.Before(from)
+			from, rows := starts.start(h, in, t.o.Start, now), in.Recent(x.Channel)
+			n, found := rows.Before(from)
 			points[key] = n
-			if !found && t.First() > 1 {
-				ask = append(ask, search{key, in.Series(x.Channel), from, t.First()})
+			if !found && rows.First() > 1 {
+				ask = append(ask, search{key, in.Series(x.Channel), from, rows.First()})
 			}
 		}
 	}
@@ -152,41 +156,14 @@ func (h *Hub) opening(key openingKey) int64 {
 	return midnight.UnixNano()
 }
 
-// replayFrom gives a fresh item the rows from its points on.
-func (s *Subscriber) replayFrom(out *Outcome, it *item, points map[pointKey]uint64, x *Search) {
-	var parts []part
-	var older []*old
-	h := s.shard.hub
-	joined := h.reached(it.tier().Delay) // what comes later is in the ring
-	covered := h.covered(it.item())
-	for _, in := range covered {
-		h.pauseReplaying()
-		parts = h.growUnlocked(parts)
-		if s.owner(it.channel(), in.id) != it {
-			continue
-		}
-		t := in.Recent(it.channel())
-		last := t.Seek(joined)
-		n, ok := points[pointKey{in, it.channel()}]
-		if !ok {
-			n = last // listed since
-		}
-		if !it.id().IsPattern() {
-			out.resume(it.channel(), in.id.String(), last)
-		}
-		if n+1 < t.First() {
-			if o := s.older(it, in, n, x.before(in, it.channel())); o != nil {
-				o.byN = false // the place of the first row is known
-				o.to = min(o.to, last)
-				older = append(older, o)
-			} else if !it.id().IsPattern() {
-				out.lose(it.channel(), in.id.String(), Lost{From: n + 1, To: t.First() - 1, Reason: "buffer_exceeded"})
-			}
-			n = t.First() - 1
-		}
-		if n < last {
-			parts = append(parts, partOf(in, t, n, last))
+// replayFrom has a new item begin with the rows behind its points.
+func (t *taking) replayFrom(it *item) {
+	h := t.shard.hub
+	c := catchUp{it: it, out: t.out, at: h.reached(it.tier().Delay), fresh: true, fromTime: true}
+	for in := range c.pieces(h.covered(it.item())) {
+		if n, ok := t.points[pointKey{in, it.channel()}]; ok { // otherwise it was listed since
+			c.behind(in, sentTo{n: n, hasN: true, exact: true, pos: t.o.Search.before(in, it.channel())})
 		}
 	}
-	s.replays(it, parts, older...)
+	c.replay(t.wait.batch)
 }

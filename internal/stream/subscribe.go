@@ -51,33 +51,28 @@ type Lost struct {
 // already with the same tier stays as it is; with another tier it moves, and an instrument whose delay
 // becomes another goes on behind the last N sent, as with Change. Rights and limits
 // are the caller's to check. What is due (states, replay) comes with the next Gather.
-func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
-	since, fault := readResume(o.Resume)
-	if fault != nil {
-		return Outcome{Fault: fault}
+func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
+	h := s.shard.hub
+	t := taking{Subscriber: s, out: &out, o: &o, settled: make(map[*item]bool), passed: make(passed)}
+	if t.since, out.Fault = readResume(o.Resume); out.Fault != nil {
+		return out
 	}
 	s.hold()
-	h := s.shard.hub
-	if x := h.await(items, o.Found); x != nil {
-		return Outcome{Search: x}
+	if out.Search = h.await(items, o.Found); out.Search != nil {
+		return out
 	}
 	defer h.pin(items)()
 	if o.Search != nil && o.Search.point == nil { // it has waited for replicas
 		o.Search = nil
 	}
-	if since.epoch != "" && h.cfg.Journal != nil {
-		since.complete = h.cfg.Journal.Complete()
+	if t.since.epoch != "" && h.cfg.Journal != nil {
+		t.since.complete = h.cfg.Journal.Complete()
 	}
-	var points map[pointKey]uint64
-	looked := 0
-	if o.Start.asked() {
-		var x *Search
-		if points, x, fault = s.points(items, &o, &looked); fault != nil || x != nil {
-			return Outcome{Fault: fault, Search: x, Looked: looked}
-		}
+	if o.Start.asked() && !t.findPoints(items) {
+		return out
 	}
 	asked := len(items)
-	items, rejected := s.accept(items, o.Replace)
+	items, out.Rejected = t.accept(items)
 	h.prepare(items)
 	h.mu.Lock()
 	h.commit()
@@ -85,44 +80,45 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 		s.shard.note() // nothing of what came since was for this shard
 	}
 	h.mu.Unlock()
-	since.safe = s.safe(items...) // without the lock: it looks at all that waits
-	defer func() { result.Position = s.safe().Text(h.epoch); s.rest() }()
+	t.since.safe = s.safe(items...) // without the lock: it looks at all that waits
+	defer func() { out.Position = s.safe().Text(h.epoch); s.rest() }()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	out := Outcome{Epoch: h.epoch, CaughtUp: since.safe.Text(h.epoch), Rejected: rejected, Looked: looked}
+	out.Epoch, out.CaughtUp = h.epoch, t.since.safe.Text(h.epoch)
 	var gone []*item
 	if o.Replace && (len(items) > 0 || asked == 0) {
 		gone = s.replaced(items)
 		s.settle(gone, items, make(map[*item]bool)) // now, so that nothing of what is new comes before the answer
 	}
-	s.moveDelays(items, &out, &o)
 	before := s.markets()
-	t := taking{out: &out, o: &o, since: since, points: points, settled: make(map[*item]bool), told: s.toldMarkets(), passed: make(map[*item]map[*instrument]bool)}
+	t.told = s.toldMarkets()
+	t.moveDelays(items)
 	s.waiting().batch = &batch{}
 	if len(s.items) == 0 {
-		s.makeRoom(len(items))
+		s.shard.spare = make([]item, len(items)) // together: many small pieces cost memory between them
+		s.items = slices.Grow(s.items, len(items))
 	}
 	// Exact items first: a pattern that comes in the same message then leaves
 	// them alone, and each keeps its own resume.
 	for _, patterns := range [2]bool{false, true} {
 		for _, x := range items {
 			if x.ID.IsPattern() == patterns {
-				s.take(x, &t)
-				s.pauseTaking(&t)
+				t.take(x)
+				t.pause()
 			}
 		}
 	}
 	s.shard.spare = nil
-	s.takeFrom(t.passed)
+	t.passed.takeFrom()
 	// What goes comes after what is new: an instrument that both cover passes from one to the other
 	// without a message lost.
 	s.remove(gone, &out)
 	s.rearrange(before)
 	if o.NoSnapshot {
-		s.bareVenues(before, since.epoch == h.epoch)
+		t.bareVenues(before)
 	}
-	if pos := since.For(0); since.epoch == h.epoch && pos <= h.position && len(s.waiting().venues) > 0 {
+	if pos := t.since.For(0); t.since.epoch == h.epoch && pos <= h.position && len(s.waiting().venues) > 0 {
 		s.wait.since = &pos
 	}
 	h.published() // a new topic may have taken rows that are to be committed
@@ -131,19 +127,20 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (result Outcome) {
 
 // taking is a Subscribe under way.
 type taking struct {
+	*Subscriber
 	out     *Outcome
 	o       *Options
 	since   resumePoint
 	points  map[pointKey]uint64
 	settled map[*item]bool
-	told    []string                       // markets of status items that need not begin with how those stand
-	passed  map[*item]map[*instrument]bool // of patterns, that new items take over at another delay
+	told    []string // markets of status items that need not begin with how those stand
+	passed  passed   // to new items at another delay
 }
 
 // pauseTaking lets others have the hub's lock when the present hold has done enough. What is
 // published meanwhile has to be settled anew.
-func (s *Subscriber) pauseTaking(t *taking) {
-	h := s.shard.hub
+func (t *taking) pause() {
+	h := t.shard.hub
 	if h.mu.visit(1); h.mu.full() {
 		h.mu.pause()
 		clear(t.settled)
@@ -151,33 +148,30 @@ func (s *Subscriber) pauseTaking(t *taking) {
 }
 
 // take adds one item and makes due what it begins with: a replay, or else a state.
-func (s *Subscriber) take(x Item, t *taking) {
-	it, fresh := s.put(x, t)
+func (t *taking) take(x Item) {
+	it, fresh := t.put(x)
 	if !fresh {
-		s.resumed(t.out, it, t.o.Resume)
+		t.resumed(it)
 		return
 	}
 	switch {
 	case !x.Channel.Replays():
 	case t.o.Resume != nil:
-		s.resume(t.out, it, t.o.Resume, t.since)
+		t.resume(it)
 	case t.points != nil:
-		s.replayFrom(t.out, it, t.points, t.o.Search)
+		t.replayFrom(it)
 	}
-	switch {
-	case it.late != nil && it.late.replay != nil:
-		s.enqueue(it)
-	case hasState(x.Channel) && !t.o.NoSnapshot:
+	if replays := it.late != nil && it.late.replay != nil; !replays && hasState(x.Channel) && !t.o.NoSnapshot {
 		l := it.behind()
 		// A status that was resumed goes on at its N: the state skips none.
 		l.state, l.fresh = true, !t.continues(x)
-		s.enqueue(it)
+		t.enqueue(it)
 	}
 	switch {
 	case t.o.NoSnapshot:
 		it.flag |= bare
 	case x.Channel == wire.Status:
-		s.takeStatus(x.ID.Market, t)
+		t.takeStatus(x.ID.Market)
 	}
 }
 
@@ -200,10 +194,10 @@ const maxHints = 10
 // accept parts the items that name something listed from those that do not.
 // A pattern is taken when its market is known: it covers what is listed later too.
 // The hub's lock is not held.
-func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected []Rejected) {
-	h := s.shard.hub
-	patterns := len(s.patterns())
-	if replace {
+func (t *taking) accept(items []Item) (taken []Item, rejected []Rejected) {
+	h := t.shard.hub
+	patterns := len(t.patterns())
+	if t.o.Replace {
 		patterns = 0
 	}
 	hints := 0
@@ -221,7 +215,7 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 				rejected = append(rejected, Rejected{x, wire.UnknownInstrument, "No market " + x.ID.Market + " is listed; see GET /market/markets"})
 				continue
 			}
-			if !s.Has(x.Channel, x.ID) || replace {
+			if !t.Has(x.Channel, x.ID) || t.o.Replace {
 				patterns++
 			}
 			if patterns > maxPatterns {
@@ -260,55 +254,55 @@ func (s *Subscriber) accept(items []Item, replace bool) (taken []Item, rejected 
 }
 
 // put adds an item, or moves it to another tier; fresh is false where it was there as it is.
-func (s *Subscriber) put(x Item, t *taking) (it *item, fresh bool) {
-	old := s.find(x.Channel, x.ID)
+func (t *taking) put(x Item) (it *item, fresh bool) {
+	old := t.find(x.Channel, x.ID)
 	if old == nil {
-		covered := s.covering(x) != nil
-		if p := s.otherDelay(x); p != nil {
-			return s.passTo(x, p, t), false
+		covered := t.covering(x) != nil
+		if p := t.otherDelay(x); p != nil {
+			return t.passTo(x, p), false
 		}
-		passes := !covered && !x.Channel.Replays() && !x.ID.IsPattern() && s.pattern(x.Channel, x.ID) != nil
-		it = s.add(x)
-		s.inherit(it)
+		passes := !covered && !x.Channel.Replays() && !x.ID.IsPattern() && t.pattern(x.Channel, x.ID) != nil
+		it = t.add(x)
+		it.inherit()
 		if passes {
 			it.behind().state = true // asked for or not: what the client has is of another tier
-			s.enqueue(it)
+			t.enqueue(it)
 		}
 		return it, !covered
 	}
 	if old.tier() == x.Tier || old.tier().Delay != x.Tier.Delay { // moveDelays has moved it; it was named twice
 		return old, false
 	}
-	s.settle([]*item{old}, nil, t.settled)
+	t.settle([]*item{old}, nil, t.settled)
 	var sent *sentRows // which they are in whatever tier of the same delay
 	if old.late != nil {
 		sent = old.late.elsewhere
 	}
-	s.drop(old)
+	old.drop()
 	old.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
-	if p := s.covering(x); p != nil {
+	if p := t.covering(x); p != nil {
 		if hasState(x.Channel) {
 			p.behind().state = true // what the client has is of another tier
-			s.enqueue(p)
+			t.enqueue(p)
 		}
 		return old, false
 	}
-	s.start(old)
+	old.start()
 	if hasState(x.Channel) {
 		t.out.States += len(old.view.topic.group.members)
 	}
 	if sent != nil {
-		s.suppress(old, sent)
+		old.suppress(sent)
 	}
 	if !x.Channel.Replays() {
 		old.behind().state = true // asked for or not: what the client has is of another tier
-		s.enqueue(old)
+		t.enqueue(old)
 	}
 	return old, true
 }
 
 // covering is the pattern that feeds an exact item already.
-func (s *Subscriber) covering(x Item) *item {
+func (s *itemSet) covering(x Item) *item {
 	if x.ID.IsPattern() {
 		return nil
 	}
@@ -319,7 +313,7 @@ func (s *Subscriber) covering(x Item) *item {
 }
 
 // replaced returns the items that are not among those of a message that is the whole set.
-func (s *Subscriber) replaced(items []Item) (gone []*item) {
+func (s *itemSet) replaced(items []Item) (gone []*item) {
 	keep := make(map[itemKey]bool, len(items))
 	for _, x := range items {
 		keep[itemKey{x.Channel, x.ID}] = true
@@ -343,7 +337,8 @@ func (s *Subscriber) remove(gone []*item, out *Outcome) {
 		for _, it := range piece {
 			leaving[it] = true
 		}
-		s.change(leaving, nil, out)
+		m := move{sub: s, gone: leaving, out: out}
+		m.run()
 		if h.mu.visit(len(piece)); h.mu.full() {
 			h.mu.pause()
 		}

@@ -28,9 +28,8 @@ type itemKey struct {
 type Subscriber struct {
 	shard *Shard
 	key   any
-	items []*item // by arrival
-	set   *set    // nil: few items, all of them exact
-	wait  *wait   // nil: nothing waits but what the present turn brought
+	itemSet
+	wait *wait // nil: nothing waits but what the present turn brought
 
 	head, tail int32 // of its entries in the present turn, from 1; 0: none
 	slot       int32 // in shard.subs
@@ -38,6 +37,12 @@ type Subscriber struct {
 	called     bool  // in the present turn
 	closed     bool
 	strict     bool // nothing of it is collapsed
+}
+
+// itemSet is the identifiers of a subscriber.
+type itemSet struct {
+	items []*item // by arrival
+	set   *set    // nil: few items, all of them exact
 }
 
 // set is what a larger or less plain set of subscriptions needs.
@@ -90,13 +95,12 @@ const (
 
 // late is the place of an item that does not simply take what each turn brings.
 type late struct {
-	at        cursor                // next record, not past view.tail
-	sent      ring.Offset           // what lies before is not for it: a state or a replay has sent it
-	sentPos   uint64                // position of the newest row that was sent by those
-	listed    bool                  // in the queue
-	state     bool                  // an R:true is due
-	fresh     bool                  // nothing of its ring was gathered yet
-	taken     []market.InstrumentID // identifiers that left the set since: what they covered was sent before
+	at        cursor      // next record, not past view.tail
+	sent      ring.Offset // what lies before is not for it: a state or a replay has sent it
+	sentPos   uint64      // position of the newest row that was sent by those
+	listed    bool        // in the queue
+	state     bool        // an R:true is due
+	fresh     bool        // nothing of its ring was gathered yet
 	telling   *telling
 	replay    *replay
 	elsewhere *sentRows // rows that were sent by others, or at another delay; nil: none
@@ -189,15 +193,15 @@ func (s *Subscriber) queue() []*item {
 func (s *Subscriber) Key() any { return s.key }
 
 // Len is the number of identifiers in the set.
-func (s *Subscriber) Len() int { return len(s.items) }
+func (s *itemSet) Len() int { return len(s.items) }
 
 // Has says whether an identifier is in the set, as written.
-func (s *Subscriber) Has(c wire.Channel, id market.InstrumentID) bool { return s.find(c, id) != nil }
+func (s *itemSet) Has(c wire.Channel, id market.InstrumentID) bool { return s.find(c, id) != nil }
 
 // manyItems are found by a map, fewer by looking at each.
 const manyItems = 16
 
-func (s *Subscriber) find(c wire.Channel, id market.InstrumentID) *item {
+func (s *itemSet) find(c wire.Channel, id market.InstrumentID) *item {
 	if s.set != nil && s.set.index != nil {
 		return s.set.index[itemKey{c, id}]
 	}
@@ -210,14 +214,14 @@ func (s *Subscriber) find(c wire.Channel, id market.InstrumentID) *item {
 }
 
 // patterns are the items that are such, by arrival.
-func (s *Subscriber) patterns() []*item {
+func (s *itemSet) patterns() []*item {
 	if s.set == nil {
 		return nil
 	}
 	return s.set.patterns
 }
 
-func (s *Subscriber) more() *set {
+func (s *itemSet) more() *set {
 	if s.set == nil {
 		s.set = &set{}
 	}
@@ -225,7 +229,7 @@ func (s *Subscriber) more() *set {
 }
 
 // List is a channel's part of the set, as written, in the order of arrival.
-func (s *Subscriber) List(c wire.Channel) []Item {
+func (s *itemSet) List(c wire.Channel) []Item {
 	var list []Item
 	for _, it := range s.items {
 		if it.channel() == c {
@@ -236,7 +240,7 @@ func (s *Subscriber) List(c wire.Channel) []Item {
 }
 
 // All goes through the set, as written, in the order of arrival.
-func (s *Subscriber) All(yield func(Item) bool) {
+func (s *itemSet) All(yield func(Item) bool) {
 	for _, it := range s.items {
 		if !yield(it.item()) {
 			return
@@ -244,50 +248,34 @@ func (s *Subscriber) All(yield func(Item) bool) {
 	}
 }
 
-// Count is the number of instruments a channel's part of the set covers.
-func (s *Subscriber) Count(c wire.Channel) int {
+// Count returns the number of instruments that a channel's part of the set covers.
+func (s *Subscriber) Count(c wire.Channel) (n int) {
+	h := s.shard.hub
 	var covered catalogue.Set
-	if covered = s.covered(c); covered == nil {
-		n := 0
-		for _, it := range s.items {
-			if it.channel() == c {
-				n++
-			}
+	h.mu.Lock()
+	patterns := false
+	for _, it := range s.patterns() {
+		if it.channel() == c {
+			patterns = true
+			covered.Unite(h.group(groupKey{it.id(), it.tier().Delay}).set)
 		}
-		return n
 	}
+	if c == wire.OrderBook {
+		covered.Intersect(h.withBook)
+	}
+	h.mu.Unlock()
 	for _, it := range s.items {
-		if it.channel() == c && !it.id().IsPattern() {
-			if i, ok := s.shard.hub.catalog.Index(it.id()); ok {
+		switch {
+		case it.channel() != c || it.id().IsPattern():
+		case !patterns:
+			n++
+		default:
+			if i, ok := h.catalog.Index(it.id()); ok {
 				covered.Add(uint32(i))
 			}
 		}
 	}
-	return covered.Count()
-}
-
-// covered is the instruments that the patterns of a channel cover; nil where there are no patterns.
-func (s *Subscriber) covered(c wire.Channel) (all catalogue.Set) {
-	h := s.shard.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, it := range s.patterns() {
-		if it.channel() == c {
-			all = slices.Grow(all, 1) // not nil
-			all.Unite(h.group(groupKey{it.id(), it.tier().Delay}).set)
-		}
-	}
-	if c == wire.OrderBook {
-		all.Intersect(h.withBook)
-	}
-	return all
-}
-
-// makeRoom makes room for n items at once: pieces of few bytes cost the allocator, and the
-// memory that lies between them, more than their size.
-func (s *Subscriber) makeRoom(n int) {
-	s.shard.spare = make([]item, n)
-	s.items = slices.Grow(s.items, n)
+	return n + covered.Count()
 }
 
 // newItem takes from the room, or makes more.
@@ -328,14 +316,14 @@ func (s *Subscriber) add(x Item) *item {
 }
 
 // start makes an item read from now on. The hub's lock is held.
-func (s *Subscriber) start(it *item) {
-	s.shard.join(it, it.view.key)
-	s.overlaps(it)
+func (it *item) start() {
+	it.sub.shard.join(it, it.view.key)
+	it.sub.overlaps(it)
 }
 
 // overlaps marks the patterns that may share instruments with an item that begins to read, and the
 // item itself. rearrange takes back the marks that are not needed.
-func (s *Subscriber) overlaps(it *item) {
+func (s *itemSet) overlaps(it *item) {
 	if !it.reads() {
 		return
 	}
@@ -352,7 +340,8 @@ func (s *Subscriber) overlaps(it *item) {
 }
 
 // drop ends an item's reading and forgets what was due to it. The hub's lock is held.
-func (s *Subscriber) drop(it *item) {
+func (it *item) drop() {
+	s := it.sub
 	if l := it.late; l != nil {
 		if l.replay != nil {
 			l.replay.done(s, false)
@@ -367,7 +356,7 @@ func (s *Subscriber) drop(it *item) {
 			s.wait.reading = without(s.wait.reading, it)
 		}
 		if l.replay != nil && l.replay.holds {
-			s.release(l.replay, true)
+			l.replay.release(s, true)
 			s.fetchNext()
 		}
 	}
@@ -383,7 +372,7 @@ func without(list []*item, it *item) []*item {
 }
 
 // shadowed says whether a pattern that came before feeds an exact item with the same tier.
-func (s *Subscriber) shadowed(x Item) bool {
+func (s *itemSet) shadowed(x Item) bool {
 	if x.ID.IsPattern() {
 		return false
 	}
@@ -392,7 +381,7 @@ func (s *Subscriber) shadowed(x Item) bool {
 }
 
 // pattern is the first pattern of a channel that covers id.
-func (s *Subscriber) pattern(c wire.Channel, id market.InstrumentID) *item {
+func (s *itemSet) pattern(c wire.Channel, id market.InstrumentID) *item {
 	for _, it := range s.patterns() {
 		if it.channel() == c && it.id().Matches(id) {
 			return it
@@ -403,7 +392,7 @@ func (s *Subscriber) pattern(c wire.Channel, id market.InstrumentID) *item {
 
 // owner is the item by which a subscriber gets an instrument's channel: the exact one,
 // or else the first pattern that covers it.
-func (s *Subscriber) owner(c wire.Channel, id market.InstrumentID) *item {
+func (s *itemSet) owner(c wire.Channel, id market.InstrumentID) *item {
 	if it := s.find(c, id); it != nil && it.reads() {
 		return it
 	}
@@ -416,7 +405,7 @@ func (s *Subscriber) owner(c wire.Channel, id market.InstrumentID) *item {
 func (s *Subscriber) rearrange(before []string) {
 	for _, it := range s.items {
 		if !it.reads() && !s.shadowed(it.item()) {
-			s.start(it)
+			it.start()
 			if !it.channel().Replays() {
 				it.behind().state = true
 				s.enqueue(it)
@@ -459,7 +448,7 @@ func (s *Subscriber) Close() {
 	defer sh.hub.mu.Unlock()
 	for _, it := range s.items {
 		if it.late != nil && it.late.replay != nil {
-			s.release(it.late.replay, true)
+			it.late.replay.release(s, true)
 		}
 		sh.leave(it)
 		sh.hub.step()

@@ -298,7 +298,7 @@ func TestQuotesAtAnotherDelay(t *testing.T) {
 // bounded, and no status is skipped.
 func TestManyTakenOver(t *testing.T) {
 	h := New(Config{})
-	list := many(t, h, 2*maxTaken)
+	list := many(t, h, 2*maxBeforeState)
 	sh := h.NewShard(func(bool) {})
 	c := newClient(t, sh)
 	var exact []Item
@@ -317,8 +317,8 @@ func TestManyTakenOver(t *testing.T) {
 		}
 		c.sub.Subscribe([]Item{{Channel: wire.Status, ID: id(a)}, {Channel: wire.Status, ID: id(b)}}, Options{Replace: true})
 		for _, it := range c.sub.items {
-			if len(it.late.taken) > maxTaken {
-				t.Fatalf("round %d: %d are noted", round, len(it.late.taken))
+			if n := it.late.elsewhere.size(); n > maxBeforeState {
+				t.Fatalf("round %d: %d are noted", round, n)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // that its feed is down, and with a status subscription its phases.
 
 // markets are those that a set touches, without repeats, in the order of arrival.
-func (s *Subscriber) markets() []string {
+func (s *itemSet) markets() []string {
 	var list []string
 	for _, it := range s.items {
 		if m := it.id().Market; !slices.Contains(list, m) {
@@ -37,14 +37,13 @@ func (s *Subscriber) followVenues(before []string) {
 func (s *Subscriber) dueVenues(m string, fresh bool, skip func(name string) bool) {
 	for _, v := range s.shard.hub.venuesOf(m) {
 		if name := v.id.Market; !skip(name) {
-			s.dueVenue(name, fresh)
+			s.waiting().dueVenue(name, fresh)
 		}
 	}
 }
 
 // dueVenue makes how a market as a whole stands due.
-func (s *Subscriber) dueVenue(m string, fresh bool) {
-	w := s.waiting()
+func (w *wait) dueVenue(m string, fresh bool) {
 	for i := range w.venues {
 		if w.venues[i].market == m {
 			w.venues[i].fresh = w.venues[i].fresh || fresh
@@ -57,16 +56,16 @@ func (s *Subscriber) dueVenue(m string, fresh bool) {
 // bareVenues takes the phase out of what is due of markets that are new to the set, for a
 // subscription without snapshots: that a feed is down is still sent. What is published meanwhile
 // is sent as it is, unless a resume sends it again.
-func (s *Subscriber) bareVenues(before []string, resumes bool) {
-	for i := range s.waiting().venues {
-		if v := &s.wait.venues[i]; !slices.Contains(before, v.market) {
-			v.fresh, v.bare = resumes, true
+func (t *taking) bareVenues(before []string) {
+	for i := range t.waiting().venues {
+		if v := &t.wait.venues[i]; !slices.Contains(before, v.market) {
+			v.fresh, v.bare = t.since.epoch == t.shard.hub.epoch, true
 		}
 	}
 }
 
 // toldMarkets are the markets of status items that began with how those stand as a whole.
-func (s *Subscriber) toldMarkets() []string {
+func (s *itemSet) toldMarkets() []string {
 	var list []string
 	for _, it := range s.items {
 		if m := it.id().Market; it.channel() == wire.Status && it.flag&bare == 0 && !slices.Contains(list, m) {
@@ -77,8 +76,8 @@ func (s *Subscriber) toldMarkets() []string {
 }
 
 // takeStatus makes due how the markets of a new status item stand, where the client was not told yet.
-func (s *Subscriber) takeStatus(m string, t *taking) {
-	s.dueVenues(m, false, func(name string) bool {
+func (t *taking) takeStatus(m string) {
+	t.dueVenues(m, false, func(name string) bool {
 		return slices.Contains(t.told, name) || slices.Contains(t.told, market.Any)
 	})
 	if !slices.Contains(t.told, m) {
@@ -106,7 +105,7 @@ func (s *Subscriber) concerns(rec *record) bool {
 }
 
 // followsStatus says whether the set has status of a market, which market-wide statuses come with.
-func (s *Subscriber) followsStatus(m string) bool {
+func (s *itemSet) followsStatus(m string) bool {
 	for _, it := range s.items {
 		if it.channel() == wire.Status && (it.id().Market == m || it.id().Market == market.Any) {
 			return true

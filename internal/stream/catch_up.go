@@ -1,0 +1,154 @@
+package stream
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/journal"
+)
+
+// catchUp finds the rows that an item replays before it continues with its ring: those behind what the
+// client has, up to a position. They are in memory or in the journal, or they are lost. The hub's lock
+// is held.
+type catchUp struct {
+	it       *item
+	out      *Outcome
+	at       uint64                 // rows up to this position are replayed; later ones are in the ring
+	fresh    bool                   // the item is new to the set: out says where its replay ends
+	fromTime bool                   // rows that are left are replayed although older ones are lost
+	promised map[*instrument][]part // rows of replays that have ended; memory may not have them any more
+	complete uint64                 // the journal has all rows behind this position
+	known    bool                   // complete is set
+
+	parts []part
+	older []*old
+}
+
+// pieces yields those of a list of instruments that the item owns. It releases the hub's lock in between.
+func (c *catchUp) pieces(list []*instrument) iter.Seq[*instrument] {
+	return func(yield func(*instrument) bool) {
+		h := c.it.sub.shard.hub
+		for _, in := range list {
+			if c.pause(); len(list) > 1 && len(c.parts) == cap(c.parts) { // large lists are allocated without the lock
+				h.mu.Unlock()
+				c.parts = slices.Grow(c.parts, max(lockPiece, len(c.parts)))
+				h.mu.Lock()
+			}
+			if c.it.sub.owner(c.it.channel(), in.id) == c.it && !yield(in) {
+				return
+			}
+		}
+	}
+}
+
+// pause releases the hub's lock for a moment when the present hold has done enough. What is published
+// meanwhile comes by the ring.
+func (c *catchUp) pause() {
+	h := c.it.sub.shard.hub
+	if h.mu.visit(4); h.mu.full() { // the rows of an instrument are searched too
+		h.mu.pause()
+	}
+}
+
+// behind finds the rows of an instrument behind those that the client has. Unless the replay is from a
+// time, all of them are replayed or none.
+func (c *catchUp) behind(in *instrument, x sentTo) {
+	ch := c.it.channel()
+	t := in.Recent(ch)
+	first, last := t.First(), t.Seek(c.at)
+	if x.n < last {
+		for _, p := range c.promised[in] {
+			c.parts = append(c.parts, p)
+			x.n, x.hasN = p.n-1, true
+			for _, rows := range p.rows {
+				x.n += uint64(len(rows))
+			}
+		}
+	}
+	if x.pos < c.at && t.Dropped > x.pos && x.n+1 < first {
+		if o := c.inJournal(in, x, first-1); o != nil {
+			c.older = append(c.older, o)
+		} else if c.lose(in, x, first-1, last); !c.fromTime {
+			return
+		}
+	}
+	if c.fresh && !c.it.id().IsPattern() {
+		c.out.resume(ch, in.id.String(), last)
+	}
+	if n := max(t.Seek(x.pos), x.n, first-1); n < last {
+		c.parts = append(c.parts, partOf(in, t, n, last))
+	}
+}
+
+// lose reports the rows of an instrument that are not replayed.
+func (c *catchUp) lose(in *instrument, x sentTo, before, last uint64) {
+	l := Lost{To: last, Reason: "buffer_exceeded"}
+	if x.hasN {
+		l.From = x.n + 1
+	}
+	if c.fromTime {
+		l.To = before
+	}
+	name := in.id.String()
+	if !c.fresh {
+		name = string(c.it.channel().Append(nil, in.id))
+	}
+	c.out.lose(c.it.channel(), name, l)
+}
+
+// inJournal returns the rows of an instrument behind those that the client has, up to N to, which only
+// the journal has. It returns nil if the journal does not have all of them.
+func (c *catchUp) inJournal(in *instrument, x sentTo, to uint64) *old {
+	j := c.it.sub.shard.hub.cfg.Journal
+	if j == nil {
+		return nil
+	}
+	ch := c.it.channel()
+	o := &old{in: in, series: in.Series(ch), n: x.n, to: to, pos: x.pos, until: c.at}
+	oldest := j.Oldest(o.series)
+	switch {
+	case x.hasN && x.n+1 < oldest:
+		return nil
+	case x.exact:
+	case x.hasN && x.pos == 0:
+		o.byN = true
+		if !c.it.id().IsPattern() { // a pattern resumes by position alone
+			o.pos = x.safe
+		}
+	case x.hasN:
+		o.seek = x.pos >= j.Begins() // rows behind n may have been sent too
+	case x.pos < c.completeFrom(j):
+		return nil
+	default:
+		o.n, o.seek = min(oldest-1, to), true
+	}
+	return o
+}
+
+// completeFrom returns the position behind which the journal has all rows.
+func (c *catchUp) completeFrom(j *journal.Journal) uint64 {
+	if !c.known {
+		c.complete, c.known = j.Complete(), true
+	}
+	return c.complete
+}
+
+// replay has the item send what was found. The batches end when it has.
+func (c *catchUp) replay(batches ...*batch) {
+	if len(c.parts)+len(c.older) == 0 {
+		return
+	}
+	l := c.it.behind()
+	if l.replay == nil {
+		l.replay = &replay{}
+	}
+	r := l.replay
+	r.parts, r.old = append(r.parts, c.parts...), append(r.old, c.older...)
+	for _, b := range batches {
+		if !slices.Contains(r.batches, b) {
+			b.left++
+			r.batches = append(r.batches, b)
+		}
+	}
+	c.it.sub.enqueue(c.it)
+}
