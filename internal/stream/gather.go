@@ -233,7 +233,7 @@ func (it *item) gatherRing(dst []byte, tail cursor, limit int) []byte {
 		if !ok {
 			return dst
 		}
-		if !it.stateTells(rec) && it.wants(rec) {
+		if !it.unseen(rec.Of) && it.wants(rec) {
 			dst = append(dst, frame...)
 		}
 	}

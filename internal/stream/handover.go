@@ -78,11 +78,6 @@ func both(a, b market.InstrumentID) market.InstrumentID {
 	return market.InstrumentID{Symbol: part(a.Symbol, b.Symbol), Market: part(a.Market, b.Market), Term: part(a.Term, b.Term)}
 }
 
-// stateTells says that the state which is due tells a status, so that it is not sent by itself.
-func (it *item) stateTells(rec *record) bool {
-	return it.unseen(rec.Of)
-}
-
 // unseen says, of statuses, that the state which is due is the first that is sent of an instrument.
 func (it *item) unseen(in *instrument) bool {
 	l := it.late
@@ -96,6 +91,11 @@ func (it *item) unseen(in *instrument) bool {
 	return !sent
 }
 
+// stateDue reports whether the state of a status item is due, or a part of it.
+func (it *item) stateDue() bool {
+	return it.late != nil && it.channel() == wire.Status && (it.late.state || it.late.telling != nil)
+}
+
 // carryOver takes what waits for an item before a tail out of its ring, to be sent ahead of all
 // else or behind the item's replay.
 func (it *item) carryOver(w *wait, tail cursor) {
@@ -104,46 +104,11 @@ func (it *item) carryOver(w *wait, tail cursor) {
 		switch {
 		case !ok:
 			return
-		case it.stateTells(rec), !it.wants(rec):
+		case it.unseen(rec.Of), !it.wants(rec):
 		case it.late.replay != nil:
 			it.late.replay.push(kept{rec, frame})
 		default:
 			w.carry = append(w.carry, frame...)
-		}
-	}
-}
-
-// statesDue are identifiers of statuses whose state has yet to be sent.
-func statesDue(items []*item) (due []market.InstrumentID) {
-	for _, it := range items {
-		if l := it.late; l != nil && it.channel() == wire.Status && (l.state || l.telling != nil) {
-			due = append(due, it.id())
-		}
-	}
-	return due
-}
-
-// passStates has the state of such identifiers sent by the items that have their instruments now.
-func (m *move) passStates(due []market.InstrumentID) {
-	if len(due) == 0 {
-		return
-	}
-	exact := make(map[market.InstrumentID]bool)
-	var patterns []market.InstrumentID
-	for _, id := range due {
-		if exact[id] = true; id.IsPattern() {
-			patterns = append(patterns, id)
-		}
-	}
-	for _, it := range m.sub.items {
-		list := patterns
-		if it.id().IsPattern() {
-			list = due
-		}
-		if it.channel() == wire.Status && it.reads() && (exact[it.id()] ||
-			slices.ContainsFunc(list, func(id market.InstrumentID) bool { return intersect(id, it.id()) })) {
-			it.behind().state = true
-			m.sub.enqueue(it)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package stream
 import (
 	"slices"
 
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -91,7 +92,6 @@ func (m *move) run() {
 			m.fed[it] = true
 		}
 	}
-	due := statesDue(m.leaving)
 	m.noteSent()
 	before := s.markets()
 	fresh := m.drop()
@@ -116,7 +116,6 @@ func (m *move) run() {
 	for _, it := range slices.Clone(s.items) {
 		m.resume(it)
 	}
-	m.passStates(due)
 	ended := replay{batches: m.batches}
 	ended.done(s, m.whole())
 	s.rest()
@@ -298,6 +297,10 @@ func (m *move) resume(it *item) {
 	if sent.size() > 0 {
 		m.resumeBehind(it, sent)
 	}
+	if slices.ContainsFunc(all.due, func(id market.InstrumentID) bool { return intersect(id, it.id()) }) {
+		it.behind().state = true
+		m.sub.enqueue(it)
+	}
 }
 
 // copyNoticed has the notices that were sent of instruments count at the delays of items that have moved.
@@ -398,7 +401,7 @@ func (s *itemSet) otherDelay(x Item) *item {
 // passTo adds an exact item that takes its instrument over from a pattern at another delay. The hub's
 // lock is held, and released in between.
 func (t *taking) passTo(x Item, p *item) *item {
-	state := x.Channel == wire.Status && (!t.o.NoSnapshot || len(statesDue([]*item{p})) > 0)
+	state := x.Channel == wire.Status && (!t.o.NoSnapshot || p.stateDue())
 	h := t.shard.hub
 	var sent sentRows
 	if in := h.lookup(x.ID).under(p.tier().Delay); in != nil {

@@ -22,8 +22,9 @@ type sentTo struct {
 // sentRows is how far the rows of instruments were sent by other items, or at another delay.
 type sentRows struct {
 	exact    map[market.InstrumentID]sentTo
-	patterns []sentPattern // of the others; the first that matches counts
-	most     uint64        // the greatest position
+	patterns []sentPattern         // of the others; the first that matches counts
+	most     uint64                // the greatest position
+	due      []market.InstrumentID // of statuses whose state is due
 }
 
 type sentPattern struct {
@@ -195,6 +196,9 @@ func (it *item) sentOf(in *instrument) sentTo {
 // sentBy notes how far the rows are that an item sent of the instruments which it owns.
 func (r *sentRows) add(it *item) {
 	s := it.sub
+	if it.stateDue() {
+		r.due = append(r.due, it.id())
+	}
 	if !it.id().IsPattern() {
 		if in := s.shard.hub.lookupItem(it.item()); in != nil {
 			r.put(it.id(), it.sentOf(in))

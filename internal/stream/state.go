@@ -157,7 +157,7 @@ func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool)
 		case !ok:
 			return dst
 		case rec.Flag&ring.Echo != 0:
-		case it.channel() == wire.Status && !it.stateTells(rec): // none is left out
+		case it.channel() == wire.Status && !it.unseen(rec.Of): // none is left out
 		case l.telling.unsaid.Has(rec.Of.index):
 			continue
 		case conflate && !it.channel().Replays():
