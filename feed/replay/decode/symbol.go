@@ -63,7 +63,7 @@ func Equity(symbol, mkt string) market.Instrument {
 
 // WholeMarket returns the definition of a market as a whole.
 func WholeMarket(mkt string) market.Instrument {
-	return market.Instrument{ID: market.InstrumentID{Symbol: market.Any, Market: mkt, Term: market.Any}}
+	return market.Instrument{ID: market.InstrumentID{Symbol: market.Any, Market: mkt, Term: market.Any}, VirtualClock: true}
 }
 
 // Opposite returns the aggressor side of a trade, given the side of the resting order.

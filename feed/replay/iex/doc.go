@@ -24,9 +24,10 @@
 //
 // # Gaps
 //
-// Messages are numbered. Messages with old numbers are repetitions and are skipped. If numbers are
-// missing, every instrument has a gap (sequence_gap), and also if the session changes in the middle
-// (session_changed). Quotes continue with the next message. Books of DEEP are stale for the rest of
-// the capture, because there are no snapshots. They begin empty if the session begins with its
-// first message, and are unknown in a capture that begins later.
+// Messages are numbered. Messages with old numbers are repetitions and are skipped, unless they
+// were sent later and are newer than all before: then the session has begun again. If numbers are
+// missing, every instrument has a gap (sequence_gap), and also if the session changes or begins
+// again in the middle (session_changed). Quotes continue with the next message. Books of DEEP are
+// stale for the rest of the capture, because there are no snapshots. They begin empty if the
+// session begins with its first message, and are unknown in a capture that begins later.
 package iex

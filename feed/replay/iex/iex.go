@@ -39,6 +39,8 @@ type channel struct {
 	session  uint32
 	next     uint64 // number of the next message
 	complete bool   // nothing is missing since the first message of the session
+	sent     int64  // the latest send time
+	time     int64  // of the newest message
 }
 
 // stock is an instrument.
@@ -159,7 +161,7 @@ func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 
 // segment decodes the new messages of a segment.
 func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batch) error {
-	ci, err := d.follow(s, receive, b)
+	ci, err := d.follow(s, body, receive, b)
 	if err != nil {
 		return err
 	}
@@ -181,6 +183,7 @@ func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batc
 				return fmt.Errorf("message %d: %w", number, err)
 			}
 			c.next = number + 1
+			c.time = max(c.time, messageTime(body))
 		}
 		body = body[2+size:]
 	}
@@ -193,17 +196,32 @@ func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batc
 // maxChannels limits the channels of a capture; the exchange has one.
 const maxChannels = 64
 
-// follow returns the index of a segment's channel and reports messages that are missing before it.
-func (d *Decoder) follow(s *segment, receive int64, b *decode.Batch) (int, error) {
+// messageTime returns the time of the first message of a segment's body, 0 if there is none.
+func messageTime(body []byte) int64 {
+	if len(body) < 12 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(body[4:]))
+}
+
+// follow returns the index of a segment's channel. It reports messages that are missing before the
+// segment, and a session that has begun again.
+func (d *Decoder) follow(s *segment, body []byte, receive int64, b *decode.Batch) (int, error) {
 	for i := range d.channels {
 		c := &d.channels[i]
 		if c.id != s.channel {
 			continue
 		}
+		// A session may begin again under its identifier. Unlike a repetition, it is sent later
+		// than all before, with newer messages.
+		restarted := s.count > 0 && s.first < c.next && s.sent > c.sent && messageTime(body) > c.time
+		if s.first >= c.next {
+			c.sent = max(c.sent, s.sent)
+		}
 		switch {
-		case c.session != s.session:
+		case c.session != s.session || restarted:
 			d.markStale(i, receive, "session_changed", s.first <= 1, b)
-			*c = channel{s.channel, s.session, s.first, s.first <= 1}
+			*c = newChannel(s)
 		case s.first > c.next:
 			b.Note("sequence_gap", "messages %d to %d are missing", c.next, s.first-1)
 			d.markStale(i, receive, "sequence_gap", false, b)
@@ -214,8 +232,13 @@ func (d *Decoder) follow(s *segment, receive int64, b *decode.Batch) (int, error
 	if len(d.channels) >= maxChannels {
 		return 0, fmt.Errorf("more than %d channels", maxChannels)
 	}
-	d.channels = append(d.channels, channel{s.channel, s.session, s.first, s.first <= 1})
+	d.channels = append(d.channels, newChannel(s))
 	return len(d.channels) - 1, nil
+}
+
+// newChannel returns the channel of a session that begins with a segment.
+func newChannel(s *segment) channel {
+	return channel{id: s.channel, session: s.session, next: s.first, complete: s.first <= 1, sent: s.sent}
 }
 
 // markStale publishes a gap for every instrument of a channel. If empty is set, it then publishes

@@ -237,6 +237,42 @@ func TestSequence(t *testing.T) {
 	}
 }
 
+// TestRestart checks that a session that begins again under its identifier is not taken for a
+// repetition, and that a repetition is not taken for a new session.
+func TestRestart(t *testing.T) {
+	w := replaytest.IEX{Protocol: replaytest.DEEP, Session: 5}
+	segment := func(n int64) []byte {
+		w.Level(at(n), "AAPL", '8', 1, uint32(n), 1_500_000)
+		return w.Segment(at(n))
+	}
+	first, second := segment(1), segment(2)
+	w.Next = 1
+	restarted, next := segment(3), segment(4)
+	w.Next = 1
+	w.Level(at(1), "AAPL", '8', 1, 1, 1_500_000)
+	resent := w.Segment(at(9)) // sent later, with an old message
+	level := func(n int) string { return fmt.Sprintf("AAPL update [%d@150] [] +%d", n, n) }
+	var c replaytest.Capture
+	c.Head()
+	for i, s := range [][]byte{first, second, first, second, resent, restarted, restarted, next, first} {
+		c.Datagram(at(int64(100*(i+1))), s)
+	}
+	got := run(c.Bytes)
+	expect(t, got, level(1), level(2), "AAPL gap  session_changed", "AAPL snapshot [] []", level(3), level(4))
+	if got.Stats.Other != 5 {
+		t.Errorf("%+v", got.Stats)
+	}
+}
+
+// TestMarketTime checks that a status of the market as a whole has the time of the recording.
+func TestMarketTime(t *testing.T) {
+	for _, in := range run(tops(replaytest.Capture{})).Listed {
+		if !in.VirtualClock {
+			t.Errorf("%s has the clock of this machine", in.ID)
+		}
+	}
+}
+
 func TestFilter(t *testing.T) {
 	got := run(tops(replaytest.Capture{}), "ZVZZT")
 	if len(got.Listed) != 2 || got.Stats.Filtered != 19 || got.Err != nil {

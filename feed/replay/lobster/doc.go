@@ -4,10 +4,12 @@
 //
 //	time,type,order,size,price,direction
 //
-// without a header. The time is in seconds after midnight in New York with up to nine decimals, the
-// price in units of 1e-4 dollars. The direction is that of the order (1 buys, -1 sells). More
-// columns may follow. The order book file, if there is one, has the book after each of these lines:
-// ask price, ask size, bid price and bid size of each level, best first.
+// The time is in seconds after midnight in New York. It usually has nine decimals; more are
+// rounded. The price is in units of 1e-4 dollars. The direction is that of the order (1 buys, -1
+// sells). More columns may follow. A first line that names the columns is skipped.
+//
+// The order book file, if there is one, has the book after each of these lines: ask price, ask
+// size, bid price and bid size of each level, best first.
 //
 // The files do not contain their stock and day; Config has them.
 //

@@ -29,6 +29,7 @@ type Decoder struct {
 	line   int   // of the newest line, from 1
 	last   int64 // newest time
 	lost   bool  // an order was unknown
+	books  bool  // the order book file has begun
 	orders decode.Orders
 	row    row
 }
@@ -68,12 +69,17 @@ func Sniff(data []byte, whole bool) bool {
 			line, size = data, len(data)
 		}
 		var m message
-		if len(line) > maxLine || m.read(line) != nil {
+		if len(line) > maxLine || m.read(line) != nil && (n > 0 || !isHeader(line)) {
 			return false
 		}
 		data = data[size:]
 	}
 	return true
+}
+
+// isHeader reports whether the first line of a file names its columns.
+func isHeader(line []byte) bool {
+	return len(line) >= 4 && bytes.EqualFold(line[:4], []byte("time")) || len(line) >= 3 && bytes.EqualFold(line[:3], []byte("ask"))
 }
 
 // cutLine returns the first line without its line feed. size is 0 if data is incomplete.
@@ -119,9 +125,17 @@ func (d *Decoder) Pair(data, books []byte, b *decode.Batch) (n, m int, err error
 		if size == 0 {
 			return n, m, nil
 		}
+		if d.line == 0 && isHeader(line) {
+			d.line++
+			b.Stats.Lines++
+			b.Stats.Other++
+			n += size
+			continue
+		}
 		var levels []byte
 		rowSize := 0
 		if d.config.Books {
+			m += d.bookHeader(books[m:])
 			levels, rowSize = cutLine(books[m:])
 			if len(levels) > maxRow || rowSize == 0 && len(books)-m > maxRow+1 {
 				d.line++
@@ -141,6 +155,18 @@ func (d *Decoder) Pair(data, books []byte, b *decode.Batch) (n, m int, err error
 		m += rowSize
 	}
 	return n, m, nil
+}
+
+// bookHeader returns the length of the first line of the order book file if it names the columns.
+func (d *Decoder) bookHeader(books []byte) int {
+	line, size := cutLine(books)
+	if d.books || size == 0 {
+		return 0
+	}
+	if d.books = true; isHeader(line) {
+		return size
+	}
+	return 0
 }
 
 func (d *Decoder) list(b *decode.Batch) {
@@ -292,7 +318,7 @@ type message struct {
 
 var (
 	errFields = errors.New("not a line of time,type,order,size,price,direction")
-	errTime   = errors.New("bad time: seconds after midnight with at most nine decimals")
+	errTime   = errors.New("bad time: not seconds after midnight")
 	errKind   = errors.New("bad type: 1 to 7 are known")
 	errRange  = errors.New("a number is out of range")
 )
@@ -345,13 +371,25 @@ func (m *message) clock(line []byte) (at int, ok bool) {
 		return at, true
 	}
 	from := at + 1
-	fraction, at := digits(line, from)
-	if at == from || at-from > 9 {
+	fraction, at := digits(line[:min(len(line), from+nanoDigits)], from)
+	if at == from {
 		return 0, false
 	}
-	m.time += int64(fraction * [...]uint64{1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1}[at-from])
+	for n := at - from; n < nanoDigits; n++ {
+		fraction *= 10
+	}
+	m.time += int64(fraction)
+	if at < len(line) && line[at] >= '5' && line[at] <= '9' {
+		m.time++ // times with more decimals occur; they are rounded
+	}
+	for at < len(line) && line[at]-'0' <= 9 {
+		at++
+	}
 	return at, true
 }
+
+// nanoDigits is the number of decimals of a time.
+const nanoDigits = 9
 
 // field parses a comma followed by an integer.
 func field(s []byte, at int) (v int64, end int, ok bool) {
