@@ -76,8 +76,10 @@ type instrument struct {
 	handle  market.Handle
 	skipped bool // excluded by the filter
 	ready   bool // the book is known
-	orders  decode.Orders
-	levels  [10 * levelSize]byte // of the newest record of levels
+	// the newest record of MBO is part of a snapshot
+	snapshot bool
+	orders   decode.Orders
+	levels   [10 * levelSize]byte // of the newest record of levels
 }
 
 // New returns a decoder for a file.

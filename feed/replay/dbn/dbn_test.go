@@ -169,6 +169,40 @@ func TestLostBooks(t *testing.T) {
 	}
 }
 
+// TestSnapshots checks that a snapshot begins a book, with and without a clear record, and that it
+// replaces a known and a stale one.
+func TestSnapshots(t *testing.T) {
+	for _, clear := range []bool{false, true} {
+		got := run(file(replaytest.SchemaMBO, func(w *replaytest.DBN) {
+			snapshot := func(time int64, id uint64) {
+				if clear {
+					w.MBO(at(time, rec{Action: 'R', Side: 'N', Flags: replaytest.Snapshot}))
+				}
+				w.MBO(at(time, rec{Action: 'A', Side: 'B', OrderID: id, Price: nine(15000), Size: 300, Flags: replaytest.Snapshot}))
+				w.MBO(at(time, rec{Action: 'A', Side: 'A', OrderID: id + 1, Price: nine(15001), Size: 200, Flags: replaytest.Snapshot | replaytest.Last}))
+			}
+			snapshot(1, 1)
+			w.MBO(at(2, rec{Action: 'C', OrderID: 1, Size: 300, Flags: replaytest.Last}))
+			snapshot(3, 3)
+			w.MBO(at(4, rec{Action: 'C', OrderID: 1, Size: 300, Flags: replaytest.Last}))
+			snapshot(5, 5)
+		}))
+		expect(t, got,
+			"AAPL snapshot [] [] +1", "AAPL add 1 buy 300 at 150 +1", "AAPL add 2 sell 200 at 150.01 +1",
+			"AAPL delete 1 +2",
+			"AAPL snapshot [] [] +3", "AAPL add 3 buy 300 at 150 +3", "AAPL add 4 sell 200 at 150.01 +3",
+			"AAPL gap  unknown_order +4",
+			"AAPL snapshot [] [] +5", "AAPL add 5 buy 300 at 150 +5", "AAPL add 6 sell 200 at 150.01 +5",
+		)
+		if want := []int{3, 4, 7, 8, 11}; !slices.Equal(got.Groups, want) {
+			t.Errorf("events are seen at %v, want %v", got.Groups, want)
+		}
+		if got.Stats.Unused != 0 || got.Stats.Snapshots != 3 {
+			t.Errorf("counted %+v", got.Stats)
+		}
+	}
+}
+
 func TestQuotes(t *testing.T) {
 	const last = replaytest.Last
 	write := func(w *replaytest.DBN) {

@@ -26,9 +26,11 @@
 // # Books
 //
 // The actions add, cancel, modify and clear change the book of MBO. Trade and fill do not, because
-// a cancel follows them. A clear starts a known, empty book; before it the book is unknown. An
+// a cancel follows them. A clear starts a known, empty book, and so does the first record with
+// F_SNAPSHOT, because not all snapshots begin with a clear. Before it the book is unknown. An
 // unknown or duplicate order makes the book stale (KindGap, reason unknown_order or
-// duplicate_order) until the next clear, and so does the flag F_MAYBE_BAD_BOOK (upstream_gap).
+// duplicate_order) until the next clear or snapshot, and so does the flag F_MAYBE_BAD_BOOK
+// (upstream_gap).
 // Records with F_TOB do not describe a single order and are skipped. Events up to a record with
 // F_LAST belong together.
 package dbn

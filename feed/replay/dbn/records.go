@@ -79,8 +79,13 @@ func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
 	if flags&flagBadBook != 0 {
 		d.markStale(in, m, "upstream_gap", b)
 	}
+	action := m[38]
+	if begins := flags&flagSnapshot != 0 && !in.snapshot; begins && action != 'R' {
+		d.clear(in, m, b) // not all snapshots have a clear record
+	}
+	in.snapshot = flags&flagSnapshot != 0
 	var err error
-	switch action := m[38]; action {
+	switch action {
 	case 'T':
 		trade(in, m, typeMBO, b)
 	case 'F', 'N':
