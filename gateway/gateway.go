@@ -127,7 +127,7 @@ func (g *Gateway) buildMarket() error {
 		Markets:    g.cfg.Markets,
 		TradesKept: g.cfg.Stream.TradesKept,
 		PerTurn:    g.cfg.Stream.MessagesPerFlush,
-		TapeBytes:  g.cfg.Stream.TradesBytes,
+		RecentBytes:  g.cfg.Stream.TradesBytes,
 		Memory:     g.cfg.Stream.memory(),
 		Delays:     g.cfg.Stream.Delays,
 		Logger:     g.log,

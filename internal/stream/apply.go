@@ -16,20 +16,21 @@ import (
 // the row has the time when it was numbered. The hub's lock is held.
 
 // advance moves a channel on to a row, and returns the record of the row's message.
-func (h *Hub) advance(in *instrument, c wire.Channel, r *journal.Row, now int64) record {
+func (h *applier) advance(in *instrument, c wire.Channel, r *journal.Row, now int64) record {
 	in.Sequences[c] = state.Sequence{N: r.N, At: now}
 	return record{Position: r.Position, N: r.N, At: now, Of: in}
 }
 
 // framed frames the payload in the hub's scratch memory.
-func (h *Hub) framed() []byte {
+func (h *publisher) framed() []byte {
 	h.scratch.frame = wire.AppendText(h.scratch.frame[:0], h.scratch.payload)
 	return h.scratch.frame
 }
 
 // applyTrade applies a trade, a cancellation or a correction. The bars and the summary that it
-// changes follow.
-func (h *Hub) applyTrade(in *instrument, r *journal.Row, now int64) {
+// changes follow: send numbers the bars, or is noBars for rows of another hub, whose bars are rows
+// too.
+func (h *applier) applyTrade(in *instrument, r *journal.Row, now int64, send bars.SendFunc) {
 	in.Dated(r.Time, r.At)
 	rec, row, s := h.advance(in, wire.Trades, r, now), recent.RowOf(r), state.StampOf(r)
 	var meant *bars.Trade
@@ -43,9 +44,9 @@ func (h *Hub) applyTrade(in *instrument, r *journal.Row, now int64) {
 	}
 	switch at := r.At; { // the bars that follow reuse the row's memory
 	case row.Kind == market.KindTrade:
-		in.CountTrade(bars.Trade{N: rec.N, ID: h.shared.TradeID(row.ID), At: s.Time, Price: row.Price, Size: row.Size}, at, &h.shared, h.sendBar(in.replica, now))
+		in.CountTrade(bars.Trade{N: rec.N, ID: h.shared.TradeID(row.ID), At: s.Time, Price: row.Price, Size: row.Size}, at, &h.shared, send)
 	case meant != nil:
-		in.Amend(meant, row.Kind == market.KindCancel, row.Price, row.Size, at, h.sendBar(in.replica, now))
+		in.Amend(meant, row.Kind == market.KindCancel, row.Price, row.Size, at, send)
 	}
 	h.awaitBars(in.clock)
 	h.sendSummary(in, rec.Position, s, now)
@@ -64,7 +65,7 @@ func noticeOf(p market.Phase) ring.Flag {
 
 // applyStatus applies a status. A notice goes to the readers of the book and of quotes made from it
 // as well, and a gap to those of every channel.
-func (h *Hub) applyStatus(in *instrument, r *journal.Row, now int64) {
+func (h *applier) applyStatus(in *instrument, r *journal.Row, now int64) {
 	c := in.StatusChannel()
 	switch r.Phase {
 	case market.Gap:
@@ -89,7 +90,7 @@ func (h *Hub) applyStatus(in *instrument, r *journal.Row, now int64) {
 }
 
 // echo appends the message of a notice to the rings of the other channels that it concerns.
-func (h *Hub) echo(in *instrument, frame []byte, rec record) {
+func (h *applier) echo(in *instrument, frame []byte, rec record) {
 	rec.Flag |= ring.Echo
 	for c := range wire.NumChannels {
 		switch {
@@ -108,14 +109,14 @@ func (h *Hub) echo(in *instrument, frame []byte, rec record) {
 }
 
 // applyQuote applies a quote.
-func (h *Hub) applyQuote(in *instrument, r *journal.Row, now int64) {
+func (h *applier) applyQuote(in *instrument, r *journal.Row, now int64) {
 	tiers := h.tiers(in, wire.Quotes) // as they are before the change
 	in.Bid, in.Ask, in.Quoted = state.First(r.Bids), state.First(r.Asks), state.StampOf(r)
 	rec := h.advance(in, wire.Quotes, r, now)
 	encoded := false
 	for _, t := range tiers {
 		if t.tier.Conflate > 0 {
-			h.soil(in, wire.Quotes, t, in.Quoted)
+			h.markDirty(in, wire.Quotes, t, in.Quoted)
 			continue
 		}
 		if !encoded {
@@ -130,7 +131,7 @@ func (h *Hub) applyQuote(in *instrument, r *journal.Row, now int64) {
 }
 
 // applyChanges applies changes of a book, which has them already.
-func (h *Hub) applyChanges(in *instrument, r *journal.Row, changes []book.Change, now int64) {
+func (h *applier) applyChanges(in *instrument, r *journal.Row, changes []book.Change, now int64) {
 	s := state.StampOf(r)
 	in.Changed = s
 	rec := h.advance(in, wire.OrderBook, r, now)
@@ -138,7 +139,7 @@ func (h *Hub) applyChanges(in *instrument, r *journal.Row, changes []book.Change
 		switch {
 		case t.tier.Conflate > 0:
 			t.view.Record(changes)
-			h.soil(in, wire.OrderBook, t, s)
+			h.markDirty(in, wire.OrderBook, t, s)
 		case t.tier.Depth == 0:
 			h.scratch.levels.Split(changes)
 			h.sendUpdate(in, t, s, rec)
@@ -149,7 +150,7 @@ func (h *Hub) applyChanges(in *instrument, r *journal.Row, changes []book.Change
 }
 
 // applyBook applies a whole book, which the instrument has already.
-func (h *Hub) applyBook(in *instrument, r *journal.Row, now int64) {
+func (h *applier) applyBook(in *instrument, r *journal.Row, now int64) {
 	s := state.StampOf(r)
 	in.Changed = s
 	rec := h.advance(in, wire.OrderBook, r, now)
@@ -163,7 +164,7 @@ func (h *Hub) applyBook(in *instrument, r *journal.Row, now int64) {
 }
 
 // applyBar applies a bar.
-func (h *Hub) applyBar(in *instrument, r *journal.Row, now int64) {
+func (h *applier) applyBar(in *instrument, r *journal.Row, now int64) {
 	i := r.Bar.Interval
 	rec, row := h.advance(in, wire.BarsOf(i), r, now), recent.RowOf(r)
 	in.MakeBars()
@@ -179,14 +180,14 @@ func (h *Hub) applyBar(in *instrument, r *journal.Row, now int64) {
 }
 
 // applyReference applies reference figures.
-func (h *Hub) applyReference(in *instrument, r *journal.Row, now int64) {
+func (h *applier) applyReference(in *instrument, r *journal.Row, now int64) {
 	in.Dated(r.Time, r.At)
 	in.Day.Refer(r.Price, r.OldPrice, r.Size)
 	h.sendSummary(in, r.Position, state.StampOf(r), now)
 }
 
 // sendSummary numbers and sends the summary. It has the position of the row that changed it.
-func (h *Hub) sendSummary(in *instrument, pos uint64, s state.Stamp, now int64) {
+func (h *applier) sendSummary(in *instrument, pos uint64, s state.Stamp, now int64) {
 	tiers := h.tiers(in, wire.Summary)
 	hd := in.NextSummary(s, now)
 	for _, t := range tiers {
@@ -195,3 +196,6 @@ func (h *Hub) sendSummary(in *instrument, pos uint64, s state.Stamp, now int64) 
 		h.emit(t, h.framed(), record{Position: pos, N: hd.N, At: now, Of: in})
 	}
 }
+
+// noBars sends no bar.
+func noBars(*bars.Series, *bars.Bar) {}

@@ -60,19 +60,19 @@ type oldTrade struct {
 
 // counter is a client that counts bars and summary again from trades, cancels and corrections.
 type counter struct {
-	t      testing.TB
-	zone   *time.Location
-	trades []oldTrade
-	last   map[string]uint64 // N, by channel
-	told   map[string]figures
-	days   []figures // D
-	newest int64     // T
-	now    int64     // when the event was published, by the clock of the market; 0: not known
-	each   bool      // it reads after each event, so that a summary is of what was read before
+	t        testing.TB
+	zone     *time.Location
+	trades   []oldTrade
+	last     map[string]uint64 // N, by channel
+	received map[string]figures
+	days     []figures // D
+	newest   int64     // T
+	now      int64     // when the event was published, by the clock of the market; 0: not known
+	each     bool      // it reads after each event, so that a summary is of what was read before
 }
 
 func newCounter(t testing.TB, zone *time.Location) *counter {
-	return &counter{t: t, zone: zone, last: map[string]uint64{}, told: map[string]figures{}}
+	return &counter{t: t, zone: zone, last: map[string]uint64{}, received: map[string]figures{}}
 }
 
 func (c *counter) take(list []figures) {
@@ -112,11 +112,11 @@ func (c *counter) count(f figures) {
 	if c.now != 0 && (f.Type == "T" || old >= 0) {
 		// Revised are the bars of this trading day, and of the one before in the hour after it.
 		day, _ := market.TradingDay(time.Unix(0, c.now-int64(time.Hour)), c.zone)
-		told := at
+		received := at
 		if old >= 0 {
-			told = c.trades[old].at
+			received = c.trades[old].at
 		}
-		if told < day.UnixNano() {
+		if received < day.UnixNano() {
 			return
 		}
 	}
@@ -135,10 +135,10 @@ func (c *counter) count(f figures) {
 		}
 	case f.Type == "K":
 		key := f.IV + " " + f.T
-		if _, was := c.told[key]; was != f.R {
+		if _, was := c.received[key]; was != f.R {
 			c.t.Fatalf("bar %s, told before %v: R is %v", key, was, f.R)
 		}
-		c.told[key] = f
+		c.received[key] = f
 	}
 }
 
@@ -195,7 +195,7 @@ func (c *counter) compare(open int64) (bars int) {
 			}
 			bars++
 			at := string(wire.AppendTime(nil, start))
-			got, ok := c.told[i.String()+" "+at]
+			got, ok := c.received[i.String()+" "+at]
 			if !ok {
 				c.t.Fatalf("bar %s %s was not told", i, at)
 			}
@@ -421,7 +421,7 @@ func TestBarsOfARecordingThatBeginsAgain(t *testing.T) {
 // TestBarsWithinTheBudget drops old deals: the bars go on to be right, and what was dropped can
 // no longer be cancelled.
 func TestBarsWithinTheBudget(t *testing.T) {
-	h := New(Config{TapeBytes: 4 * 512 * bars.TradeBytes, TradesKept: recent.ChunkRows})
+	h := New(Config{RecentBytes: 4 * 512 * bars.TradeBytes, TradesKept: recent.ChunkRows})
 	virtual := func(in *market.Instrument) { in.VirtualClock = true }
 	a, b := define(t, h, "A|M|CI", virtual), define(t, h, "B|M|CI", virtual)
 	sh := h.NewShard(func(bool) {})

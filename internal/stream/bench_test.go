@@ -28,16 +28,16 @@ func BenchmarkPublishTrade(b *testing.B) {
 // BenchmarkBars is what all bars and the summary of an instrument cost a trade, with 200
 // trades a second of market time and nobody who reads them.
 func BenchmarkBars(b *testing.B) {
-	h := New(Config{TapeBytes: 8 << 20})
+	h := New(Config{RecentBytes: 8 << 20})
 	in := h.handles[define(b, h, "A|M|CI", func(in *market.Instrument) { in.VirtualClock = true })]
 	x := in.clock
 	at := int64(1e18)
 	b.ReportAllocs()
 	for n := uint64(1); b.Loop(); n++ {
 		at += 5e6
-		x.Advance(at, h.sendBar(nil, at))
+		x.Advance(at, h.sendBar(at))
 		in.Dated(at, at)
-		in.CountTrade(bars.Trade{N: n, ID: h.shared.TradeID("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at, &h.shared, h.sendBar(nil, at))
+		in.CountTrade(bars.Trade{N: n, ID: h.shared.TradeID("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at, &h.shared, h.sendBar(at))
 		h.sendSummary(in, n, state.Stamp{Time: at, Latency: -1}, at)
 	}
 }

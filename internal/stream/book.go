@@ -10,7 +10,7 @@ import (
 )
 
 // updateBook applies changed levels, or an event of a single order. A book that is stale takes none.
-func (h *Hub) updateBook(in *instrument, e *market.Event, now int64) *market.Refused {
+func (h *sequencer) updateBook(in *instrument, e *market.Event, now int64) *market.Refused {
 	if in.Stale {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (h *Hub) updateBook(in *instrument, e *market.Event, now int64) *market.Ref
 }
 
 // refuseBook says why a book took no event. One that is too deep, or holds what can't be told, is lost.
-func (h *Hub) refuseBook(in *instrument, e *market.Event, err error, now int64) *market.Refused {
+func (h *sequencer) refuseBook(in *instrument, e *market.Event, err error, now int64) *market.Refused {
 	reason, lost := "bad_order", ""
 	switch {
 	case errors.Is(err, book.ErrOrders), errors.Is(err, book.ErrLevels):
@@ -48,7 +48,7 @@ func (h *Hub) refuseBook(in *instrument, e *market.Event, err error, now int64) 
 
 // bookChanged numbers what an event did to a book and tells each tier in whose
 // view something changed.
-func (h *Hub) bookChanged(in *instrument, changes []book.Change, s state.Stamp, now int64) {
+func (h *sequencer) bookChanged(in *instrument, changes []book.Change, s state.Stamp, now int64) {
 	changes = book.Compact(changes)
 	h.scratch.changes = changes[:0]
 	if len(changes) == 0 {
@@ -59,7 +59,7 @@ func (h *Hub) bookChanged(in *instrument, changes []book.Change, s state.Stamp, 
 }
 
 // sendChanges tells the readers of a tier what changed in their view of the book.
-func (h *Hub) sendChanges(in *instrument, t *tierState, s state.Stamp, rec record) {
+func (h *applier) sendChanges(in *instrument, t *tierState, s state.Stamp, rec record) {
 	x := &h.scratch
 	if t.view.Advance(&x.levels, &x.top, &in.Book); !x.levels.Empty() {
 		h.sendUpdate(in, t, s, rec)
@@ -67,7 +67,7 @@ func (h *Hub) sendChanges(in *instrument, t *tierState, s state.Stamp, rec recor
 }
 
 // sendUpdate sends the levels in scratch memory to the readers of a tier, chained to its newest message.
-func (h *Hub) sendUpdate(in *instrument, t *tierState, s state.Stamp, rec record) {
+func (h *applier) sendUpdate(in *instrument, t *tierState, s state.Stamp, rec record) {
 	hd, x := in.Header(rec.N, s), &h.scratch
 	n := wire.ChecksumLevels(t.tier.Depth)
 	x.top.Read(&in.Book, n)
@@ -77,13 +77,13 @@ func (h *Hub) sendUpdate(in *instrument, t *tierState, s state.Stamp, rec record
 }
 
 // checksum is the K of the best n of levels.
-func (h *Hub) checksum(in *instrument, l *book.Levels, n int) (k uint32) {
+func (h *applier) checksum(in *instrument, l *book.Levels, n int) (k uint32) {
 	k, h.scratch.sum = wire.Checksum(h.scratch.sum, l.Bids, l.Asks, n, in.Def.PriceDecimals, in.Def.SizeDecimals)
 	return k
 }
 
 // flushBook sends what changed in a conflated tier since it last spoke.
-func (h *Hub) flushBook(in *instrument, t *tierState, now int64) {
+func (h *applier) flushBook(in *instrument, t *tierState, now int64) {
 	if in.Stale {
 		return
 	}
@@ -91,7 +91,7 @@ func (h *Hub) flushBook(in *instrument, t *tierState, now int64) {
 }
 
 // takeSnapshot replaces a book, which ends its being stale.
-func (h *Hub) takeSnapshot(in *instrument, e *market.Event, now int64) {
+func (h *sequencer) takeSnapshot(in *instrument, e *market.Event, now int64) {
 	h.tiers(in, wire.OrderBook) // as they are before the change
 	in.Book.Replace(e.Bids, e.Asks)
 	first := in.Sequences[wire.OrderBook].N == 0
@@ -105,17 +105,9 @@ func (h *Hub) takeSnapshot(in *instrument, e *market.Event, now int64) {
 	h.derive(in, in.Changed, now)
 }
 
-func (h *Hub) marketDown(in *instrument) bool {
-	v := h.venues[in.id.Market]
-	if v != nil {
-		v = v.under(in.delay())
-	}
-	return v != nil && v.Down
-}
-
 // appendBook appends the payload of a book tier as of its newest message; ok is
 // false while the book is not known.
-func (h *Hub) appendBook(b []byte, in *instrument, t *tierState) (_ []byte, ok bool) {
+func (h *applier) appendBook(b []byte, in *instrument, t *tierState) (_ []byte, ok bool) {
 	if in.Stale || t.n == 0 {
 		return b, false
 	}

@@ -71,7 +71,7 @@ func (h *Hub) runClocks() time.Duration {
 
 // sendDue sends the messages of the tiers whose clocks are due and the bars that have ended, and
 // returns how long to wait before the next call; 0: until the hub is woken.
-func (h *Hub) sendDue(now int64) (wait time.Duration) {
+func (h *sequencer) sendDue(now int64) (wait time.Duration) {
 	clock := h.clock()
 	for i := range h.clocks {
 		c := &h.clocks[i]
@@ -99,9 +99,6 @@ func (h *Hub) sendDue(now int64) (wait time.Duration) {
 	return wait
 }
 
-// clock counts nanoseconds from when the hub was made. A step of the wall clock does not change it.
-func (h *Hub) clock() int64 { return int64(time.Since(h.made)) }
-
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -109,14 +106,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-func (h *Hub) kickClock() {
-	select {
-	case h.kick <- struct{}{}:
-	default:
-	}
-}
-
-func (h *Hub) flush(c *clock, now int64) {
+func (h *applier) flush(c *clock, now int64) {
 	list := c.tiers
 	c.tiers, c.spare, c.due = c.spare, nil, 0
 	for i, d := range list {
@@ -136,8 +126,8 @@ func (h *Hub) flush(c *clock, now int64) {
 	c.spare = list[:0]
 }
 
-// soil marks a conflated tier as having something to say.
-func (h *Hub) soil(in *instrument, ch wire.Channel, t *tierState, s state.Stamp) {
+// markDirty marks a conflated tier as having something to say.
+func (h *applier) markDirty(in *instrument, ch wire.Channel, t *tierState, s state.Stamp) {
 	t.due = s
 	if t.dirty {
 		return

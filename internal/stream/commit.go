@@ -60,7 +60,7 @@ type mark struct {
 
 // published ends a change that may have numbered something: it shows it to the readers, or has it
 // committed first. The hub's lock is held.
-func (h *Hub) published() {
+func (h *publisher) published() {
 	kept, wanted, j := h.kept, h.wanted, h.cfg.Journal
 	h.kept, h.wanted = false, false
 	h.noteTime()
@@ -81,7 +81,7 @@ func (h *Hub) published() {
 }
 
 // commitSoon has rows committed that nobody waits for. The hub's lock is held.
-func (h *Hub) commitSoon() {
+func (h *publisher) commitSoon() {
 	if h.commitDue == 0 {
 		h.commitDue = h.clock() + commitAfter
 		h.kickClock()
@@ -89,7 +89,7 @@ func (h *Hub) commitSoon() {
 }
 
 // commitNow has rows committed as soon as the last commit is done. The hub's lock is held.
-func (h *Hub) commitNow() {
+func (h *publisher) commitNow() {
 	if !h.running {
 		h.commit()
 		return
@@ -101,7 +101,7 @@ func (h *Hub) commitNow() {
 }
 
 // commit commits what was published, if the committer does not run. The hub's lock is held.
-func (h *Hub) commit() {
+func (h *publisher) commit() {
 	if h.running || h.committed == h.position && len(h.grown) == 0 && h.commitDue == 0 && !h.pending() {
 		return
 	}
@@ -113,10 +113,10 @@ func (h *Hub) commit() {
 }
 
 // pending says whether anything waits to be written. The hub's lock is held.
-func (h *Hub) pending() bool { return h.cfg.Journal != nil && h.cfg.Journal.Pending() }
+func (h *publisher) pending() bool { return h.cfg.Journal != nil && h.cfg.Journal.Pending() }
 
 // startCommits begins to commit in a goroutine of its own. stop ends that.
-func (h *Hub) startCommits(ctx context.Context) (stop func()) {
+func (h *publisher) startCommits(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	h.mu.Lock()
 	h.running = true
@@ -137,7 +137,7 @@ func (h *Hub) startCommits(ctx context.Context) (stop func()) {
 	}
 }
 
-func (h *Hub) runCommits(ctx context.Context) {
+func (h *publisher) runCommits(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -149,7 +149,7 @@ func (h *Hub) runCommits(ctx context.Context) {
 }
 
 // commitOnce commits what was published until now. It does not hold the hub's lock while it writes.
-func (h *Hub) commitOnce() {
+func (h *publisher) commitOnce() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
@@ -166,7 +166,7 @@ func (h *Hub) commitOnce() {
 
 // beginCommit takes what is to be written, nil where that is nothing, and notes how far the rings
 // go. The hub's lock is held.
-func (h *Hub) beginCommit() *journal.Batch {
+func (h *publisher) beginCommit() *journal.Batch {
 	h.commitDue, h.target = 0, h.position
 	h.began++
 	for i, tp := range h.grown {
@@ -187,7 +187,7 @@ func (h *Hub) beginCommit() *journal.Batch {
 }
 
 // endCommit shows what was written. The hub's lock is held.
-func (h *Hub) endCommit() {
+func (h *publisher) endCommit() {
 	h.committed, h.ended, h.stalled = max(h.committed, h.target), h.began, false
 	for i := range h.marks {
 		m := &h.marks[i]
@@ -218,7 +218,7 @@ func (h *Hub) endCommit() {
 }
 
 // showAll shows all that was published: nothing of it waits to be written. The hub's lock is held.
-func (h *Hub) showAll() {
+func (h *publisher) showAll() {
 	h.committed = h.position
 	clear(h.recent)
 	h.recent = h.recent[:0]
@@ -232,16 +232,16 @@ func (h *Hub) showAll() {
 }
 
 // awaitAdvance is closed when more is committed. The hub's lock is held.
-func (h *Hub) awaitAdvance() <-chan struct{} {
+func (h *publisher) awaitAdvance() <-chan struct{} {
 	if h.advanced == nil {
 		h.advanced = make(chan struct{})
 	}
 	return h.advanced
 }
 
-// awaitRoom holds a feed back while so much waits for the disk that rows would be lost. The hub's
+// awaitJournal holds a feed back while so much waits for the disk that rows would be lost. The hub's
 // lock is held, but not meanwhile. waited reports whether time has passed.
-func (h *Hub) awaitRoom() (waited bool) {
+func (h *publisher) awaitJournal() (waited bool) {
 	waited = h.awaitTopics()
 	for h.running && h.cfg.Journal.Full() {
 		waited = true
@@ -268,7 +268,7 @@ func (c *commits) crowded() bool { return len(c.grown) >= maxGrown || len(c.rece
 // awaitTopics waits while the next commit would have too many topics. After one wait of commitWait the
 // disk counts as stalled until a commit ends. The hub's lock is held, but not meanwhile. waited reports
 // whether time has passed.
-func (h *Hub) awaitTopics() (waited bool) {
+func (h *publisher) awaitTopics() (waited bool) {
 	if !h.crowded() || !h.running || h.stalled {
 		return false
 	}
@@ -292,7 +292,7 @@ func (h *Hub) awaitTopics() (waited bool) {
 
 // AwaitCommit waits until all that was published of instruments until now is in the journal; of
 // everything where none are named. The error is that of ctx.
-func (h *Hub) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error {
+func (h *publisher) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
@@ -321,17 +321,17 @@ func (h *Hub) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error
 }
 
 // Commit waits until all that was published until now is in the journal.
-func (h *Hub) Commit() { _ = h.AwaitCommit(context.Background()) }
+func (h *publisher) Commit() { _ = h.AwaitCommit(context.Background()) }
 
 // nextPosition assigns the next position of the stream to a row of an instrument. The hub's lock is
 // held.
-func (h *Hub) nextPosition(in *instrument) uint64 {
+func (h *publisher) nextPosition(in *instrument) uint64 {
 	h.takePosition(in, h.position+1)
 	return h.position
 }
 
 // takePosition moves the hub on to the position of a row of an instrument.
-func (h *Hub) takePosition(in *instrument, pos uint64) {
+func (h *publisher) takePosition(in *instrument, pos uint64) {
 	if in.pos <= h.committed {
 		h.recent = append(h.recent, in)
 	}
@@ -340,12 +340,12 @@ func (h *Hub) takePosition(in *instrument, pos uint64) {
 
 // uncommitted says whether something was published of instruments that is not committed. The hub's
 // lock is held.
-func (h *Hub) uncommitted(list []*instrument) bool {
+func (h *publisher) uncommitted(list []*instrument) bool {
 	return h.committed != h.position && slices.ContainsFunc(list, func(in *instrument) bool { return in.pos > h.committed })
 }
 
 // last is the N of the newest row of a tape that is committed. The hub's lock is held.
-func (h *Hub) last(t *recent.Rows) uint64 {
+func (h *publisher) last(t *recent.Rows) uint64 {
 	if h.committed == h.position {
 		return t.Last
 	}
@@ -354,7 +354,7 @@ func (h *Hub) last(t *recent.Rows) uint64 {
 
 // keep adds a row to the recent rows of a channel. Rows that are not committed stay, since nobody
 // could be sent them otherwise. The hub's lock is held.
-func (h *Hub) keep(in *instrument, c wire.Channel, row recent.Row) {
+func (h *publisher) keep(in *instrument, c wire.Channel, row recent.Row) {
 	rows, keep, full := in.Recent(c), state.MaxRows(c, h.cfg.TradesKept), h.shared.Full()
 	if h.running && rows.Drops(keep, full) {
 		least := int(rows.Last-rows.Seek(h.committed)) + 1 // and the new row
@@ -383,7 +383,7 @@ func partOf(in *instrument, t *recent.Rows, n, last uint64) part {
 
 // backfill gives a new topic of what is replayed the rows that are not committed: its readers begin
 // with what is. The hub's lock is held.
-func (h *Hub) backfill(tp *topic) {
+func (h *publisher) backfill(tp *topic) {
 	c := tp.key.channel
 	if h.committed == h.position || !c.Replays() && c != state.MarketStatus || tp.key.tier.Delay != 0 {
 		return
@@ -434,7 +434,7 @@ func (h *Hub) backfill(tp *topic) {
 }
 
 // markTopic notes how far a ring goes, for the commit under way. The hub's lock is held.
-func (h *Hub) markTopic(tp *topic) {
+func (h *publisher) markTopic(tp *topic) {
 	h.marks = append(h.marks, mark{tp, tp.ring.Mark(), tp.bytes})
 	tp.bytes = 0
 }
@@ -522,7 +522,7 @@ func (s *Shard) AwaitCommit() bool {
 	if !h.running || len(h.grown) == 0 || h.writing || s.awaits {
 		return false
 	}
-	s.awaits, s.told = true, false
+	s.awaits, s.woken = true, false
 	h.commitNow()
 	return true
 }

@@ -87,9 +87,9 @@ func (w *slowHub) killed(t *testing.T) string {
 	return folder
 }
 
-// TestUnsubscribeTellsNothingUncommitted: what an unsubscribe gives ahead of its answer is in the
+// TestUnsubscribeSendsNothingUncommitted: what an unsubscribe gives ahead of its answer is in the
 // journal. The rest comes by the identifier that still covers the instrument.
-func TestUnsubscribeTellsNothingUncommitted(t *testing.T) {
+func TestUnsubscribeSendsNothingUncommitted(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	a := define(t, w.Hub, "A|M|CI", nil)
 	c := newClient(t, w.shard)
@@ -178,9 +178,9 @@ func TestStalledWrite(t *testing.T) {
 	}
 }
 
-// TestTapesKeepWhatIsNotCommitted: rows that nobody could be sent yet are not dropped, however few are kept.
-func TestTapesKeepWhatIsNotCommitted(t *testing.T) {
-	for _, cfg := range []Config{{TradesKept: 1}, {TapeBytes: 1}} {
+// TestRecentRowsStayUntilCommitted: rows that nobody could be sent yet are not dropped, however few are kept.
+func TestRecentRowsStayUntilCommitted(t *testing.T) {
+	for _, cfg := range []Config{{TradesKept: 1}, {RecentBytes: 1}} {
 		w := newSlowHub(t, t.TempDir(), cfg)
 		a := define(t, w.Hub, "A|M|CI", nil)
 		for i := range 3 * recent.ChunkRows {

@@ -42,7 +42,7 @@ func (h *Hub) Follow(rows []journal.Row) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
-	h.awaitRoom()
+	h.awaitJournal()
 	now := time.Now().UnixNano()
 	for i := range rows {
 		if err := h.follow(&rows[i], now); err != nil {
@@ -52,7 +52,7 @@ func (h *Hub) Follow(rows []journal.Row) error {
 		if h.mu.visit(1); (i+1)%publishPiece == 0 {
 			h.published()
 			h.mu.pause()
-			if h.awaitRoom() {
+			if h.awaitJournal() {
 				now = time.Now().UnixNano()
 			}
 		}
@@ -87,7 +87,7 @@ func (h *Hub) follow(from *journal.Row, now int64) error {
 
 // followClock brings the clock of an instrument's bars to the time of a row. The bars that are over
 // count as sent: they come as rows.
-func (h *Hub) followClock(in *instrument, r *journal.Row, now int64) {
+func (h *applier) followClock(in *instrument, r *journal.Row, now int64) {
 	if in.Venue || in.restarts(r) {
 		return
 	}
@@ -96,13 +96,13 @@ func (h *Hub) followClock(in *instrument, r *journal.Row, now int64) {
 	case !x.Virtual():
 		// The other hub looks once for each batch, all rows of which have one time.
 		if r.At != x.followed && x.Next() != 0 && x.Next() <= r.At {
-			h.sendBarsOf(x, r.At, now)
+			h.sendBarsOf(x, r.At, noBars)
 		}
 		x.followed = r.At
 	case x.Now() == 0 && (r.Kind == journal.Status || r.Kind == journal.BookLost || r.Kind == journal.BookState && len(r.Bids)+len(r.Asks) == 0):
 		// Such a row before the first event has the time of the wall clock.
 	case x.Move(r.At):
-		h.sendBarsOf(x, r.At, now)
+		h.sendBarsOf(x, r.At, noBars)
 	}
 }
 
@@ -112,13 +112,13 @@ func (in *instrument) restarts(r *journal.Row) bool {
 }
 
 // applyRow applies a row of another hub to what this one knows.
-func (h *Hub) applyRow(in *instrument, r *journal.Row, now int64) {
+func (h *applier) applyRow(in *instrument, r *journal.Row, now int64) {
 	switch r.Kind {
 	case journal.Trade, journal.Cancel, journal.Correct:
-		h.applyTrade(in, r, now)
+		h.applyTrade(in, r, now, noBars)
 	case journal.Status:
 		if in.restarts(r) {
-			h.restart(in, now)
+			h.restart(in, noBars)
 		}
 		h.applyStatus(in, r, now)
 	case journal.Quote:

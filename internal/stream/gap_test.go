@@ -11,7 +11,7 @@ import (
 )
 
 // notices are the statuses among messages, as "N phase reason", with R for a state.
-func notices(list []message) (told []string) {
+func notices(list []message) (received []string) {
 	for _, m := range list {
 		if m.Type != "H" {
 			continue
@@ -23,9 +23,9 @@ func notices(list []message) (told []string) {
 		if m.R {
 			text += " R"
 		}
-		told = append(told, text)
+		received = append(received, text)
 	}
-	return told
+	return received
 }
 
 // TestGapReachesEveryChannel loses events of an instrument: each connection with any subscription
@@ -53,8 +53,8 @@ func TestGapReachesEveryChannel(t *testing.T) {
 		}
 		clients[name] = c
 	}
-	stranger := newClient(t, sh)
-	subscribe(t, stranger.sub, wire.Trades, "B|M|CI")
+	third := newClient(t, sh)
+	subscribe(t, third.sub, wire.Trades, "B|M|CI")
 	turn(sh)
 	for _, c := range clients {
 		c.read(1<<20, false)
@@ -74,12 +74,12 @@ func TestGapReachesEveryChannel(t *testing.T) {
 			t.Errorf("%s: %q, not %q", name, got, want)
 		}
 	}
-	if list := stranger.read(1<<20, false); len(list) != 0 {
+	if list := third.read(1<<20, false); len(list) != 0 {
 		t.Errorf("a gap of another instrument: %+v", list)
 	}
 	publish(t, h, market.Event{Kind: market.KindGap, Handle: other})
 	turn(sh)
-	if got := notices(stranger.read(1<<20, false)); !slices.Equal(got, []string{"2 gap"}) {
+	if got := notices(third.read(1<<20, false)); !slices.Equal(got, []string{"2 gap"}) {
 		t.Errorf("an instrument without a book: %q", got)
 	}
 	late := newClient(t, sh)
@@ -180,7 +180,7 @@ func TestGapAfterRestart(t *testing.T) {
 		}
 		event(market.KindGap, market.NoPhase, "second")
 		w.hub.Commit()
-		all := &told{t: t, texts: map[string][]string{}}
+		all := &received{t: t, texts: map[string][]string{}}
 		w.follow(all)
 		w.read(all, true)
 		var got []string

@@ -7,8 +7,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// A group is the listed instruments that an identifier covers, as they are told under a delay. It
-// is found once, without the hub's lock, and grows with the catalogue.
+// group has the listed instruments that an identifier covers, at a delay. It is found once, without
+// the hub's lock, and grows with the catalogue.
 type group struct {
 	members []*instrument // in the order of listing; only appended to
 	set     catalogue.Set // the same
@@ -20,35 +20,39 @@ type groupKey struct {
 	delay int // seconds
 }
 
-// groups finds the instruments that an identifier covers. Everything in it is guarded by the hub's lock.
+// groups finds the instruments that an identifier covers. The hub's lock guards it.
 type groups struct {
 	byPattern                  map[groupKey]*group
 	bySymbol, byMarket, byTerm map[string][]*instrument
 	withBook                   catalogue.Set
 }
 
+func newGroups() groups {
+	return groups{
+		byPattern: make(map[groupKey]*group), bySymbol: make(map[string][]*instrument),
+		byMarket: make(map[string][]*instrument), byTerm: make(map[string][]*instrument),
+	}
+}
+
 // maxIdleGroups bounds the groups of patterns that nobody reads.
 const maxIdleGroups = 512
 
-// enterGroups puts an instrument that is listed into the groups that cover it.
-func (h *Hub) enterGroups(in *instrument) {
-	g := &h.groups
-	if g.bySymbol == nil {
-		g.bySymbol, g.byMarket, g.byTerm = make(map[string][]*instrument), make(map[string][]*instrument), make(map[string][]*instrument)
-	}
+// enterGroups adds a listed instrument to the groups that cover it.
+func (d *directory) enterGroups(in *instrument) {
+	g := &d.groups
 	g.noteBook(in)
 	g.bySymbol[in.id.Symbol] = append(g.bySymbol[in.id.Symbol], in)
 	g.byMarket[in.id.Market] = append(g.byMarket[in.id.Market], in)
 	g.byTerm[in.id.Term] = append(g.byTerm[in.id.Term], in)
 	for s := range catalogue.NumShapes {
-		h.byPattern[groupKey{s.Pattern(in.id), 0}].add(in)
+		d.byPattern[groupKey{s.Pattern(in.id), 0}].add(in)
 		for _, x := range in.later {
-			h.byPattern[groupKey{s.Pattern(in.id), x.delay()}].add(x)
+			d.byPattern[groupKey{s.Pattern(in.id), x.delay()}].add(x)
 		}
 	}
 }
 
-// add appends an instrument; there may be no group.
+// add adds an instrument to a group. Both may be nil.
 func (g *group) add(in *instrument) {
 	if g != nil && in != nil {
 		g.members = append(g.members, in)
@@ -56,7 +60,7 @@ func (g *group) add(in *instrument) {
 	}
 }
 
-// noteBook notes whether an instrument has an order book.
+// noteBook records whether an instrument has an order book.
 func (g *groups) noteBook(in *instrument) {
 	g.withBook.Add(in.index)
 	if in.Def.NoBook {
@@ -64,32 +68,32 @@ func (g *groups) noteBook(in *instrument) {
 	}
 }
 
-// group finds or makes the group of an identifier. That of a pattern may take long to make: see prepare.
-// The hub's lock is held.
-func (h *Hub) group(key groupKey) *group {
+// group returns the group of an identifier. That of a pattern may take long to make: see prepare. The
+// hub's lock is held.
+func (d *directory) group(key groupKey) *group {
 	if !key.id.IsPattern() {
 		g := &group{}
-		if in := h.lookup(key.id); in != nil {
+		if in := d.lookup(key.id); in != nil {
 			g.add(in.under(key.delay))
 		}
 		return g
 	}
-	if g := h.byPattern[key]; g != nil {
+	if g := d.byPattern[key]; g != nil {
 		return g
 	}
-	list := h.candidates(key.id)
-	h.mu.visit(len(list))
-	return h.putGroup(key, key.members(nil, list))
+	list := d.candidates(key.id)
+	d.mu.visit(len(list))
+	return d.putGroup(key, key.members(nil, list))
 }
 
-// candidates are the listed instruments among which those are that a pattern covers. The list is
-// only appended to.
-func (h *Hub) candidates(id market.InstrumentID) []*instrument {
-	list := h.listed
+// candidates returns listed instruments that include all those a pattern covers. The list is only
+// appended to.
+func (d *directory) candidates(id market.InstrumentID) []*instrument {
+	list := d.listed
 	for _, x := range [...]struct {
 		word  string
 		index map[string][]*instrument
-	}{{id.Symbol, h.bySymbol}, {id.Market, h.byMarket}, {id.Term, h.byTerm}} {
+	}{{id.Symbol, d.bySymbol}, {id.Market, d.byMarket}, {id.Term, d.byTerm}} {
 		if some := x.index[x.word]; x.word != market.Any && len(some) < len(list) {
 			list = some
 		}
@@ -117,56 +121,53 @@ func (k groupKey) matching(dst, list []*instrument) []*instrument {
 	return dst
 }
 
-func (h *Hub) putGroup(key groupKey, members []*instrument) *group {
-	if h.byPattern == nil {
-		h.byPattern = make(map[groupKey]*group)
-	}
-	if len(h.byPattern) >= maxIdleGroups {
-		h.dropIdleGroups()
+func (d *directory) putGroup(key groupKey, members []*instrument) *group {
+	if len(d.byPattern) >= maxIdleGroups {
+		d.dropIdleGroups()
 	}
 	g := &group{members: members}
 	for _, in := range members {
 		g.set.Add(in.index)
 	}
-	h.byPattern[key] = g
+	d.byPattern[key] = g
 	return g
 }
 
-// dropIdleGroups lets go of groups that nobody reads.
-func (h *Hub) dropIdleGroups() {
-	for key, g := range h.byPattern {
+// dropIdleGroups releases groups that nobody reads.
+func (d *directory) dropIdleGroups() {
+	for key, g := range d.byPattern {
 		if g.topics == 0 {
-			delete(h.byPattern, key)
+			delete(d.byPattern, key)
 		}
 	}
 }
 
-// prepare makes the groups of patterns that are not there yet, without holding the hub's lock for
-// long. The lock is not held.
-func (h *Hub) prepare(items []Item) {
+// prepare makes the missing groups of patterns, without holding the hub's lock for long. The caller
+// does not hold it.
+func (d *directory) prepare(items []Item) {
 	for _, x := range items {
 		if x.ID.IsPattern() {
-			h.prepareGroup(groupKey{x.ID, x.Tier.Delay})
+			d.prepareGroup(groupKey{x.ID, x.Tier.Delay})
 		}
 	}
 }
 
-func (h *Hub) prepareGroup(key groupKey) {
-	h.mu.Lock()
-	had := h.byPattern[key] != nil
-	list, listed := h.candidates(key.id), len(h.listed)
-	h.mu.Unlock()
+func (d *directory) prepareGroup(key groupKey) {
+	d.mu.Lock()
+	had := d.byPattern[key] != nil
+	list, listed := d.candidates(key.id), len(d.listed)
+	d.mu.Unlock()
 	if had {
 		return
 	}
 	members := key.matching(nil, list)
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for i := range members {
 		members[i] = members[i].under(key.delay)
-		h.step()
+		d.mu.step()
 	}
-	if h.byPattern[key] == nil {
-		h.putGroup(key, key.members(members, h.listed[listed:])) // and those listed meanwhile
+	if d.byPattern[key] == nil {
+		d.putGroup(key, key.members(members, d.listed[listed:])) // and those listed meanwhile
 	}
 }

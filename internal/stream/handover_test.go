@@ -130,14 +130,14 @@ func TestNoStatusIsSkipped(t *testing.T) {
 	turn(sh)
 	c.sub.Resync([]Item{{Channel: wire.Status, ID: id("A|M|CI")}})
 	subscribe(t, c.sub, wire.Status, "B|M|CI")
-	told := map[string]int{}
+	received := map[string]int{}
 	for _, m := range c.read(1<<20, false) {
 		if !m.R {
-			told[m.I]++
+			received[m.I]++
 		}
 	}
-	if told["A|M|CI"] != 3 || told["*|M|*"] != 3 {
-		t.Errorf("told %v", told)
+	if received["A|M|CI"] != 3 || received["*|M|*"] != 3 {
+		t.Errorf("told %v", received)
 	}
 }
 

@@ -86,8 +86,8 @@ func TestNoticesAreForgotten(t *testing.T) {
 	c.sub.Subscribe([]Item{{Channel: wire.OrderBook, ID: id("*|M|*")}, {Channel: wire.Trades, ID: id("*|M|*")}}, Options{})
 	gone := newClient(t, sh)
 	gone.sub.Subscribe([]Item{{Channel: wire.OrderBook, ID: id("*|M|*")}, {Channel: wire.Trades, ID: id("*|M|*")}}, Options{})
-	ripen := func() { h.ageUnlocked(2 * time.Hour) } // the replica comes as far
-	ripen()
+	makeDue := func() { h.ageUnlocked(2 * time.Hour) } // the replica comes as far
+	makeDue()
 	turn(sh)
 	c.read(1<<20, false)
 	gone.read(1<<20, false)
@@ -124,7 +124,7 @@ func TestNoticesAreForgotten(t *testing.T) {
 			gone.sub.Close()
 		}
 		if round == 0 {
-			ripen()
+			makeDue()
 		}
 		check("with books that are not known", true)
 		for i, hd := range handles {
@@ -133,12 +133,12 @@ func TestNoticesAreForgotten(t *testing.T) {
 		turn(sh)
 		c.read(1<<20, false)
 		if round == 0 {
-			ripen()
+			makeDue()
 			check("with all read", false)
 			continue
 		}
 		check("as long as a replica has not come to them", true)
-		ripen()
+		makeDue()
 		check("with all in the replica", false)
 	}
 }

@@ -72,7 +72,7 @@ func newCrowd(t testing.TB, instruments, connections, deals int) *crowd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = j.Close() })
-	w := &crowd{t: t, deals: deals, hub: New(Config{Journal: j, Markets: []market.Market{{ID: "M"}}, TapeBytes: 1 << 30, Delays: []time.Duration{time.Minute}})}
+	w := &crowd{t: t, deals: deals, hub: New(Config{Journal: j, Markets: []market.Market{{ID: "M"}}, RecentBytes: 1 << 30, Delays: []time.Duration{time.Minute}})}
 	if err := w.hub.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}

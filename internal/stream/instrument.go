@@ -30,7 +30,7 @@ type channel struct {
 
 // makeInstrument returns an instrument of which only the definition is known. c is its replica, nil
 // for a live one.
-func (h *Hub) makeInstrument(def market.Instrument, c *replica) *instrument {
+func (h *applier) makeInstrument(def market.Instrument, c *replica) *instrument {
 	in := &instrument{Instrument: state.New(def), id: def.ID, replica: c}
 	in.Owner = in
 	h.setClock(in)

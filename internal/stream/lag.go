@@ -120,7 +120,7 @@ func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range r.parts {
-		h.step()
+		h.mu.step()
 		first := p.in.Recent(c).First()
 		if p.n >= first {
 			continue
@@ -196,7 +196,7 @@ func (it *item) ringPosition() uint64 {
 func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.InstrumentID, n uint64)) (named int) {
 	s.hold()
 	seen := make(map[*instrument]bool)
-	tell := func(in *instrument, n uint64) {
+	put := func(in *instrument, n uint64) {
 		if !seen[in] && n > 0 && named < most {
 			named++
 			f(in.id, n)
@@ -208,7 +208,7 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 			continue
 		}
 		for in, r := range it.replayed() {
-			tell(in, r.n)
+			put(in, r.n)
 		}
 		for at := it.late.at; named < most; at.Next() {
 			rec, _, ok := at.Peek(it.view.tail)
@@ -216,7 +216,7 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 				break
 			}
 			if !at.Offset().Before(it.late.sent) && !it.suppresses(rec) && it.wants(rec) {
-				tell(rec.Of, rec.N-1)
+				put(rec.Of, rec.N-1)
 			}
 		}
 	}

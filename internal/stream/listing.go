@@ -7,12 +7,13 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// A Listing is what is defined at one time, in the order of market.InstrumentID.Compare. It does not change.
+// A Listing is what is defined at one time, in the order of market.InstrumentID.Compare. It does not
+// change.
 type Listing struct {
-	Instruments []market.Instrument // without their phases, which Phases tells
+	Instruments []market.Instrument // without their phases; see Phases
 
-	version uint64
-	places  []*instrument // of Instruments
+	version     uint64
+	instruments []*instrument // of Instruments
 }
 
 // listings keeps the newest Listing.
@@ -21,47 +22,47 @@ type listings struct {
 	newest *Listing
 }
 
-// Listing is what is defined now. It is made once for each change of the catalogue.
-func (h *Hub) Listing() *Listing {
-	c := &h.listings
+// Listing returns what is defined now. It is made once for each change of the catalogue.
+func (d *directory) Listing() *Listing {
+	c := &d.listings
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.newest; l == nil || l.version != h.catalogVersion() {
-		c.newest = h.newListing()
+	if l := c.newest; l == nil || l.version != d.catalogVersion() {
+		c.newest = d.newListing()
 	}
 	return c.newest
 }
 
-func (h *Hub) catalogVersion() uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.version
+func (d *directory) catalogVersion() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.version
 }
 
-func (h *Hub) newListing() *Listing {
-	h.mu.Lock()
-	l := &Listing{version: h.version, places: h.listed} // which is only appended to
-	h.mu.Unlock()
-	l.places = slices.Clone(l.places)
-	slices.SortFunc(l.places, func(a, b *instrument) int { return a.id.Compare(b.id) })
-	l.Instruments = make([]market.Instrument, 0, len(l.places))
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, in := range l.places {
+func (d *directory) newListing() *Listing {
+	d.mu.Lock()
+	l := &Listing{version: d.version, instruments: d.listed} // which is only appended to
+	d.mu.Unlock()
+	l.instruments = slices.Clone(l.instruments)
+	slices.SortFunc(l.instruments, func(a, b *instrument) int { return a.id.Compare(b.id) })
+	l.Instruments = make([]market.Instrument, 0, len(l.instruments))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, in := range l.instruments {
 		l.Instruments = append(l.Instruments, in.Def)
-		h.step()
+		d.mu.step()
 	}
 	return l
 }
 
-// Phases tells the present phases of instruments of a listing, by their places in it.
-func (h *Hub) Phases(l *Listing, places []int) []market.Phase {
-	phases := make([]market.Phase, len(places))
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i, place := range places {
-		phases[i] = l.places[place].Phase
-		h.step()
+// Phases returns the present phases of instruments of a listing, given by their indexes in it.
+func (d *directory) Phases(l *Listing, indexes []int) []market.Phase {
+	phases := make([]market.Phase, len(indexes))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, k := range indexes {
+		phases[i] = l.instruments[k].Phase
+		d.mu.step()
 	}
 	return phases
 }

@@ -54,7 +54,7 @@ func lockedBy() string {
 		f, more := frames.Next()
 		switch f.Function {
 		case "github.com/ruedahq/rueda/internal/stream.(*lock).pause",
-			"github.com/ruedahq/rueda/internal/stream.(*Hub).step", "github.com/ruedahq/rueda/internal/stream.(*Hub).stepPublishing":
+			"github.com/ruedahq/rueda/internal/stream.(*lock).step", "github.com/ruedahq/rueda/internal/stream.(*publisher).stepPublishing":
 		default:
 			return f.Function
 		}
@@ -78,17 +78,17 @@ func (l *lock) pause() {
 	l.Lock()
 }
 
-// step counts one visit and pauses when the present hold has done enough. The hub's lock is held;
-// the caller must not rely on anything that others may change meanwhile.
-func (h *Hub) step() {
-	if h.mu.visited++; h.mu.full() {
-		h.mu.pause()
+// step counts one visit and pauses when the present hold has done enough. The caller must not rely on
+// anything that others may change meanwhile.
+func (l *lock) step() {
+	if l.visited++; l.full() {
+		l.pause()
 	}
 }
 
 // stepPublishing is step for a caller that publishes: it also waits while too much waits for a commit.
-func (h *Hub) stepPublishing() {
-	h.step()
+func (h *publisher) stepPublishing() {
+	h.mu.step()
 	h.awaitTopics()
 }
 
@@ -98,7 +98,7 @@ const exitPanic = 2
 // endOnPanic ends the process when the deferring function panicked while it held the hub's lock.
 // What the hub knows is then in doubt; a restart goes on from the journal. The lock stays held, so
 // that nobody sees that state, and no caller can recover.
-func (h *Hub) endOnPanic() {
+func (h *core) endOnPanic() {
 	if p := recover(); p != nil {
 		stack := debug.Stack()
 		h.log.Error("the hub panicked: the process ends", slog.Any("error", p), slog.String("stack", string(stack)))

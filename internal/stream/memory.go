@@ -29,8 +29,8 @@ type memory struct {
 	next      int          // place in listed where measuring goes on
 }
 
-// room is what the memory knows of a topic.
-type room struct {
+// topicMemory is what the memory knows of a topic.
+type topicMemory struct {
 	bytes  int64 // counted for it
 	listed bool
 	end    ring.Offset // of its ring at the last measuring
@@ -52,18 +52,18 @@ const (
 )
 
 // used is what the bound is for. The hub's lock is held.
-func (h *Hub) used() int64 {
+func (h *publisher) used() int64 {
 	m := &h.memory
 	return m.rings + m.own.Load() + h.shared.Bytes() + topicBytes*int64(len(h.topics)) + coverBytes*m.covers + followerBytes*m.followers
 }
 
 // grew counts the segment that a topic's ring has begun. The hub's lock is held.
-func (h *Hub) grew(tp *topic) {
+func (h *publisher) grew(tp *topic) {
 	m, bytes := &h.memory, tp.ring.SegmentBytes()
 	m.rings += bytes
-	tp.room.bytes += bytes
-	if !tp.room.listed {
-		tp.room.listed = true
+	tp.memory.bytes += bytes
+	if !tp.memory.listed {
+		tp.memory.listed = true
 		m.listed = append(m.listed, tp)
 	}
 	switch {
@@ -80,13 +80,13 @@ func (h *Hub) grew(tp *topic) {
 
 // release counts out the ring of a topic that nobody reads any more.
 func (m *memory) release(tp *topic) {
-	m.rings -= tp.room.bytes
-	tp.room.bytes = 0
+	m.rings -= tp.memory.bytes
+	tp.memory.bytes = 0
 }
 
 // measure takes the next step of measuring if it is due, and returns how long to wait before the one after
 // it; 0: until a ring begins to hold something. The hub's lock is held.
-func (h *Hub) measure(now int64) (wait time.Duration) {
+func (h *publisher) measure(now int64) (wait time.Duration) {
 	m := &h.memory
 	switch {
 	case m.due == 0:
@@ -113,7 +113,7 @@ func (h *Hub) measure(now int64) (wait time.Duration) {
 			m.next++
 			continue
 		}
-		tp.room.listed = false
+		tp.memory.listed = false
 		last := len(m.listed) - 1
 		m.listed[m.next], m.listed[last] = m.listed[last], nil
 		m.listed = m.listed[:last]
@@ -122,7 +122,7 @@ func (h *Hub) measure(now int64) (wait time.Duration) {
 }
 
 // measured ends a measuring.
-func (h *Hub) measured(now int64) (wait time.Duration) {
+func (h *publisher) measured(now int64) (wait time.Duration) {
 	m := &h.memory
 	m.asked = 0
 	h.relieve()
@@ -142,7 +142,7 @@ func (h *Hub) measured(now int64) (wait time.Duration) {
 }
 
 // reported says whether all shards have reported what they hold.
-func (h *Hub) reported() bool {
+func (h *publisher) reported() bool {
 	for _, s := range h.shards {
 		if len(s.views) > 0 && s.measure.Load() {
 			return false
@@ -153,15 +153,15 @@ func (h *Hub) reported() bool {
 
 // measureTopic counts what a topic's ring holds, and lets go of its last segment where nothing came since
 // the last measuring. more says that it holds something.
-func (h *Hub) measureTopic(tp *topic) (more bool) {
+func (h *publisher) measureTopic(tp *topic) (more bool) {
 	r, m := &tp.ring, &h.memory
 	if tp.refs == 0 {
 		return false
 	}
-	if tp.room.end == r.End().Offset() {
+	if tp.memory.end == r.End().Offset() {
 		r.Trim()
 	}
-	tp.room.end = r.End().Offset()
+	tp.memory.end = r.End().Offset()
 	oldest := r.End().Segment()
 	for i := range tp.seen {
 		if s := &tp.seen[i]; s.readers > 0 {
@@ -169,8 +169,8 @@ func (h *Hub) measureTopic(tp *topic) (more bool) {
 		}
 	}
 	bytes := r.Bytes(oldest)
-	m.rings += bytes - tp.room.bytes
-	tp.room.bytes = bytes
+	m.rings += bytes - tp.memory.bytes
+	tp.memory.bytes = bytes
 	return bytes > 0
 }
 
@@ -182,8 +182,8 @@ type report struct {
 // askReport has the shard report at its next Turn. The hub's lock is held.
 func (s *Shard) askReport() {
 	s.measure.Store(true)
-	if !s.told {
-		s.told = true
+	if !s.woken {
+		s.woken = true
 		s.wake(false)
 	}
 }

@@ -92,7 +92,7 @@ func hoard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &hoardWorld{t: t, hub: New(Config{Journal: j, Memory: limit, TapeBytes: limit / 4})}
+	w := &hoardWorld{t: t, hub: New(Config{Journal: j, Memory: limit, RecentBytes: limit / 4})}
 	if err := w.hub.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}

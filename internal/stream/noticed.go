@@ -76,7 +76,7 @@ func (s *Subscriber) forgetNotices(bound uint64) {
 		if !key.in.passed(h, n, bound) || key.kind == 0 && key.in.Stale && !all {
 			kept[key] = n
 		}
-		h.step()
+		h.mu.step()
 	}
 	h.mu.Unlock()
 	s.set.noticed = kept

@@ -13,7 +13,7 @@ import (
 // apply.go applies rows, those of this hub and those that it follows.
 
 // newRow begins the next row of a channel. The row is in scratch memory, which the next one reuses.
-func (h *Hub) newRow(in *instrument, k journal.Kind, c wire.Channel, s state.Stamp, now int64) *journal.Row {
+func (h *sequencer) newRow(in *instrument, k journal.Kind, c wire.Channel, s state.Stamp, now int64) *journal.Row {
 	r := &h.scratch.row
 	*r = journal.Row{Kind: k, Instrument: in.Number, Position: h.nextPosition(in), N: in.Sequences[c].N + 1,
 		Time: s.Time, Latency: s.Latency, At: in.Publication(now)}
@@ -21,7 +21,7 @@ func (h *Hub) newRow(in *instrument, k journal.Kind, c wire.Channel, s state.Sta
 }
 
 // appendRow appends a row to the journal, if there is one.
-func (h *Hub) appendRow(r *journal.Row) {
+func (h *sequencer) appendRow(r *journal.Row) {
 	if h.cfg.Journal != nil {
 		h.cfg.Journal.Append(r)
 		h.kept = true
@@ -29,23 +29,15 @@ func (h *Hub) appendRow(r *journal.Row) {
 }
 
 // enlist assigns the instrument its number in the journal, or stores its changed definition there.
-func (h *Hub) enlist(in *instrument) {
+func (h *sequencer) enlist(in *instrument) {
 	if h.cfg.Journal != nil {
 		in.Number = h.cfg.Journal.Define(in.Def)
 		h.number(in)
 	}
 }
 
-// number makes an instrument known by its number in the journal.
-func (h *Hub) number(in *instrument) {
-	for int(in.Number) >= len(h.numbered) {
-		h.numbered = append(h.numbered, nil)
-	}
-	h.numbered[in.Number] = in
-}
-
 // trade numbers a trade, its cancellation or its correction.
-func (h *Hub) trade(in *instrument, e *market.Event, now int64) {
+func (h *sequencer) trade(in *instrument, e *market.Event, now int64) {
 	r := h.newRow(in, journal.Trade, wire.Trades, in.Stamp(e, now), now)
 	r.Price, r.Size, r.Side, r.ID, r.TradeDetails = e.Price, e.Size, e.Side, e.TradeID, e.TradeDetails
 	if e.Kind != market.KindTrade {
@@ -57,12 +49,12 @@ func (h *Hub) trade(in *instrument, e *market.Event, now int64) {
 		_, r.RefN = in.FindTrade(e.TradeID, &h.shared)
 	}
 	h.appendRow(r)
-	h.applyTrade(in, r, now)
+	h.applyTrade(in, r, now, h.sendBar(now))
 }
 
 // status numbers a status of an instrument or of a market as a whole. Without a time of its own it
 // has that of its publication.
-func (h *Hub) status(in *instrument, e *market.Event, now int64) {
+func (h *sequencer) status(in *instrument, e *market.Event, now int64) {
 	s := in.Stamp(e, now)
 	if e.Time == 0 && e.Receive == 0 {
 		s.Time = in.Publication(now)
@@ -75,7 +67,7 @@ func (h *Hub) status(in *instrument, e *market.Event, now int64) {
 
 // setQuote numbers a quote, unless it is the one that was published last. A Size of 0 is an empty
 // side.
-func (h *Hub) setQuote(in *instrument, bid, ask market.Level, s state.Stamp, now int64) {
+func (h *sequencer) setQuote(in *instrument, bid, ask market.Level, s state.Stamp, now int64) {
 	if bid.Size == 0 {
 		bid = market.Level{}
 	}
@@ -98,7 +90,7 @@ func (h *Hub) setQuote(in *instrument, bid, ask market.Level, s state.Stamp, now
 }
 
 // bookChanges numbers changes of a book, which has them already.
-func (h *Hub) bookChanges(in *instrument, changes []book.Change, s state.Stamp, now int64) {
+func (h *sequencer) bookChanges(in *instrument, changes []book.Change, s state.Stamp, now int64) {
 	r := h.newRow(in, journal.BookUpdate, wire.OrderBook, s, now)
 	l := &h.scratch.levels
 	l.Split(changes)
@@ -108,7 +100,7 @@ func (h *Hub) bookChanges(in *instrument, changes []book.Change, s state.Stamp, 
 }
 
 // bookState numbers the whole book as it is.
-func (h *Hub) bookState(in *instrument, s state.Stamp, now int64) {
+func (h *sequencer) bookState(in *instrument, s state.Stamp, now int64) {
 	r := h.newRow(in, journal.BookState, wire.OrderBook, s, now)
 	if h.cfg.Journal != nil {
 		l := &h.scratch.levels
@@ -121,7 +113,7 @@ func (h *Hub) bookState(in *instrument, s state.Stamp, now int64) {
 
 // bookLost makes a book stale until its next snapshot, and numbers that. It is no message: N is
 // that of the newest one.
-func (h *Hub) bookLost(in *instrument, reason string, now int64) {
+func (h *sequencer) bookLost(in *instrument, reason string, now int64) {
 	if in.Def.NoBook {
 		return
 	}
@@ -135,7 +127,7 @@ func (h *Hub) bookLost(in *instrument, reason string, now int64) {
 }
 
 // bar numbers a bar that has ended, or that changed after it was sent.
-func (h *Hub) bar(s *bars.Series, b *bars.Bar, now int64) {
+func (h *sequencer) bar(s *bars.Series, b *bars.Bar, now int64) {
 	in := s.Owner.(*instrument)
 	st := state.Stamp{Time: b.Start, Latency: -1}
 	if !s.Clock().Virtual() {
@@ -151,17 +143,13 @@ func (h *Hub) bar(s *bars.Series, b *bars.Bar, now int64) {
 	h.applyBar(in, r, now)
 }
 
-// sendBar returns the function by which the bars of a series are numbered. A hub that follows
-// another one, and a replica, send none: they get the other's bars as rows.
-func (h *Hub) sendBar(c *replica, now int64) bars.SendFunc {
-	if h.cfg.Following || c != nil {
-		return func(*bars.Series, *bars.Bar) {}
-	}
+// sendBar returns the function that numbers bars.
+func (h *sequencer) sendBar(now int64) bars.SendFunc {
 	return func(s *bars.Series, b *bars.Bar) { h.bar(s, b, now) }
 }
 
 // reference numbers reference figures, with the N of the summary that contains them.
-func (h *Hub) reference(in *instrument, e *market.Event, now int64) {
+func (h *sequencer) reference(in *instrument, e *market.Event, now int64) {
 	r := h.newRow(in, journal.Reference, wire.Summary, in.Stamp(e, now), now)
 	r.Price, r.OldPrice, r.Size = e.PreviousClose, e.Settlement, e.OpenInterest
 	h.appendRow(r)

@@ -29,15 +29,15 @@ func TestPositionOfAnInheritedReplay(t *testing.T) {
 	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("C|M|CI")}}) // settles the pattern, and not B
 	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("B|M|CI")}})
 	for {
-		_, told := c.sub.Position()
+		_, received := c.sub.Position()
 		d := newClient(t, sh)
-		d.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: told}})
+		d.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: received}})
 		d.read(1<<20, false)
 		d.sub.Close()
 		for name, last := range map[string]uint64{"A|M|CI": 5, "B|M|CI": 6} {
 			has := max(1, c.last[name])
 			if got := d.trades[name]; has < last && (len(got) == 0 || got[0] > has+1) {
-				t.Errorf("has %s up to %d, and resumes from %s with %v", name, has, told, got)
+				t.Errorf("has %s up to %d, and resumes from %s with %v", name, has, received, got)
 			}
 		}
 		if !c.sub.Pending() {
@@ -95,17 +95,17 @@ func TestPositionOfAnInheritedResume(t *testing.T) {
 	c.sub.Subscribe([]Item{one, {Channel: wire.Trades, ID: id("*|M|*")}},
 		Options{Resume: &wire.Resume{Epoch: w.hub.Epoch(), Position: now, Seen: [wire.NumChannels]map[string]uint64{wire.Trades: {"S0|M|CI": 10}}}})
 	c.sub.Unsubscribe([]Item{one})
-	_, told := c.sub.Position()
-	if told == "" {
+	_, received := c.sub.Position()
+	if received == "" {
 		return // it is not known, and not sent
 	}
-	_, pos, err := position.Parse(told)
+	_, pos, err := position.Parse(received)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = w.journal.Read(t.Context(), journal.Series{Instrument: one.ID, Channel: journal.Trades}, journal.Range{AfterN: 10}, func(_ string, r *journal.Row) bool {
 		if pos.For(0) >= r.Position {
-			t.Errorf("position %s, and the trade of position %d has yet to come", told, r.Position)
+			t.Errorf("position %s, and the trade of position %d has yet to come", received, r.Position)
 		}
 		return false
 	})

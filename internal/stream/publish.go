@@ -16,7 +16,7 @@ func (h *Hub) Publish(events []market.Event) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
-	h.awaitRoom()
+	h.awaitJournal()
 	now := h.beginBatch() // not before: the disk may have stalled
 	for i := range events {
 		if r := h.apply(&events[i], now); r != nil {
@@ -29,7 +29,7 @@ func (h *Hub) Publish(events []market.Event) error {
 			h.feeding.Unlock()
 			h.feeding.Lock() // both mutexes are handed over to who has waited for a millisecond
 			h.mu.Lock()
-			if h.awaitRoom() {
+			if h.awaitJournal() {
 				now = h.beginBatch()
 			}
 		}
@@ -40,7 +40,7 @@ func (h *Hub) Publish(events []market.Event) error {
 
 // beginBatch returns the time of publication of the events that follow, after the bars that are over
 // by then.
-func (h *Hub) beginBatch() (now int64) {
+func (h *sequencer) beginBatch() (now int64) {
 	now = time.Now().UnixNano()
 	if h.trading.due > 0 && h.trading.due <= now {
 		h.sendBars(now)
@@ -49,7 +49,7 @@ func (h *Hub) beginBatch() (now int64) {
 }
 
 // apply takes one event or says why not, having changed nothing.
-func (h *Hub) apply(e *market.Event, now int64) *market.Refused {
+func (h *sequencer) apply(e *market.Event, now int64) *market.Refused {
 	if int(e.Handle) >= len(h.handles) {
 		return &market.Refused{Reason: "unknown_handle", Detail: "no instrument was defined under it"}
 	}
@@ -61,7 +61,7 @@ func (h *Hub) apply(e *market.Event, now int64) *market.Refused {
 }
 
 // applyTo applies an event that was checked to an instrument.
-func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refused {
+func (h *sequencer) applyTo(in *instrument, e *market.Event, now int64) *market.Refused {
 	h.advanceClock(in, e, now)
 	switch e.Kind {
 	case market.KindTrade, market.KindCancel, market.KindCorrect:
@@ -76,7 +76,7 @@ func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refuse
 		h.setStatus(in, now, e)
 	case market.KindGap:
 		if in.Def.VirtualClock && e.Reason == replayRestarted && !in.Venue {
-			h.restart(in, now)
+			h.restart(in, h.sendBar(now))
 		}
 		h.takeGap(in, now, e)
 	case market.KindReference:
@@ -89,7 +89,7 @@ func (h *Hub) applyTo(in *instrument, e *market.Event, now int64) *market.Refuse
 const replayRestarted = "replay_restarted"
 
 // setStatus takes a status of an instrument or a market.
-func (h *Hub) setStatus(in *instrument, now int64, e *market.Event) {
+func (h *sequencer) setStatus(in *instrument, now int64, e *market.Event) {
 	switch {
 	case e.Phase == market.FeedDown && in.Venue:
 		in.Down = true
@@ -105,7 +105,7 @@ func (h *Hub) setStatus(in *instrument, now int64, e *market.Event) {
 
 // takeGap sends that the source lost events, to whoever has anything of the instrument or of the
 // market, and makes the book stale.
-func (h *Hub) takeGap(in *instrument, now int64, e *market.Event) {
+func (h *sequencer) takeGap(in *instrument, now int64, e *market.Event) {
 	gap := market.Event{Kind: market.KindStatus, Phase: market.Gap, Reason: e.Reason, Time: e.Time, Receive: e.Receive}
 	h.status(in, &gap, now)
 	h.loseBook(in, now, e)
@@ -113,7 +113,7 @@ func (h *Hub) takeGap(in *instrument, now int64, e *market.Event) {
 
 // loseBook makes a book stale until its next snapshot and tells its readers. Of
 // a market it loses every book.
-func (h *Hub) loseBook(in *instrument, now int64, e *market.Event) {
+func (h *sequencer) loseBook(in *instrument, now int64, e *market.Event) {
 	if in.Venue {
 		for _, x := range h.listed {
 			if x.id.Market == in.id.Market {
@@ -138,7 +138,7 @@ func (h *Hub) loseBook(in *instrument, now int64, e *market.Event) {
 }
 
 // loseMarket makes all books of a market stale; the market's own notice tells of it.
-func (h *Hub) loseMarket(name string, now int64) {
+func (h *sequencer) loseMarket(name string, now int64) {
 	for _, in := range h.listed {
 		if in.id.Market == name && !in.Stale && !in.Def.NoBook {
 			h.bookLost(in, "feed_down", now)

@@ -8,7 +8,7 @@ import (
 
 // derive takes the quote from the top of the book, where that is its source. It
 // pauses while the book is not known, or locked or crossed as in an auction.
-func (h *Hub) derive(in *instrument, s state.Stamp, now int64) {
+func (h *sequencer) derive(in *instrument, s state.Stamp, now int64) {
 	if !in.DerivesQuotes() || in.Stale || in.Phase == market.Auction || in.Phase == market.PreOpen || in.Book.Levels().Crossed() {
 		return
 	}
@@ -18,7 +18,7 @@ func (h *Hub) derive(in *instrument, s state.Stamp, now int64) {
 }
 
 // flushQuote sends a conflated tier's newest quote, unless it is what was sent last.
-func (h *Hub) flushQuote(in *instrument, t *tierState, now int64) {
+func (h *applier) flushQuote(in *instrument, t *tierState, now int64) {
 	if t.bid == in.Bid && t.ask == in.Ask && t.n > 0 {
 		return
 	}

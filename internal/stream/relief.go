@@ -13,13 +13,13 @@ import (
 //   - relieveReaders: a replay keeps nothing in memory, and its rows are read from the journal when they are
 //     sent; waiting quotes, books and summaries of a client that is more than a segment behind
 //     become one R:true, as they do when they are too many. No item may make a new tier of quotes or books.
-//   - relieveTapes: fewer rows are kept in memory for clients that resume; the journal has those before them.
+//   - relieveRecent: fewer rows are kept in memory for clients that resume; the journal has those before them.
 //   - relieveSessions: the connections that hold the most are closed as slow clients.
 //
 // Trades, statuses and bars that wait for a client within its own bounds are never cut but by that last level.
 const (
 	relieveReaders int32 = 1 + iota
-	relieveTapes
+	relieveRecent
 	relieveSessions
 )
 
@@ -27,7 +27,7 @@ const (
 const warnEvery = int64(time.Minute)
 
 // relieve finds the level of relief for what is used. The hub's lock is held.
-func (h *Hub) relieve() {
+func (h *publisher) relieve() {
 	m, r, used := &h.memory, &h.shared, h.used()
 	level := m.level.Load()
 	switch {
@@ -40,8 +40,8 @@ func (h *Hub) relieve() {
 		m.warnDue = now + warnEvery
 		h.log.Warn("the stream's memory is full: slow clients and replays keep less of it", "bytes", used, "limit", m.limit)
 	}
-	switch full := h.cfg.TapeBytes / recent.RowBytes; {
-	case level >= relieveTapes:
+	switch full := h.cfg.RecentBytes / recent.RowBytes; {
+	case level >= relieveRecent:
 		r.MaxRows = min(r.MaxRows, r.Rows) * 7 / 8
 	case level == 0 && r.MaxRows < full && used < m.limit*3/4:
 		r.MaxRows = min(r.MaxRows+full/64, full)
@@ -56,7 +56,7 @@ const plainDepth = 5
 
 // mayAdd says whether an item may make a topic, if it needs one, under the present level of relief. That of
 // every change at the default depth it always may. The hub's lock is not held.
-func (h *Hub) mayAdd(x Item) bool {
+func (h *publisher) mayAdd(x Item) bool {
 	if h.memory.level.Load() == 0 || x.Tier.Conflate == 0 && (x.Channel != wire.OrderBook || x.Tier.Depth == plainDepth) {
 		return true
 	}

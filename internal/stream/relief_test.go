@@ -44,7 +44,7 @@ func TestReliefOrder(t *testing.T) {
 		if got := h.memory.level.Load(); got != level || fast.sub.Excess() != (level == relieveSessions) {
 			t.Fatalf("level %d instead of %d, excess %v", got, level, fast.sub.Excess())
 		}
-		if fewer := h.shared.MaxRows <= rows; fewer != (level >= relieveTapes) {
+		if fewer := h.shared.MaxRows <= rows; fewer != (level >= relieveRecent) {
 			t.Errorf("level %d: %d rows of %d may stay", level, h.shared.MaxRows, rows)
 		}
 	}
@@ -87,7 +87,7 @@ func TestReliefOrder(t *testing.T) {
 		publish(t, h, trade(hd, 1))
 		measured(h, sh)
 	}
-	if h.memory.level.Load() != 0 || h.shared.MaxRows != h.cfg.TapeBytes/recent.RowBytes {
+	if h.memory.level.Load() != 0 || h.shared.MaxRows != h.cfg.RecentBytes/recent.RowBytes {
 		t.Errorf("level %d, %d rows may stay", h.memory.level.Load(), h.shared.MaxRows)
 	}
 }

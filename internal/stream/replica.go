@@ -114,7 +114,7 @@ func (s *samples) due(clock int64) (pos uint64, next int64) {
 }
 
 // noteTime records when the log reached its position. The hub's lock is held.
-func (h *Hub) noteTime() {
+func (h *publisher) noteTime() {
 	if len(h.replicas) == 0 {
 		return
 	}
@@ -137,7 +137,7 @@ func (c *replica) wake() {
 }
 
 // replica returns that of a delay in seconds; nil: none is served.
-func (h *Hub) replica(seconds int) *replica {
+func (h *publisher) replica(seconds int) *replica {
 	for _, c := range h.replicas {
 		if c.delay == int64(seconds)*1e9 {
 			return c
@@ -147,7 +147,7 @@ func (h *Hub) replica(seconds int) *replica {
 }
 
 // Serves reports whether data are served at a delay in seconds; 0 is at once.
-func (h *Hub) Serves(delay int) bool { return delay == 0 || h.replica(delay) != nil }
+func (h *publisher) Serves(delay int) bool { return delay == 0 || h.replica(delay) != nil }
 
 // Serves is that of the Hub.
 func (s *Subscriber) Serves(delay int) bool { return s.shard.hub.Serves(delay) }
@@ -166,16 +166,8 @@ func (in *instrument) under(seconds int) *instrument {
 	return nil
 }
 
-// lookupItem is the instrument that an exact item reads.
-func (h *Hub) lookupItem(x Item) *instrument {
-	if in := h.lookup(x.ID); in != nil {
-		return in.under(x.Tier.Delay)
-	}
-	return nil
-}
-
 // reached is the position up to which readers of a delay have everything. The hub's lock is held.
-func (h *Hub) reached(seconds int) uint64 {
+func (h *publisher) reached(seconds int) uint64 {
 	if seconds == 0 {
 		return h.committed
 	}
@@ -186,7 +178,7 @@ func (h *Hub) reached(seconds int) uint64 {
 }
 
 // newest is the position of what has been published of the instruments like this one.
-func (h *Hub) newest(in *instrument) uint64 {
+func (h *publisher) newest(in *instrument) uint64 {
 	if in.replica != nil {
 		return in.replica.position
 	}
@@ -582,6 +574,6 @@ func (c *replica) passRestart() {
 				x.Stale = !x.Def.NoBook
 			}
 		}
-		h.step()
+		h.mu.step()
 	}
 }

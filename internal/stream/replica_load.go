@@ -81,7 +81,7 @@ func (c *replica) loadRows(ctx context.Context) error {
 		if err := h.refill(ctx, x, l.pos, len(l.table)-i); err != nil {
 			return fmt.Errorf("read the rows of %s: %w", x.id, err)
 		}
-		h.step()
+		h.mu.step()
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (l *loading) begin() {
 		x.Instrument, x.channels, x.pos, x.clock = x.Cleared(), [len(x.channels)]channel{}, 0, nil
 		h.setClock(x)
 		l.table[i] = x
-		h.step()
+		h.mu.step()
 	}
 }
 
@@ -130,7 +130,7 @@ func (c *replica) drop() {
 		if in := h.numbered[i]; in != nil {
 			c.dropFollower(in)
 		}
-		h.step()
+		h.mu.step()
 	}
 	for key := range h.byPattern {
 		if int64(key.delay)*1e9 == c.delay {

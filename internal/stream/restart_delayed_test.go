@@ -49,9 +49,9 @@ func restart(t testing.TB, folder string, cfg Config) *restarted {
 
 func ownQuotes(in *market.Instrument) { in.QuotesFromFeed = true }
 
-// TestRestartTellsNothingEarly asks for delayed data right after a restart: of what was
+// TestRestartSendsNothingEarly asks for delayed data right after a restart: of what was
 // published within the delay, nothing is there, and all of it after the delay.
-func TestRestartTellsNothingEarly(t *testing.T) {
+func TestRestartSendsNothingEarly(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		t.Run(fmt.Sprint("virtual ", virtual), func(t *testing.T) {
 			cfg := Config{Delays: []time.Duration{2 * time.Second}, TradesKept: 512}
@@ -188,7 +188,7 @@ func (f *follower) take(b []byte) {
 }
 
 // TestDelayedGoOnAfterRestart leaves the hub and takes it up again while things are on their way: who reads
-// with a delay is told what the live one is told, under the same numbers, bars and summary as well, and never early.
+// with a delay is told what the live one is sent, under the same numbers, bars and summary as well, and never early.
 func TestDelayedGoOnAfterRestart(t *testing.T) {
 	for seed := range uint64(soak(80)) {
 		folder := t.TempDir()

@@ -74,7 +74,7 @@ func (w *house) leave(clean bool) {
 }
 
 // told is the payloads that a subscriber got, by sequence.
-type told struct {
+type received struct {
 	t        testing.TB
 	sub      *Subscriber
 	texts    map[string][]string
@@ -82,7 +82,7 @@ type told struct {
 }
 
 // follow subscribes to all that replays, from what was seen.
-func (w *house) follow(seen *told) {
+func (w *house) follow(seen *received) {
 	w.t.Helper()
 	seen.sub = open(w.shard)
 	var items []Item
@@ -113,7 +113,7 @@ func key(c wire.Channel, name string) string {
 }
 
 // read takes what waits; with all it waits for what is being read from the journal.
-func (w *house) read(seen *told, all bool) {
+func (w *house) read(seen *received, all bool) {
 	w.t.Helper()
 	if all {
 		w.hub.Commit()
@@ -141,7 +141,7 @@ func (w *house) read(seen *told, all bool) {
 	}
 }
 
-func (x *told) take(text string) {
+func (x *received) take(text string) {
 	x.t.Helper()
 	var m struct {
 		Type, I, IV string
@@ -201,14 +201,14 @@ func happenings(n, instruments int, seed uint64) []market.Event {
 }
 
 // TestRestart leaves the hub many times, cleanly or not, and takes it up again: what a client who
-// resumes is told, bars and summary included, is what one is told who never saw a restart, and
+// resumes is sent, bars and summary included, is what one is told who never saw a restart, and
 // the journal has it byte for byte.
 func TestRestart(t *testing.T) {
 	names := []string{"A|M|CI", "B|M|CI", "C|M|CI"}
 	events := happenings(2500, len(names), 1)
 	plain := &house{t: t, folder: t.TempDir(), names: names, kept: 10_000}
 	plain.begin()
-	want := &told{t: t, texts: map[string][]string{}}
+	want := &received{t: t, texts: map[string][]string{}}
 	plain.follow(want)
 	for _, e := range events {
 		publish(t, plain.hub, e)
@@ -221,7 +221,7 @@ func TestRestart(t *testing.T) {
 			rng := rand.New(rand.NewPCG(9, uint64(kept)))
 			w := &house{t: t, folder: t.TempDir(), names: names, kept: kept}
 			w.begin()
-			got := &told{t: t, texts: map[string][]string{}}
+			got := &received{t: t, texts: map[string][]string{}}
 			w.follow(got)
 			follows := true
 			for i, e := range events {
@@ -285,8 +285,8 @@ func states(t *testing.T, w *house) (all string) {
 	return all
 }
 
-// inJournal demands from the journal what was told.
-func inJournal(t *testing.T, w *house, got *told) {
+// inJournal demands from the journal what was sent.
+func inJournal(t *testing.T, w *house, got *received) {
 	t.Helper()
 	w.hub.Commit()
 	for c := range wire.NumChannels {

@@ -45,7 +45,7 @@ type restorer struct {
 	order   []*instrument
 }
 
-// instrument is the one of a number in the journal, asleep.
+// instrument is the one of a number in the journal, which is not listed.
 func (r *restorer) instrument(number uint32) *instrument {
 	if in := r.numbers[number]; in != nil {
 		return in
@@ -59,10 +59,7 @@ func (r *restorer) instrument(number uint32) *instrument {
 	r.numbers[number] = in
 	r.hub.number(in)
 	r.order = append(r.order, in)
-	if r.hub.asleep == nil {
-		r.hub.asleep = make(map[market.InstrumentID]*instrument)
-	}
-	r.hub.asleep[in.id] = in
+	r.hub.unlisted[in.id] = in
 	return in
 }
 
@@ -97,7 +94,7 @@ func (h *Hub) refill(ctx context.Context, in *instrument, pos uint64, among int)
 		defer h.mu.Lock()
 		return h.cfg.Journal.Read(ctx, s, r, func(_ string, j *journal.Row) bool { return yield(j) })
 	}
-	l := state.Loader{Read: read, Pause: h.step, Shared: &h.shared, Kept: h.cfg.TradesKept, Position: pos}
+	l := state.Loader{Read: read, Pause: h.mu.step, Shared: &h.shared, Kept: h.cfg.TradesKept, Position: pos}
 	err := l.Load(ctx, &in.Instrument, among)
 	h.awaitBars(in.clock)
 	return err
@@ -128,33 +125,33 @@ func (h *Hub) relist(in *instrument) {
 		}
 		index = i
 	}
-	delete(h.asleep, in.id)
+	delete(h.unlisted, in.id)
 	in.handle = market.Handle(len(h.handles))
 	h.handles = append(h.handles, in)
 	in.unfed = true
 	if in.Venue {
 		h.venues[in.id.Market] = in
 	} else {
-		h.enterCatalogue(in, index)
+		h.enter(in, index)
 	}
 }
 
 // fed has an instrument of the journal that a feed has defined for the first time since the start go on.
 // The hub's lock is held.
-func (h *Hub) fed(in *instrument) {
+func (h *sequencer) fed(in *instrument) {
 	in.unfed = false
 	in.Stale = state.BeginsStale(&in.Def)
 	h.list(in)
 	h.published()
 }
 
-// wakeUp is the instrument as it was when the journal was left, if it is of it.
-func (h *Hub) wakeUp(def market.Instrument) *instrument {
-	in := h.asleep[def.ID]
+// restoreInstrument is the instrument as it was when the journal was left, if it is of it.
+func (h *Hub) restoreInstrument(def market.Instrument) *instrument {
+	in := h.unlisted[def.ID]
 	if in == nil {
 		return nil
 	}
-	delete(h.asleep, def.ID)
+	delete(h.unlisted, def.ID)
 	in.Def = def
 	h.setClock(in)
 	in.Stale = state.BeginsStale(&def)

@@ -18,7 +18,7 @@ func TestRestartKeepsTheBudgetE2E(t *testing.T) {
 }
 
 func keepsTheBudget(t *testing.T) {
-	folder, cfg := t.TempDir(), Config{TapeBytes: recent.RowBytes * 20_000, Delays: []time.Duration{time.Second}}
+	folder, cfg := t.TempDir(), Config{RecentBytes: recent.RowBytes * 20_000, Delays: []time.Duration{time.Second}}
 	r := restart(t, folder, cfg)
 	const instruments, rows = 40, 2000
 	var handles []market.Handle

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/recent"
-	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -196,20 +195,6 @@ func (t *taking) resumeByPosition(it *item) {
 		c.behind(in, sentTo{pos: pos})
 	}
 	c.replay(t.wait.batch)
-}
-
-// lookup is a listed instrument. The hub's lock is held.
-func (h *Hub) lookup(id market.InstrumentID) *instrument {
-	i, ok := h.catalog.Index(id)
-	if !ok {
-		return nil
-	}
-	return h.listed[i]
-}
-
-// covered is the instruments, or the markets as a whole, of an item.
-func (h *Hub) covered(x Item) []*instrument {
-	return slices.Clip(h.group(groupKey{x.ID, x.Tier.Delay}).members)
 }
 
 // next takes the next row of a replay; ok is false at its end.

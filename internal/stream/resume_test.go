@@ -264,8 +264,8 @@ func BenchmarkQuiet(b *testing.B) {
 	}
 }
 
-// TestReplayOutlivesTheTape holds a replay open while the tape drops its rows.
-func TestReplayOutlivesTheTape(t *testing.T) {
+// TestReplayOutlivesRecentRows holds a replay open while the tape drops its rows.
+func TestReplayOutlivesRecentRows(t *testing.T) {
 	h := New(Config{Epoch: "e1", TradesKept: 1})
 	sh := h.NewShard(func(bool) {})
 	a := define(t, h, "A|M|CI", nil)

@@ -17,8 +17,8 @@ type Shard struct {
 	wake  func(urgent bool)
 
 	touched []*topic // since the last Turn; guarded by the hub's lock
-	told    bool     // wake was called since the last Turn; guarded by the hub's lock
-	pressed bool     // likewise, as urgent
+	woken   bool     // wake was called since the last Turn; guarded by the hub's lock
+	urgent  bool     // likewise, as urgent
 
 	views     map[*topic]*view
 	subs      []*Subscriber
@@ -110,15 +110,15 @@ func (s *Shard) touch(tp *topic) { s.touched = append(s.touched, tp) }
 const urgentBytes = 16 << 10
 
 func (s *Shard) wakeIfTouched() {
-	if !s.told && (len(s.touched) > 0 || s.opened() || s.reached()) {
-		s.told = true
+	if !s.woken && (len(s.touched) > 0 || s.opened() || s.reached()) {
+		s.woken = true
 		s.wake(s.awaits)
 	}
 }
 
-func (s *Shard) press() {
-	if !s.pressed {
-		s.pressed = true
+func (s *Shard) wakeUrgently() {
+	if !s.urgent {
+		s.urgent = true
 		s.wake(true)
 	}
 }
@@ -158,7 +158,7 @@ func (s *Shard) takeTails() (fetched []fetch, open []gate, reached []reach) {
 	h.commit()
 	s.turn, s.touched = s.touched, s.turn[:0]
 	fetched, s.fetched = s.fetched, nil
-	s.told, s.pressed, s.awaits = false, false, false
+	s.woken, s.urgent, s.awaits = false, false, false
 	s.note()
 	open, reached = s.takeGates(), s.takeReached()
 	if h.taken != nil {

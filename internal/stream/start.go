@@ -88,7 +88,7 @@ func (t *taking) pointsInMemory(items []Item) (points map[pointKey]uint64, ask [
 		seen[x] = true
 		for _, in := range h.covered(x) {
 			key := pointKey{in, x.Channel}
-			h.step()
+			h.mu.step()
 			t.out.Looked++
 			if _, ok := points[key]; ok {
 				continue // identifiers may overlap
@@ -112,7 +112,7 @@ func (h *Hub) tooMany(points map[pointKey]uint64) *wire.Fault {
 	rows := uint64(0)
 	for key, n := range points {
 		rows += key.in.Recent(key.channel).Last - n
-		h.step()
+		h.mu.step()
 	}
 	if rows > maxStarted {
 		return wire.NewFault(wire.RangeTooLarge, "More than 1,000,000 rows since then; start later, or ask GET /market/trades page by page")

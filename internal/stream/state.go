@@ -211,7 +211,7 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 }
 
 // appendStatus appends a framed status that tells how things stand.
-func (h *Hub) appendStatus(dst []byte, in *instrument, phase market.Phase, reason string, until int64) []byte {
+func (h *applier) appendStatus(dst []byte, in *instrument, phase market.Phase, reason string, until int64) []byte {
 	h.scratch.payload = in.AppendStatus(h.scratch.payload[:0], phase, reason, until)
 	return wire.AppendText(dst, h.scratch.payload)
 }

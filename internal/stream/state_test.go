@@ -92,8 +92,8 @@ func testStatesInPieces(t *testing.T, seeds uint64) {
 			subscribe(t, r.sub, c, "*|M|*")
 		}
 		for range 150 {
-			for n, told := rng.IntN(40), rng.IntN(40); n >= 0; n-- { // some of it after the turn, so that the shard does not know
-				if n == told {
+			for n, received := rng.IntN(40), rng.IntN(40); n >= 0; n-- { // some of it after the turn, so that the shard does not know
+				if n == received {
 					turn(sh)
 				}
 				change(handles[rng.IntN(many)])

@@ -73,14 +73,14 @@ func TestAwaitTurn(t *testing.T) {
 }
 
 // TestPerTurn has turns bring a few messages at a time, over many segments of the ring, one subscriber beginning amid
-// them: each message comes once, and nothing that waits lies before a position that is told.
+// them: each message comes once, and nothing that waits lies before a position that is sent.
 func TestPerTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 3
 		h := New(Config{PerTurn: most})
 		a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
-		told := false
-		sh := h.NewShard(func(bool) { told = true })
+		woken := false
+		sh := h.NewShard(func(bool) { woken = true })
 		c := newClient(t, sh)
 		subscribe(t, c.sub, wire.Trades, "A|M|CI", "B|M|CI")
 		n, turns, received := 0, 0, 0
@@ -102,8 +102,8 @@ func TestPerTurn(t *testing.T) {
 				subscribe(t, second.sub, wire.Trades, "A|M|CI")
 				late = n
 			}
-			for told { // or half of the times, so that some wait
-				told = false
+			for woken { // or half of the times, so that some wait
+				woken = false
 				turn(sh)
 				turns++
 				got := len(c.read(1<<20, false))
@@ -121,8 +121,8 @@ func TestPerTurn(t *testing.T) {
 				}
 			}
 		}
-		for told {
-			told = false
+		for woken {
+			woken = false
 			turn(sh)
 			received += len(c.read(1<<20, false))
 		}
@@ -378,7 +378,7 @@ func TestPatternCoversWhatIsListedLater(t *testing.T) {
 	}
 }
 
-func TestStaleBookIsTold(t *testing.T) {
+func TestStaleBookIsReported(t *testing.T) {
 	h := New(Config{})
 	sh := h.NewShard(func(bool) {})
 	hd := define(t, h, "A|M|CI", func(in *market.Instrument) { in.StartsEmpty = false })

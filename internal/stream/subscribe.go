@@ -92,7 +92,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 		s.settle(gone, items, make(map[*item]bool)) // now, so that nothing of what is new comes before the answer
 	}
 	before := s.markets()
-	t.told = s.toldMarkets()
+	t.stated = s.statedMarkets()
 	t.moveDelays(items)
 	s.waiting().batch = &batch{}
 	if len(s.items) == 0 {
@@ -133,7 +133,7 @@ type taking struct {
 	since   resumePoint
 	points  map[pointKey]uint64
 	settled map[*item]bool
-	told    []string // markets of status items that need not begin with how those stand
+	stated  []string // markets of status items that need not begin with how those stand
 	passed  passed   // to new items at another delay
 }
 

@@ -451,7 +451,7 @@ func (s *Subscriber) Close() {
 			it.late.replay.release(s, true)
 		}
 		sh.leave(it)
-		sh.hub.step()
+		sh.hub.mu.step()
 	}
 	sh.forget(s)
 	s.unwait()

@@ -10,7 +10,7 @@ import (
 )
 
 // fullDisk lets no file of this process grow until what it returns is called.
-func fullDisk(t *testing.T) (room func()) {
+func fullDisk(t *testing.T) (restore func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
 	t.Cleanup(func() { signal.Reset(syscall.SIGXFSZ) })
@@ -24,9 +24,9 @@ func fullDisk(t *testing.T) (room func()) {
 		}
 	}
 	set(0)
-	room = func() { set(size.Cur) }
-	t.Cleanup(room)
-	return room
+	restore = func() { set(size.Cur) }
+	t.Cleanup(restore)
+	return restore
 }
 
 // TestResumeWhileSuspended resumes from before what is in memory while rows are being lost: what
@@ -39,7 +39,7 @@ func TestResumeWhileSuspended(t *testing.T) {
 		publish(t, w.hub, trade(w.handles[i%2], i))
 	}
 	w.hub.Commit()
-	room := fullDisk(t)
+	restore := fullDisk(t)
 	for i := range 3000 {
 		publish(t, w.hub, trade(w.handles[0], 6000+i))
 		if i%50 == 0 {
@@ -92,7 +92,7 @@ func TestResumeWhileSuspended(t *testing.T) {
 		}
 		c.sub.Close()
 	}
-	room()
+	restore()
 	w.leave(true)
 }
 
@@ -103,7 +103,7 @@ func TestSlowReplayWhileSuspended(t *testing.T) {
 	w.begin()
 	publish(t, w.hub, trade(w.handles[0], 0))
 	w.hub.Commit()
-	room := fullDisk(t)
+	restore := fullDisk(t)
 	some := func(n int) {
 		for i := range n {
 			publish(t, w.hub, trade(w.handles[0], i))
@@ -134,6 +134,6 @@ func TestSlowReplayWhileSuspended(t *testing.T) {
 		t.Errorf("%d trades of 5501", len(got))
 	}
 	c.sub.Close()
-	room()
+	restore()
 	w.leave(true)
 }

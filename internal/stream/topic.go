@@ -35,14 +35,14 @@ type topicKey struct {
 // a pattern is a group: it takes the messages of all instruments it covers, so
 // that a subscriber of hundreds follows one ring.
 type topic struct {
-	key   topicKey
-	ring  ring.Ring[*instrument]
-	group *group      // whose messages it takes; nil: those of markets as a whole
-	seen  []shardSeen // by shard; guarded by the hub's lock as everything here
-	refs  int
-	room  room
-	grown bool // listed for the next commit
-	bytes int  // appended since the last one
+	key    topicKey
+	ring   ring.Ring[*instrument]
+	group  *group      // whose messages it takes; nil: those of markets as a whole
+	seen   []shardSeen // by shard; guarded by the hub's lock as everything here
+	refs   int
+	memory topicMemory
+	grown  bool // listed for the next commit
+	bytes  int  // appended since the last one
 }
 
 type shardSeen struct {
@@ -68,14 +68,14 @@ type tierState struct {
 	view     book.View
 }
 
-func (h *Hub) emit(t *tierState, frame []byte, rec record) {
+func (h *publisher) emit(t *tierState, frame []byte, rec record) {
 	for _, tp := range t.topics {
 		h.append(tp, frame, rec)
 	}
 	t.n, t.at = rec.N, rec.At
 }
 
-func (h *Hub) append(tp *topic, frame []byte, rec record) {
+func (h *publisher) append(tp *topic, frame []byte, rec record) {
 	if tp.ring.Append(frame, rec) {
 		h.grew(tp)
 	}
@@ -93,14 +93,14 @@ func (h *Hub) append(tp *topic, frame []byte, rec record) {
 		h.commitNow()
 	}
 	for i := range tp.seen {
-		if tp.seen[i].readers > 0 && !h.shards[i].told {
+		if tp.seen[i].readers > 0 && !h.shards[i].woken {
 			h.wanted = true
 		}
 	}
 }
 
 // show has the shards take note of messages of a topic that are committed.
-func (h *Hub) show(tp *topic, bytes int) {
+func (h *publisher) show(tp *topic, bytes int) {
 	for i := range tp.seen {
 		s := &tp.seen[i]
 		if s.readers == 0 {
@@ -112,13 +112,13 @@ func (h *Hub) show(tp *topic, bytes int) {
 		}
 		if s.bytes += int32(min(bytes, urgentBytes)); s.bytes >= urgentBytes {
 			s.bytes = 0
-			h.shards[i].press()
+			h.shards[i].wakeUrgently()
 		}
 	}
 }
 
 // topic finds or makes the topic of a key. Instruments take note of it before their next message; see tiers.
-func (h *Hub) topic(key topicKey) *topic {
+func (h *publisher) topic(key topicKey) *topic {
 	if tp, ok := h.topics[key]; ok {
 		return tp
 	}
@@ -139,7 +139,7 @@ func (h *Hub) topic(key topicKey) *topic {
 }
 
 // release drops a topic without readers.
-func (h *Hub) release(tp *topic) {
+func (h *publisher) release(tp *topic) {
 	if tp.refs > 0 {
 		return
 	}
@@ -165,7 +165,7 @@ func (h *Hub) release(tp *topic) {
 
 // changed has the instruments of a topic that comes or goes find their topics anew: that of an exact
 // topic at once, those of a pattern before their next message.
-func (h *Hub) changed(tp *topic, by int) {
+func (h *publisher) changed(tp *topic, by int) {
 	c, id := tp.key.channel, tp.key.id
 	if id.IsPattern() {
 		h.patterns[c][catalogue.ShapeOf(id)] += by
@@ -186,7 +186,7 @@ type readKey struct {
 // tiers are the tiers of a channel of an instrument that somebody reads. It is called before
 // anything is changed that a tier tells, so that a tier which is new begins as things were when
 // its reader came: nothing was changed since.
-func (h *Hub) tiers(in *instrument, c wire.Channel) []*tierState {
+func (h *publisher) tiers(in *instrument, c wire.Channel) []*tierState {
 	ch := &in.channels[c]
 	if ch.generation != h.generation[c] {
 		h.attach(in, c)
@@ -195,7 +195,7 @@ func (h *Hub) tiers(in *instrument, c wire.Channel) []*tierState {
 }
 
 // attach finds the topics that take the messages of a channel of an instrument.
-func (h *Hub) attach(in *instrument, c wire.Channel) {
+func (h *publisher) attach(in *instrument, c wire.Channel) {
 	ch := &in.channels[c]
 	ch.generation = h.generation[c]
 	was := ch.tiers
@@ -226,7 +226,7 @@ func (h *Hub) attach(in *instrument, c wire.Channel) {
 	}
 }
 
-func (h *Hub) attachTopic(in *instrument, ch *channel, was []*tierState, tp *topic) {
+func (h *publisher) attachTopic(in *instrument, ch *channel, was []*tierState, tp *topic) {
 	same := func(t *tierState) bool { return t.tier == tp.key.tier }
 	if i := slices.IndexFunc(ch.tiers, same); i >= 0 {
 		ch.tiers[i].topics = append(ch.tiers[i].topics, tp)

@@ -64,7 +64,7 @@ func (c *tradingClocks) await(x *tradingClock) bool {
 }
 
 // setClock gives an instrument the clock that its definition requires.
-func (h *Hub) setClock(in *instrument) {
+func (h *applier) setClock(in *instrument) {
 	if in.clock != nil && in.clock.Virtual() == in.Def.VirtualClock {
 		return
 	}
@@ -73,36 +73,36 @@ func (h *Hub) setClock(in *instrument) {
 }
 
 // awaitBars has the clock of this machine look at a trading clock when its next bar ends.
-func (h *Hub) awaitBars(x *tradingClock) {
+func (h *applier) awaitBars(x *tradingClock) {
 	if !h.cfg.Following && h.trading.await(x) {
 		h.kickClock()
 	}
 }
 
 // advanceClock brings the virtual clock of an event's market forward to its time.
-func (h *Hub) advanceClock(in *instrument, e *market.Event, now int64) {
+func (h *sequencer) advanceClock(in *instrument, e *market.Event, now int64) {
 	if in.Def.VirtualClock && (e.Time != 0 || e.Receive != 0) {
 		if t := in.Stamp(e, now).Time; in.clock.Move(t) {
-			h.sendBarsOf(in.clock, t, now)
+			h.sendBarsOf(in.clock, t, h.sendBar(now))
 		}
 	}
 }
 
 // sendBars sends the bars that have ended by this machine's clock.
-func (h *Hub) sendBars(now int64) {
+func (h *sequencer) sendBars(now int64) {
 	c := &h.trading
 	c.due = 0
 	for _, x := range c.live {
 		if x.Next() != 0 && x.Next() <= now {
-			h.sendBarsOf(x, now, now)
+			h.sendBarsOf(x, now, h.sendBar(now))
 		}
 		c.await(x)
 	}
 }
 
 // sendBarsOf sends the bars of a clock that have ended at t. It may release the hub's lock in between.
-func (h *Hub) sendBarsOf(x *tradingClock, t, now int64) {
-	for x.Begin(t); x.Continue(h.sendBar(x.replica, now)); {
+func (h *applier) sendBarsOf(x *tradingClock, t int64, send bars.SendFunc) {
+	for x.Begin(t); x.Continue(send); {
 		h.mu.visit(7) // each may have bars of all intervals
 		h.stepPublishing()
 	}
@@ -110,22 +110,8 @@ func (h *Hub) sendBarsOf(x *tradingClock, t, now int64) {
 
 // restart begins the bars of an instrument with a virtual clock again, because its recording begins
 // again. It has a clock of its own from now on, since others may be elsewhere in their recordings.
-func (h *Hub) restart(in *instrument, now int64) {
+func (h *applier) restart(in *instrument, send bars.SendFunc) {
 	x := in.clock
 	in.clock = &tradingClock{Clock: x.Like(), replica: x.replica}
-	in.RestartBars(in.clock.Clock, &h.shared, h.sendBar(x.replica, now))
-}
-
-// Clock returns the time on a market: with a virtual clock the newest event time, otherwise the
-// present time.
-func (h *Hub) Clock(name string) time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, in := range h.listed {
-		if in.id.Market == name && in.Def.VirtualClock {
-			return time.Unix(0, in.Publication(time.Now().UnixNano()))
-		}
-		h.step()
-	}
-	return time.Now()
+	in.RestartBars(in.clock.Clock, &h.shared, send)
 }

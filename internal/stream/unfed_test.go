@@ -34,10 +34,10 @@ func TestBeforeAFeedDefines(t *testing.T) {
 		w.names = nil
 		w.begin()
 		def, known := w.hub.Instrument(id("A|M|CI"))
-		state, told := w.hub.MarketStatus("M")
+		state, received := w.hub.MarketStatus("M")
 		list, _ := w.hub.Instruments()
-		if !known || def.Phase != market.Halt || def.PriceDecimals != 2 || len(list) != 2 || list[0].Phase != market.Halt || !told || state.Phase != market.Auction {
-			t.Fatalf("knows %+v %v, %d instruments, market %+v %v", def, known, len(list), state, told)
+		if !known || def.Phase != market.Halt || def.PriceDecimals != 2 || len(list) != 2 || list[0].Phase != market.Halt || !received || state.Phase != market.Auction {
+			t.Fatalf("knows %+v %v, %d instruments, market %+v %v", def, known, len(list), state, received)
 		}
 		if _, err := w.hub.AppendBook(nil, id("A|M|CI"), Tier{Depth: 5}); !errors.Is(err, ErrStale) {
 			t.Errorf("book of A: %v", err)

@@ -64,8 +64,8 @@ func (t *taking) bareVenues(before []string) {
 	}
 }
 
-// toldMarkets are the markets of status items that began with how those stand as a whole.
-func (s *itemSet) toldMarkets() []string {
+// statedMarkets are the markets of status items that began with how those stand as a whole.
+func (s *itemSet) statedMarkets() []string {
 	var list []string
 	for _, it := range s.items {
 		if m := it.id().Market; it.channel() == wire.Status && it.flag&bare == 0 && !slices.Contains(list, m) {
@@ -78,10 +78,10 @@ func (s *itemSet) toldMarkets() []string {
 // takeStatus makes due how the markets of a new status item stand, where the client was not told yet.
 func (t *taking) takeStatus(m string) {
 	t.dueVenues(m, false, func(name string) bool {
-		return slices.Contains(t.told, name) || slices.Contains(t.told, market.Any)
+		return slices.Contains(t.stated, name) || slices.Contains(t.stated, market.Any)
 	})
-	if !slices.Contains(t.told, m) {
-		t.told = append(t.told, m)
+	if !slices.Contains(t.stated, m) {
+		t.stated = append(t.stated, m)
 	}
 }
 
@@ -149,22 +149,6 @@ func (s *Subscriber) venueStates() (states []byte, whole bool) {
 		}
 	}
 	return states, true
-}
-
-// venuesOf is a market as a whole, or all of them in the order of definition.
-func (h *Hub) venuesOf(name string) []*instrument {
-	if name != market.Any {
-		if v := h.venues[name]; v != nil {
-			return []*instrument{v}
-		}
-		return nil
-	}
-	var list []*instrument
-	for _, v := range h.venues {
-		list = append(list, v)
-	}
-	slices.SortFunc(list, func(a, b *instrument) int { return int(a.handle) - int(b.handle) })
-	return list
 }
 
 // appendVenue appends how a market as a whole stands: that its feed is down, to

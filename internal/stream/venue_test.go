@@ -18,41 +18,41 @@ func TestMarketStatusIsResumed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tell := func(p market.Phase) {
+	send := func(p market.Phase) {
 		publish(t, h, market.Event{Kind: market.KindStatus, Handle: whole, Phase: p})
 	}
-	tell(market.PreOpen)
+	send(market.PreOpen)
 	sh := h.NewShard(func(bool) {})
 	_, position := h.Position()
 	for _, p := range []market.Phase{market.Auction, market.Open} {
-		tell(p)
+		send(p)
 	}
 	c := newClient(t, sh)
 	out := c.sub.Subscribe([]Item{{Channel: wire.Status, ID: id("*|M|CI")}}, Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: position}})
 	if out.Fault != nil {
 		t.Fatal(out.Fault)
 	}
-	tell(market.Halt) // before it is gathered
+	send(market.Halt) // before it is gathered
 	c.sub.AfterReplay(ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`))})
-	tell(market.Closed)
+	send(market.Closed)
 	turn(sh)
-	var told []string
+	var received []string
 	for _, m := range c.read(1<<20, false) {
 		switch {
 		case m.Type == "CaughtUp":
-			told = append(told, m.Type)
+			received = append(received, m.Type)
 		case m.I == "*|M|*":
-			told = append(told, m.E)
+			received = append(received, m.E)
 		}
 	}
-	if want := []string{"auction", "open", "halt", "CaughtUp", "closed"}; !slices.Equal(told, want) {
-		t.Errorf("told %v, not %v", told, want)
+	if want := []string{"auction", "open", "halt", "CaughtUp", "closed"}; !slices.Equal(received, want) {
+		t.Errorf("told %v, not %v", received, want)
 	}
 }
 
-// TestMarketStatusIsToldOnce subscribes to status in a market more than once, with and without
+// TestMarketStatusIsSentOnce subscribes to status in a market more than once, with and without
 // snapshots: how the market as a whole stands comes once, and only to who asked for snapshots.
-func TestMarketStatusIsToldOnce(t *testing.T) {
+func TestMarketStatusIsSentOnce(t *testing.T) {
 	h := New(Config{})
 	for _, s := range []string{"A|M|CI", "B|M|CI", "C|L|CI"} {
 		define(t, h, s, nil)
@@ -95,13 +95,13 @@ func TestMarketStatusIsToldOnce(t *testing.T) {
 				if out := cl.sub.Subscribe([]Item{{Channel: s.channel, ID: id(s.id)}}, s.o); out.Fault != nil {
 					t.Fatal(out.Fault)
 				}
-				var told []string
+				var received []string
 				for _, m := range cl.read(1<<20, false) {
 					if strings.HasPrefix(m.I, "*") {
-						told = append(told, m.I[2:3]+" "+m.E)
+						received = append(received, m.I[2:3]+" "+m.E)
 					}
 				}
-				if got := strings.Join(told, ", "); got != s.want {
+				if got := strings.Join(received, ", "); got != s.want {
 					t.Errorf("%v %s %+v: %q, not %q", s.channel, s.id, s.o, got, s.want)
 				}
 			}

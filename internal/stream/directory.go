@@ -1,0 +1,200 @@
+package stream
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/catalogue"
+	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/market"
+)
+
+// directory has the instruments and the markets as a whole that are known. Except for the catalogue
+// and the listings, which have locks of their own, the hub's lock guards it.
+type directory struct {
+	core
+
+	catalog  catalogue.Catalogue
+	listed   []*instrument          // by index in the catalogue
+	handles  []*instrument          // by handle: listed instruments and markets as a whole
+	venues   map[string]*instrument // markets as a whole
+	numbered []*instrument          // by number in the journal, also those that are not listed
+	// unlisted has instruments of the journal, which has no row of them any more. They are listed when
+	// they are defined again.
+	unlisted map[market.InstrumentID]*instrument
+	zones    map[string]*time.Location // of markets; nil if not known
+	version  uint64                    // of the catalogue, for ETags
+	listings listings
+	groups
+}
+
+// enter lists an instrument that has an index in the catalogue. The hub's lock is held.
+func (d *directory) enter(in *instrument, index int) {
+	in.index = uint32(index)
+	for _, x := range in.later {
+		x.index = in.index
+	}
+	d.listed = append(d.listed, in)
+	d.enterGroups(in)
+}
+
+// lookup returns a listed instrument, or nil. The hub's lock is held.
+func (d *directory) lookup(id market.InstrumentID) *instrument {
+	i, ok := d.catalog.Index(id)
+	if !ok {
+		return nil
+	}
+	return d.listed[i]
+}
+
+// covered returns the instruments that an item covers. The hub's lock is held.
+func (d *directory) covered(x Item) []*instrument {
+	return slices.Clip(d.group(groupKey{x.ID, x.Tier.Delay}).members)
+}
+
+// lookupItem returns the instrument that an exact item reads, or nil. The hub's lock is held.
+func (d *directory) lookupItem(x Item) *instrument {
+	if in := d.lookup(x.ID); in != nil {
+		return in.under(x.Tier.Delay)
+	}
+	return nil
+}
+
+// venuesOf returns a market as a whole, or all of them in the order of definition. The hub's lock is
+// held.
+func (d *directory) venuesOf(name string) []*instrument {
+	if name != market.Any {
+		if v := d.venues[name]; v != nil {
+			return []*instrument{v}
+		}
+		return nil
+	}
+	var list []*instrument
+	for _, v := range d.venues {
+		list = append(list, v)
+	}
+	slices.SortFunc(list, func(a, b *instrument) int { return int(a.handle) - int(b.handle) })
+	return list
+}
+
+// marketDown reports whether the feed of an instrument's market is down, as known at its delay. The
+// hub's lock is held.
+func (d *directory) marketDown(in *instrument) bool {
+	v := d.venues[in.id.Market]
+	if v != nil {
+		v = v.under(in.delay())
+	}
+	return v != nil && v.Down
+}
+
+// number makes an instrument known by its number in the journal. The hub's lock is held.
+func (d *directory) number(in *instrument) {
+	for int(in.Number) >= len(d.numbered) {
+		d.numbered = append(d.numbered, nil)
+	}
+	d.numbered[in.Number] = in
+}
+
+// Clock returns the time on a market: with a virtual clock the newest event time, otherwise the
+// present time.
+func (d *directory) Clock(name string) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, in := range d.listed {
+		if in.id.Market == name && in.Def.VirtualClock {
+			return time.Unix(0, in.Publication(time.Now().UnixNano()))
+		}
+		d.mu.step()
+	}
+	return time.Now()
+}
+
+// State is the trading status of an instrument or a market.
+type State struct {
+	Phase  market.Phase
+	Reason string
+	Since  int64 // Unix ns; 0: not known
+	Until  int64 // next expected change, Unix ns; 0: not known
+}
+
+// Instruments returns the listed instruments with their present phases, in the order of definition.
+// version rises with every definition.
+func (d *directory) Instruments() (list []market.Instrument, version uint64) {
+	d.mu.Lock()
+	n := len(d.listed)
+	d.mu.Unlock()
+	list = make([]market.Instrument, 0, n) // megabytes: not under the lock
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	version = d.version
+	for _, in := range d.listed {
+		list = append(list, in.Def)
+		list[len(list)-1].Phase = in.Phase
+		d.mu.step()
+	}
+	return list, version
+}
+
+// Instrument returns the definition of a listed instrument, with its present phase.
+func (d *directory) Instrument(id market.InstrumentID) (market.Instrument, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	in := d.lookup(id)
+	if in == nil {
+		return market.Instrument{}, false
+	}
+	def := in.Def
+	def.Phase = in.Phase
+	return def, true
+}
+
+// Suggest returns the listed identifier that is most like id, if there is a similar one.
+func (d *directory) Suggest(id market.InstrumentID) (market.InstrumentID, bool) {
+	return d.catalog.Suggest(id)
+}
+
+// Markets returns the markets.
+func (d *directory) Markets() []market.Market {
+	return d.catalog.Markets()
+}
+
+// HasMarket reports whether a market is listed.
+func (d *directory) HasMarket(name string) bool {
+	_, ok := d.catalog.Market(name)
+	return ok
+}
+
+// Status returns the trading status of a listed instrument.
+func (d *directory) Status(id market.InstrumentID) (State, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	in := d.lookup(id)
+	if in == nil {
+		return State{}, false
+	}
+	return in.state(), true
+}
+
+// MarketStatus returns the status of a market as a whole; ok is false if neither its feed nor its
+// schedule has stated one.
+func (d *directory) MarketStatus(name string) (s State, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.venues[name]
+	if v == nil || v.Statuses.Last == 0 {
+		return State{}, false
+	}
+	return v.state(), true
+}
+
+// state returns the trading status.
+func (in *instrument) state() State {
+	s := State{Phase: in.Phase, Reason: in.Reason, Until: in.Until}
+	if in.Down {
+		s = State{Phase: market.FeedDown}
+	}
+	if r, _ := in.Statuses.Newest(func(r *recent.Row) bool { return r.Phase == s.Phase }); r != nil {
+		s.Since = r.Time
+	}
+	return s
+}

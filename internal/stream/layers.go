@@ -1,0 +1,118 @@
+package stream
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/catalogue"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/position"
+	"github.com/ruedahq/rueda/internal/state"
+	"github.com/ruedahq/rueda/market"
+)
+
+// A hub is built in layers. Each one embeds the layer below, and calls nothing of those above:
+//
+//	sequencer   turns events into rows: it assigns N and position, and appends to the journal
+//	applier     applies rows: it changes the state of instruments, and encodes messages
+//	publisher   appends messages to rings, commits rows, and wakes shards
+//	directory   finds instruments and markets
+//	core        configuration, the lock and the clock
+//
+// The lock of the core guards them all, except for what says otherwise.
+
+// core is what all layers use.
+type core struct {
+	cfg   Config
+	log   *slog.Logger
+	epoch string
+
+	made   time.Time     // with the monotonic clock
+	madeAt int64         // the same by the wall clock, Unix ns
+	kick   chan struct{} // something is due earlier than Run knows
+
+	mu lock
+}
+
+// clock returns the nanoseconds since the hub was made. A step of the wall clock does not change it.
+func (h *core) clock() int64 { return int64(time.Since(h.made)) }
+
+// kickClock has Run look at what is due.
+func (h *core) kickClock() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Epoch returns the name of the numbering.
+func (h *core) Epoch() string { return h.epoch }
+
+// publisher appends messages to the rings of topics, and shows them to shards when their rows are in
+// the journal.
+type publisher struct {
+	directory
+
+	position   uint64 // of the newest row
+	topics     map[topicKey]*topic
+	readBy     map[readKey][]*topic                             // the same, of all tiers
+	patterns   [state.MarketStatus + 1][catalogue.NumShapes]int // topics of patterns, by shape
+	generation [state.MarketStatus + 1]uint32                   // rises when a topic of a pattern comes or goes
+	shards     []*Shard
+	taken      chan struct{} // closed at a shard's next Turn; nil: nobody waits
+	replicas   []*replica    // one for each delay that is served
+	shared     state.Shared
+	commits
+	memory  memory
+	scratch scratch
+}
+
+// scratch is reused memory.
+type scratch struct {
+	payload, frame, sum []byte
+	changes             []book.Change
+	levels, top         book.Levels
+	quote               [2]market.Level
+	row                 journal.Row
+}
+
+// Position returns the epoch, and the position of the newest message that is committed.
+func (h *publisher) Position() (epoch, pos string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	return h.epoch, position.At(h.committed).Text(h.epoch)
+}
+
+// applier applies rows, of this hub and of one that it follows.
+type applier struct {
+	publisher
+
+	trading tradingClocks
+	clocks  [len(conflations)]clock
+}
+
+// sequencer turns events into rows.
+type sequencer struct{ applier }
+
+func newSequencer(cfg Config) sequencer {
+	return sequencer{applier{
+		trading: tradingClocks{byKey: make(map[clockKey]*tradingClock)},
+		publisher: publisher{
+			topics:  make(map[topicKey]*topic),
+			readBy:  make(map[readKey][]*topic),
+			commits: commits{kicked: make(chan struct{}, 1)},
+			memory:  memory{limit: cfg.Memory},
+			shared:  state.NewShared(cfg.RecentBytes),
+			directory: directory{
+				venues:   make(map[string]*instrument),
+				unlisted: make(map[market.InstrumentID]*instrument),
+				zones:    make(map[string]*time.Location),
+				groups:   newGroups(),
+				core: core{cfg: cfg, log: cfg.Logger, epoch: cfg.Epoch, made: time.Now(), madeAt: time.Now().UnixNano(),
+					kick: make(chan struct{}, 1)},
+			},
+		},
+	}}
+}
