@@ -123,14 +123,14 @@ func (g *Gateway) buildMarket() error {
 		return ErrDelaysNeedJournal
 	}
 	g.hub = stream.New(stream.Config{
-		Journal:    g.journal,
-		Markets:    g.cfg.Markets,
-		TradesKept: g.cfg.Stream.TradesKept,
-		PerTurn:    g.cfg.Stream.MessagesPerFlush,
-		RecentBytes:  g.cfg.Stream.TradesBytes,
-		Memory:     g.cfg.Stream.memory(),
-		Delays:     g.cfg.Stream.Delays,
-		Logger:     g.log,
+		Journal:     g.journal,
+		Markets:     g.cfg.Markets,
+		TradesKept:  g.cfg.Stream.TradesKept,
+		PerTurn:     g.cfg.Stream.MessagesPerFlush,
+		RecentBytes: g.cfg.Stream.TradesBytes,
+		Memory:      g.cfg.Stream.memory(),
+		Delays:      g.cfg.Stream.Delays,
+		Logger:      g.log,
 	})
 	if err := g.hub.Restore(context.Background()); err != nil {
 		return err
