@@ -91,9 +91,9 @@ func TestSilencedLinters(t *testing.T) {
 // be searched alike.
 func TestLogKeys(t *testing.T) {
 	keys := strings.Fields(`address admin again_in bytes count data duration error expires families family feed feeds file
-		instrument key last line lines market method panic path phase producer reason request_id route sequence sockets stack status
-		tls type until user users version window`)
-	levels := []string{"Debug", "Info", "Warn", "Error", "With"}
+		instrument key last line lines market method panic path phase producer reason request_id route sequence skipped sockets stack status
+		tls type until used user users version window`)
+	levels := []string{"Debug", "Info", "Warn", "Error", "With", "Log"}
 	check := func(s *source, e ast.Expr) {
 		lit, ok := e.(*ast.BasicLit)
 		if !ok || lit.Kind != token.STRING {
@@ -117,8 +117,11 @@ func TestLogKeys(t *testing.T) {
 				return true
 			}
 			first := 1 // after the message
-			if sel.Sel.Name == "With" {
+			switch sel.Sel.Name {
+			case "With":
 				first = 0
+			case "Log":
+				first = 3 // after context and level
 			}
 			for i := first; i < len(call.Args); i += 2 {
 				check(&s, call.Args[i])

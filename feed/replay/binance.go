@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -89,7 +91,12 @@ func (p *player) line(ctx context.Context, in *lines) error {
 	}
 	k, err := p.source.read(&p.fields, line)
 	if err == nil && p.fields.receive < p.newest {
-		err = &scanError{0, fmt.Sprintf("received %d ns before the line before it", p.newest-p.fields.receive)}
+		if p.stats.Skipped[decode.Late] == 0 {
+			p.source.config.Logger.Warn("recording not played in full", "file", path, "line", p.stats.Lines+1, "reason", decode.Late.String(),
+				"error", fmt.Sprintf("a line was received %v before the line before it", time.Duration(p.newest-p.fields.receive)))
+		}
+		p.stats.Count(decode.Late)
+		return nil
 	}
 	if err != nil {
 		at := 0
@@ -107,25 +114,25 @@ func (p *player) line(ctx context.Context, in *lines) error {
 			return err
 		}
 	}
-	p.stats.Lines++
-	if err := p.message(k); err != nil {
+	skipped, err := p.message(k)
+	if err != nil {
 		return in.fault(path, 0, err)
 	}
+	p.stats.Count(skipped)
 	if len(p.batch) >= maxBatch || len(p.levels) >= maxBatchLevels {
 		return p.flush(ctx)
 	}
 	return nil
 }
 
-// message converts a message to events.
-func (p *player) message(k kind) error {
+// message converts a message to events, or returns why it is not played.
+func (p *player) message(k kind) (skipped decode.Reason, err error) {
 	f := &p.fields
 	e := market.Event{Time: f.eventTime(), Receive: f.receive, Sequence: f.last}
 	switch k {
 	case trade:
 		if f.size == 0 {
-			p.stats.Other++ // a futures message that is not a trade
-			return nil
+			return decode.NoEffect, nil // a futures message that is not a trade
 		}
 		p.stats.Trades++
 		e.Kind, e.Price, e.Size, e.Side = market.KindTrade, f.price, f.size, market.Buy
@@ -144,16 +151,16 @@ func (p *player) message(k kind) error {
 		p.stats.Levels += len(f.bids) + len(f.asks)
 		e.Kind, e.Bids, e.Asks = market.KindUpdate, f.bids, f.asks
 		if err := errors.Join(bestFirst(f.bids, market.Buy), bestFirst(f.asks, market.Sell)); err != nil {
-			return err
+			return 0, err
 		}
-		p.follow(&diff{f.first, f.last, f.previous, e})
+		return p.follow(&diff{f.first, f.last, f.previous, e}), nil
 	case snapshot:
 		e.Kind, e.Bids, e.Asks = market.KindSnapshot, f.bids, f.asks
 		return p.snapshot(e)
 	default:
-		p.stats.Other++
+		return decode.OtherType, nil
 	}
-	return nil
+	return decode.Played, nil
 }
 
 // side returns the levels of one side of a quote, none if it is empty.
@@ -164,34 +171,35 @@ func (p *player) side(l market.Level) []market.Level {
 	return p.copyLevels([]market.Level{l})
 }
 
-func (p *player) snapshot(e market.Event) error {
+func (p *player) snapshot(e market.Event) (skipped decode.Reason, err error) {
 	if err := errors.Join(bestFirst(e.Bids, market.Buy), bestFirst(e.Asks, market.Sell)); err != nil {
-		return err
+		return 0, err
 	}
 	for _, side := range [...][]market.Level{e.Bids, e.Asks} {
 		for _, l := range side {
 			if l.Size == 0 {
-				return errors.New("snapshot with an empty level")
+				return 0, errors.New("snapshot with an empty level")
 			}
 		}
 	}
 	held, use := p.book.snapshot(e.Sequence)
 	if !use {
-		p.stats.Other++
-		return nil
+		return decode.Repeated, nil
 	}
 	p.stats.Snapshots++
-	p.stats.Unused -= len(held)
+	p.stats.Skipped[decode.UnknownBook] -= len(held)
+	p.stats.Lines -= len(held) // they are counted again
 	e.Bids, e.Asks = p.copyLevels(e.Bids), p.copyLevels(e.Asks)
 	p.add(e)
 	for i := range held {
-		p.follow(&held[i])
+		p.stats.Count(p.follow(&held[i]))
 	}
-	return nil
+	return decode.Played, nil
 }
 
-// follow applies, drops or holds a depth message, or reports a gap.
-func (p *player) follow(d *diff) {
+// follow applies, drops or holds a depth message, or reports a gap. It returns why the message is
+// not played.
+func (p *player) follow(d *diff) decode.Reason {
 	switch p.book.follow(d) {
 	case apply:
 		e := d.event
@@ -199,14 +207,17 @@ func (p *player) follow(d *diff) {
 			e.Bids, e.Asks = p.copyLevels(e.Bids), p.copyLevels(e.Asks)
 			p.add(e)
 		}
-	case drop, hold:
-		p.stats.Unused++
+	case drop:
+		return decode.Repeated // the snapshot contains it
+	case hold:
+		return decode.UnknownBook
 	case gap:
 		p.stats.Gaps++
-		p.stats.Unused++
 		p.source.config.Logger.Warn("gap in recorded depth", "file", p.source.path, "line", p.stats.Lines, "instrument", p.source.instrument.ID.String(), "sequence", d.last)
 		p.add(market.Event{Kind: market.KindGap, Time: d.event.Time, Receive: d.event.Receive, Sequence: d.last, Reason: "sequence_gap"})
+		return decode.UnknownBook
 	}
+	return decode.Played
 }
 
 // copyLevels copies levels to a buffer that stays valid until the batch is published.

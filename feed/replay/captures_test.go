@@ -13,6 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/feedtest"
+	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -133,7 +134,7 @@ func TestCaptures(t *testing.T) {
 			}
 			t.Logf("figure: %s: %d events in %v", tt.id, o.counts[market.KindTrade]+o.counts[market.KindQuote]+o.counts[market.KindUpdate], time.Since(begun).Round(time.Millisecond))
 			want := Stats{Lines: tt.lines, Trades: tt.trades, Quotes: tt.quotes, Depth: tt.depth, Levels: tt.levels,
-				Snapshots: 1, Unused: tt.depth - tt.applied, Passes: 1}
+				Snapshots: 1, Used: tt.lines - (tt.depth - tt.applied), Skipped: decode.Skipped{decode.Repeated: tt.depth - tt.applied}, Passes: 1}
 			if got := source.Stats(); got != want {
 				t.Errorf("played %+v\n  want %+v", got, want)
 			}

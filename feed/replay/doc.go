@@ -32,8 +32,10 @@
 // If a file is damaged, Run plays what comes before the damage and returns an *Error with the file
 // and the offset, after decompression, of the record or line. This applies to truncated files,
 // compressed or not, to files with invalid records, and to records that contradict each other, as
-// each decoder documents. Parts of a file that have no meaning for a market are skipped and counted
-// in Stats. If something that has a meaning is skipped, it is also logged, once per reason.
+// each decoder documents. Records that are not played are counted by reason in Stats.Skipped; with
+// Stats.Used they are all records of the file. If something that has a meaning is skipped, it is
+// also logged, once per reason. At the end of the first pass the counts are logged, as a warning if
+// market data was lost with more than one record in a thousand.
 //
 // # Captures of Binance
 //
@@ -44,7 +46,8 @@
 // with the receive time in Unix nanoseconds, a space, and a Binance message as it was received. The
 // messages are the streams trade, bookTicker and depth of one symbol, spot or USD-margined futures,
 // and snapshots of the book in the format of the REST interface (lastUpdateId, bids, asks).
-// Messages of other streams are skipped.
+// Messages of other streams are skipped, and so are lines that were received before the line before
+// them.
 //
 // A recording has one instrument, BTCUSDT|BINANCE|PERP or BTCUSDT|BINANCE|SPOT. Play several
 // recordings as several sources, side by side.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/feedtest"
+	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/feed/replay/replaytest"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
@@ -455,7 +456,7 @@ func TestFormatsOptions(t *testing.T) {
 	if err := source.Run(t.Context(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Definitions()) != 3 || source.Stats().Filtered == 0 || len(source.Instruments()) != 2 {
+	if len(r.Definitions()) != 3 || source.Stats().Skipped[decode.Filtered] == 0 || len(source.Instruments()) != 2 {
 		t.Errorf("defined %v, counted %+v", r.Definitions(), source.Stats())
 	}
 	last := r.Events()[len(r.Events())-1]

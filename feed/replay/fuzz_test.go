@@ -39,7 +39,7 @@ func FuzzReplayLine(f *testing.F) {
 			fields: fs,
 			book:   splicer{futures: fs.futures(k)},
 		}
-		if err := p.message(k); err != nil {
+		if _, err := p.message(k); err != nil {
 			return
 		}
 		for _, e := range p.batch {

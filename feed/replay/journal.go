@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
 )
@@ -195,9 +196,8 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	if r.Checkpoint && it.redundant(r, p.epoch) {
 		return nil
 	}
-	p.tally(r)
 	e, ok := p.event(it, r)
-	if !ok {
+	if p.tally(r, ok); !ok {
 		return nil
 	}
 	if !r.Checkpoint { // rows of checkpoints may have times of another clock
@@ -221,7 +221,7 @@ func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 }
 
 // tally counts a row that is played, or that a hub derives from the played ones.
-func (p *journalPlayer) tally(r *journal.Row) {
+func (p *journalPlayer) tally(r *journal.Row, played bool) {
 	s := &p.stats
 	switch r.Kind {
 	case journal.Trade, journal.Cancel, journal.Correct:
@@ -238,11 +238,13 @@ func (p *journalPlayer) tally(r *journal.Row) {
 		}
 	case journal.BookLost:
 		s.Gaps++
-	case journal.Reference:
-		s.Other++
 	}
-	if !r.Checkpoint {
-		s.Lines++
+	switch {
+	case r.Checkpoint:
+	case played:
+		s.Count(decode.Played)
+	default:
+		s.Count(decode.Repeated)
 	}
 }
 

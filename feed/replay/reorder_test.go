@@ -117,7 +117,7 @@ func TestOrderLostWhileCatchingUp(t *testing.T) {
 	}
 	var log strings.Builder
 	var r feedtest.Recorder
-	c := Config{Speed: math.Inf(1), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	c := Config{Speed: math.Inf(1), Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := writeRecording(t, "", c, lines...).Run(t.Context(), &r); err != nil {
 		t.Fatal(err)
 	}

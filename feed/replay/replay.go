@@ -118,10 +118,25 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		}
 		r.stats = s.Stats()
 		r.stats.Passes++
-		if err := s.playable.play(ctx, r); err != nil || !s.config.Loop {
+		err := s.playable.play(ctx, r)
+		s.logSkipped(err)
+		if err != nil || !s.config.Loop {
 			return err
 		}
 	}
+}
+
+// logSkipped logs the records that were not played, after the first pass.
+func (s *Source) logSkipped(err error) {
+	stats := s.Stats()
+	if stats.Passes > 1 || errors.Is(err, context.Canceled) {
+		return
+	}
+	level := slog.LevelInfo
+	if stats.Incomplete() {
+		level = slog.LevelWarn
+	}
+	s.config.Logger.Log(context.Background(), level, "recording played", "file", s.path, "lines", stats.Lines, "used", stats.Used, "skipped", stats.Skipped.String())
 }
 
 // openInput opens the file from its beginning.

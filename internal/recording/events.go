@@ -62,6 +62,7 @@ func (e *Events) Decode(data []byte, b *decode.Batch) (n int, err error) {
 		if err := e.decodeLine(trimEnd(data[n:n+end]), b); err != nil {
 			return n, err
 		}
+		b.EndRecord()
 		n += end + 1
 		b.Cut()
 	}
@@ -85,7 +86,6 @@ func (e *Events) AllowsTruncation() {}
 // decodeLine plays a line.
 func (e *Events) decodeLine(line []byte, b *decode.Batch) error {
 	e.line++
-	b.Stats.Lines++
 	if e.meta == nil {
 		return e.begin(line, b)
 	}
@@ -109,7 +109,7 @@ func (e *Events) decodeLine(line []byte, b *decode.Batch) error {
 		p = e.list(market.Instrument{ID: id, PriceDecimals: 8, SizeDecimals: 8}, b)
 	}
 	if p == nil {
-		b.Stats.Filtered++
+		b.Skip(decode.Filtered)
 		return nil
 	}
 	e.data(at, p, m, b)
@@ -222,7 +222,6 @@ func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
 			}
 		}
 	}
-	b.Stats.Other++
 	return nil
 }
 
@@ -245,7 +244,7 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 	switch m.Type {
 	case "T", "X", "C":
 		if m.N <= p.trade {
-			b.Stats.Other++ // a duplicate
+			b.Skip(decode.Repeated)
 			return
 		}
 		p.trade = m.N
@@ -271,17 +270,17 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 	case "D":
 		e.reference(at, p, m, b)
 	default:
-		b.Stats.Other++
+		b.Skip(decode.OtherType)
 	}
 }
 
 // reference plays the reference figures of a summary if they are new, and once per trading day,
 // because the previous close belongs to one day.
 func (e *Events) reference(at int64, p *played, m *Message, b *decode.Batch) {
-	b.Stats.Other++
 	now := market.Event{PreviousClose: m.PreviousClose, Settlement: m.Settlement, OpenInterest: m.OpenInterest}
 	same := now.PreviousClose == p.reference.PreviousClose && now.Settlement == p.reference.Settlement && now.OpenInterest == p.reference.OpenInterest
 	if same && m.Time < p.referenceUntil || now.PreviousClose == 0 && now.Settlement == 0 && now.OpenInterest == 0 {
+		b.Skip(decode.NoEffect)
 		return
 	}
 	_, end := market.TradingDay(time.Unix(0, m.Time), p.zone)
@@ -306,10 +305,10 @@ func (e *Events) book(at int64, p *played, m *Message, b *decode.Batch) {
 		kind, p.whole = market.KindSnapshot, true
 		b.Stats.Snapshots++
 	case !p.whole:
-		b.Stats.Unused++
+		b.Skip(decode.UnknownBook)
 		return
 	case m.Previous != p.book:
-		b.Stats.Unused++
+		b.Skip(decode.UnknownBook)
 		e.markStale(at, p, b, "sequence_gap")
 		return
 	case len(m.Bids)+len(m.Asks) == 0:
@@ -343,7 +342,7 @@ func (e *Events) status(at int64, p *played, m *Message, b *decode.Batch) {
 		b.Gap(p.handle, m.Time, at, m.Reason)
 		return
 	case m.Phase.OfFeed(), m.N <= p.status && m.Phase == p.phase:
-		b.Stats.Other++
+		b.Skip(decode.Repeated)
 		return
 	}
 	p.status, p.phase = m.N, m.Phase

@@ -27,11 +27,12 @@ const (
 	Reference // cancellations and corrections refer to their trade
 	Bars      // bars equal the sum of their trades
 	Time      // times do not go back within a channel
+	Records   // records of a file in another format can be used
 	numChecks
 )
 
 var checkWords = [numChecks]string{
-	"message", "chain", "levels", "checksum", "crossed", "quote", "orders", "sequence", "reference", "bars", "time",
+	"message", "chain", "levels", "checksum", "crossed", "quote", "orders", "sequence", "reference", "bars", "time", "records",
 }
 
 // String returns the check's word in reports.

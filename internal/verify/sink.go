@@ -28,6 +28,24 @@ func NewSink(c Config) *Sink {
 	return &Sink{v: New(c), byID: map[string]market.Handle{}}
 }
 
+// Records adds the numbers of records of a file, of those that were used, and of those with which
+// market data was lost. skipped names the reasons. If incomplete is set, the loss is a finding.
+func (s *Sink) Records(used, lost int, skipped string, incomplete bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.v.checks[Records]
+	t.Judged += uint64(used)
+	if skipped != "" {
+		s.v.Note("records that were not used: %s", skipped)
+	}
+	if !incomplete {
+		t.Unjudged += uint64(lost)
+		return
+	}
+	s.v.wrong(Records, nil, Position{}, "%s of %s records could not be used", group(uint64(lost)), group(uint64(used+lost)))
+	t.Wrong += uint64(lost) - 1
+}
+
 // Define implements feed.Sink.
 func (s *Sink) Define(def market.Instrument) (market.Handle, error) {
 	s.mu.Lock()

@@ -134,7 +134,7 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 		if err := d.record(data[n:n+size:n+size], b); err != nil {
 			return n, err
 		}
-		b.Stats.Lines++
+		b.EndRecord()
 		n += size
 	}
 	return n, nil
@@ -216,14 +216,14 @@ func (d *Decoder) record(m []byte, b *decode.Batch) error {
 	case typeMapping:
 		return d.mapping(m, b)
 	default:
-		b.Stats.Other++
+		b.Skip(decode.OtherType)
 		return nil
 	}
 	if len(m) != want+d.header.extra {
 		return fmt.Errorf("a record of type %#02x has %d bytes; it should have %d", m[1], len(m), want+d.header.extra)
 	}
 	if m[1] != d.played && m[1] != typeStatus {
-		b.Stats.Other++
+		b.Skip(decode.Repeated)
 		return nil
 	}
 	d.endGroup(m, b)
@@ -232,7 +232,7 @@ func (d *Decoder) record(m []byte, b *decode.Batch) error {
 		return err
 	}
 	if in.skipped {
-		b.Stats.Filtered++
+		b.Skip(decode.Filtered)
 		return nil
 	}
 	switch m[1] {
@@ -383,7 +383,7 @@ func (d *Decoder) mapping(m []byte, b *decode.Batch) error {
 	number := binary.LittleEndian.Uint32(m[4:])
 	symbol := decode.Symbol(m[at : at+width])
 	if symbol == "" || d.live[number] == symbol {
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 		return nil
 	}
 	if len(d.live) >= maxLive {
@@ -395,7 +395,6 @@ func (d *Decoder) mapping(m []byte, b *decode.Batch) error {
 			in.until = 0 // look it up again
 		}
 	}
-	b.Stats.Other++
 	return nil
 }
 

@@ -102,7 +102,7 @@ func TestOrders(t *testing.T) {
 			if want := []int{3, 5, 6, 7, 9, 10, 11, 12}; !slices.Equal(got.Groups, want) {
 				t.Errorf("events are seen at %v, want %v", got.Groups, want)
 			}
-			want := decode.Stats{Lines: 17, Trades: 2, Orders: 9, Snapshots: 1, Unused: 1, Other: 3}
+			want := decode.Stats{Lines: 17, Trades: 2, Orders: 9, Snapshots: 1, Used: 11, Skipped: decode.Skipped{decode.OtherType: 1, decode.UnknownBook: 1, decode.NoEffect: 3, decode.HiddenOrder: 1}}
 			if got.Stats != want {
 				t.Errorf("counted %+v\n    want %+v", got.Stats, want)
 			}
@@ -162,7 +162,7 @@ func TestLostBooks(t *testing.T) {
 			if got.Stats.Gaps != 1 || len(got.Notes) != 1 || got.Notes[0].Reason != tt.reason {
 				t.Errorf("noted %+v, counted %+v", got.Notes, got.Stats)
 			}
-			if inexact := tt.reason == "inexact_price"; inexact != (got.Stats.Inexact == 1) {
+			if inexact := tt.reason == "inexact_price"; inexact != (got.Stats.Skipped[decode.Inexact] == 1) {
 				t.Errorf("counted %+v", got.Stats)
 			}
 		})
@@ -197,7 +197,7 @@ func TestSnapshots(t *testing.T) {
 		if want := []int{3, 4, 7, 8, 11}; !slices.Equal(got.Groups, want) {
 			t.Errorf("events are seen at %v, want %v", got.Groups, want)
 		}
-		if got.Stats.Unused != 0 || got.Stats.Snapshots != 3 {
+		if got.Stats.Skipped.Lost() != 0 || got.Stats.Snapshots != 3 {
 			t.Errorf("counted %+v", got.Stats)
 		}
 	}
@@ -225,7 +225,7 @@ func TestQuotes(t *testing.T) {
 	if in := got.Listed[0]; !in.QuotesFromFeed || !in.NoBook {
 		t.Errorf("listed %+v", in)
 	}
-	if got.Stats.Inexact != 1 || got.Stats.Quotes != 4 {
+	if got.Stats.Skipped[decode.Inexact] != 1 || got.Stats.Quotes != 4 {
 		t.Errorf("counted %+v", got.Stats)
 	}
 	// The quote of TBBO precedes its trade.
@@ -254,7 +254,7 @@ func TestTrades(t *testing.T) {
 	if got.Events[0].Sequence != 4_000_000_000 || got.Events[0].Receive != begin+701 {
 		t.Errorf("%+v", got.Events[0])
 	}
-	want := decode.Stats{Lines: 9, Trades: 2, Statuses: 2, Inexact: 1, Other: 4}
+	want := decode.Stats{Lines: 9, Trades: 2, Statuses: 2, Used: 4, Skipped: decode.Skipped{decode.OtherType: 1, decode.Repeated: 1, decode.Inexact: 1, decode.NoEffect: 2}}
 	if got.Stats != want || len(got.Notes) != 1 || !strings.Contains(got.Notes[0].Detail, "12345678901 times 1e-9") {
 		t.Errorf("counted %+v, noted %+v", got.Stats, got.Notes)
 	}

@@ -56,7 +56,7 @@ func TestNames(t *testing.T) {
 		if !slices.Equal(named, []string{"ES.c.0", "ES.c.1", "UD:_A_B"}) {
 			t.Errorf("named %v", named)
 		}
-		if got := run(w.Bytes, "UD:_A_B"); len(got.Events) != 1 || got.Stats.Filtered != 6 {
+		if got := run(w.Bytes, "UD:_A_B"); len(got.Events) != 1 || got.Stats.Skipped[decode.Filtered] != 6 {
 			t.Errorf("filtered: %d events, %+v", len(got.Events), got.Stats)
 		}
 	}

@@ -32,7 +32,7 @@ func side(c byte) market.Side {
 
 // inexact counts a record whose price cannot be represented.
 func inexact(in *instrument, m []byte, b *decode.Batch) {
-	b.Stats.Inexact++
+	b.Skip(decode.Inexact)
 	b.Note("inexact_price", "%s: price %d times 1e-9 has more than 8 decimals", in.id, int64(binary.LittleEndian.Uint64(m)))
 }
 
@@ -45,7 +45,7 @@ func trade(in *instrument, m []byte, from byte, b *decode.Batch) {
 	}
 	size := binary.LittleEndian.Uint32(m[sizeAt:])
 	if size == 0 || undefined(m[priceAt:]) {
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 		return
 	}
 	p, ok := price(m[priceAt:])
@@ -89,15 +89,16 @@ func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
 	case 'T':
 		trade(in, m, typeMBO, b)
 	case 'F', 'N':
+		b.Skip(decode.NoEffect)
 	case 'R':
 		d.clear(in, m, b)
 	case 'A', 'C', 'M':
 		switch {
 		case flags&flagTop != 0:
-			b.Stats.Other++
+			b.Skip(decode.OtherType)
 			b.Note("top_of_book", "%s: records of the top of the book among those of orders are skipped", in.id)
 		case !in.ready:
-			b.Stats.Unused++
+			b.Skip(decode.UnknownBook)
 		default:
 			err = d.change(in, m, b)
 		}
@@ -137,7 +138,7 @@ func (d *Decoder) change(in *instrument, m []byte, b *decode.Batch) error {
 		return nil
 	}
 	if undefined(m[24:]) {
-		b.Stats.Other++
+		b.Skip(decode.UnknownBook)
 		d.markStale(in, m, "undefined_price", b)
 		return nil
 	}
@@ -153,7 +154,7 @@ func (d *Decoder) change(in *instrument, m []byte, b *decode.Batch) error {
 		d.markStale(in, m, "duplicate_order", b)
 	case now == market.NoSide || size == 0:
 		if o == nil {
-			b.Stats.Other++ // a hidden order
+			b.Skip(decode.HiddenOrder)
 			return nil
 		}
 		d.delete(in, id, m, b)
@@ -192,7 +193,7 @@ func (d *Decoder) cancel(in *instrument, id uint64, size uint32, m []byte, b *de
 		e := d.event(market.KindOrderModify, in, m, b)
 		e.Price, e.Size = o.Price, units(o.Size)
 	default:
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 	}
 }
 
@@ -285,7 +286,7 @@ func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 	if wrong != nil {
 		reason := "unordered_levels"
 		if _, exact := price(wrong); exact {
-			b.Stats.Other++
+			b.Skip(decode.UnknownBook)
 		} else {
 			reason = "inexact_price"
 			inexact(in, wrong, b)
@@ -444,7 +445,7 @@ func status(in *instrument, m []byte, b *decode.Batch) {
 		phase = market.PostClose
 	}
 	if phase == market.NoPhase {
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 		return
 	}
 	b.Stats.Statuses++

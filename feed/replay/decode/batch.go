@@ -26,6 +26,7 @@ type Batch struct {
 
 	Stats Stats
 
+	skipped Reason // of the current record
 	levels  []market.Level
 	text    strings.Builder
 	handles map[market.InstrumentID]market.Handle
@@ -48,13 +49,13 @@ type Stats struct {
 	Statuses  int
 	Snapshots int // used to build a book
 	Gaps      int // losses that make a book stale
-	Unused    int // depth or order records of a stale book
-	Filtered  int // records of instruments that the filter excludes
-	Inexact   int // records with a price or size that cannot be represented exactly
-	// records without meaning for a market: other streams, unused snapshots, trades of size 0
-	Other    int
-	Rejected int // events that the sink rejected
-	Passes   int // how often the recording was started
+	Rejected  int // events that the sink rejected
+	Passes    int // how often the recording was started
+
+	// Used counts the records that were played, and Skipped the others by reason. Together they are
+	// Lines.
+	Used    int
+	Skipped Skipped
 }
 
 // full is the number of events at which a batch accepts no further record. One record adds only a
@@ -156,6 +157,19 @@ func (b *Batch) Note(reason, format string, args ...any) {
 		}
 	}
 	b.Notes = append(b.Notes, Note{reason, fmt.Sprintf(format, args...)})
+}
+
+// Skip marks that the current record is not played. The first reason counts.
+func (b *Batch) Skip(r Reason) {
+	if b.skipped == Played {
+		b.skipped = r
+	}
+}
+
+// EndRecord counts the current record.
+func (b *Batch) EndRecord() {
+	b.Stats.Count(b.skipped)
+	b.skipped = Played
 }
 
 // Gap appends a gap of a book.

@@ -122,7 +122,7 @@ const segmentHead = 40
 func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 	data := p.datagram()
 	if len(data) < segmentHead || data[0] != 1 || data[1] != 0 {
-		b.Stats.Other++
+		b.Stats.Count(decode.OtherType)
 		return nil
 	}
 	le := binary.LittleEndian
@@ -136,7 +136,7 @@ func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 		sent:     int64(le.Uint64(data[32:])),
 	}
 	if s.protocol != protocolTOPS && s.protocol != protocolDEEP || d.protocol != 0 && s.protocol != d.protocol {
-		b.Stats.Other++
+		b.Stats.Count(decode.OtherType)
 		if d.other = s.protocol; d.protocol != 0 {
 			b.Note("other_protocol", "segments of protocol %#04x are skipped, because those of %#04x are played", s.protocol, d.protocol)
 		}
@@ -147,7 +147,7 @@ func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 		if !p.cut {
 			return fmt.Errorf("segment %d should have %d bytes and has %d", s.first, s.length, len(body))
 		}
-		b.Stats.Other++ // its messages will be missing
+		b.Stats.Count(decode.Incomplete) // its messages will be missing
 		b.Note("short_capture", "packets were not captured in full")
 		return nil
 	}
@@ -176,12 +176,12 @@ func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batc
 		}
 		number := s.first + uint64(i)
 		if number < c.next {
-			b.Stats.Other++ // a repetition
+			b.Stats.Count(decode.Repeated)
 		} else {
-			b.Stats.Lines++
 			if err := d.message(body[2:2+size:2+size], ci, number, receive, b); err != nil {
 				return fmt.Errorf("message %d: %w", number, err)
 			}
+			b.EndRecord()
 			c.next = number + 1
 			c.time = max(c.time, messageTime(body))
 		}

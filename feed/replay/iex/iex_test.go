@@ -125,7 +125,7 @@ func TestTOPS(t *testing.T) {
 			}
 			got := run(data)
 			expect(t, got, topsEvents...)
-			if got.Stats.Lines != 27 || got.Stats.Quotes != 2 || got.Stats.Trades != 2 || got.Stats.Statuses != 10 {
+			if got.Stats.Lines != 29 || got.Stats.Used != 16 || got.Stats.Quotes != 2 || got.Stats.Trades != 2 || got.Stats.Statuses != 10 {
 				t.Errorf("counted %+v", got.Stats)
 			}
 			var ids []string
@@ -181,7 +181,7 @@ func TestDEEP(t *testing.T) {
 	if in := got.Listed[0]; in.ID.String() != "AAPL|IEX|24hs" || !in.StartsEmpty || in.QuotesFromFeed || in.NoBook || in.PriceDecimals != 4 || in.SettlementDays != 1 {
 		t.Errorf("listed %+v", in)
 	}
-	want := decode.Stats{Lines: 11, Trades: 1, Depth: 4, Levels: 7, Other: 3}
+	want := decode.Stats{Lines: 11, Trades: 1, Depth: 4, Levels: 7, Used: 8, Skipped: decode.Skipped{decode.OtherType: 2, decode.NoEffect: 1}}
 	if got.Stats != want {
 		t.Errorf("counted %+v\n    want %+v", got.Stats, want)
 	}
@@ -259,7 +259,7 @@ func TestRestart(t *testing.T) {
 	}
 	got := run(c.Bytes)
 	expect(t, got, level(1), level(2), "AAPL gap  session_changed", "AAPL snapshot [] []", level(3), level(4))
-	if got.Stats.Other != 5 {
+	if got.Stats.Skipped[decode.Repeated] != 5 {
 		t.Errorf("%+v", got.Stats)
 	}
 }
@@ -275,7 +275,7 @@ func TestMarketTime(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	got := run(tops(replaytest.Capture{}), "ZVZZT")
-	if len(got.Listed) != 2 || got.Stats.Filtered != 19 || got.Err != nil {
+	if len(got.Listed) != 2 || got.Stats.Skipped[decode.Filtered] != 19 || got.Err != nil {
 		t.Errorf("listed %v, counted %+v: %v", got.Listed, got.Stats, got.Err)
 	}
 }
@@ -414,7 +414,7 @@ func TestLeftOut(t *testing.T) {
 		"AAPL update [1@150] [] +2",
 		"AAPL gap  inexact_price +3",
 	)
-	if len(got.Notes) != 3 || got.Notes[0].Reason != "short_capture" || got.Stats.Inexact != 1 {
+	if len(got.Notes) != 3 || got.Notes[0].Reason != "short_capture" || got.Stats.Skipped[decode.Inexact] != 1 {
 		t.Errorf("noted %+v, counted %+v", got.Notes, got.Stats)
 	}
 }

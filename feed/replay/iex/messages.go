@@ -22,7 +22,7 @@ var lengths = [256]uint8{
 func (d *Decoder) message(m []byte, channel int, number uint64, receive int64, b *decode.Batch) error {
 	size := int(lengths[m[0]])
 	if size == 0 {
-		b.Stats.Other++
+		b.Skip(decode.OtherType)
 		return nil
 	}
 	if len(m) < size {
@@ -42,7 +42,7 @@ func (d *Decoder) message(m []byte, channel int, number uint64, receive int64, b
 		return err
 	}
 	if s.skipped {
-		b.Stats.Filtered++
+		b.Skip(decode.Filtered)
 		return nil
 	}
 	switch m[0] {
@@ -57,7 +57,7 @@ func (d *Decoder) message(m []byte, channel int, number uint64, receive int64, b
 	case 'D', 'X':
 		reference(s, m, at, b)
 	default:
-		b.Stats.Other++
+		b.Skip(decode.OtherType)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (d *Decoder) system(code byte, at stamp, b *decode.Batch) {
 	case 'E':
 		phase = market.Closed
 	default: // the start and end of messages
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 		return
 	}
 	if !d.listed {
@@ -146,13 +146,13 @@ func units(m []byte) market.Size {
 }
 
 func inexact(p []byte, b *decode.Batch) {
-	b.Stats.Inexact++
+	b.Skip(decode.Inexact)
 	b.Note("inexact_price", "price %d is out of range", int64(binary.LittleEndian.Uint64(p)))
 }
 
 func (d *Decoder) quote(s *stock, m []byte, at stamp, b *decode.Batch) {
 	if d.protocol != protocolTOPS {
-		b.Stats.Other++
+		b.Skip(decode.OtherType)
 		return
 	}
 	bid, okBid := price(m[22:])
@@ -175,7 +175,7 @@ func (d *Decoder) trade(s *stock, m []byte, at stamp, b *decode.Batch) {
 	}
 	size := units(m[18:])
 	if size == 0 {
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 		return
 	}
 	kind := market.KindTrade
@@ -195,7 +195,7 @@ const maxPending = 1 << 12
 // level decodes a changed level and holds it until its event is complete.
 func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 	if d.protocol != protocolDEEP {
-		b.Stats.Other++
+		b.Skip(decode.OtherType)
 		return nil
 	}
 	b.Stats.Levels++
@@ -270,12 +270,12 @@ func status(s *stock, m []byte, at stamp, b *decode.Batch) {
 		case 'O':
 			s.phase = market.Auction
 		default:
-			b.Stats.Other++
+			b.Skip(decode.NoEffect)
 			return
 		}
 	}
 	if now := s.now(); now == before && reason == "" && !first {
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 		return
 	}
 	b.Stats.Statuses++
@@ -306,7 +306,7 @@ func reference(s *stock, m []byte, at stamp, b *decode.Batch) {
 		return
 	}
 	if p <= 0 || m[0] == 'X' && m[1] != 'M' { // the opening price is that of its trades
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 		return
 	}
 	e := add(market.KindReference, s.handle, at, b)

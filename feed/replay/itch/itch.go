@@ -104,11 +104,11 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 			break
 		}
 		if lengths[kind] == 0 {
-			b.Stats.Other++
+			b.Skip(decode.OtherType)
 		} else if err := d.message(data[n+prefix:n+prefix+size:n+prefix+size], b); err != nil {
 			return n, err
 		}
-		b.Stats.Lines++
+		b.EndRecord()
 		b.Cut()
 		n += prefix + size
 	}
@@ -143,7 +143,7 @@ func (d *Decoder) message(m []byte, b *decode.Batch) error {
 	case 'R':
 		return d.directory(m, b)
 	case 'L', 'V', 'W', 'Y', 'K', 'J', 'I', 'N', 'O':
-		b.Stats.Other++
+		b.Skip(decode.OtherType)
 		return nil
 	}
 	s := &d.stocks[d.index[binary.BigEndian.Uint16(m[1:])]]
@@ -154,7 +154,7 @@ func (d *Decoder) message(m []byte, b *decode.Batch) error {
 		}
 	}
 	if s.skipped {
-		b.Stats.Filtered++
+		b.Skip(decode.Filtered)
 		return nil
 	}
 	switch m[0] {
@@ -191,7 +191,7 @@ func (d *Decoder) system(code byte, t int64, b *decode.Batch) {
 	case 'E':
 		phase = market.Closed
 	default: // the start and end of messages
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 		return
 	}
 	if !d.listed {
@@ -248,7 +248,7 @@ func (d *Decoder) missing(m []byte, b *decode.Batch) (*stock, error) {
 	case 'H', 'h':
 		return d.list(locate, m[11:19], b)
 	}
-	b.Stats.Other++
+	b.Skip(decode.UnknownBook)
 	return nil, nil
 }
 
@@ -257,7 +257,7 @@ func (d *Decoder) status(s *stock, m []byte, t int64, b *decode.Batch) {
 	reason := ""
 	switch {
 	case m[0] == 'h' && m[19] != 'Q': // another market of the same owner
-		b.Stats.Other++
+		b.Skip(decode.OtherType)
 		return
 	case m[0] == 'h':
 		if s.stopped = m[20] == 'H'; s.stopped {
@@ -266,7 +266,7 @@ func (d *Decoder) status(s *stock, m []byte, t int64, b *decode.Batch) {
 	default:
 		phase := phaseOf(m[19])
 		if phase == market.NoPhase {
-			b.Stats.Other++
+			b.Skip(decode.NoEffect)
 			return
 		}
 		s.phase, reason = phase, decode.HaltReason(m[21:25])

@@ -107,7 +107,7 @@ func TestDay(t *testing.T) {
 		if list := describe(got); !slices.Equal(list, dayEvents) {
 			t.Errorf("played\n%s\nwant\n%s", strings.Join(list, "\n"), strings.Join(dayEvents, "\n"))
 		}
-		want := decode.Stats{Lines: 39, Trades: 5, Orders: 10, Statuses: 11, Other: 14}
+		want := decode.Stats{Lines: 39, Trades: 5, Orders: 10, Statuses: 11, Used: 25, Skipped: decode.Skipped{decode.OtherType: 10, decode.NoEffect: 3, decode.UnknownTrade: 1}}
 		if got.Stats != want {
 			t.Errorf("counted %+v\n    want %+v", got.Stats, want)
 		}
@@ -134,7 +134,7 @@ func TestFilter(t *testing.T) {
 		if got.Err != nil || len(got.Listed) != 2 || got.Listed[0].ID.Symbol != "BRK_A" {
 			t.Errorf("listed %v: %v", got.Listed, got.Err)
 		}
-		if got.Stats.Filtered != 16 || got.Stats.Trades != 1 {
+		if got.Stats.Skipped[decode.Filtered] != 16 || got.Stats.Trades != 1 {
 			t.Errorf("counted %+v", got.Stats)
 		}
 	}
@@ -237,7 +237,7 @@ func TestTolerated(t *testing.T) {
 		w.Bytes = append(w.Bytes, 0, 0)
 	})
 	got := run(data)
-	if got.Err != nil || got.Stats.Other != 2 || got.Offset != good+22 {
+	if got.Err != nil || got.Stats.Used != 2 || got.Stats.Lines != 4 || got.Offset != good+22 {
 		t.Errorf("%+v", got)
 	}
 }

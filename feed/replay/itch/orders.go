@@ -55,7 +55,7 @@ func (d *Decoder) insert(s *stock, o *decode.Order, t int64, b *decode.Batch) er
 	}
 	d.orders++
 	if !d.wholeDay {
-		b.Stats.Unused++
+		b.Skip(decode.UnknownBook)
 		return nil
 	}
 	e := d.event(market.KindOrderAdd, s, t, o.ID, b)
@@ -74,7 +74,7 @@ func (d *Decoder) find(s *stock, m []byte, b *decode.Batch) (*decode.Order, erro
 	if d.wholeDay {
 		return nil, fmt.Errorf("order %d of %s does not exist", id, s.symbol)
 	}
-	b.Stats.Unused++
+	b.Skip(decode.UnknownBook)
 	b.Note("unknown_order", "the file begins within a day: its books, and trades of earlier orders, are unknown")
 	return nil, nil
 }
@@ -115,7 +115,9 @@ func (d *Decoder) execute(s *stock, m []byte, t int64, b *decode.Batch) error {
 		d.print(s, t, match, at, units(shares), b).Side = decode.Opposite(was.Side)
 	}
 	if !d.wholeDay {
-		b.Stats.Unused++
+		if !printed {
+			b.Skip(decode.UnknownBook)
+		}
 		return nil
 	}
 	d.event(market.KindOrderFill, s, t, was.ID, b).Size = units(shares)
@@ -133,7 +135,7 @@ func (d *Decoder) reduce(s *stock, m []byte, t int64, b *decode.Batch) error {
 		return err
 	}
 	if !d.wholeDay {
-		b.Stats.Unused++
+		b.Skip(decode.UnknownBook)
 		return nil
 	}
 	if !left {
@@ -160,7 +162,7 @@ func (d *Decoder) delete(s *stock, id uint64, t int64, b *decode.Batch) {
 	if d.wholeDay {
 		d.event(market.KindOrderDelete, s, t, id, b)
 	} else {
-		b.Stats.Unused++
+		b.Skip(decode.UnknownBook)
 	}
 }
 
@@ -212,7 +214,7 @@ func (d *Decoder) trade(s *stock, m []byte, t int64, b *decode.Batch) error {
 	}
 	shares := binary.BigEndian.Uint64(m[11:])
 	if shares == 0 { // nothing was crossed
-		b.Stats.Other++
+		b.Skip(decode.NoEffect)
 		return nil
 	}
 	if shares > math.MaxInt64/market.Scale {
@@ -229,7 +231,7 @@ func (d *Decoder) broken(s *stock, m []byte, t int64, b *decode.Batch) {
 	match := binary.BigEndian.Uint64(m[11:])
 	x, ok := d.trades.find(match)
 	if !ok {
-		b.Stats.Other++
+		b.Skip(decode.UnknownTrade)
 		b.Note("unknown_trade", "trade %d of %s is broken and not among the latest", match, s.symbol)
 		return
 	}

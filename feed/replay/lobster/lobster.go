@@ -127,8 +127,7 @@ func (d *Decoder) Pair(data, books []byte, b *decode.Batch) (n, m int, err error
 		}
 		if d.line == 0 && isHeader(line) {
 			d.line++
-			b.Stats.Lines++
-			b.Stats.Other++
+			b.Stats.Count(decode.OtherType)
 			n += size
 			continue
 		}
@@ -149,7 +148,7 @@ func (d *Decoder) Pair(data, books []byte, b *decode.Batch) (n, m int, err error
 		if err := d.both(line, levels, b); err != nil {
 			return n, m, err
 		}
-		b.Stats.Lines++
+		b.EndRecord()
 		b.Cut()
 		n += size
 		m += rowSize
@@ -214,7 +213,7 @@ func (d *Decoder) event(m *message, t int64, b *decode.Batch) error {
 	switch m.kind {
 	case 4, 5, 6:
 		if m.size == 0 {
-			b.Stats.Other++
+			b.Skip(decode.NoEffect)
 			return nil
 		}
 		b.Stats.Trades++
@@ -236,7 +235,9 @@ func (d *Decoder) event(m *message, t int64, b *decode.Batch) error {
 	case d.config.Books:
 		return nil // the order book file has the change
 	case !d.config.Complete || d.lost:
-		b.Stats.Unused++
+		if m.kind != 4 { // its trade was played
+			b.Skip(decode.UnknownBook)
+		}
 		return nil
 	}
 	return d.order(m, t, b)

@@ -91,7 +91,7 @@ func TestOrders(t *testing.T) {
 			`AAPL trade "" sell 8 at 585.33 +34208000000000`,
 			"AAPL fill 16113575 8 +34208000000000",
 		)
-		want := decode.Stats{Lines: 12, Trades: 4, Orders: 6, Statuses: 3, Other: 1}
+		want := decode.Stats{Lines: 12, Trades: 4, Orders: 6, Statuses: 3, Used: 11, Skipped: decode.Skipped{decode.NoEffect: 1}}
 		if got.Stats != want {
 			t.Errorf("counted %+v\n    want %+v", got.Stats, want)
 		}
@@ -108,7 +108,7 @@ func TestPiece(t *testing.T) {
 	w.Line(open+1, 4, 6, 100, 1_000_000, 1)
 	got := run(w, false, 0)
 	expect(t, got, fmt.Sprintf(`AAPL trade "" sell 100 at 100 +%d`, open+1))
-	if in := got.Listed[0]; in.StartsEmpty || !in.NoBook || !in.QuotesFromFeed || len(got.Notes) != 1 || got.Stats.Unused != 2 {
+	if in := got.Listed[0]; in.StartsEmpty || !in.NoBook || !in.QuotesFromFeed || len(got.Notes) != 1 || got.Stats.Skipped[decode.UnknownBook] != 1 || got.Stats.Used != 1 {
 		t.Errorf("listed %+v, noted %+v, counted %+v", in, got.Notes, got.Stats)
 	}
 	d := New(Config{Symbol: "AAPL", Midnight: midnight, Complete: true})
@@ -282,7 +282,7 @@ func TestHeader(t *testing.T) {
 	for piece := range 50 {
 		got := run(&replaytest.LOBSTER{Messages: []byte(head + line)}, true, piece)
 		expect(t, got, fmt.Sprintf("AAPL add 5 buy 100 at 100 +%d", open+100_000_000))
-		if got.Stats.Lines != 2 || got.Stats.Other != 1 {
+		if got.Stats.Lines != 2 || got.Stats.Skipped[decode.OtherType] != 1 {
 			t.Errorf("%+v", got.Stats)
 		}
 		got = run(&replaytest.LOBSTER{Messages: []byte(head + line), Books: []byte(books)}, true, piece)

@@ -125,6 +125,13 @@ func sideText(levels []market.Level) string {
 
 // Check returns an error if the events break the contract of feeds.
 func (d *Decoded) Check() error {
+	all := d.Stats.Used
+	for _, n := range d.Stats.Skipped {
+		all += n
+	}
+	if d.Err == nil && all != d.Stats.Lines {
+		return fmt.Errorf("%d records, %d of which were used or skipped", d.Stats.Lines, all)
+	}
 	for i := range d.Events {
 		e := &d.Events[i]
 		if int(e.Handle) >= len(d.Listed) {

@@ -185,6 +185,8 @@ func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, 
 	if err != nil {
 		sink.Unreadable(err)
 	}
+	stats := source.Stats()
+	sink.Records(stats.Used, stats.Skipped.Lost(), stats.Skipped.String(), stats.Incomplete())
 	return sink.Report().Describe(name, "recorded %s", source.Instrument().ID.Market), nil
 }
 

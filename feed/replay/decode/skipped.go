@@ -1,0 +1,79 @@
+package decode
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reason says why a record is not played.
+type Reason uint8
+
+// Reasons.
+const (
+	Played       Reason = iota
+	OtherType           // a type of record without meaning for a market, or of another stream
+	Repeated            // what it says was played already
+	Filtered            // of an instrument that the filter excludes
+	NoEffect            // it changes nothing, such as a trade of size 0
+	HiddenOrder         // an order that is not in the book
+	UnknownBook         // it changes a book that is not known
+	UnknownTrade        // it changes a trade that is not known
+	Inexact             // a price or size that cannot be represented exactly
+	Late                // its time is before that of an earlier record
+	Incomplete          // the file does not contain all of it
+	NumReasons
+)
+
+var reasonWords = [NumReasons]string{
+	"played", "other_type", "repeated", "filtered", "no_effect", "hidden_order",
+	"unknown_book", "unknown_trade", "inexact", "late", "incomplete",
+}
+
+// String returns the reason as a word of reports and logs.
+func (r Reason) String() string { return reasonWords[r] }
+
+// Loss reports whether market data is lost with a record that is skipped for this reason.
+func (r Reason) Loss() bool { return r >= UnknownBook }
+
+// Skipped counts records that were not played, by reason.
+type Skipped [NumReasons]int
+
+// Lost returns the number of records with which market data was lost.
+func (s *Skipped) Lost() (n int) {
+	for r, count := range s {
+		if Reason(r).Loss() {
+			n += count
+		}
+	}
+	return n
+}
+
+// String returns the counts with their reasons, such as "12 repeated, 3 late", or "" if there are
+// none.
+func (s *Skipped) String() string {
+	var list []string
+	for r, count := range s {
+		if count > 0 {
+			list = append(list, fmt.Sprintf("%d %v", count, Reason(r)))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// Count counts a record.
+func (s *Stats) Count(r Reason) {
+	s.Lines++
+	if r == Played {
+		s.Used++
+	} else {
+		s.Skipped[r]++
+	}
+}
+
+// lossBound is the share of lost records, one in lossBound, from which a recording was not read
+// well.
+const lossBound = 1000
+
+// Incomplete reports whether so many records were lost that the recording was not read well: more
+// than one in a thousand.
+func (s *Stats) Incomplete() bool { return s.Skipped.Lost()*lossBound > s.Lines }
