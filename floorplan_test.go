@@ -43,7 +43,6 @@ func oversize() map[string]int {
 	return map[string]int{
 		"internal/journal": 6827,
 		"internal/stream":  9060,
-		"wire":             4440,
 
 		"internal/socket shard": 91,
 	}

@@ -1,16 +1,17 @@
 package wire
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/internal/jsonscan"
 )
 
 // MaxDepth is the maximum nesting of arrays and objects that ParseJSON accepts.
-const MaxDepth = 16
+const MaxDepth = jsonscan.MaxDepth
 
 // ErrJSON is wrapped by every error of ParseJSON.
 var ErrJSON = errors.New("bad JSON")
@@ -64,75 +65,53 @@ func ParseJSON(data []byte) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, fmt.Errorf("%w: not UTF-8", ErrJSON)
 	}
-	p := parser{in: data}
-	p.space()
+	p := newParser(data)
+	p.Space()
 	v, err := p.value(0)
-	if err != nil {
-		return Value{}, err
+	if err == nil {
+		err = p.End()
 	}
-	p.space()
-	if p.at != len(data) {
-		return Value{}, p.fail("text after the value")
+	if err != nil {
+		return Value{}, fmt.Errorf("%w: %w", ErrJSON, err)
 	}
 	return v, nil
 }
 
-type parser struct {
-	in []byte
-	at int
-}
+// parser parses JSON into values.
+type parser struct{ jsonscan.Scanner }
 
-func (p *parser) fail(what string) error {
-	return fmt.Errorf("%w: %s at offset %d", ErrJSON, what, p.at)
-}
-
-func (p *parser) space() {
-	for p.at < len(p.in) {
-		switch p.in[p.at] {
-		case ' ', '\t', '\n', '\r':
-			p.at++
-		default:
-			return
-		}
-	}
-}
+func newParser(data []byte) parser { return parser{jsonscan.Scanner{In: data}} }
 
 func (p *parser) value(depth int) (Value, error) {
-	if p.at == len(p.in) {
-		return Value{}, p.fail("unexpected end")
+	if p.At == len(p.In) {
+		return Value{}, p.Fail("unexpected end")
 	}
-	start := p.at
+	start := p.At
 	var v Value
+	var text []byte
 	var err error
-	switch c := p.in[p.at]; {
+	switch c := p.In[p.At]; {
 	case c == '{':
 		v, err = p.object(depth + 1)
 	case c == '[':
 		v, err = p.array(depth + 1)
 	case c == '"':
-		v.Kind = String
-		v.Text, err = p.str()
+		text, err = p.Text()
+		v = Value{Kind: String, Text: string(text)}
 	case c == '-' || c-'0' <= 9:
-		v, err = p.number()
+		text, err = p.Number()
+		v = Value{Kind: Number, Text: string(text)}
 	case c == 't':
-		v, err = Value{Kind: Bool, True: true}, p.word("true")
+		v, err = Value{Kind: Bool, True: true}, p.Word("true")
 	case c == 'f':
-		v, err = Value{Kind: Bool}, p.word("false")
+		v, err = Value{Kind: Bool}, p.Word("false")
 	case c == 'n':
-		v, err = Value{Kind: Null}, p.word("null")
+		v, err = Value{Kind: Null}, p.Word("null")
 	default:
-		err = p.fail("unexpected character")
+		err = p.Fail("unexpected character")
 	}
-	v.Raw = p.in[start:p.at]
+	v.Raw = p.In[start:p.At]
 	return v, err
-}
-
-func (p *parser) word(w string) error {
-	if !bytes.HasPrefix(p.in[p.at:], []byte(w)) {
-		return p.fail("unexpected character")
-	}
-	p.at += len(w)
-	return nil
 }
 
 // usualFields is the number of fields that most messages do not exceed.
@@ -141,12 +120,9 @@ const usualFields = 4
 func (p *parser) object(depth int) (Value, error) {
 	v := Value{Kind: Object}
 	if depth > MaxDepth {
-		return v, p.fail("nested too deep")
+		return v, p.Fail("nested too deep")
 	}
-	p.at++
-	p.space()
-	if p.at < len(p.in) && p.in[p.at] == '}' {
-		p.at++
+	if p.Open('}') {
 		return v, nil
 	}
 	if depth == 1 {
@@ -154,28 +130,26 @@ func (p *parser) object(depth int) (Value, error) {
 	}
 	var seen nameSet
 	for {
-		if p.at == len(p.in) || p.in[p.at] != '"' {
-			return v, p.fail("expected a name")
+		if p.At == len(p.In) || p.In[p.At] != '"' {
+			return v, p.Fail("expected a name")
 		}
-		name, err := p.str()
+		text, err := p.Text()
 		if err != nil {
 			return v, err
 		}
+		name := string(text)
 		if !seen.add(v.Fields, name, depth == 1) {
-			return v, p.fail("name given twice")
+			return v, p.Fail("name given twice")
 		}
-		p.space()
-		if p.at == len(p.in) || p.in[p.at] != ':' {
-			return v, p.fail("expected a colon")
+		if err := p.Colon(); err != nil {
+			return v, err
 		}
-		p.at++
-		p.space()
 		val, err := p.value(depth)
 		if err != nil {
 			return v, err
 		}
 		v.Fields = append(v.Fields, Member{name, val})
-		more, err := p.next('}')
+		more, err := p.Next('}')
 		if err != nil || !more {
 			return v, err
 		}
@@ -222,33 +196,12 @@ func leastFold(r rune) rune {
 	return least
 }
 
-// next skips a comma or the closing bracket.
-func (p *parser) next(end byte) (more bool, err error) {
-	p.space()
-	if p.at == len(p.in) {
-		return false, p.fail("unexpected end")
-	}
-	switch p.in[p.at] {
-	case ',':
-		p.at++
-		p.space()
-		return true, nil
-	case end:
-		p.at++
-		return false, nil
-	}
-	return false, p.fail("expected a comma")
-}
-
 func (p *parser) array(depth int) (Value, error) {
 	v := Value{Kind: Array}
 	if depth > MaxDepth {
-		return v, p.fail("nested too deep")
+		return v, p.Fail("nested too deep")
 	}
-	p.at++
-	p.space()
-	if p.at < len(p.in) && p.in[p.at] == ']' {
-		p.at++
+	if p.Open(']') {
 		return v, nil
 	}
 	for {
@@ -260,174 +213,12 @@ func (p *parser) array(depth int) (Value, error) {
 			v.Items = make([]Value, 0, 2)
 		}
 		v.Items = append(v.Items, item)
-		more, err := p.next(']')
+		more, err := p.Next(']')
 		if err != nil || !more {
 			return v, err
 		}
 	}
 }
 
-func (p *parser) number() (Value, error) {
-	text, err := p.numberText()
-	return Value{Kind: Number, Text: string(text)}, err
-}
-
-// numberText skips a number and returns its text, a view of the input.
-func (p *parser) numberText() ([]byte, error) {
-	start := p.at
-	digits := func() bool {
-		from := p.at
-		for p.at < len(p.in) && p.in[p.at]-'0' <= 9 {
-			p.at++
-		}
-		return p.at > from
-	}
-	if p.in[p.at] == '-' {
-		p.at++
-	}
-	if p.at < len(p.in) && p.in[p.at] == '0' {
-		p.at++
-	} else if !digits() {
-		return nil, p.fail("bad number")
-	}
-	if p.at < len(p.in) && p.in[p.at] == '.' {
-		p.at++
-		if !digits() {
-			return nil, p.fail("bad number")
-		}
-	}
-	if p.at < len(p.in) && p.in[p.at]|0x20 == 'e' {
-		p.at++
-		if p.at < len(p.in) && (p.in[p.at] == '+' || p.in[p.at] == '-') {
-			p.at++
-		}
-		if !digits() {
-			return nil, p.fail("bad number")
-		}
-	}
-	return p.in[start:p.at], nil
-}
-
-func (p *parser) str() (string, error) {
-	p.at++
-	start := p.at
-	for p.at < len(p.in) {
-		switch c := p.in[p.at]; {
-		case c == '"':
-			s := string(p.in[start:p.at])
-			p.at++
-			return s, nil
-		case c == '\\':
-			return p.escaped(start)
-		case c < ' ':
-			return "", p.fail("control character in a string")
-		}
-		p.at++
-	}
-	return "", p.fail("unexpected end")
-}
-
-// escaped continues to parse a string whose first escape is at p.at.
-func (p *parser) escaped(start int) (string, error) {
-	b := append(make([]byte, 0, p.at-start+32), p.in[start:p.at]...)
-	for p.at < len(p.in) {
-		switch c := p.in[p.at]; {
-		case c == '"':
-			p.at++
-			return string(b), nil
-		case c < ' ':
-			return "", p.fail("control character in a string")
-		case c != '\\':
-			b = append(b, c)
-			p.at++
-		default:
-			var err error
-			if b, err = p.escape(b); err != nil {
-				return "", err
-			}
-		}
-	}
-	return "", p.fail("unexpected end")
-}
-
-func (p *parser) escape(b []byte) ([]byte, error) {
-	if p.at+1 >= len(p.in) {
-		return b, p.fail("unexpected end")
-	}
-	c := p.in[p.at+1]
-	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
-		p.at += 2
-		return append(b, "\"\\/\b\f\n\r\t"[i]), nil
-	}
-	if c != 'u' {
-		return b, p.fail("bad escape")
-	}
-	r, ok := p.hex4(p.at + 2)
-	if !ok {
-		return b, p.fail("bad escape")
-	}
-	p.at += 6
-	if r < 0xD800 || r > 0xDFFF {
-		return utf8.AppendRune(b, r), nil
-	}
-	low, ok := rune(0), false
-	if r < 0xDC00 && p.at+1 < len(p.in) && p.in[p.at] == '\\' && p.in[p.at+1] == 'u' {
-		low, ok = p.hex4(p.at + 2)
-	}
-	if !ok || low < 0xDC00 || low > 0xDFFF {
-		return b, p.fail("lone surrogate")
-	}
-	p.at += 6
-	return utf8.AppendRune(b, 0x10000+(r-0xD800)<<10+(low-0xDC00)), nil
-}
-
-func (p *parser) hex4(at int) (rune, bool) {
-	if at+4 > len(p.in) {
-		return 0, false
-	}
-	var r rune
-	for _, c := range p.in[at : at+4] {
-		switch {
-		case c-'0' <= 9:
-			r = r<<4 + rune(c-'0')
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			r = r<<4 + rune(c|0x20-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return r, true
-}
-
-// isPlain reports whether s needs no escapes in JSON.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
 // AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
-func AppendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	if isPlain(s) { // the usual case
-		b = append(b, s...)
-		return append(b, '"')
-	}
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, '\\', 'n')
-		case r < ' ' || r == 0x7f:
-			b = append(b, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
-		default:
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return append(b, '"')
-}
+func AppendString(b []byte, s string) []byte { return jsonscan.AppendString(b, s) }

@@ -111,51 +111,45 @@ func (m *members) scan(data []byte) error {
 	if !utf8.Valid(data) {
 		return fmt.Errorf("%w: not UTF-8", ErrJSON)
 	}
-	p := parser{in: data}
-	p.space()
-	if p.at == len(data) || data[p.at] != '{' {
-		return p.fail("a line is a JSON object")
-	}
-	p.at++
-	p.space()
-	if p.at < len(data) && data[p.at] == '}' {
-		p.at++
-	} else {
-		for more := true; more; {
-			if err := m.scanMember(&p); err != nil {
-				return err
-			}
-			var err error
-			if more, err = p.next('}'); err != nil {
-				return err
-			}
-		}
-	}
-	p.space()
-	if p.at != len(data) {
-		return p.fail("text after the value")
+	if err := m.scanMembers(data); err != nil {
+		return fmt.Errorf("%w: %w", ErrJSON, err)
 	}
 	return nil
 }
 
-func (m *members) scanMember(p *parser) error {
-	if p.at == len(p.in) || p.in[p.at] != '"' {
-		return p.fail("expected a name")
+func (m *members) scanMembers(data []byte) error {
+	p := newParser(data)
+	p.Space()
+	if p.At == len(data) || data[p.At] != '{' {
+		return p.Fail("a line is a JSON object")
 	}
-	name, err := p.text()
+	for more := !p.Open('}'); more; {
+		err := m.scanMember(&p)
+		if err == nil {
+			more, err = p.Next('}')
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return p.End()
+}
+
+func (m *members) scanMember(p *parser) error {
+	if p.At == len(p.In) || p.In[p.At] != '"' {
+		return p.Fail("expected a name")
+	}
+	name, err := p.Text()
 	if err != nil {
 		return err
 	}
 	k, known := findLineKey(name)
 	if !m.add(k, known, name) {
-		return p.fail("name given twice, or too many names")
+		return p.Fail("name given twice, or too many names")
 	}
-	p.space()
-	if p.at == len(p.in) || p.in[p.at] != ':' {
-		return p.fail("expected a colon")
+	if err := p.Colon(); err != nil {
+		return err
 	}
-	p.at++
-	p.space()
 	v, err := p.member()
 	if known {
 		m.values[k] = v
@@ -189,20 +183,20 @@ func (m *members) add(k lineKey, known bool, name []byte) bool {
 
 // member parses the value of a member of the outermost object.
 func (p *parser) member() (member, error) {
-	if p.at == len(p.in) {
-		return member{}, p.fail("unexpected end")
+	if p.At == len(p.In) {
+		return member{}, p.Fail("unexpected end")
 	}
-	start := p.at
-	switch c := p.in[p.at]; {
+	start := p.At
+	switch c := p.In[p.At]; {
 	case c == '"':
-		text, err := p.text()
+		text, err := p.Text()
 		return member{String, text}, err
 	case c == '-' || c-'0' <= 9:
-		text, err := p.numberText()
+		text, err := p.Number()
 		return member{Number, text}, err
 	case c == '[':
 		err := p.skip(1)
-		return member{Array, p.in[start:p.at]}, err
+		return member{Array, p.In[start:p.At]}, err
 	}
 	v, err := p.value(1)
 	return member{v.Kind, v.Raw}, err
@@ -210,15 +204,15 @@ func (p *parser) member() (member, error) {
 
 // skip skips a value inside an array or object of the given depth.
 func (p *parser) skip(depth int) error {
-	if p.at == len(p.in) {
-		return p.fail("unexpected end")
+	if p.At == len(p.In) {
+		return p.Fail("unexpected end")
 	}
 	var err error
-	switch c := p.in[p.at]; {
+	switch c := p.In[p.At]; {
 	case c == '"':
-		_, err = p.text()
+		_, err = p.Text()
 	case c == '-' || c-'0' <= 9:
-		_, err = p.numberText()
+		_, err = p.Number()
 	case c == '[':
 		err = p.skipArray(depth + 1)
 	default:
@@ -229,38 +223,19 @@ func (p *parser) skip(depth int) error {
 
 func (p *parser) skipArray(depth int) error {
 	if depth > MaxDepth {
-		return p.fail("nested too deep")
+		return p.Fail("nested too deep")
 	}
-	p.at++
-	p.space()
-	if p.at < len(p.in) && p.in[p.at] == ']' {
-		p.at++
+	if p.Open(']') {
 		return nil
 	}
 	for {
 		if err := p.skip(depth); err != nil {
 			return err
 		}
-		if more, err := p.next(']'); err != nil || !more {
+		if more, err := p.Next(']'); err != nil || !more {
 			return err
 		}
 	}
-}
-
-// text returns a decoded string, a view of the input if it has no escapes.
-func (p *parser) text() ([]byte, error) {
-	for i := p.at + 1; i < len(p.in); i++ {
-		switch c := p.in[i]; {
-		case c == '"':
-			text := p.in[p.at+1 : i]
-			p.at = i + 1
-			return text, nil
-		case c == '\\' || c < ' ':
-			s, err := p.str()
-			return []byte(s), err
-		}
-	}
-	return nil, p.fail("unexpected end")
 }
 
 // row is an inner array of up to three numbers. n is 0 if it is something else.
@@ -272,17 +247,13 @@ type row struct {
 // rows iterates over the rows of an array that skip has checked.
 func rows(array []byte) iter.Seq[row] {
 	return func(yield func(row) bool) {
-		p := parser{in: array, at: 1}
-		p.space()
-		if array[p.at] == ']' {
-			return
-		}
-		for more := true; more; {
+		p := newParser(array)
+		for more := !p.Open(']'); more; {
 			r := p.row()
 			if !yield(r) || r.n == 0 {
 				return
 			}
-			more, _ = p.next(']')
+			more, _ = p.Next(']')
 		}
 	}
 }
@@ -290,17 +261,17 @@ func rows(array []byte) iter.Seq[row] {
 // row parses a row. If n is 0 it is not a row, and the position of p is undefined.
 func (p *parser) row() row {
 	var r row
-	if p.in[p.at] != '[' {
+	if p.In[p.At] != '[' {
 		return r
 	}
-	p.at++
-	p.space()
+	p.At++
+	p.Space()
 	for n := range len(r.num) {
-		if c := p.in[p.at]; c != '-' && c-'0' > 9 {
+		if c := p.In[p.At]; c != '-' && c-'0' > 9 {
 			return r
 		}
-		r.num[n], _ = p.numberText()
-		if more, _ := p.next(']'); !more {
+		r.num[n], _ = p.Number()
+		if more, _ := p.Next(']'); !more {
 			r.n = n + 1
 			return r
 		}

@@ -1,0 +1,250 @@
+// Package jsonscan scans JSON texts strictly, as RFC 8259 and I-JSON (RFC 7493) require. It has the
+// tokens; its callers have the values. Texts must be valid UTF-8, which callers check.
+package jsonscan
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxDepth is the maximum nesting of arrays and objects.
+const MaxDepth = 16
+
+// Scanner reads a JSON text. At is the offset of the next byte of In.
+type Scanner struct {
+	In []byte
+	At int
+}
+
+// Fail returns an error at the current offset.
+func (p *Scanner) Fail(what string) error {
+	return fmt.Errorf("%s at offset %d", what, p.At)
+}
+
+// Space skips white space.
+func (p *Scanner) Space() {
+	for p.At < len(p.In) {
+		switch p.In[p.At] {
+		case ' ', '\t', '\n', '\r':
+			p.At++
+		default:
+			return
+		}
+	}
+}
+
+// Word skips true, false or null.
+func (p *Scanner) Word(w string) error {
+	if !bytes.HasPrefix(p.In[p.At:], []byte(w)) {
+		return p.Fail("unexpected character")
+	}
+	p.At += len(w)
+	return nil
+}
+
+// End skips white space and returns an error unless it is the end of the text.
+func (p *Scanner) End() error {
+	if p.Space(); p.At != len(p.In) {
+		return p.Fail("text after the value")
+	}
+	return nil
+}
+
+// Open skips an opening bracket, and the closing one if it comes next.
+func (p *Scanner) Open(end byte) (empty bool) {
+	p.At++
+	if p.Space(); p.At < len(p.In) && p.In[p.At] == end {
+		p.At++
+		return true
+	}
+	return false
+}
+
+// Colon skips a colon and the white space around it.
+func (p *Scanner) Colon() error {
+	if p.Space(); p.At == len(p.In) || p.In[p.At] != ':' {
+		return p.Fail("expected a colon")
+	}
+	p.At++
+	p.Space()
+	return nil
+}
+
+// Next skips a comma or the closing bracket.
+func (p *Scanner) Next(end byte) (more bool, err error) {
+	p.Space()
+	if p.At == len(p.In) {
+		return false, p.Fail("unexpected end")
+	}
+	switch p.In[p.At] {
+	case ',':
+		p.At++
+		p.Space()
+		return true, nil
+	case end:
+		p.At++
+		return false, nil
+	}
+	return false, p.Fail("expected a comma")
+}
+
+// Number skips a number and returns its text, a view of the input.
+func (p *Scanner) Number() ([]byte, error) {
+	start := p.At
+	digits := func() bool {
+		from := p.At
+		for p.At < len(p.In) && p.In[p.At]-'0' <= 9 {
+			p.At++
+		}
+		return p.At > from
+	}
+	if p.In[p.At] == '-' {
+		p.At++
+	}
+	if p.At < len(p.In) && p.In[p.At] == '0' {
+		p.At++
+	} else if !digits() {
+		return nil, p.Fail("bad number")
+	}
+	if p.At < len(p.In) && p.In[p.At] == '.' {
+		p.At++
+		if !digits() {
+			return nil, p.Fail("bad number")
+		}
+	}
+	if p.At < len(p.In) && p.In[p.At]|0x20 == 'e' {
+		p.At++
+		if p.At < len(p.In) && (p.In[p.At] == '+' || p.In[p.At] == '-') {
+			p.At++
+		}
+		if !digits() {
+			return nil, p.Fail("bad number")
+		}
+	}
+	return p.In[start:p.At], nil
+}
+
+// Text decodes a string. The result is a view of the input if it has no escapes.
+func (p *Scanner) Text() ([]byte, error) {
+	start := p.At + 1
+	for p.At = start; p.At < len(p.In); p.At++ {
+		switch c := p.In[p.At]; {
+		case c == '"':
+			p.At++
+			return p.In[start : p.At-1], nil
+		case c == '\\':
+			return p.escaped(start)
+		case c < ' ':
+			return nil, p.Fail("control character in a string")
+		}
+	}
+	return nil, p.Fail("unexpected end")
+}
+
+// escaped continues to decode a string whose first escape is at p.At.
+func (p *Scanner) escaped(start int) ([]byte, error) {
+	b := append(make([]byte, 0, p.At-start+32), p.In[start:p.At]...)
+	for p.At < len(p.In) {
+		switch c := p.In[p.At]; {
+		case c == '"':
+			p.At++
+			return b, nil
+		case c < ' ':
+			return nil, p.Fail("control character in a string")
+		case c != '\\':
+			b = append(b, c)
+			p.At++
+		default:
+			var err error
+			if b, err = p.AppendEscaped(b); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, p.Fail("unexpected end")
+}
+
+// AppendEscaped decodes an escape and appends its character.
+func (p *Scanner) AppendEscaped(b []byte) ([]byte, error) {
+	if p.At+1 >= len(p.In) {
+		return b, p.Fail("unexpected end")
+	}
+	c := p.In[p.At+1]
+	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
+		p.At += 2
+		return append(b, "\"\\/\b\f\n\r\t"[i]), nil
+	}
+	if c != 'u' {
+		return b, p.Fail("bad escape")
+	}
+	r, ok := p.hex4(p.At + 2)
+	if !ok {
+		return b, p.Fail("bad escape")
+	}
+	p.At += 6
+	if r < 0xD800 || r > 0xDFFF {
+		return utf8.AppendRune(b, r), nil
+	}
+	low, ok := rune(0), false
+	if r < 0xDC00 && p.At+1 < len(p.In) && p.In[p.At] == '\\' && p.In[p.At+1] == 'u' {
+		low, ok = p.hex4(p.At + 2)
+	}
+	if !ok || low < 0xDC00 || low > 0xDFFF {
+		return b, p.Fail("lone surrogate")
+	}
+	p.At += 6
+	return utf8.AppendRune(b, 0x10000+(r-0xD800)<<10+(low-0xDC00)), nil
+}
+
+func (p *Scanner) hex4(at int) (rune, bool) {
+	if at+4 > len(p.In) {
+		return 0, false
+	}
+	var r rune
+	for _, c := range p.In[at : at+4] {
+		switch {
+		case c-'0' <= 9:
+			r = r<<4 + rune(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			r = r<<4 + rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// isPlain reports whether s needs no escapes in JSON.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func AppendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	if isPlain(s) { // the usual case
+		b = append(b, s...)
+		return append(b, '"')
+	}
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, '\\', 'n')
+		case r < ' ' || r == 0x7f:
+			b = append(b, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return append(b, '"')
+}
