@@ -15,6 +15,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/ruedahq/rueda/internal/journal/dayfile"
+	"github.com/ruedahq/rueda/internal/journal/disk"
+	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -22,7 +25,7 @@ import (
 type Archive struct {
 	table   *table
 	unpack  *zstd.Decoder
-	sys     system // not used by a Reader, which changes nothing
+	sys     disk.System // not used by a Reader, which changes nothing
 	minSeqs atomic.Pointer[minSeqs]
 	lost    losses // rows lost while the journal is suspended
 
@@ -39,8 +42,8 @@ type Archive struct {
 type day struct {
 	date     int32
 	folder   string
-	bytes    int64    // on disk, without the active segment
-	index    *dayFile // nil: the day is not closed
+	bytes    int64         // on disk, without the active segment
+	index    *dayfile.File // nil: the day is not closed
 	segments []*segment
 }
 
@@ -52,21 +55,18 @@ type segmentView struct {
 	verified bool
 	blocks   []block
 	last     block // the last of the blocks, which blocks does not contain
-	gaps     []gap
-	index    *dayFile // of a closed day: has the spans
+	gaps     []dayfile.Gap
+	index    *dayfile.File // of a closed day: has the spans
 }
 
 // newArchive returns an empty archive. All goroutines share its decoder.
 func newArchive() (*Archive, error) {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnpacked), zstd.WithDecoderLowmem(true))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(record.MaxUnpacked), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, fmt.Errorf("make decompressor: %w", err)
 	}
 	return &Archive{table: newTable(), unpack: d}, nil
 }
-
-// maxUnpacked bounds the size of a decompressed block: the longest frame and its header.
-const maxUnpacked = 8*maxFrame + spanBytes
 
 // Epoch returns the newest epoch. A Journal writes this epoch.
 func (a *Archive) Epoch() string {
@@ -135,7 +135,7 @@ func (d *day) info() Day {
 		t.Complete = max(complete, t.From)
 	}
 	if d.index != nil {
-		t.Closed, t.Hash = true, d.index.meta.Hash
+		t.Closed, t.Hash = true, d.index.Meta.Hash
 	}
 	return t
 }
@@ -159,7 +159,7 @@ func (s *segment) afterDamage() {
 		at := s.to
 		for _, b := range s.blocks {
 			if b.offset >= d.Offset+d.Bytes {
-				at = b.base.at
+				at = b.base.At
 				break
 			}
 		}
@@ -203,9 +203,9 @@ func (s *segment) view() segmentView {
 }
 
 // spans returns the spans of a segment.
-func (v *segmentView) spans() ([]span, error) {
+func (v *segmentView) spans() ([]record.Span, error) {
 	if v.index != nil {
-		return v.index.spans(v.number)
+		return v.index.Spans(v.number)
 	}
 	if v.last.bytes == 0 && len(v.blocks) == 0 {
 		return nil, nil
@@ -242,7 +242,7 @@ func (a *Archive) load(folder string, keep bool) error {
 
 // cleanUp removes incomplete files, segments that also exist compressed, and segments without a
 // header.
-func (d *day) cleanUp(sys *system) error {
+func (d *day) cleanUp(sys *disk.System) error {
 	entries, err := os.ReadDir(d.folder)
 	if err != nil {
 		return fmt.Errorf("read folder of a day: %w", err)
@@ -254,13 +254,13 @@ func (d *day) cleanUp(sys *system) error {
 		if ok && packed {
 			obsolete = strings.TrimSuffix(name, packedEnding) + segmentEnding
 		}
-		if strings.HasSuffix(name, tempEnding) || ok && !packed && isEmpty(e) {
+		if strings.HasSuffix(name, disk.TempEnding) || ok && !packed && isEmpty(e) {
 			obsolete = name
 		}
 		if obsolete == "" {
 			continue
 		}
-		if err := sys.remove(filepath.Join(d.folder, obsolete)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := sys.Remove(filepath.Join(d.folder, obsolete)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove files of a crash: %w", err)
 		}
 	}
@@ -270,18 +270,18 @@ func (d *day) cleanUp(sys *system) error {
 // isEmpty reports whether a segment has no complete header.
 func isEmpty(e fs.DirEntry) bool {
 	info, err := e.Info()
-	return err == nil && info.Mode().IsRegular() && info.Size() < headerSize
+	return err == nil && info.Mode().IsRegular() && info.Size() < record.HeaderSize
 }
 
 // loadDay reads the index of a closed day, or the segments of another day.
 func (a *Archive) loadDay(d *day) error {
-	index, err := openDayFile(filepath.Join(d.folder, dayFileName), a.unpack)
+	index, err := dayfile.Open(filepath.Join(d.folder, dayfile.Name), a.unpack)
 	switch {
 	case err == nil:
 		if err := a.takeDay(d, index); err == nil {
 			return nil
 		}
-		if err := index.close(); err != nil {
+		if err := index.Close(); err != nil {
 			return err
 		}
 	case errors.Is(err, fs.ErrNotExist):
@@ -317,8 +317,8 @@ func (a *Archive) loadDay(d *day) error {
 }
 
 // takeDay uses the index of a closed day.
-func (a *Archive) takeDay(d *day, index *dayFile) error {
-	for _, def := range index.meta.Definitions {
+func (a *Archive) takeDay(d *day, index *dayfile.File) error {
+	for _, def := range index.Meta.Definitions {
 		if err := a.table.add(def.Number, def.Text); err != nil {
 			return err
 		}
@@ -326,9 +326,9 @@ func (a *Archive) takeDay(d *day, index *dayFile) error {
 			a.table.markRealClock(def.Number)
 		}
 	}
-	index.meta.Definitions = nil
-	d.index, d.segments, d.bytes = index, nil, index.size
-	for _, s := range index.segments() {
+	index.Meta.Definitions = nil
+	d.index, d.segments, d.bytes = index, nil, index.Size
+	for _, s := range segmentsOf(&index.Meta) {
 		s.folder = d.folder
 		size, packed, err := s.stat()
 		if err != nil {
@@ -353,7 +353,7 @@ func (s *segment) stat() (size int64, packed bool, err error) {
 			return 0, false, fmt.Errorf("find segment: %w", err)
 		}
 	}
-	return 0, false, fmt.Errorf("find segment: %w", &Damage{File: s.path(false), Reason: reasonMissing})
+	return 0, false, fmt.Errorf("find segment: %w", &Damage{File: s.path(false), Reason: record.ReasonMissing})
 }
 
 // inspect reads the whole file of a segment.
@@ -402,9 +402,9 @@ func (a *Archive) dropDuplicates() error {
 			}
 			switch {
 			case s.journal != owner:
-				s.excluded = reasonForeign
+				s.excluded = record.ReasonForeign
 			case taken[s.number]:
-				s.excluded = reasonTwice
+				s.excluded = record.ReasonTwice
 			default:
 				taken[s.number] = true
 			}
@@ -440,7 +440,7 @@ func (a *Archive) assignDays(all []*segment) error {
 		}
 		d := byDate[s.day]
 		if d == nil || d.folder != s.folder {
-			a.excluded = append(a.excluded, Damage{File: s.path(s.packed), Reason: reasonMoved})
+			a.excluded = append(a.excluded, Damage{File: s.path(s.packed), Reason: record.ReasonMoved})
 			continue
 		}
 		d.segments = append(d.segments, s)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -72,7 +73,7 @@ func (v *segmentView) beginsAfter(t int64) bool {
 // segment applies the changes of a segment.
 func (b *bookAt) segment(ctx context.Context, a *Archive, v *segmentView) error {
 	b.begins, b.done, b.damage = math.MinInt64, false, v.losses()
-	if err := a.walk(ctx, v, func(*span, *span) bool { return !b.done }, b.record); err != nil {
+	if err := a.walk(ctx, v, func(*record.Span, *record.Span) bool { return !b.done }, b.record); err != nil {
 		return err
 	}
 	b.skipDamage(math.MaxInt64)
@@ -89,7 +90,7 @@ type bookAt struct {
 	number     uint32
 	until      int64
 	begins     int64 // greatest At of a message so far
-	dec        decoder
+	dec        record.Decoder
 	book       market.Book
 	last       BookSnapshot
 	known      bool     // book is valid
@@ -112,30 +113,30 @@ func (b *bookAt) skipDamage(offset int64) {
 }
 
 // record processes a record of a segment.
-func (b *bookAt) record(c *cursor, rec []byte) (bool, error) {
+func (b *bookAt) record(c *record.Cursor, rec []byte) (bool, error) {
 	kind := Kind(rec[0])
-	mine := kind < numKinds && bookKinds.Has(kind) && instrumentOf(rec) == b.number
-	var h head
-	b.skipDamage(c.at(rec))
+	mine := kind < record.NumKinds && bookKinds.Has(kind) && record.Instrument(rec) == b.number
+	var h record.Head
+	b.skipDamage(c.At(rec))
 	switch {
-	case kind == recCheckpointEnd:
+	case kind == record.CheckpointEnd:
 		b.checkpoint = b.checkpoint || b.begins <= b.until
 		return true, nil
-	case kind >= numKinds:
+	case kind >= record.NumKinds:
 		return true, nil
 	case !mine && kind != Gap:
 		// Until the checkpoint is complete, all rows show how late it is.
-		if b.checkpoint || !h.parse(rec, c.base) {
+		if b.checkpoint || !h.Parse(rec, c.Base) {
 			return true, nil
 		}
-		if h.flags&flagCheckpoint == 0 {
-			b.begins = max(b.begins, h.at)
+		if h.Flags&record.FlagCheckpoint == 0 {
+			b.begins = max(b.begins, h.At)
 		}
 		return true, nil
 	}
-	r, ok := b.dec.row(rec, c.base)
-	if !ok {
-		return false, c.damage(c.pos-len(rec), reasonRecord)
+	r, err := c.Row(&b.dec, rec)
+	if err != nil {
+		return false, err
 	}
 	at := r.At
 	if r.Checkpoint {

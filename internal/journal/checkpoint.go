@@ -1,5 +1,7 @@
 package journal
 
+import "github.com/ruedahq/rueda/internal/journal/record"
+
 // A checkpoint contains the state of every instrument, so that a restart need not read the whole
 // epoch. It is written in pieces, one with each Commit, between the rows of the stream; the state
 // of an instrument is that at its place in the log. A checkpoint is valid when its end is
@@ -40,12 +42,12 @@ func (j *Journal) continueCheckpoint(b *Batch) {
 	}
 	from := j.offset()
 	if p.begin == 0 {
-		j.beginBlock(base{j.position, j.newest})
+		j.beginBlock(record.Base{Position: j.position, At: j.newest})
 		p.begin, p.next, p.last = j.start, 1, j.table.last()
-		j.buf = appendMark(j.buf, recCheckpoint)
+		j.buf = record.AppendMark(j.buf, record.CheckpointBegin)
 	}
 	for n := 0; p.next <= p.last && n < checkpointInstruments && j.offset()-from < j.cfg.checkpoint; n++ {
-		j.putDefinition(p.next, base{j.position, j.newest})
+		j.putDefinition(p.next, record.Base{Position: j.position, At: j.newest})
 		j.checkpoint(p.next, j.emit)
 		p.next++
 	}
@@ -53,8 +55,8 @@ func (j *Journal) continueCheckpoint(b *Batch) {
 	if p.next <= p.last {
 		return
 	}
-	j.frameFor(base{j.position, j.newest})
-	j.buf = appendMark(j.buf, recCheckpointEnd)
+	j.frameFor(record.Base{Position: j.position, At: j.newest})
+	j.buf = record.AppendMark(j.buf, record.CheckpointEnd)
 	j.marked, p.pending, p.end = p.begin, false, j.offset()
 	j.need.Store(p.bytes)
 	b.minSeqs, b.gap, p.minSeqs = p.minSeqs, p.gap, nil
@@ -77,13 +79,13 @@ func (j *Journal) emitRow(r *Row) {
 
 // putDefinition appends the definition of an instrument unless the segment has it. A definition
 // precedes the first row of its instrument, so that every segment can be read alone.
-func (j *Journal) putDefinition(number uint32, b base) {
+func (j *Journal) putDefinition(number uint32, b record.Base) {
 	if j.defined.has(number) {
 		return
 	}
 	if text := j.table.text(number); text != nil {
 		j.frameFor(b)
-		j.buf = appendDefinition(j.buf, number, text)
+		j.buf = record.AppendDefinition(j.buf, number, text)
 	}
 	j.defined.add(number)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/internal/journal/state"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -98,13 +100,13 @@ func frameEnds(t *testing.T, file string) []int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := []int64{headerSize}
-	for at := int64(headerSize); at < int64(len(b)); {
-		n, ok := frameSize(b[at:])
+	ends := []int64{record.HeaderSize}
+	for at := int64(record.HeaderSize); at < int64(len(b)); {
+		n, ok := record.FrameSize(b[at:])
 		if !ok {
 			t.Fatalf("%s: no frame at %d", file, at)
 		}
-		at += frameHead + int64(n)
+		at += record.FrameHead + int64(n)
 		ends = append(ends, at)
 	}
 	return ends
@@ -135,26 +137,26 @@ func killedAt(t *testing.T, folder string, files []string, file int, end int64) 
 			t.Fatal(err)
 		}
 	}
-	s, found, err := openState(to, realSystem())
+	s, found, err := state.Open(to, realSystem())
 	if err != nil || !found {
 		t.Fatal(found, err)
 	}
-	s.clean, s.suspended, s.segment = false, false, uint32(file+1)
-	if end == headerSize {
-		s.segment = uint32(file) // published nothing yet
+	s.Clean, s.Suspended, s.Segment = false, false, uint32(file+1)
+	if end == record.HeaderSize {
+		s.Segment = uint32(file) // published nothing yet
 	}
-	if err := s.save(); err != nil {
+	if err := s.Save(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.file.Close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	given, err := openHighWater(to, to, s.journal)
+	given, err := state.OpenHighWater(to, to, s.Journal)
 	if err != nil {
 		t.Fatal(err)
 	}
-	given.begin(s.journal, s.epoch, 0)
-	if err := given.close(false); err != nil {
+	given.Begin(s.Journal, s.Epoch, 0)
+	if err := given.Close(false); err != nil {
 		t.Fatal(err)
 	}
 	return to
@@ -267,7 +269,7 @@ func TestKillAfterGap(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.checkpoint = 100
 	disk := &smallDisk{space: 20_000}
-	cfg.write = disk.write
+	cfg.sys.Write = disk.write
 	src := newRowSource(5, 6)
 	j := begin(t, cfg, src)
 	for _, _, ok := j.Suspended(); !ok; _, _, ok = j.Suspended() {
@@ -282,7 +284,7 @@ func TestKillAfterGap(t *testing.T) {
 			t.Fatal(err)
 		}
 		unfinished, copied := j.CheckpointPending(), cfg
-		copied.Folder, copied.write = copyFolder(t, cfg.Folder), nil
+		copied.Folder, copied.sys.Write = copyFolder(t, cfg.Folder), nil
 		k := mustOpen(t, copied)
 		if again := k.Epoch() == j.Epoch(); again == unfinished {
 			t.Fatalf("piece %d: unfinished %v, the epoch goes on %v", pieces, unfinished, again)

@@ -145,14 +145,14 @@ func (j *Journal) writePiece(c *piece) error {
 			return err
 		}
 	}
-	if _, err := j.cfg.write(j.file, c.buf); err != nil {
+	if _, err := j.sys.Write(j.file, c.buf); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	fresh := !j.published
 	j.publish(c)
 	j.dirty.Store(true)
 	if fresh {
-		j.state.segment = c.seg.number
+		j.state.Segment = c.seg.number
 		j.saveState()
 	}
 	return nil
@@ -161,10 +161,10 @@ func (j *Journal) writePiece(c *piece) error {
 // createSegment closes the file of the active segment and creates the next one.
 func (j *Journal) createSegment(s *segment) error {
 	j.closeSegment()
-	if err := j.sys.mkdir(s.folder); err != nil {
+	if err := j.sys.Mkdir(s.folder); err != nil {
 		return fmt.Errorf("create folder of a day: %w", err)
 	}
-	f, err := j.sys.open(s.path(false), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	f, err := j.sys.Open(s.path(false), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return fmt.Errorf("create segment: %w", err)
 	}
@@ -201,7 +201,7 @@ func (j *Journal) publish(c *piece) {
 	}
 	s.end = end
 	j.mu.Unlock()
-	j.highWater.raise(c.added.last)
+	j.highWater.Raise(c.added.last)
 	j.written = end
 }
 
@@ -221,10 +221,10 @@ func (j *Journal) stop() {
 	j.syncErr.Store(nil)
 	if j.active != nil && j.published {
 		// An incomplete frame would be a torn end, which readers handle too.
-		_ = j.sys.truncate(j.active.path(false), j.written)
+		_ = j.sys.Truncate(j.active.path(false), j.written)
 	}
 	j.closeSegment()
-	j.state.suspended = true
+	j.state.Suspended = true
 	j.saveState()
 }
 
@@ -239,7 +239,7 @@ func (j *Journal) closeSegment() {
 	j.activeFile = nil
 	j.syncMu.Unlock()
 	if !j.published {
-		if err := j.sys.remove(j.active.path(false)); err != nil {
+		if err := j.sys.Remove(j.active.path(false)); err != nil {
 			j.cfg.Logger.Warn("removing an empty segment failed", "error", err)
 		}
 	}

@@ -68,7 +68,7 @@ func TestAppendWhileWriting(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 30_000
 	disk := newSlowDisk()
-	cfg.write = disk.write
+	cfg.sys.Write = disk.write
 	src := newRowSource(31, 3)
 	j := begin(t, cfg, src)
 	for range 6 {
@@ -108,7 +108,7 @@ func TestWriteFailsDuringAppends(t *testing.T) {
 		cfg := testConfig(t)
 		cfg.Segment = 30_000
 		disk := newSlowDisk()
-		cfg.write = disk.write
+		cfg.sys.Write = disk.write
 		src := newRowSource(32, 3)
 		j := begin(t, cfg, src)
 		src.write(j, 2_000, true)
@@ -143,7 +143,7 @@ func TestWriteFailsDuringAppends(t *testing.T) {
 func TestResumeFails(t *testing.T) {
 	cfg := testConfig(t)
 	disk := newSlowDisk()
-	cfg.write = disk.write
+	cfg.sys.Write = disk.write
 	src := newRowSource(33, 3)
 	j := begin(t, cfg, src)
 	src.write(j, 500, true)
@@ -177,7 +177,7 @@ func TestPendingLimit(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Pending, cfg.Segment = 200_000, 60_000
 	disk := newSlowDisk()
-	cfg.write = disk.write
+	cfg.sys.Write = disk.write
 	src := newRowSource(34, 3)
 	j := begin(t, cfg, src)
 	src.write(j, 100, true)

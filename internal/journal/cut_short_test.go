@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // TestCutShort truncates a segment at many offsets while a reader has it open: the reader returns
@@ -33,7 +35,7 @@ func TestCutShort(t *testing.T) {
 		t.Fatalf("%d spans, %v", len(spans), err)
 	}
 	for i := len(spans) - 1; i >= 0; i -= 3 {
-		cut := spans[i].offset + spans[i].bytes/2
+		cut := spans[i].Offset + spans[i].Bytes/2
 		if err := os.Truncate(files[0], cut); err != nil {
 			t.Fatal(err)
 		}
@@ -46,11 +48,11 @@ func TestCutShort(t *testing.T) {
 			return true
 		})
 		var d *Damage
-		if !errors.As(err, &d) || d.Reason != reasonMissing || d.Offset != spans[i].offset {
-			t.Errorf("cut at byte %d of the span at %d: %v", cut, spans[i].offset, err)
+		if !errors.As(err, &d) || d.Reason != record.ReasonMissing || d.Offset != spans[i].Offset {
+			t.Errorf("cut at byte %d of the span at %d: %v", cut, spans[i].Offset, err)
 		}
 		// The position of a span is the base of its rows, which is that of the first row.
-		if want := int(spans[i].position); i > 0 && (n < want-1 || n > want) {
+		if want := int(spans[i].Position); i > 0 && (n < want-1 || n > want) {
 			t.Errorf("cut in span %d: %d rows, want those up to %d", i, n, want)
 		}
 	}

@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/journal/dayfile"
+	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -100,7 +101,7 @@ func TestHostileDay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, spans := range []int{1 << 59, 1 << 20, -1} {
-		forge(t, filepath.Join(cfg.Folder, dateOf(dayOf(start)), dayFileName), func(m *dayMeta) { m.Segments[0].Spans = spans })
+		forge(t, filepath.Join(cfg.Folder, dateOf(dayOf(start)), dayfile.Name), func(m *dayfile.Meta) { m.Segments[0].Spans = spans })
 		r, err := OpenReader(cfg.Folder)
 		if err != nil {
 			t.Fatal(err)
@@ -116,16 +117,17 @@ func TestHostileDay(t *testing.T) {
 }
 
 // forge changes the description in the index of a day, with its checksums.
-func forge(t *testing.T, file string, change func(*dayMeta)) {
+func forge(t *testing.T, file string, change func(*dayfile.Meta)) {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, foot := b[:len(b)-dayFootSize], slices.Clone(b[len(b)-dayFootSize:])
-	at := word(foot, 0)
-	var m dayMeta
-	if err := json.Unmarshal(body[at:at+word(foot, 1)], &m); err != nil {
+	const sums = 4 * 24 // offset, length and checksum of four sections
+	body, foot := b[:len(b)-sums-16], slices.Clone(b[len(b)-sums-16:])
+	at := record.Word(foot, 0)
+	var m dayfile.Meta
+	if err := json.Unmarshal(body[at:at+record.Word(foot, 1)], &m); err != nil {
 		t.Fatal(err)
 	}
 	change(&m)
@@ -133,11 +135,10 @@ func forge(t *testing.T, file string, change func(*dayMeta)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums := numSections * 24
 	binary.LittleEndian.PutUint64(foot, uint64(len(body)))
 	binary.LittleEndian.PutUint64(foot[8:], uint64(len(text)))
-	binary.LittleEndian.PutUint64(foot[16:], uint64(crc32.Checksum(text, castagnoli())))
-	binary.LittleEndian.PutUint64(foot[sums:], uint64(crc32.Checksum(foot[:sums], castagnoli())))
+	binary.LittleEndian.PutUint64(foot[16:], uint64(record.Checksum(text)))
+	binary.LittleEndian.PutUint64(foot[sums:], uint64(record.Checksum(foot[:sums])))
 	if err := os.WriteFile(file, slices.Concat(body, text, foot), 0o600); err != nil {
 		t.Fatal(err)
 	}

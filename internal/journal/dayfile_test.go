@@ -67,7 +67,7 @@ func TestMemoryOfClosedDays(t *testing.T) {
 	j.mu.Lock()
 	for _, d := range j.days {
 		if d.index != nil {
-			if err := d.index.close(); err != nil {
+			if err := d.index.Close(); err != nil {
 				t.Fatal(err)
 			}
 			d.index = nil
@@ -92,11 +92,11 @@ func TestFindInDayFile(t *testing.T) {
 		j := mustOpen(t, cfg)
 		index := j.days[0].index
 		for i, id := range ids {
-			found, err := index.find(id, int(Trades))
-			if err != nil || len(found) != 1 || found[0].key.instrument != uint32(i+1) || found[0].rows != 1 {
+			found, err := index.Find(id, int(Trades))
+			if err != nil || len(found) != 1 || found[0].Key.Instrument != uint32(i+1) || found[0].Rows != 1 {
 				t.Fatalf("%d of %d: %+v, %v", i, instruments, found, err)
 			}
-			if found, err := index.find(id, int(Statuses)); err != nil || len(found) > 0 {
+			if found, err := index.Find(id, int(Statuses)); err != nil || len(found) > 0 {
 				t.Fatalf("%d of %d, a series without rows: %+v, %v", i, instruments, found, err)
 			}
 		}

@@ -9,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/ruedahq/rueda/internal/journal/dayfile"
+	"github.com/ruedahq/rueda/internal/journal/disk"
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 func testEncoder(t testing.TB) *zstd.Encoder {
@@ -173,7 +177,7 @@ func TestClosingBroken(t *testing.T) {
 	// First the index, then each segment; each also partly written under its temporary name.
 	slices.SortFunc(files, func(x, y os.DirEntry) int { return strings.Compare(y.Name(), x.Name()) })
 	slices.SortStableFunc(files[1:], func(x, y os.DirEntry) int { return strings.Compare(x.Name(), y.Name()) })
-	if files[0].Name() != dayFileName || len(files) < 4 {
+	if files[0].Name() != dayfile.Name || len(files) < 4 {
 		t.Fatalf("files of a closed day: %v", files)
 	}
 	for i := range files {
@@ -186,7 +190,7 @@ func TestClosingBroken(t *testing.T) {
 				}
 				to := filepath.Join(work, date, f.Name())
 				if k == i && step == "half" {
-					b, to = b[:len(b)/2], to+tempEnding
+					b, to = b[:len(b)/2], to+disk.TempEnding
 				}
 				if err := os.WriteFile(to, b, 0o600); err != nil {
 					t.Fatal(err)
@@ -230,7 +234,7 @@ func TestDamagedDayFile(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(cfg.Folder, dateOf(dayOf(start)), dayFileName)
+	file := filepath.Join(cfg.Folder, dateOf(dayOf(start)), dayfile.Name)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +272,7 @@ func TestEveryByteOfDayFile(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{dayFileName, "00000001" + packedEnding} {
+	for _, name := range []string{dayfile.Name, "00000001" + packedEnding} {
 		file := filepath.Join(cfg.Folder, dateOf(dayOf(start)), name)
 		whole, err := os.ReadFile(file)
 		if err != nil {
@@ -285,7 +289,7 @@ func TestEveryByteOfDayFile(t *testing.T) {
 				t.Fatalf("byte %d of %s: %v", n, name, err)
 			}
 			for i, def := range src.defs {
-				for slot := range numSlots {
+				for slot := range record.NumSlots {
 					rightOrDamaged(t, r, seriesOf(def.ID, slot), of(src.rows, src.numbers[i], slot))
 				}
 			}
@@ -373,8 +377,8 @@ func TestRetention(t *testing.T) {
 func wantOldest(t *testing.T, a *Archive, src *rowSource) {
 	t.Helper()
 	for i, def := range src.defs {
-		for slot := range numSlots - 1 {
-			want := src.counts[i].of(slot) + 1
+		for slot := range record.NumSlots - 1 {
+			want := countOf(&src.counts[i], slot) + 1
 			if rows := of(src.rows, src.numbers[i], slot); len(rows) > 0 {
 				want = rows[0].N
 			}
@@ -393,10 +397,10 @@ func wantOldest(t *testing.T, a *Archive, src *rowSource) {
 	}
 }
 
-// of returns the counter of a slot.
-func (c *Counts) of(slot int) uint64 {
-	if slot >= slotBars {
-		return c.Bars[slot-slotBars]
+// countOf returns the counter of a slot.
+func countOf(c *Counts, slot int) uint64 {
+	if slot >= record.SlotBars {
+		return c.Bars[slot-record.SlotBars]
 	}
 	return c.N[slot]
 }

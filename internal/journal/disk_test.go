@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal/disk"
 )
 
 // lossyDisk simulates a disk below a folder that loses data without sync. After powerLoss a random
@@ -40,9 +42,9 @@ func newLossyDisk(t testing.TB, rng *rand.Rand) *lossyDisk {
 
 // use makes a journal use the disk.
 func (d *lossyDisk) use(cfg *Config) {
-	cfg.Folder, cfg.write = d.root, d.write
-	cfg.sys = system{open: d.open, writeAt: d.writeAt, truncate: d.truncate, sync: d.sync, syncFolder: d.syncFolder,
-		rename: d.rename, remove: d.remove, removeAll: d.removeAll, mkdir: d.mkdir}
+	cfg.Folder = d.root
+	cfg.sys = disk.System{Open: d.open, Write: d.write, WriteAt: d.writeAt, Truncate: d.truncate, Sync: d.sync, SyncFolder: d.syncFolder,
+		Rename: d.rename, Remove: d.remove, RemoveAll: d.removeAll, Mkdir: d.mkdir}
 }
 
 // failure returns the error of a change; frees means that it needs no space.

@@ -21,11 +21,11 @@
 //
 // The epoch stays if no committed row can be lost: after a clean end, or after a kill on a machine
 // that still runs, because written data is in its page cache. A page of shared memory
-// (Config.Memory, highwater.go) survives a kill and not a restart of the machine. It contains the
-// greatest position that was streamed, so that rows which were streamed while nothing could be
-// written are detected. After a crash of the machine, damage, a lost file, an end while rows were
-// lost, or without that page, a new epoch begins. Until the machine restarts or the journal ends
-// cleanly, the page also detects an older copy of the folder; after that nothing does.
+// (Config.Memory) survives a kill and not a restart of the machine. It contains the greatest
+// position that was streamed, so that rows which were streamed while nothing could be written are
+// detected. After a crash of the machine, damage, a lost file, an end while rows were lost, or
+// without that page, a new epoch begins. Until the machine restarts or the journal ends cleanly,
+// the page also detects an older copy of the folder; after that nothing does.
 //
 // # Files
 //
@@ -39,7 +39,7 @@
 // therefore be distinguished from a changed byte (which is damage). A block begins every 64 KiB, or
 // 4.3 s: records contain positions and times relative to it, and reading continues with the next
 // one after damage. Records are little-endian and multiples of 8 bytes; a changed level of a book
-// takes 48. codec.go describes the layout. File contents are trusted, not file names: renamed
+// takes 48. Package record describes the layout. File contents are trusted, not file names: renamed
 // segments are put in order, and duplicates and segments of other journals are excluded and listed
 // by Damage.
 //

@@ -1,18 +1,19 @@
 package journal
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/ruedahq/rueda/internal/journal/disk"
+	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/internal/sched"
 )
 
@@ -36,7 +37,7 @@ type unit struct {
 }
 
 func (u unit) append(b []byte) []byte {
-	b = appendWords(b, uint64(u.offset), uint64(u.at), uint64(u.bytes))
+	b = record.AppendWords(b, uint64(u.offset), uint64(u.at), uint64(u.bytes))
 	b = binary.LittleEndian.AppendUint32(b, u.packed)
 	return binary.LittleEndian.AppendUint32(b, u.sum)
 }
@@ -88,9 +89,9 @@ func newSegmentFile(f *os.File, unpack *zstd.Decoder) (*segmentFile, error) {
 		return nil, errors.Join(fmt.Errorf("open segment %s: %w", s.name, err), f.Close())
 	}
 	s.size = info.Size()
-	h := make([]byte, headerSize)
+	h := make([]byte, record.HeaderSize)
 	if _, err := f.ReadAt(h, 0); err != nil {
-		s.reason = reasonHeader
+		s.reason = record.ReasonHeader
 		if !errors.Is(err, io.EOF) {
 			return nil, errors.Join(fmt.Errorf("read segment: %w", err), f.Close())
 		}
@@ -106,39 +107,39 @@ func newSegmentFile(f *os.File, unpack *zstd.Decoder) (*segmentFile, error) {
 func (s *segmentFile) readUnits() string {
 	size := s.size
 	f := make([]byte, footerSize)
-	if size < headerSize+footerSize {
-		return reasonPacked
+	if size < record.HeaderSize+footerSize {
+		return record.ReasonPacked
 	}
 	if _, err := s.File.ReadAt(f, size-footerSize); err != nil || string(f[24:32]) != packedMagic {
-		return reasonPacked
+		return record.ReasonPacked
 	}
 	list := int64(binary.LittleEndian.Uint64(f[8:]))
 	count := int64(binary.LittleEndian.Uint32(f[16:]))
-	if list < headerSize || count > size/unitSize || list != size-footerSize-count*unitSize {
-		return reasonPacked
+	if list < record.HeaderSize || count > size/unitSize || list != size-footerSize-count*unitSize {
+		return record.ReasonPacked
 	}
 	b := make([]byte, count*unitSize)
-	if _, err := s.File.ReadAt(b, list); err != nil || crc32.Checksum(b, castagnoli()) != binary.LittleEndian.Uint32(f[20:]) {
-		return reasonPacked
+	if _, err := s.File.ReadAt(b, list); err != nil || record.Checksum(b) != binary.LittleEndian.Uint32(f[20:]) {
+		return record.ReasonPacked
 	}
 	s.units = make([]unit, count)
-	next, at := int64(headerSize), int64(headerSize)
+	next, at := int64(record.HeaderSize), int64(record.HeaderSize)
 	for i := range s.units {
 		w := b[i*unitSize:]
 		u := unit{
-			offset: int64(word(w, 0)), at: int64(word(w, 1)), bytes: int64(word(w, 2)),
+			offset: int64(record.Word(w, 0)), at: int64(record.Word(w, 1)), bytes: int64(record.Word(w, 2)),
 			packed: binary.LittleEndian.Uint32(w[24:]), sum: binary.LittleEndian.Uint32(w[28:]),
 		}
-		if u.offset != next || u.at != at || u.bytes <= 0 || u.bytes > maxUnpacked || u.packed > maxUnpacked || u.at+int64(u.packed) > list {
-			return reasonPacked
+		if u.offset != next || u.at != at || u.bytes <= 0 || u.bytes > record.MaxUnpacked || u.packed > record.MaxUnpacked || u.at+int64(u.packed) > list {
+			return record.ReasonPacked
 		}
 		s.units[i] = u
 		next += u.bytes
 		at += int64(u.packed)
 	}
 	s.size = next
-	if next != int64(word(f, 0)) {
-		return reasonPacked
+	if next != int64(record.Word(f, 0)) {
+		return record.ReasonPacked
 	}
 	return ""
 }
@@ -173,123 +174,52 @@ func (s *segmentFile) load(k int) error {
 	}
 	u := s.units[k]
 	s.have = -1
-	s.raw = grow(s.raw, int(u.packed))
+	s.raw = slices.Grow(s.raw[:0], int(u.packed))[:u.packed]
 	if _, err := s.File.ReadAt(s.raw, u.at); err != nil {
 		return fmt.Errorf("read %s: %w", s.name, err)
 	}
 	var err error
-	s.piece, err = unpackInto(s.unpack, s.piece, s.raw, u.sum, u.bytes)
+	s.piece, err = record.Unpack(s.unpack, s.piece, s.raw, u.sum, u.bytes)
 	if err != nil {
-		return &Damage{File: s.name, Offset: u.at, Bytes: int64(u.packed), Reason: reasonPacked}
+		return &Damage{File: s.name, Offset: u.at, Bytes: int64(u.packed), Reason: record.ReasonPacked}
 	}
 	s.have = k
 	return nil
 }
 
-// grow returns b with n bytes of any content.
-func grow(b []byte, n int) []byte {
-	if n <= cap(b) {
-		return b[:n]
-	}
-	return make([]byte, n, n+n/4)
-}
-
-var errSum = errors.New("wrong checksum or length")
-
-// unpackInto decompresses data whose checksum and length are known.
-func unpackInto(d *zstd.Decoder, dst, raw []byte, sum uint32, bytes int64) ([]byte, error) {
-	if crc32.Checksum(raw, castagnoli()) != sum {
-		return dst, errSum
-	}
-	dst, err := d.DecodeAll(raw, dst[:0])
-	if err != nil {
-		return dst, err
-	}
-	if int64(len(dst)) != bytes {
-		return dst, errSum
-	}
-	return dst, nil
-}
-
-// tempFile is a file that gets its final name when it is complete and synced.
-type tempFile struct {
-	*os.File
-	sys  *system
-	path string
-	size int64
-	err  error // the first one
-	put  func(*os.File, []byte) (int, error)
-}
-
-func makeTemp(sys *system, path string, put func(*os.File, []byte) (int, error)) (*tempFile, error) {
-	f, err := sys.open(path+tempEnding, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return nil, fmt.Errorf("create file: %w", err)
-	}
-	return &tempFile{File: f, sys: sys, path: path, put: put}, nil
-}
-
-// add appends b.
-func (t *tempFile) add(b []byte) {
-	if t.err != nil {
-		return
-	}
-	n, err := t.put(t.File, b)
-	t.size += int64(n)
-	if err != nil {
-		t.err = fmt.Errorf("write %s: %w", t.Name(), err)
-	}
-}
-
-// finish renames the file, or removes it after an error.
-func (t *tempFile) finish(err error) error {
-	err = cmp.Or(err, t.err)
-	if err == nil {
-		err = t.sys.sync(t.File)
-	}
-	err = errors.Join(err, t.Close())
-	if err == nil {
-		err = t.sys.rename(t.Name(), t.path)
-	}
-	if err != nil {
-		return errors.Join(err, t.sys.remove(t.Name()))
-	}
-	return nil
-}
-
 // packSegment writes the compressed form of a segment.
-func packSegment(sys *system, from *segmentFile, s *segment, spans []span, enc *zstd.Encoder, put func(*os.File, []byte) (int, error)) (int64, error) {
-	t, err := makeTemp(sys, s.path(true), put)
+func packSegment(sys *disk.System, from *segmentFile, s *segment, spans []record.Span, enc *zstd.Encoder) (int64, error) {
+	t, err := disk.CreateTemp(sys, s.path(true))
 	if err != nil {
 		return 0, err
 	}
 	var units []unit
 	var raw, packed []byte
-	t.add(s.header.append(nil, packedMagic))
+	t.Add(s.header.append(nil, packedMagic))
 	for i := range spans {
-		start, end := spans[i].offset, s.end
+		start, end := spans[i].Offset, s.end
 		if i == 0 {
-			start = headerSize
+			start = record.HeaderSize
 		}
 		if i+1 < len(spans) {
-			end = spans[i+1].offset
+			end = spans[i+1].Offset
 		}
-		raw = grow(raw, int(end-start))
+		raw = slices.Grow(raw[:0], int(end-start))[:end-start]
 		if _, err := from.ReadAt(raw, start); err != nil {
-			return 0, t.finish(fmt.Errorf("compress segment: %w", err))
+			return 0, t.Finish(fmt.Errorf("compress segment: %w", err))
 		}
 		packed = enc.EncodeAll(raw, packed[:0])
-		units = append(units, unit{start, end - start, t.size, uint32(len(packed)), crc32.Checksum(packed, castagnoli())})
-		t.add(packed)
+		units = append(units, unit{start, end - start, t.Size, uint32(len(packed)), record.Checksum(packed)})
+		t.Add(packed)
 	}
 	var list []byte
 	for _, u := range units {
 		list = u.append(list)
 	}
-	foot := appendWords(nil, uint64(max(s.end, headerSize)), uint64(t.size), 0)
+	foot := record.AppendWords(nil, uint64(max(s.end, record.HeaderSize)), uint64(t.Size), 0)
 	binary.LittleEndian.PutUint32(foot[16:], uint32(len(units)))
-	binary.LittleEndian.PutUint32(foot[20:], crc32.Checksum(list, castagnoli()))
-	t.add(append(append(list, foot...), packedMagic...))
-	size := t.size
-	return size, t.finish(nil)
+	binary.LittleEndian.PutUint32(foot[20:], record.Checksum(list))
+	t.Add(append(append(list, foot...), packedMagic...))
+	size := t.Size
+	return size, t.Finish(nil)
 }

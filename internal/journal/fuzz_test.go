@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -8,32 +9,36 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/ruedahq/rueda/internal/journal/dayfile"
+	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/market"
 )
 
 // FuzzRecord decodes any bytes as a record. What can be decoded encodes to the same row again.
 func FuzzRecord(f *testing.F) {
 	src := newRowSource(1, 3)
 	for range 300 {
-		f.Add(appendRow(nil, base{src.position, src.at}, src.next(true)), src.position, src.at)
+		f.Add(record.Append(nil, record.Base{Position: src.position, At: src.at}, src.next(true)), src.position, src.at)
 	}
 	f.Fuzz(func(t *testing.T, rec []byte, position uint64, at int64) {
-		b := base{position, at}
-		n := recordSize(rec)
+		b := record.Base{Position: position, At: at}
+		n := record.Size(rec)
 		if n == 0 {
 			return
 		}
-		var d decoder
-		r, ok := d.row(rec[:n], b)
+		var d record.Decoder
+		r, ok := d.Decode(rec[:n], b)
 		if !ok {
 			return
 		}
-		if !b.fits(r) {
-			b = base{r.Position, r.At}
+		if !b.Fits(r) {
+			b = record.Base{Position: r.Position, At: r.At}
 		}
 		one := cloneRow(r)
-		again := appendRow(nil, b, &one)
-		r, ok = d.row(again, b)
-		if !ok || recordSize(again) != len(again) || !equalRows(r, &one) && r.Latency == one.Latency {
+		again := record.Append(nil, b, &one)
+		r, ok = d.Decode(again, b)
+		if !ok || record.Size(again) != len(again) || !equalRows(r, &one) && r.Latency == one.Latency {
 			t.Fatalf("encoded again:\n got %+v\nwant %+v", *r, one)
 		}
 	})
@@ -92,7 +97,7 @@ func readEverything(t *testing.T, a *Archive) {
 		if !ok {
 			continue
 		}
-		for slot := range numSlots {
+		for slot := range record.NumSlots {
 			check(a.Read(t.Context(), seriesOf(def.ID, slot), Range{Reverse: slot%2 == 0}, func(string, *Row) bool { return true }))
 		}
 		_, err := a.BookAt(t.Context(), def.ID, start+1e9)
@@ -106,26 +111,26 @@ func readEverything(t *testing.T, a *Archive) {
 func fixSums(b []byte) []byte {
 	b = append([]byte(nil), b...)
 	var h header
-	if len(b) < headerSize {
+	if len(b) < record.HeaderSize {
 		return b
 	}
 	h.number, h.epoch, h.day = 1, "fuzz", dayOf(start)
 	copy(b, h.append(nil, segmentMagic))
 	_, _ = h.parse(b)
-	c := cursor{salt: h.salt, offset: headerSize, buf: b[headerSize:]}
+	c := record.Cursor{Salt: h.salt, Offset: record.HeaderSize, Buf: b[record.HeaderSize:]}
 	for {
-		err := c.enter()
+		err := c.Enter()
 		var d *Damage
 		switch {
 		case errors.Is(err, io.EOF):
 			return b
-		case errors.As(err, &d) && d.Reason == reasonSum:
-			n, _ := frameSize(c.buf[c.frame:])
-			finishFrame(c.buf[c.frame:c.frame+frameHead+n], h.salt, headerSize+int64(c.frame))
+		case errors.As(err, &d) && d.Reason == record.ReasonSum:
+			n, _ := record.FrameSize(c.Buf[c.Frame:])
+			record.FinishFrame(c.Buf[c.Frame:c.Frame+record.FrameHead+n], h.salt, record.HeaderSize+int64(c.Frame))
 		case err != nil:
 			return b
 		default:
-			c.pos = c.end
+			c.Pos = c.End
 		}
 	}
 }
@@ -142,7 +147,7 @@ func FuzzDayFile(f *testing.F) {
 	if err := j.Close(); err != nil {
 		f.Fatal(err)
 	}
-	whole, err := os.ReadFile(filepath.Join(folder, dateOf(dayOf(start)), dayFileName))
+	whole, err := os.ReadFile(filepath.Join(folder, dateOf(dayOf(start)), dayfile.Name))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -152,7 +157,7 @@ func FuzzDayFile(f *testing.F) {
 	}
 	f.Add(whole)
 	f.Add(packed)
-	unpack, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnpacked))
+	unpack, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(record.MaxUnpacked))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -162,23 +167,25 @@ func FuzzDayFile(f *testing.F) {
 		if err := os.WriteFile(file, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		d, err := openDayFile(file, unpack)
+		d, err := dayfile.Open(file, unpack)
 		if err == nil {
-			for i := range d.sections[sectionSeries].bytes / daySeriesSize {
-				b, err := d.entries(sectionSeries, daySeriesSize, i, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				e, _ := d.seriesEntry(b)
-				blocks, _ := d.blockList(&e)
-				for i := range blocks {
-					_, _, _ = d.block(&blocks[i], nil, nil)
+			for _, def := range d.Meta.Definitions {
+				var in market.Instrument
+				_ = json.Unmarshal(def.Text, &in)
+				for slot := range record.NumSlots {
+					found, _ := d.Find(in.ID, slot)
+					for i := range found {
+						blocks, _ := d.Blocks(&found[i])
+						for k := range blocks {
+							_, _, _ = d.ReadBlock(&blocks[k], nil, nil)
+						}
+					}
 				}
 			}
-			for _, s := range d.segments() {
-				_, _ = d.spans(s.number)
+			for _, s := range segmentsOf(&d.Meta) {
+				_, _ = d.Spans(s.number)
 			}
-			if err := d.close(); err != nil {
+			if err := d.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}

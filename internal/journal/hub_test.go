@@ -1,14 +1,18 @@
 package journal
 
 import (
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/journal/disk"
+	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -285,7 +289,7 @@ func scanAll(t testing.TB, a *Archive, from ScanStart) []Row {
 	return got
 }
 
-const allKinds = KindSet(1<<numKinds - 1)
+const allKinds = KindSet(1<<record.NumKinds - 1)
 
 // readAll returns all rows of a read.
 func readAll(t testing.TB, a *Archive, s Series, r Range) []Row {
@@ -305,16 +309,28 @@ func readAll(t testing.TB, a *Archive, s Series, r Range) []Row {
 func of(rows []Row, number uint32, slot int) []Row {
 	var list []Row
 	for i := range rows {
-		if rows[i].Instrument == number && rows[i].slot() == slot && !rows[i].Checkpoint {
+		if rows[i].Instrument == number && rows[i].Slot() == slot && !rows[i].Checkpoint {
 			list = append(list, rows[i])
 		}
 	}
 	return list
 }
 
+// Names of files and sizes of package state.
+const (
+	stateName       = "state"
+	stateSlot       = 4096
+	highWaterPrefix = "rueda-"
+)
+
+// highWaterPath returns the high-water mark of a journal.
+func highWaterPath(folder string, journal [16]byte) string {
+	return filepath.Join(folder, highWaterPrefix+hex.EncodeToString(journal[:]))
+}
+
 // realSystem returns the real file operations.
-func realSystem() *system {
-	var s system
-	s.fill()
+func realSystem() *disk.System {
+	var s disk.System
+	s.Fill()
 	return &s
 }

@@ -1,6 +1,11 @@
 package journal
 
-import "math"
+import (
+	"math"
+
+	"github.com/ruedahq/rueda/internal/journal/dayfile"
+	"github.com/ruedahq/rueda/internal/journal/record"
+)
 
 // sequence has the offsets of the rows of one series in a segment of a day that is not closed. N
 // has no gap within a chunk, so that it is the index of a row.
@@ -29,15 +34,9 @@ func (s *sequence) add(n uint64, time int64, place uint32) {
 	c.from, c.to = min(c.from, time), max(c.to, time)
 }
 
-// seriesKey is a series of a segment.
-type seriesKey struct {
-	instrument uint32
-	slot       uint8
-}
-
 // entry is an index entry of a row.
 type entry struct {
-	key   seriesKey
+	key   record.SeriesKey
 	place uint32
 	n     uint64
 	time  int64
@@ -47,7 +46,7 @@ type entry struct {
 type block struct {
 	offset int64
 	bytes  int64 // up to the next block, or to the end of valid data
-	base   base
+	base   record.Base
 	high   int64 // greatest At of the segment up to its end
 }
 
@@ -79,12 +78,6 @@ func (s *summary) join(o summary) {
 	s.least, s.most = min(s.least, o.least), max(s.most, o.most)
 }
 
-// gap is a place where rows were lost.
-type gap struct {
-	Position uint64
-	At       int64
-}
-
 // segment is a file of the journal.
 type segment struct {
 	header
@@ -95,7 +88,7 @@ type segment struct {
 	end    int64 // of valid, committed data
 
 	summary
-	gaps     []gap
+	gaps     []dayfile.Gap
 	damage   []Damage
 	torn     bool   // the file ends inside a frame
 	verified bool   // written or verified by this process: readers need not check sums
@@ -104,31 +97,24 @@ type segment struct {
 
 	// Only if its day is not closed.
 	blocks     []block
-	series     map[seriesKey]*sequence
+	series     map[record.SeriesKey]*sequence
 	checkpoint int64 // offset of the block that begins the last complete checkpoint; 0: none
 
 }
 
-// span is a part of a segment that is read at once: blocks of about 64 KiB.
-type span struct {
-	offset, bytes int64
-	position      uint64
-	high          int64
-}
-
 // note adds a row to the segment's summary and index.
-func (s *segment) note(h *head, rec []byte, offset int64) {
-	if h.kind == Gap {
-		s.gaps = append(s.gaps, gap{h.position, h.at})
-		s.last, s.to = max(s.last, h.position), max(s.to, h.at)
+func (s *segment) note(h *record.Head, rec []byte, offset int64) {
+	if h.Kind == Gap {
+		s.gaps = append(s.gaps, dayfile.Gap{Position: h.Position, At: h.At})
+		s.last, s.to = max(s.last, h.Position), max(s.to, h.At)
 		return
 	}
-	if h.flags&flagCheckpoint != 0 {
+	if h.Flags&record.FlagCheckpoint != 0 {
 		return
 	}
-	s.summary.add(h.position, h.at, h.time)
-	if slot := h.slotOf(rec); slot != noSlot {
-		s.index(entry{seriesKey{h.instrument, uint8(slot)}, uint32(offset / 8), h.n, h.time})
+	s.summary.add(h.Position, h.At, h.Time)
+	if slot := h.Slot(rec); slot != record.NoSlot {
+		s.index(entry{record.SeriesKey{Instrument: h.Instrument, Slot: uint8(slot)}, uint32(offset / 8), h.N, h.Time})
 	}
 }
 
@@ -136,7 +122,7 @@ func (s *segment) index(e entry) {
 	q := s.series[e.key]
 	if q == nil {
 		if s.series == nil {
-			s.series = map[seriesKey]*sequence{}
+			s.series = map[record.SeriesKey]*sequence{}
 		}
 		q = &sequence{}
 		s.series[e.key] = q
@@ -144,20 +130,17 @@ func (s *segment) index(e entry) {
 	q.add(e.n, e.time, e.place)
 }
 
-// spanBytes is the size of a full block or span.
-const spanBytes = 64 << 10
-
 // spansOf combines adjacent blocks into spans.
-func spansOf(blocks []block) []span {
-	var list []span
+func spansOf(blocks []block) []record.Span {
+	var list []record.Span
 	for _, b := range blocks {
 		k := len(list) - 1
-		if k >= 0 && list[k].offset+list[k].bytes == b.offset && list[k].bytes+b.bytes <= spanBytes+spanBytes/2 {
-			list[k].bytes += b.bytes
-			list[k].high = max(list[k].high, b.high)
+		if k >= 0 && list[k].Offset+list[k].Bytes == b.offset && list[k].Bytes+b.bytes <= record.SpanBytes+record.SpanBytes/2 {
+			list[k].Bytes += b.bytes
+			list[k].High = max(list[k].High, b.high)
 			continue
 		}
-		list = append(list, span{offset: b.offset, bytes: b.bytes, position: b.base.position, high: b.high})
+		list = append(list, record.Span{Offset: b.offset, Bytes: b.bytes, Position: b.base.Position, High: b.high})
 	}
 	return list
 }

@@ -14,6 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/journal/disk"
+	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/internal/journal/state"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -30,14 +33,13 @@ type Config struct {
 	Epoch   string        // of a new epoch; "": a random one
 	Memory  string        // folder that a restart of the machine empties; "": /dev/shm, or Folder if BootID is set
 
-	write      func(*os.File, []byte) (int, error) // tests replace it to fill disks
-	sys        system                              // tests replace it to lose data that was not synced
-	checkpoint int64                               // size of a piece of a checkpoint; 0: checkpointBytes
+	sys        disk.System // tests replace it
+	checkpoint int64       // size of a piece of a checkpoint; 0: checkpointBytes
 }
 
 // WriteWith sets the function that writes rows, for tests with slow or full disks. It has the
 // contract of (*os.File).Write.
-func (c *Config) WriteWith(write func(*os.File, []byte) (int, error)) { c.write = write }
+func (c *Config) WriteWith(write func(*os.File, []byte) (int, error)) { c.sys.Write = write }
 
 const maxSegment = 8 << 30
 
@@ -64,21 +66,18 @@ func (c *Config) fill() error {
 	switch {
 	case c.Memory != "":
 	case c.BootID == "":
-		c.Memory = sharedMemory
+		c.Memory = state.SharedMemory
 	default:
 		c.Memory = c.Folder // the caller simulates the machine, and so its memory
 	}
 	if c.BootID == "" {
-		c.BootID = bootID()
+		c.BootID = state.BootID()
 	}
-	c.sys.fill()
+	c.sys.Fill()
 	if c.checkpoint == 0 {
 		c.checkpoint = checkpointBytes
 	}
-	if c.write == nil {
-		c.write = (*os.File).Write
-	}
-	if c.Folder == "" || c.Segment < 0 || c.Segment > maxSegment || c.Sync < 0 || c.Days < 0 || c.Bytes < 0 || c.Pending < 0 || len(c.BootID) > bootSize {
+	if c.Folder == "" || c.Segment < 0 || c.Segment > maxSegment || c.Sync < 0 || c.Days < 0 || c.Bytes < 0 || c.Pending < 0 || len(c.BootID) > state.MaxBootID {
 		return errors.New("open journal: Folder is required, and settings must not be negative or too large")
 	}
 	return nil
@@ -89,8 +88,8 @@ type Journal struct {
 	*Archive
 	cfg       Config
 	lock      *os.File
-	state     *stateFile
-	highWater *highWater // nil: not available
+	state     *state.File
+	highWater *state.HighWater // nil: not available
 	writer
 	files
 
@@ -134,7 +133,7 @@ func Open(cfg Config) (*Journal, error) {
 	j.writer.reset()
 	if err := j.open(); err != nil {
 		if j.state != nil {
-			err = errors.Join(err, j.state.file.Close(), j.highWater.close(false))
+			err = errors.Join(err, j.state.Close(), j.highWater.Close(false))
 		}
 		return nil, errors.Join(err, archive.close(), lock.Close())
 	}
@@ -144,11 +143,11 @@ func Open(cfg Config) (*Journal, error) {
 func (j *Journal) open() error {
 	var found bool
 	var err error
-	if j.state, found, err = openState(j.cfg.Folder, &j.sys); err != nil {
+	if j.state, found, err = state.Open(j.cfg.Folder, &j.sys); err != nil {
 		return err
 	}
 	if found {
-		j.journal = j.state.journal
+		j.journal = j.state.Journal
 	}
 	if err := j.finishRemovals(j.cfg.Folder); err != nil {
 		return err
@@ -159,16 +158,16 @@ func (j *Journal) open() error {
 	if j.journal == [16]byte{} {
 		_, _ = rand.Read(j.journal[:]) // never fails
 	}
-	if j.highWater, err = openHighWater(j.cfg.Memory, j.cfg.Folder, j.journal); err != nil {
+	if j.highWater, err = state.OpenHighWater(j.cfg.Memory, j.cfg.Folder, j.journal); err != nil {
 		j.cfg.Logger.Warn("no shared memory is available; after a kill the journal will begin a new epoch",
 			"path", j.cfg.Memory, "error", err)
 	}
 	last := j.lastSegment()
-	reason := j.state.endOfEpoch(found, last, j.views(j.state.epoch), j.cfg.BootID, j.highWater)
+	reason := j.endOfEpoch(found, last)
 	if err := j.cutTorn(last); err != nil {
 		return err
 	}
-	if !j.state.clean {
+	if !j.state.Clean {
 		if err := j.syncPrevious(); err != nil {
 			return err
 		}
@@ -180,9 +179,9 @@ func (j *Journal) open() error {
 		if found || last != nil {
 			j.cfg.Logger.Warn("the journal begins a new epoch", "reason", reason)
 		}
-		j.state.epoch = cmp.Or(j.cfg.Epoch, newEpoch())
+		j.state.Epoch = cmp.Or(j.cfg.Epoch, state.NewEpoch())
 	}
-	j.epoch = j.state.epoch
+	j.epoch = j.state.Epoch
 	if err := j.findMinSeqs(context.Background()); err != nil {
 		return err
 	}
@@ -193,14 +192,14 @@ func (j *Journal) open() error {
 	for _, d := range j.days {
 		j.calendar.begun[d.date] = true
 	}
-	j.state.journal, j.state.boot = j.journal, j.cfg.BootID
-	j.state.clean, j.state.suspended = false, false
+	j.state.Journal, j.state.Boot = j.journal, j.cfg.BootID
+	j.state.Clean, j.state.Suspended = false, false
 	if last != nil {
-		j.state.segment = last.number
+		j.state.Segment = last.number
 	}
-	j.highWater.begin(j.journal, j.epoch, lastPosition(j.views("")))
+	j.highWater.Begin(j.journal, j.epoch, lastPosition(j.views("")))
 	// Sync it before the first row, after which the clean end is not valid any more.
-	return j.state.saveSync()
+	return j.state.SaveSync()
 }
 
 // lastSegment returns the newest segment; nil if there is none.
@@ -214,7 +213,8 @@ func (j *Journal) lastSegment() *segment {
 
 // endOfEpoch returns the reason why the epoch of the state cannot continue: a row of it may have
 // been streamed and lost. It returns "" if no row is missing.
-func (s *stateFile) endOfEpoch(found bool, last *segment, views []segmentView, boot string, given *highWater) string {
+func (j *Journal) endOfEpoch(found bool, last *segment) string {
+	s, boot, views := j.state, j.cfg.BootID, j.views(j.state.Epoch)
 	number, end := uint32(0), int64(0)
 	if last != nil {
 		number, end = last.number, last.end
@@ -222,17 +222,17 @@ func (s *stateFile) endOfEpoch(found bool, last *segment, views []segmentView, b
 	switch {
 	case !found:
 		return "no_state"
-	case s.suspended:
+	case s.Suspended:
 		return "suspended"
-	case number < s.segment, s.clean && (number != s.segment || end != s.end):
-		return reasonMissing
-	case !s.clean && (boot == "" || boot != s.boot):
+	case number < s.Segment, s.Clean && (number != s.Segment || end != s.End):
+		return record.ReasonMissing
+	case !s.Clean && (boot == "" || boot != s.Boot):
 		return "machine_restarted"
 	}
-	switch position, ok := given.previous(s.epoch); {
+	switch position, ok := j.highWater.Previous(s.Epoch); {
 	case ok && position > lastPosition(views):
-		return reasonMissing
-	case !ok && !s.clean:
+		return record.ReasonMissing
+	case !ok && !s.Clean:
 		return "unproven" // the streamed position is unknown
 	}
 	for _, v := range views {
@@ -264,7 +264,7 @@ func (j *Journal) cutTorn(last *segment) error {
 		return nil
 	}
 	torn := last.damage[len(last.damage)-1]
-	if err := j.sys.truncate(last.path(false), last.end); err != nil {
+	if err := j.sys.Truncate(last.path(false), last.end); err != nil {
 		return fmt.Errorf("cut torn end of the journal: %w", err)
 	}
 	last.damage, last.torn = last.losses(), false
@@ -284,22 +284,22 @@ func (j *Journal) syncPrevious() error {
 			if err != nil {
 				return fmt.Errorf("sync journal: %w", err)
 			}
-			if err := errors.Join(j.sys.sync(f), f.Close()); err != nil {
+			if err := errors.Join(j.sys.Sync(f), f.Close()); err != nil {
 				return fmt.Errorf("sync journal: %w", err)
 			}
 		}
-		if err := j.sys.syncFolder(d.folder); err != nil {
+		if err := j.sys.SyncFolder(d.folder); err != nil {
 			return err
 		}
 	}
-	return j.sys.syncFolder(j.cfg.Folder)
+	return j.sys.SyncFolder(j.cfg.Folder)
 }
 
 // removedPrefix is the name prefix of a day's folder that is being removed.
 const removedPrefix = ".gone-"
 
 // probeName is a file that is written to find free space.
-const probeName = "probe" + tempEnding
+const probeName = "probe" + disk.TempEnding
 
 // finishRemovals completes removals that a crash has interrupted.
 func (a *Archive) finishRemovals(folder string) error {
@@ -309,7 +309,7 @@ func (a *Archive) finishRemovals(folder string) error {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), removedPrefix) || e.Name() == probeName {
-			if err := a.sys.removeAll(filepath.Join(folder, e.Name())); err != nil {
+			if err := a.sys.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
 				return fmt.Errorf("remove old day: %w", err)
 			}
 		}
@@ -334,8 +334,8 @@ func (j *Journal) Start(checkpoint func(instrument uint32, emit func(*Row))) err
 func (j *Journal) Define(def market.Instrument) uint32 {
 	number, text, changed := j.table.define(def)
 	if changed && j.seg != nil {
-		j.frameFor(base{j.position, j.newest})
-		j.buf = appendDefinition(j.buf, number, text)
+		j.frameFor(record.Base{Position: j.position, At: j.newest})
+		j.buf = record.AppendDefinition(j.buf, number, text)
 		j.defined.add(number)
 	}
 	return number
@@ -360,12 +360,12 @@ func (j *Journal) Close() error {
 	j.closed = true
 	err := j.syncAll()
 	if j.sus == nil && err == nil {
-		j.state.clean = true
+		j.state.Clean = true
 		if last := j.lastSegment(); last != nil {
-			j.state.segment, j.state.end = last.number, last.end
+			j.state.Segment, j.state.End = last.number, last.end
 		}
 	}
-	saved := j.state.saveSync()
-	err = errors.Join(err, saved, j.highWater.close(saved == nil))
-	return errors.Join(err, j.state.file.Close(), j.Archive.close(), j.lock.Close())
+	saved := j.state.SaveSync()
+	err = errors.Join(err, saved, j.highWater.Close(saved == nil))
+	return errors.Join(err, j.state.Close(), j.Archive.close(), j.lock.Close())
 }

@@ -6,16 +6,17 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/market"
 )
 
 // seriesOf returns the series of a slot.
 func seriesOf(id market.InstrumentID, slot int) Series {
 	switch {
-	case slot == slotSummaries:
+	case slot == record.SlotSummaries:
 		return Series{Instrument: id, Channel: Summaries}
-	case slot >= slotBars:
-		return Series{Instrument: id, Channel: Bars, Interval: Interval(slot - slotBars)}
+	case slot >= record.SlotBars:
+		return Series{Instrument: id, Channel: Bars, Interval: Interval(slot - record.SlotBars)}
 	}
 	return Series{Instrument: id, Channel: Channel(slot)}
 }
@@ -25,7 +26,7 @@ func checkAll(t *testing.T, what string, a *Archive, src *rowSource) {
 	t.Helper()
 	sameRows(t, what+": scan", scanAll(t, a, ScanStart{}), src.rows)
 	for i, def := range src.defs {
-		for slot := range numSlots {
+		for slot := range record.NumSlots {
 			want := of(src.rows, src.numbers[i], slot)
 			s := seriesOf(def.ID, slot)
 			sameRows(t, what+": read", readAll(t, a, s, Range{}), want)

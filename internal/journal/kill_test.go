@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // TestMain runs a writer that will be killed if the environment says so.
@@ -125,7 +127,7 @@ func TestKillE2E(t *testing.T) {
 		}
 		wantUnbroken(t, r.Archive, committed)
 		for _, d := range r.Damage() {
-			if d.Reason != reasonTorn {
+			if d.Reason != record.ReasonTorn {
 				t.Fatalf("round %d: %v", round, &d)
 			}
 		}
@@ -193,8 +195,8 @@ func wantUnbroken(t *testing.T, a *Archive, committed uint64) {
 			t.Fatalf("position %d comes behind %d", r.Position, last)
 		}
 		last = r.Position
-		k := key{r.Instrument, r.slot()}
-		if k.slot == slotSummaries {
+		k := key{r.Instrument, r.Slot()}
+		if k.slot == record.SlotSummaries {
 			return true // has gaps like trades
 		}
 		if was, ok := n[k]; ok && r.N != was+1 {
@@ -210,7 +212,7 @@ func wantUnbroken(t *testing.T, a *Archive, committed uint64) {
 		t.Fatalf("position %d was committed, the journal ends at %d", committed, last)
 	}
 	for k, want := range n {
-		if k.slot == noSlot {
+		if k.slot == record.NoSlot {
 			continue
 		}
 		def, _ := a.Instrument(k.instrument)

@@ -18,17 +18,11 @@ func lockFolder(folder string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock journal: %w", err)
 	}
-	if err := lockFile(f); err != nil {
+	if err := flock.Lock(f); err != nil {
+		if errors.Is(err, flock.ErrLocked) {
+			err = ErrLocked
+		}
 		return nil, errors.Join(fmt.Errorf("lock journal %s: %w", folder, err), f.Close())
 	}
 	return f, nil
-}
-
-// lockFile locks f. The error is ErrLocked if another process has it.
-func lockFile(f *os.File) error {
-	err := flock.Lock(f)
-	if errors.Is(err, flock.ErrLocked) {
-		return ErrLocked
-	}
-	return err
 }

@@ -3,6 +3,8 @@ package journal
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // losses has the rows lost since the journal was suspended: the N after which each series may be
@@ -19,7 +21,7 @@ type losses struct {
 func (l *losses) row(r *Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	slot := r.slot()
+	slot := r.Slot()
 	if bookKinds.Has(r.Kind) {
 		slot = slotBooks
 	}
@@ -33,7 +35,7 @@ func (l *losses) pieces(list ...*piece) {
 	defer l.mu.Unlock()
 	for _, c := range list {
 		for _, e := range c.entries {
-			l.note(e.key.instrument, int(e.key.slot), e.n)
+			l.note(e.key.Instrument, int(e.key.Slot), e.n)
 		}
 		l.position = max(l.position, c.added.last)
 	}
@@ -45,7 +47,7 @@ func (l *losses) note(instrument uint32, slot int, n uint64) {
 		l.minSeqs = minSeqs{}
 		l.any.Store(true)
 	}
-	if slot != noSlot {
+	if slot != record.NoSlot {
 		l.minSeqs.pass(instrument, slot, n)
 	}
 }

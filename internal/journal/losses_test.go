@@ -3,6 +3,8 @@ package journal
 import (
 	"syscall"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // wantMinSeqs checks that every series with lost rows is complete after its last lost row, and the
@@ -13,7 +15,7 @@ func wantMinSeqs(t *testing.T, j *Journal, src *rowSource, lost []Row) {
 		t.Errorf("complete behind position %d, want %d", got, want)
 	}
 	for i, def := range src.defs {
-		for slot := range numSlots {
+		for slot := range record.NumSlots {
 			want := uint64(1)
 			if rows := of(lost, src.numbers[i], slot); len(rows) > 0 {
 				want = rows[len(rows)-1].N + 1
@@ -33,7 +35,7 @@ func TestMinSeqsWhileSuspended(t *testing.T) {
 			cfg := testConfig(t)
 			cfg.Logger = nil
 			disk := newSlowDisk()
-			cfg.write = disk.write
+			cfg.sys.Write = disk.write
 			src := newRowSource(61, 4)
 			j := begin(t, cfg, src)
 			src.write(j, 2_000, true)
@@ -72,7 +74,7 @@ func TestMinSeqsOfOverflow(t *testing.T) {
 	cfg.Logger = nil
 	cfg.Pending = 20_000
 	disk := newSlowDisk()
-	cfg.write = disk.write
+	cfg.sys.Write = disk.write
 	src := newRowSource(62, 2)
 	j := begin(t, cfg, src)
 	src.write(j, 200, true)

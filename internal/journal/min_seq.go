@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"maps"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // minSeqs has, for each series, the least N from which it is complete; 1 if there is no entry.
 type minSeqs map[uint32]*[numMinSeqs]uint64
 
 const (
-	slotBooks  = numSlots
-	numMinSeqs = numSlots + 1
+	slotBooks  = record.NumSlots
+	numMinSeqs = record.NumSlots + 1
 )
 
 // minSeqSlot returns the slot of a series, including books.
@@ -19,7 +21,7 @@ func minSeqSlot(c Channel, i Interval) int {
 	if c == Books {
 		return slotBooks
 	}
-	return slot(c, i)
+	return record.Slot(c, i)
 }
 
 // set records that a series begins at N, unless it has an entry.
@@ -42,7 +44,7 @@ func (f minSeqs) pass(instrument uint32, slot int, n uint64) {
 func (f minSeqs) begin(r *Row) {
 	if bookKinds.Has(r.Kind) {
 		f.set(r.Instrument, slotBooks, r.N)
-	} else if s := r.slot(); s != noSlot {
+	} else if s := r.Slot(); s != record.NoSlot {
 		f.set(r.Instrument, s, r.N)
 	}
 }
@@ -50,12 +52,12 @@ func (f minSeqs) begin(r *Row) {
 // count adds the counters of a checkpoint.
 func (f minSeqs) count(instrument uint32, c *Counts) {
 	for i, n := range c.N {
-		if s := minSeqSlot(Channel(i), 0); s != noSlot && Channel(i) != Bars {
+		if s := minSeqSlot(Channel(i), 0); s != record.NoSlot && Channel(i) != Bars {
 			f.set(instrument, s, n+1)
 		}
 	}
 	for i, n := range c.Bars {
-		f.set(instrument, slot(Bars, Interval(i)), n+1)
+		f.set(instrument, record.Slot(Bars, Interval(i)), n+1)
 	}
 }
 
@@ -65,7 +67,7 @@ func (a *Archive) Oldest(s Series) uint64 {
 	slot := minSeqSlot(s.Channel, s.Interval)
 	number, ok := a.table.lookup(s.Instrument)
 	f := a.minSeqs.Load()
-	if slot == noSlot || !ok {
+	if slot == record.NoSlot || !ok {
 		return 1
 	}
 	least := max(1, a.lost.minSeq(number, slot))
@@ -116,7 +118,7 @@ func (s *segment) lossy() bool { return len(s.losses()) > 0 }
 // losses returns the damage with lost rows. A torn end is none, unless the data before it is
 // damaged too.
 func (s *segment) losses() []Damage {
-	if k := len(s.damage) - 1; s.torn && k >= 0 && s.damage[k].Reason == reasonTorn {
+	if k := len(s.damage) - 1; s.torn && k >= 0 && s.damage[k].Reason == record.ReasonTorn {
 		return s.damage[:k]
 	}
 	return s.damage
@@ -124,20 +126,20 @@ func (s *segment) losses() []Damage {
 
 // readSegmentMinSeqs reads a segment up to the end of its checkpoint. done means that it has one.
 func (a *Archive) readSegmentMinSeqs(ctx context.Context, v *segmentView, f minSeqs) (done bool, err error) {
-	var dec decoder
+	var dec record.Decoder
 	lost := v.lossy()
-	err = a.walk(ctx, v, walkAll, func(c *cursor, rec []byte) (bool, error) {
+	err = a.walk(ctx, v, walkAll, func(c *record.Cursor, rec []byte) (bool, error) {
 		kind := Kind(rec[0])
-		if kind == recCheckpointEnd && !lost {
+		if kind == record.CheckpointEnd && !lost {
 			done = true
 			return false, nil
 		}
-		if kind >= numKinds || kind == Gap {
+		if kind >= record.NumKinds || kind == Gap {
 			return true, nil
 		}
-		r, ok := dec.row(rec, c.base)
-		if !ok {
-			return false, c.damage(c.pos-len(rec), reasonRecord)
+		r, err := c.Row(&dec, rec)
+		if err != nil {
+			return false, err
 		}
 		set := f.set
 		if lost {
@@ -151,7 +153,7 @@ func (a *Archive) readSegmentMinSeqs(ctx context.Context, v *segmentView, f minS
 		case bookKinds.Has(kind):
 			set(r.Instrument, slotBooks, r.N)
 		default:
-			if s := r.slot(); s != noSlot {
+			if s := r.Slot(); s != record.NoSlot {
 				set(r.Instrument, s, r.N)
 			}
 		}

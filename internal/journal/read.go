@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/ruedahq/rueda/internal/journal/dayfile"
+	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -66,8 +67,8 @@ var errEnough = errors.New("enough")
 // seriesPart is where rows of a series are: in the index of a closed day, or in a segment.
 type seriesPart struct {
 	epoch  string
-	day    *dayFile
-	series daySeries
+	day    *dayfile.File
+	series dayfile.Series
 
 	view   segmentView
 	chunks []chunk
@@ -91,13 +92,13 @@ type Found struct {
 	archive  *Archive
 	series   Series
 	parts    []seriesPart
-	heldDays []*dayFile
+	heldDays []*dayfile.File
 }
 
 // Close releases the days. Call it once, after all reads.
 func (f *Found) Close() {
 	for _, d := range f.heldDays {
-		_ = d.close() // only read from
+		_ = d.Close() // only read from
 	}
 }
 
@@ -110,8 +111,8 @@ func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
 	if s.Channel == Books {
 		return f, nil
 	}
-	slot := slot(s.Channel, s.Interval)
-	if slot == noSlot {
+	slot := record.Slot(s.Channel, s.Interval)
+	if slot == record.NoSlot {
 		return nil, fmt.Errorf("read series: channel %d, interval %d: %w", s.Channel, s.Interval, errors.ErrUnsupported)
 	}
 	if err := f.find(slot, epoch, date); err != nil {
@@ -157,7 +158,7 @@ func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row 
 func (f *Found) find(slot int, epoch, date string) error {
 	a := f.archive
 	number, _ := a.table.lookup(f.series.Instrument)
-	key := seriesKey{number, uint8(slot)}
+	key := record.SeriesKey{Instrument: number, Slot: uint8(slot)}
 	var list []seriesPart
 	a.mu.RLock()
 	for _, d := range a.days {
@@ -165,7 +166,7 @@ func (f *Found) find(slot int, epoch, date string) error {
 			continue
 		}
 		if d.index != nil {
-			d.index.hold()
+			d.index.Hold()
 			f.heldDays = append(f.heldDays, d.index)
 			continue
 		}
@@ -182,13 +183,13 @@ func (f *Found) find(slot int, epoch, date string) error {
 	}
 	a.mu.RUnlock()
 	for _, d := range f.heldDays {
-		found, err := d.find(f.series.Instrument, slot)
+		found, err := d.Find(f.series.Instrument, slot)
 		if err != nil {
 			return err
 		}
-		slices.SortStableFunc(found, func(x, y daySeries) int { return int(x.epoch) - int(y.epoch) })
+		slices.SortStableFunc(found, func(x, y dayfile.Series) int { return int(x.Epoch) - int(y.Epoch) })
 		for _, s := range found {
-			if e := d.meta.Epochs[s.epoch]; epoch == "" || e == epoch {
+			if e := d.Meta.Epochs[s.Epoch]; epoch == "" || e == epoch {
 				f.parts = append(f.parts, seriesPart{epoch: e, day: d, series: s})
 			}
 		}
@@ -202,7 +203,7 @@ type seriesReader struct {
 	archive *Archive
 	r       Range
 	yield   func(string, *Row) bool
-	dec     decoder
+	dec     record.Decoder
 	raw     []byte
 	rows    []byte
 	order   []int // offsets of the records of a block, for reverse reads
@@ -218,10 +219,10 @@ func (s *seriesReader) yieldRow(epoch string, r *Row) error {
 // day reads from the index of a closed day.
 func (s *seriesReader) day(ctx context.Context, p *seriesPart) error {
 	e := &p.series
-	if !s.r.mayHave(e.first, e.last, e.least, e.most) {
+	if !s.r.mayHave(e.First, e.Last, e.Least, e.Most) {
 		return nil
 	}
-	blocks, err := p.day.blockList(e)
+	blocks, err := p.day.Blocks(e)
 	if err != nil {
 		return err
 	}
@@ -230,17 +231,17 @@ func (s *seriesReader) day(ctx context.Context, p *seriesPart) error {
 			i = len(blocks) - 1 - i
 		}
 		k := &blocks[i]
-		if !s.r.mayHave(k.first, k.last, k.least, k.most) {
+		if !s.r.mayHave(k.First, k.Last, k.Least, k.Most) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var err error
-		if s.raw, s.rows, err = p.day.block(k, s.raw, s.rows); err != nil {
+		if s.raw, s.rows, err = p.day.ReadBlock(k, s.raw, s.rows); err != nil {
 			return err
 		}
-		if err := s.block(p, k.at); err != nil {
+		if err := s.block(p, k.At); err != nil {
 			return err
 		}
 	}
@@ -249,8 +250,8 @@ func (s *seriesReader) day(ctx context.Context, p *seriesPart) error {
 
 // block yields the rows of a decompressed block.
 func (s *seriesReader) block(p *seriesPart, at int64) error {
-	c := cursor{file: p.day.name, salt: daySalt}
-	c.set(0, s.rows)
+	c := record.Cursor{File: p.day.Name, Salt: dayfile.Salt}
+	c.Reset(0, s.rows)
 	bad := func(err error) error {
 		if d := (*Damage)(nil); errors.As(err, &d) {
 			return &Damage{File: d.File, Offset: at, Reason: d.Reason}
@@ -259,32 +260,32 @@ func (s *seriesReader) block(p *seriesPart, at int64) error {
 	}
 	s.order = s.order[:0]
 	for {
-		rec, err := c.next()
+		rec, err := c.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return bad(err)
 		}
-		if rec[0] >= byte(numKinds) {
+		if rec[0] >= byte(record.NumKinds) {
 			continue
 		}
 		if s.r.Reverse {
-			s.order = append(s.order, c.pos-len(rec))
+			s.order = append(s.order, c.Pos-len(rec))
 			continue
 		}
-		row, ok := s.dec.row(rec, c.base)
-		if !ok {
-			return bad(c.damage(0, reasonRecord))
+		row, err := c.Row(&s.dec, rec)
+		if err != nil {
+			return bad(err)
 		}
 		if err := s.yieldRow(p.epoch, row); err != nil {
 			return err
 		}
 	}
 	for _, pos := range slices.Backward(s.order) {
-		row, ok := s.dec.row(s.rows[pos:pos+recordSize(s.rows[pos:])], c.base)
+		row, ok := s.dec.Decode(s.rows[pos:pos+record.Size(s.rows[pos:])], c.Base)
 		if !ok {
-			return bad(c.damage(0, reasonRecord))
+			return bad(c.Damage(0, record.ReasonRecord))
 		}
 		if err := s.yieldRow(p.epoch, row); err != nil {
 			return err
@@ -338,9 +339,9 @@ func (s *seriesReader) segment(ctx context.Context, p *seriesPart) error {
 			if err != nil {
 				return err
 			}
-			row, ok := s.dec.row(rec, base)
+			row, ok := s.dec.Decode(rec, base)
 			if !ok || row.N != c.first+uint64(at) {
-				return &Damage{File: file.name, Offset: int64(c.places[at]) * 8, Reason: reasonRecord}
+				return &Damage{File: file.name, Offset: int64(c.places[at]) * 8, Reason: record.ReasonRecord}
 			}
 			if err := s.yieldRow(p.epoch, row); err != nil {
 				return err
@@ -370,32 +371,32 @@ const (
 )
 
 // record returns the record at an offset of a list, with its base.
-func (w *window) record(places []uint32, i int) ([]byte, base, error) {
+func (w *window) record(places []uint32, i int) ([]byte, record.Base, error) {
 	at := int64(places[i]) * 8
-	b := w.bytesAt(at, headSize+8)
+	b := w.bytesAt(at, record.HeadSize+8)
 	if b == nil {
 		size := int64(windowLeast)
 		if near := i + windowRows; near < len(places) && int64(places[near])*8-at < windowMost {
 			size = windowMost
 		}
 		if err := w.read(at, size); err != nil {
-			return nil, base{}, err
+			return nil, record.Base{}, err
 		}
-		if b = w.bytesAt(at, headSize); b == nil {
-			return nil, base{}, w.damage(at)
+		if b = w.bytesAt(at, record.HeadSize); b == nil {
+			return nil, record.Base{}, w.damage(at)
 		}
 	}
-	n := wantSize(b)
+	n := int64(record.WantedSize(b))
 	if b = w.bytesAt(at, n); b == nil {
 		if err := w.read(at, n); err != nil {
-			return nil, base{}, err
+			return nil, record.Base{}, err
 		}
 		if b = w.bytesAt(at, n); b == nil {
-			return nil, base{}, w.damage(at)
+			return nil, record.Base{}, w.damage(at)
 		}
 	}
-	if n < headSize {
-		return nil, base{}, w.damage(at)
+	if n < record.HeadSize {
+		return nil, record.Base{}, w.damage(at)
 	}
 	// Rows are in order, so that the block is mostly the same or the next one.
 	k := w.block
@@ -405,7 +406,7 @@ func (w *window) record(places []uint32, i int) ([]byte, base, error) {
 	}
 	if w.verifies && k != w.verified {
 		if err := w.verify(k); err != nil {
-			return nil, base{}, err
+			return nil, record.Base{}, err
 		}
 	}
 	return b[:n], w.blockAt(k).base, nil
@@ -421,14 +422,14 @@ func (w *window) blockAt(i int) *block {
 
 // verify checks all frames of a block.
 func (w *window) verify(k int) error {
-	c := cursor{file: w.file.name, salt: w.file.salt}
+	c := record.Cursor{File: w.file.name, Salt: w.file.salt}
 	block := w.blockAt(k)
 	buf := make([]byte, block.bytes)
 	if _, err := w.file.ReadAt(buf, block.offset); err != nil {
 		return shortRead(w.file.name, block.offset, err)
 	}
-	for c.set(block.offset, buf); ; c.pos = c.end {
-		switch err := c.enter(); {
+	for c.Reset(block.offset, buf); ; c.Pos = c.End {
+		switch err := c.Enter(); {
 		case errors.Is(err, io.EOF):
 			w.verified = k
 			return nil
@@ -439,7 +440,7 @@ func (w *window) verify(k int) error {
 }
 
 func (w *window) damage(at int64) error {
-	return &Damage{File: w.file.name, Offset: at, Reason: reasonRecord}
+	return &Damage{File: w.file.name, Offset: at, Reason: record.ReasonRecord}
 }
 
 // bytesAt returns the bytes of the window from an offset; nil if there are less than n.
@@ -452,7 +453,7 @@ func (w *window) bytesAt(at, n int64) []byte {
 
 func (w *window) read(at, n int64) error {
 	n = max(0, min(n, w.file.size-at))
-	w.buf, w.from = grow(w.buf, int(n)), at
+	w.buf, w.from = slices.Grow(w.buf[:0], int(n))[:n], at
 	if _, err := w.file.ReadAt(w.buf, at); err != nil {
 		w.buf = w.buf[:0]
 		return shortRead(w.file.name, at, err)
@@ -460,21 +461,10 @@ func (w *window) read(at, n int64) error {
 	return nil
 }
 
-// wantSize returns the length in the header of a record.
-func wantSize(b []byte) int64 {
-	if b[1]&flagLong == 0 {
-		return int64(binary.LittleEndian.Uint16(b[2:])) * 8
-	}
-	if len(b) < headSize+8 || word(b[headSize:], 0) > maxFrame {
-		return 0
-	}
-	return int64(word(b[headSize:], 0)) * 8
-}
-
 // shortRead returns a *Damage if the file has become shorter.
 func shortRead(name string, at int64, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &Damage{File: name, Offset: at, Reason: reasonMissing}
+		return &Damage{File: name, Offset: at, Reason: record.ReasonMissing}
 	}
 	return fmt.Errorf("read segment: %w", err)
 }
@@ -486,8 +476,6 @@ func notKept(err error) error {
 	}
 	return err
 }
-
-func instrumentOf(rec []byte) uint32 { return binary.LittleEndian.Uint32(rec[4:]) }
 
 // bookKinds are the kinds of rows of Books.
 const bookKinds KindSet = 1<<BookUpdate | 1<<BookState | 1<<BookLost

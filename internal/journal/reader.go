@@ -75,7 +75,7 @@ func (a *Archive) close() error {
 	var err error
 	for _, d := range a.days {
 		if d.index != nil {
-			err = errors.Join(err, d.index.close())
+			err = errors.Join(err, d.index.Close())
 		}
 	}
 	a.days = nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/internal/journal/state"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -155,20 +157,20 @@ func writeSmall(t *testing.T, cfg Config, src *rowSource, commits, rows int) (fi
 // unclean makes a closed journal look as after a kill.
 func unclean(t testing.TB, folder string) {
 	t.Helper()
-	s, _, err := openState(folder, realSystem())
+	s, _, err := state.Open(folder, realSystem())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.clean = false
-	w, err := openHighWater(folder, folder, s.journal)
+	s.Clean = false
+	w, err := state.OpenHighWater(folder, folder, s.Journal)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.begin(s.journal, s.epoch, 0)
-	if err := w.close(false); err != nil {
+	w.Begin(s.Journal, s.Epoch, 0)
+	if err := w.Close(false); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.save(), s.file.Close()); err != nil {
+	if err := errors.Join(s.Save(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -300,7 +302,7 @@ func TestEveryByteChanged(t *testing.T) {
 	killed := snapshotFolder(t, cfg.Folder)
 	last := int(lastBlock(t, file))
 	for n := range whole {
-		if n > headerSize && n < last && soak(20) == 1 && n%9 != 0 {
+		if n > record.HeaderSize && n < last && soak(20) == 1 && n%9 != 0 {
 			continue // the header and one block are enough
 		}
 		patch(t, file, int64(n), whole[n]^1<<(n%8))
@@ -313,7 +315,7 @@ func TestEveryByteChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n%41 == 0 {
-			opened(t, cfg, killed, n < headerSize || reader.epoch == "", reader.epoch)
+			opened(t, cfg, killed, n < record.HeaderSize || reader.epoch == "", reader.epoch)
 		}
 		patch(t, file, int64(n), whole[n])
 	}
@@ -353,8 +355,8 @@ func checkDamaged(t *testing.T, n int, r *Reader, src *rowSource, at map[int64]i
 		t.Fatalf("byte %d is changed: %v", n, damage)
 	}
 	d := damage[0]
-	if n < headerSize {
-		if d.Reason != reasonHeader || len(r.Epochs()) != 0 {
+	if n < record.HeaderSize {
+		if d.Reason != record.ReasonHeader || len(r.Epochs()) != 0 {
 			t.Fatalf("byte %d of the header is changed: %v, epochs %v", n, d, r.Epochs())
 		}
 		return
@@ -381,7 +383,7 @@ func checkDamaged(t *testing.T, n int, r *Reader, src *rowSource, at map[int64]i
 		t.Fatalf("byte %d is changed: %d rows are lost", n, lost)
 	}
 	for _, def := range src.defs {
-		for slot := range numSlots {
+		for slot := range record.NumSlots {
 			readAll(t, r.Archive, seriesOf(def.ID, slot), Range{})
 		}
 	}
@@ -525,7 +527,7 @@ func TestStrangeFiles(t *testing.T) {
 	for _, d := range j.Damage() {
 		reasons[d.Reason]++
 	}
-	if len(reasons) != 3 || reasons[reasonTwice] != 1 || reasons[reasonForeign] != 1 || reasons[reasonHeader] != 1 {
+	if len(reasons) != 3 || reasons[record.ReasonTwice] != 1 || reasons[record.ReasonForeign] != 1 || reasons[record.ReasonHeader] != 1 {
 		t.Errorf("left out: %v", j.Damage())
 	}
 	if err := j.Start(src.checkpoint); err != nil {

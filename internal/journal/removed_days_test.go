@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // manyDays returns a journal of six days, five of them closed, of which retain keeps two, and its
@@ -50,7 +52,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 		if d := j.Days(); len(d) != 3 {
 			t.Errorf("kept: %+v", d)
 		}
-		if _, err := first.file.Stat(); !errors.Is(err, fs.ErrClosed) {
+		if _, err := first.Spans(0); !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("the file of a day that is gone and not read any more: %v", err)
 		}
 		if err := j.Close(); err != nil {
@@ -79,16 +81,16 @@ func TestRemovedAfterFind(t *testing.T) {
 		sameRows(t, "removed when they were found", got, want)
 	}
 	f.Close()
-	if _, err := first.file.Stat(); !errors.Is(err, fs.ErrClosed) {
+	if _, err := first.Spans(0); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("the file of a day that is gone: %v", err)
 	}
-	if _, err := second.file.Stat(); err != nil {
+	if _, err := second.Spans(0); err != nil {
 		t.Errorf("the file of a day that is kept: %v", err)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.file.Stat(); !errors.Is(err, fs.ErrClosed) {
+	if _, err := second.Spans(0); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("the file of a day when the journal is closed: %v", err)
 	}
 }
@@ -148,7 +150,7 @@ func TestScanOfRemovedDay(t *testing.T) {
 	if err := j.retain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := j.walk(t.Context(), &views[0], walkAll, func(*cursor, []byte) (bool, error) { return true, nil })
+	err := j.walk(t.Context(), &views[0], walkAll, func(*record.Cursor, []byte) (bool, error) { return true, nil })
 	if !errors.Is(err, ErrNotKept) {
 		t.Errorf("a segment of a day that is gone: %v", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/ruedahq/rueda/internal/journal/dayfile"
 )
 
 // Run syncs files and looks for free space on a full disk. Another goroutine closes days,
@@ -97,7 +99,7 @@ func (j *Journal) syncFiles() error {
 	slices.Sort(fresh)
 	for _, folder := range slices.Compact(fresh) {
 		// A day's folder may have been removed.
-		if e := j.sys.syncFolder(folder); !errors.Is(e, fs.ErrNotExist) {
+		if e := j.sys.SyncFolder(folder); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
 	}
@@ -110,7 +112,7 @@ func (j *Journal) syncFiles() error {
 // syncFile syncs a segment. After an error the kernel may drop pages and read other data from the
 // disk, so the segment is verified from now on.
 func (j *Journal) syncFile(f *os.File) error {
-	err := j.sys.sync(f)
+	err := j.sys.Sync(f)
 	if err == nil {
 		return nil
 	}
@@ -140,15 +142,15 @@ func (j *Journal) syncAll() error {
 // probe writes and removes a file of at least a megabyte, and of twice the last checkpoint.
 func (j *Journal) probe() error {
 	name := filepath.Join(j.cfg.Folder, probeName)
-	f, err := j.sys.open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	f, err := j.sys.Open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return fmt.Errorf("probe the disk: %w", err)
 	}
 	zeros := make([]byte, 64<<10)
 	for n := max(1<<20, 2*j.need.Load()); n > 0 && err == nil; n -= int64(len(zeros)) {
-		_, err = j.cfg.write(f, zeros)
+		_, err = j.sys.Write(f, zeros)
 	}
-	return errors.Join(err, j.sys.sync(f), f.Close(), j.sys.remove(name))
+	return errors.Join(err, j.sys.Sync(f), f.Close(), j.sys.Remove(name))
 }
 
 // closeDays closes all days except the newest ones, and compresses their segments.
@@ -190,22 +192,22 @@ func (j *Journal) firstNeeded() int {
 
 // closeDay writes the index of a day and compresses its segments.
 func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error {
-	path := filepath.Join(d.folder, dayFileName)
+	path := filepath.Join(d.folder, dayfile.Name)
 	ofDay := func(x *day, _ *segment) bool { return x == d }
 	if d.index == nil { // only this goroutine sets it
-		if err := j.writeDay(ctx, path, d.date, j.selectViews(ofDay), enc, j.cfg.write); err != nil {
+		if err := j.writeDay(ctx, path, d.date, j.selectViews(ofDay), enc); err != nil {
 			return err
 		}
-		if err := j.sys.syncFolder(d.folder); err != nil {
+		if err := j.sys.SyncFolder(d.folder); err != nil {
 			return err
 		}
-		index, err := openDayFile(path, j.unpack)
+		index, err := dayfile.Open(path, j.unpack)
 		if err != nil {
 			return err
 		}
-		index.meta.Definitions = nil // the table has them
+		index.Meta.Definitions = nil // the table has them
 		j.mu.Lock()
-		d.index, d.bytes = index, index.size
+		d.index, d.bytes = index, index.Size
 		for _, s := range d.segments {
 			d.bytes += s.end
 			s.blocks, s.series = nil, nil
@@ -237,18 +239,18 @@ func (j *Journal) pack(d *day, v *segmentView, enc *zstd.Encoder) error {
 		return err
 	}
 	defer func() { _ = from.Close() }() // only read from
-	size, err := packSegment(&j.sys, from, v.segment, spans, enc, j.cfg.write)
+	size, err := packSegment(&j.sys, from, v.segment, spans, enc)
 	if err != nil {
 		return err
 	}
-	if err := j.sys.syncFolder(d.folder); err != nil {
+	if err := j.sys.SyncFolder(d.folder); err != nil {
 		return err
 	}
 	j.mu.Lock()
 	v.segment.packed = true
 	d.bytes += size - v.end
 	j.mu.Unlock()
-	if err := j.sys.remove(v.path(false)); err != nil {
+	if err := j.sys.Remove(v.path(false)); err != nil {
 		return fmt.Errorf("remove uncompressed segment: %w", err)
 	}
 	return nil
@@ -300,13 +302,13 @@ func (j *Journal) removeDay(ctx context.Context, d *day) error {
 		return ctx.Err()
 	}
 	removed := filepath.Join(j.cfg.Folder, removedPrefix+filepath.Base(d.folder))
-	if e := j.sys.rename(d.folder, removed); e != nil {
+	if e := j.sys.Rename(d.folder, removed); e != nil {
 		return errors.Join(err, e)
 	}
 	j.mu.Lock()
 	j.days = slices.Delete(slices.Clone(j.days), 0, 1)
 	j.mu.Unlock()
-	return errors.Join(err, d.index.close(), j.sys.removeAll(removed), j.sys.syncFolder(j.cfg.Folder))
+	return errors.Join(err, d.index.Close(), j.sys.RemoveAll(removed), j.sys.SyncFolder(j.cfg.Folder))
 }
 
 // raiseMinSeqs sets minSeqs to those without a day.

@@ -2,9 +2,11 @@ package journal
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // ScanStart is where a scan of the stream begins. The zero ScanStart is the oldest stored row.
@@ -20,14 +22,14 @@ type ScanStart struct {
 const Checkpoints KindSet = 1 << 31
 
 // walkAll selects every span.
-func walkAll(*span, *span) bool { return true }
+func walkAll(*record.Span, *record.Span) bool { return true }
 
 // walk calls f for the records of a segment in order, until f returns false. take selects spans,
 // given the next one (nil: none).
-func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *span) bool, f func(c *cursor, rec []byte) (more bool, err error)) error {
-	return a.walkFrames(ctx, v, take, func(c *cursor) (bool, error) {
-		for c.pos < c.end {
-			rec, err := c.next()
+func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *record.Span) bool, f func(c *record.Cursor, rec []byte) (more bool, err error)) error {
+	return a.walkFrames(ctx, v, take, func(c *record.Cursor) (bool, error) {
+		for c.Pos < c.End {
+			rec, err := c.Next()
 			if err != nil {
 				return false, err
 			}
@@ -40,16 +42,16 @@ func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *s
 }
 
 // walkFrames is walk by frames: f processes the records of the frame that c has entered.
-func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, next *span) bool, f func(c *cursor) (more bool, err error)) error {
+func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, next *record.Span) bool, f func(c *record.Cursor) (more bool, err error)) error {
 	spans, err := v.spans()
 	if err != nil {
 		return notKept(err)
 	}
 	var file *segmentFile
 	ahead := ahead{spans: spans}
-	c := cursor{salt: v.salt, verified: v.verified}
+	c := record.Cursor{Salt: v.salt, Verified: v.verified}
 	for i := range spans {
-		var next *span
+		var next *record.Span
 		if i+1 < len(spans) {
 			next = &spans[i+1]
 		}
@@ -64,17 +66,17 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 				return notKept(err)
 			}
 			defer func() { _ = file.Close() }() // was only read from
-			if c.file = file.name; file.reason != "" {
-				return c.damage(0, file.reason)
+			if c.File = file.name; file.reason != "" {
+				return c.Damage(0, file.reason)
 			}
 		}
 		buf, err := ahead.read(file, i)
 		if err != nil {
 			return err
 		}
-		c.set(spans[i].offset, buf)
+		c.Reset(spans[i].Offset, buf)
 		for {
-			if err := c.enter(); err != nil {
+			if err := c.Enter(); err != nil {
 				if errors.Is(err, io.EOF) {
 					break
 				}
@@ -83,7 +85,7 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 			if more, err := f(&c); err != nil || !more {
 				return err
 			}
-			c.pos = c.end
+			c.Pos = c.End
 		}
 	}
 	return nil
@@ -92,7 +94,7 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 // ahead reads spans of a segment. It reads more at once after several sequential reads, which costs
 // less.
 type ahead struct {
-	spans []span
+	spans []record.Span
 	buf   []byte // spans of the next read; 0: one
 	from  int64  // of buf in the segment
 	most  int    // spans of the next read; 0: one
@@ -103,27 +105,28 @@ const maxAhead = 512 << 10 // more would not stay in the processor's cache
 // read returns span i. It is valid until the next read.
 func (a *ahead) read(file *segmentFile, i int) ([]byte, error) {
 	s := &a.spans[i]
-	at := s.offset - a.from
-	if at < 0 || at+s.bytes > int64(len(a.buf)) {
-		end := s.offset + s.bytes
+	at := s.Offset - a.from
+	if at < 0 || at+s.Bytes > int64(len(a.buf)) {
+		end := s.Offset + s.Bytes
 		for k := 1; k < a.most && i+k < len(a.spans); k++ {
 			next := &a.spans[i+k]
-			if next.offset < end || next.bytes < 0 || next.offset+next.bytes-s.offset > maxAhead {
+			if next.Offset < end || next.Bytes < 0 || next.Offset+next.Bytes-s.Offset > maxAhead {
 				break
 			}
-			end = next.offset + next.bytes
+			end = next.Offset + next.Bytes
 		}
 		if !file.packed { // a packed one has a unit for each span
-			a.most = min(max(2, 2*a.most), maxAhead/spanBytes)
+			a.most = min(max(2, 2*a.most), maxAhead/record.SpanBytes)
 		}
-		a.buf, a.from, at = grow(a.buf, int(end-s.offset)), s.offset, 0
-		n, err := file.ReadAt(a.buf, s.offset)
-		if a.buf = a.buf[:n]; int64(n) < s.bytes {
-			return nil, shortRead(file.name, s.offset, err)
+		size := int(end - s.Offset)
+		a.buf, a.from, at = slices.Grow(a.buf[:0], size)[:size], s.Offset, 0
+		n, err := file.ReadAt(a.buf, s.Offset)
+		if a.buf = a.buf[:n]; int64(n) < s.Bytes {
+			return nil, shortRead(file.name, s.Offset, err)
 		}
 		// Errors after this span are reported when they are needed.
 	}
-	return a.buf[at : at+s.bytes], nil
+	return a.buf[at : at+s.Bytes], nil
 }
 
 // Scan yields the messages of an epoch in stream order, until yield returns false: those of
@@ -160,31 +163,31 @@ type scan struct {
 	match  func(uint32) bool
 	kinds  KindSet
 	yield  func(*Row) bool
-	dec    decoder
+	dec    record.Decoder
 	enough bool
 }
 
 // take skips spans before the start.
-func (s *scan) take(p, next *span) bool {
+func (s *scan) take(p, next *record.Span) bool {
 	if s.kinds&Checkpoints != 0 {
 		return true
 	}
-	return p.high >= s.from.Time && (next == nil || s.from.Position == 0 || next.position > s.from.Position)
+	return p.High >= s.from.Time && (next == nil || s.from.Position == 0 || next.Position > s.from.Position)
 }
 
 // frame processes the records of a frame. It is optimized for 20 ns per row.
-func (s *scan) frame(c *cursor) (bool, error) {
-	b := c.buf[c.pos:c.end]
+func (s *scan) frame(c *record.Cursor) (bool, error) {
+	b := c.Buf[c.Pos:c.End]
 	levels := s.kinds.Has(BookUpdate)
-	for len(b) >= headSize {
-		if levels && word(b, 0)&shortBits == levelWord && len(b) >= levelSize {
-			rec := (*[levelSize]byte)(b)
-			if s.match != nil && !s.match(instrumentOf(rec[:])) {
-				b = b[levelSize:]
+	for len(b) >= record.HeadSize {
+		if levels && record.IsLevel(b) {
+			rec := (*[record.LevelSize]byte)(b)
+			if s.match != nil && !s.match(record.Instrument(rec[:])) {
+				b = b[record.LevelSize:]
 				continue
 			}
-			if r := s.dec.level(rec, c.base); r != nil {
-				b = b[levelSize:]
+			if r := s.dec.DecodeLevel(rec, c.Base); r != nil {
+				b = b[record.LevelSize:]
 				if r.Position <= s.from.Position && s.from.Position > 0 || r.At < s.from.Time {
 					continue
 				}
@@ -196,25 +199,22 @@ func (s *scan) frame(c *cursor) (bool, error) {
 			}
 		}
 		kind, flags := Kind(b[0]), b[1]
-		n := int(binary.LittleEndian.Uint16(b[2:])) * 8
-		if flags&flagLong != 0 {
-			n = recordSize(b)
-		}
-		if n < headSize || n > len(b) {
+		n := record.WantedSize(b)
+		if n < record.HeadSize || n > len(b) {
 			break
 		}
 		rec := b[:n]
 		b = b[n:]
-		if kind >= numKinds || s.kinds>>kind&1 == 0 {
+		if kind >= record.NumKinds || s.kinds>>kind&1 == 0 {
 			continue
 		}
-		checkpoint := flags&flagCheckpoint != 0
-		if checkpoint && s.kinds&Checkpoints == 0 || s.match != nil && kind != Gap && !s.match(instrumentOf(rec)) {
+		checkpoint := flags&record.FlagCheckpoint != 0
+		if checkpoint && s.kinds&Checkpoints == 0 || s.match != nil && kind != Gap && !s.match(record.Instrument(rec)) {
 			continue
 		}
-		r, ok := s.dec.row(rec, c.base)
+		r, ok := s.dec.Decode(rec, c.Base)
 		if !ok {
-			return false, c.damage(c.end-len(b)-n, reasonRecord)
+			return false, c.Damage(c.End-len(b)-n, record.ReasonRecord)
 		}
 		if !checkpoint && (r.Position <= s.from.Position && s.from.Position > 0 || r.At < s.from.Time) {
 			continue
@@ -225,7 +225,7 @@ func (s *scan) frame(c *cursor) (bool, error) {
 		}
 	}
 	if len(b) > 0 {
-		return false, c.damage(c.end-len(b), reasonRecord)
+		return false, c.Damage(c.End-len(b), record.ReasonRecord)
 	}
 	return true, nil
 }
@@ -253,23 +253,23 @@ func (j *Journal) Restore(yield func(*Row) error) error {
 	from := restoreFrom(views)
 	begin := views[from].checkpoint
 	begun, whole := begin == 0, begin == 0
-	var dec decoder
+	var dec record.Decoder
 	for i := from; i < len(views); i++ {
-		take := func(p, next *span) bool { return i > from || next == nil || next.offset > begin }
-		err := j.walk(context.Background(), &views[i], take, func(c *cursor, rec []byte) (bool, error) {
+		take := func(p, next *record.Span) bool { return i > from || next == nil || next.Offset > begin }
+		err := j.walk(context.Background(), &views[i], take, func(c *record.Cursor, rec []byte) (bool, error) {
 			kind := Kind(rec[0])
 			if !begun {
-				begun = kind == recCheckpoint && c.at(rec) > begin
+				begun = kind == record.CheckpointBegin && c.At(rec) > begin
 				return true, nil
 			}
-			whole = whole || kind == recCheckpointEnd
+			whole = whole || kind == record.CheckpointEnd
 			// A later checkpoint is incomplete, otherwise this one would not be the last.
-			if kind >= numKinds || whole && rec[1]&flagCheckpoint != 0 {
+			if kind >= record.NumKinds || whole && rec[1]&record.FlagCheckpoint != 0 {
 				return true, nil
 			}
-			r, ok := dec.row(rec, c.base)
-			if !ok {
-				return false, c.damage(c.pos-len(rec), reasonRecord)
+			r, err := c.Row(&dec, rec)
+			if err != nil {
+				return false, err
 			}
 			return true, yield(r)
 		})

@@ -5,12 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // A segment file begins with
@@ -20,15 +21,11 @@ import (
 //
 // and then holds frames. The CRC is the salt of the frames.
 const (
-	headerSize   = 64
 	segmentMagic = "RUEDAJRN"
 	packedMagic  = "RUEDAJRZ"
-	version      = 1
 
 	segmentEnding = ".seg"
 	packedEnding  = ".segz"
-	tempEnding    = ".tmp"
-	dayFileName   = "day.idx"
 )
 
 // header is the header of a segment.
@@ -42,37 +39,37 @@ type header struct {
 
 func (h *header) append(b []byte, magic string) []byte {
 	start := len(b)
-	b = append(b, make([]byte, headerSize)...)
+	b = append(b, make([]byte, record.HeaderSize)...)
 	f := b[start:]
 	copy(f, magic)
-	binary.LittleEndian.PutUint32(f[8:], version)
+	binary.LittleEndian.PutUint32(f[8:], record.Version)
 	binary.LittleEndian.PutUint32(f[12:], h.number)
 	copy(f[16:], h.journal[:])
 	copy(f[32:48], h.epoch)
 	binary.LittleEndian.PutUint32(f[48:], uint32(h.day))
-	binary.LittleEndian.PutUint32(f[60:], crc32.Checksum(f[8:60], castagnoli()))
+	binary.LittleEndian.PutUint32(f[60:], record.Checksum(f[8:60]))
 	return b
 }
 
 // parse decodes the header of a segment and reports whether it is compressed. reason is "" if it is
 // valid.
 func (h *header) parse(f []byte) (packed bool, reason string) {
-	if len(f) < headerSize {
-		return false, reasonHeader
+	if len(f) < record.HeaderSize {
+		return false, record.ReasonHeader
 	}
 	switch string(f[:8]) {
 	case segmentMagic:
 	case packedMagic:
 		packed = true
 	default:
-		return false, reasonHeader
+		return false, record.ReasonHeader
 	}
 	sum := binary.LittleEndian.Uint32(f[60:])
-	if sum != crc32.Checksum(f[8:60], castagnoli()) {
-		return packed, reasonHeader
+	if sum != record.Checksum(f[8:60]) {
+		return packed, record.ReasonHeader
 	}
-	if binary.LittleEndian.Uint32(f[8:]) != version {
-		return packed, reasonVersion
+	if binary.LittleEndian.Uint32(f[8:]) != record.Version {
+		return packed, record.ReasonVersion
 	}
 	h.number = binary.LittleEndian.Uint32(f[12:])
 	copy(h.journal[:], f[16:])
@@ -142,8 +139,8 @@ type inspector struct {
 	table     *table
 	file      io.ReaderAt
 	size      int64
-	cursor    cursor
-	head      head
+	cursor    record.Cursor
+	head      record.Head
 	high      int64
 	mark      int64  // offset of an incomplete checkpoint
 	numbers   uint32 // greatest number of an instrument
@@ -158,13 +155,13 @@ const windowBytes = 1 << 20
 // segment.
 func (x *inspector) run() error {
 	x.high = -1 << 63
-	x.cursor = cursor{file: x.seg.path(x.seg.packed), salt: x.seg.salt}
-	x.seg.summary, x.seg.end = newSummary(), headerSize
+	x.cursor = record.Cursor{File: x.seg.path(x.seg.packed), Salt: x.seg.salt}
+	x.seg.summary, x.seg.end = newSummary(), record.HeaderSize
 	window := make([]byte, min(windowBytes, x.size))
-	for at := int64(headerSize); at < x.size; {
+	for at := int64(record.HeaderSize); at < x.size; {
 		n := int(min(int64(len(window)), x.size-at))
 		if _, err := x.file.ReadAt(window[:n], at); err != nil {
-			return fmt.Errorf("read %s: %w", x.cursor.file, err)
+			return fmt.Errorf("read %s: %w", x.cursor.File, err)
 		}
 		next, err := x.window(at, window[:n])
 		if err != nil {
@@ -185,9 +182,9 @@ func (x *inspector) run() error {
 func (x *inspector) window(at int64, b []byte) (int64, error) {
 	c := &x.cursor
 	last := at+int64(len(b)) == x.size
-	begun, base := c.begun, c.base
-	c.set(at, b)
-	c.begun, c.base = begun, base
+	begun, base := c.Begun, c.Base
+	c.Reset(at, b)
+	c.Begun, c.Base = begun, base
 	if x.searching {
 		next := x.search(at, 0, last)
 		if x.searching || next == x.size {
@@ -195,13 +192,13 @@ func (x *inspector) window(at int64, b []byte) (int64, error) {
 			return next, nil
 		}
 		x.note(Damage{}, at, next)
-		c.pos = int(next - at)
+		c.Pos = int(next - at)
 	}
 	for {
-		rec, err := c.next()
-		if c.begins {
-			x.block(at + int64(c.frame))
-			c.begins = false
+		rec, err := c.Next()
+		if c.Begins {
+			x.block(at + int64(c.Frame))
+			c.Begins = false
 		}
 		if err == nil {
 			err = x.record(rec)
@@ -209,16 +206,16 @@ func (x *inspector) window(at int64, b []byte) (int64, error) {
 		var d *Damage
 		switch {
 		case err == nil:
-			if c.pos == c.end {
-				x.seg.end = at + int64(c.end)
+			if c.Pos == c.End {
+				x.seg.end = at + int64(c.End)
 			}
 			continue
 		case errors.Is(err, io.EOF):
 			return at + int64(len(b)), nil
 		case !errors.As(err, &d):
 			return 0, err
-		case d.Reason == reasonTorn && !last:
-			return at + int64(c.frame), nil
+		case d.Reason == record.ReasonTorn && !last:
+			return at + int64(c.Frame), nil
 		}
 		return x.skip(at, d, last), nil
 	}
@@ -227,17 +224,17 @@ func (x *inspector) window(at int64, b []byte) (int64, error) {
 // skip continues at the next valid block after damage.
 func (x *inspector) skip(at int64, d *Damage, last bool) int64 {
 	c := &x.cursor
-	bad := at + int64(c.frame)
+	bad := at + int64(c.Frame)
 	x.mark = 0 // a part of the checkpoint may be lost
 	x.closeBlock(bad)
-	c.begun = false
+	c.Begun = false
 	// If the frame could not be entered, search inside it, otherwise after it.
-	from := c.frame + 8
-	if d.Reason == reasonRecord || d.Reason == reasonBlock {
-		from = max(from, c.end)
+	from := c.Frame + 8
+	if d.Reason == record.ReasonRecord || d.Reason == record.ReasonBlock {
+		from = max(from, c.End)
 	}
 	next := x.search(at, from, last)
-	x.torn = d.Reason == reasonTorn && next == x.size
+	x.torn = d.Reason == record.ReasonTorn && next == x.size
 	x.note(*d, bad, next)
 	return next
 }
@@ -246,7 +243,7 @@ func (x *inspector) skip(at int64, d *Damage, last bool) int64 {
 // search must continue in the next window.
 func (x *inspector) search(at int64, from int, last bool) int64 {
 	c := &x.cursor
-	k, whole := c.resync(from, last)
+	k, whole := c.Resync(from, last)
 	x.searching = !last && !whole
 	switch {
 	case k >= 0:
@@ -254,7 +251,7 @@ func (x *inspector) search(at int64, from int, last bool) int64 {
 	case last:
 		return x.size
 	}
-	next := max(from, len(c.buf)-frameHead-blockSize)
+	next := max(from, len(c.Buf)-record.FrameHead-record.BlockSize)
 	return at + int64((next+7)&^7)
 }
 
@@ -269,25 +266,25 @@ func (x *inspector) note(d Damage, from, to int64) {
 }
 
 func (x *inspector) record(rec []byte) error {
-	offset := x.cursor.at(rec)
+	offset := x.cursor.At(rec)
 	switch Kind(rec[0]) {
-	case recDefine:
-		number, def, ok := decodeDefinition(rec)
+	case record.Definition:
+		number, def, ok := record.DecodeDefinition(rec)
 		if !ok || x.table.add(number, def) != nil {
-			return x.cursor.damage(x.cursor.pos-len(rec), reasonRecord)
+			return x.cursor.BadRecord(rec)
 		}
-	case recCheckpoint:
+	case record.CheckpointBegin:
 		x.mark = x.seg.blocks[len(x.seg.blocks)-1].offset
-	case recCheckpointEnd:
+	case record.CheckpointEnd:
 		x.seg.checkpoint, x.mark = x.mark, 0
 	default:
-		if !x.head.parse(rec, x.cursor.base) || x.head.kind == 0 || x.head.kind >= numKinds {
-			return x.cursor.damage(x.cursor.pos-len(rec), reasonRecord)
+		if !x.head.Parse(rec, x.cursor.Base) || x.head.Kind == 0 || x.head.Kind >= record.NumKinds {
+			return x.cursor.BadRecord(rec)
 		}
-		if x.head.flags&flagCheckpoint == 0 {
-			x.high = max(x.high, x.head.at)
+		if x.head.Flags&record.FlagCheckpoint == 0 {
+			x.high = max(x.high, x.head.At)
 		}
-		x.numbers = max(x.numbers, x.head.instrument)
+		x.numbers = max(x.numbers, x.head.Instrument)
 		x.seg.note(&x.head, rec, offset)
 	}
 	return nil
@@ -296,7 +293,7 @@ func (x *inspector) record(rec []byte) error {
 // block records that a block begins.
 func (x *inspector) block(at int64) {
 	x.closeBlock(at)
-	x.seg.blocks = append(x.seg.blocks, block{offset: at, base: x.cursor.base})
+	x.seg.blocks = append(x.seg.blocks, block{offset: at, base: x.cursor.Base})
 }
 
 // closeBlock ends the last block at an offset, unless it has ended.

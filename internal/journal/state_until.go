@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"math"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // StateUntil yields what the state of the newest epoch was at a row in its past. These are the rows
@@ -42,26 +44,26 @@ func (a *Archive) StateUntil(ctx context.Context, due func(*Row) bool, begin fun
 type stateUntil struct {
 	due      func(*Row) bool
 	yield    func(*Row)
-	dec      decoder
+	dec      record.Decoder
 	begun    bool // the checkpoint
 	complete bool // the checkpoint
 	ended    bool // a row is not due
 }
 
-func (u *stateUntil) record(c *cursor, rec []byte) (more bool, err error) {
+func (u *stateUntil) record(c *record.Cursor, rec []byte) (more bool, err error) {
 	kind := Kind(rec[0])
 	switch {
-	case kind == recCheckpoint:
+	case kind == record.CheckpointBegin:
 		u.begun = true
-	case kind == recCheckpointEnd:
+	case kind == record.CheckpointEnd:
 		u.complete = u.complete || u.begun
 	}
-	if kind >= numKinds || !u.begun && rec[1]&flagCheckpoint != 0 {
+	if kind >= record.NumKinds || !u.begun && rec[1]&record.FlagCheckpoint != 0 {
 		return true, nil
 	}
-	r, ok := u.dec.row(rec, c.base)
-	if !ok {
-		return false, c.damage(c.pos-len(rec), reasonRecord)
+	r, err := c.Row(&u.dec, rec)
+	if err != nil {
+		return false, err
 	}
 	if !r.Checkpoint && !u.due(r) {
 		u.ended = true

@@ -17,7 +17,7 @@ func (j *Journal) loseRow(r *Row) {
 	if s := j.sus; s != nil {
 		s.rows++
 		s.position, s.at = max(s.position, r.Position), max(s.at, r.At)
-		j.highWater.raise(s.position)
+		j.highWater.Raise(s.position)
 		j.lost.row(r)
 	}
 }
@@ -47,7 +47,7 @@ func (j *Journal) suspend(b *Batch) {
 		s.rows += was.rows
 		s.position, s.at = max(s.position, was.position), max(s.at, was.at)
 	}
-	j.highWater.raise(s.position)
+	j.highWater.Raise(s.position)
 	j.lost.pieces(j.pending...)
 	j.lost.pieces(&j.piece)
 	j.recycle(j.pending)
@@ -58,7 +58,7 @@ func (j *Journal) suspend(b *Batch) {
 
 // saveState writes the state without sync: it must survive only the end of this process.
 func (j *Journal) saveState() {
-	if err := j.state.save(); err != nil {
+	if err := j.state.Save(); err != nil {
 		j.cfg.Logger.Warn("writing the state of the journal failed", "error", err)
 	}
 }
@@ -103,6 +103,6 @@ func (j *Journal) reportResumed(b *Batch) {
 func (j *Journal) recovered(b *Batch) {
 	j.setMinSeqs(b.minSeqs)
 	j.lost.clear(b.gap)
-	j.state.suspended = false
+	j.state.Suspended = false
 	j.saveState()
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // smallDisk is a disk of limited size.
@@ -44,7 +46,7 @@ func TestFullDisk(t *testing.T) {
 		cfg.Logger = nil
 		cfg.Segment = 30_000
 		disk := &smallDisk{space: space}
-		cfg.write = disk.write
+		cfg.sys.Write = disk.write
 		src := newRowSource(uint64(space), 3)
 		j := begin(t, cfg, src)
 		committed := 0
@@ -145,7 +147,7 @@ func wantGap(t *testing.T, a *Archive, src *rowSource, before []Row, kept int, p
 func wantOldestAfter(t *testing.T, a *Archive, src *rowSource, kept int) {
 	t.Helper()
 	for i, def := range src.defs {
-		for slot := range numSlots - 1 {
+		for slot := range record.NumSlots - 1 {
 			if rows := of(src.rows[kept:], src.numbers[i], slot); len(rows) > 0 {
 				if got := a.Oldest(seriesOf(def.ID, slot)); got != rows[0].N {
 					t.Errorf("%s, slot %d: complete from %d, want %d", def.ID, slot, got, rows[0].N)
@@ -160,7 +162,7 @@ func TestRunRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig(t)
 		disk := &smallDisk{space: 20_000}
-		cfg.write = disk.write
+		cfg.sys.Write = disk.write
 		src := newRowSource(19, 3)
 		j := begin(t, cfg, src)
 		ctx, stop := context.WithCancel(t.Context())
@@ -251,8 +253,8 @@ func TestFailedSyncIsVerified(t *testing.T) {
 	checkAll(t, "nothing was forgotten", j.Archive, src)
 
 	trades := Series{Instrument: src.defs[0].ID}
-	places := j.days[0].segments[0].series[seriesKey{src.numbers[0], uint8(Trades)}].chunks[0].places
-	at := int64(places[5])*8 + headSize
+	places := j.days[0].segments[0].series[record.SeriesKey{Instrument: src.numbers[0], Slot: uint8(Trades)}].chunks[0].places
+	at := int64(places[5])*8 + record.HeadSize
 	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

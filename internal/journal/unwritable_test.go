@@ -6,10 +6,17 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal/state"
 )
 
 // badDisk is a disk that refuses all writes while it fails, even of existing data.
-type badDisk struct{ fails error }
+type badDisk struct {
+	fails error
+	state string // a file that cannot be changed
+}
+
+func (d *badDisk) use(cfg *Config) { cfg.sys.Write, cfg.sys.WriteAt = d.write, d.writeAt }
 
 func (d *badDisk) write(f *os.File, b []byte) (int, error) {
 	if d.fails != nil {
@@ -18,27 +25,20 @@ func (d *badDisk) write(f *os.File, b []byte) (int, error) {
 	return f.Write(b)
 }
 
-// fail makes the disk refuse rows and the state.
-func (d *badDisk) fail(t *testing.T, j *Journal, err error) {
-	t.Helper()
-	d.fails = err
-	readOnly, e := os.Open(filepath.Join(j.cfg.Folder, stateName))
-	if e := errors.Join(e, j.state.file.Close()); e != nil {
-		t.Fatal(e)
+func (d *badDisk) writeAt(f *os.File, b []byte, at int64) (int, error) {
+	if f.Name() == d.state {
+		return 0, &os.PathError{Op: "write", Path: d.state, Err: syscall.EIO}
 	}
-	j.state.file = readOnly // writes to it fail
+	return f.WriteAt(b, at)
+}
+
+// fail makes the disk refuse rows and the state of a journal.
+func (d *badDisk) fail(j *Journal, err error) {
+	d.fails, d.state = err, filepath.Join(j.cfg.Folder, stateName)
 }
 
 // repair makes the disk accept everything again.
-func (d *badDisk) repair(t *testing.T, j *Journal) {
-	t.Helper()
-	d.fails = nil
-	file, e := os.OpenFile(filepath.Join(j.cfg.Folder, stateName), os.O_RDWR, 0)
-	if e := errors.Join(e, j.state.file.Close()); e != nil {
-		t.Fatal(e)
-	}
-	j.state.file = file
-}
+func (d *badDisk) repair() { *d = badDisk{} }
 
 // TestNothingCanBeWritten streams rows while neither rows nor the state can be written: after a
 // kill the same epoch does not use their N again.
@@ -48,14 +48,14 @@ func TestNothingCanBeWritten(t *testing.T) {
 			cfg := testConfig(t)
 			cfg.Segment = 30_000
 			disk := &badDisk{}
-			cfg.write = disk.write
+			disk.use(&cfg)
 			src := newRowSource(77, 3)
 			j := begin(t, cfg, src)
 			src.write(j, 500, true)
 			epoch := j.Epoch()
 			healthy := copyFolder(t, cfg.Folder)
 
-			disk.fail(t, j, fails)
+			disk.fail(j, fails)
 			src.write(j, 1, true)
 			if _, err, ok := j.Suspended(); !ok || !errors.Is(err, fails) {
 				t.Fatalf("suspended: %v, %v", ok, err)
@@ -65,7 +65,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 			wantNewEpoch(t, cfg, afterKill(t, cfg, disk), epoch)
 
 			// With free space the gap is on disk, and the epoch continues whatever happens.
-			disk.repair(t, j)
+			disk.repair()
 			j.space.Store(true)
 			j.Commit()
 			src.write(j, 10, true)
@@ -110,7 +110,7 @@ func TestMemoryOfTheMachine(t *testing.T) {
 	src.write(j, 1, true)
 	killed := copyFolder(t, cfg.Folder)
 	mark := snapshotFiles(t, []string{highWaterPath(cfg.Memory, j.journal)})
-	if _, err := openHighWater(cfg.Memory, cfg.Folder, j.journal); err == nil {
+	if _, err := state.OpenHighWater(cfg.Memory, cfg.Folder, j.journal); err == nil {
 		t.Error("another process has the same mark")
 	}
 	if err := j.Close(); err != nil {

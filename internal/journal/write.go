@@ -3,6 +3,9 @@ package journal
 import (
 	"math"
 	"path/filepath"
+
+	"github.com/ruedahq/rueda/internal/journal/dayfile"
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // writer appends rows. It does no I/O. It belongs to the caller of Append, Define, Take and Done,
@@ -20,11 +23,11 @@ type writer struct {
 	newest     int64  // At of the last row
 
 	point   checkpointing
-	defined bitset // instruments with a definition in the segment
-	frame   int    // start of the open frame in buf; -1: none
-	base    base   // of the block
-	start   int64  // offset of the block in the segment; 0: none
-	piece          // current piece; its seg is nil if there is none
+	defined bitset      // instruments with a definition in the segment
+	frame   int         // start of the open frame in buf; -1: none
+	base    record.Base // of the block
+	start   int64       // offset of the block in the segment; 0: none
+	piece               // current piece; its seg is nil if there is none
 
 	pending     []*piece // complete pieces, in order, that no Batch has
 	rows        int64    // bytes of appended rows that no Batch has
@@ -44,7 +47,7 @@ type piece struct {
 	entries []entry
 	blocks  []block
 	added   summary
-	gaps    []gap
+	gaps    []dayfile.Gap
 	marked  int64 // offset of the checkpoint that ends in buf
 }
 
@@ -114,15 +117,15 @@ func (j *Journal) ready(r *Row) bool {
 // put encodes a row.
 func (j *Journal) put(r *Row) {
 	if !j.defined.has(r.Instrument) {
-		j.putDefinition(r.Instrument, base{r.Position, r.At})
+		j.putDefinition(r.Instrument, record.Base{Position: r.Position, At: r.At})
 	}
-	if j.start == 0 || !j.base.fits(r) || j.offset()-j.start >= spanBytes {
-		j.beginBlock(base{r.Position, r.At})
+	if j.start == 0 || !j.base.Fits(r) || j.offset()-j.start >= record.SpanBytes {
+		j.beginBlock(record.Base{Position: r.Position, At: r.At})
 	} else if j.frame < 0 {
 		j.openFrame()
 	}
 	at := len(j.buf)
-	j.buf = appendRow(j.buf, j.base, r)
+	j.buf = record.Append(j.buf, j.base, r)
 	if r.Checkpoint {
 		return
 	}
@@ -130,41 +133,24 @@ func (j *Journal) put(r *Row) {
 		j.point.minSeqs.begin(r)
 	}
 	if r.Kind == Gap {
-		j.gaps = append(j.gaps, gap{r.Position, r.At})
+		j.gaps = append(j.gaps, dayfile.Gap{Position: r.Position, At: r.At})
 		j.added.last, j.added.to = max(j.added.last, r.Position), max(j.added.to, r.At)
 	} else {
 		j.added.add(r.Position, r.At, r.Time)
 	}
 	j.position, j.newest, j.high = max(j.position, r.Position), r.At, max(j.high, r.At)
-	if slot := r.slot(); slot != noSlot {
+	if slot := r.Slot(); slot != record.NoSlot {
 		place := (j.at + int64(at)) / 8
-		j.entries = append(j.entries, entry{seriesKey{r.Instrument, uint8(slot)}, uint32(place), r.N, r.Time})
+		j.entries = append(j.entries, entry{record.SeriesKey{Instrument: r.Instrument, Slot: uint8(slot)}, uint32(place), r.N, r.Time})
 	}
-}
-
-// slot returns the slot of a row.
-func (r *Row) slot() int {
-	switch r.Kind {
-	case Trade, Cancel, Correct:
-		return int(Trades)
-	case Status:
-		return int(Statuses)
-	case Quote:
-		return int(Quotes)
-	case Bar:
-		return slot(Bars, r.Bar.Interval)
-	case Reference:
-		return slotSummaries
-	}
-	return noSlot
 }
 
 // offset returns the offset of the next record in the segment.
 func (w *writer) offset() int64 { return w.at + int64(len(w.buf)) }
 
 // frameFor ensures that a frame is open in a block that is not full.
-func (j *Journal) frameFor(b base) {
-	if j.start == 0 || j.offset()-j.start >= spanBytes {
+func (j *Journal) frameFor(b record.Base) {
+	if j.start == 0 || j.offset()-j.start >= record.SpanBytes {
 		j.beginBlock(b)
 		return
 	}
@@ -175,18 +161,18 @@ func (j *Journal) frameFor(b base) {
 
 func (w *writer) openFrame() {
 	w.frame = len(w.buf)
-	w.buf = append(w.buf, make([]byte, frameHead)...)
+	w.buf = append(w.buf, make([]byte, record.FrameHead)...)
 }
 
 func (w *writer) closeFrame() {
 	if w.frame >= 0 {
-		finishFrame(w.buf[w.frame:], w.seg.salt, w.at+int64(w.frame))
+		record.FinishFrame(w.buf[w.frame:], w.seg.salt, w.at+int64(w.frame))
 		w.frame = -1
 	}
 }
 
 // beginBlock begins a block in a new frame.
-func (w *writer) beginBlock(b base) {
+func (w *writer) beginBlock(b record.Base) {
 	w.closeFrame()
 	w.base, w.start = b, w.offset()
 	if n := len(w.blocks); n > 0 {
@@ -196,7 +182,7 @@ func (w *writer) beginBlock(b base) {
 	}
 	w.blocks = append(w.blocks, block{offset: w.start, base: b})
 	w.openFrame()
-	w.buf = appendBlock(w.buf, b, w.start)
+	w.buf = record.AppendBlock(w.buf, b, w.start)
 }
 
 // beginSegment ends the segment and begins the next, with its header in the buffer and a pending

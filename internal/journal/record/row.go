@@ -1,4 +1,7 @@
-package journal
+// Package record has the rows of the journal and their encoding: records, blocks and frames. A file
+// of the journal consists of frames. A [Cursor] reads the records of frames and verifies them, and
+// a [Decoder] turns records into rows. Errors about the content of a file are of type *[Damage].
+package record
 
 import "github.com/ruedahq/rueda/market"
 

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package journal
+package state
 
 import (
 	"errors"
@@ -14,13 +14,13 @@ import (
 	"github.com/ruedahq/rueda/internal/flock"
 )
 
-// sharedMemory is a folder of files in memory. Only Linux has it.
-const sharedMemory = "/dev/shm"
+// SharedMemory is a folder of files in memory. Only Linux has it.
+const SharedMemory = "/dev/shm"
 
-// openHighWater opens or creates the file of the journal in a folder that this process has locked.
+// OpenHighWater opens or creates the file of the journal in a folder that this process has locked.
 // It locks the file too, and fails if another process writes a copy of the journal. It also removes
 // the files of journals that no longer exist.
-func openHighWater(memory, folder string, journal [16]byte) (*highWater, error) {
+func OpenHighWater(memory, folder string, journal [16]byte) (*HighWater, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return nil, fmt.Errorf("open high-water mark: %w", err)
@@ -35,7 +35,7 @@ func openHighWater(memory, folder string, journal [16]byte) (*highWater, error) 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open high-water mark %s: %w", path, err), f.Close())
 	}
-	w := &highWater{page: page, release: func(remove bool) error {
+	w := &HighWater{page: page, release: func(remove bool) error {
 		err := syscall.Munmap(page)
 		if remove {
 			err = errors.Join(err, os.Remove(path))
@@ -56,7 +56,7 @@ func mapHighWater(f *os.File) ([]byte, error) {
 	if !isOwnFile(info) {
 		return nil, errors.New("another user owns the file")
 	}
-	if err := lockFile(f); err != nil {
+	if err := flock.Lock(f); err != nil {
 		return nil, err
 	}
 	if info.Size() < highWaterSize {
@@ -119,7 +119,7 @@ func removeIfAbandoned(path, folder string) {
 			return
 		}
 	}
-	if lockFile(f) == nil {
+	if flock.Lock(f) == nil {
 		_ = os.Remove(path) // otherwise the next start tries again
 	}
 }

@@ -1,35 +1,35 @@
-package journal
+// Package rowsort sorts the rows of a day by series in bounded memory.
+package rowsort
 
 import (
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/klauspost/compress/s2"
 
+	"github.com/ruedahq/rueda/internal/journal/disk"
+	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/internal/sched"
 )
 
-// gatherer sorts the rows of a day by series in one pass and bounded memory. Rows are collected in
+// Sorter sorts the rows of a day by series in one pass and bounded memory. Rows are collected in
 // an arena, where those of a series are linked. A full arena is written to a temporary file as a
 // run, series by series, and in the end all runs are merged.
 //
 // A row in the arena is the offset of the next one of its series (0: none), its length, its base
 // and its record. A run is compressed in chunks; there the key of the series replaces the offset.
-type gatherer struct {
-	sys  *system // of the temporary file
-	path string  // of the runs
-	put  func(*os.File, []byte) (int, error)
+type Sorter struct {
+	sys  *disk.System // of the temporary file
+	path string       // of the runs
 
 	arena  []byte
 	series map[uint64]*chain
-	file   *tempFile // nil: no runs
+	file   *disk.TempFile // nil: no runs
 	runs   []*run
 	chunk  []byte
 	packed []byte
@@ -41,26 +41,21 @@ type chain struct {
 }
 
 const (
-	gatherBytes = 32 << 20
-	gatherChunk = 64 << 10
-	gatherHead  = 32 // of a row
-	chunkHead   = 8  // of a chunk: compressed length and CRC32C
+	arenaBytes = 32 << 20
+	chunkBytes = 64 << 10
+	rowHead    = 32 // of a row
+	chunkHead  = 8  // of a chunk: compressed length and CRC32C
 )
 
-// gatherKey returns a series as a number, in the order of compareSeries.
-func gatherKey(key seriesKey, epoch uint16) uint64 {
-	return uint64(key.instrument)<<32 | uint64(key.slot)<<16 | uint64(epoch)
+// New returns a sorter for rows of that many bytes.
+func New(sys *disk.System, path string, bytes int64) *Sorter {
+	arena := make([]byte, rowHead, rowHead+min(2*bytes, arenaBytes)) // offset 0 is unused
+	return &Sorter{sys: sys, path: path, arena: arena, series: map[uint64]*chain{}}
 }
 
-// newGatherer returns a gatherer for rows of that many bytes.
-func newGatherer(sys *system, path string, bytes int64, put func(*os.File, []byte) (int, error)) *gatherer {
-	arena := make([]byte, gatherHead, gatherHead+min(2*bytes, gatherBytes)) // offset 0 is unused
-	return &gatherer{sys: sys, path: path, put: put, arena: arena, series: map[uint64]*chain{}}
-}
-
-// add adds a row.
-func (g *gatherer) add(key uint64, base base, rec []byte) error {
-	if len(g.arena)+gatherHead+len(rec) > cap(g.arena) && len(g.arena) > gatherHead {
+// Add adds a row.
+func (g *Sorter) Add(key uint64, base record.Base, rec []byte) error {
+	if len(g.arena)+rowHead+len(rec) > cap(g.arena) && len(g.arena) > rowHead {
 		if err := g.spill(); err != nil {
 			return err
 		}
@@ -77,67 +72,70 @@ func (g *gatherer) add(key uint64, base base, rec []byte) error {
 		binary.LittleEndian.PutUint64(g.arena[c.last:], uint64(at))
 	}
 	c.last = at
-	g.arena = appendWords(g.arena, 0, uint64(len(rec)), base.position, uint64(base.at))
+	g.arena = record.AppendWords(g.arena, 0, uint64(len(rec)), base.Position, uint64(base.At))
 	g.arena = append(g.arena, rec...)
 	return nil
 }
 
-// gathered is a row with its header in the arena.
-type gathered []byte
+// sortedRow is a row with its header in the arena.
+type sortedRow []byte
 
-func (r gathered) key() uint64 { return word(r, 0) } // in a run
-func (r gathered) base() base  { return base{word(r, 2), int64(word(r, 3))} }
-func (r gathered) rec() []byte { return r[gatherHead:] }
-func (g *gatherer) row(at uint64) gathered {
-	return gathered(g.arena[at:][:gatherHead+word(g.arena[at:], 1)])
+func (r sortedRow) key() uint64 { return record.Word(r, 0) } // in a run
+func (r sortedRow) base() record.Base {
+	return record.Base{Position: record.Word(r, 2), At: int64(record.Word(r, 3))}
+}
+func (r sortedRow) rec() []byte { return r[rowHead:] }
+func (g *Sorter) row(at uint64) sortedRow {
+	return sortedRow(g.arena[at:][:rowHead+record.Word(g.arena[at:], 1)])
 }
 
 // spill writes the arena as a run and empties it.
-func (g *gatherer) spill() error {
+func (g *Sorter) spill() error {
 	if g.file == nil {
 		var err error
-		if g.file, err = makeTemp(g.sys, g.path, g.put); err != nil {
+		if g.file, err = disk.CreateTemp(g.sys, g.path); err != nil {
 			return err
 		}
 	}
-	r := &run{from: g.file, at: g.file.size}
+	r := &run{from: g.file, at: g.file.Size}
 	for _, key := range slices.Sorted(maps.Keys(g.series)) {
 		c := g.series[key]
 		for at := uint64(c.first); at != 0; {
 			row := g.row(at)
 			from := len(g.chunk)
 			g.chunk = append(g.chunk, row...)
-			at = word(row, 0)
+			at = record.Word(row, 0)
 			binary.LittleEndian.PutUint64(g.chunk[from:], key)
-			if len(g.chunk) >= gatherChunk {
+			if len(g.chunk) >= chunkBytes {
 				g.flushChunk()
 			}
 		}
 		*c = chain{}
 	}
 	g.flushChunk()
-	r.end = g.file.size
+	r.end = g.file.Size
 	g.runs = append(g.runs, r)
-	g.arena = g.arena[:gatherHead]
-	return g.file.err
+	g.arena = g.arena[:rowHead]
+	return g.file.Err
 }
 
-func (g *gatherer) flushChunk() {
+func (g *Sorter) flushChunk() {
 	if len(g.chunk) == 0 {
 		return
 	}
 	sched.Yield()
-	g.packed = grow(g.packed, chunkHead+s2.MaxEncodedLen(len(g.chunk)))
+	size := chunkHead + s2.MaxEncodedLen(len(g.chunk))
+	g.packed = slices.Grow(g.packed[:0], size)[:size]
 	packed := s2.Encode(g.packed[chunkHead:], g.chunk)
 	binary.LittleEndian.PutUint32(g.packed, uint32(len(packed)))
-	binary.LittleEndian.PutUint32(g.packed[4:], crc32.Checksum(packed, castagnoli()))
-	g.file.add(g.packed[:chunkHead+len(packed)])
+	binary.LittleEndian.PutUint32(g.packed[4:], record.Checksum(packed))
+	g.file.Add(g.packed[:chunkHead+len(packed)])
 	g.chunk = g.chunk[:0]
 }
 
-// each calls f for all rows, sorted by series and in the order of add. After the last row of a
+// Each calls f for all rows, sorted by series and in the order of add. After the last row of a
 // series it calls end.
-func (g *gatherer) each(ctx context.Context, f func(base base, rec []byte) error, end func(key uint64) error) error {
+func (g *Sorter) Each(ctx context.Context, f func(base record.Base, rec []byte) error, end func(key uint64) error) error {
 	for _, r := range g.runs {
 		if err := r.next(); err != nil {
 			return err
@@ -162,7 +160,7 @@ func (g *gatherer) each(ctx context.Context, f func(base base, rec []byte) error
 			if err := f(row.base(), row.rec()); err != nil {
 				return err
 			}
-			at = word(row, 0)
+			at = record.Word(row, 0)
 		}
 		if err := end(key); err != nil {
 			return err
@@ -171,20 +169,20 @@ func (g *gatherer) each(ctx context.Context, f func(base base, rec []byte) error
 	return nil
 }
 
-// close removes the temporary file.
-func (g *gatherer) close() error {
+// Close removes the temporary file.
+func (g *Sorter) Close() error {
 	if g.file == nil {
 		return nil
 	}
-	return errors.Join(g.file.Close(), g.sys.remove(g.file.Name()))
+	return errors.Join(g.file.Close(), g.sys.Remove(g.file.Name()))
 }
 
 // run is a sequential reader of a part of the temporary file.
 type run struct {
 	from    io.ReaderAt
 	at, end int64
-	row     gathered // next row; nil: none
-	rest    []byte   // rest of chunk after row
+	row     sortedRow // next row; nil: none
+	rest    []byte    // rest of chunk after row
 	chunk   []byte
 	packed  []byte
 }
@@ -201,8 +199,8 @@ func (r *run) next() error {
 			return fmt.Errorf("read temporary rows of the day: %w", err)
 		}
 	}
-	n := gatherHead + word(r.rest, 1)
-	r.row, r.rest = gathered(r.rest[:n]), r.rest[n:]
+	n := rowHead + record.Word(r.rest, 1)
+	r.row, r.rest = sortedRow(r.rest[:n]), r.rest[n:]
 	return nil
 }
 
@@ -214,14 +212,14 @@ func (r *run) load() error {
 	}
 	size := int64(binary.LittleEndian.Uint32(head[:]))
 	if size > r.end-r.at-chunkHead {
-		return errSum
+		return record.ErrChecksum
 	}
-	r.packed = grow(r.packed, int(size))
+	r.packed = slices.Grow(r.packed[:0], int(size))[:size]
 	if _, err := r.from.ReadAt(r.packed, r.at+chunkHead); err != nil {
 		return err
 	}
-	if crc32.Checksum(r.packed, castagnoli()) != binary.LittleEndian.Uint32(head[4:]) {
-		return errSum
+	if record.Checksum(r.packed) != binary.LittleEndian.Uint32(head[4:]) {
+		return record.ErrChecksum
 	}
 	var err error
 	if r.chunk, err = s2.Decode(r.chunk[:cap(r.chunk)], r.packed); err != nil {

@@ -1,4 +1,4 @@
-package journal
+package state
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// highWater stores the greatest position that was streamed in the memory of the machine: in a
+// HighWater stores the greatest position that was streamed in the memory of the machine: in a
 // mapped file that survives a kill of the process, but not a restart of the machine. A failing disk
 // cannot prevent that. The next start thus knows of rows that were streamed and not written:
 //
@@ -18,8 +18,8 @@ import (
 // With it, the next start of any journal finds the files of journals that were removed after a
 // kill, and removes these files.
 //
-// A nil highWater stores nothing.
-type highWater struct {
+// A nil HighWater stores nothing.
+type HighWater struct {
 	mu       sync.Mutex
 	position uint64
 	epoch    string // of the previous process, then of this one
@@ -40,7 +40,7 @@ func highWaterPath(folder string, journal [16]byte) string {
 }
 
 // parse reads the values of the previous process; epoch is "" if there are none.
-func (w *highWater) parse(journal [16]byte) {
+func (w *HighWater) parse(journal [16]byte) {
 	if string(w.page[:8]) == highWaterMagic && string(w.page[32:48]) == string(journal[:]) {
 		w.position = binary.LittleEndian.Uint64(w.page[8:])
 		w.epoch = strings.TrimRight(string(w.page[16:32]), "\x00")
@@ -63,17 +63,17 @@ func folderOf(page []byte) string {
 	return string(b[2:min(2+int(binary.LittleEndian.Uint16(b)), len(b))])
 }
 
-// previous returns the greatest position of an epoch that was streamed. ok is false if it is
+// Previous returns the greatest position of an epoch that was streamed. ok is false if it is
 // unknown.
-func (w *highWater) previous(epoch string) (position uint64, ok bool) {
+func (w *HighWater) Previous(epoch string) (position uint64, ok bool) {
 	if w == nil || w.epoch == "" || w.epoch != epoch {
 		return 0, false
 	}
 	return w.position, true
 }
 
-// begin stores the positions of an epoch from now on.
-func (w *highWater) begin(journal [16]byte, epoch string, position uint64) {
+// Begin stores the positions of an epoch from now on.
+func (w *HighWater) Begin(journal [16]byte, epoch string, position uint64) {
 	if w == nil {
 		return
 	}
@@ -85,9 +85,9 @@ func (w *highWater) begin(journal [16]byte, epoch string, position uint64) {
 	copy(w.page, highWaterMagic)
 }
 
-// raise records that rows up to a position are streamed. It writes to memory, without a system
+// Raise records that rows up to a position are streamed. It writes to memory, without a system
 // call.
-func (w *highWater) raise(position uint64) {
+func (w *HighWater) Raise(position uint64) {
 	if w == nil {
 		return
 	}
@@ -99,8 +99,8 @@ func (w *highWater) raise(position uint64) {
 	}
 }
 
-// close ends the storing. With remove the next process needs no values.
-func (w *highWater) close(remove bool) error {
+// Close ends the storing. With remove the next process needs no values.
+func (w *HighWater) Close(remove bool) error {
 	if w == nil {
 		return nil
 	}

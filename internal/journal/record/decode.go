@@ -1,59 +1,83 @@
-package journal
+package record
 
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/ruedahq/rueda/market"
 )
 
-// head is the decoded header of a record.
-type head struct {
-	kind       Kind
-	flags      byte
-	instrument uint32
+// Head is the decoded header of a record.
+type Head struct {
+	Kind       Kind
+	Flags      byte
+	Instrument uint32
 	body       int // offset of the kind's fields
-	position   uint64
-	n          uint64
-	time, at   int64
+	Position   uint64
+	N          uint64
+	Time, At   int64
 }
 
-// recordSize returns the length of the record at the start of b; 0 if it is incomplete.
-func recordSize(b []byte) int {
-	if len(b) < headSize {
+// Size returns the length of the record at the start of b; 0 if it is incomplete.
+func Size(b []byte) int {
+	if len(b) < HeadSize {
 		return 0
 	}
-	words := uint64(binary.LittleEndian.Uint16(b[2:]))
-	if b[1]&flagLong != 0 {
-		if len(b) < headSize+8 {
-			return 0
-		}
-		words = binary.LittleEndian.Uint64(b[headSize:])
+	if n := WantedSize(b); n >= HeadSize && n <= len(b) {
+		return n
 	}
-	if words < headSize/8 || words > uint64(len(b)/8) {
-		return 0
-	}
-	return int(words) * 8
+	return 0
 }
 
-// parse decodes the header of a complete record. It returns false for an invalid one.
-func (h *head) parse(rec []byte, base base) (ok bool) {
-	h.kind, h.flags = Kind(rec[0]), rec[1]
-	h.instrument = binary.LittleEndian.Uint32(rec[4:])
-	h.position = base.position + uint64(binary.LittleEndian.Uint32(rec[8:]))
-	h.at = base.at + int64(binary.LittleEndian.Uint32(rec[12:]))
-	h.n = uint64(binary.LittleEndian.Uint32(rec[16:]))
-	h.body = headSize
-	if h.flags&(flagLong|flagN|flagTime|flagAt) == 0 {
-		h.time = h.at + int64(int32(binary.LittleEndian.Uint32(rec[20:])))
+// WantedSize returns the length in the header of a record; 0 if it is invalid or b does not have
+// it.
+func WantedSize(b []byte) int {
+	if b[1]&flagLong == 0 {
+		return int(binary.LittleEndian.Uint16(b[2:])) * 8
+	}
+	if len(b) < HeadSize+8 || Word(b[HeadSize:], 0) > maxFrame {
+		return 0
+	}
+	return int(Word(b[HeadSize:], 0)) * 8
+}
+
+// Instrument returns the number of the instrument of a record.
+func Instrument(rec []byte) uint32 { return binary.LittleEndian.Uint32(rec[4:]) }
+
+// IsMessage reports whether a record is a message of the stream: not part of a checkpoint and no
+// Gap.
+func IsMessage(rec []byte) bool {
+	return rec[0] < byte(Gap) && rec[1]&FlagCheckpoint == 0
+}
+
+// AppendCanonical appends an encoding of a record that does not depend on its file.
+func AppendCanonical(b []byte, h *Head, rec []byte) []byte {
+	const own = flagLatency | 3<<sideShift
+	b = append(b, byte(h.Kind), h.Flags&own)
+	b = binary.LittleEndian.AppendUint32(b, h.Instrument)
+	b = AppendWords(b, h.Position, h.N, uint64(h.Time), uint64(h.At))
+	return append(b, rec[h.body:]...)
+}
+
+// Parse decodes the header of a complete record. It returns false for an invalid one.
+func (h *Head) Parse(rec []byte, base Base) (ok bool) {
+	h.Kind, h.Flags = Kind(rec[0]), rec[1]
+	h.Instrument = binary.LittleEndian.Uint32(rec[4:])
+	h.Position = base.Position + uint64(binary.LittleEndian.Uint32(rec[8:]))
+	h.At = base.At + int64(binary.LittleEndian.Uint32(rec[12:]))
+	h.N = uint64(binary.LittleEndian.Uint32(rec[16:]))
+	h.body = HeadSize
+	if h.Flags&(flagLong|flagN|flagTime|flagAt) == 0 {
+		h.Time = h.At + int64(int32(binary.LittleEndian.Uint32(rec[20:])))
 		return true
 	}
 	return h.parseLong(rec)
 }
 
 // parseLong decodes the words that exceed the short form.
-func (h *head) parseLong(rec []byte) (ok bool) {
+func (h *Head) parseLong(rec []byte) (ok bool) {
 	next := func() (w uint64) {
 		if len(rec) < h.body+8 {
 			h.body = math.MaxInt - 8
@@ -63,31 +87,31 @@ func (h *head) parseLong(rec []byte) (ok bool) {
 		h.body += 8
 		return w
 	}
-	if h.flags&flagLong != 0 {
+	if h.Flags&flagLong != 0 {
 		next()
 	}
-	if h.flags&flagN != 0 {
-		h.n |= next() << 32
+	if h.Flags&flagN != 0 {
+		h.N |= next() << 32
 	}
 	whole := int64(0)
-	if h.flags&flagTime != 0 {
+	if h.Flags&flagTime != 0 {
 		whole = int64(next())
 	}
-	if h.flags&flagAt != 0 {
-		h.at = int64(next())
+	if h.Flags&flagAt != 0 {
+		h.At = int64(next())
 	}
-	h.time = h.at + int64(int32(binary.LittleEndian.Uint32(rec[20:])))
-	if h.flags&flagTime != 0 {
-		h.time = whole
+	h.Time = h.At + int64(int32(binary.LittleEndian.Uint32(rec[20:])))
+	if h.Flags&flagTime != 0 {
+		h.Time = whole
 	}
 	return h.body <= len(rec)
 }
 
-// decoder decodes records. It has a row for each kind, so that fields which a kind does not use
+// Decoder decodes records. It has a row for each kind, so that fields which a kind does not use
 // need no clearing.
-type decoder struct {
-	head  head
-	rows  [numKinds]Row
+type Decoder struct {
+	head  Head
+	rows  [NumKinds]Row
 	words map[string]string // known reasons and conditions: few and frequent
 	one   [1]market.Level
 	sides [2]Row // one changed level: of bids, of asks
@@ -101,13 +125,13 @@ type decoder struct {
 // maxWords bounds the words of a decoder.
 const maxWords = 1024
 
-// row decodes a record. The row is valid until the next call. Values that vary at random (the side,
-// whether a latency is set) are computed without branches, which would often be mispredicted.
-func (d *decoder) row(rec []byte, base base) (*Row, bool) {
-	w := word(rec, 0)
+// Decode decodes a record. The row is valid until the next call. Values that vary at random (the
+// side, whether a latency is set) are computed without branches, which would often be mispredicted.
+func (d *Decoder) Decode(rec []byte, base Base) (*Row, bool) {
+	w := Word(rec, 0)
 	switch {
-	case w&shortBits == levelWord && len(rec) == levelSize:
-		if r := d.level((*[levelSize]byte)(rec), base); r != nil {
+	case w&shortBits == levelWord && len(rec) == LevelSize:
+		if r := d.DecodeLevel((*[LevelSize]byte)(rec), base); r != nil {
 			return r, true
 		}
 	case w&shortBits == pairWord && len(rec) == pairSize:
@@ -116,24 +140,24 @@ func (d *decoder) row(rec []byte, base base) (*Row, bool) {
 		}
 	}
 	kind := Kind(w)
-	if kind == 0 || kind >= numKinds {
+	if kind == 0 || kind >= NumKinds {
 		return nil, false
 	}
 	r := &d.rows[kind]
 	r.Kind = kind
-	r.Checkpoint = w>>8&flagCheckpoint != 0
-	body := headSize
+	r.Checkpoint = w>>8&FlagCheckpoint != 0
+	body := HeadSize
 	if w>>8&(flagLong|flagN|flagTime|flagAt) == 0 {
 		r.setInstrument(w)
-		r.setPosition(w, word(rec, 1), word(rec, 2), base)
+		r.setPosition(w, Word(rec, 1), Word(rec, 2), base)
 	} else {
 		h := &d.head
-		if !h.parse(rec, base) {
+		if !h.Parse(rec, base) {
 			return nil, false
 		}
-		r.Side, r.Instrument, r.Position = market.Side(h.flags>>sideShift), h.instrument, h.position
-		r.At, r.N, r.Time, body = h.at, h.n, h.time, h.body
-		given := int64(h.flags / flagLatency & 1)
+		r.Side, r.Instrument, r.Position = market.Side(h.Flags>>sideShift), h.Instrument, h.Position
+		r.At, r.N, r.Time, body = h.At, h.N, h.Time, h.body
+		given := int64(h.Flags / flagLatency & 1)
 		r.Latency = max(0, r.At-r.Time)&-given | (given - 1)
 	}
 	return r, d.body(r, rec[body:])
@@ -145,9 +169,9 @@ func (r *Row) setInstrument(w uint64) {
 }
 
 // setPosition decodes the other words of a header in the short form.
-func (r *Row) setPosition(w, late, ahead uint64, base base) {
-	r.Position = base.position + late&math.MaxUint32
-	at, d, given := base.at+int64(late>>32), int64(ahead)>>32, int64(w>>8/flagLatency&1)
+func (r *Row) setPosition(w, late, ahead uint64, base Base) {
+	r.Position = base.Position + late&math.MaxUint32
+	at, d, given := base.At+int64(late>>32), int64(ahead)>>32, int64(w>>8/flagLatency&1)
 	r.N, r.At, r.Time = ahead&math.MaxUint32, at, at+d
 	r.Latency = max(0, -d)&-given | (given - 1)
 }
@@ -155,16 +179,20 @@ func (r *Row) setPosition(w, late, ahead uint64, base base) {
 // Most records are changes of one level, or quotes with two sides, in the short form. In these, the
 // bits shortBits of the first word equal levelWord or pairWord.
 const (
-	levelSize = headSize + 24
-	pairSize  = headSize + 48
-	shortBits = math.MaxUint16<<16 | (flagCheckpoint|flagLong|flagN|flagTime|flagAt)<<8 | math.MaxUint8
-	levelWord = levelSize/8<<16 | uint64(BookUpdate)
+	LevelSize = HeadSize + 24
+	pairSize  = HeadSize + 48
+	shortBits = math.MaxUint16<<16 | (FlagCheckpoint|flagLong|flagN|flagTime|flagAt)<<8 | math.MaxUint8
+	levelWord = LevelSize/8<<16 | uint64(BookUpdate)
 	pairWord  = pairSize/8<<16 | uint64(Quote)
 )
 
-// level is row for a change of one level; nil if there are more. Each side has its own row with
-// fixed slices, so that no pointer is stored.
-func (d *decoder) level(rec *[levelSize]byte, base base) *Row {
+// IsLevel reports whether b begins with a short record of kind BookUpdate and of the size of one
+// level.
+func IsLevel(b []byte) bool { return len(b) >= LevelSize && Word(b, 0)&shortBits == levelWord }
+
+// DecodeLevel is row for a change of one level; nil if there are more. Each side has its own row
+// with fixed slices, so that no pointer is stored.
+func (d *Decoder) DecodeLevel(rec *[LevelSize]byte, base Base) *Row {
 	w := binary.LittleEndian.Uint64(rec[24:])
 	asks := w >> 16 & math.MaxUint16
 	if w&math.MaxUint16+asks != 1 {
@@ -186,7 +214,7 @@ func (d *decoder) level(rec *[levelSize]byte, base base) *Row {
 }
 
 // pair is row for a quote with a bid and an ask; nil for others.
-func (d *decoder) pair(rec *[pairSize]byte, base base) *Row {
+func (d *Decoder) pair(rec *[pairSize]byte, base Base) *Row {
 	w := binary.LittleEndian.Uint64(rec[24:])
 	if w&math.MaxUint32 != 1<<16|1 {
 		return nil
@@ -207,7 +235,7 @@ func (d *decoder) pair(rec *[pairSize]byte, base base) *Row {
 	return r
 }
 
-func (d *decoder) body(r *Row, b []byte) bool {
+func (d *Decoder) body(r *Row, b []byte) bool {
 	switch r.Kind {
 	case BookUpdate, Quote, BookState:
 		return d.levels(r, b)
@@ -215,26 +243,26 @@ func (d *decoder) body(r *Row, b []byte) bool {
 		if len(b) < 16 {
 			return false
 		}
-		r.Price, r.Size = market.Price(word(b, 0)), market.Size(word(b, 1))
+		r.Price, r.Size = market.Price(Word(b, 0)), market.Size(Word(b, 1))
 		return d.texts(r, b[16:])
 	case Cancel:
 		if len(b) < 24 {
 			return false
 		}
-		r.Price, r.Size, r.RefN = market.Price(word(b, 0)), market.Size(word(b, 1)), word(b, 2)
+		r.Price, r.Size, r.RefN = market.Price(Word(b, 0)), market.Size(Word(b, 1)), Word(b, 2)
 		return d.texts(r, b[24:])
 	case Correct:
 		if len(b) < 40 {
 			return false
 		}
-		r.Price, r.Size, r.RefN = market.Price(word(b, 0)), market.Size(word(b, 1)), word(b, 2)
-		r.OldPrice, r.OldSize = market.Price(word(b, 3)), market.Size(word(b, 4))
+		r.Price, r.Size, r.RefN = market.Price(Word(b, 0)), market.Size(Word(b, 1)), Word(b, 2)
+		r.OldPrice, r.OldSize = market.Price(Word(b, 3)), market.Size(Word(b, 4))
 		return d.texts(r, b[40:])
 	case Status:
 		if len(b) < 9 {
 			return false
 		}
-		r.Until, r.Phase = int64(word(b, 0)), market.Phase(b[8])
+		r.Until, r.Phase = int64(Word(b, 0)), market.Phase(b[8])
 		return d.reason(r, b[9:])
 	case Gap:
 		r.CheckpointFollows, r.Side = r.Side != 0, 0
@@ -245,7 +273,7 @@ func (d *decoder) body(r *Row, b []byte) bool {
 		if len(b) < 24 {
 			return false
 		}
-		r.Price, r.OldPrice, r.Size = market.Price(word(b, 0)), market.Price(word(b, 1)), market.Size(word(b, 2))
+		r.Price, r.OldPrice, r.Size = market.Price(Word(b, 0)), market.Price(Word(b, 1)), market.Size(Word(b, 2))
 		return true
 	case Bar:
 		return decodeBar(&r.Bar, b)
@@ -255,7 +283,8 @@ func (d *decoder) body(r *Row, b []byte) bool {
 	return false
 }
 
-func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+// Word returns the i-th word of b, little-endian.
+func Word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 
 // cutText returns the text at the start of b and the rest.
 func cutText(b []byte) (text, rest []byte, ok bool) {
@@ -266,14 +295,14 @@ func cutText(b []byte) (text, rest []byte, ok bool) {
 	return b[1:n], b[n:], true
 }
 
-func (d *decoder) reason(r *Row, b []byte) bool {
+func (d *Decoder) reason(r *Row, b []byte) bool {
 	text, _, ok := cutText(b)
 	r.Reason = d.word(text)
 	return ok
 }
 
 // texts decodes the id of a trade and its conditions.
-func (d *decoder) texts(r *Row, b []byte) bool {
+func (d *Decoder) texts(r *Row, b []byte) bool {
 	if len(b) == 0 {
 		return false
 	}
@@ -298,7 +327,7 @@ func (d *decoder) texts(r *Row, b []byte) bool {
 const slabBytes = 4 << 10
 
 // text returns a text as a string.
-func (d *decoder) text(text []byte) string {
+func (d *Decoder) text(text []byte) string {
 	if d.slab.Len()+len(text) > d.slab.Cap() {
 		d.slab = strings.Builder{}
 		d.slab.Grow(max(slabBytes, len(text)))
@@ -309,7 +338,7 @@ func (d *decoder) text(text []byte) string {
 }
 
 // word returns a text as a string, and the same string for equal texts.
-func (d *decoder) word(text []byte) string {
+func (d *Decoder) word(text []byte) string {
 	if len(text) == 0 {
 		return ""
 	}
@@ -326,18 +355,18 @@ func (d *decoder) word(text []byte) string {
 	return s
 }
 
-func (d *decoder) levels(r *Row, b []byte) bool {
+func (d *Decoder) levels(r *Row, b []byte) bool {
 	if len(b) < 8 {
 		return false
 	}
-	w := word(b, 0)
+	w := Word(b, 0)
 	bids, asks, first := int(w&math.MaxUint16), int(w>>16&math.MaxUint16), uint32(w>>32)
 	b = b[8:]
 	if bids == math.MaxUint16 && asks == math.MaxUint16 {
 		if len(b) < 8 {
 			return false
 		}
-		w = word(b, 0)
+		w = Word(b, 0)
 		bids, asks = int(w&math.MaxUint32), int(w>>32)
 		b = b[8:]
 	}
@@ -345,14 +374,14 @@ func (d *decoder) levels(r *Row, b []byte) bool {
 	if n > len(b)/16 || n > 1 && 16*n+4*(n-1) > len(b) {
 		return false
 	}
-	d.bids, d.asks = resize(d.bids, bids), resize(d.asks, asks)
+	d.bids, d.asks = slices.Grow(d.bids[:0], bids)[:bids], slices.Grow(d.asks[:0], asks)[:asks]
 	r.Bids, r.Asks = d.bids, d.asks
 	for i := range r.Bids {
-		r.Bids[i] = market.Level{Price: market.Price(word(b, 2*i)), Size: market.Size(word(b, 2*i+1)), Orders: first}
+		r.Bids[i] = market.Level{Price: market.Price(Word(b, 2*i)), Size: market.Size(Word(b, 2*i+1)), Orders: first}
 	}
 	b = b[16*bids:]
 	for i := range r.Asks {
-		r.Asks[i] = market.Level{Price: market.Price(word(b, 2*i)), Size: market.Size(word(b, 2*i+1)), Orders: first}
+		r.Asks[i] = market.Level{Price: market.Price(Word(b, 2*i)), Size: market.Size(Word(b, 2*i+1)), Orders: first}
 	}
 	if n > 1 {
 		orders(r.Bids, r.Asks, b[16*asks:])
@@ -375,14 +404,6 @@ func orders(bids, asks []market.Level, b []byte) {
 	}
 }
 
-// resize returns s with n elements of any content.
-func resize(s []market.Level, n int) []market.Level {
-	if n <= cap(s) {
-		return s[:n]
-	}
-	return make([]market.Level, n, n+n/4)
-}
-
 func decodeBar(r *BarRow, b []byte) bool {
 	if len(b) < 72 || b[0] >= byte(NumIntervals) {
 		return false
@@ -390,10 +411,10 @@ func decodeBar(r *BarRow, b []byte) bool {
 	r.Interval = Interval(b[0])
 	r.Revised, r.Open = b[1]&barRevised != 0, b[1]&barOpen != 0
 	r.Trades = binary.LittleEndian.Uint32(b[4:])
-	r.First, r.High = market.Price(word(b, 1)), market.Price(word(b, 2))
-	r.Low, r.Last = market.Price(word(b, 3)), market.Price(word(b, 4))
-	r.Volume = market.Sum{Hi: word(b, 5), Lo: word(b, 6)}
-	r.Value = market.Sum{Hi: word(b, 7), Lo: word(b, 8)}
+	r.First, r.High = market.Price(Word(b, 1)), market.Price(Word(b, 2))
+	r.Low, r.Last = market.Price(Word(b, 3)), market.Price(Word(b, 4))
+	r.Volume = market.Sum{Hi: Word(b, 5), Lo: Word(b, 6)}
+	r.Value = market.Sum{Hi: Word(b, 7), Lo: Word(b, 8)}
 	return true
 }
 
@@ -402,26 +423,26 @@ func decodeCounts(c *Counts, b []byte) bool {
 		return false
 	}
 	for i := range c.N {
-		c.N[i] = word(b, i)
+		c.N[i] = Word(b, i)
 	}
 	b = b[8*len(c.N):]
 	for i := range c.Bars {
-		c.Bars[i] = word(b, i)
+		c.Bars[i] = Word(b, i)
 	}
 	return true
 }
 
 // decodeBlock decodes the record that begins a block.
-func decodeBlock(rec []byte) (b base, offset int64, ok bool) {
-	if len(rec) < blockSize || rec[1] != 0 || binary.LittleEndian.Uint16(rec[2:]) != blockSize/8 || string(rec[4:8]) != blockMagic {
-		return base{}, 0, false
+func decodeBlock(rec []byte) (b Base, offset int64, ok bool) {
+	if len(rec) < BlockSize || rec[1] != 0 || binary.LittleEndian.Uint16(rec[2:]) != BlockSize/8 || string(rec[4:8]) != blockMagic {
+		return Base{}, 0, false
 	}
-	return base{word(rec, 1), int64(word(rec, 2))}, int64(word(rec, 3)), true
+	return Base{Word(rec, 1), int64(Word(rec, 2))}, int64(Word(rec, 3)), true
 }
 
-// decodeDefinition decodes a definition: the number and the JSON.
-func decodeDefinition(rec []byte) (number uint32, def []byte, ok bool) {
-	at := headSize
+// DecodeDefinition decodes a definition: the number and the JSON.
+func DecodeDefinition(rec []byte) (number uint32, def []byte, ok bool) {
+	at := HeadSize
 	if rec[1]&flagLong != 0 {
 		at += 8
 	}
@@ -433,44 +454,4 @@ func decodeDefinition(rec []byte) (number uint32, def []byte, ok bool) {
 		return 0, nil, false
 	}
 	return binary.LittleEndian.Uint32(rec[4:]), rec[at+4 : at+4+n], true
-}
-
-// slots are the sequences of an instrument that have an index: all except the book.
-const (
-	slotBars      = int(Bars)
-	slotSummaries = slotBars + int(NumIntervals)
-	numSlots      = slotSummaries + 1
-	noSlot        = -1
-)
-
-// slot returns the slot of a series; noSlot for books and invalid channels.
-func slot(c Channel, i Interval) int {
-	switch {
-	case c < Bars:
-		return int(c)
-	case c == Bars && i < NumIntervals:
-		return slotBars + int(i)
-	case c == Summaries:
-		return slotSummaries
-	}
-	return noSlot
-}
-
-// slotOf returns the slot of a record; noSlot for books.
-func (h *head) slotOf(rec []byte) int {
-	switch h.kind {
-	case Trade, Cancel, Correct:
-		return int(Trades)
-	case Status:
-		return int(Statuses)
-	case Quote:
-		return int(Quotes)
-	case Bar:
-		if h.body < len(rec) && rec[h.body] < byte(NumIntervals) {
-			return slotBars + int(rec[h.body])
-		}
-	case Reference:
-		return slotSummaries
-	}
-	return noSlot
 }

@@ -1,4 +1,4 @@
-package journal
+package record
 
 import (
 	"encoding/binary"
@@ -19,9 +19,9 @@ import (
 // length in words, the high half of N, the full Time and the full At. The fields of the kind
 // follow.
 const (
-	headSize = 24
+	HeadSize = 24 // of a record without the optional words
 
-	flagCheckpoint        = 1 << 0
+	FlagCheckpoint        = 1 << 0 // part of a checkpoint
 	flagLatency           = 1 << 1 // D is set: max(0, At-Time)
 	flagLong              = 1 << 2 // the length has its own word
 	flagN                 = 1 << 3
@@ -33,13 +33,14 @@ const (
 
 // Records that are not rows.
 const (
-	recBlock         Kind = 0xB0 + iota // begins a block: base of positions and times
-	recDefine                           // definition of an instrument, as JSON
-	recCheckpoint                       // begins a checkpoint
-	recCheckpointEnd                    // ends a complete checkpoint
+	recBlock   Kind = 0xB0 + iota // begins a block: base of positions and times
+	Definition                    // definition of an instrument, as JSON
+	CheckpointBegin
+	CheckpointEnd // of a complete checkpoint
 )
 
-const numKinds = Gap + 1
+// NumKinds is above the kinds of rows and below those of other records.
+const NumKinds = Gap + 1
 
 // Limits of Append; the hub's own limits are far lower.
 const (
@@ -47,26 +48,26 @@ const (
 	maxLevels = 1 << 20 // of one side
 )
 
-// base is what the records of a block are relative to.
-type base struct {
-	position uint64
-	at       int64
+// Base is what the records of a block are relative to.
+type Base struct {
+	Position uint64
+	At       int64
 }
 
-// fits reports whether a row can be encoded in the block: its position and At must not be too far
+// Fits reports whether a row can be encoded in the block: its position and At must not be too far
 // ahead. An earlier At takes a full word.
-func (b base) fits(r *Row) bool {
-	return r.Position-b.position <= math.MaxUint32 &&
-		(r.At < b.at || uint64(r.At)-uint64(b.at) <= math.MaxUint32)
+func (b Base) Fits(r *Row) bool {
+	return r.Position-b.Position <= math.MaxUint32 &&
+		(r.At < b.At || uint64(r.At)-uint64(b.At) <= math.MaxUint32)
 }
 
-// appendRow appends the record of a row that fits base.
-func appendRow(b []byte, base base, r *Row) []byte {
+// Append appends the record of a row that fits base.
+func Append(b []byte, base Base, r *Row) []byte {
 	start := len(b)
-	b = slices.Grow(b, 128)[:start+headSize] // enough for almost every record
+	b = slices.Grow(b, 128)[:start+HeadSize] // enough for almost every record
 	flags := uint64(r.Side&3) << sideShift
 	if r.Checkpoint {
-		flags |= flagCheckpoint
+		flags |= FlagCheckpoint
 	}
 	if r.CheckpointFollows {
 		flags |= flagCheckpointFollows
@@ -83,7 +84,7 @@ func appendRow(b []byte, base base, r *Row) []byte {
 		flags |= flagTime
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.Time))
 	}
-	late := uint64(r.At) - uint64(base.at)
+	late := uint64(r.At) - uint64(base.At)
 	if late > math.MaxUint32 {
 		flags |= flagAt
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.At))
@@ -101,9 +102,9 @@ func appendRow(b []byte, base base, r *Row) []byte {
 		b = lengthen(b, start, words+1)
 		flags, words = flags|flagLong, 0
 	}
-	h := b[start : start+headSize]
+	h := b[start : start+HeadSize]
 	binary.LittleEndian.PutUint64(h, uint64(r.Kind)|flags<<8|words<<16|uint64(r.Instrument)<<32)
-	binary.LittleEndian.PutUint64(h[8:], (r.Position-base.position)&math.MaxUint32|late<<32)
+	binary.LittleEndian.PutUint64(h[8:], (r.Position-base.Position)&math.MaxUint32|late<<32)
 	binary.LittleEndian.PutUint64(h[16:], r.N&math.MaxUint32|uint64(ahead)<<32)
 	return b
 }
@@ -126,7 +127,7 @@ func appendLevel(b []byte, bids, asks []market.Level) []byte {
 // lengthen inserts the length word after the header of the record at start.
 func lengthen(b []byte, start int, words uint64) []byte {
 	b = append(b, make([]byte, 8)...)
-	at := start + headSize
+	at := start + HeadSize
 	copy(b[at+8:], b[at:len(b)-8])
 	binary.LittleEndian.PutUint64(b[at:], words)
 	return b
@@ -136,33 +137,34 @@ func lengthen(b []byte, start int, words uint64) []byte {
 func appendBody(b []byte, r *Row) []byte {
 	switch r.Kind {
 	case Trade:
-		b = appendWords(b, uint64(r.Price), uint64(r.Size))
+		b = AppendWords(b, uint64(r.Price), uint64(r.Size))
 		return appendTexts(b, r.ID, r.Conditions)
 	case Cancel:
-		b = appendWords(b, uint64(r.Price), uint64(r.Size), r.RefN)
+		b = AppendWords(b, uint64(r.Price), uint64(r.Size), r.RefN)
 		return appendTexts(b, r.ID, r.Conditions)
 	case Correct:
-		b = appendWords(b, uint64(r.Price), uint64(r.Size), r.RefN, uint64(r.OldPrice), uint64(r.OldSize))
+		b = AppendWords(b, uint64(r.Price), uint64(r.Size), r.RefN, uint64(r.OldPrice), uint64(r.OldSize))
 		return appendTexts(b, r.ID, r.Conditions)
 	case Status:
-		b = appendWords(b, uint64(r.Until))
+		b = AppendWords(b, uint64(r.Until))
 		return appendText(append(b, byte(r.Phase)), r.Reason)
 	case Quote, BookUpdate, BookState:
 		return appendLevels(b, r.Bids, r.Asks)
 	case BookLost, Gap:
 		return appendText(b, r.Reason)
 	case Reference:
-		return appendWords(b, uint64(r.Price), uint64(r.OldPrice), uint64(r.Size))
+		return AppendWords(b, uint64(r.Price), uint64(r.OldPrice), uint64(r.Size))
 	case Bar:
 		return appendBar(b, &r.Bar)
 	case Numbers:
-		b = appendWords(b, r.Counts.N[:]...)
-		return appendWords(b, r.Counts.Bars[:]...)
+		b = AppendWords(b, r.Counts.N[:]...)
+		return AppendWords(b, r.Counts.Bars[:]...)
 	}
 	return b
 }
 
-func appendWords(b []byte, words ...uint64) []byte {
+// AppendWords appends words, little-endian.
+func AppendWords(b []byte, words ...uint64) []byte {
 	for _, w := range words {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
@@ -197,9 +199,9 @@ func appendLevels(b []byte, bids, asks []market.Level) []byte {
 		first = asks[0].Orders
 	}
 	if len(bids) < math.MaxUint16 && len(asks) < math.MaxUint16 {
-		b = appendWords(b, uint64(len(bids))|uint64(len(asks))<<16|uint64(first)<<32)
+		b = AppendWords(b, uint64(len(bids))|uint64(len(asks))<<16|uint64(first)<<32)
 	} else {
-		b = appendWords(b, math.MaxUint32|uint64(first)<<32, uint64(len(bids))|uint64(len(asks))<<32)
+		b = AppendWords(b, math.MaxUint32|uint64(first)<<32, uint64(len(bids))|uint64(len(asks))<<32)
 	}
 	for i := range bids {
 		b = binary.LittleEndian.AppendUint64(b, uint64(bids[i].Price))
@@ -237,33 +239,33 @@ func appendBar(b []byte, r *BarRow) []byte {
 	}
 	b = append(b, byte(r.Interval), flags, 0, 0)
 	b = binary.LittleEndian.AppendUint32(b, r.Trades)
-	return appendWords(b, uint64(r.First), uint64(r.High), uint64(r.Low), uint64(r.Last),
+	return AppendWords(b, uint64(r.First), uint64(r.High), uint64(r.Low), uint64(r.Last),
 		r.Volume.Hi, r.Volume.Lo, r.Value.Hi, r.Value.Lo)
 }
 
-// appendBlock appends the record that begins a block. It contains its offset in the file, so that a
+// AppendBlock appends the record that begins a block. It contains its offset in the file, so that a
 // moved block is detected.
-func appendBlock(b []byte, base base, offset int64) []byte {
+func AppendBlock(b []byte, base Base, offset int64) []byte {
 	b = append(b, byte(recBlock), 0, 4, 0)
 	b = append(b, blockMagic...)
-	return appendWords(b, base.position, uint64(base.at), uint64(offset))
+	return AppendWords(b, base.Position, uint64(base.At), uint64(offset))
 }
 
 const (
 	blockMagic = "RJBK"
-	blockSize  = 32
+	BlockSize  = 32 // of the record that begins a block
 )
 
-// appendMark appends a record without fields.
-func appendMark(b []byte, kind Kind) []byte {
-	b = append(b, byte(kind), 0, headSize/8, 0)
-	return append(b, make([]byte, headSize-4)...)
+// AppendMark appends a record without fields.
+func AppendMark(b []byte, kind Kind) []byte {
+	b = append(b, byte(kind), 0, HeadSize/8, 0)
+	return append(b, make([]byte, HeadSize-4)...)
 }
 
-// appendDefinition appends the definition of an instrument, as JSON.
-func appendDefinition(b []byte, number uint32, def []byte) []byte {
+// AppendDefinition appends the definition of an instrument, as JSON.
+func AppendDefinition(b []byte, number uint32, def []byte) []byte {
 	start := len(b)
-	b = append(b, make([]byte, headSize)...)
+	b = append(b, make([]byte, HeadSize)...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(def)))
 	b = append(b, def...)
 	for len(b)&7 != 0 {
@@ -276,7 +278,7 @@ func appendDefinition(b []byte, number uint32, def []byte) []byte {
 		flags, words = flagLong, 0
 	}
 	h := b[start:]
-	h[0], h[1] = byte(recDefine), flags
+	h[0], h[1] = byte(Definition), flags
 	binary.LittleEndian.PutUint16(h[2:], uint16(words))
 	binary.LittleEndian.PutUint32(h[4:], number)
 	return b
