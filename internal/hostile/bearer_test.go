@@ -22,14 +22,14 @@ import (
 	"time"
 )
 
-// A forger has the gateway's own signing key, so that its tokens are wrong in one thing alone.
+// forger makes tokens with the signing key of the gateway, so that each has only one error.
 type forger struct {
 	key    *ecdsa.PrivateKey
 	header map[string]any
 	claims map[string]any
 }
 
-// forge begins with a good token of a user.
+// forge returns a forger that starts from a valid token of a user.
 func (a *attacker) forge(name string) *forger {
 	a.Helper()
 	parts := strings.Split(a.token(name), ".")
@@ -46,7 +46,7 @@ func (a *attacker) forge(name string) *forger {
 		}
 	}
 	f.key = a.signingKey(f.header["kid"].(string))
-	f.claims["jti"] = crand.Text() // no two tokens of a gateway have one
+	f.claims["jti"] = crand.Text() // it is unique
 	return f
 }
 
@@ -80,7 +80,7 @@ func (a *attacker) signingKey(kid string) *ecdsa.PrivateKey {
 	return nil
 }
 
-// with is a copy with members of the claims set; nil takes one out.
+// with returns a copy with changed claims; nil removes one.
 func (f *forger) with(set map[string]any) *forger {
 	g := &forger{key: f.key, header: maps.Clone(f.header), claims: maps.Clone(f.claims)}
 	for name, value := range set {
@@ -93,7 +93,7 @@ func (f *forger) with(set map[string]any) *forger {
 	return g
 }
 
-// headed is a copy with members of the header set; nil takes one out.
+// headed returns a copy with changed header members; nil removes one.
 func (f *forger) headed(set map[string]any) *forger {
 	g := f.with(nil)
 	for name, value := range set {
@@ -110,7 +110,7 @@ func (f *forger) body() string {
 	part := func(v any) string {
 		b, err := json.Marshal(v)
 		if err != nil {
-			panic(err) // maps of texts and numbers
+			panic(err) // not possible for maps of texts and numbers
 		}
 		return base64.RawURLEncoding.EncodeToString(b)
 	}
@@ -127,7 +127,7 @@ func (f *forger) token() string {
 	return body + "." + base64.RawURLEncoding.EncodeToString(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
 }
 
-// hmacWithPublic signs with HMAC and the public key in the form that libraries were once fooled by.
+// hmacWithPublic returns a token signed with HMAC and the public key. Old libraries accepted it.
 func (f *forger) hmacWithPublic() string {
 	g := f.headed(map[string]any{"alg": "HS256"})
 	der, err := x509.MarshalPKIXPublicKey(&f.key.PublicKey)
@@ -153,7 +153,7 @@ func (f *forger) derSigned() string {
 	return body + "." + base64.RawURLEncoding.EncodeToString(der)
 }
 
-// bearerInputs are of REST with an access token.
+// bearerInputs returns the inputs of REST requests with an access token.
 func bearerInputs() []input {
 	refused := func(a *attacker, what, token string) {
 		a.Helper()
@@ -175,7 +175,7 @@ func bearerInputs() []input {
 			r := a.request(http.MethodGet, "/broker/accounts", "")
 			a.want("none", r, 401, "invalid_token")
 			if c := r.header.Get("WWW-Authenticate"); c != "Bearer" {
-				a.Errorf("WWW-Authenticate: %q, want no error code where no token was given", c)
+				a.Errorf("WWW-Authenticate: %q, want no error code without a token", c)
 			}
 		}},
 		{47, "schemes", func(a *attacker) {
@@ -202,7 +202,7 @@ func bearerInputs() []input {
 		{52, "crit", func(a *attacker) {
 			refused(a, "crit", a.forge("ana").headed(map[string]any{"crit": []string{"x"}, "x": 1}).token())
 		}},
-		{53, "keys of its own", func(a *attacker) {
+		{53, "keys in the header", func(a *attacker) {
 			for _, name := range []string{"jwk", "jku", "x5u", "x5c"} {
 				refused(a, name, a.forge("ana").headed(map[string]any{name: "https://127.0.0.1:1/keys"}).token())
 			}
@@ -265,7 +265,7 @@ func bearerInputs() []input {
 			refused(a, "DER", f.derSigned())
 			refused(a, "empty", f.body()+".")
 		}},
-		{64, "key that is not there any more", func(a *attacker) {
+		{64, "key that no longer exists", func(a *attacker) {
 			other, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
 			if err != nil {
 				a.Fatal(err)
@@ -278,17 +278,17 @@ func bearerInputs() []input {
 		{65, "edge of exp", func(a *attacker) {
 			f := a.forge("ana")
 			expired := f.with(map[string]any{"exp": now(-time.Second), "iat": now(-time.Hour), "nbf": now(-time.Hour)}).token()
-			a.want("a second over", a.get(expired), 401, "token_expired")
+			a.want("expired by a second", a.get(expired), 401, "token_expired")
 			a.want("some seconds left", a.get(f.with(map[string]any{"exp": now(20 * time.Second)}).token()), 200, "")
 		}},
 		{66, "account of another user", func(a *attacker) {
 			get := func(id, name string) *reply {
 				return a.request("GET", "/broker/accounts/"+id, "", "Authorization", "Bearer "+a.token(name))
 			}
-			a.want("one's own", get("ac_ana", "ana"), 200, "")
-			a.want("another's", get("ac_eve", "ana"), 404, "not_found")
-			a.want("another's, swapped", get("ac_ana", "eve"), 404, "not_found")
-			a.want("nobody's", get("ac_none", "ana"), 404, "not_found")
+			a.want("own account", get("ac_ana", "ana"), 200, "")
+			a.want("account of another user", get("ac_eve", "ana"), 404, "not_found")
+			a.want("account of another user, swapped", get("ac_ana", "eve"), 404, "not_found")
+			a.want("account of nobody", get("ac_none", "ana"), 404, "not_found")
 		}},
 		{67, "limit", func(a *attacker) {
 			for _, q := range []string{"limit=-1", "limit=0", "limit=1e9", "limit=1000000000", "limit=NaN", "limit=5&limit=6", "limit=%00"} {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// conversations are what clients say, of every kind.
+// conversations returns what clients send, one of each kind.
 func conversations(token string) []struct{ name, text string } {
 	bearer := "Host: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	return []struct{ name, text string }{
@@ -29,20 +29,20 @@ func conversations(token string) []struct{ name, text string } {
 	}
 }
 
-// A manner is how a client ends in the middle of what it says.
+// manner is how a client ends in the middle of what it sends.
 type manner int
 
 const (
 	byReset   manner = iota // it resets its connection
-	halfClose               // it closes its sending half, and reads to the end
-	stall                   // it says nothing more, as one whose machine is gone, until the gateway ends it
-	leave                   // it closes its connection with what came unread
+	halfClose               // it closes its sending half and reads to the end
+	stall                   // it sends nothing more, like a crashed machine, until the gateway ends it
+	leave                   // it closes its connection without reading
 	manners
 )
 
 func (m manner) String() string { return [...]string{"reset", "half-close", "stall", "leave"}[m] }
 
-// cut is a connection that ends after so many bytes were sent, in the clear or of TLS.
+// cut is a connection that fails after left more bytes were sent, encrypted or not.
 type cut struct {
 	*net.TCPConn
 	left int
@@ -60,8 +60,9 @@ func (c *cut) Write(b []byte) (int, error) {
 	return n, errors.Join(err, errCut)
 }
 
-// breakOff says text, as far as at bytes of it, and ends so. With TLS it is the bytes of TLS that
-// count, those of its handshake first. The error is that the gateway has not ended the connection.
+// breakOff sends the first at bytes of text and then ends as how says. With TLS it counts the
+// encrypted bytes, beginning with the handshake. It returns an error if the gateway does not end
+// the connection.
 func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.Config) error {
 	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	nc, err := d.Dial("tcp", a.address)
@@ -76,7 +77,7 @@ func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.C
 		out = tls.Client(c, secure)
 	}
 	if _, err = io.WriteString(out, text); err == nil && how == stall {
-		return nil // all of it got there, and what follows is a conversation in order
+		return nil // all of it was sent: a valid conversation
 	}
 	err = nil
 	switch how {
@@ -102,9 +103,9 @@ func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.C
 	return nil
 }
 
-// TestEveryByteE2E has clients break off after every byte of every kind of conversation (every so
-// many of them unless in full), in every manner and on every way. Each of them is ended, nothing
-// is left of any, and a client beside them misses no trade.
+// TestEveryByteE2E ends clients after every byte (in full; otherwise every 37th) of every kind of
+// conversation, in every manner and over every transport. The gateway ends each connection and
+// releases all its resources. Meanwhile another client misses no trade.
 func TestEveryByteE2E(t *testing.T) {
 	for i, set := range []settings{{}, {Uring: true}, {Plain: true}, {TLS: true}, {TLS: true, Pump: true}} {
 		t.Run(fmt.Sprintf("TLS %v, goroutines %v, io_uring %v", set.TLS, set.Pump || set.Plain, set.Uring), func(t *testing.T) {
@@ -127,11 +128,11 @@ func everyByte(a *attacker) {
 	}
 	n := 0
 	var all sync.WaitGroup
-	places := make(chan struct{}, 200) // at a time: more would keep the client beside them from its pongs
+	places := make(chan struct{}, 200) // more would delay the pongs of the other client
 	for k, talk := range conversations(token) {
 		length := len(talk.text)
 		if a.TLS {
-			length += 600 // of the handshake and of records
+			length += 600 // for the handshake and the records
 		}
 		for at := 1 + k%step; at <= length; at += step {
 			for how := range manners {
@@ -149,7 +150,7 @@ func everyByte(a *attacker) {
 	}
 	all.Wait()
 	var after figures
-	a.eventually("nothing is left", func() bool {
+	a.eventually("all resources are released", func() bool {
 		after = a.figures(a)
 		return after.Files <= before.Files && after.Goroutines <= before.Goroutines && after.Heap <= before.Heap+grown
 	})
@@ -157,6 +158,6 @@ func everyByte(a *attacker) {
 		after.Files, after.Goroutines, after.Heap>>20, before.Files, before.Goroutines, before.Heap>>20)
 	close(stop)
 	if trades() == 0 {
-		a.Error("no trade came to the client beside them")
+		a.Error("the other client received no trade")
 	}
 }

@@ -16,20 +16,21 @@ import (
 	"testing"
 )
 
-// canaries are secrets that can be recognised wherever they come out again.
+// canaries are secrets that the test can recognize in any output.
 type canaries struct {
-	mu    map[string]string // what it is, by the secret
-	heard []reply           // every answer, whose body must hold none that it was not made to carry
+	names map[string]string // by secret
+	heard []reply           // answers that must not contain secrets
 }
 
 func (c *canaries) add(what, secret string) string {
-	c.mu[secret] = what
+	c.names[secret] = what
 	return secret
 }
 
-// find says which secret is in a text, as it is or in a usual disguise.
+// find returns the name of a secret that a text contains, also in hex or base64; "" if there is
+// none.
 func (c *canaries) find(text []byte) string {
-	for secret, what := range c.mu {
+	for secret, what := range c.names {
 		for _, form := range []string{
 			secret, hex.EncodeToString([]byte(secret)),
 			base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
@@ -42,17 +43,18 @@ func (c *canaries) find(text []byte) string {
 	return ""
 }
 
-// TestThreat16SecretsInLogsE2E pushes secrets through every endpoint, as they belong there and as they do not, refused and
-// taken, and then looks for them in all that the gateway wrote: its log at the finest level, its database with the
-// audit log, every file of its folder, and every answer that was not made to carry one.
+// TestThreat16SecretsInLogsE2E sends secrets to every endpoint, in valid and invalid places,
+// accepted and refused. Then it searches for them in everything that the gateway wrote: its debug
+// log, its database with the audit log, every file of its folder, and every answer that must not
+// contain one.
 func TestThreat16SecretsInLogsE2E(t *testing.T) {
 	s := start(t, settings{Debug: true})
 	a := &attacker{T: t, server: s, way: 9, next: new(atomic.Int32)}
-	c := &canaries{mu: map[string]string{}}
+	c := &canaries{names: map[string]string{}}
 	c.add("the right password", passwordOf("ana"))
 	wrong := c.add("a wrong password", "canary-wrong-password-5f1c")
 	typed := c.add("a password typed as the username", "canary-typed-as-name-77aa")
-	garbage := c.add("a token that is none", "canary-bearer-token-19d3")
+	garbage := c.add("an invalid token", "canary-bearer-token-19d3")
 
 	good := a.login("ana")
 	for what, token := range map[string]string{"access token": good.access, "refresh token": good.refresh} {
@@ -102,22 +104,22 @@ func TestThreat16SecretsInLogsE2E(t *testing.T) {
 
 	for i := range c.heard {
 		if what := c.find(c.heard[i].body); what != "" {
-			t.Errorf("%s came back in an answer with status %d: %.300s", what, c.heard[i].status, c.heard[i].body)
+			t.Errorf("%s is in an answer with status %d: %.300s", what, c.heard[i].status, c.heard[i].body)
 		}
 		for name, values := range c.heard[i].header {
 			if what := c.find([]byte(strings.Join(values, " "))); what != "" {
-				t.Errorf("%s came back in the header %s", what, name)
+				t.Errorf("%s is in the header %s", what, name)
 			}
 		}
 	}
-	s.stop(t) // writes all there is
+	s.stop(t) // writes everything
 	for line := range strings.Lines(s.log.String()) {
 		if what := c.find([]byte(line)); what != "" {
 			t.Errorf("%s is in the log: %.300s", what, line)
 		}
 	}
 	if !strings.Contains(s.log.String(), "level=DEBUG") {
-		t.Error("the log is not at its finest level: nothing was shown")
+		t.Error("the log is not at debug level: the test proves nothing")
 	}
 	looked := 0
 	err := filepath.WalkDir(s.Folder, func(name string, d fs.DirEntry, err error) error {
@@ -132,11 +134,11 @@ func TestThreat16SecretsInLogsE2E(t *testing.T) {
 		return err
 	})
 	if err != nil || looked < 3 {
-		t.Errorf("%d files looked at: %v", looked, err)
+		t.Errorf("%d files were searched: %v", looked, err)
 	}
 }
 
-// everywhere sends secrets to every route in every place of a request.
+// everywhere sends secrets to every route, in every part of a request.
 func (a *attacker) everywhere(c *canaries, keep func(*reply) *reply, good tokens, garbage string) {
 	for _, path := range []string{
 		"/auth/token", "/auth/revoke", "/auth/sessions", "/auth/sessions/", "/oauth/token", "/broker/accounts", "/broker/accounts/",
@@ -153,7 +155,7 @@ func (a *attacker) everywhere(c *canaries, keep func(*reply) *reply, good tokens
 			keep(a.request(method, path+garbage, "", "Authorization", "Bearer "+good.access+"x"))
 			keep(a.request(method, path, "", "Origin", "https://"+garbage+".test", "User-Agent", "canary", "Referer", "https://x.test/?token="+garbage))
 		}
-		if path != "/market/stream" && path != "/stream" { // those go on
+		if path != "/market/stream" && path != "/stream" { // these do not end
 			keep(a.request(http.MethodGet, path+"?"+garbage+"="+garbage, "", "Authorization", "Bearer "+good.access))
 		}
 	}
@@ -172,7 +174,7 @@ func (a *attacker) overSockets(c *canaries, good tokens, garbage string) {
 		s.send(message)
 		m := s.control()
 		if what := c.find([]byte(m.text + m.Reason)); what != "" {
-			a.Errorf("%s came back over the stream: %s", what, m.text)
+			a.Errorf("%s is in a message of the stream: %s", what, m.text)
 		}
 		s.nc.Close()
 	}
@@ -180,11 +182,11 @@ func (a *attacker) overSockets(c *canaries, good tokens, garbage string) {
 	s.send(`{"action":"subscribe","trades":["GGAL|BYMA|24hs"]}`)
 	s.expect("Subscription", 200, "")
 	if _, err := a.tryOpen(a.from(), "Authorization", "Bearer "+garbage); err == nil {
-		a.Error("a bad token at the handshake was taken")
+		a.Error("a bad token was accepted at the handshake")
 	}
 	if _, err := a.tryOpen(a.from(), "Sec-WebSocket-Protocol", garbage); err != nil {
-		a.Log("a subprotocol that nobody knows:", err)
+		a.Log("an unknown subprotocol:", err)
 	}
-	fmt.Fprintln(s.nc, garbage) // no frame at all
+	fmt.Fprintln(s.nc, garbage) // not a frame
 	s.ends(1002, -1)
 }

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// An attacker is one input's client, with addresses of its own.
+// attacker is the client of one input. It has its own addresses.
 type attacker struct {
 	*testing.T
 	*server
@@ -29,13 +29,13 @@ type attacker struct {
 	next *atomic.Int32 // address
 }
 
-// from is an address that no other input has. Each is in another /24, which counts as one neighbourhood.
+// from returns an address that no other input uses.
 func (a *attacker) from() string {
 	k := int(a.next.Add(1))
 	return fmt.Sprintf("127.%d.%d.%d", 10+a.way, k/200+1, k%200+1)
 }
 
-// user returns the name of the user that only this input uses. The allowance of messages is a user's.
+// user returns the name of the user that only this input uses. The message rate is limited by user.
 func (a *attacker) user() string { return fmt.Sprintf("input%d", a.n) }
 
 // reply is the answer to a request.
@@ -47,7 +47,7 @@ type reply struct {
 	data   map[string]any
 }
 
-// raw sends bytes and reads all that comes back until the server closes, or for as long as patience.
+// raw sends text and returns what the server sends until it closes, or until patience has passed.
 func (a *attacker) raw(text string, patience time.Duration) []byte {
 	a.Helper()
 	nc, err := a.dial(a.from())
@@ -66,7 +66,7 @@ func (a *attacker) raw(text string, patience time.Duration) []byte {
 	return got
 }
 
-// first sends bytes and reads until the header of an answer is there.
+// first sends text and returns the header of the answer.
 func (a *attacker) first(text string) []byte {
 	a.Helper()
 	nc, err := a.dial(a.from())
@@ -89,13 +89,13 @@ func (a *attacker) first(text string) []byte {
 	return got
 }
 
-// brokenOff says whether the other side closed while there was more to say.
+// brokenOff reports whether an error means that the peer has closed the connection.
 func brokenOff(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "reset by peer") || strings.Contains(text, "broken pipe") || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
-// status is the status of a raw answer; 0: none came.
+// status returns the status of a raw answer; 0 if there is none.
 func status(answer []byte) int {
 	var major, minor, code int
 	if _, err := fmt.Fscanf(bytes.NewReader(answer), "HTTP/%d.%d %d", &major, &minor, &code); err != nil {
@@ -104,7 +104,7 @@ func status(answer []byte) int {
 	return code
 }
 
-// request sends a request with headers in pairs; a body adds its length.
+// request sends a request with headers in pairs. It adds the length of the body.
 func (a *attacker) request(method, target, body string, headers ...string) *reply {
 	a.Helper()
 	return a.requestFrom(a.from(), method, target, body, headers...)
@@ -171,7 +171,7 @@ func (a *attacker) post(body string, headers ...string) *reply {
 	return a.request(http.MethodPost, "/auth/token", body, headers...)
 }
 
-// get asks for the accounts with a token.
+// get requests the accounts with a token.
 func (a *attacker) get(token string) *reply {
 	a.Helper()
 	return a.request(http.MethodGet, "/broker/accounts", "", "Authorization", "Bearer "+token)
@@ -185,7 +185,7 @@ func (a *attacker) want(what string, r *reply, status int, reason string) {
 	}
 }
 
-// tokens are an answer of the token endpoint.
+// tokens is an answer of the token endpoint.
 type tokens struct{ access, refresh string }
 
 func tokensOf(r *reply) tokens {
@@ -193,7 +193,7 @@ func tokensOf(r *reply) tokens {
 	return tokens{text("access_token"), text("refresh_token")}
 }
 
-// login logs in anew.
+// login logs in.
 func (a *attacker) login(name string) tokens {
 	a.Helper()
 	body, err := json.Marshal(map[string]string{"grant_type": "password", "username": name, "password": passwordOf(name)})
@@ -202,7 +202,7 @@ func (a *attacker) login(name string) tokens {
 	}
 	r := a.post(string(body))
 	for end := time.Now().Add(time.Minute); r.status == 503 && time.Now().Before(end); {
-		<-time.After(100 * time.Millisecond) // the queue for passwords is full, as it may be here
+		<-time.After(100 * time.Millisecond) // the queue of password checks may be full
 		r = a.post(string(body))
 	}
 	if r.status != 200 {
@@ -211,7 +211,7 @@ func (a *attacker) login(name string) tokens {
 	return tokensOf(r)
 }
 
-// token is an access token of a user that all inputs share.
+// token returns an access token of a user. All inputs share it.
 func (a *attacker) token(name string) string {
 	a.Helper()
 	a.mu.Lock()
@@ -231,14 +231,14 @@ func (a *attacker) refresh(token string) *reply {
 	return a.post(`{"grant_type":"refresh_token","refresh_token":"` + token + `"}`)
 }
 
-// A socket is the raw end of a stream connection.
+// socket is the client side of a stream connection.
 type socket struct {
 	*attacker
 	nc net.Conn
 	r  *bufio.Reader
 }
 
-// open upgrades, with headers in pairs.
+// open opens a stream connection, with headers in pairs.
 func (a *attacker) open(headers ...string) *socket {
 	a.Helper()
 	s, err := a.tryOpen(a.from(), headers...)
@@ -276,7 +276,7 @@ func (a *attacker) tryOpen(address string, headers ...string) (*socket, error) {
 	return &socket{attacker: a, nc: nc, r: r}, nil
 }
 
-// authenticated is a socket of a user.
+// authenticated returns a socket with a login of a user.
 func (a *attacker) authenticated(name string) *socket {
 	a.Helper()
 	s := a.open()
@@ -322,7 +322,7 @@ func appendFrame(b []byte, head byte, payload []byte) []byte {
 
 func (s *socket) send(text string) { s.Helper(); s.frame(fin|opText, []byte(text)) }
 
-// message is a control message, or the end.
+// message is a control message, or the end of the connection.
 type message struct {
 	Type, Reason string
 	Code         int
@@ -335,7 +335,7 @@ type message struct {
 	text         string
 }
 
-// next is the next message or the end.
+// next returns the next message or the end of the connection.
 func (s *socket) next() message {
 	for {
 		op, payload, err := s.read()
@@ -379,7 +379,7 @@ func (s *socket) read() (op byte, payload []byte, err error) {
 	return head[0] & 0xf, payload, err
 }
 
-// expect passes data, pings and pongs over, and checks the next message that is none.
+// expect checks the next control message, after data, pings and pongs.
 func (s *socket) expect(kind string, code int, reason string) message {
 	s.Helper()
 	m := s.control()
@@ -398,7 +398,7 @@ func (s *socket) control() message {
 	}
 }
 
-// ends reads on until the close and checks it. A reset, where the server had no way to say it, counts where code is 0.
+// ends reads until the connection ends and checks its close code. -1 stands for an end without one.
 func (s *socket) ends(codes ...int) message {
 	s.Helper()
 	for {
@@ -413,7 +413,7 @@ func (s *socket) ends(codes ...int) message {
 	}
 }
 
-// refuses expects an Error and the close that follows.
+// refuses expects an Error and then a close.
 func (s *socket) refuses(code int, reason string, closed int) {
 	s.Helper()
 	for {
@@ -428,7 +428,7 @@ func (s *socket) refuses(code int, reason string, closed int) {
 	s.ends(closed)
 }
 
-// alive shows that the connection still answers.
+// alive checks that the connection still answers.
 func (s *socket) alive() {
 	s.Helper()
 	s.send(`{"action":"subscriptions","id":"alive"}`)

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// watched is the instrument that followers follow. It trades all day.
+// watched is the instrument of followers. It trades all day.
 const watched = "FAKE|SIM|CI"
 
-// A follower is a client as it should be: it answers pings, misses no trade, and takes none twice.
+// follower is a well-behaved client: it answers pings, and expects every trade once.
 type follower struct {
 	token, from string
 
@@ -27,7 +27,7 @@ type follower struct {
 	seen  uint64 // N of the last trade; 0: none yet
 }
 
-// followed is a message as a follower reads it.
+// followed is a message that a follower reads.
 type followed struct {
 	Type, Reason, Action, Epoch string
 	Code                        int
@@ -35,12 +35,12 @@ type followed struct {
 	Lost                        json.RawMessage
 }
 
-// over is the end of a connection: its close code, or 0 where there was none.
+// over is the end of a connection: its close code, or 0 if there was none.
 type over int
 
 func (o over) Error() string { return fmt.Sprintf("closed %d", int(o)) }
 
-// enter connects, authenticates, and subscribes behind the last trade seen.
+// enter connects, authenticates, and resumes after the last trade that it has seen.
 func (f *follower) enter(a *attacker) error {
 	s, err := a.tryOpen(f.from)
 	if err != nil {
@@ -81,7 +81,7 @@ func (f *follower) begin() error {
 	}
 }
 
-// next is the next message that is no ping.
+// next returns the next message that is not a ping.
 func (f *follower) next() (m followed, err error) {
 	for {
 		op, payload, err := f.s.read()
@@ -106,7 +106,7 @@ func (f *follower) next() (m followed, err error) {
 	}
 }
 
-// trade reads up to the next trade, which must be the one behind the last.
+// trade reads the next trade and checks that it follows the last one.
 func (f *follower) trade() error {
 	for {
 		m, err := f.next()
@@ -128,7 +128,8 @@ func (f *follower) trade() error {
 	}
 }
 
-// follow enters, and reads trades until stop is closed. It tells of what went wrong when it is asked for how many came.
+// follow starts a follower that reads trades until stop is closed. trades reports its errors and
+// returns the number of trades.
 func (a *attacker) follow(stop <-chan struct{}) (trades func() int) {
 	a.Helper()
 	f := &follower{token: a.token("eve"), from: a.from()}
@@ -154,14 +155,14 @@ func (a *attacker) follow(stop <-chan struct{}) (trades func() int) {
 	return func() int {
 		a.Helper()
 		if err := <-done; err != nil {
-			a.Errorf("a client that does nothing wrong: %v", err)
+			a.Errorf("a well-behaved client: %v", err)
 		}
 		f.leave()
 		return n
 	}
 }
 
-// atATime runs f for 0 to n-1, so many at a time.
+// atATime runs f for 0 to n-1, many at a time.
 func atATime(many, n int, f func(i int)) {
 	places := make(chan struct{}, many)
 	var all sync.WaitGroup
@@ -175,17 +176,17 @@ func atATime(many, n int, f func(i int)) {
 	all.Wait()
 }
 
-// settled counts the most resident memory of the process from here on, and tells it.
+// settled resets the peak of resident memory of the process and returns its bytes.
 func (s *server) settled(t testing.TB) int {
 	t.Helper()
-	s.figures(t) // gives back what it can
+	s.figures(t) // collects garbage
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.cmd.Process.Pid), []byte("5"), 0); err != nil {
-		t.Log("the peak of memory is that from the start on:", err)
+		t.Log("the peak of memory includes the start:", err)
 	}
 	return s.resident(t)
 }
 
-// resident is the most memory that the process had resident so far; 0 where the system does not tell.
+// resident returns the peak of resident memory in bytes; 0 if the system does not report it.
 func (s *server) resident(t testing.TB) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
@@ -214,7 +215,7 @@ func percentile(list []time.Duration, percent int) time.Duration {
 	return list[len(list)*percent/100]
 }
 
-// alone lets a test that measures run by itself when it counts in full, and beside others else.
+// alone makes a test parallel, unless it runs in full, when it measures.
 func alone(t *testing.T) {
 	t.Helper()
 	if !full() {

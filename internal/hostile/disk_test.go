@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// setDiskLimit lets files of this process grow again, or no more.
+// setDiskLimit sets the limit of the size of files of this process: none, or a small one.
 func setDiskLimit(more bool) error {
 	var size syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &size); err != nil {
@@ -27,8 +27,9 @@ func setDiskLimit(more bool) error {
 	return nil
 }
 
-// TestThreat33FullDiskE2E fills the disk under a whole gateway, its journal too: logins and refreshes answer 503 with Retry-After, who is
-// connected has every trade, tokens are good, and the log tells. With room again all goes on by itself.
+// TestThreat33FullDiskE2E fills the disk of a gateway with a journal. Logins and refreshes answer
+// 503 with Retry-After, connected clients get every trade, tokens stay valid, and the log reports
+// it. When there is space again, the gateway recovers by itself.
 func TestThreat33FullDiskE2E(t *testing.T) {
 	alone(t)
 	a := &attacker{T: t, server: start(t, settings{}), way: 26, next: new(atomic.Int32)}
@@ -51,7 +52,7 @@ func TestThreat33FullDiskE2E(t *testing.T) {
 	}
 	a.ask(t, "full")
 	a.eventually("logins are refused", func() bool { return password(passwordOf("eve")).status == http.StatusServiceUnavailable })
-	for range 40 { // more than an address, or an account, may fail
+	for range 40 { // more failures than an address or an account may have
 		for what, r := range map[string]*reply{"refresh": a.refresh(mine.refresh), "login": password(passwordOf("eve")), "wrong password": password("wrong")} {
 			a.want(what, r, http.StatusServiceUnavailable, "unavailable")
 			if r.header.Get("Retry-After") == "" {
@@ -69,11 +70,11 @@ func TestThreat33FullDiskE2E(t *testing.T) {
 	}
 	for _, line := range []string{"the journal is suspended", "login not stored"} {
 		if !strings.Contains(a.log.String(), line) {
-			t.Errorf("the log does not tell that %s", line)
+			t.Errorf("the log does not have %q", line)
 		}
 	}
-	a.ask(t, "room")
-	a.eventually("logins are taken", func() bool { return password(passwordOf("eve")).status == http.StatusOK })
+	a.ask(t, "space")
+	a.eventually("logins are accepted", func() bool { return password(passwordOf("eve")).status == http.StatusOK })
 	a.want("refresh", a.refresh(mine.refresh), http.StatusOK, "")
 	trades()
 	f.leave()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// handshakeInputs are of the upgrade to a WebSocket.
+// handshakeInputs returns the inputs of the upgrade to a WebSocket.
 func handshakeInputs() []input {
 	ask := func(a *attacker, head string) []byte {
 		a.Helper()
@@ -50,17 +50,17 @@ func handshakeInputs() []input {
 				scheme = "https"
 			}
 			if _, err := a.tryOpen(a.from(), "Origin", scheme+"://gateway.test"); err != nil {
-				a.Errorf("the own host: %v", err)
+				a.Errorf("its own host: %v", err)
 			}
 		}},
 		{86, "token outside the protocol", func(a *attacker) {
 			for _, name := range []string{"token", "access_token", "jwt"} {
 				refused(a, name, a.first(strings.Replace(upgrade, "/stream", "/stream?"+name+"="+a.token("ana"), 1)+"\r\n"), 400)
 			}
-			// A token as a subprotocol is none that the server knows: plain JSON, and nobody is logged in by it.
+			// A token as a subprotocol is unknown: the connection uses JSON and is not authenticated.
 			s, err := a.tryOpen(a.from(), "Sec-WebSocket-Protocol", a.token("ana"))
 			if err != nil {
-				return // refused: as good
+				return // refused, which is correct too
 			}
 			s.send(`{"action":"subscriptions"}`)
 			s.expect("Error", 401, "not_authenticated")
@@ -100,7 +100,7 @@ func handshakeInputs() []input {
 	}
 }
 
-// hoard opens sockets that never authenticate, from one address and from many.
+// hoard opens sockets that never authenticate, from one address and then from many.
 func hoard(a *attacker) {
 	one := a.from()
 	var open, refused int
@@ -132,12 +132,12 @@ func hoard(a *attacker) {
 				a.Fatal(err)
 			}
 		}
-		for len(all) > 12_000 { // those beyond 10,000 had to make room
+		for len(all) > 12_000 { // the oldest of more than 10,000 were closed
 			ended(all[0])
 			all = all[1:]
 		}
 	}
-	s := a.open() // who is honest gets in
+	s := a.open() // a client with a token gets in
 	s.send(`{"action":"auth_token","token":"` + a.token("ana") + `"}`)
 	s.expect("Success", 200, "")
 	for _, nc := range all { // all are ended with auth_timeout after 10 s
@@ -145,7 +145,7 @@ func hoard(a *attacker) {
 	}
 }
 
-// messageInputs are of a socket's messages before and at authentication.
+// authInputs returns the inputs of messages before and at authentication.
 func authInputs() []input {
 	return []input{
 		{91, "subscribe before authentication", func(a *attacker) {
@@ -187,7 +187,7 @@ func authInputs() []input {
 			s.expect("Error", 403, "subject_mismatch")
 			s.alive()
 		}},
-		{94, "token that ends while streaming", func(a *attacker) {
+		{94, "token that expires while streaming", func(a *attacker) {
 			own := &attacker{T: a.T, server: start(a.T, settings{TLS: a.TLS, Pump: a.Pump, Fleeting: true}), way: a.way, next: a.next}
 			s := own.authenticated("ana")
 			exp, err := own.forge("ana").claims["exp"].(json.Number).Int64()
@@ -197,7 +197,7 @@ func authInputs() []input {
 			s.refuses(401, "token_expired", 4401)
 			due := time.Unix(exp, 0).Add(5 * time.Second)
 			if late := time.Since(due); late < -time.Second || late > bound(2*time.Second) {
-				a.Errorf("closed %v after it was due, 5 s after the end of its token", late)
+				a.Errorf("closed %v after the deadline, which is 5 s after the end of its token", late)
 			}
 		}},
 		{95, "revoked while streaming", func(a *attacker) {
@@ -215,7 +215,8 @@ func authInputs() []input {
 	}
 }
 
-// tooBig expects what becomes of a message beyond the limit; the rest of it may meet a closed socket.
+// tooBig expects the refusal of a message that is too big. The rest of it may reach a closed
+// socket.
 func (s *socket) tooBig() {
 	s.Helper()
 	for {
@@ -231,12 +232,12 @@ func (s *socket) tooBig() {
 	}
 }
 
-// briskInputs are of a server whose deadlines are short.
+// briskInputs returns the inputs for a server with short deadlines.
 func briskInputs() []input {
 	return []input{
 		{90, "nothing after the handshake", func(a *attacker) { a.open().refuses(408, "auth_timeout", 4408) }},
 		{107, "no pong", func(a *attacker) { a.authenticated("ana").refuses(504, "pong_timeout", 4504) }},
-		{108, "pongs that nobody asked for", func(a *attacker) {
+		{108, "unsolicited pongs", func(a *attacker) {
 			s := a.authenticated("ana")
 			for range 50 {
 				s.send(`{"action":"pong"}`)
@@ -248,7 +249,7 @@ func briskInputs() []input {
 			s := own.authenticated("ana")
 			fmt.Fprintln(own.in, "end")
 			if m := s.expect("Warning", 200, "shutting_down"); !strings.Contains(m.text, "reconnect_in_ms") {
-				a.Errorf("no time to reconnect: %s", m.text)
+				a.Errorf("no reconnect time: %s", m.text)
 			}
 			s.refuses(503, "shutting_down", 4503)
 			_ = own.cmd.Wait()

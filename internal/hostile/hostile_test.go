@@ -36,7 +36,7 @@ func groups() []group {
 	}
 }
 
-// TestAllInputsAreThereE2E counts the table: 120 numbers, each once.
+// TestAllInputsAreThereE2E checks that the tables have each number from 1 to 120 once.
 func TestAllInputsAreThereE2E(t *testing.T) {
 	var numbers []int
 	for _, g := range groups() {
@@ -47,7 +47,7 @@ func TestAllInputsAreThereE2E(t *testing.T) {
 	slices.Sort(numbers)
 	for i, n := range numbers {
 		if n != i+1 {
-			t.Fatalf("input %d is missing or there twice", i+1)
+			t.Fatalf("input %d is missing or occurs twice", i+1)
 		}
 	}
 	if len(numbers) != 120 {
@@ -55,12 +55,12 @@ func TestAllInputsAreThereE2E(t *testing.T) {
 	}
 }
 
-// groupsAtOnce is how many groups of inputs run at the same time, each on a server of its own. They
+// groupsAtOnce is the number of groups that run at the same time, each with its own server. They
 // mostly wait.
 const groupsAtOnce = 8
 
-// TestHostileInputsE2E sends all inputs over each transport of the gateway. With RUEDA_SOAK one group
-// runs at a time, because there are not enough descriptors.
+// TestHostileInputsE2E sends all inputs over each transport of the gateway. With RUEDA_SOAK one
+// group runs at a time, because several would need too many descriptors.
 func TestHostileInputsE2E(t *testing.T) {
 	alone(t)
 	var all sync.WaitGroup
@@ -92,16 +92,17 @@ func TestHostileInputsE2E(t *testing.T) {
 	}
 }
 
-// grown is how much more heap a group may leave behind: caches of tokens, throttled addresses and the like have bounds,
-// and fill up.
+// grown is the heap growth in bytes that a group may cause. Caches, for example of tokens and
+// throttled addresses, are bounded, but fill up.
 const grown = 24 << 20
 
-// inputsAtOnce is how many inputs of a group are sent at the same time.
+// inputsAtOnce is the number of inputs of a group that are sent at the same time.
 const inputsAtOnce = 8
 
-// run sends the inputs of a group at the same time and then checks what remains of them.
+// run sends the inputs of a group and then checks that the server uses no more resources than
+// before.
 func run(t *testing.T, s *server, way int, next *atomic.Int32, list []input) {
-	// What first uses leave is no leak: connections to the database, tokens that are remembered.
+	// Resources of a first use are not leaks: connections to the database, cached tokens.
 	warm := &attacker{T: t, server: s, way: way, next: next}
 	warm.token("ana")
 	warm.atOnce(12, "eve", passwordOf("eve"))
@@ -110,7 +111,7 @@ func run(t *testing.T, s *server, way int, next *atomic.Int32, list []input) {
 		send := func(in input) {
 			t.Run(in.name, func(t *testing.T) { in.send(&attacker{T: t, server: s, n: in.n, way: way, next: next}) })
 		}
-		// These need all resources, or stop the database.
+		// These need all resources or stop the database.
 		exclusive := func(in input) bool { return in.n == 29 || in.n == 30 || in.n == 42 || in.n == 88 }
 		for _, in := range list {
 			if exclusive(in) {
@@ -138,7 +139,7 @@ func run(t *testing.T, s *server, way int, next *atomic.Int32, list []input) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("not as before: %+v, was %+v\nfiles: %s\nwere: %s", after, before, s.ask(t, "files"), files)
+			t.Fatalf("resources are %+v, want at most %+v\nfiles: %s\nbefore: %s", after, before, s.ask(t, "files"), files)
 		}
 	}
 }

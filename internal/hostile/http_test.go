@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// httpInputs are of the layer below any route. After most of them the connection has to end: two readers of one stream of
-// bytes who disagree about its messages are how requests are smuggled.
+// httpInputs returns the inputs of HTTP itself, below all routes. After most of them the connection
+// must end, because requests can be smuggled if two readers of the same bytes disagree about them.
 func httpInputs() []input {
 	raw := func(a *attacker, what, text string, want ...int) {
 		a.Helper()
@@ -56,16 +56,16 @@ func httpInputs() []input {
 				select {
 				case <-ended:
 					if took := time.Since(begin); took > bound(15*time.Second) {
-						a.Errorf("cut after %v", took)
+						a.Errorf("ended after %v", took)
 					}
 					return
-				case <-time.After(100 * time.Millisecond): // that slow a client
+				case <-time.After(100 * time.Millisecond): // the pace of a slow client
 				}
 				if _, err := io.WriteString(nc, "x"); err != nil {
 					<-ended
 				}
 				if i > 600 {
-					a.Fatal("a header that never ends is waited for")
+					a.Fatal("the server waits for a header that never ends")
 				}
 			}
 		}},
@@ -85,7 +85,7 @@ func httpInputs() []input {
 		}},
 		{77, "TLS to a plain port", func(a *attacker) {
 			hello := "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + strings.Repeat("r", 64)
-			if a.TLS { // the other way round: plain text to the port of TLS
+			if a.TLS { // the reverse: plain HTTP to a TLS port
 				nc, err := a.plain()
 				if err != nil {
 					a.Fatal(err)
@@ -100,20 +100,20 @@ func httpInputs() []input {
 				return
 			}
 			if s := status(a.raw(hello, 10*time.Second)); s != 400 && s != 0 {
-				a.Errorf("a hello of TLS: %d", s)
+				a.Errorf("a TLS hello: %d", s)
 			}
 		}},
-		{78, "preface of HTTP/2", func(a *attacker) {
+		{78, "HTTP/2 preface", func(a *attacker) {
 			raw(a, "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, 505)
 			raw(a, "star", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 400, 404, 405)
 		}},
-		{79, "paths with two readings", func(a *attacker) {
+		{79, "ambiguous paths", func(a *attacker) {
 			for _, p := range []string{"/broker/../livez", "//livez", "/./livez", "/livez%00", "/broker%2faccounts", "/livez/", "/%2e%2e/livez", `/livez\..`, "/broker/%2e%2e/livez"} {
 				raw(a, p, "GET "+p+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, 400)
 			}
 		}},
-		{80, "forwarded address from anybody", func(a *attacker) {
-			// One address is throttled after a while; claiming others must not help.
+		{80, "forwarded address of an untrusted peer", func(a *attacker) {
+			// One address is throttled after a while, even if it claims to be others.
 			from := a.from()
 			throttled := false
 			for i := range 60 {

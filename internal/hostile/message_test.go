@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// upgraded reads the answer to a handshake that was sent already.
+// upgraded reads the answer to a handshake that was already sent.
 func (a *attacker) upgraded(nc net.Conn) *socket {
 	a.Helper()
 	_ = nc.SetDeadline(time.Now().Add(time.Minute))
@@ -27,7 +27,7 @@ func (a *attacker) upgraded(nc net.Conn) *socket {
 	return &socket{attacker: a, nc: nc, r: r}
 }
 
-// messageInputs are of an authenticated socket.
+// messageInputs returns the inputs of an authenticated socket.
 func messageInputs() []input {
 	bad := func(a *attacker, reason string, messages ...string) {
 		a.Helper()
@@ -91,7 +91,7 @@ func messageInputs() []input {
 			s.tooBig()
 			s = a.authenticated(a.user())
 			var ids []string
-			for i := range 2_100 { // more than the limit in a message that is not too big
+			for i := range 2_100 { // more than the limit, in a message that is not too big
 				ids = append(ids, fmt.Sprintf(`"A%d|BYMA|24hs"`, i))
 			}
 			s.send(`{"action":"subscribe","trades":[` + strings.Join(ids, ",") + `]}`)
@@ -111,7 +111,7 @@ func messageInputs() []input {
 			s.send(`{"action":"subscribe","trades":["*|BYMA|24hs"]}`)
 			s.expect("Error", 403, "forbidden") // the scope for patterns
 		}},
-		{105, "right that ends", func(a *attacker) {
+		{105, "revoked right", func(a *attacker) {
 			t := a.login("user12")
 			s := a.open()
 			s.send(`{"action":"auth_token","token":"` + t.access + `"}`)
@@ -127,7 +127,7 @@ func messageInputs() []input {
 		}},
 		{106, "10,000 subscribes and unsubscribes a second", flood(`{"action":"subscribe","trades":["GGAL|BYMA|24hs"],"replace":true}`)},
 		{109, "10,000 pings a second", flood(`{"action":"ping"}`)},
-		{110, "frames that are none", badFrames},
+		{110, "invalid frames", badFrames},
 		{111, "close with a reason that is not UTF-8", func(a *attacker) {
 			s := a.authenticated(a.user())
 			s.frame(fin|opClose, []byte{0x03, 0xe8, 0xff, 0xfe})
@@ -149,7 +149,7 @@ func messageInputs() []input {
 			for range 100_000 {
 				b = appendFrame(b, 0, []byte("x"))
 			}
-			_, _ = s.nc.Write(b) // the rest meets a closed socket
+			_, _ = s.nc.Write(b) // the rest may reach a closed socket
 			s.tooBig()
 		}},
 		{114, "deflate bomb", func(a *attacker) {
@@ -189,7 +189,7 @@ func messageInputs() []input {
 				}
 				s.nc.Close()
 			}
-			a.eventually("all are gone", func() bool { return a.figures(a).Open <= before })
+			a.eventually("all are closed", func() bool { return a.figures(a).Open <= before })
 		}},
 		{117, "1,000 handshakes from one address", func(a *attacker) {
 			from, refused := a.from(), 0
@@ -214,7 +214,7 @@ func messageInputs() []input {
 		}},
 		{118, "snapshot while the book changes", snapshotChain},
 		{120, "clock and heartbeat", func(a *attacker) {
-			// The step itself is tested where time can be set; here a client that claims any time changes nothing.
+			// Other tests set the clock. Here a client that sends any time changes nothing.
 			s := a.authenticated(a.user())
 			for _, at := range []string{"0", "-1", `"1970-01-01T00:00:00Z"`, "1e300"} {
 				s.send(`{"action":"pong","time":` + at + `}`)
@@ -237,11 +237,12 @@ func badIdentifiers(a *attacker) {
 	s.send(`{"action":"subscribe","trades":` + string(list) + `}`)
 	m := s.expect("Subscription", 200, "")
 	if len(m.Rejected) != len(ids) || len(m.Trades) != 1 {
-		a.Errorf("%d of %d refused, %v taken: %s", len(m.Rejected), len(ids), m.Trades, m.text)
+		a.Errorf("%d of %d refused, %v accepted: %s", len(m.Rejected), len(ids), m.Trades, m.text)
 	}
 }
 
-// flood sends as fast as the socket takes it, until the server ends it.
+// flood returns an input that sends a message as fast as the socket accepts it, until the server
+// closes.
 func flood(message string) func(*attacker) {
 	return func(a *attacker) {
 		s := a.authenticated(a.user())
@@ -258,7 +259,7 @@ func flood(message string) func(*attacker) {
 			m := s.control()
 			if m.closed != 0 {
 				if !limited || m.closed != 4429 && m.closed != -1 {
-					a.Errorf("closed %d %s, rate_limited told: %v", m.closed, m.Reason, limited)
+					a.Errorf("closed %d %s, rate_limited sent: %v", m.closed, m.Reason, limited)
 				}
 				return
 			}
@@ -293,7 +294,7 @@ func badFrames(a *attacker) {
 	}
 }
 
-// stopReading stops on every instrument, while another client goes on.
+// stopReading subscribes to everything and reads nothing, while another client reads.
 func stopReading(a *attacker) {
 	stuck, other := a.authenticated(a.user()), a.authenticated(a.user())
 	if c, ok := stuck.nc.(*net.TCPConn); ok {
@@ -305,7 +306,7 @@ func stopReading(a *attacker) {
 	}
 	before := a.figures(a).Heap
 	other.expect("Subscription", 200, "")
-	for range 200 { // the other one hears of the market as before
+	for range 200 { // the other one still receives data
 		if m := other.next(); m.closed != 0 {
 			a.Fatalf("the other reader was closed: %d %s", m.closed, m.text)
 		}
@@ -315,8 +316,8 @@ func stopReading(a *attacker) {
 	}
 }
 
-// snapshotChain asks for the book again and again while it changes: each message builds on the one before, or is a
-// snapshot.
+// snapshotChain requests the book repeatedly while it changes. Each message follows the one before,
+// or is a snapshot.
 func snapshotChain(a *attacker) {
 	s := a.authenticated(a.user())
 	s.send(`{"action":"subscribe","order_book":["FAKE|SIM|CI"]}`)
@@ -347,7 +348,7 @@ func snapshotChain(a *attacker) {
 		}
 		once.Do(func() {
 			if !o.R {
-				a.Error("the first message is no snapshot")
+				a.Error("the first message is not a snapshot")
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// resets are the kinds of clients that vanish: each connects, sends what is given, and resets its
-// connection at once.
+// resets returns the kinds of clients that vanish: each connects, sends a text, and resets its
+// connection immediately.
 func resets(token string) []struct{ name, text string } {
 	const request = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 	bearer := "Host: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
@@ -31,9 +31,9 @@ func resets(token string) []struct{ name, text string } {
 	}
 }
 
-// TestResetFloodE2E has clients of each kind vanish (100,000 in full, else 1,000) by a reset that the
-// gateway may see at any moment from before it accepts the connection on. The gateway lives, a
-// client beside them misses no trade, and nothing is left of them.
+// TestResetFloodE2E resets connections of clients of each kind (100,000 in full, otherwise 1,000).
+// The gateway may see a reset at any time, even before it accepts the connection. It keeps running
+// and releases all resources, and another client misses no trade.
 func TestResetFloodE2E(t *testing.T) {
 	for i, set := range []settings{{}, {Plain: true}, {TLS: true}, {TLS: true, Pump: true}} {
 		t.Run(fmt.Sprintf("TLS %v, goroutines %v", set.TLS, set.Pump || set.Plain), func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestResetFloodE2E(t *testing.T) {
 					}
 				})
 				if failed.Load() > int64(n)/10 {
-					t.Errorf("%s: %d of %d clients were not let in to vanish", kind.name, failed.Load(), n)
+					t.Errorf("%s: %d of %d clients could not connect", kind.name, failed.Load(), n)
 				}
 				var after figures
 				defer func() {
@@ -67,7 +67,7 @@ func TestResetFloodE2E(t *testing.T) {
 						t.Logf("%s: %+v after, %+v before", kind.name, after, before)
 					}
 				}()
-				a.eventually("nothing is left of "+kind.name, func() bool {
+				a.eventually("all resources are released after "+kind.name, func() bool {
 					after = a.figures(t)
 					return after.Files <= before.Files && after.Goroutines <= before.Goroutines && after.Heap <= before.Heap+grown
 				})
@@ -76,14 +76,14 @@ func TestResetFloodE2E(t *testing.T) {
 			}
 			close(stop)
 			if n := trades(); n == 0 {
-				t.Error("no trade came to the client beside them")
+				t.Error("the other client received no trade")
 			}
 		})
 	}
 }
 
-// vanish connects, sends a text, and resets the connection. Over TLS the text waits for the
-// handshake, but for none: then the client vanishes right after its hello.
+// vanish connects, sends a text, and resets the connection. With TLS it sends the text after the
+// handshake, or resets the connection after the hello if there is no text.
 func (a *attacker) vanish(from, text string, secure *tls.Config) error {
 	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	nc, err := d.Dial("tcp", a.address)
@@ -108,8 +108,8 @@ func (a *attacker) vanish(from, text string, secure *tls.Config) error {
 	return errors.Join(err, tcp.SetLinger(0), tcp.Close())
 }
 
-// resuming gives a configuration of TLS whose handshakes cost little: they resume one that was
-// made here.
+// resuming returns a TLS configuration whose handshakes cost little: they resume a session that it
+// has made.
 func (a *attacker) resuming() *tls.Config {
 	a.Helper()
 	cfg := &tls.Config{
@@ -129,5 +129,5 @@ func (a *attacker) resuming() *tls.Config {
 	return cfg
 }
 
-// clientHello is the first record of TLS, without its end.
+// clientHello is the beginning of the first TLS record.
 const clientHello = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"

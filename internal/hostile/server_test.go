@@ -1,11 +1,12 @@
 //go:build unix
 
-// Package hostile holds a gateway, in a process of its own, against the inputs that nobody well-behaved sends.
+// Package hostile tests a gateway, which runs in a separate process, with inputs that no
+// well-behaved client sends.
 //
-// Each of the numbered inputs is a row of a table with what has to come of it: a clear refusal, never a 5xx that
-// no dependency caused, never a panic. Every group is run over three ways into the same code: the event loop, the event loop
-// under TLS, and TLS by goroutines. After each group the process has as many goroutines and descriptors as
-// before, and no more memory.
+// Each numbered input is a row of a table with its expected result: a clear refusal. A panic is a
+// failure, and so is a 5xx that no dependency has caused. Every group runs over three transports:
+// the event loop, the event loop with TLS, and goroutines with TLS. After each group the process
+// has as many goroutines and descriptors as before, and no more memory.
 package hostile
 
 import (
@@ -43,7 +44,8 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// asServer makes the test's program the gateway: its value is the settings as JSON.
+// asServer is the environment variable that makes the test program the gateway. Its value is the
+// settings as JSON.
 const asServer = "RUEDA_TEST_HOSTILE_SERVER"
 
 func TestMain(m *testing.M) {
@@ -57,7 +59,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// full says whether long counts run in full (make soak) or at a twentieth.
+// full reports whether long tests run in full (make soak). Otherwise their counts are a twentieth.
 func full() bool { return os.Getenv("RUEDA_SOAK") != "" }
 
 func count(n int) int {
@@ -67,8 +69,8 @@ func count(n int) int {
 	return max(1, n/20)
 }
 
-// bound returns how long what takes at most most may take: that time in full, and three times as
-// long on a machine that does other things beside the test.
+// bound returns the time limit of a test: the promised time if it runs in full, and three times
+// that on a machine that also does other work.
 func bound(most time.Duration) time.Duration {
 	if full() {
 		return most
@@ -76,31 +78,31 @@ func bound(most time.Duration) time.Duration {
 	return 3 * most
 }
 
-// settings are what the process is told.
+// settings are the settings of the gateway process.
 type settings struct {
 	Folder string
 	TLS    bool
 	Pump   bool // TLS by goroutines
-	Plain  bool // the listener is given, so that each connection has goroutines
+	Plain  bool // a listener of package net, so that each connection has goroutines
 	Uring  bool // the event loop writes by io_uring
 	Debug  bool // the log at its finest level
-	Brisk  bool // short deadlines, for the inputs that are about those
+	Brisk  bool // short deadlines, for the inputs that test them
 
 	Patient   bool    // five minutes to authenticate
 	Fleeting  bool    // access tokens live for 5 s
-	Sockets   int     // in all; 0: the default
+	Sockets   int     // in total; 0: the default
 	Refreshes int     // of one login; 0: the default
-	Speed     float64 // of the market; 0: as it is
+	Speed     float64 // of the market; 0: real time
 }
 
-// users of the gateway, each with the password "password of NAME". Those with a number are for inputs that end what a
-// user has.
+// usernames returns the users of the gateway. Those with a number are for inputs that change a user
+// or end its logins.
 func usernames() []string {
 	names := []string{"ana", "eve", "shallow", "slow", "mute", "crowd", "target"}
 	for i := range 24 {
 		names = append(names, fmt.Sprintf("user%d", i))
 	}
-	names = append(names, (&attacker{}).user()) // of inputs that other tests send
+	names = append(names, (&attacker{}).user()) // for inputs without a number
 	for n := 96; n <= 120; n++ {
 		names = append(names, (&attacker{n: n}).user())
 	}
@@ -114,7 +116,7 @@ func passwordOf(name string) string {
 	return "password of " + name
 }
 
-// serve is the gateway. It is asked over its standard input, and ends with it.
+// serve runs the gateway. It takes commands from its standard input and ends at the end of it.
 func serve(text string) error {
 	var s settings
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -177,8 +179,8 @@ func serve(text string) error {
 	return errors.Join(g.Run(ctx), data.Close())
 }
 
-// userFiles returns the files of a data folder with all users, by name. It makes them once for all
-// servers, because each password costs a hash.
+// userFiles returns the files of a data folder with all users, by name. All servers share them,
+// because each password costs a hash.
 var userFiles = sync.OnceValues(func() (map[string][]byte, error) {
 	folder, err := os.MkdirTemp("", "rueda-hostile-")
 	if err != nil {
@@ -201,7 +203,7 @@ var userFiles = sync.OnceValues(func() (map[string][]byte, error) {
 	return files, err
 })
 
-// writeUsers makes folder a data folder with all users, unless a server has used it already.
+// writeUsers writes all users into a folder, unless a server has already used it.
 func writeUsers(t testing.TB, folder string) {
 	t.Helper()
 	files, err := userFiles()
@@ -240,16 +242,16 @@ func addUsers(ctx context.Context, users *local.Base) error {
 	return nil
 }
 
-// figures are what a process has.
+// figures are the resources that a process uses.
 type figures struct {
 	Goroutines int
 	Files      int
 	Heap       uint64 // bytes in use after a collection
 	Open       int    // connections of the stream
-	Waiting    int    // of them, those that have not authenticated
+	Waiting    int    // unauthenticated ones among them
 }
 
-// answer does what the test asks for, line by line.
+// answer executes the commands of the test, one a line.
 func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.Gateway, stop func()) {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -272,8 +274,8 @@ func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.G
 			err = ungrant(ctx, folder, name)
 		case "password":
 			err = data.Users.SetPassword(ctx, name, passwordOf(name)+" new")
-		case "full", "room":
-			err = setDiskLimit(word == "room")
+		case "full", "space":
+			err = setDiskLimit(word == "space")
 		case "end":
 			stop()
 		default:
@@ -283,8 +285,8 @@ func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.G
 	}
 }
 
-// openFiles names what the process has open, but for the database: the pool of its readers opens one when it is
-// first needed, up to its bound, and keeps it.
+// openFiles returns the names of open files, except for those of the database. Its connection pool
+// opens files when they are first needed and keeps them.
 func openFiles() []string {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	var names []string
@@ -297,7 +299,7 @@ func openFiles() []string {
 	return names
 }
 
-// A server is the process.
+// server is a gateway process.
 type server struct {
 	settings
 	address string
@@ -306,7 +308,7 @@ type server struct {
 	in      io.WriteCloser
 	log     *logBuffer
 
-	mu    sync.Mutex // for in, out and what follows
+	mu    sync.Mutex // guards in, out and what follows
 	tally map[string]tokens
 }
 
@@ -327,7 +329,7 @@ func (l *logBuffer) String() string {
 	return l.text.String()
 }
 
-// start starts a gateway, which ends with the test.
+// start starts a gateway that ends with the test.
 func start(t testing.TB, set settings) *server {
 	t.Helper()
 	if set.Folder == "" {
@@ -360,7 +362,7 @@ func start(t testing.TB, set settings) *server {
 	return s
 }
 
-// stop ends the process in order, and shows that nothing of it panicked.
+// stop ends the process in order and fails the test if it has logged a panic.
 func (s *server) stop(t testing.TB) {
 	if s.cmd.ProcessState != nil {
 		return
@@ -371,12 +373,12 @@ func (s *server) stop(t testing.TB) {
 	}
 	for line := range strings.Lines(s.log.String()) {
 		if strings.Contains(line, "panic") {
-			t.Errorf("the log tells of a panic: %s", line)
+			t.Errorf("panic in the log: %s", line)
 		}
 	}
 }
 
-// ask has the process do something.
+// ask sends a command to the process and returns its answer.
 func (s *server) ask(t testing.TB, what string) string {
 	t.Helper()
 	s.mu.Lock()
@@ -426,7 +428,7 @@ func writeCertificate(t testing.TB, folder string) {
 	}
 }
 
-// dial connects from an address of one's own, since limits count addresses.
+// dial connects from a given address, because limits count addresses.
 func (s *server) dial(from string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	nc, err := d.Dial("tcp", s.address)
@@ -440,13 +442,13 @@ func (s *server) dial(from string) (net.Conn, error) {
 	return c, nil
 }
 
-// plain connects without TLS, whatever the server speaks.
+// plain connects without TLS, even to a server with TLS.
 func (a *attacker) plain() (net.Conn, error) {
 	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(a.from())}}
 	return d.Dial("tcp", a.address)
 }
 
-// ungrant takes a user's rights to market data, as another process with the same database would.
+// ungrant removes a user's rights to market data, as another process with the same database would.
 func ungrant(ctx context.Context, folder, name string) error {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "rueda.db")+"?_pragma=busy_timeout(5000)")
 	if err != nil {

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// TestThreat37ReconnectStormE2E restarts a gateway under 10,000 clients (a twentieth unless in full), each with a token and an address book of its
-// own. All are sent away within a second, try again with pauses of their own, get into the next process, and have every trade once and in
-// order, those of the restart too.
+// TestThreat37ReconnectStormE2E restarts a gateway with 10,000 clients (a twentieth unless in
+// full), each with its own token. All are disconnected within a second and reconnect to the next
+// process after random pauses. They receive every trade once and in order, also those of the
+// restart.
 func TestThreat37ReconnectStormE2E(t *testing.T) {
 	alone(t)
 	n := count(10_000)
@@ -24,7 +25,7 @@ func TestThreat37ReconnectStormE2E(t *testing.T) {
 	atATime(100, n, func(i int) {
 		err := crowd[i].enter(old)
 		if err == nil {
-			err = crowd[i].trade() // now it knows where it is
+			err = crowd[i].trade() // it has a position now
 		}
 		if err != nil {
 			t.Errorf("client %d: %v", i, err)
@@ -33,7 +34,7 @@ func TestThreat37ReconnectStormE2E(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	var gate atomic.Pointer[attacker] // where the gateway is
+	var gate atomic.Pointer[attacker] // the current gateway
 	gate.Store(old)
 	var last atomic.Uint64 // the trade to read up to, once it is known
 	in, took, attempts := make(chan struct{}, n), make([]time.Duration, n), new(atomic.Int64)
@@ -85,7 +86,7 @@ func TestThreat37ReconnectStormE2E(t *testing.T) {
 	}
 }
 
-// crowd makes n clients of 24 users, each with an access token of its own.
+// crowd returns n clients of 24 users, each with its own access token.
 func (a *attacker) crowd(n int) []*follower {
 	a.Helper()
 	logins := make([]tokens, 24)
@@ -105,7 +106,7 @@ func (a *attacker) crowd(n int) []*follower {
 	return crowd
 }
 
-// untilSentAway reads trades until the gateway closes with 4503, having said when to come again.
+// untilSentAway reads trades until the gateway closes with 4503.
 func (f *follower) untilSentAway() error {
 	for {
 		switch err := f.trade(); {
@@ -118,7 +119,7 @@ func (f *follower) untilSentAway() error {
 	}
 }
 
-// again tries to enter with pauses at random below a bound that doubles, as clients should.
+// again reconnects after random pauses below a limit that doubles, as clients should.
 func (f *follower) again(gate *atomic.Pointer[attacker], attempts *atomic.Int64) error {
 	var err error
 	for bound, tries := 250*time.Millisecond, 0; tries < 30; bound, tries = min(2*bound, 8*time.Second), tries+1 {

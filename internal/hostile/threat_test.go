@@ -16,9 +16,10 @@ import (
 	"time"
 )
 
-// TestThreat17SlowlorisE2E holds 5,000 connections (a twentieth unless in full) that send a byte now and then, of a header, a
-// body, a handshake of WebSocket or of TLS, or none at all, each from the time it is cut off again until normal clients have done their work
-// beside them. Every one of them is cut off, and the normal clients are served.
+// TestThreat17SlowlorisE2E holds 5,000 connections (a twentieth unless in full) that send a byte a
+// second of a header, a body, a WebSocket handshake or a TLS handshake, or nothing. Each reconnects
+// when it is closed, until normal clients have sent their requests. The gateway closes all slow
+// connections and serves the normal clients.
 func TestThreat17SlowlorisE2E(t *testing.T) {
 	alone(t)
 	for _, set := range []settings{{}, {TLS: true}, {TLS: true, Pump: true}} {
@@ -62,24 +63,25 @@ func slowloris(a *attacker) {
 	all.Wait() // the server ends the last of them too
 	close(stopFollowing)
 	n := trades()
-	a.eventually("nothing is left of them", func() bool {
+	a.eventually("all resources are released", func() bool {
 		now := a.figures(a)
 		return now.Files <= before.Files+8 && now.Goroutines <= before.Goroutines+16 && now.Heap <= before.Heap+grown
 	})
-	a.Logf("figure: %d slow sockets, cut off %d times; p99 of %d requests before %v, beside them %v; %d trades in order beside them",
+	a.Logf("figure: %d slow sockets, closed %d times; p99 of %d requests before %v, meanwhile %v; %d trades in order meanwhile",
 		count(5_000), cut.Load(), asked, p99(calm).Round(100*time.Microsecond), p99(during).Round(100*time.Microsecond), n)
-	// Unless in full, three times as long, and more if the machine is slow without them. Other work
-	// of the machine makes a few requests wait for any time.
+	// Unless in full, allow three times as long, and more if the machine is slow without them. Other
+	// work of the machine can delay a few requests by any time.
 	percent, most := 99, 100*time.Millisecond
 	if !full() {
 		percent, most = 90, 3*(most+percentile(calm, 90))
 	}
 	if took := percentile(during, percent); took > most {
-		a.Errorf("p%d beside the slow sockets is %v, want at most %v", percent, took, most)
+		a.Errorf("p%d with slow sockets is %v, want at most %v", percent, took, most)
 	}
 }
 
-// TestThreat17OneAddressE2E holds connections for requests from one address until it gets no more, and others are served.
+// TestThreat17OneAddressE2E opens request connections from one address up to its limit and checks
+// that other addresses are served.
 func TestThreat17OneAddressE2E(t *testing.T) {
 	alone(t)
 	a := &attacker{T: t, server: start(t, settings{}), way: 27, next: new(atomic.Int32)}
@@ -117,7 +119,7 @@ func TestThreat17OneAddressE2E(t *testing.T) {
 	}
 }
 
-// slowly opens a connection, begins something, and goes on a byte a second until the server ends it.
+// slowly opens a connection and sends a byte a second until the server ends it.
 func (a *attacker) slowly(kind int, held *atomic.Int64) error {
 	dial, text := a.dial, ""
 	switch kind % 5 {
@@ -142,7 +144,7 @@ func (a *attacker) slowly(kind int, held *atomic.Int64) error {
 	held.Add(1)
 	defer held.Add(-1)
 	if _, err := io.WriteString(nc, text); err != nil {
-		return nil // cut off
+		return nil // closed
 	}
 	var answer [512]byte
 	for begin := time.Now(); time.Since(begin) < bound(20*time.Second); {
@@ -157,10 +159,10 @@ func (a *attacker) slowly(kind int, held *atomic.Int64) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it was let be for %v", bound(20*time.Second))
+	return fmt.Errorf("not closed within %v", bound(20*time.Second))
 }
 
-// work is what normal clients do: n requests, each on a connection of its own. All must be answered.
+// work sends n requests of normal clients, each on its own connection. All must be answered.
 func (a *attacker) work(n int) []time.Duration {
 	a.Helper()
 	took := make([]time.Duration, n)
@@ -182,9 +184,10 @@ func (a *attacker) work(n int) []time.Duration {
 	return took
 }
 
-// TestThreat18HoardingE2E opens 20,000 sockets (a twentieth unless in full) that never authenticate, by 30 from each address: never more than half of
-// what the gateway takes are held, the oldest make room, memory is bounded, one address gets no more than its share, and who has
-// a token is served all the while.
+// TestThreat18HoardingE2E opens 20,000 sockets (a twentieth unless in full) that never
+// authenticate, 30 from each address. At most half of all sockets are unauthenticated: the oldest
+// are closed for new ones. Memory and the sockets of an address are bounded, and clients with a
+// token are served.
 func TestThreat18HoardingE2E(t *testing.T) {
 	alone(t)
 	sockets := count(20_000)
@@ -213,7 +216,7 @@ func TestThreat18HoardingE2E(t *testing.T) {
 		if err != nil {
 			t.Fatalf("socket %d: %v", i, err)
 		}
-		if held = append(held, s); len(held) > most { // the oldest, which has been told by now
+		if held = append(held, s); len(held) > most { // the oldest has its Error by now
 			_ = held[0].nc.SetDeadline(time.Now().Add(time.Minute))
 			held[0].refuses(503, "overloaded", 4503)
 			held[0].nc.Close()
@@ -224,7 +227,7 @@ func TestThreat18HoardingE2E(t *testing.T) {
 			peak = max(peak, a.figures(t).Waiting)
 			honest := &follower{token: a.token("ana"), from: a.from()}
 			if err := honest.enter(a); err != nil {
-				t.Errorf("who has a token, beside %d: %v", i, err)
+				t.Errorf("a client with a token, after %d sockets: %v", i, err)
 			} else {
 				honest.leave()
 			}
@@ -239,12 +242,13 @@ func TestThreat18HoardingE2E(t *testing.T) {
 		t.Errorf("each holds %d bytes", each)
 	}
 	close(stop)
-	t.Logf("figure: %d sockets that never authenticate: at most %d held, %d oldest sent away, %d bytes of heap each; %d trades in order beside them",
+	t.Logf("figure: %d sockets that never authenticate: at most %d held, %d oldest closed, %d bytes of heap each; %d trades in order meanwhile",
 		sockets, peak, evicted, each, trades())
 }
 
-// TestThreat19SlowConsumerE2E has 200 clients (a twentieth unless in full) ask for everything of a fast market and read nothing. The memory that
-// they cost is bounded, each is cut off, and who reads misses no trade.
+// TestThreat19SlowConsumerE2E subscribes 200 clients (a twentieth unless in full) that read nothing
+// to everything of a fast market. Their memory is bounded, each is closed, and a client that reads
+// misses no trade.
 func TestThreat19SlowConsumerE2E(t *testing.T) {
 	alone(t)
 	a := &attacker{T: t, server: start(t, settings{Speed: 100}), way: 22, next: new(atomic.Int32)}
@@ -260,7 +264,7 @@ func TestThreat19SlowConsumerE2E(t *testing.T) {
 		s.send(`{"action":"subscribe","trades":["*|BYMA|24hs","*|BYMA|CI","*|SIM|CI"],"quotes":["*|BYMA|24hs","*|BYMA|CI","*|SIM|CI"]}`)
 		stuck = append(stuck, s)
 	}
-	a.within(2*time.Minute, "the slow are gone", func() bool { return a.figures(a).Open == 1 })
+	a.within(2*time.Minute, "the slow clients are closed", func() bool { return a.figures(a).Open == 1 })
 	notified := 0
 	for _, s := range stuck {
 		if m := s.ends(4507, -1); m.closed == 4507 {
@@ -270,17 +274,18 @@ func TestThreat19SlowConsumerE2E(t *testing.T) {
 	close(stop)
 	n := trades()
 	if n == 0 {
-		t.Error("who reads got nothing")
+		t.Error("the client that reads received nothing")
 	}
 	grew := a.resident(t) - before
 	if most := len(stuck)*512<<10 + 64<<20; grew > most {
 		t.Errorf("%d slow clients cost %d bytes, want at most %d", len(stuck), grew, most)
 	}
-	t.Logf("figure: %d clients that do not read: %d MiB at most, all cut off, %d could still be told why; %d trades in order for who reads", len(stuck), grew>>20, notified, n)
+	t.Logf("figure: %d clients that do not read: %d MiB at most, all closed, %d received the reason; %d trades in order for a client that reads", len(stuck), grew>>20, notified, n)
 }
 
-// TestThreat20FrameBombsE2E sends every kind of frame that would cost a careless server memory or time, 40 of each at once and again (a
-// twentieth unless in full): the process never has more than 64 MiB beyond what it had, and who does nothing wrong is served.
+// TestThreat20FrameBombsE2E sends every kind of frame that could cost a careless server memory or
+// time, 40 of each (a twentieth unless in full), 20 at a time. The memory of the process grows by
+// at most 64 MiB, and a well-behaved client is served.
 func TestThreat20FrameBombsE2E(t *testing.T) {
 	alone(t)
 	a := &attacker{T: t, server: start(t, settings{}), way: 23, next: new(atomic.Int32)}
@@ -304,11 +309,11 @@ func TestThreat20FrameBombsE2E(t *testing.T) {
 		flood := []byte(strings.Repeat(string(appendFrame(nil, fin|opPing, make([]byte, 125))), 100))
 		for range pings / 100 {
 			if _, err := s.nc.Write(flood); err != nil {
-				return // cut off
+				return // closed
 			}
 		}
 	})
-	a.eventually("all are gone", func() bool { return a.figures(a).Open == 1 })
+	a.eventually("all are closed", func() bool { return a.figures(a).Open == 1 })
 	close(stop)
 	n := trades()
 	grew := a.resident(t) - before
@@ -318,5 +323,5 @@ func TestThreat20FrameBombsE2E(t *testing.T) {
 	if bombs != 6 {
 		t.Errorf("%d kinds of bombs", bombs)
 	}
-	t.Logf("figure: frame bombs of 7 kinds, %d of each: %d MiB more resident at most; %d trades in order beside them", count(40), grew>>20, n)
+	t.Logf("figure: frame bombs of 7 kinds, %d of each: %d MiB more resident at most; %d trades in order meanwhile", count(40), grew>>20, n)
 }

@@ -20,7 +20,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// tokenInputs are of POST /auth/token with a password.
+// tokenInputs returns the inputs of POST /auth/token with a password.
 func tokenInputs() []input {
 	good := func(name, password string) string {
 		b, _ := json.Marshal(map[string]string{"grant_type": "password", "username": name, "password": password})
@@ -61,7 +61,7 @@ func tokenInputs() []input {
 			a.each(200, "", good("mute", passwordOf("mute")))
 			a.each(401, "invalid_credentials", good("mute", strings.TrimSpace(passwordOf("mute"))), good("mute", passwordOf("mute")+" "))
 		}},
-		{18, "password that is no text", func(a *attacker) {
+		{18, "password that is not text", func(a *attacker) {
 			for _, p := range []string{`{"$ne":1}`, `["x"]`, "1", "null", "true"} {
 				a.each(400, "", `{"grant_type":"password","username":"ana","password":`+p+`}`)
 			}
@@ -71,7 +71,7 @@ func tokenInputs() []input {
 				a.each(400, "unsupported_grant_type", strings.Replace(ana, `"password"`, fmt.Sprintf("%q", g), 1))
 			}
 		}},
-		{20, "both grants' fields", func(a *attacker) {
+		{20, "fields of both grants", func(a *attacker) {
 			a.each(200, "", `{"refresh_token":"nonsense",`+ana[1:])
 			a.each(401, "invalid_refresh_token", `{"grant_type":"refresh_token","refresh_token":"nonsense","username":"ana","password":"`+passwordOf("ana")+`"}`)
 		}},
@@ -116,8 +116,8 @@ func tokenInputs() []input {
 			r := a.request("POST", "/auth/token", b.String()+"0\r\n\r\n", "Content-Type", asJSON, "Transfer-Encoding", "chunked")
 			a.want("chunked", r, 413, "body_too_big")
 		}},
-		{29, "1,000 right logins at once", manyRight},
-		{30, "1,000 wrong logins at once", manyWrong},
+		{29, "1,000 valid logins at the same time", manyRight},
+		{30, "1,000 wrong logins at the same time", manyWrong},
 		{31, "look-alike username", func(a *attacker) {
 			a.each(401, "invalid_credentials", good("аna", passwordOf("ana")), good("ana\u200b", passwordOf("ana")), good("Ana", passwordOf("ana")), good("ａna", passwordOf("ana")))
 		}},
@@ -144,7 +144,7 @@ func chunks(s string, n int) func(func(string) bool) {
 	}
 }
 
-// atOnce logs in n times at once and counts the answers by status.
+// atOnce logs in n times at the same time and counts the answers by status.
 func (a *attacker) atOnce(n int, name, password string) map[int]int {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -179,14 +179,14 @@ func manyRight(a *attacker) {
 	n := count(1000)
 	got := a.atOnce(n, "crowd", passwordOf("crowd"))
 	if got[200] == 0 || got[200]+got[503]+got[429] != n {
-		a.Errorf("answers by status %v, want 200, and 503 for whoever would wait too long", got)
+		a.Errorf("answers by status %v, want 200, and 503 for clients that would wait too long", got)
 	}
 }
 
 func manyWrong(a *attacker) {
 	n := max(count(1000), 100)
 	got := a.atOnce(n, "target", "wrong password")
-	// From new networks an account may be tried 5 times at first and 20 more, however many they are.
+	// All new networks together have 5 attempts for an account, and 20 more.
 	if got[401] == 0 || got[401] > 25 || got[429] == 0 || got[401]+got[429]+got[503] != n {
 		a.Errorf("answers by status %v, want a few 401 and then 429", got)
 	}
@@ -203,17 +203,17 @@ func hangUp(a *attacker) {
 		nc.Close()
 	}
 	first := a.login("user1")
-	a.eventually("no family for a client that was gone before the check ended", func() bool {
+	a.eventually("a client that hung up has no family", func() bool {
 		var families int
 		a.database(func(db *sql.DB) error {
 			return db.QueryRow(`SELECT count(*) FROM families f JOIN users u ON u.id = f.user_id WHERE u.username = 'user1'`).Scan(&families)
 		})
-		return families >= 1 && families <= 20 // one that was checked before the end was noticed has one
+		return families >= 1 && families <= 20 // a check may end before the gateway notices the end
 	})
-	a.want("slots are free again", a.get(first.access), 200, "")
+	a.want("slots are available again", a.get(first.access), 200, "")
 }
 
-// eventually waits for what comes about by itself.
+// eventually waits until holds returns true, for at most a minute.
 func (a *attacker) eventually(what string, holds func() bool) {
 	a.Helper()
 	a.within(time.Minute, what, holds)
@@ -223,12 +223,12 @@ func (a *attacker) within(long time.Duration, what string, holds func() bool) {
 	a.Helper()
 	for end := time.Now().Add(long); !holds(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			a.Fatalf("never came about: %s", what)
+			a.Fatalf("did not happen: %s", what)
 		}
 	}
 }
 
-// database opens the gateway's database beside it.
+// database opens the gateway's database while the gateway runs.
 func (a *attacker) database(do func(*sql.DB) error) {
 	a.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(a.Folder, "rueda.db")+"?_pragma=busy_timeout(5000)&_txlock=immediate")
@@ -241,7 +241,7 @@ func (a *attacker) database(do func(*sql.DB) error) {
 	}
 }
 
-// age makes all that is known of a user's logins older, as if time had passed.
+// age makes the logins of a user older, as if time had passed.
 func (a *attacker) age(name string, by time.Duration) {
 	a.Helper()
 	a.database(func(db *sql.DB) error {
@@ -255,7 +255,8 @@ func (a *attacker) age(name string, by time.Duration) {
 	})
 }
 
-// refreshInputs are of POST /auth/token with a refresh token. Each has a user of its own where it ends what that has.
+// refreshInputs returns the inputs of POST /auth/token with a refresh token. Those that end logins
+// have their own user.
 func refreshInputs() []input {
 	dead := func(a *attacker, name string, after time.Duration) (parent, child tokens) {
 		parent = a.login(name)
@@ -283,7 +284,7 @@ func refreshInputs() []input {
 		{36, "refresh token as access token", func(a *attacker) {
 			a.want("refresh", a.get(a.login("user3").refresh), 401, "invalid_token")
 		}},
-		{37, "64 at once", func(a *attacker) {
+		{37, "64 at the same time", func(a *attacker) {
 			parent := a.login("user4").refresh
 			var wg sync.WaitGroup
 			var mu sync.Mutex
@@ -299,10 +300,10 @@ func refreshInputs() []input {
 			}
 			wg.Wait()
 			if len(children) != 64 {
-				a.Errorf("%d successors of their own, want 64", len(children))
+				a.Errorf("%d different successors, want 64", len(children))
 			}
 			used := 0
-			for child := range children { // the first one that is used continues the login
+			for child := range children { // only the first one that is used continues the login
 				if used++; used == 1 {
 					a.want("the first child", a.refresh(child), 200, "")
 				} else if used <= 3 { // 64 would be over the rate limit of a login
@@ -380,15 +381,15 @@ func refreshInputs() []input {
 	}
 }
 
-// madeUp is a refresh token with a good checksum that nobody gave out.
+// madeUp returns a refresh token with a valid checksum that no gateway has issued.
 func madeUp() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:])
 	return "rt1_" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(b[:], crc32.ChecksumIEEE(b[:])))
 }
 
-// killedRefresh kills a gateway of its own while a refresh is on its way, and starts it again. The
-// parent is still valid, and so is a successor that was answered before the kill.
+// killedRefresh kills a gateway during a refresh and starts it again. The parent is still valid,
+// and so is a successor that the client received before the kill.
 func killedRefresh(a *attacker) {
 	for round := range 2 {
 		set := a.settings
@@ -401,7 +402,7 @@ func killedRefresh(a *attacker) {
 		}
 		body := `{"grant_type":"refresh_token","refresh_token":"` + t.refresh + `"}`
 		fmt.Fprintf(nc, "POST /auth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-		<-time.After(time.Duration(round+1) * 400 * time.Microsecond) // the moment of the kill, not a wait for anything
+		<-time.After(time.Duration(round+1) * 400 * time.Microsecond) // the time of the kill; it waits for nothing
 		_ = attacked.cmd.Process.Kill()
 		_ = attacked.cmd.Wait()
 		got, _ := io.ReadAll(nc)
