@@ -24,13 +24,30 @@ func isText(texts ...string) bool {
 	return true
 }
 
-// decode decodes exactly one JSON object of known keys. Its errors do not quote values.
-func decode(text []byte, into any) error {
+// decode decodes exactly one JSON object. It ignores unknown keys, so that a service can add some.
+// Its errors do not quote values.
+func decode(text []byte, into any) error { return decodeObject(text, into, false) }
+
+// decodeStrict decodes a JSON value of known keys. An empty text changes nothing.
+func decodeStrict(text []byte, into any) error {
+	if len(text) == 0 {
+		return nil
+	}
+	return decodeValue(text, into, true)
+}
+
+func decodeObject(text []byte, into any, strict bool) error {
 	if !utf8.Valid(text) || !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return errors.New("the answer is no JSON object")
 	}
+	return decodeValue(text, into, strict)
+}
+
+func decodeValue(text []byte, into any, strict bool) error {
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
+	if strict {
+		d.DisallowUnknownFields()
+	}
 	if err := d.Decode(into); err != nil {
 		return describe(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -102,7 +103,8 @@ func TestThreat29Injection(t *testing.T) {
 	}
 }
 
-// TestAnswers checks the meaning of each answer. Everything unknown is an outage.
+// TestAnswers checks the meaning of each answer. Everything unknown is an outage, except for an
+// answer with status 200 that cannot be read: that is the fault of one user's record.
 func TestAnswers(t *testing.T) {
 	const good = `{"id":"u-1","username":"ana","version":1}`
 	for _, tc := range []struct {
@@ -133,21 +135,23 @@ func TestAnswers(t *testing.T) {
 		{500, "application/json", good, broker.ErrUnavailable, broker.ErrUnavailable, false},
 		{200, "text/html", good, broker.ErrUnavailable, broker.ErrUnavailable, false},
 		{200, "application/json; charset=latin1", good, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", ``, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `null`, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `[` + good + `]`, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", good + good, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", good[:20], broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `{"id":"u-1","username":"ana"}`, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `{"id":"u-1","username":"ana","version":"1"}`, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `{"id":"u-1","username":"ana","version":1,"entitlments":[]}`, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `{"id":"","username":"ana","version":1}`, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `{"id":"u-1","username":"an` + "\xff" + `a","version":1}`, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `{"id":"u-1","username":"ana","version":1,"scopes":["a b"]}`, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `{"id":"u-1","username":"ana","version":1,"entitlements":[{"market":"","depth":1}]}`, broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `{"id":"u-2","username":"ana","version":1}`, nil, broker.ErrUnavailable, false},
-		{200, "application/json", good + strings.Repeat(" ", 64<<10), broker.ErrUnavailable, broker.ErrUnavailable, false},
-		{200, "application/json", `{"id":"` + strings.Repeat("[", 60_000), broker.ErrUnavailable, broker.ErrUnavailable, false},
+		{200, "application/json", ``, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `null`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `[` + good + `]`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", good + good, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", good[:20], broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"u-1","username":"ana"}`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"u-1","username":"ana","version":"1"}`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"u-1","username":"ana","version":1,"entitlments":[],"new":{"a":1}}`, nil, nil, false},
+		{200, "application/json", `{"id":"u-1","username":"ana","version":1,"entitlements":[{"market":"*","untill":"2026-01-01T00:00:00Z"}]}`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"u-1","username":"ana","version":1,"limits":{"conections":1}}`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"","username":"ana","version":1}`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"u-1","username":"an` + "\xff" + `a","version":1}`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"u-1","username":"ana","version":1,"scopes":["a b"]}`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"u-1","username":"ana","version":1,"entitlements":[{"market":"","depth":1}]}`, broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"u-2","username":"ana","version":1}`, nil, broker.ErrBadUser, false},
+		{200, "application/json", good + strings.Repeat(" ", 64<<10), broker.ErrBadUser, broker.ErrBadUser, false},
+		{200, "application/json", `{"id":"` + strings.Repeat("[", 60_000), broker.ErrBadUser, broker.ErrBadUser, false},
 	} {
 		u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", tc.kind)
@@ -163,7 +167,11 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%d %.60s: user %v, want %v", tc.status, tc.body, err, tc.byID)
 		}
 		list, err := u.ListAccounts(t.Context(), "u-1")
-		if (err == nil) != tc.accountsGood || len(list) != 0 || err != nil && !errors.Is(err, broker.ErrUnavailable) {
+		want := broker.ErrUnavailable
+		if tc.status == 200 && strings.HasPrefix(tc.kind, "application/json") && !strings.Contains(tc.kind, "latin1") {
+			want = broker.ErrBadUser
+		}
+		if (err == nil) != tc.accountsGood || len(list) != 0 || err != nil && !errors.Is(err, want) {
 			t.Errorf("%d %.60s: accounts %v, %v", tc.status, tc.body, list, err)
 		}
 	}
@@ -215,8 +223,52 @@ func TestEndlessAnswer(t *testing.T) {
 			}
 		}
 	}))
-	if _, err := u.User(t.Context(), "u-1"); !errors.Is(err, broker.ErrUnavailable) {
+	if _, err := u.User(t.Context(), "u-1"); !errors.Is(err, broker.ErrBadUser) {
 		t.Error(err)
+	}
+}
+
+// TestThreat30UnreadableRecord reads a user whose record is unreadable again and again, in each of
+// the ways: the service is asked about the others all the time.
+func TestThreat30UnreadableRecord(t *testing.T) {
+	for what, record := range map[string]string{
+		"no version":   `{"id":"bad","username":"bad"}`,
+		"not JSON":     `{"id":"bad`,
+		"another user": `{"id":"u-1","username":"ana","version":1}`,
+		"many scopes":  `{"id":"bad","username":"bad","version":1,"scopes":["` + strings.Repeat(`s","`, 70) + `s"]}`,
+		"long name":    `{"id":"bad","username":"` + strings.Repeat("n", 200) + `","version":1}`,
+		"too large":    `{"id":"bad","username":"bad","version":1}` + strings.Repeat(" ", 65<<10),
+	} {
+		t.Run(what, func(t *testing.T) {
+			u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				w.Header().Set("Content-Type", "application/json")
+				if strings.Contains(string(body), "bad") {
+					_, _ = io.WriteString(w, record)
+				} else {
+					_, _ = io.WriteString(w, `{"id":"u-1","username":"ana","version":1}`)
+				}
+			}))
+			g := guard.New(guard.Config{})
+			base := guard.Users(g, u)
+			for range 50 {
+				if _, err := base.User(t.Context(), "bad"); !errors.Is(err, broker.ErrBadUser) {
+					t.Fatal(err)
+				}
+			}
+			if _, err := base.User(t.Context(), "u-1"); err != nil || g.State() != guard.Closed {
+				t.Error("another user cannot be read:", err, g.State())
+			}
+			accounts := guard.Accounts(g, u)
+			for range 50 {
+				if _, err := accounts.ListAccounts(t.Context(), "bad"); !errors.Is(err, broker.ErrBadUser) {
+					t.Fatal(err)
+				}
+			}
+			if g.State() != guard.Closed {
+				t.Error("accounts of one user stop those of others:", g.State())
+			}
+		})
 	}
 }
 

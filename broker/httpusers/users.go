@@ -203,7 +203,7 @@ func (u *Users) User(ctx context.Context, id string) (broker.User, error) {
 	case errors.Is(err, broker.ErrInvalidCredentials), errors.Is(err, broker.ErrSecondFactor):
 		return broker.User{}, unavailable("/user", errors.New("the answer is one to a login"))
 	case err == nil && user.ID != id:
-		return broker.User{}, unavailable("/user", errors.New("the answer is about another user"))
+		return broker.User{}, badAnswer("/user", errors.New("the answer is about another user"))
 	}
 	return user, err
 }
@@ -214,22 +214,27 @@ func (u *Users) user(ctx context.Context, path string, question any) (broker.Use
 		return broker.User{}, err
 	}
 	var a struct {
-		ID           string               `json:"id"`
-		Username     string               `json:"username"`
-		Version      *int64               `json:"version"`
-		Scopes       []string             `json:"scopes"`
-		Entitlements []broker.Entitlement `json:"entitlements"`
-		Limits       broker.Limits        `json:"limits"`
+		ID           string          `json:"id"`
+		Username     string          `json:"username"`
+		Version      *int64          `json:"version"`
+		Scopes       []string        `json:"scopes"`
+		Entitlements json.RawMessage `json:"entitlements"`
+		Limits       json.RawMessage `json:"limits"`
 	}
 	if err := decode(body, &a); err != nil {
-		return broker.User{}, unavailable(path, err)
+		return broker.User{}, badAnswer(path, err)
 	}
 	if a.Version == nil {
-		return broker.User{}, unavailable(path, errors.New("the user has no version"))
+		return broker.User{}, badAnswer(path, errors.New("the user has no version"))
 	}
-	user := broker.User{ID: a.ID, Username: a.Username, Version: *a.Version, Scopes: a.Scopes, Entitlements: a.Entitlements, Limits: a.Limits}
-	if err := user.Check(); err != nil {
-		return broker.User{}, unavailable(path, err)
+	user := broker.User{ID: a.ID, Username: a.Username, Version: *a.Version, Scopes: a.Scopes}
+	// An unknown member of a right may be a misspelled restriction.
+	err = errors.Join(decodeStrict(a.Entitlements, &user.Entitlements), decodeStrict(a.Limits, &user.Limits))
+	if err == nil {
+		err = user.Check()
+	}
+	if err != nil {
+		return broker.User{}, badAnswer(path, err)
 	}
 	return user, nil
 }
@@ -254,18 +259,18 @@ func (u *Users) ListAccounts(ctx context.Context, userID string) ([]broker.Accou
 		Accounts []broker.Account `json:"accounts"`
 	}
 	if err := decode(body, &a); err != nil {
-		return nil, unavailable("/accounts", err)
+		return nil, badAnswer("/accounts", err)
 	}
 	if a.Accounts == nil {
-		return nil, unavailable("/accounts", errors.New("there is no list of accounts"))
+		return nil, badAnswer("/accounts", errors.New("there is no list of accounts"))
 	}
 	seen := map[string]bool{}
 	for i := range a.Accounts {
 		if err := a.Accounts[i].Check(); err != nil {
-			return nil, unavailable("/accounts", err)
+			return nil, badAnswer("/accounts", err)
 		}
 		if id := a.Accounts[i].ID; seen[id] {
-			return nil, unavailable("/accounts", fmt.Errorf("two accounts have the id %q", id))
+			return nil, badAnswer("/accounts", fmt.Errorf("two accounts have the id %q", id))
 		}
 		seen[a.Accounts[i].ID] = true
 	}
@@ -299,10 +304,12 @@ func (u *Users) ask(ctx context.Context, path string, question any) ([]byte, err
 		return nil, unavailable(path, err)
 	case path == "/authenticate" && (answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusUnprocessableEntity):
 		return nil, broker.ErrInvalidCredentials // caused by the input, not an outage
-	case len(text) > maxBody:
-		return nil, unavailable(path, fmt.Errorf("an answer of over %d bytes", maxBody))
 	case !isJSON(answer.Header.Get("Content-Type")):
 		return nil, unavailable(path, fmt.Errorf("%d with an answer that is not application/json", answer.StatusCode))
+	case len(text) > maxBody && answer.StatusCode == http.StatusOK:
+		return nil, badAnswer(path, fmt.Errorf("an answer of over %d bytes", maxBody))
+	case len(text) > maxBody:
+		return nil, unavailable(path, fmt.Errorf("an answer of over %d bytes", maxBody))
 	case answer.StatusCode == http.StatusOK:
 		return text, nil
 	}
@@ -331,7 +338,7 @@ func refusal(path string, status int, text []byte) error {
 	var a struct {
 		Reason string `json:"reason"`
 	}
-	if decode(text, &a) == nil {
+	if decodeObject(text, &a, true) == nil {
 		switch {
 		case status == http.StatusUnauthorized && a.Reason == "invalid_credentials":
 			return broker.ErrInvalidCredentials
@@ -360,4 +367,10 @@ func isJSON(contentType string) bool {
 
 func unavailable(path string, err error) error {
 	return fmt.Errorf("%w: ask the login service for %s: %w", broker.ErrUnavailable, path, err)
+}
+
+// badAnswer is the error of an answer with status 200 that cannot be read. The service works: the
+// record of one user is wrong.
+func badAnswer(path string, err error) error {
+	return fmt.Errorf("%w: the login service's answer to %s: %w", broker.ErrBadUser, path, err)
 }

@@ -36,7 +36,8 @@ type Config struct {
 	Username string // attribute of the login name: "uid"
 	ID       string // attribute of the permanent user id: "entryUUID"
 	Version  string // attribute that rises when the password changes, or NoVersion
-	Disabled string // filter for disabled users; "": none are
+	Disabled string // filter for disabled users, not for those that are locked by wrong passwords; "": none are
+	Expires  string // attribute with the time at which a user's account ends; "": it does not
 
 	GroupAttribute string // attribute with the DNs of a user's groups: "memberOf" unless GroupFilter is set
 	GroupBase      string // search base of groups: Base
@@ -92,7 +93,7 @@ func (c *Config) check() error {
 			return fmt.Errorf("filter %s is none: %w", f.filter, err)
 		}
 	}
-	for _, a := range []string{c.Username, c.ID, c.Version, c.GroupAttribute} {
+	for _, a := range []string{c.Username, c.ID, c.Version, c.Expires, c.GroupAttribute} {
 		if strings.Trim(a, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.;") != "" {
 			return fmt.Errorf("%q is no attribute", a)
 		}

@@ -108,6 +108,58 @@ func TestRightsE2E(t *testing.T) {
 	}
 }
 
+// TestThreat30UnreadableEntryE2E reads users whose entries are unreadable again and again: the
+// directory is asked about the others all the time.
+func TestThreat30UnreadableEntryE2E(t *testing.T) {
+	s := ldaptest.Start(t, service, entries)
+	const bea = "22222222-2222-4222-8222-222222222222"
+	for what, spoil := range map[string]func(*ldapusers.Config){
+		"version that is none": func(c *ldapusers.Config) { c.Version = "sn" },
+		"name that is none":    func(c *ldapusers.Config) { c.Username = "cn" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			change(t, s, "uid=ana,"+people, "sn", "17")
+			change(t, s, "uid=bea,"+people, "sn", "Bea")
+			change(t, s, "uid=bea,"+people, "cn", strings.Repeat("n", 300))
+			cfg := config(s)
+			cfg.Filter = "(uid={username})"
+			spoil(&cfg)
+			g := guard.New(guard.Config{})
+			u := guard.Users(g, open(t, cfg))
+			for range 50 {
+				if _, err := u.User(t.Context(), bea); !errors.Is(err, broker.ErrBadUser) {
+					t.Fatal(err)
+				}
+			}
+			if _, err := u.User(t.Context(), "11111111-1111-4111-8111-111111111111"); err != nil || g.State() != guard.Closed {
+				t.Error("another user cannot be read:", err, g.State())
+			}
+		})
+	}
+}
+
+// TestThreat09ExpiredAccountE2E checks that an account past its end cannot log in, and that a
+// refresh, which does not bind, finds it too.
+func TestThreat09ExpiredAccountE2E(t *testing.T) {
+	s := ldaptest.Start(t, service, entries)
+	cfg := config(s)
+	cfg.Expires = "description"
+	u := open(t, cfg)
+	const ana = "11111111-1111-4111-8111-111111111111"
+	for value, over := range map[string]bool{"0": false, "9223372036854775807": false, "130000000000000000": true, "20200101000000Z": true, "29990101000000Z": false} {
+		change(t, s, "uid=ana,"+people, "description", value)
+		_, err := login(t, u, "ana", "correct horse")
+		_, byID := u.User(t.Context(), ana)
+		if errors.Is(err, broker.ErrInvalidCredentials) != over || errors.Is(byID, broker.ErrDisabled) != over || !over && errors.Join(err, byID) != nil {
+			t.Errorf("expires %s: login %v, by id %v", value, err, byID)
+		}
+	}
+	change(t, s, "uid=ana,"+people, "description", "soon")
+	if _, err := u.User(t.Context(), ana); !errors.Is(err, broker.ErrBadUser) {
+		t.Error(err)
+	}
+}
+
 // TestCheckE2E has a directory that refuses the service account or does not have the base.
 func TestCheckE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)

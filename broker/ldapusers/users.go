@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-ldap/ldap/v3"
@@ -157,7 +158,7 @@ func (u *Users) entry(ctx context.Context, id string) (*ldap.Entry, error) {
 	}
 	entry, err := u.find(ctx, "("+u.cfg.ID+"="+ldap.EscapeFilter(value)+")", u.cfg.ID, func(v string) bool { return v == value })
 	if errors.Is(err, broker.ErrInvalidCredentials) {
-		err = unavailable("read a user", err)
+		err = fmt.Errorf("%w: several entries have the id", broker.ErrBadUser)
 	}
 	return entry, err
 }
@@ -190,7 +191,7 @@ func sameName(a, b string) bool {
 // find returns the one entry that matches a filter and has an accepted value of the attribute.
 func (u *Users) find(ctx context.Context, filter, attribute string, meant func(string) bool) (*ldap.Entry, error) {
 	entries, err := u.search(ctx, 2, u.cfg.Base, ldap.ScopeWholeSubtree, filter,
-		u.cfg.Username, u.cfg.ID, u.cfg.Version, u.cfg.GroupAttribute)
+		u.cfg.Username, u.cfg.ID, u.cfg.Version, u.cfg.Expires, u.cfg.GroupAttribute)
 	if err != nil {
 		return nil, err
 	}
@@ -245,11 +246,20 @@ func (u *Users) user(ctx context.Context, entry *ldap.Entry) (broker.User, error
 			return broker.User{}, broker.ErrDisabled
 		}
 	}
+	if u.cfg.Expires != "" {
+		over, err := expired(entry.GetEqualFoldAttributeValues(u.cfg.Expires), time.Now())
+		switch {
+		case err != nil:
+			return broker.User{}, fmt.Errorf("%w: attribute %s: %w", broker.ErrBadUser, u.cfg.Expires, err)
+		case over:
+			return broker.User{}, broker.ErrDisabled
+		}
+	}
 	user := broker.User{ID: u.idOf(entry), Username: entry.GetEqualFoldAttributeValue(u.cfg.Username)}
 	var err error
 	if u.cfg.Version != NoVersion {
 		if user.Version, err = version(entry.GetEqualFoldAttributeValues(u.cfg.Version)); err != nil {
-			return broker.User{}, unavailable("read attribute "+u.cfg.Version, err)
+			return broker.User{}, fmt.Errorf("%w: attribute %s: %w", broker.ErrBadUser, u.cfg.Version, err)
 		}
 	}
 	var member []*ldap.DN
@@ -265,7 +275,7 @@ func (u *Users) user(ctx context.Context, entry *ldap.Entry) (broker.User, error
 		}
 	}
 	if err := user.Check(); err != nil {
-		return broker.User{}, unavailable("read an entry", err)
+		return broker.User{}, fmt.Errorf("%w: %w", broker.ErrBadUser, err)
 	}
 	return user, nil
 }

@@ -2,6 +2,7 @@ package ldapusers
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -24,13 +25,8 @@ func version(values []string) (latest int64, err error) {
 // of an entryCSN, or an integer.
 func parseVersion(text string) (int64, error) {
 	text, _, _ = strings.Cut(text, "#")
-	if at, isTime := strings.CutSuffix(text, "Z"); isTime {
-		at = strings.Replace(at, ",", ".", 1)
-		for _, layout := range []string{"20060102150405.999999999", "200601021504", "2006010215"} {
-			if t, err := time.ParseInLocation(layout, at, time.UTC); err == nil {
-				return t.UnixMicro(), nil
-			}
-		}
+	if t, ok := parseTime(text); ok {
+		return t.UnixMicro(), nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
@@ -38,3 +34,41 @@ func parseVersion(text string) (int64, error) {
 	}
 	return n, nil
 }
+
+func parseTime(text string) (time.Time, bool) {
+	at, isTime := strings.CutSuffix(text, "Z")
+	if !isTime {
+		return time.Time{}, false
+	}
+	at = strings.Replace(at, ",", ".", 1)
+	for _, layout := range []string{"20060102150405.999999999", "200601021504", "2006010215"} {
+		if t, err := time.ParseInLocation(layout, at, time.UTC); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// expired reports whether a time of the values has passed. A time is a generalized time or, as in
+// accountExpires of Active Directory, a number of 100 ns since 1601, of which 0 and the largest
+// number mean never.
+func expired(values []string, now time.Time) (over bool, err error) {
+	for _, v := range values {
+		end, ok := parseTime(v)
+		if !ok {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 0 {
+				return false, errors.New("neither a time of UTC nor a number of 100 ns since 1601")
+			}
+			if n == 0 || n == math.MaxInt64 {
+				continue
+			}
+			end = time.Unix(n/1e7-secondsTo1970, n%1e7*100)
+		}
+		over = over || !now.Before(end)
+	}
+	return over, nil
+}
+
+// secondsTo1970 is the time from 1601 to 1970.
+const secondsTo1970 = 11_644_473_600

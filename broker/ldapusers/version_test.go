@@ -1,6 +1,7 @@
 package ldapusers
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -35,6 +36,27 @@ func TestVersion(t *testing.T) {
 }
 
 // FuzzVersion parses any text as a version: the result is never negative.
+func TestExpired(t *testing.T) {
+	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	for value, want := range map[string]string{
+		"0": "false", "9223372036854775807": "false", "": "error", "soon": "error", "-1": "error",
+		"134398656000000000": "true", "134398656010000000": "false", "100000000000000000": "true", "140000000000000000": "false",
+		"20261122235959Z": "true", "20261123000000Z": "true", "20261123000001Z": "false", "20271123000001.5Z": "false",
+	} {
+		over, err := expired([]string{value}, now)
+		got := fmt.Sprint(over)
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", value, got, want)
+		}
+	}
+	if over, err := expired(nil, now); over || err != nil {
+		t.Error("without a value:", over, err)
+	}
+}
+
 func FuzzVersion(f *testing.F) {
 	for _, v := range []string{"20261121205411.123456Z#000000#000#000000", "133500000000000000", "99991231235959Z", "00010101000000Z", "Z", "#"} {
 		f.Add(v)

@@ -22,7 +22,8 @@ type SecondFactor struct {
 	Codes  []string // recovery codes, each usable once instead of a one-time password
 }
 
-// EnableSecondFactor makes a user need one-time passwords. Logins stay. issuer is the name of the
+// EnableSecondFactor makes a user need one-time passwords and ends the user's logins, which were
+// made without one. issuer is the name of the
 // gateway in the user's app. Errors: ErrNoSecret, ErrExists, broker.ErrNotFound,
 // broker.ErrUnavailable.
 func (b *Base) EnableSecondFactor(ctx context.Context, username, issuer string) (SecondFactor, error) {
@@ -52,6 +53,9 @@ func (b *Base) EnableSecondFactor(ctx context.Context, username, issuer string) 
 			if _, err := c.exec(ctx, `INSERT INTO recovery_codes (user_id, hash) VALUES (?, ?) ON CONFLICT DO NOTHING`, id, hashRecovery(code)); err != nil {
 				return err
 			}
+		}
+		if _, err := c.exec(ctx, `UPDATE users SET version = version + 1 WHERE id = ?`, id); err != nil {
+			return err
 		}
 		c.log(audit.UserChanged, id, "second factor enabled")
 		return nil

@@ -79,6 +79,24 @@ func TestOneTimePassword(t *testing.T) {
 	})
 }
 
+// TestSecondFactorEndsLogins checks that enabling a second factor ends the logins that were made
+// without one.
+func TestSecondFactorEndsLogins(t *testing.T) { everywhere(t, secondFactorEndsLogins) }
+
+func TestSecondFactorEndsLoginsE2E(t *testing.T) { onPostgres(t, secondFactorEndsLogins) }
+
+func secondFactorEndsLogins(t *testing.T, db *sql.DB) {
+	b := openBase(t, db)
+	before := add(t, b, "ana", "right password")
+	if _, err := b.EnableSecondFactor(t.Context(), "ana", "Rueda"); err != nil {
+		t.Fatal(err)
+	}
+	after, err := b.User(t.Context(), before.ID)
+	if err != nil || after.Version <= before.Version {
+		t.Errorf("version %d, before %d, %v", after.Version, before.Version, err)
+	}
+}
+
 // TestOneCodeManyLogins uses one code for many concurrent logins: one succeeds.
 func TestOneCodeManyLogins(t *testing.T) { everywhere(t, oneCodeManyLogins) }
 

@@ -65,6 +65,9 @@ func (r row) person() (p person, err error) {
 	r.into("username", textual(&p.Username), &err)
 	r.into("password_hash", textual(&p.hash), &err)
 	r.into("version", versioned(&p.Version), &err)
+	if v, ok := r["disabled"]; ok && v == nil && err == nil { // the query does not know
+		err = errors.New("column disabled is NULL")
+	}
 	r.into("disabled", boolean(&p.disabled), &err)
 	r.into("scopes", words(&p.Scopes), &err)
 	r.into("groups", words(&p.groups), &err)

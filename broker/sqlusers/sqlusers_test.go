@@ -244,6 +244,8 @@ func testRowsThatCannotBe(t *testing.T, b *table) {
 	for _, tc := range []struct{ columns, want string }{
 		{`'x' AS version`, "column version"},
 		{`1 AS version, 'perhaps' AS disabled`, "column disabled"},
+		{`1 AS version, NULL AS disabled`, "column disabled is NULL"},
+		{`1 AS version, NULLIF(login, login) <> 'active' AS disabled`, "column disabled is NULL"},
 		{`1 AS version, '[1]' AS scopes`, "column scopes"},
 		{`1 AS version, 'a"b' AS scopes`, "scope"},
 		{`1 AS version, '{}' AS entitlements`, "column entitlements"},
