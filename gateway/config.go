@@ -114,7 +114,7 @@ type Bound struct {
 
 // Auth configures tokens.
 type Auth struct {
-	Issuer       string        // iss of access tokens; "": rueda
+	Issuer       string        // iss of access tokens; "": PublicURL, or rueda without one
 	Audience     string        // aud of access tokens; "": rueda
 	AccessTTL    time.Duration // 0: 24 h
 	RefreshTTL   time.Duration // after the last answer that contained the token; 0: 30 days
@@ -181,6 +181,16 @@ type Logins struct {
 	AccountFree        int // wrong passwords of an account before it has to wait; 0: 5
 	RefreshesPerMinute int // refreshes of one login; 0: 30
 	RefreshBurst       int // burst; 0: 100
+
+	UserRefreshesPerMinute int // refreshes of a user in all logins together; 0: 120
+	UserRefreshBurst       int // burst; 0: 400
+	AccountLoginsPerMinute int // logins of an account that succeed; 0: 30
+	AccountLoginBurst      int // burst; 0: 100
+
+	// AccountFailures bounds the wrong passwords of an account that reach the user base, until there
+	// was none for AccountFailureWindow. It is for user bases that lock accounts. 0: no bound.
+	AccountFailures      int
+	AccountFailureWindow time.Duration // 0: 35 minutes; at most a day
 }
 
 // Audit configures the audit log.

@@ -218,10 +218,11 @@ func (g *Gateway) buildUsers() error {
 	var err error
 	g.auth, err = auth.New(context.Background(), auth.Config{
 		Users: g.cfg.Users, Store: data.db.Store, Shared: data.db.Limits, Keys: g.keys,
-		Issuer: a.Issuer, Audience: a.Audience,
+		Issuer: cmp.Or(a.Issuer, g.cfg.PublicURL), OldIssuer: g.oldIssuer(), Audience: a.Audience,
 		AccessTTL: a.AccessTTL, RefreshTTL: a.RefreshTTL, FamilyMaxAge: a.FamilyMaxAge,
 		Rotation: a.Rotation, GracePeriod: a.GracePeriod, MaxSessions: a.MaxSessions,
-		Throttle:     l.throttle(),
+		Throttle:        l.throttle(),
+		AccountFailures: l.Logins.AccountFailures, AccountFailureWindow: l.Logins.AccountFailureWindow,
 		Expiring:     g.expiring,
 		Connected:    g.registry.Users,
 		Watched:      g.cfg.WatchUsers != nil,

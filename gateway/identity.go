@@ -20,7 +20,17 @@ func (l *Limits) throttle() throttle.Config {
 		GlobalPerMinute: l.Logins.GlobalPerMinute, GlobalBurst: l.Logins.GlobalBurst,
 		AccountFree:     l.Logins.AccountFree,
 		FamilyPerMinute: l.Logins.RefreshesPerMinute, FamilyBurst: l.Logins.RefreshBurst,
+		UserPerMinute: l.Logins.UserRefreshesPerMinute, UserBurst: l.Logins.UserRefreshBurst,
+		LoginsPerMinute: l.Logins.AccountLoginsPerMinute, LoginsBurst: l.Logins.AccountLoginBurst,
 	}
+}
+
+// oldIssuer returns the issuer of tokens from before the public URL became the default.
+func (g *Gateway) oldIssuer() string {
+	if g.cfg.Auth.Issuer == "" && g.cfg.PublicURL != "" {
+		return "rueda"
+	}
+	return ""
 }
 
 // expiring returns the families of open sockets that close soon, unless another node refreshed

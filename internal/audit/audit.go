@@ -23,6 +23,7 @@ const (
 	LoginThrottled Kind = "login_throttled" // Detail: the reason of the refusal
 	Refresh        Kind = "refresh"
 	RefreshRefused Kind = "refresh_refused"
+	AdminRefused   Kind = "admin_refused" // a wrong token of an administrator
 	Reuse          Kind = "reuse"         // a used refresh token was presented late: the family is revoked
 	Logout         Kind = "logout"        // by a client with a token of the family
 	SessionEnded   Kind = "session_ended" // one family, by its user, an administrator or the gateway; Detail: why
@@ -34,14 +35,15 @@ const (
 	KeyChanged     Kind = "key_changed"   // Detail: published, signing, verify_only, deleted or revoked, and the key id
 	Certificate    Kind = "certificate"   // a TLS certificate was loaded; Detail: its expiry
 	Started        Kind = "started"       // a gateway has started; Detail: its version
+	ChainBroken    Kind = "chain_broken"  // rows were removed or changed under a running gateway; Detail: which
 	Pruned         Kind = "pruned"        // rows before this one were deleted for their age; Detail: the last of them
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
-		UserChanged, GrantChanged, AccessDenied, KeyChanged, Certificate, Started, Pruned,
+		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, AdminRefused, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
+		UserChanged, GrantChanged, AccessDenied, KeyChanged, Certificate, Started, ChainBroken, Pruned,
 	}
 }
 

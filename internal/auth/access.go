@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,16 +78,18 @@ func (a *accessTokens) share(c *claims) {
 type accessTokens struct {
 	keys      *keyset.Set
 	issuer    string
+	oldIssuer string
 	audience  string
 	audiences jwt.ClaimStrings // the configured audience as a list
 	lifetime  time.Duration
 	parser    *jwt.Parser
 }
 
-func newAccessTokens(keys *keyset.Set, issuer, audience string, lifetime time.Duration) *accessTokens {
+func newAccessTokens(keys *keyset.Set, issuer, oldIssuer, audience string, lifetime time.Duration) *accessTokens {
 	return &accessTokens{
 		keys:      keys,
 		issuer:    issuer,
+		oldIssuer: cmp.Or(oldIssuer, issuer),
 		audience:  audience,
 		audiences: jwt.ClaimStrings{audience},
 		lifetime:  lifetime,
@@ -189,7 +192,7 @@ func (a *accessTokens) check(c *claims, now time.Time) error {
 	lifetime := int64(a.lifetime / time.Second)
 	latest := now.Add(keyset.ClockLeeway).Unix()
 	switch {
-	case c.Issuer != a.issuer:
+	case c.Issuer != a.issuer && c.Issuer != a.oldIssuer:
 		return errors.New("iss is wrong")
 	case !slices.Contains(c.Audience, a.audience):
 		return errors.New("aud is wrong")

@@ -54,6 +54,22 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 	if err := ctx.Err(); err != nil {
 		return Tokens{}, unavailable(err) // no password was checked
 	}
+	if refused := refusal(s.throttle.LoginAllowed(name, time.Now())); refused != nil {
+		s.loginThrottled(ctx, refused, name, from)
+		return Tokens{}, refused
+	}
+	end, err := s.checks.begin(ctx, checkedAccount{name, attempt.Trusted()})
+	if err != nil {
+		return Tokens{}, unavailable(err)
+	}
+	defer end()
+	account, refused := s.failures.reserve(ctx, name, attempt.Trusted())
+	if refused != nil {
+		if refused.Reason != Unavailable {
+			s.loginThrottled(ctx, refused, name, from)
+		}
+		return Tokens{}, refused
+	}
 	// The check goes on when the client disconnects. Otherwise an attacker could disconnect before
 	// the attempt is charged.
 	checkCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkPatience)
@@ -61,6 +77,7 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 	read := s.users.begin()
 	login := broker.Login{Username: username, Password: password, OTP: otp, Address: from.Address, Client: from.Client}
 	user, err := s.authenticate(checkCtx, login)
+	refused = checked(ctx, s, account, name, user.ID, err)
 	if wait := s.identify(attempt, user.ID, err); wait > 0 {
 		return Tokens{}, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
 	}
@@ -68,8 +85,33 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 		return Tokens{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
 	}
 	attempt.Complete(ctx, throttle.Succeeded)
+	s.trusted.save(ctx, attempt)
+	if refused != nil {
+		s.loginThrottled(ctx, refused, name, from)
+		return Tokens{}, refused
+	}
 	s.note(read, knownUser{user: user})
 	return s.login(ctx, user, from)
+}
+
+// checked charges a correct password to the account, and takes back the failure that was counted
+// before the check unless the password was wrong. It returns an error if the user has logged in too
+// often, perhaps by other spellings of the name.
+func checked(ctx context.Context, s *Service, account Hash, name, userID string, err error) (refused *Error) {
+	switch {
+	case err == nil, errors.Is(err, broker.ErrSecondFactor), errors.Is(err, broker.ErrBadUser):
+		now := time.Now()
+		s.throttle.LoggedIn(name, now)
+		if userID != "" {
+			id := "\x00" + userID // no username has a control character
+			refused = refusal(s.throttle.LoginAllowed(id, now))
+			s.throttle.LoggedIn(id, now)
+		}
+		s.failures.settle(ctx, account, throttle.Succeeded)
+	case !errors.Is(err, broker.ErrInvalidCredentials):
+		s.failures.settle(ctx, account, throttle.Refunded)
+	}
+	return refused
 }
 
 // refuseLogin settles an attempt that the user base refused or could not check, and returns the
@@ -81,6 +123,10 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, lo
 	case errors.Is(cause, broker.ErrSecondFactor) && login.OTP == "":
 		reason = MFARequired
 	case errors.Is(cause, broker.ErrInvalidCredentials), errors.Is(cause, broker.ErrSecondFactor):
+	case errors.Is(cause, broker.ErrBadUser): // the user base works: others at this address do not wait
+		attempt.Complete(ctx, throttle.Refunded)
+		s.cfg.Logger.Warn("login failed", "user", user, "error", cause)
+		return unavailable(cause)
 	default:
 		attempt.Abandon(ctx)
 		s.cfg.Logger.Warn("login failed", "error", cause)
@@ -174,6 +220,9 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 	if !ok {
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("not a refresh token"))
 	}
+	if refused := refusal(s.throttle.TokenAllowed(from.Address, time.Now())); refused != nil {
+		return Tokens{}, refused
+	}
 	family, err := s.familyOfRefresh(ctx, token)
 	if errors.Is(err, ErrNotFound) {
 		if refused := refusal(s.throttle.UnknownToken(from.Address, time.Now())); refused != nil {
@@ -186,7 +235,7 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 		s.cfg.Logger.Error("refresh token not read", "error", err)
 		return Tokens{}, unavailable(err)
 	}
-	if refused := refusal(s.throttle.Refresh(family.ID, time.Now())); refused != nil {
+	if refused := refusal(s.throttle.Refresh(family.ID, family.UserID, time.Now())); refused != nil {
 		s.cfg.Logger.Debug("refresh throttled", "family", family.ID, "address", from.Address)
 		s.refreshRefused(ctx, refused.Reason, family, from)
 		return Tokens{}, refused
@@ -238,8 +287,12 @@ func (s *Service) refresh(ctx context.Context, token refreshToken, family *Famil
 }
 
 // recheck asks the user base itself, without the memory of users, whether the user of family may
-// still have tokens.
+// still have tokens. After an error it does not ask about this user for a while, so that one user
+// does not make the user base look down.
 func (s *Service) recheck(ctx context.Context, family Family) (broker.User, error) {
+	if k, ok := s.users.get(family.UserID); ok && time.Now().Before(k.later) {
+		return broker.User{}, unavailable(errors.New("the user base did not answer about this user a moment ago"))
+	}
 	k, err := s.readUser(ctx, family.UserID)
 	switch {
 	case err != nil:

@@ -189,6 +189,13 @@ func (f *faulty) RevokeFamily(ctx context.Context, id, reason string, e audit.Ev
 	return f.Store.RevokeFamily(ctx, id, reason, e)
 }
 
+func (f *faulty) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) ([]string, error) {
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	return f.Store.RevokeUser(ctx, userID, reason, e)
+}
+
 // hooks records the calls of a Service's hooks.
 type hooks struct {
 	mu       sync.Mutex
@@ -235,6 +242,7 @@ func newWorld(t testing.TB, change ...func(*auth.Config)) *world {
 		Throttle: throttle.Config{
 			AddressPerMinute: 1e6, AddressBurst: 1e6, NetworkPerMinute: 1e6, NetworkBurst: 1e6, GlobalPerMinute: 1e6, GlobalBurst: 1e6,
 			AccountFree: 1e6, FamilyPerMinute: 1e6, FamilyBurst: 1e6,
+			UserPerMinute: 1e6, UserBurst: 1e6, LoginsPerMinute: 1e6, LoginsBurst: 1e6,
 		},
 		MaxSessions: 1e6,
 		OnRevoke: func(family string) {

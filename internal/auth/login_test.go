@@ -250,7 +250,7 @@ func TestAddressThrottle(t *testing.T) {
 // TestBackendFaultIsNoFailure checks that nobody is charged while the user base fails.
 func TestBackendFaultIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, defaultThrottle)
+		w := newWorld(t, defaultThrottle, func(c *auth.Config) { c.Throttle.LoginsBurst = 1000 })
 		w.people.setDown(fmt.Errorf("%w: queue full", broker.ErrUnavailable))
 		for i := range 100 {
 			if got, retry := try(t, w, "maria", "maria's password", origin); got != auth.Unavailable || retry <= 0 {

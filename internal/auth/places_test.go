@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,4 +177,147 @@ func TestSpellingsAreOneUser(t *testing.T) {
 			t.Errorf("after the wait: %s", reason)
 		}
 	})
+}
+
+// TestThreat02TrustedAfterRestart floods a gateway that has just started, and one on another node,
+// with failures: users at places where they have logged in before get in.
+func TestThreat02TrustedAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *auth.Config) { c.Throttle = throttle.Config{AddressBurst: 2} })
+		w.login("maria")
+		node := &world{t: t, cfg: w.cfg, people: w.people, store: w.store, hooks: w.hooks}
+		node.restart()
+		w.restart()
+		for name, n := range map[string]*world{"after a restart": w, "on another node": node} {
+			for i := range 2000 {
+				try(t, n, fmt.Sprint("user", i), "wrong", scattered(i))
+			}
+			if reason, _ := try(t, n, "maria", "maria's password", scattered(7777)); reason != auth.RateLimited {
+				t.Errorf("%s, elsewhere: %s", name, reason)
+			}
+			if reason, _ := try(t, n, "maria", "maria's password", origin); reason != "" {
+				t.Errorf("%s, at the usual place: %s", name, reason)
+			}
+		}
+
+		// A running node learns of places within a minute or so.
+		ctx, cancel := contextOf(t)
+		defer cancel()
+		go node.Run(ctx)
+		time.Sleep(time.Hour)
+		if reason, _ := try(t, w, "otto", "otto's password", from(9)); reason != "" {
+			t.Fatal(reason)
+		}
+		time.Sleep(2 * time.Minute)
+		for i := range 2000 {
+			try(t, node, fmt.Sprint("user", i), "wrong", scattered(i))
+		}
+		if reason, _ := try(t, node, "otto", "otto's password", from(9)); reason != "" {
+			t.Errorf("otto on another node: %s", reason)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestThreat04RightPasswords logs in with the right password again and again, from one address and
+// from many networks. An account gets a burst and then 30 logins a minute. It holds few slots for
+// passwords, so that others get in at once.
+func TestThreat04RightPasswords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		w.cfg.Users = slow{w.people, 100 * time.Millisecond}
+		w.restart()
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		got := map[string]int{}
+		began := time.Now()
+		for i := range 600 {
+			all.Go(func() {
+				reason, _ := try(t, w, "maria", "maria's password", scattered(i/5))
+				mu.Lock()
+				defer mu.Unlock()
+				got[reason]++
+			})
+		}
+		all.Wait()
+		most := 100 + int(time.Since(began)/(2*time.Second)) + 2
+		if got[""] > most || got[""] < 50 {
+			t.Errorf("%v, want at most %d logins", got, most)
+		}
+		time.Sleep(time.Minute)
+		in := 0
+		for range 200 {
+			if reason, _ := try(t, w, "maria", "maria's password", origin); reason == "" {
+				in++
+			}
+		}
+		if in > 100 {
+			t.Errorf("%d logins from one address", in)
+		}
+		if reason, _ := try(t, w, "otto", "otto's password", from(3)); reason != "" {
+			t.Errorf("another user: %s", reason)
+		}
+	})
+}
+
+// TestThreat04RefreshesOfAUser refreshes many logins of a user: the user has a limit of its own.
+func TestThreat04RefreshesOfAUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		var logins []auth.Tokens
+		for range 60 {
+			logins = append(logins, w.login("maria"))
+		}
+		otto := w.login("otto")
+		granted := 0
+		for range 20 {
+			for i := range logins {
+				if _, err := w.Refresh(t.Context(), logins[i].Refresh, origin); err == nil {
+					granted++
+				}
+			}
+		}
+		if granted != 400 {
+			t.Errorf("%d refreshes of a user at once, want 400", granted)
+		}
+		w.refresh(otto.Refresh)
+		time.Sleep(time.Minute)
+		for i := range logins {
+			w.refresh(logins[i].Refresh)
+		}
+	})
+}
+
+// TestUnknownTokensAskNothing checks that an address with many unknown refresh tokens costs no
+// queries.
+func TestUnknownTokensAskNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		foreign := newWorld(t).login("maria").Refresh
+		counted := &countingStore{Store: w.cfg.Store}
+		w.cfg.Store = counted
+		w.restart()
+		tokens := w.login("maria")
+		for range 2000 {
+			_, _ = w.Refresh(t.Context(), foreign, origin)
+		}
+		if n := counted.lookups.Load(); n > 201 {
+			t.Errorf("%d look-ups for 2000 unknown tokens", n)
+		}
+		if _, err := w.Refresh(t.Context(), tokens.Refresh, from(2)); err != nil {
+			t.Errorf("from another address: %v", err)
+		}
+	})
+}
+
+// countingStore counts look-ups.
+type countingStore struct {
+	auth.Store
+	lookups atomic.Int64
+}
+
+func (c *countingStore) Lookup(ctx context.Context, h auth.Hash) (auth.RefreshToken, auth.Family, error) {
+	c.lookups.Add(1)
+	return c.Store.Lookup(ctx, h)
 }

@@ -248,15 +248,6 @@ func TestRefreshChecksTheUser(t *testing.T) {
 	}
 }
 
-func TestDisabledForAWhile(t *testing.T) {
-	w := newWorld(t)
-	tokens := w.login("maria")
-	w.people.change("us_maria", func(p *person) { p.disabled = true })
-	w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
-	w.people.change("us_maria", func(p *person) { p.disabled = false })
-	w.refresh(tokens.Refresh) // this user base did not raise the version, so the family may continue
-}
-
 // TestStoreDown checks that a failing database loses nothing and logs nobody out.
 // TestRevokeWhileStoreIsDown checks explicit logouts.
 func TestStoreDown(t *testing.T) {
@@ -291,6 +282,8 @@ func TestUserBaseDown(t *testing.T) {
 			t.Errorf("the base was asked %d times", after-before)
 		}
 		w.people.setDown(nil)
+		w.refuses(tokens.Refresh, auth.Unavailable) // nor about this user
+		time.Sleep(5 * time.Second)
 		w.refresh(tokens.Refresh)
 
 		w.people.setDown(errors.New("no user base"))

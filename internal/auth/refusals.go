@@ -128,7 +128,7 @@ func (s *Service) keyed(what, text string) (h Hash) {
 }
 
 // namesake returns a hash that distinguishes names in audit rows without revealing them.
-func (s *Service) namesake(username string) string {
+func namesake(s *Service, username string) string {
 	h := s.keyed("username", strings.ToLower(username))
 	return " name " + hex.EncodeToString(h[:8])
 }
@@ -147,7 +147,7 @@ func (s *Service) loginRefused(ctx context.Context, reason string, login *broker
 	}
 	err := s.cfg.Store.Append(ctx, audit.Event{
 		Time: time.Now(), Kind: audit.LoginRefused, Actor: "client", User: user,
-		Address: addressText(from), Client: clientText(from), Detail: reason + s.namesake(login.Username),
+		Address: addressText(from), Client: clientText(from), Detail: reason + namesake(s, login.Username),
 	})
 	if err != nil {
 		n.undo(network)
@@ -164,7 +164,7 @@ func (s *Service) loginThrottled(ctx context.Context, refused *Error, username s
 	if refused.Reason == TooManyFailures {
 		about = "account " + username
 	}
-	s.noteOnce(ctx, about, audit.Event{Kind: audit.LoginThrottled, Detail: refused.Reason + s.namesake(username)}, from)
+	s.noteOnce(ctx, about, audit.Event{Kind: audit.LoginThrottled, Detail: refused.Reason + namesake(s, username)}, from)
 }
 
 // refreshRefused records a refused refresh token, by client network if the family is unknown.
@@ -174,6 +174,12 @@ func (s *Service) refreshRefused(ctx context.Context, why string, family Family,
 		about = "token " + clientaddr.Client(from.Address).String()
 	}
 	s.noteOnce(ctx, about, audit.Event{Kind: audit.RefreshRefused, User: family.UserID, Family: family.ID, Detail: why}, from)
+}
+
+// AdminRefused records a wrong token of an administrator.
+func (s *Service) AdminRefused(ctx context.Context, from Origin) {
+	about := "administrator " + clientaddr.Client(from.Address).String()
+	s.noteOnce(ctx, about, audit.Event{Kind: audit.AdminRefused, Detail: "wrong token"}, from)
 }
 
 // noteOnce appends an event about something once a minute. The answer does not depend on it.

@@ -130,6 +130,7 @@ func (s *Service) readPage(ctx context.Context, base broker.BatchUsers, ids []st
 			s.cfg.Logger.Warn("user not read, keeping the last state", "user", id, "error", err)
 		}
 	}
+	s.gone.end(ctx, s, false)
 	return nil
 }
 

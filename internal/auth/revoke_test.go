@@ -3,6 +3,7 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -248,4 +249,62 @@ func TestFractionalLifetime(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestThreat09DisabledThenEnabled disables a user, has the gateway notice it in each of its ways,
+// and enables the user again without a new version, as SQL, HTTP and LDAP bases do. The logins of
+// before stay ended, also if the Store was down at that time, and after a restart.
+func TestThreat09DisabledThenEnabled(t *testing.T) {
+	notices := map[string]func(w *world, tokens auth.Tokens){
+		"at a refresh": func(w *world, tokens auth.Tokens) { w.refuses(tokens.Refresh, auth.InvalidRefreshToken) },
+		"at a request": func(w *world, tokens auth.Tokens) {
+			time.Sleep(2 * time.Minute)
+			w.rejects(tokens.Access, auth.TokenRevoked)
+		},
+		"by a report": func(w *world, _ auth.Tokens) { w.UsersChanged(w.t.Context()) },
+		"after a restart": func(w *world, tokens auth.Tokens) {
+			w.restart()
+			w.refuses(tokens.Refresh, auth.InvalidRefreshToken)
+		},
+	}
+	for how, notice := range notices {
+		for _, away := range []bool{false, true} {
+			if away && how != "at a request" && how != "by a report" {
+				continue // these need the Store themselves
+			}
+			t.Run(fmt.Sprint(how, ", store down ", away), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					tokens, other := w.login("maria"), w.login("otto")
+					successor := w.refresh(tokens.Refresh)
+					if away {
+						w.store.setDown(errors.New("down"))
+					}
+					w.people.change("us_maria", func(p *person) { p.disabled = true })
+					notice(w, tokens)
+					ctx, cancel := contextOf(t)
+					go w.Run(ctx)
+					w.store.setDown(nil)
+					time.Sleep(2 * time.Minute)
+					synctest.Wait()
+					w.people.change("us_maria", func(p *person) { p.disabled = false })
+					cancel()
+					synctest.Wait()
+					for range 2 {
+						time.Sleep(2 * time.Minute)
+						for _, old := range []auth.Tokens{tokens, successor} {
+							w.refuses(old.Refresh, auth.InvalidRefreshToken)
+							w.rejects(old.Access, auth.TokenRevoked)
+						}
+						w.verify(other.Access)
+						w.restart()
+					}
+					w.verify(w.login("maria").Access)
+					if rows := w.audited(audit.UserEnded); len(rows) != 1 || rows[0].User != "us_maria" || rows[0].Actor != "gateway" {
+						t.Errorf("audit rows %+v", rows)
+					}
+				})
+			})
+		}
+	}
 }

@@ -44,6 +44,8 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		s.readStale(ctx)
 		s.storeRevoked(ctx)
+		s.gone.end(ctx, s, true)
+		s.trusted.reload(ctx)
 		s.noteLeftOut(ctx)
 		s.reread(ctx)
 		s.moveDeadlines(ctx, time.Now())

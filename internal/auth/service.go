@@ -32,6 +32,9 @@ type Config struct {
 	Issuer   string // iss of access tokens: "rueda"
 	Audience string // aud of access tokens: "rueda"
 
+	// OldIssuer is an issuer of before whose tokens are accepted until they expire; "": none.
+	OldIssuer string
+
 	AccessTTL    time.Duration // 24 h; only whole seconds count
 	RefreshTTL   time.Duration // 30 days from the last answer that carried the token
 	FamilyMaxAge time.Duration // the end of a login, however often it is refreshed: 90 days
@@ -43,6 +46,13 @@ type Config struct {
 	MaxSessions int
 
 	Throttle throttle.Config
+
+	// AccountFailures bounds the wrong passwords of an account that reach the user base, until there
+	// was none for AccountFailureWindow (35 minutes, at most a day). It is for user bases that lock
+	// accounts and must be lower than their threshold. 0: no bound.
+	AccountFailures      int
+	AccountFailureWindow time.Duration
+
 	Shared   throttle.Shared // limits of all nodes of an installation, checked after Throttle; nil: each node has limits of its own
 	AuditKey []byte          // for hashes of usernames in the audit log and the shared limits: that of Keys
 
@@ -84,6 +94,7 @@ func (c *Config) setDefaults() error {
 		{&c.FamilyMaxAge, 90 * 24 * time.Hour},
 		{&c.GracePeriod, 30 * time.Second},
 		{&c.UserTTL, time.Minute},
+		{&c.AccountFailureWindow, 35 * time.Minute},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value
@@ -142,6 +153,10 @@ type Service struct {
 	verified *verified
 	users    *users
 	revoked  revocations
+	gone     goneUsers
+	checks   passwordChecks
+	failures accountFailures
+	trusted  trustedLocations
 
 	rereadMu sync.Mutex
 	rereadAt time.Time // revocations since then have not been read
@@ -155,18 +170,23 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	cfg.Keys.KeepFor(cfg.AccessTTL)
 	s := &Service{
 		cfg:      cfg,
-		access:   newAccessTokens(cfg.Keys, cfg.Issuer, cfg.Audience, cfg.AccessTTL),
+		access:   newAccessTokens(cfg.Keys, cfg.Issuer, cfg.OldIssuer, cfg.Audience, cfg.AccessTTL),
 		noted:    make(map[audit.Kind]*noted),
 		verified: newVerified(),
 		users:    newUsers(cfg.Users, cfg.UserTTL),
 	}
 	s.throttle = throttle.New(cfg.Throttle, cfg.Shared, func(purpose, text string) [32]byte { return s.keyed(purpose, text) }, cfg.Logger)
-	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused} {
+	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused, audit.AdminRefused} {
 		s.noted[kind] = newNoted(kind)
 	}
 	// No sockets exist yet, so no hook is called.
 	if err := s.readRevoked(ctx, func(family string, at time.Time) { s.revoked.add(family, at) }); err != nil {
 		return nil, fmt.Errorf("read the revoked families: %w", err)
+	}
+	s.failures = accountFailures{store: cfg.Store, most: cfg.AccountFailures, window: cfg.AccountFailureWindow, keyed: s.keyed, logger: cfg.Logger}
+	s.trusted = trustedLocations{store: cfg.Store, throttle: s.throttle, logger: cfg.Logger}
+	if err := s.trusted.load(ctx); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -201,6 +221,9 @@ type Tokens struct {
 func (s *Service) Limit(from Origin) (limit, remaining int, reset, window time.Duration) {
 	return s.throttle.Limit(from.Address, time.Now())
 }
+
+// Issuer returns iss and aud of access tokens.
+func (s *Service) Issuer() (issuer, audience string) { return s.cfg.Issuer, s.cfg.Audience }
 
 // JWKS returns the body of /.well-known/jwks.json, the public keys, with its ETag.
 func (s *Service) JWKS() (body []byte, etag string) { return s.cfg.Keys.JWKS() }

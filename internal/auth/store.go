@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
 // ErrNotFound is returned by a Store for a token or family that it does not have.
@@ -57,6 +58,23 @@ type Store interface {
 	// and 5 s after an outage of the database. It may report a family more than once. It returns
 	// nil when ctx ends.
 	Watch(ctx context.Context, report func([]Revocation)) error
+
+	// ReserveFailure counts a wrong password of an account before it is checked, unless there were
+	// most of them, each less than window after the one before. Then wait is the time until one more
+	// is allowed.
+	ReserveFailure(ctx context.Context, account Hash, most int, window time.Duration, now time.Time) (wait time.Duration, err error)
+
+	// SettleFailure takes back a ReserveFailure: Succeeded forgets all failures of the account,
+	// Refunded this one.
+	SettleFailure(ctx context.Context, account Hash, how throttle.Settlement) error
+
+	// TrustLocation stores that an account has logged in at a location. It keeps the
+	// throttle.MaxLocations last used ones of the account.
+	TrustLocation(ctx context.Context, l throttle.TrustedLocation) error
+
+	// TrustedLocations returns the locations that were used since a time, inclusive, the last used
+	// first, and most of them at most.
+	TrustedLocations(ctx context.Context, since time.Time, most int) ([]throttle.TrustedLocation, error)
 
 	// Expire deletes the tokens that are kept until now or less. Then it deletes the families that
 	// were revoked before keepRevoked, with their tokens, and the live families without a token. It

@@ -150,6 +150,7 @@ func (s *Service) readUser(ctx context.Context, id string) (knownUser, error) {
 	order := s.users.begin()
 	user, err := s.cfg.Users.User(asked, id)
 	k, err := s.answered(order, id, user, err)
+	s.gone.end(ctx, s, false)
 	if err != nil && !errors.Is(err, broker.ErrBadUser) && ctx.Err() == nil {
 		s.unanswered(order, id)
 	}
@@ -207,12 +208,16 @@ func (s *Service) badUser(order uint64, id string) {
 	})
 }
 
-// note stores a user as read and calls the hooks for what changed.
+// note stores a user as read and calls the hooks for what changed. goneUsers.end revokes the
+// families of a user who is gone now.
 func (s *Service) note(order uint64, now knownUser) {
 	mu := &s.users.notify[shardOf(now.user.ID)]
 	mu.Lock()
 	defer mu.Unlock()
 	before, ok := s.users.end(order, now)
+	if now.gone && now.bad.IsZero() && (!ok || !before.gone || !before.bad.IsZero()) {
+		s.gone.add(now.user.ID)
+	}
 	switch {
 	case !ok && now.gone: // sockets may be open from an earlier login
 		s.cfg.OnRevokeUser(now.user.ID)

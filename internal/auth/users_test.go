@@ -333,3 +333,58 @@ func TestRightsReportedInOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestThreat30OneUnreadableUser has one user log in and refresh all the time whose record cannot be
+// read, or is answered with an error. Nobody else waits, also not in the same network. The user
+// base is hardly asked about that user after an error.
+func TestThreat30OneUnreadableUser(t *testing.T) {
+	for what, wrong := range map[string]error{
+		"bad record": fmt.Errorf("%w: entitlements", broker.ErrBadUser),
+		"error":      fmt.Errorf("%w: 500", broker.ErrUnavailable),
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var base asked
+				w := newWorld(t, base.on, defaultThrottle)
+				bad, otto := w.login("maria"), w.login("otto")
+				base.fails("us_maria", wrong)
+				base.since()
+				for i := range 50 {
+					_, err := w.Refresh(t.Context(), bad.Refresh, origin)
+					wantReason(t, err, auth.Unavailable)
+					if i%10 == 0 {
+						w.refresh(otto.Refresh)
+					}
+					time.Sleep(500 * time.Millisecond)
+				}
+				about := 0
+				for _, id := range base.since() {
+					if id == "us_maria" {
+						about++
+					}
+				}
+				if errors.Is(wrong, broker.ErrUnavailable) && about > 6 {
+					t.Errorf("the user base was asked %d times in 25 s about a user whose record it cannot answer", about)
+				}
+				w.people.setDown(wrong)
+				for range 4 {
+					_, _ = w.Password(t.Context(), "maria", "maria's password", "", origin)
+				}
+				if errors.Is(wrong, broker.ErrBadUser) {
+					for range 50 {
+						_, _ = w.Password(t.Context(), "maria", "maria's password", "", origin)
+					}
+				}
+				w.people.setDown(nil)
+				w.login("otto")
+				other := scattered(9)
+				other.Address = origin.Address.Next() // a new place in the network
+				if errors.Is(wrong, broker.ErrBadUser) {
+					if reason, _ := try(t, w, "otto", "otto's password", other); reason != "" {
+						t.Errorf("another user in the network: %s", reason)
+					}
+				}
+			})
+		})
+	}
+}

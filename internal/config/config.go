@@ -415,7 +415,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				Connections: l.Connections, Subscriptions: l.Subscriptions,
 				MessagesPerSecond: l.MessagesPerSecond, MessageBytes: int(l.MessageBytes),
 				RequestsPerMinute: l.RequestsPerMinute,
-				LoginsPerMinute:   l.LoginsPerMinute, LoginBurst: l.LoginBurst, Logins: c.Throttle.logins(),
+				LoginsPerMinute:   l.LoginsPerMinute, LoginBurst: l.LoginBurst, Logins: c.Throttle.logins(c.Users.Type),
 				Sockets: l.Sockets, UnauthenticatedPerAddress: l.UnauthenticatedPerAddress, Handshakes: l.Handshakes,
 				Requests: l.Requests, RequestsPerAddress: l.PerAddress,
 				HistoryReaders: l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,

@@ -1,6 +1,10 @@
 package config
 
-import "github.com/ruedahq/rueda/gateway"
+import (
+	"time"
+
+	"github.com/ruedahq/rueda/gateway"
+)
 
 // throttleConfig is the table [throttle]: limits of failed logins other than those of one address,
 // which are in [limits].
@@ -12,7 +16,18 @@ type throttleConfig struct {
 	AccountFree        int `toml:"account_free"`
 	RefreshesPerMinute int `toml:"refreshes_per_minute"`
 	RefreshBurst       int `toml:"refresh_burst"`
+
+	UserRefreshesPerMinute int      `toml:"user_refreshes_per_minute"`
+	UserRefreshBurst       int      `toml:"user_refresh_burst"`
+	AccountLoginsPerMinute int      `toml:"account_logins_per_minute"`
+	AccountLoginBurst      int      `toml:"account_login_burst"`
+	AccountFailures        int      `toml:"account_failures"`
+	AccountFailureWindow   duration `toml:"account_failure_window"`
 }
+
+// ldapFailures is the default of throttle.account_failures for users of type ldap. It is lower than
+// any sensible threshold at which a directory locks an account.
+const ldapFailures = 2
 
 // checkThrottle finds limits that would lock out everybody.
 func (c *mainFile) checkThrottle(doc *document) {
@@ -25,6 +40,9 @@ func (c *mainFile) checkThrottle(doc *document) {
 		{"throttle.global_per_minute", t.GlobalPerMinute}, {"throttle.global_burst", t.GlobalBurst},
 		{"throttle.account_free", t.AccountFree},
 		{"throttle.refreshes_per_minute", t.RefreshesPerMinute}, {"throttle.refresh_burst", t.RefreshBurst},
+		{"throttle.user_refreshes_per_minute", t.UserRefreshesPerMinute}, {"throttle.user_refresh_burst", t.UserRefreshBurst},
+		{"throttle.account_logins_per_minute", t.AccountLoginsPerMinute}, {"throttle.account_login_burst", t.AccountLoginBurst},
+		{"throttle.account_failures", t.AccountFailures},
 	} {
 		if n.value < 0 {
 			doc.wrong(n.key, "must not be negative; leave it out for the default")
@@ -32,6 +50,9 @@ func (c *mainFile) checkThrottle(doc *document) {
 		if n.value > MaxCount {
 			doc.wrong(n.key, "must be at most %d", MaxCount)
 		}
+	}
+	if w := time.Duration(t.AccountFailureWindow); w != 0 && (w < time.Minute || w > 24*time.Hour) {
+		doc.wrong("throttle.account_failure_window", "must be from 1m to 24h")
 	}
 	for _, n := range []struct {
 		key          string
@@ -49,11 +70,19 @@ func (c *mainFile) checkThrottle(doc *document) {
 	}
 }
 
-func (t *throttleConfig) logins() gateway.Logins {
+// logins returns the limits for users of a type.
+func (t *throttleConfig) logins(users string) gateway.Logins {
+	failures := t.AccountFailures
+	if failures == 0 && users == typeLDAP {
+		failures = ldapFailures
+	}
 	return gateway.Logins{
 		NetworkPerMinute: t.NetworkPerMinute, NetworkBurst: t.NetworkBurst,
 		GlobalPerMinute: t.GlobalPerMinute, GlobalBurst: t.GlobalBurst,
 		AccountFree:        t.AccountFree,
 		RefreshesPerMinute: t.RefreshesPerMinute, RefreshBurst: t.RefreshBurst,
+		UserRefreshesPerMinute: t.UserRefreshesPerMinute, UserRefreshBurst: t.UserRefreshBurst,
+		AccountLoginsPerMinute: t.AccountLoginsPerMinute, AccountLoginBurst: t.AccountLoginBurst,
+		AccountFailures: failures, AccountFailureWindow: time.Duration(t.AccountFailureWindow),
 	}
 }

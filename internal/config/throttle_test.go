@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/gateway"
 )
@@ -17,6 +18,7 @@ func TestThrottleConfig(t *testing.T) {
 		"[throttle]\nnetwork_per_minute = 5\n[limits]\nlogins_per_minute = 6": "throttle.network_per_minute: must be at least limits.logins_per_minute (6)",
 		"[throttle]\nglobal_per_minute = 9\nnetwork_per_minute = 10":          "throttle.global_per_minute: must be at least throttle.network_per_minute (10)",
 		"[throttle]\nglobal_burst = 9\nnetwork_burst = 10":                    "throttle.global_burst: must be at least throttle.network_burst (10)",
+		"[throttle]\naccount_failure_window = \"25h\"":                        "throttle.account_failure_window: must be from 1m to 24h",
 		"[throttle]\nglobal_bursts = 9":                                       "global_burst",
 	} {
 		var c mainFile
@@ -33,8 +35,18 @@ func TestThrottleConfig(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	all := throttleConfig{1, 2, 3, 4, 5, 6, 7}
-	if got, want := all.logins(), (gateway.Logins{NetworkPerMinute: 1, NetworkBurst: 2, GlobalPerMinute: 3, GlobalBurst: 4, AccountFree: 5, RefreshesPerMinute: 6, RefreshBurst: 7}); got != want {
+	all := throttleConfig{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, duration(time.Hour)}
+	if got, want := all.logins(typeLDAP), (gateway.Logins{
+		NetworkPerMinute: 1, NetworkBurst: 2, GlobalPerMinute: 3, GlobalBurst: 4, AccountFree: 5, RefreshesPerMinute: 6, RefreshBurst: 7,
+		UserRefreshesPerMinute: 8, UserRefreshBurst: 9, AccountLoginsPerMinute: 10, AccountLoginBurst: 11,
+		AccountFailures: 12, AccountFailureWindow: time.Hour,
+	}); got != want {
 		t.Errorf("%+v", got)
+	}
+	var none throttleConfig
+	for users, want := range map[string]int{typeLDAP: 2, typeHTTP: 0, typeSQL: 0, typeLocal: 0} {
+		if got := none.logins(users).AccountFailures; got != want {
+			t.Errorf("users of type %s: %d wrong passwords reach the user base by default, want %d", users, got, want)
+		}
 	}
 }

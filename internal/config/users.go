@@ -70,6 +70,7 @@ type ldapConfig struct {
 	ID             string `toml:"id"`
 	Version        string `toml:"version"`
 	Disabled       string `toml:"disabled"`
+	Expires        string `toml:"expires"`
 	GroupAttribute string `toml:"group_attribute"`
 	GroupBase      string `toml:"group_base"`
 	GroupFilter    string `toml:"group_filter"`

@@ -138,6 +138,8 @@ var suite = []struct {
 	{"reuse revokes", testReuse},
 	{"revoking a family", testRevokeFamily},
 	{"revoking a user", testRevokeUser},
+	{"failures of an account", testFailures},
+	{"trusted locations", testTrusted},
 	{"expiry", testExpire},
 	{"expiry of many", testExpireMany},
 	{"sessions of a user", testSessions},

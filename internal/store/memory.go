@@ -10,6 +10,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
 
 // Memory is an auth.Store without persistence.
@@ -20,6 +21,9 @@ type Memory struct {
 	chain    audit.Chain
 	families map[string]*auth.Family
 	tokens   map[auth.Hash]*auth.RefreshToken
+
+	failures  map[auth.Hash]memoryFailures
+	locations []throttle.TrustedLocation // the last used first
 }
 
 // NewMemory returns an empty store.
@@ -27,6 +31,7 @@ func NewMemory() *Memory {
 	return &Memory{
 		families: make(map[string]*auth.Family),
 		tokens:   make(map[auth.Hash]*auth.RefreshToken),
+		failures: make(map[auth.Hash]memoryFailures),
 	}
 }
 

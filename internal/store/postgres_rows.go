@@ -127,12 +127,7 @@ func (s *Postgres) Sessions(ctx context.Context, userID string, now time.Time) (
 
 // Revoked implements auth.Store.
 func (s *Postgres) Revoked(ctx context.Context, since time.Time) ([]auth.Revocation, error) {
-	return list(ctx, s, "read revoked families", func(scan func(...any) error) (r auth.Revocation, err error) {
-		var at int64
-		err = scan(&r.Family, &at)
-		r.At = time.Unix(0, at)
-		return r, err
-	}, `SELECT id, revoked_at FROM families WHERE revoked_at >= $1`, since.UnixNano())
+	return list(ctx, s, "read revoked families", scanRevocation, `SELECT id, revoked_at FROM families WHERE revoked_at >= $1`, since.UnixNano())
 }
 
 // RevokeFamily implements auth.Store.
@@ -203,7 +198,7 @@ func (s *Postgres) Expire(ctx context.Context, now, keepRevoked time.Time) (fami
 			break
 		}
 	}
-	return families, s.expireLimits(ctx, now)
+	return families, errors.Join(s.expireLimits(ctx, now), s.expireAccounts(ctx, now))
 }
 
 // expirePostgres deletes one batch. It locks families before their tokens and in order, as

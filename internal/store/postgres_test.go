@@ -204,6 +204,31 @@ func TestPostgresTextE2E(t *testing.T) {
 	}
 }
 
+// TestThreat13ForgedNoticeE2E sends notices about families that are not revoked, as every role that
+// may connect can: they have no effect.
+func TestThreat13ForgedNoticeE2E(t *testing.T) {
+	dsn := cluster.Database(t)
+	here, there := connect(t, dsn), connect(t, dsn)
+	reported := make(chan auth.Revocation, 100)
+	watch(t, there, reported)
+	create(t, here, "victim", "u1")
+	create(t, here, "ended", "u2")
+	for _, text := range []string{"victim 1\n", "nobody 1\nvictim 2\n", "victim", "\n", " 1"} {
+		if _, err := here.Writer().ExecContext(t.Context(), `SELECT pg_notify('rueda_revoked', $1)`, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := here.RevokeFamily(t.Context(), "ended", auth.RevokedLogout, audit.Event{Time: time.Now(), Kind: audit.Logout, Actor: "client"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := wait(t, reported); got.Family != "ended" {
+		t.Errorf("a forged notice ended %+v", got)
+	}
+	if len(reported) > 0 {
+		t.Errorf("after it: %+v", <-reported)
+	}
+}
+
 // TestPostgresWatchE2E checks that revocations of any kind reach other gateways.
 func TestPostgresWatchE2E(t *testing.T) {
 	dsn := cluster.Database(t)

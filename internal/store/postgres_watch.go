@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,8 +60,9 @@ func parsePayload(text string) (list []auth.Revocation) {
 	return list
 }
 
-// Watch implements auth.Store. It reports notifications immediately. Every 5 s, and after a
-// reconnect, it also reads the table, because notifications may be lost.
+// Watch implements auth.Store. A notification only says which families to look at: every role that
+// may connect can send one. Every 5 s, and after a reconnect, it also reads the table, because
+// notifications may be lost.
 func (s *Postgres) Watch(ctx context.Context, report func([]auth.Revocation)) error {
 	since := time.Now()
 	reported := make(map[auth.Revocation]bool) // from notifications since the last poll
@@ -87,7 +87,16 @@ func (s *Postgres) Watch(ctx context.Context, report func([]auth.Revocation)) er
 		}
 	}
 	s.listen(ctx, revokedChannel, poll, func(text string) {
-		list := slices.DeleteFunc(parsePayload(text), func(r auth.Revocation) bool { return reported[r] })
+		var ids []string
+		for _, r := range parsePayload(text) {
+			if !reported[r] {
+				ids = append(ids, r.Family)
+			}
+		}
+		list, err := s.revokedOf(ctx, ids)
+		if err != nil {
+			return // the next poll finds them
+		}
 		for _, r := range list {
 			reported[r] = true
 		}
@@ -96,6 +105,21 @@ func (s *Postgres) Watch(ctx context.Context, report func([]auth.Revocation)) er
 		}
 	})
 	return nil
+}
+
+// revokedOf returns the revocations of those families that are revoked.
+func (s *Postgres) revokedOf(ctx context.Context, ids []string) (revoked []auth.Revocation, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return list(ctx, s, "read revoked families", scanRevocation, `SELECT id, revoked_at FROM families WHERE id = ANY ($1) AND revoked_at IS NOT NULL`, ids)
+}
+
+func scanRevocation(scan func(...any) error) (r auth.Revocation, err error) {
+	var at int64
+	err = scan(&r.Family, &at)
+	r.At = time.Unix(0, at)
+	return r, err
 }
 
 // Listen calls changed after each notification on a channel, every 5 s without one, and after a

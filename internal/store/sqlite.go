@@ -197,8 +197,11 @@ func (s *SQLite) Expire(ctx context.Context, now, keepRevoked time.Time) (famili
 			return err
 		})
 		families += int(deleted)
-		if err != nil || tokens < expireBatch && deleted < expireBatch {
+		if err != nil {
 			return families, err
+		}
+		if tokens < expireBatch && deleted < expireBatch {
+			return families, s.expireAccounts(ctx, now)
 		}
 	}
 }

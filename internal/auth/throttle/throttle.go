@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +24,10 @@ type Config struct {
 	AccountFree      int // wrong passwords of an account before it has to wait: 5
 	FamilyPerMinute  int // refreshes of a family: 30
 	FamilyBurst      int // burst: 100, so that many processes with one token may start together
+	UserPerMinute    int // refreshes of a user in all logins together: 120
+	UserBurst        int // burst: 400
+	LoginsPerMinute  int // logins of an account that succeed: 30
+	LoginsBurst      int // burst: 100, so that many processes of one user may start together
 }
 
 func (t *Config) setDefaults() {
@@ -43,6 +46,10 @@ func (t *Config) setDefaults() {
 	set(&t.AccountFree, 5)
 	set(&t.FamilyPerMinute, 30)
 	set(&t.FamilyBurst, 100)
+	set(&t.UserPerMinute, 120)
+	set(&t.UserBurst, 400)
+	set(&t.LoginsPerMinute, 30)
+	set(&t.LoginsBurst, 100)
 }
 
 const (
@@ -56,6 +63,9 @@ const (
 	// knownFactor multiplies the rate of an address for accounts that logged in there before. In an
 	// office with one address, others can log in while a bot has a wrong password.
 	knownFactor = 5
+	// unknownFactor multiplies the rate of an address for unknown refresh tokens that are looked up.
+	// Beyond it, refreshes of the address are refused without a query, good ones too.
+	unknownFactor = 10
 	// confirmedPerMinute is how often a minute a correct password without its second factor is
 	// answered, for one account.
 	confirmedPerMinute = 5
@@ -67,8 +77,6 @@ const (
 	// Rate and burst of requests of one address for an account that has to wait.
 	polledPerMinute = 60
 	polledBurst     = 60
-	// maxPlaces bounds the trusted locations of one account.
-	maxPlaces = 64
 )
 
 // Limiter decides whether an attempt may be checked. While as many attempts are being checked as
@@ -89,8 +97,11 @@ type Limiter struct {
 	global   bucket
 	families *ratelimit.Limiter[string]
 	accounts cache.Map[account, *failures]
-	polled   *ratelimit.Limiter[account]       // accounts that had to wait, by address
-	known    cache.Map[string, []netip.Prefix] // trusted locations of accounts, the last used last
+	polled   *ratelimit.Limiter[account] // accounts that had to wait, by address
+	users    *ratelimit.Limiter[string]
+	logins   *ratelimit.Limiter[string]
+	unknown  *ratelimit.Limiter[netip.Prefix] // refresh tokens that do not exist, by address
+	trusted  trustedLocations
 }
 
 // level is the kind of a bucket.
@@ -107,6 +118,9 @@ const (
 	levelConfirmed  // correct passwords of an account without the second factor
 	levelPolled     // requests for an account that has to wait
 	levelFamily
+	levelUser   // refreshes of a user
+	levelLogins // logins of an account that succeed
+	levelUnknown
 	levels
 )
 
@@ -138,6 +152,7 @@ func New(c Config, shared Shared, keyed func(purpose, text string) [32]byte, log
 	c.setDefaults()
 	t := newLimiter(c)
 	t.sharing.limits, t.keyed, t.logger = shared, keyed, logger
+	t.trusted.keyed = keyed
 	return t
 }
 
@@ -148,7 +163,10 @@ func newLimiter(c Config) *Limiter {
 		families: ratelimit.NewLimiter[string](maxKeys),
 		accounts: cache.New[account, *failures](maxKeys),
 		polled:   ratelimit.NewLimiter[account](maxKeys),
-		known:    cache.New[string, []netip.Prefix](maxKeys),
+		users:    ratelimit.NewLimiter[string](maxKeys),
+		logins:   ratelimit.NewLimiter[string](maxKeys),
+		unknown:  ratelimit.NewLimiter[netip.Prefix](maxKeys),
+		trusted:  newTrustedLocations(),
 	}
 	free := time.Duration(min(c.AccountFree, maxBurst))
 	t.rates = [levels]ratelimit.Rate{
@@ -163,6 +181,9 @@ func newLimiter(c Config) *Limiter {
 		levelConfirmed:  perMinute(confirmedPerMinute, c.AccountFree),
 		levelPolled:     perMinute(polledPerMinute, polledBurst),
 		levelFamily:     perMinute(c.FamilyPerMinute, c.FamilyBurst),
+		levelUser:       perMinute(c.UserPerMinute, c.UserBurst),
+		levelLogins:     perMinute(c.LoginsPerMinute, c.LoginsBurst),
+		levelUnknown:    perMinute(unknownFactor*min(c.AddressPerMinute, maxRate), unknownFactor*min(c.AddressBurst, maxBurst)),
 	}
 	return t
 }
@@ -179,6 +200,9 @@ type Attempt struct {
 	charges  []charge
 	shared   *Reservation // the charge in the shared limits
 	ended    bool
+
+	location TrustedLocation // of an attempt that succeeded
+	unstored bool            // location is new, or was stored long ago
 }
 
 // charge is the part of an attempt in a bucket.
@@ -233,7 +257,7 @@ func (t *Limiter) password(ctx context.Context, username string, from netip.Addr
 // reserve charges an attempt, returns the gate to wait at, or refuses it. The lock is held.
 func (t *Limiter) reserve(a *Attempt, username string, asks bool, now time.Time) (wait *gate, refused *Error) {
 	a.account = account{username, a.network}
-	if a.known = t.isKnown(username, a.place); a.known {
+	if a.known = t.trusted.has(username, a.place); a.known {
 		a.account.place = a.place
 	}
 	f := t.failuresOf(a.account, now)
@@ -317,22 +341,6 @@ func (t *Limiter) claim(a *Attempt, asks bool) {
 	if asks {
 		add(confirmed)
 	}
-}
-
-// isKnown reports whether an account is trusted at a location, and learn makes it so. The last
-// maxPlaces locations of an account are kept, so that one account cannot evict those of others.
-func (t *Limiter) isKnown(username string, place netip.Prefix) bool {
-	places, _ := t.known.Get(username)
-	return slices.Contains(places, place)
-}
-
-func (t *Limiter) learn(username string, place netip.Prefix) {
-	places, _ := t.known.Get(username)
-	places = slices.DeleteFunc(places, func(p netip.Prefix) bool { return p == place })
-	if len(places) >= maxPlaces {
-		places = slices.Delete(places, 0, 1)
-	}
-	t.known.Put(username, append(places, place))
 }
 
 // poll charges a request for an account that has to wait, and returns the poll penalty. A client
@@ -452,7 +460,7 @@ func (a *Attempt) completeAt(o outcome, now time.Time) {
 	case Succeeded:
 		a.failures.count = 0
 		t.accounts.Delete(a.user)
-		t.learn(a.account.username, a.place)
+		a.location, a.unstored = t.trusted.use(a.account.username, a.place, now)
 	}
 	a.failures.open()
 	for _, c := range a.charges {
@@ -526,9 +534,36 @@ func (t *Limiter) removeIdle(a *Attempt, now time.Time) {
 	}
 }
 
-// Refresh charges a refresh to its family. nil means that it is allowed.
-func (t *Limiter) Refresh(family string, now time.Time) *Error {
+// Refresh charges a refresh to its family and to its user. nil means that it is allowed.
+func (t *Limiter) Refresh(family, user string, now time.Time) *Error {
 	if _, wait := t.families.Take(family, t.rates[levelFamily], now); wait > 0 {
+		return &Error{Reason: RateLimited, RetryAfter: wait}
+	}
+	if _, wait := t.users.Take(user, t.rates[levelUser], now); wait > 0 {
+		t.families.Refund(family, t.rates[levelFamily])
+		return &Error{Reason: RateLimited, RetryAfter: wait}
+	}
+	return nil
+}
+
+// LoginAllowed returns nil if one more login of an account may succeed. It charges nothing, so that
+// wrong passwords do not keep the account's owner out.
+func (t *Limiter) LoginAllowed(account string, now time.Time) *Error {
+	if _, wait := t.logins.Check(account, t.rates[levelLogins], now); wait > 0 {
+		return &Error{Reason: RateLimited, RetryAfter: wait}
+	}
+	return nil
+}
+
+// LoggedIn charges a correct password to an account.
+func (t *Limiter) LoggedIn(account string, now time.Time) {
+	t.logins.Charge(account, t.rates[levelLogins], now)
+}
+
+// TokenAllowed returns nil if a refresh token of an address may be looked up. It charges nothing:
+// UnknownToken does that.
+func (t *Limiter) TokenAllowed(from netip.Addr, now time.Time) *Error {
+	if _, wait := t.unknown.Check(clientaddr.Client(from), t.rates[levelUnknown], now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
 	return nil
@@ -537,6 +572,7 @@ func (t *Limiter) Refresh(family string, now time.Time) *Error {
 // UnknownToken charges an unknown refresh token to an address, after the look-up. Tokens have 256
 // bits and cannot be guessed, and valid refreshes from one address must not be counted together.
 func (t *Limiter) UnknownToken(from netip.Addr, now time.Time) *Error {
+	t.unknown.Charge(clientaddr.Client(from), t.rates[levelUnknown], now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := bucketKey{level: levelAddress, place: clientaddr.Client(from)}
