@@ -34,6 +34,10 @@ type DataConfig struct {
 	EncryptionKeyFile string        // file of mode 0600 with the key that encrypts the stored keys, 32 bytes in hexadecimal or base64; "": see EncryptionKeyEnv
 	EncryptionKeyEnv  string        // environment variable with that key; both "": the keys are not encrypted
 	KeysMustExist     bool          // missing keys are an error, also for a new database
+
+	// AcceptOlderKeys accepts keys that are older than those used before, which are refused otherwise.
+	// It is for an operator who has restored a backup of the keys.
+	AcceptOlderKeys bool
 }
 
 // OpenData opens the database and migrates it. Several processes may have the same one open. A new

@@ -40,6 +40,7 @@ type DB struct {
 // Store is the interface of SQLite and PostgreSQL.
 type Store interface {
 	auth.Store
+	keyset.Floor
 	UseChain(audit.Chain)
 	Chain() audit.Chain
 	AuditStart(context.Context) (audit.Head, error)
@@ -80,6 +81,7 @@ type Config struct {
 	EncryptionKeyFile string
 	EncryptionKeyEnv  string
 	KeysMustExist     bool
+	AcceptOlderKeys   bool // by a command of an operator who has restored a backup of the keys
 }
 
 // Exists reports whether the database exists. One in memory never does, and PostgreSQL always does.
@@ -155,7 +157,9 @@ func (d *DB) openUsers(ctx context.Context, keysMustExist bool) error {
 		return err
 	}
 	// Every process that writes to the audit log chains its rows with the same key.
-	keys, err := d.OpenKeys(ctx, keyset.Config{MustExist: used || keysMustExist})
+	keys, err := d.OpenKeys(ctx, keyset.Config{
+		MustExist: used || keysMustExist, AcceptOlder: d.cfg.AcceptOlderKeys, Actor: d.cfg.Actor, Audit: d.Store.Append,
+	})
 	if errors.Is(err, keyset.ErrNoKeys) {
 		return &MissingKeysError{Place: d.keyPlace, Used: used}
 	}
@@ -163,6 +167,9 @@ func (d *DB) openUsers(ctx context.Context, keysMustExist bool) error {
 		return err
 	}
 	d.Store.UseChain(audit.NewChain(keys.AuditKey()))
+	if used { // the log does not record the first key
+		keys.Record(ctx)
+	}
 	d.Users, err = local.Open(ctx, local.Config{
 		Writer: d.Store.Writer(), Reader: d.Store.Reader(), Postgres: d.cfg.Postgres != "", Listen: d.listen,
 		Slots: d.cfg.PasswordSlots, Queue: d.cfg.PasswordQueue, QueueWait: d.cfg.PasswordWait,

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
@@ -54,6 +56,7 @@ func (c *Config) CheckEncryptionKey() error {
 func (d *DB) OpenKeys(ctx context.Context, cfg keyset.Config) (*keyset.Set, error) {
 	cfg.Algorithm, cfg.Rotate, cfg.Encryption = d.cfg.KeyAlgorithm, d.cfg.KeyRotation, d.cfg.encryption()
 	cfg.AccessTTL = cmp.Or(cfg.AccessTTL, d.cfg.AccessTTL)
+	cfg.Floor, cfg.RevokedKeys = d.Store, d.revokedKeys
 	keys, err := keyset.Open(ctx, d.keyStore, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the keys: %w", err)
@@ -65,4 +68,19 @@ func (d *DB) OpenKeys(ctx context.Context, cfg keyset.Config) (*keyset.Set, erro
 // load a change within a second on one machine and within five seconds over the network.
 func (d *DB) OperatorKeys(ctx context.Context) (*keyset.Set, error) {
 	return d.OpenKeys(ctx, keyset.Config{Actor: d.cfg.Actor, Audit: d.Store.Append, MustExist: true})
+}
+
+// maxKeyRows bounds the rows of the audit log that are searched for revoked keys. Keys change a few
+// times a month.
+const maxKeyRows = 10_000
+
+// revokedKeys returns the keys that the audit log names as revoked.
+func (d *DB) revokedKeys(ctx context.Context) (ids []string, err error) {
+	rows, err := d.Store.AuditLast(ctx, maxKeyRows, "", audit.KeyChanged)
+	for _, row := range rows {
+		if id, ok := strings.CutPrefix(row.Detail, string(keyset.Revoked)+" "); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
 }

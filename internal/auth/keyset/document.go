@@ -13,10 +13,12 @@ import (
 // keyDocument is the stored form of a document, in JSON.
 type keyDocument struct {
 	Version int           `json:"version"`
+	Counter int64         `json:"counter,omitempty"`
 	Keys    []keptKey     `json:"keys"`
 	Revoked []keptRevoked `json:"revoked,omitempty"`
 	Refresh []keptSecret  `json:"refresh"`
 	Audit   []byte        `json:"audit,omitempty"`
+	Head    string        `json:"audit_head,omitempty"`
 }
 
 type keptKey struct {
@@ -41,7 +43,9 @@ type keptSecret struct {
 }
 
 const (
-	documentVersion = 2
+	documentVersion = 3
+	// secondVersion had no counter.
+	secondVersion = 2
 	// firstVersion had no states: its first key signs, the others verify.
 	firstVersion   = 1
 	maxDocument    = 2 << 20
@@ -81,7 +85,7 @@ func parseDocument(data []byte) (d *document, complete bool, err error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, false, errors.New("damaged: more than one JSON value")
 	}
-	if kept.Version != documentVersion && kept.Version != firstVersion {
+	if kept.Version < firstVersion || kept.Version > documentVersion {
 		return nil, false, fmt.Errorf("unknown version %d (want %d)", kept.Version, documentVersion)
 	}
 	if len(kept.Keys) == 0 || len(kept.Refresh) == 0 {
@@ -96,11 +100,14 @@ func parseDocument(data []byte) (d *document, complete bool, err error) {
 	if len(kept.Audit) != auditKeyLength {
 		return nil, false, fmt.Errorf("damaged: the audit key does not have %d bytes", auditKeyLength)
 	}
-	d = &document{audit: kept.Audit}
+	if kept.Counter < 0 {
+		return nil, false, errors.New("damaged: the counter is negative")
+	}
+	d = &document{audit: kept.Audit, counter: kept.Counter, head: kept.Head}
 	if err := kept.readKeys(d); err != nil {
 		return nil, false, err
 	}
-	return d, kept.Version == documentVersion, kept.readSecrets(d)
+	return d, kept.Version >= secondVersion, kept.readSecrets(d)
 }
 
 // withoutValue removes the value from an error of a decoder: it may be a part of a key.
@@ -190,7 +197,7 @@ func (kept *keyDocument) readSecrets(d *document) error {
 
 // encode returns the form that parseDocument reads.
 func (d *document) encode() ([]byte, error) {
-	kept := keyDocument{Version: documentVersion, Audit: d.audit}
+	kept := keyDocument{Version: documentVersion, Counter: d.counter, Audit: d.audit, Head: d.head}
 	for i := range d.keys {
 		k := &d.keys[i]
 		private, err := k.secret()

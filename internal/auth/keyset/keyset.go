@@ -34,6 +34,17 @@ type Config struct {
 	// encrypted; the next save encrypts it. nil: not encrypted.
 	Encryption func() (EncryptionKey, error)
 
+	// Floor stores the counter of the newest document in another place than the document. A document
+	// with a lower one is refused: it was put back, and may have a key that was revoked. nil: only
+	// this process remembers the counter.
+	Floor Floor
+	// AcceptOlder accepts an older document at Open and saves it as the newest. It is for an operator
+	// who restores a backup.
+	AcceptOlder bool
+	// RevokedKeys returns the ids of keys that were revoked, from the audit log. Open revokes those
+	// that are in the document again. nil: none.
+	RevokedKeys func(ctx context.Context) ([]string, error)
+
 	// MustExist makes missing keys ErrNoKeys instead of making new ones.
 	MustExist bool
 
@@ -93,6 +104,9 @@ type Set struct {
 	failing    bool          // under mu: the last access to the store failed
 	plain      bool          // under mu: the loaded document was not encrypted
 	sealed     bool          // under mu: the document is encrypted and accepted in no other form
+	seen       int64         // under mu: the highest counter of a document
+	checked    bool          // under mu: seen was compared with the floor
+	refused    bool          // under mu: an older document is stored, and this was recorded
 }
 
 // New returns a set of new secrets in memory: a restart ends all tokens. Open returns a stored set.
@@ -130,7 +144,7 @@ func (k *Set) openOnce(ctx context.Context) (*document, error) {
 		k.cfg.Logger.Warn("stored keys are not encrypted, the next save encrypts them")
 	}
 	if err == nil && complete {
-		return d, nil
+		return d, k.revokeAgain(ctx, d, version)
 	}
 	fresh := errors.Is(err, ErrNoDocument)
 	if fresh && k.cfg.MustExist {
@@ -138,6 +152,9 @@ func (k *Set) openOnce(ctx context.Context) (*document, error) {
 	}
 	if fresh {
 		d, err = newDocument(k.cfg.Algorithm, time.Now())
+	}
+	if err == nil && fresh && k.cfg.Floor != nil { // of lost keys
+		k.seen, err = k.cfg.Floor.KeyFloor(ctx)
 	}
 	if err != nil {
 		return nil, err

@@ -69,6 +69,8 @@ type document struct {
 	revoked  []revokedKey // the newest first
 	derivers []deriver    // the first serves new families
 	audit    []byte
+	counter  int64  // of saves: an older document has a lower one
+	head     string // of the audit log, as SEQ:HASH; "": none was stored
 }
 
 func (d *document) clone() *document {

@@ -212,10 +212,14 @@ func (k *Set) load(ctx context.Context) (d *document, version string, complete b
 		k.sealed = true
 	}
 	d, complete, err = parseDocument(data)
+	if err == nil {
+		err = k.checkAge(ctx, d)
+	}
 	return d, version, complete, err
 }
 
 func (k *Set) save(ctx context.Context, d *document, version string) error {
+	d.counter = max(d.counter, k.seen) + 1
 	data, err := d.encode()
 	if err != nil {
 		return err
@@ -233,6 +237,8 @@ func (k *Set) save(ctx context.Context, d *document, version string) error {
 		return fmt.Errorf("save %s: %w", k.place(), err)
 	}
 	k.sealed = k.cfg.Encryption != nil
+	k.seen = d.counter
+	k.raiseFloor(ctx)
 	return nil
 }
 

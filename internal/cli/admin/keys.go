@@ -50,7 +50,7 @@ signed has expired. Then it is deleted. A running gateway does these steps itsel
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.place.config, "config", "", "configuration file that names the database")
 	f.StringVar(&o.place.data, "data", "", "data folder with the keys")
-	cmd.AddCommand(o.newList(std), o.newRotate(std), o.newReseal(std), o.newNew(std), newInitEncryption(std))
+	cmd.AddCommand(o.newList(std), o.newRotate(std), o.newReseal(std), o.newNew(std), o.newAcceptOlder(std), newInitEncryption(std))
 	return cmd
 }
 

@@ -1,0 +1,42 @@
+package keyset
+
+import (
+	"context"
+
+	"github.com/ruedahq/rueda/internal/audit"
+)
+
+// Anchored returns the head of the audit log that Anchor has stored; zero: none.
+func (k *Set) Anchored() (audit.Head, error) {
+	text := k.ring.Load().head
+	if text == "" {
+		return audit.Head{}, nil
+	}
+	return audit.ParseHead(text)
+}
+
+// Anchor stores a head of the audit log in the document, unless a later one is stored. Somebody who
+// can write to the database only cannot change it.
+func (k *Set) Anchor(ctx context.Context, head audit.Head) error { return k.anchor(ctx, head, false) }
+
+// Reanchor stores a head also if a later one is stored. It is for an operator who has restored an
+// older database.
+func (k *Set) Reanchor(ctx context.Context, head audit.Head) error {
+	return k.anchor(ctx, head, true)
+}
+
+func (k *Set) anchor(ctx context.Context, head audit.Head, lower bool) error {
+	if !k.lock(ctx) {
+		return ctx.Err()
+	}
+	defer k.unlock()
+	_, err := k.change(ctx, func(e *edit) error {
+		before, err := audit.ParseHead(e.head)
+		if err == nil && before.Seq >= head.Seq && !lower {
+			return nil
+		}
+		e.head, e.quiet = head.String(), true
+		return nil
+	})
+	return err
+}
