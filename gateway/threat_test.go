@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -177,12 +178,25 @@ func TestThreat22CrossSiteRequests(t *testing.T) {
 			}
 		}
 	}
-	// A form of a page, of the types that need no preflight.
-	for _, media := range []string{"text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"} {
-		answer, body := raw(t, b.Address, fmt.Sprintf("POST /auth/token HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: %s\r\n%sContent-Length: %d\r\n\r\n%s", media, evil, len(loginBody), loginBody))
-		if answer.StatusCode != http.StatusUnsupportedMediaType || strings.Contains(body, "access_token") {
-			t.Errorf("%s: %d %s", media, answer.StatusCode, body)
+	// Forms of a page need no preflight. None is looked at, on any route, not even a right password.
+	form := url.Values{"grant_type": {"password"}, "username": {"demo"}, "password": {"demo-password"}, "token": {access}}.Encode()
+	for _, r := range clientRoutes {
+		if r.method != http.MethodPost {
+			continue
 		}
+		for _, fields := range []string{evil, "Origin: null\r\n", "Origin: https://evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n"} {
+			for media, text := range map[string]string{
+				"text/plain": loginBody, "multipart/form-data; boundary=x": form, "application/x-www-form-urlencoded": form, "application/json": loginBody,
+			} {
+				answer, body := raw(t, b.Address, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: %s\r\n%sContent-Length: %d\r\n\r\n%s", r.path, media, fields, len(text), text))
+				if answer.StatusCode != http.StatusForbidden || strings.Contains(body, "access_token") {
+					t.Errorf("%s, %s, %q: %d %s", r.path, media, fields, answer.StatusCode, body)
+				}
+			}
+		}
+	}
+	if status, body := askAs(t, b.Address, "GET", "/auth/sessions", access); status != http.StatusOK {
+		t.Errorf("a form of another site has ended the login: %d %s", status, body)
 	}
 }
 

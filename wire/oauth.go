@@ -42,8 +42,8 @@ func ReadTokenForm(data []byte) (TokenRequest, *Failure) {
 	return r, nil
 }
 
-// ReadTokenParameter parses the form of POST /oauth/revoke (RFC 7009) and of introspection (RFC
-// 7662) and returns the token, of either kind. The failure is InvalidRequest.
+// ReadTokenParameter parses the form of POST /oauth/revoke (RFC 7009) and returns the token, of
+// either kind. The failure is InvalidRequest.
 func ReadTokenParameter(data []byte) (token string, f *Failure) {
 	form, f := readForm(data)
 	if f != nil {
@@ -54,6 +54,20 @@ func ReadTokenParameter(data []byte) (token string, f *Failure) {
 	}
 	return token, nil
 }
+
+// ReadIntrospection parses the form of introspection (RFC 7662) and returns the token and the value
+// of token_type_hint. The failure is InvalidRequest.
+func ReadIntrospection(data []byte) (i Introspection, f *Failure) {
+	if i.Token, f = ReadTokenParameter(data); f != nil {
+		return i, f
+	}
+	form, f := readForm(data)
+	i.Hint = form.Get("token_type_hint")
+	return i, f
+}
+
+// Introspection is a request of introspection.
+type Introspection struct{ Token, Hint string }
 
 func readForm(data []byte) (url.Values, *Failure) {
 	bad := func(msg string) *Failure { return &Failure{Fault: Fault{Reason: InvalidRequest, Msg: msg}} }
@@ -151,7 +165,10 @@ type TokenState struct {
 	Username  string
 	Scope     string
 	ClientID  string
-	TokenType string // access_token or refresh_token
+	TokenType string // Bearer; "": of a refresh token
+	TokenUse  string // access_token or refresh_token
+	Issuer    string // of an access token
+	Audience  string // of an access token
 	Session   string // sid
 	Issued    time.Time
 	Expires   time.Time
@@ -169,6 +186,9 @@ func (s *TokenState) Append(b []byte) []byte {
 	b = appendMember(b, "scope", s.Scope)
 	b = appendMember(b, "client_id", s.ClientID)
 	b = appendMember(b, "token_type", s.TokenType)
+	b = appendMember(b, "token_use", s.TokenUse)
+	b = appendMember(b, "iss", s.Issuer)
+	b = appendMember(b, "aud", s.Audience)
 	b = appendMember(b, "sid", s.Session)
 	for _, m := range [...]struct {
 		name string

@@ -45,7 +45,7 @@ func TestGoldenBodies(t *testing.T) {
 		string(AppendSessions(nil, nil)),
 		string((&Metadata{URL: "https://api.broker.example", Scopes: []string{"accounts:read"}}).Append(nil)),
 		string(AppendGrantError(nil, "invalid_grant", &Fault{Reason: MFARequired, Msg: "A \"second\" factor\nñ"}, "r-1")),
-		string((&TokenState{Subject: "u1", Username: "demo", Scope: "a b", ClientID: "rueda", TokenType: "access_token", Session: "f1", Issued: at, Expires: at.Add(time.Hour)}).Append(nil)),
+		string((&TokenState{Subject: "u1", Username: "demo", Scope: "a b", ClientID: "rueda", TokenType: "Bearer", TokenUse: "access_token", Issuer: "https://api.broker.example", Audience: "rueda", Session: "f1", Issued: at, Expires: at.Add(time.Hour)}).Append(nil)),
 		InactiveToken,
 	}
 	names, want := golden(t, "testdata/rest.golden")

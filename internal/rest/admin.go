@@ -63,33 +63,45 @@ func (h *Handler) checkOperator(want [sha256.Size]byte) func(*request) error {
 		if err := q.readToken(); err != nil {
 			return err
 		}
+		// The attempt is charged before the comparison, so that attempts at once do not exceed the
+		// limit together.
+		key, now := "administrator "+clientaddr.Client(q.Address).String(), time.Now()
+		quota := h.addresses.take(key, failuresPerMinute, now)
+		if quota.Wait > 0 {
+			return q.spend("address", quota)
+		}
 		got := sha256.Sum256([]byte(q.Token))
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			h.addresses.refund(key, failuresPerMinute)
 			return nil
 		}
-		if err := q.spend("address", h.addresses.take(clientaddr.Client(q.Address).String(), failuresPerMinute, time.Now())); err != nil {
-			return err
-		}
+		_ = q.spend("address", quota) // only its headers: this attempt was within the limit
+		h.cfg.Auth.AdminRefused(q.Context(), q.origin())
 		return wire.NewFault(wire.InvalidToken, "This is not the administrator's token")
 	}
 }
 
 // introspect serves POST /oauth/introspect (RFC 7662). An invalid token is not active.
 func (h *Handler) introspect(q *request) (api.Result, error) {
-	token, err := readBody(q, api.MediaForm, maxTokenBody, wire.ReadTokenParameter)
+	asked, err := readBody(q, api.MediaForm, maxTokenBody, wire.ReadIntrospection)
 	if err != nil {
 		return api.Result{}, err
 	}
-	state, err := h.cfg.Auth.Introspect(q.Context(), auth.NewSecret(token))
+	state, err := h.cfg.Auth.Introspect(q.Context(), auth.NewSecret(asked.Token))
 	if err != nil {
 		return api.Result{}, err
 	}
-	if !state.Active {
+	// A resource server that reads only active must not take a refresh token for an access token.
+	if !state.Active || state.TokenType == auth.TypeRefresh && asked.Hint != auth.TypeRefresh {
 		return api.Result{Status: http.StatusOK, Raw: []byte(wire.InactiveToken)}, nil
 	}
 	answer := wire.TokenState{
 		Subject: state.Subject, Username: state.Username, Scope: state.Scope, ClientID: state.ClientID,
-		TokenType: state.TokenType, Session: state.Session, Issued: state.Issued, Expires: state.Expires,
+		TokenUse: state.TokenType, Session: state.Session, Issued: state.Issued, Expires: state.Expires,
+	}
+	if state.TokenType == auth.TypeAccess {
+		answer.TokenType = "Bearer"
+		answer.Issuer, answer.Audience = h.cfg.Auth.Issuer()
 	}
 	return api.Result{Status: http.StatusOK, Raw: answer.Append(nil)}, nil
 }

@@ -6,11 +6,15 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/internal/store"
 )
 
 const adminToken = "admin-token-of-at-least-32-characters"
@@ -99,23 +103,51 @@ func TestThreat35AdminSurface(t *testing.T) {
 	}
 }
 
-// TestAdminTokenGuesses checks that guesses of the administrator's token are slowed down, and that
-// requests with the token are not.
-func TestAdminTokenGuesses(t *testing.T) {
+// TestThreat35AdminTokenGuesses checks that guesses of the administrator's token are slowed down.
+// The right one is not accepted among too many, also if they come at once. Guesses are in the audit
+// log. Requests with the token are not limited.
+func TestThreat35AdminTokenGuesses(t *testing.T) {
 	g := newGateway(t, nil)
 	admin := newAdmin(t, g)
-	for i := range 31 {
-		w := ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer wrong")
-		want := http.StatusUnauthorized
-		if i == 30 {
-			want = http.StatusTooManyRequests
-		}
-		if w.Code != want || w.Header().Get("RateLimit-Policy") != `"address";q=30;w=60` {
-			t.Fatalf("guess %d: %d %v", i, w.Code, w.Header())
+	guess := func(token string) int {
+		return ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer "+token).Code
+	}
+	for range 100 {
+		if code := guess(adminToken); code != http.StatusOK {
+			t.Fatalf("with the token: %d", code)
 		}
 	}
-	if w := ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer "+adminToken); w.Code != http.StatusOK {
-		t.Errorf("with the token: %d %s", w.Code, w.Body)
+	w := ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer wrong")
+	if w.Code != http.StatusUnauthorized || w.Header().Get("RateLimit-Policy") != `"address";q=30;w=60` {
+		t.Fatalf("a guess: %d %v", w.Code, w.Header())
+	}
+	var all sync.WaitGroup
+	var looked atomic.Int64
+	for range 100 {
+		all.Go(func() {
+			if guess("wrong") == http.StatusUnauthorized {
+				looked.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := looked.Load(); n != 29 {
+		t.Errorf("%d guesses at once were looked at, want 29", n)
+	}
+	if code := guess(adminToken); code != http.StatusTooManyRequests {
+		t.Errorf("the right one among them: %d", code)
+	}
+	rows := 0
+	for row, err := range g.store.Store.(*store.Memory).AuditRows(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Kind == audit.AdminRefused {
+			rows++
+		}
+	}
+	if rows != 1 {
+		t.Errorf("%d rows in the audit log, want one a minute", rows)
 	}
 }
 
@@ -124,9 +156,9 @@ func TestAdminRoutes(t *testing.T) {
 	admin := newAdmin(t, g)
 	access, refresh := g.login(t, "demo")
 	bearer := []string{"Authorization", "Bearer " + adminToken, "Content-Type", "application/x-www-form-urlencoded"}
-	introspect := func(token string) map[string]any {
+	introspect := func(token string, hint ...string) map[string]any {
 		t.Helper()
-		w := ask(t, admin, "POST", "/oauth/introspect", url.Values{"token": {token}}.Encode(), bearer...)
+		w := ask(t, admin, "POST", "/oauth/introspect", url.Values{"token": {token}, "token_type_hint": hint}.Encode(), bearer...)
 		if w.Code != http.StatusOK || w.Header().Get("Cache-Control") != "no-store" {
 			t.Fatalf("introspect: %d %s", w.Code, w.Body)
 		}
@@ -137,10 +169,19 @@ func TestAdminRoutes(t *testing.T) {
 		return state
 	}
 	for kind, token := range map[string]string{"access_token": access, "refresh_token": refresh} {
-		state := introspect(token)
-		if state["active"] != true || state["sub"] != "u1" || state["username"] != "demo" || state["token_type"] != kind ||
+		state := introspect(token, kind)
+		if state["active"] != true || state["sub"] != "u1" || state["username"] != "demo" || state["token_use"] != kind ||
 			state["sid"] == "" || state["exp"].(float64) < float64(time.Now().Unix()) {
 			t.Errorf("%s: %v", kind, state)
+		}
+		access := kind == "access_token"
+		if (state["iss"] == "rueda") != access || (state["aud"] == "rueda") != access || (state["token_type"] == "Bearer") != access {
+			t.Errorf("%s: %v", kind, state)
+		}
+		for _, hint := range []string{"", "access_token", "refresh_tokens"} {
+			if state := introspect(token, hint); state["active"] != access {
+				t.Errorf("%s with the hint %q: %v", kind, hint, state)
+			}
 		}
 	}
 	for _, token := range []string{"nobodys", access + "x", access[:len(access)-1], "rt1_" + strings.Repeat("A", 48), adminToken, " ", "a.b.c"} {

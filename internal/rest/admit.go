@@ -16,6 +16,7 @@ import (
 const (
 	revokesPerMinute = 120
 	readsPerMinute   = 600
+	unknownPerMinute = 600 // requests for paths that do not exist
 )
 
 // badTokensPerMinute limits the access tokens from one address that none of our keys has signed. A

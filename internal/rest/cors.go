@@ -17,17 +17,22 @@ const (
 
 // crossOrigin lets the requesting page read the answer if its origin is allowed, and reports
 // whether the request is a preflight, which needs nothing else. It refuses the preflight of another
-// origin. Other requests of that origin are answered, and the browser hides the answer from the
-// page.
+// origin, and its requests that may change something: a form needs no preflight, and the browser
+// sends it from the address of the page's visitor. Other requests of that origin are answered, and
+// the browser hides the answer from the page.
 func (h *Handler) crossOrigin(q *request, routes []*route) (preflight bool, f *wire.Fault) {
 	q.Out.Set("Vary", "Origin")
 	origin := q.Header.Get("Origin")
+	preflight = q.Method == http.MethodOptions && origin != "" && q.Header.Get("Access-Control-Request-Method") != ""
+	unsafe := q.Method != http.MethodGet && q.Method != http.MethodHead && q.Method != http.MethodOptions
 	if origin == "" {
+		if unsafe && q.Header.Get("Sec-Fetch-Site") == "cross-site" {
+			return false, wire.NewFault(wire.Forbidden, "Requests of other sites are not allowed")
+		}
 		return false, nil
 	}
-	preflight = q.Method == http.MethodOptions && q.Header.Get("Access-Control-Request-Method") != ""
-	if !web.OriginAllowed([]string{origin}, h.cfg.Origins, q.Host) {
-		if preflight {
+	if !web.OriginAllowed(q.Header.Values("Origin"), h.cfg.Origins, q.Host) {
+		if preflight || unsafe {
 			return false, wire.NewFault(wire.Forbidden, "Origin not allowed")
 		}
 		return false, nil

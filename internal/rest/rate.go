@@ -25,6 +25,11 @@ func (t quotas) take(key string, limit int, now time.Time) web.Quota {
 	return t.ask(t.limiter.Take, key, limit, now)
 }
 
+// refund takes back one charge of key.
+func (t quotas) refund(key string, limit int) {
+	t.limiter.Refund(key, ratelimit.Per(limit, window, limit))
+}
+
 // check returns the state that key has without this request.
 func (t quotas) check(key string, limit int, now time.Time) web.Quota {
 	return t.ask(t.limiter.Check, key, limit, now)

@@ -93,6 +93,7 @@ type Handler struct {
 	history     *history.Routes
 	compressors api.Compressors
 	panics      atomic.Uint64
+	refusals    *refusalLog
 }
 
 // New returns a Handler.
@@ -138,7 +139,7 @@ func newHandler(cfg Config) *Handler {
 	if cfg.Sockets == nil {
 		cfg.Sockets = func(string) int { return 0 }
 	}
-	return &Handler{cfg: cfg, log: cfg.Logger, users: newQuotas(), addresses: newQuotas()}
+	return &Handler{cfg: cfg, log: cfg.Logger, users: newQuotas(), addresses: newQuotas(), refusals: newRefusalLog()}
 }
 
 // Panics returns the number of panics in requests, each of which has ended one.

@@ -3,8 +3,10 @@ package rest
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/rest/history"
 	"github.com/ruedahq/rueda/internal/rest/sse"
@@ -105,6 +107,9 @@ func (h *Handler) serve(q *request) (api.Result, error) {
 	}
 	routes, segment := h.find(q.URL.Path)
 	if routes == nil {
+		if s := h.addresses.take("none "+clientaddr.Client(q.Address).String(), unknownPerMinute, time.Now()); s.Wait > 0 {
+			return api.Result{}, q.spend("address", s)
+		}
 		return api.Result{}, h.notFound(q.URL.Path)
 	}
 	q.segment = segment
