@@ -88,6 +88,7 @@ type handshakeState struct {
 	head           *[]byte       // incomplete request; nil: none
 	headElem       *list.Element // in shard.heads
 	tlsHandshaking bool          // the TLS handshake is not over
+	tlsCounted     bool          // by tlsLimiter
 	verifying      bool          // the Bearer token is being checked
 	upgrade        upgrade
 	mark           session.Mark

@@ -209,8 +209,9 @@ func (sh *shard) addSocket(now time.Time, fd int32, from netip.AddrPort) {
 		sh.end(c, false)
 		return
 	}
-	if sh.loop.tlsConfig != nil {
-		sh.startTLS(c)
+	if sh.loop.tlsConfig != nil && !sh.startTLS(now, c) {
+		sh.end(c, true)
+		return
 	}
 	if sh.heads.Len() > max(1, sh.server.cfg.MaxHeads/len(sh.server.shards)) {
 		sh.end(sh.heads.Front().Value.(*conn), true)
@@ -255,6 +256,10 @@ func (sh *shard) readHead(now time.Time, c *conn, b []byte) {
 
 // releaseHead releases what is kept while the request is read.
 func (sh *shard) releaseHead(o *handshakeState) {
+	if o.tlsCounted {
+		sh.server.tlsLimiter.End(o.peer.Addr())
+		o.tlsCounted = false
+	}
 	if o.headElem != nil {
 		sh.heads.Remove(o.headElem)
 		o.headElem = nil

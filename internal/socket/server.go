@@ -18,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/tlslimit"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -118,6 +119,7 @@ type Server struct {
 	panics           atomic.Uint64     // recovered
 	backlog          backlog
 	requests         *httpListener
+	tlsLimiter       *tlslimit.Limiter
 	tlsSlots         chan struct{}  // bounds concurrent TLS handshakes
 	goroutines       sync.WaitGroup // of netConns and TLS handshakes
 }
@@ -127,6 +129,10 @@ type backlog struct {
 	conns atomic.Int64
 	bytes atomic.Int64
 }
+
+// tlsPerUpgrade is how many TLS connections an address may make for each handshake of the stream.
+// Programs that send requests may connect for each of them.
+const tlsPerUpgrade = 5
 
 // New returns a Server. It accepts connections immediately and serves them during Run.
 func New(cfg Config) *Server {
@@ -138,6 +144,7 @@ func New(cfg Config) *Server {
 		cfg:              cfg,
 		handshakeLimiter: newHandshakeLimiter(cfg.HandshakeRate, cfg.HandshakeBurst),
 		slots:            newConnSlots(&cfg),
+		tlsLimiter:       tlslimit.New(cfg.HandshakeBurst, tlsPerUpgrade*cfg.HandshakeRate, tlsPerUpgrade*cfg.HandshakeBurst, cfg.Proxies),
 
 		tlsSlots: make(chan struct{}, runtime.NumCPU()),
 	}

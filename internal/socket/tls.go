@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/tlslimit"
 )
 
 // tlsConn is the TLS of a connection on the event loop. The handshake runs on a goroutine, because
@@ -43,7 +45,8 @@ type tlsTransport struct {
 	kernel    *kernel
 
 	slots chan struct{} // Server.tlsSlots during the handshake, otherwise nil
-	out   *[]byte       // on the shard: collects encrypted output
+	read  tlslimit.Handshake
+	out   *[]byte // on the shard: collects encrypted output
 }
 
 // detached is the net.Conn of a socket that belongs to a shard. It does nothing.
@@ -73,8 +76,16 @@ func (s *tlsTransport) Read(b []byte) (int, error) {
 		return s.Conn.Read(b)
 	}
 	for {
+		if s.slots != nil {
+			if b = b[:min(len(b), s.read.Left())]; len(b) == 0 {
+				return 0, errHandshakeRead
+			}
+		}
 		switch n := s.kernel.read(s.fd, b); {
 		case n > 0:
+			if s.slots != nil {
+				s.read.Add(n)
+			}
 			return n, nil
 		case n == 0:
 			return 0, io.EOF
@@ -88,6 +99,9 @@ func (s *tlsTransport) Read(b []byte) (int, error) {
 		}
 	}
 }
+
+// errHandshakeRead ends a TLS handshake that needs too many bytes.
+var errHandshakeRead = errors.New("the TLS handshake is too large")
 
 // RemoteAddr implements net.Conn. A socket that was reset no longer has an address.
 func (s *tlsTransport) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.peer) }
@@ -127,12 +141,16 @@ func (s *tlsTransport) waitReady() error {
 	}
 }
 
-// startTLS puts TLS on a new connection.
-func (sh *shard) startTLS(c *conn) {
+// startTLS puts TLS on a new connection. It returns false if its address has too many.
+func (sh *shard) startTLS(now time.Time, c *conn) (ok bool) {
+	if c.handshake.tlsCounted, ok = sh.server.tlsLimiter.Begin(c.handshake.peer.Addr(), now); !ok {
+		return false
+	}
 	tc := &tlsConn{}
 	tc.transport = tlsTransport{Conn: detached{&tc.transport}, conn: tc, fd: c.fd, peer: c.handshake.peer, kernel: sh.kernel}
 	tc.conn = tls.Server(&tc.transport, sh.loop.tlsConfig)
 	c.tls, c.handshake.tlsHandshaking = tc, true
+	return true
 }
 
 // continueTLS handles that the socket is ready during the TLS handshake.
@@ -153,9 +171,10 @@ func (sh *shard) continueTLS(c *conn) {
 // runTLSHandshake runs a TLS handshake and reports its end to the shard.
 func (s *Server) runTLSHandshake(c *conn, tc *tlsConn) {
 	s.tlsSlots <- struct{}{}
-	tc.transport.slots = s.tlsSlots
+	tc.transport.slots, tc.transport.read = s.tlsSlots, s.tlsLimiter.Handshake()
 	err := s.tlsHandshake(c, tc)
 	tc.transport.slots = nil
+	tc.transport.read.End()
 	<-s.tlsSlots
 	if !tc.owner.CompareAndSwap(ownerHandshake, ownerShard) {
 		s.kernel.close(tc.transport.fd, true)

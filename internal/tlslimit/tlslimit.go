@@ -1,0 +1,112 @@
+// Package tlslimit limits TLS connections that have not sent their request: their number and rate by
+// address, and the bytes of their handshakes.
+//
+// # Concurrency
+//
+// A Limiter is safe for concurrent use. Its lock is held for map operations. A Handshake belongs to
+// one goroutine.
+package tlslimit
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/proxy"
+	"github.com/ruedahq/rueda/internal/ratelimit"
+)
+
+const (
+	// MaxRead is the largest number of bytes of a client in a TLS handshake. Those of usual clients
+	// have less than 3 KiB.
+	MaxRead = 16 << 10
+	// FreeRead is how much of it does not count towards MaxTotal, so that usual clients get in during
+	// a flood of large handshakes.
+	FreeRead = 4 << 10
+	// MaxTotal bounds what all handshakes in flight have read together.
+	MaxTotal = 32 << 20
+
+	maxTracked = 1 << 16 // addresses
+)
+
+// Limiter limits the TLS connections of a server.
+type Limiter struct {
+	most    int // of one address
+	proxies proxy.Trusted
+	rate    ratelimit.Rate
+	rates   *ratelimit.Limiter[netip.Prefix]
+	read    atomic.Int64 // bytes of handshakes in flight
+
+	mu   sync.Mutex
+	open map[netip.Prefix]int
+}
+
+// New returns a Limiter of at most most connections of an address at a time, and of perSecond new
+// ones after a burst. A proxy has all clients, and is not limited.
+func New(most int, perSecond float64, burst int, proxies proxy.Trusted) *Limiter {
+	interval := time.Duration(float64(time.Second) / perSecond)
+	return &Limiter{
+		most: most, proxies: proxies, rate: ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval},
+		rates: ratelimit.NewLimiter[netip.Prefix](maxTracked), open: make(map[netip.Prefix]int),
+	}
+}
+
+// Begin counts a connection until End. counted is false for a proxy. ok is false if the address has
+// too many.
+func (l *Limiter) Begin(peer netip.Addr, now time.Time) (counted, ok bool) {
+	if l.proxies.Has(peer) {
+		return false, true
+	}
+	key := clientaddr.Client(peer)
+	if _, wait := l.rates.Take(key, l.rate, now); wait > 0 {
+		return false, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[key] >= l.most {
+		return false, false
+	}
+	l.open[key]++
+	return true, true
+}
+
+// End ends a counted connection: its request was read, or it is closed.
+func (l *Limiter) End(peer netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := clientaddr.Client(peer)
+	if l.open[key]--; l.open[key] == 0 {
+		delete(l.open, key)
+	}
+}
+
+// Pending returns the bytes that handshakes in flight have read.
+func (l *Limiter) Pending() int64 { return l.read.Load() }
+
+// Handshake returns the count of a new handshake. Its End must be called.
+func (l *Limiter) Handshake() Handshake { return Handshake{total: &l.read} }
+
+// Handshake counts what a TLS handshake has read.
+type Handshake struct {
+	total *atomic.Int64
+	bytes int
+}
+
+// Left returns how many bytes the handshake may still read; 0: it must end.
+func (h *Handshake) Left() int {
+	if h.bytes >= FreeRead && h.total.Load() >= MaxTotal {
+		return 0
+	}
+	return max(0, MaxRead-h.bytes)
+}
+
+// Add counts n bytes.
+func (h *Handshake) Add(n int) {
+	h.bytes += n
+	h.total.Add(int64(n))
+}
+
+// End takes the bytes back.
+func (h *Handshake) End() { h.total.Add(-int64(h.bytes)) }
