@@ -31,6 +31,7 @@ type auditOptions struct {
 	json   bool
 	user   string
 	kind   string
+	anchor bool
 }
 
 func NewAudit(std command.Streams) *cobra.Command {
@@ -60,9 +61,12 @@ func newAuditVerify(std command.Streams, o *auditOptions) *cobra.Command {
 		Long: `Verify checks every row. It prints the number of rows, their time span, and the head:
 the newest row with its hash. A gateway may run meanwhile.
 
-Rows that were removed from the end leave no gap. Store the head where nobody who can write
-the database can change it, and pass it to a later run with --expect: the row must still
-exist unchanged.
+Rows that were removed from the end leave no gap. A gateway stores the head with the keys
+once an hour: that row must still exist unchanged. Store the head too where nobody who can
+write the database and the keys can change it, and pass it to a later run with --expect.
+
+--anchor stores the head of a valid log with the keys, after an older database was
+restored.
 
 Exit status: 0 all rows are valid; 8 a row was changed or is missing; the output names it.`,
 		Example: `  rueda audit verify --config rueda/rueda.toml
@@ -71,6 +75,7 @@ Exit status: 0 all rows are valid; 8 a row was changed or is missing; the output
 		RunE: o.run(std, o.verify),
 	}
 	cmd.Flags().StringVar(&o.expect, "expect", "", "a head that an earlier run printed, SEQ:HASH")
+	cmd.Flags().BoolVar(&o.anchor, "anchor", false, "store the head with the keys, instead of checking the stored one")
 	return cmd
 }
 
@@ -114,10 +119,23 @@ func (o *auditOptions) verify(ctx context.Context, std command.Streams, data *da
 			return command.Fail(command.ExitUsage, fmt.Errorf("--expect: %w", err), "It is the head that an earlier run printed.")
 		}
 	}
+	keys, err := data.OperatorKeys(ctx)
+	if err != nil {
+		return err
+	}
+	var anchored audit.Head
+	if !o.anchor {
+		if anchored, err = keys.Anchored(); err != nil {
+			return err
+		}
+	}
 	shown := command.NewProgress(&std)
 	var read atomic.Int64
 	stop := shown.During(ctx, func() string { return progress.Thousands(read.Load()) + " rows" })
 	report, err := auditlog.Verify(ctx, data.Store, noted, read.Store)
+	if err == nil {
+		err = auditlog.Contains(ctx, data.Store, report.Head, anchored)
+	}
 	stop()
 	if err == nil && report.Rows == 0 {
 		err = data.CheckEmptyAudit(ctx)
@@ -133,6 +151,11 @@ func (o *auditOptions) verify(ctx context.Context, std command.Streams, data *da
 	}
 	if err != nil {
 		return err
+	}
+	if o.anchor {
+		if err := keys.Reanchor(ctx, report.Head); err != nil {
+			return err
+		}
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "rows  %d", report.Rows)

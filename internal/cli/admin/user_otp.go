@@ -40,7 +40,7 @@ func (o *userOptions) otp(std command.Streams) *cobra.Command {
 	cmd.Long = `Otp --enable creates a secret for an authenticator app and ten recovery codes, and prints
 them once: the database has the encrypted secret and hashes of the codes. From then on
 logins of the user need an otp: six digits from the app, or a recovery code. Each can be
-used once.
+used once. Earlier logins of the user end, because they were made without one.
 
 To change the secret, use --disable and then --enable. Test it before the user needs it:
 rueda user check NAME --otp CODE.`
