@@ -91,7 +91,7 @@ func TestSilencedLinters(t *testing.T) {
 // be searched alike.
 func TestLogKeys(t *testing.T) {
 	keys := strings.Fields(`address admin again_in bytes count data duration error expires families family feed feeds file
-		instrument key last line lines market method panic path phase producer reason request_id route sequence skipped sockets stack status
+		head instrument key last line lines market method panic path phase producer reason request_id route sequence skipped sockets stack status
 		tls type until used user users version window`)
 	levels := []string{"Debug", "Info", "Warn", "Error", "With", "Log"}
 	check := func(s *source, e ast.Expr) {

@@ -14,7 +14,7 @@ func TestConfigDatabase(t *testing.T) {
 	for name, file := range map[string]struct {
 		text string
 		mode os.FileMode
-	}{"good": {url + "\n", 0o600}, "open": {url, 0o644}, "empty": {"", 0o600}, "plain": {"postgres://rueda:hunter2@db.broker.example/rueda", 0o600}, "bad": {"hunter2 postgres", 0o600}, "keys.key": {strings.Repeat("ab", 32), 0o600}} {
+	}{"good": {url + "\n", 0o600}, "open": {url, 0o644}, "group": {url, 0o640}, "empty": {"", 0o600}, "plain": {"postgres://rueda:hunter2@db.broker.example/rueda", 0o600}, "bad": {"hunter2 postgres", 0o600}, "keys.key": {strings.Repeat("ab", 32), 0o600}} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(file.text), file.mode); err != nil {
 			t.Fatal(err)
 		}
@@ -31,6 +31,7 @@ func TestConfigDatabase(t *testing.T) {
 		{"no such variable", `url_env = "RUEDA_TEST_NONE"` + keys, "", "environment variable RUEDA_TEST_NONE is not set"},
 		{"no such file", `url_file = "none"` + keys, "", "no such file"},
 		{"read by everybody", `url_file = "open"` + keys, "", "chmod 600"},
+		{"read by the group", `url_file = "group"` + keys, "", "can be read by its group: chmod 600"},
 		{"empty", `url_file = "empty"` + keys, "", "is empty"},
 		{"keys in the open", `url_file = "good"`, url, "must be encrypted"},
 		{"itself in the open", `url_file = "plain"` + keys, strings.TrimSuffix(url, "?sslmode=verify-full"), "may be unencrypted: set sslmode=verify-full"},

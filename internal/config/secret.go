@@ -3,10 +3,19 @@ package config
 import (
 	"os"
 	"strings"
+
+	"github.com/ruedahq/rueda/internal/fileowner"
 )
 
 // maxSecret is the maximum length of a password or connection string.
 const maxSecret = 16 << 10
+
+// mounted reports whether a file is one that a supervisor has mounted for this process: it belongs
+// to root, this process does not, and besides root only the group may read it.
+func mounted(info os.FileInfo) bool {
+	owner, ok := fileowner.Of(info)
+	return ok && owner == 0 && os.Geteuid() != 0 && info.Mode().Perm()&0o077 == 0o040
+}
 
 // secret reads a secret that the configuration names: the text of a file with restricted
 // permissions, without the line end, or an environment variable.
@@ -37,6 +46,9 @@ func (d *document) secret(key, name, file, env string) string {
 		return ""
 	case info.Mode().Perm()&0o007 != 0:
 		d.wrong(key, "%s can be read by everybody: chmod 600 %s", file, file)
+		return ""
+	case info.Mode().Perm()&0o070 != 0 && !mounted(info):
+		d.wrong(key, "%s can be read by its group: chmod 600 %s", file, file)
 		return ""
 	}
 	text, err := os.ReadFile(file)

@@ -80,8 +80,14 @@ func OpenInMemory(ctx context.Context) (*SQLite, error) {
 
 // prepareFile creates an empty file with mode 0600. SQLite copies the mode to its other files.
 func prepareFile(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
+	}
+	if info, err := os.Stat(folder); err != nil {
+		return err
+	} else if mode := info.Mode().Perm(); mode&0o002 != 0 && runtime.GOOS != "windows" {
+		return fmt.Errorf("mode %04o of folder %s lets everybody replace the database and the keys: run chmod 700 %s", mode, folder, folder)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

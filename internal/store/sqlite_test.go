@@ -219,3 +219,27 @@ func TestSuccessorsOfOldVersions(t *testing.T) {
 		rotate(t, s, dead, auth.Reused)
 	}
 }
+
+// TestFolderOfOthers checks that a data folder in which everybody may replace files is refused.
+func TestFolderOfOthers(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Log("no modes here")
+		return
+	}
+	for mode, good := range map[os.FileMode]bool{0o700: true, 0o750: true, 0o755: true, 0o775: true, 0o777: false, 0o702: false} {
+		folder := filepath.Join(t.TempDir(), "data")
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(folder, mode); err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.Open(t.Context(), filepath.Join(folder, "rueda.db"))
+		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "chmod 700") {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
+		if err == nil {
+			_ = s.Close()
+		}
+	}
+}
