@@ -222,9 +222,6 @@ func (s *Service) Limit(from Origin) (limit, remaining int, reset, window time.D
 	return s.throttle.Limit(from.Address, time.Now())
 }
 
-// Issuer returns iss and aud of access tokens.
-func (s *Service) Issuer() (issuer, audience string) { return s.cfg.Issuer, s.cfg.Audience }
-
 // JWKS returns the body of /.well-known/jwks.json, the public keys, with its ETag.
 func (s *Service) JWKS() (body []byte, etag string) { return s.cfg.Keys.JWKS() }
 

@@ -193,6 +193,8 @@ type Introspection struct {
 	Scope     string
 	ClientID  string
 	TokenType string // TypeAccess or TypeRefresh
+	Issuer    string // of an access token
+	Audience  string // of an access token
 	Session   string
 	Issued    time.Time
 	Expires   time.Time
@@ -210,7 +212,9 @@ func (s *Service) Introspect(ctx context.Context, token Secret) (Introspection, 
 	if err != nil {
 		return Introspection{}, nil
 	}
-	return introspection(&id.User, TypeAccess, id.Family, id.Issued, id.Expires), nil
+	state := introspection(&id.User, TypeAccess, id.Family, id.Issued, id.Expires)
+	state.Issuer, state.Audience = s.cfg.Issuer, s.cfg.Audience
+	return state, nil
 }
 
 func (s *Service) introspectRefresh(ctx context.Context, token refreshToken) (Introspection, error) {

@@ -148,6 +148,9 @@ func TestIntrospect(t *testing.T) {
 				Active: true, Subject: "us_maria", Username: "maria", Scope: "accounts:read marketdata:read",
 				ClientID: "rueda", TokenType: c.kind, Session: id.Family,
 			}
+			if c.kind == auth.TypeAccess {
+				want.Issuer, want.Audience = "rueda", "rueda"
+			}
 			if got != want {
 				t.Errorf("%s: %+v", c.kind, got)
 			}

@@ -100,8 +100,7 @@ func (h *Handler) introspect(q *request) (api.Result, error) {
 		TokenUse: state.TokenType, Session: state.Session, Issued: state.Issued, Expires: state.Expires,
 	}
 	if state.TokenType == auth.TypeAccess {
-		answer.TokenType = "Bearer"
-		answer.Issuer, answer.Audience = h.cfg.Auth.Issuer()
+		answer.TokenType, answer.Issuer, answer.Audience = "Bearer", state.Issuer, state.Audience
 	}
 	return api.Result{Status: http.StatusOK, Raw: answer.Append(nil)}, nil
 }
