@@ -38,7 +38,7 @@ func (noAddress) RemoteAddr() net.Addr { return nil }
 // TestProducerWithoutAddress checks that a connection that was reset before it was accepted is
 // closed and that the source continues.
 func TestProducerWithoutAddress(t *testing.T) {
-	s, err := New(Config{Listen: "127.0.0.1:0"})
+	s, err := New(Config{Listen: "127.0.0.1:0", Anonymous: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestAcceptFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
-			s, err := New(Config{Listen: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			s, err := New(Config{Listen: "127.0.0.1:0", Anonymous: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,8 @@
-// Package ndjson implements a feed over TCP. Producers connect and send one JSON object per line,
-// in the format of the data messages of the wire protocol (see wire.Line).
+// Package ndjson implements a feed over TCP or a Unix socket. Producers connect and send one JSON
+// object per line, in the format of the data messages of the wire protocol (see wire.Line).
 //
 //	$ nc 127.0.0.1 9000
+//	{"type":"Hello","token":"..."}
 //	{"type":"F","I":"GGAL|BYMA|24hs","currency":"ARS","price_decimals":2,"size_decimals":0}
 //	{"type":"O","I":"GGAL|BYMA|24hs","R":true,"B":[[7049.5,300]],"A":[[7050,1200]]}
 //	{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":120,"G":"B"}
@@ -9,12 +10,20 @@
 // Lines are published as they arrive. Lines that arrive together are published in one batch. A
 // valid line gets no answer.
 //
+// # Hello
+//
+// The first byte of a connection must be {, and the first line a Hello of at most 8 KiB, within
+// Config.HelloTimeout. Its members are type, token and name; others are ignored. A connection
+// without a valid Hello gets one Error line and is closed, and such connections are logged at most
+// once a minute. A name belongs to one connection: a new one with the same name replaces it.
+//
 // # Definitions
 //
 // An F line defines an instrument and must precede its other lines. Another F line changes the
-// definition. Definitions apply to all producers, until Run ends. Quotes are derived from the book
-// unless F has own_quotes or no_book set to true; if they are derived, Q lines are ignored. A book
-// is stale until its first O line with R:true.
+// definition. The instrument belongs to this producer until it disconnects; lines of others about
+// it are rejected (forbidden). The status of a market as a whole belongs to the first producer that
+// sends one. Quotes are derived from the book unless F has own_quotes or no_book set to true; if
+// they are derived, Q lines are ignored. A book is stale until its first O line with R:true.
 //
 // # Invalid lines
 //
@@ -23,11 +32,12 @@
 //	{"type":"Error","code":400,"reason":"bad_field","msg":"line 17: Z must be above 0",
 //	 "retry":false,"line":17}
 //
-// Reasons are bad_json, bad_message, bad_field, bad_instrument, unknown_instrument (not defined)
-// and message_too_big (longer than 1 MiB). An event that the sink rejects is a bad_field. After too
-// many invalid lines in a row the producer gets too_many_failures, and the connection is closed. If
-// too many producers are connected, a new one gets overloaded and is closed at once. A producer
-// that does not read its answers is closed when they can no longer be written.
+// Reasons are bad_json, bad_message, bad_field, bad_instrument, unknown_instrument (not defined on
+// this connection), forbidden and message_too_big (longer than 1 MiB). An event that the sink
+// rejects is a bad_field. After too many invalid lines in a row the producer gets
+// too_many_failures, and the connection is closed. If too many producers are connected, a new one
+// gets overloaded and is closed at once. A producer that does not read its answers is closed when
+// they can no longer be written.
 //
 // # Loss
 //
@@ -38,12 +48,12 @@
 //   - if an O or Gap line of the instrument was skipped (bad_line), or an O line rejected
 //     (crossed_book, event_refused);
 //   - if a skipped line does not say which instrument it concerns. This is a gap of all instruments
-//     that its producer has named (unreadable_line);
+//     that its producer has defined (unreadable_line);
 //   - if a producer that sent O lines of the instrument has disconnected (producer_gone);
 //   - if a Gap line says so.
 //
 // If another line of an instrument was skipped or rejected, subscribers receive a gap (KindStatus)
-// that leaves the book unchanged. All producers of an instrument share one book.
+// that leaves the book unchanged.
 //
 // SQ counts per connection, instrument and channel (T X C; Q; O; H). It must increase, but an O
 // line with R:true may start again at any number. A sequence gap in any channel is answered with a
@@ -55,8 +65,10 @@
 //
 // # Security
 //
-// Lines are neither encrypted nor authenticated: anyone who can connect can publish any price. The
-// address must therefore be on the loopback interface unless Config.Insecure is set.
+// A producer can publish any price. Config.Token, a client certificate or the mode of a Unix socket
+// therefore decides who may be one. The first byte excludes web pages, which can make a browser
+// send requests to any address. Without TLS, the address must be on the loopback interface unless
+// Config.Insecure is set.
 //
 // # Concurrency
 //

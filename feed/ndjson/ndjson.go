@@ -2,10 +2,13 @@ package ndjson
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -15,16 +18,23 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Config configures the address and the limits of a Source.
+// Config configures the address and the limits of a Source. New requires one of Token, TLS with
+// client certificates, and a Unix socket, unless Anonymous is set.
 type Config struct {
-	Listen         string // TCP address, host:port; port 0 picks a free port
-	Insecure       bool   // allows a Listen address outside the loopback interface
-	MaxProducers   int    // concurrent connections; 0 means 64
-	MaxInstruments int    // defined in one Run; 0 means 10,000
+	// Listen is host:port, where port 0 picks a free port, or unix:PATH. A Unix socket has mode 0600.
+	Listen    string
+	Token     string      // secret of the Hello; at least 32 characters; "": not checked
+	TLS       *tls.Config // nil: not encrypted
+	Insecure  bool        // allows a Listen address outside the loopback interface without TLS
+	Anonymous bool        // accepts every program that can connect; for development
+
+	MaxProducers   int // concurrent connections, and as many that have not sent a Hello; 0 means 64
+	MaxInstruments int // defined in one Run; 0 means 10,000
 	// invalid lines in a row before a producer is closed; 0 means 100
 	MaxFaults int
 	// a producer that accepts no answer for this long is closed; 0 means 5 s
 	AnswerTimeout time.Duration
+	HelloTimeout  time.Duration   // for the TLS handshake and the Hello; 0 means 5 s
 	Markets       []market.Market // known markets: their hours, and whether prices may be below 0
 	OnListen      func(net.Addr)  // called by Run when it listens; may be nil
 	Logger        *slog.Logger    // nil: no logging
@@ -33,20 +43,26 @@ type Config struct {
 // MaxLine is the maximum length of a line in bytes, without its line feed.
 const MaxLine = 1 << 20
 
+// minToken is the minimum length of Config.Token.
+const minToken = 32
+
 // Source listens for producers. It implements feed.Source.
 type Source struct {
 	config  Config
 	address string
+	socket  string                    // path of the Unix socket; "": address is a TCP address
+	token   [sha256.Size]byte         // hash of config.Token
 	zones   map[string]*time.Location // time zones of config.Markets, by name
 
 	mu       sync.Mutex
 	listener net.Listener // opened by Listen for the next Run; nil: Run opens one
 	addr     net.Addr
 	conns    map[net.Conn]struct{}
+	pending  []*producer // have not sent a valid Hello; the oldest first
 	stats    Stats
 	down     map[string]bool // markets whose feed was down when the last Run ended
 
-	unknown, crossed, negative limitedLog
+	unknown, crossed, negative, foreign, refused limitedLog
 }
 
 // Stats holds the counters of all runs together.
@@ -60,6 +76,8 @@ type Stats struct {
 	Unknown   int // lines with unknown members; they are accepted
 	Crossed   int // of Faults: books crossed outside an auction
 	Negative  int // of Faults: prices below 0 in a market that has none
+	Foreign   int // of Faults: lines about instruments of another producer
+	Refused   int // connections without a valid Hello
 }
 
 // New checks the configuration and returns a Source. It does not listen yet.
@@ -67,12 +85,13 @@ func New(config Config) (*Source, error) {
 	if config.Listen == "" {
 		return nil, errors.New("ndjson: listen address is missing")
 	}
-	address, err := net.ResolveTCPAddr("tcp", config.Listen)
+	s := &Source{token: sha256.Sum256([]byte(config.Token)), zones: make(map[string]*time.Location), conns: make(map[net.Conn]struct{}), down: make(map[string]bool)}
+	err := s.parseListen(&config)
 	if err != nil {
-		return nil, fmt.Errorf("ndjson: address %q: %w", config.Listen, err)
+		return nil, err
 	}
-	if !config.Insecure && !address.IP.IsLoopback() {
-		return nil, fmt.Errorf("ndjson: address %q is not a loopback address, so anyone who can connect could publish any price: use 127.0.0.1, or set insecure", config.Listen)
+	if err := config.checkSecrets(s.socket != ""); err != nil {
+		return nil, err
 	}
 	if config.MaxProducers <= 0 {
 		config.MaxProducers = 64
@@ -86,10 +105,13 @@ func New(config Config) (*Source, error) {
 	if config.AnswerTimeout <= 0 {
 		config.AnswerTimeout = 5 * time.Second
 	}
+	if config.HelloTimeout <= 0 {
+		config.HelloTimeout = 5 * time.Second
+	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Source{config: config, address: address.String(), zones: make(map[string]*time.Location), conns: make(map[net.Conn]struct{}), down: make(map[string]bool)}
+	s.config = config
 	for _, m := range config.Markets {
 		if s.zones[m.Timezone], err = time.LoadLocation(m.Timezone); err != nil {
 			return nil, fmt.Errorf("ndjson: time zone of market %s: %w", m.ID, err)
@@ -190,20 +212,6 @@ func (s *Source) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-func (s *Source) open(ctx context.Context) (net.Listener, error) {
-	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
-	}}
-	listener, err := config.Listen(ctx, "tcp", s.address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("ndjson: %w: use another port than that of %s, or 0 for any free port", err, s.address)
-	case err != nil:
-		return nil, fmt.Errorf("ndjson: %w", err)
-	}
-	return listener, nil
-}
-
 // accept accepts connections until the context ends or accepting fails permanently.
 func (s *Source) accept(ctx context.Context, listener net.Listener, registry *registry, goroutines *sync.WaitGroup) error {
 	failures := 0
@@ -260,42 +268,70 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// admit starts a producer. If there are too many, the new one gets an error and is closed; at most
-// MaxProducers connections wait for this at a time.
+// admit starts to read from a connection. At most MaxProducers connections wait for their Hello;
+// the next one closes the oldest of them.
 func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, registry *registry, goroutines *sync.WaitGroup) {
+	p := newProducer(s, registry, conn, from)
+	var oldest *producer
 	s.mu.Lock()
-	n := len(s.conns)
-	if n < 2*s.config.MaxProducers {
-		s.conns[conn] = struct{}{}
-	}
-	full := s.stats.Producers >= s.config.MaxProducers
-	if !full {
-		s.stats.Producers++
+	s.conns[conn] = struct{}{}
+	s.pending = append(s.pending, p)
+	if len(s.pending) > s.config.MaxProducers {
+		oldest = s.pending[0]
+		s.pending = slices.Delete(s.pending, 0, 1)
 	}
 	s.mu.Unlock()
-	if n >= 2*s.config.MaxProducers {
-		_ = conn.Close() // rejected
-		return
+	if oldest != nil {
+		oldest.evicted.Store(true)
+		_ = oldest.socket.Close() // the bytes are not read
 	}
-	p := newProducer(s, registry, conn, from)
 	goroutines.Go(func() {
-		defer s.release(conn)
-		if full {
-			p.closeWithError(wire.NewFault(wire.Overloaded, fmt.Sprintf("%d producers are connected, which is the limit", s.config.MaxProducers)))
+		defer s.release(p)
+		f := p.hello(ctx)
+		if f == nil {
+			f = s.enter(ctx, p)
+		}
+		if f != nil {
+			if ctx.Err() == nil { // otherwise the source is ending
+				p.refuse(f)
+			}
 			return
 		}
 		p.log.Info("producer connected")
 		err := p.run(ctx)
 		s.count(func(c *Stats) { c.Producers-- })
+		close(p.left)
 		p.log.Info("producer disconnected", "lines", p.line, "error", err)
 	})
 }
 
-func (s *Source) release(conn net.Conn) {
+// enter counts a producer and registers its name. A producer of the same name is disconnected
+// first.
+func (s *Source) enter(ctx context.Context, p *producer) *wire.Fault {
+	if err := p.registry.enter(ctx, p); err != nil {
+		return wire.NewFault(wire.ShuttingDown, "")
+	}
 	s.mu.Lock()
-	delete(s.conns, conn)
+	full := s.stats.Producers >= s.config.MaxProducers
+	if !full {
+		s.stats.Producers++
+		s.pending = slices.DeleteFunc(s.pending, func(other *producer) bool { return other == p })
+	}
 	s.mu.Unlock()
-	_ = conn.Close() // all that matters was flushed
+	if full {
+		p.registry.leave(p)
+		close(p.left)
+		return wire.NewFault(wire.Overloaded, fmt.Sprintf("%d producers are connected, which is the limit", s.config.MaxProducers))
+	}
+	return nil
+}
+
+func (s *Source) release(p *producer) {
+	s.mu.Lock()
+	delete(s.conns, p.socket)
+	s.pending = slices.DeleteFunc(s.pending, func(other *producer) bool { return other == p })
+	s.mu.Unlock()
+	_ = p.socket.Close() // all that matters was flushed
 }
 
 func (s *Source) closeAll() {

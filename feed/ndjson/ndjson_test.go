@@ -29,6 +29,7 @@ const (
 	bookGGAL   = `{"type":"O","I":"GGAL|BYMA|24hs","R":true,"B":[[7049.5,300]],"A":[[7050,1200]]}`
 	updateGGAL = `{"type":"O","I":"GGAL|BYMA|24hs","A":[[7050,100]]}`
 	tradeGGAL  = `{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":120}`
+	helloLine  = `{"type":"Hello"}`
 )
 
 // running is a source that runs until the test ends or stop is called.
@@ -43,7 +44,10 @@ type running struct {
 func start(t *testing.T, config Config, sink feed.Sink) *running {
 	t.Helper()
 	listening := make(chan net.Addr, 1)
-	config.Listen = "127.0.0.1:0"
+	if config.Listen == "" {
+		config.Listen = "127.0.0.1:0"
+	}
+	config.Anonymous = config.Token == "" && config.TLS == nil
 	config.OnListen = func(a net.Addr) { listening <- a }
 	source, err := New(config)
 	if err != nil {
@@ -82,13 +86,25 @@ type client struct {
 	in   *bufio.Scanner
 }
 
+// dial connects a producer that has sent its Hello.
 func (r *running) dial() *client {
 	r.t.Helper()
-	conn, err := net.Dial("tcp", r.addr.String())
+	return r.connect().send(helloLine)
+}
+
+// connect connects a producer that has sent nothing.
+func (r *running) connect() *client {
+	r.t.Helper()
+	conn, err := net.Dial(r.addr.Network(), r.addr.String())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { conn.Close() })
+	return r.client(conn)
+}
+
+func (r *running) client(conn net.Conn) *client {
+	r.t.Helper()
 	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		r.t.Fatal(err)
 	}
@@ -258,24 +274,24 @@ func TestBadLines(t *testing.T) {
 		msg        string
 		gap        string // reason; "": no gap
 	}{
-		{"not JSON", `GGAL 7050`, 400, "bad_json", "line 2: bad JSON: a line is a JSON object at offset 0", "unreadable_line"},
-		{"another type", `{"type":"Success"}`, 400, "bad_message", "line 2: type must be one of T X C Q O H D F Gap", "unreadable_line"},
-		{"bad field", `{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":0}`, 400, "bad_field", "line 2: Z must be above 0", "bad_line"},
-		{"bad instrument", `{"type":"T","I":"GGAL|BYMA","P":7050,"Z":1}`, 400, "bad_instrument", "line 2: I is not of the form SYMBOL|MARKET|TERM", "unreadable_line"},
-		{"unknown instrument", `{"type":"T","I":"YPFD|BYMA|CI","P":1,"Z":1}`, 404, "unknown_instrument", "line 2: YPFD|BYMA|CI is not defined: send its F line first", ""},
-		{"unknown market", `{"type":"H","I":"*|NYSE|*","E":"open"}`, 404, "unknown_instrument", "line 2: no instrument of market NYSE is defined: send an F line first", ""},
-		{"too long", `{"x":"` + strings.Repeat("x", MaxLine) + `"}`, 413, "message_too_big", "line 2: longer than 1048576 bytes", "unreadable_line"},
-		{"not UTF-8", "{\"type\":\"T\",\"X\":\"\xff\"}", 400, "bad_json", "line 2: bad JSON: not UTF-8", "unreadable_line"},
+		{"not JSON", `GGAL 7050`, 400, "bad_json", "line 3: bad JSON: a line is a JSON object at offset 0", "unreadable_line"},
+		{"another type", `{"type":"Success"}`, 400, "bad_message", "line 3: type must be one of T X C Q O H D F Gap", "unreadable_line"},
+		{"bad field", `{"type":"T","I":"GGAL|BYMA|24hs","P":7050,"Z":0}`, 400, "bad_field", "line 3: Z must be above 0", "bad_line"},
+		{"bad instrument", `{"type":"T","I":"GGAL|BYMA","P":7050,"Z":1}`, 400, "bad_instrument", "line 3: I is not of the form SYMBOL|MARKET|TERM", "unreadable_line"},
+		{"unknown instrument", `{"type":"T","I":"YPFD|BYMA|CI","P":1,"Z":1}`, 404, "unknown_instrument", "line 3: YPFD|BYMA|CI is not defined on this connection: send its F line first", ""},
+		{"unknown market", `{"type":"H","I":"*|NYSE|*","E":"open"}`, 404, "unknown_instrument", "line 3: no instrument of market NYSE is defined: send an F line first", ""},
+		{"too long", `{"x":"` + strings.Repeat("x", MaxLine) + `"}`, 413, "message_too_big", "line 3: longer than 1048576 bytes", "unreadable_line"},
+		{"not UTF-8", "{\"type\":\"T\",\"X\":\"\xff\"}", 400, "bad_json", "line 3: bad JSON: not UTF-8", "unreadable_line"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var r feedtest.Recorder
 			run := start(t, Config{}, &r)
 			c := run.dial().send(defineGGAL, tt.line, "", tradeGGAL, `{}`)
-			if got, want := c.answer(), (answer{"Error", tt.reason, tt.msg, tt.code, 2}); got != want {
+			if got, want := c.answer(), (answer{"Error", tt.reason, tt.msg, tt.code, 3}); got != want {
 				t.Errorf("answered %+v\n    want %+v", got, want)
 			}
-			if got := c.answer(); got.Line != 5 {
-				t.Errorf("answered %+v, want line 5: blank lines count", got)
+			if got := c.answer(); got.Line != 6 {
+				t.Errorf("answered %+v, want line 6: blank lines count", got)
 			}
 			want := []string{"GGAL|BYMA|24hs trade 120 at 7050", "GGAL|BYMA|24hs status gap unreadable_line"}
 			if tt.gap != "" {
@@ -295,7 +311,7 @@ func TestLongestLine(t *testing.T) {
 	c := start(t, Config{}, &r).dial()
 	padding := strings.Repeat(" ", MaxLine-len(tradeGGAL))
 	c.send(defineGGAL, tradeGGAL+padding, tradeGGAL+padding+" ")
-	if got := c.answer(); got.Reason != "message_too_big" || got.Line != 3 {
+	if got := c.answer(); got.Reason != "message_too_big" || got.Line != 4 {
 		t.Errorf("answered %+v", got)
 	}
 	same(t, wait(t, &r, 2), []string{"GGAL|BYMA|24hs trade 120 at 7050", "GGAL|BYMA|24hs status gap unreadable_line"})
@@ -307,7 +323,7 @@ func TestTooManyBadLines(t *testing.T) {
 	bystander := run.dial().send(defineGGAL)
 	c := run.dial()
 	c.send("1", "2", defineAL30, "4", "5", "6", tradeGGAL)
-	for _, line := range []int{1, 2, 4, 5, 6} {
+	for _, line := range []int{2, 3, 5, 6, 7} {
 		if got := c.answer(); got.Reason != "bad_json" || got.Line != line {
 			t.Errorf("answered %+v, want line %d", got, line)
 		}
@@ -340,10 +356,10 @@ func TestTooManyProducers(t *testing.T) {
 
 func TestTooManyInstruments(t *testing.T) {
 	c := start(t, Config{MaxInstruments: 1}, new(feedtest.Recorder)).dial().send(defineGGAL, defineAL30, defineGGAL, "x")
-	if got := c.answer(); got.Reason != "bad_field" || got.Msg != "line 2: definition refused: 1 instruments are defined, which is the limit" {
+	if got := c.answer(); got.Reason != "bad_field" || got.Msg != "line 3: definition refused: 1 instruments are defined, which is the limit" {
 		t.Errorf("answered %+v", got)
 	}
-	if got := c.answer(); got.Line != 4 {
+	if got := c.answer(); got.Line != 5 {
 		t.Errorf("answered %+v", got)
 	}
 }
@@ -378,8 +394,8 @@ func TestProducersComeAndGo(t *testing.T) {
 	want = append(want, "GGAL|BYMA|24hs gap producer_gone")
 	same(t, wait(t, &r, 4), want)
 
-	// Definitions apply to all producers, even after the one that sent them has left.
-	b.send(tradeGGAL)
+	// The instrument is free: another producer may define it.
+	b.send(defineGGAL, tradeGGAL)
 	want = append(want, "GGAL|BYMA|24hs trade 120 at 7050")
 	same(t, wait(t, &r, 5), want)
 
@@ -387,7 +403,7 @@ func TestProducersComeAndGo(t *testing.T) {
 	want = append(want, "*|BYMA|* feed_down producer_gone")
 	same(t, wait(t, &r, 6), want)
 
-	run.dial().send(tradeGGAL, tradeGGAL)
+	run.dial().send(defineGGAL, tradeGGAL, tradeGGAL)
 	want = append(want, "*|BYMA|* feed_up", "GGAL|BYMA|24hs trade 120 at 7050", "GGAL|BYMA|24hs trade 120 at 7050")
 	same(t, wait(t, &r, 9), want)
 }
@@ -396,7 +412,7 @@ func TestProducersComeAndGo(t *testing.T) {
 // which feeds were down.
 func TestRunAgain(t *testing.T) {
 	listening := make(chan net.Addr, 1)
-	source, err := New(Config{Listen: "127.0.0.1:0", OnListen: func(a net.Addr) { listening <- a }})
+	source, err := New(Config{Listen: "127.0.0.1:0", Anonymous: true, OnListen: func(a net.Addr) { listening <- a }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,7 +465,7 @@ func (s *refusing) Publish(events []market.Event) error {
 func TestRefused(t *testing.T) {
 	var r refusing
 	c := start(t, Config{}, &r).dial().send(defineGGAL, bookGGAL, tradeGGAL, updateGGAL, updateGGAL, tradeGGAL)
-	for _, line := range []int{4, 5} {
+	for _, line := range []int{5, 6} {
 		if got, want := c.answer(), (answer{"Error", "bad_field", fmt.Sprintf("line %d: refused: crossed: bid above ask", line), 400, line}); got != want {
 			t.Errorf("answered %+v\n    want %+v", got, want)
 		}
@@ -494,8 +510,10 @@ func TestAddresses(t *testing.T) {
 		{"127.0.0.1", false, "missing port"},
 		{"127.0.0.1:70000", false, "invalid port"},
 		{"", false, "listen address is missing"},
+		{"unix:", false, "not unix:PATH"},
+		{"unix:/" + strings.Repeat("x", 100) + "/feed.sock", false, "not unix:PATH"},
 	} {
-		_, err := New(Config{Listen: tt.listen, Insecure: tt.insecure})
+		_, err := New(Config{Listen: tt.listen, Insecure: tt.insecure, Anonymous: true})
 		switch {
 		case tt.text == "" && err != nil:
 			t.Errorf("%q: %v", tt.listen, err)
@@ -511,7 +529,7 @@ func TestUsedPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	source, err := New(Config{Listen: taken.Addr().String()})
+	source, err := New(Config{Listen: taken.Addr().String(), Anonymous: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -549,20 +567,21 @@ func TestProducerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestManyProducers checks that each line of two producers of one instrument arrives and that calls
-// of the sink do not overlap.
+// TestManyProducers checks that each line of several producers arrives and that calls of the sink
+// do not overlap.
 func TestManyProducers(t *testing.T) {
 	const producers, lines = 8, 500
 	var r feedtest.Recorder
 	sink := &exclusive{sink: &r}
 	run := start(t, Config{}, sink)
 	var senders sync.WaitGroup
-	for range producers {
+	for k := range producers {
 		c := run.dial()
 		senders.Go(func() {
-			c.send(defineGGAL)
+			own := strings.NewReplacer("GGAL", fmt.Sprintf("GGAL%d", k))
+			c.send(own.Replace(defineGGAL))
 			for range lines {
-				c.send(tradeGGAL)
+				c.send(own.Replace(tradeGGAL))
 			}
 		})
 	}
@@ -603,7 +622,7 @@ func (s *exclusive) Publish(events []market.Event) error {
 func TestConformance(t *testing.T) {
 	feedtest.Run(t, func(t *testing.T) feed.Source {
 		listening := make(chan net.Addr, 1)
-		source, err := New(Config{Listen: "127.0.0.1:0", OnListen: func(a net.Addr) { listening <- a }})
+		source, err := New(Config{Listen: "127.0.0.1:0", Anonymous: true, OnListen: func(a net.Addr) { listening <- a }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -629,7 +648,7 @@ func produce(addr net.Addr) {
 	}
 	defer conn.Close()
 	out := bufio.NewWriter(conn)
-	fmt.Fprintln(out, defineGGAL)
+	fmt.Fprintln(out, helloLine+"\n"+defineGGAL)
 	for i := 1; err == nil; i++ {
 		when := time.Unix(1795185000, int64(i)*1000).UTC().Format("2006-01-02T15:04:05.000000000Z")
 		if i%100 == 1 {
@@ -644,7 +663,7 @@ func produce(addr net.Addr) {
 // BenchmarkLines measures lines over a real connection to a sink that only counts.
 func BenchmarkLines(b *testing.B) {
 	listening := make(chan net.Addr, 1)
-	source, err := New(Config{Listen: "127.0.0.1:0", OnListen: func(a net.Addr) { listening <- a }})
+	source, err := New(Config{Listen: "127.0.0.1:0", Anonymous: true, OnListen: func(a net.Addr) { listening <- a }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -656,7 +675,7 @@ func BenchmarkLines(b *testing.B) {
 		b.Fatal(err)
 	}
 	out := bufio.NewWriterSize(conn, 64<<10)
-	fmt.Fprintln(out, defineGGAL)
+	fmt.Fprintln(out, helloLine+"\n"+defineGGAL)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := fmt.Fprintln(out, updateGGAL); err != nil {

@@ -3,12 +3,14 @@ package ndjson
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -18,8 +20,15 @@ import (
 type producer struct {
 	source   *Source
 	registry *registry
-	conn     net.Conn
+	socket   net.Conn // as accepted
+	conn     net.Conn // socket, or TLS on it
+	from     string   // address of the peer
+	name     string   // of the Hello; "": none
 	log      *slog.Logger
+
+	evicted  atomic.Bool   // closed because too many connections have sent no Hello
+	replaced atomic.Bool   // another producer of the same name has connected
+	left     chan struct{} // closed when the registry has forgotten the producer
 
 	in      *bufio.Reader
 	long    []byte // a line that exceeds the buffer of in
@@ -35,8 +44,8 @@ type producer struct {
 	batch  []entry
 	levels []market.Level // of the batch
 
-	known  map[market.InstrumentID]*instrument // used by this producer
-	used   []*instrument                       // the same, in the order of their first lines
+	known  map[market.InstrumentID]*instrument // defined by this producer
+	used   []*instrument                       // the same, in the order of their definitions
 	venues map[*venue]struct{}                 // fed by this producer
 	books  map[*instrument]struct{}            // fed by this producer
 	last   map[sequenceKey]uint64
@@ -56,15 +65,27 @@ const (
 )
 
 var (
-	errTooLong = errors.New("line too long")
-	errTooMany = errors.New("too many invalid lines")
+	errTooLong  = errors.New("line too long")
+	errTooMany  = errors.New("too many invalid lines")
+	errReplaced = errors.New("a producer of the same name has connected")
 )
 
-func newProducer(s *Source, r *registry, conn net.Conn, from net.Addr) *producer {
+// lineBuffer is the size of the read buffer of a producer that has sent its Hello.
+const lineBuffer = 64 << 10
+
+func newProducer(s *Source, r *registry, socket net.Conn, address net.Addr) *producer {
+	conn, from := socket, address.String()
+	if s.config.TLS != nil {
+		conn = tls.Server(socket, s.config.TLS)
+	}
+	if s.socket != "" {
+		from = "unix" // the peers of a Unix socket have no address
+	}
 	return &producer{
-		source: s, registry: r, conn: conn,
-		log:    s.config.Logger.With("producer", from.String()),
-		in:     bufio.NewReaderSize(conn, 64<<10),
+		source: s, registry: r, socket: socket, conn: conn, from: from,
+		log:    s.config.Logger.With("producer", from),
+		left:   make(chan struct{}),
+		in:     bufio.NewReaderSize(conn, maxHello),
 		out:    bufio.NewWriter(conn),
 		known:  make(map[market.InstrumentID]*instrument),
 		venues: make(map[*venue]struct{}),
@@ -76,7 +97,7 @@ func newProducer(s *Source, r *registry, conn net.Conn, from net.Addr) *producer
 // run reads lines until the producer disconnects or the context ends. It returns nil if the
 // producer closed the connection.
 func (p *producer) run(ctx context.Context) error {
-	defer func() { p.registry.leave(p.books, p.known, p.venues) }()
+	defer p.registry.leave(p)
 	for {
 		line, err := p.next()
 		if err == nil || errors.Is(err, errTooLong) || errors.Is(err, io.EOF) && len(line) > 0 {
@@ -99,6 +120,9 @@ func (p *producer) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case err != nil && p.replaced.Load():
+			p.answer(wire.AppendError(nil, wire.NewFault(wire.Replaced, "A producer of the same name has connected"), nil, nil))
+			return errors.Join(errReplaced, p.flush())
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil && !errors.Is(err, errTooLong):
@@ -145,9 +169,12 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 	case l.ID.IsPattern():
 		return p.wholeMarket(l)
 	}
-	i := p.instrument(l.ID)
+	i := p.known[l.ID]
 	if i == nil {
-		return wire.NewFault(wire.UnknownInstrument, l.ID.String()+" is not defined: send its F line first")
+		if p.registry.belongsToOther(l.ID, p) {
+			return p.refuseForeign(l.ID)
+		}
+		return wire.NewFault(wire.UnknownInstrument, l.ID.String()+" is not defined on this connection: send its F line first")
 	}
 	e := l.Event
 	e.Handle = i.handle
@@ -180,7 +207,10 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 
 func (p *producer) define(in *market.Instrument) *wire.Fault {
 	p.publish() // earlier lines belong to the old definition
-	i, err := p.registry.define(*in)
+	i, err := p.registry.define(p, *in)
+	if errors.Is(err, errForeign) {
+		return p.refuseForeign(in.ID)
+	}
 	if err != nil {
 		return wire.NewFault(wire.BadField, "definition refused: "+err.Error())
 	}
@@ -188,35 +218,45 @@ func (p *producer) define(in *market.Instrument) *wire.Fault {
 	return nil
 }
 
-// wholeMarket handles H and Gap of *|MARKET|*.
+// refuseForeign counts a line about an instrument of another producer.
+func (p *producer) refuseForeign(id market.InstrumentID) *wire.Fault {
+	p.countAndLog(&p.source.foreign, func(s *Stats) *int { return &s.Foreign }, "lines rejected: the instrument belongs to another producer",
+		slog.String("reason", string(wire.Forbidden)), slog.String("instrument", id.String()))
+	return wire.NewFault(wire.Forbidden, id.String()+" belongs to another producer")
+}
+
+// wholeMarket handles H and Gap of *|MARKET|*. The status of a market belongs to the first producer
+// that sends one. A gap concerns the instruments of this producer.
 func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
 	v := p.registry.venue(l.ID.Market)
 	if v == nil {
 		return wire.NewFault(wire.UnknownInstrument, "no instrument of market "+l.ID.Market+" is defined: send an F line first")
 	}
-	p.joinMarket(v)
 	e := l.Event
+	if e.Kind == market.KindStatus && !p.registry.claim(v, p) {
+		return p.refuseForeign(l.ID)
+	}
+	p.joinMarket(v)
 	if e.Kind == market.KindStatus {
 		e.Handle = v.handle
 		p.add(entry{event: e, venue: v})
 		return nil
 	}
-	for _, i := range p.registry.instrumentsOf(v.name) {
+	for _, i := range p.ofMarket(v.name) {
 		e.Handle = i.handle
 		p.add(entry{event: e, instrument: i})
 	}
 	return nil
 }
 
-// instrument returns a defined instrument, or nil.
-func (p *producer) instrument(id market.InstrumentID) *instrument {
-	i, ok := p.known[id]
-	if !ok {
-		if i = p.registry.instrument(id); i != nil {
-			p.use(i)
+// ofMarket returns the instruments of the producer in a market.
+func (p *producer) ofMarket(name string) (list []*instrument) {
+	for _, i := range p.used {
+		if i.venue.name == name {
+			list = append(list, i)
 		}
 	}
-	return i
+	return list
 }
 
 func (p *producer) use(i *instrument) {
@@ -282,11 +322,11 @@ func (p *producer) skip(l *wire.Line, f *wire.Fault) {
 		p.addLossOfAll()
 	case kind == 0:
 	case l.ID.IsPattern():
-		for _, i := range p.registry.instrumentsOf(l.ID.Market) {
+		for _, i := range p.ofMarket(l.ID.Market) {
 			p.addLoss(i, lossOf(kind), reasonBadLine)
 		}
 	default:
-		i := p.instrument(l.ID)
+		i := p.known[l.ID]
 		if i == nil || i.noBook.Load() && lossOf(kind) == bookLost || !i.quotesFromFeed.Load() && kind == market.KindQuote {
 			return
 		}

@@ -3,7 +3,9 @@ package ndjson
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,40 +14,84 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestOneBookOfTwoProducers checks that one producer can neither cross the book of another nor lose
-// lines of it without a gap.
-func TestOneBookOfTwoProducers(t *testing.T) {
+// TestInstrumentBelongsToItsProducer checks that another producer can neither publish, nor define,
+// nor make stale, nor halt what a connected producer has defined. All of it is counted and logged
+// once.
+func TestInstrumentBelongsToItsProducer(t *testing.T) {
 	const g = "GGAL|BYMA|24hs "
 	var r feedtest.Recorder
-	run := start(t, Config{}, &r)
-	a, b := run.dial().send(defineGGAL, bookGGAL), run.dial()
-	want := []string{g + "snapshot"}
+	var log lockedLog
+	run := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, &r)
+	a := run.dial().send(defineGGAL, bookGGAL, `{"type":"H","I":"*|BYMA|*","E":"open"}`)
+	want := []string{g + "snapshot", "*|BYMA|* open"}
 	next := func(more ...string) {
 		t.Helper()
 		want = append(want, more...)
 		same(t, wait(t, &r, len(want)), want)
 	}
 	next()
-	b.send(`{"type":"O","I":"GGAL|BYMA|24hs","B":[[7051,1]]}`)
-	if got := b.answer(); got.Reason != "bad_field" || got.Msg != "line 1: the book of GGAL|BYMA|24hs is crossed outside an auction" {
-		t.Errorf("answered %+v", got)
+	b := run.dial()
+	foreign := []string{
+		tradeGGAL, updateGGAL, bookGGAL, defineGGAL, `{"type":"H","I":"GGAL|BYMA|24hs","E":"halt"}`,
+		`{"type":"Gap","I":"GGAL|BYMA|24hs"}`, `{"type":"H","I":"*|BYMA|*","E":"halt","Y":"stolen"}`, `{"type":"Q","I":"GGAL|BYMA|24hs"}`,
 	}
-	next(g + "gap crossed_book")
-	a.send(bookGGAL)
-	next(g + "snapshot")
-	b.send("x") // b feeds the book too
-	next(g + "gap unreadable_line")
-	a.send(bookGGAL)
-	next(g + "snapshot")
-	b.send("x") // the book is complete again, although a sent it
-	next(g + "gap unreadable_line")
-	b.send(`{"type":"H","I":"GGAL|BYMA|24hs","E":"auction"}`)
-	next(g + "auction")
-	a.send(`{"type":"O","I":"GGAL|BYMA|24hs","R":true,"B":[[12,1]],"A":[[11,1]]}`)
-	next(g + "snapshot")
+	b.send(foreign...)
+	for k := range foreign {
+		if got := b.answer(); got.Reason != "forbidden" || got.Code != 403 || got.Line != k+2 || !strings.Contains(got.Msg, "belongs to another producer") {
+			t.Errorf("line %d: answered %+v", k+2, got)
+		}
+	}
+	// Lines that are skipped leave no gap in what belongs to another producer.
+	bad := []string{"x", `{"type":"O","I":"GGAL|BYMA|24hs","A":[[7050,-1]]}`, `{"type":"H","I":"*|BYMA|*"}`}
+	b.send(append(bad, `{"type":"Gap","I":"*|BYMA|*"}`, defineAL30, strings.Replace(tradeGGAL, "GGAL|BYMA|24hs", "AL30|BYMA|CI", 1))...)
+	next("AL30|BYMA|CI trade 120 at 7050")
+	a.send(updateGGAL)
+	next(g + "update")
+	s := run.source.Stats()
+	if s.Foreign != len(foreign) || s.Faults != len(foreign)+len(bad) {
+		t.Errorf("%+v", s)
+	}
+	if text := log.String(); strings.Count(text, "another producer") != 1 || !strings.Contains(text, "reason=forbidden") {
+		t.Errorf("logged %s", text)
+	}
+	// The market and the instrument are free when their producer has left.
+	a.conn.Close()
+	next(g + "gap producer_gone")
+	b.send(defineGGAL, bookGGAL, `{"type":"H","I":"*|BYMA|*","E":"halt"}`)
+	next(g+"snapshot", "*|BYMA|* halt")
 }
 
-// TestNoCrossedBook changes one book at random from several producers and checks that no complete
+// TestSameName checks that a producer replaces the connection of the same name, such as its own one
+// that the network has lost, and gets its instruments.
+func TestSameName(t *testing.T) {
+	const g = "GGAL|BYMA|24hs "
+	var r feedtest.Recorder
+	run := start(t, Config{MaxProducers: 2}, &r)
+	hello := `{"type":"Hello","name":"byma-1"}`
+	old := run.connect().send(hello, defineGGAL, bookGGAL)
+	want := []string{g + "snapshot"}
+	same(t, wait(t, &r, len(want)), want)
+	other := run.connect().send(`{"type":"Hello","name":"byma-2"}`, defineAL30)
+	again := run.connect().send(hello, defineGGAL, bookGGAL)
+	want = append(want, g+"gap producer_gone", g+"snapshot")
+	same(t, wait(t, &r, len(want)), want)
+	if got := old.answer(); got.Reason != "replaced" || got.Code != 409 {
+		t.Errorf("answered %+v", got)
+	}
+	old.closed()
+	other.send("x")
+	if got := other.answer(); got.Reason != "bad_json" {
+		t.Errorf("answered %+v", got)
+	}
+	again.send(tradeGGAL)
+	want = append(want, "AL30|BYMA|CI status gap unreadable_line", g+"trade 120 at 7050")
+	same(t, wait(t, &r, len(want)), want)
+	if n := run.source.Stats().Producers; n != 2 {
+		t.Errorf("%d producers", n)
+	}
+}
+
+// TestNoCrossedBook changes the books of several producers at random and checks that no complete
 // book that is published is crossed.
 func TestNoCrossedBook(t *testing.T) {
 	const producers, lines = 4, 400
@@ -53,21 +99,22 @@ func TestNoCrossedBook(t *testing.T) {
 	run := start(t, Config{MaxFaults: 1 << 30}, &r)
 	var senders sync.WaitGroup
 	for k := range producers {
-		c := run.dial().send(defineGGAL)
+		own := strings.NewReplacer("GGAL", fmt.Sprintf("GGAL%d", k))
+		c := run.dial().send(own.Replace(defineGGAL))
 		senders.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(k), 1))
 			for range lines {
 				bid := 90 + random.IntN(20)
 				switch random.IntN(4) {
 				case 0:
-					c.send(fmt.Sprintf(`{"type":"O","I":"GGAL|BYMA|24hs","R":true,"B":[[%d,1]],"A":[[%d,1]]}`, bid, bid+2))
+					c.send(own.Replace(fmt.Sprintf(`{"type":"O","I":"GGAL|BYMA|24hs","R":true,"B":[[%d,1]],"A":[[%d,1]]}`, bid, bid+2)))
 				case 1:
-					c.send(fmt.Sprintf(`{"type":"O","I":"GGAL|BYMA|24hs","A":[[%d,1]]}`, bid+2))
+					c.send(own.Replace(fmt.Sprintf(`{"type":"O","I":"GGAL|BYMA|24hs","A":[[%d,1]]}`, bid+2)))
 				default:
-					c.send(fmt.Sprintf(`{"type":"O","I":"GGAL|BYMA|24hs","B":[[%d,%d]]}`, bid, random.IntN(2)))
+					c.send(own.Replace(fmt.Sprintf(`{"type":"O","I":"GGAL|BYMA|24hs","B":[[%d,%d]]}`, bid, random.IntN(2))))
 				}
 			}
-			c.send(`{"type":"T","I":"GGAL|BYMA|24hs","P":1,"Z":1}`)
+			c.send(own.Replace(`{"type":"T","I":"GGAL|BYMA|24hs","P":1,"Z":1}`))
 		})
 	}
 	senders.Wait()
@@ -84,15 +131,16 @@ func TestNoCrossedBook(t *testing.T) {
 	if err := r.Wait(ctx, func(events []market.Event) bool { return trades(events) == producers }); err != nil {
 		t.Fatal(err)
 	}
-	var book *market.Book
+	books := make(map[market.Handle]*market.Book)
 	whole := 0
 	for k, e := range r.Events() {
 		switch e.Kind {
 		case market.KindGap:
-			book = nil
+			books[e.Handle] = nil
 		case market.KindSnapshot:
-			book = new(market.Book)
+			books[e.Handle] = new(market.Book)
 		}
+		book := books[e.Handle]
 		if book == nil {
 			continue
 		}
@@ -126,15 +174,15 @@ func TestCrossedInARow(t *testing.T) {
 		}
 	}
 	c.send(crossed)
-	refused(2)
-	c.send(crossed)
 	refused(3)
-	c.send(tradeGGAL, crossed)
-	refused(5)
 	c.send(crossed)
+	refused(4)
+	c.send(tradeGGAL, crossed)
 	refused(6)
 	c.send(crossed)
 	refused(7)
+	c.send(crossed)
+	refused(8)
 	if got := c.answer(); got.Reason != "too_many_failures" {
 		t.Errorf("answered %+v", got)
 	}

@@ -23,12 +23,13 @@ type registry struct {
 	sink        feed.Sink
 	instruments map[market.InstrumentID]*instrument
 	venues      map[string]*venue
-	events      []market.Event // of the batch that is published
-	entries     []*entry       // the entry of each event
+	names       map[string]*producer // those that have a name
+	events      []market.Event       // of the batch that is published
+	entries     []*entry             // the entry of each event
 }
 
-// instrument is a defined instrument, shared by all producers. Its flags follow the newest
-// definition. registry.mu guards the fields after them.
+// instrument is a defined instrument. Its flags follow the newest definition. registry.mu guards
+// the fields after them.
 type instrument struct {
 	id             market.InstrumentID
 	handle         market.Handle
@@ -36,6 +37,7 @@ type instrument struct {
 	quotesFromFeed atomic.Bool
 	noBook         atomic.Bool
 
+	owner    *producer // that defined it; nil: it has disconnected
 	phase    market.Phase
 	book     *market.Book // nil: not complete
 	hasBook  bool         // an O or Gap line was published
@@ -48,6 +50,7 @@ type venue struct {
 	name      string
 	handle    market.Handle
 	phase     market.Phase // NoPhase: unknown
+	owner     *producer    // that publishes the status of the market; nil: none has yet
 	producers int
 	down      bool // feed_down was published
 }
@@ -57,17 +60,25 @@ func newRegistry(s *Source, sink feed.Sink, fail context.CancelCauseFunc) *regis
 		source: s, sink: sink, fail: fail,
 		instruments: make(map[market.InstrumentID]*instrument),
 		venues:      make(map[string]*venue),
+		names:       make(map[string]*producer),
 	}
 }
 
-// define lists an instrument or changes its definition.
-func (r *registry) define(in market.Instrument) (*instrument, error) {
+// errForeign reports that another producer has the instrument.
+var errForeign = errors.New("belongs to another producer")
+
+// define lists an instrument of a producer or changes its definition. The instrument belongs to the
+// producer until it disconnects.
+func (r *registry) define(p *producer, in market.Instrument) (*instrument, error) {
 	if in.NoBook {
 		in.QuotesFromFeed = true // there is no other source of quotes
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i, ok := r.instruments[in.ID]
+	if ok && i.owner != nil && i.owner != p {
+		return nil, errForeign
+	}
 	if most := r.source.config.MaxInstruments; !ok && len(r.instruments) >= most {
 		return nil, fmt.Errorf("%d instruments are defined, which is the limit", most)
 	}
@@ -83,6 +94,7 @@ func (r *registry) define(in market.Instrument) (*instrument, error) {
 		i = &instrument{id: in.ID, handle: handle, venue: v}
 		r.instruments[in.ID] = i
 	}
+	i.owner = p
 	i.quotesFromFeed.Store(in.QuotesFromFeed)
 	i.noBook.Store(in.NoBook)
 	if in.Phase != market.NoPhase {
@@ -108,30 +120,52 @@ func (r *registry) openVenue(name string) (*venue, error) {
 	return v, nil
 }
 
-func (r *registry) instrument(id market.InstrumentID) *instrument {
+// belongsToOther reports whether an instrument belongs to another producer than p.
+func (r *registry) belongsToOther(id market.InstrumentID, p *producer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.instruments[id]
+	i := r.instruments[id]
+	return i != nil && i.owner != nil && i.owner != p
+}
+
+// claim makes p the only producer of a market's status until it disconnects. It returns false if
+// another one is.
+func (r *registry) claim(v *venue, p *producer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v.owner == nil {
+		v.owner = p
+	}
+	return v.owner == p
+}
+
+// enter registers the name of a producer, if it has one. A producer that has the name already is
+// disconnected, and enter waits until it has left. It returns an error only if ctx ends.
+func (r *registry) enter(ctx context.Context, p *producer) error {
+	for p.name != "" {
+		r.mu.Lock()
+		old := r.names[p.name]
+		if old == nil {
+			r.names[p.name] = p
+		}
+		r.mu.Unlock()
+		if old == nil {
+			break
+		}
+		old.replace()
+		select {
+		case <-old.left:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 func (r *registry) venue(name string) *venue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.venues[name]
-}
-
-// instrumentsOf returns the instruments of a market, sorted by handle.
-func (r *registry) instrumentsOf(name string) []*instrument {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var list []*instrument
-	for _, i := range r.instruments {
-		if i.venue.name == name {
-			list = append(list, i)
-		}
-	}
-	slices.SortFunc(list, byHandle)
-	return list
 }
 
 func byHandle(a, b *instrument) int { return int(a.handle) - int(b.handle) }
@@ -174,17 +208,24 @@ func (r *registry) join(v *venue) {
 	r.source.mu.Unlock()
 }
 
-// leave records that a producer disconnected. Its books become stale, the feeds of markets without
-// other producers are down, and the instruments it used in other markets have a gap.
-func (r *registry) leave(books map[*instrument]struct{}, used map[market.InstrumentID]*instrument, venues map[*venue]struct{}) {
+// leave records that a producer disconnected. Its name, instruments and markets become free. Its
+// books become stale, the feeds of markets without other producers are down, and its instruments in
+// other markets have a gap.
+func (r *registry) leave(p *producer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.names[p.name] == p {
+		delete(r.names, p.name)
+	}
 	var events []market.Event
-	for _, i := range slices.SortedFunc(maps.Keys(books), byHandle) {
+	for _, i := range slices.SortedFunc(maps.Keys(p.books), byHandle) {
 		i.markStale()
 		events = append(events, market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reasonDisconnected})
 	}
-	for _, v := range slices.SortedFunc(maps.Keys(venues), func(a, b *venue) int { return int(a.handle) - int(b.handle) }) {
+	for _, v := range slices.SortedFunc(maps.Keys(p.venues), func(a, b *venue) int { return int(a.handle) - int(b.handle) }) {
+		if v.owner == p {
+			v.owner = nil
+		}
 		if v.producers--; v.producers > 0 {
 			continue
 		}
@@ -194,8 +235,9 @@ func (r *registry) leave(books map[*instrument]struct{}, used map[market.Instrum
 		r.source.mu.Unlock()
 		events = append(events, market.Event{Kind: market.KindStatus, Handle: v.handle, Phase: market.FeedDown, Reason: reasonDisconnected})
 	}
-	for _, i := range slices.SortedFunc(maps.Values(used), byHandle) {
-		if _, alreadyStale := books[i]; !alreadyStale && i.venue.producers > 0 {
+	for _, i := range slices.SortedFunc(maps.Values(p.known), byHandle) {
+		i.owner = nil
+		if _, alreadyStale := p.books[i]; !alreadyStale && i.venue.producers > 0 {
 			events = append(events, market.Event{Kind: market.KindStatus, Handle: i.handle, Phase: market.Gap, Reason: reasonDisconnected})
 		}
 	}

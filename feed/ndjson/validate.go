@@ -1,6 +1,7 @@
 package ndjson
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -27,16 +28,16 @@ func (o *limitedLog) add(now time.Time) (count int, due bool) {
 	return count, true
 }
 
-// countAndLog counts a rejected line, or one with unknown members, and logs it at most once a
-// minute.
-func (p *producer) countAndLog(o *limitedLog, total func(*Stats) *int, message string, example slog.Attr) {
+// countAndLog counts a rejected line or connection, or a line with unknown members, and logs it at
+// most once a minute with an example.
+func (p *producer) countAndLog(o *limitedLog, total func(*Stats) *int, message string, example ...slog.Attr) {
 	s := p.source
 	s.mu.Lock()
 	*total(&s.stats)++
 	count, due := o.add(time.Now())
 	s.mu.Unlock()
 	if due {
-		p.log.Warn(message, "count", count, example)
+		p.log.LogAttrs(context.Background(), slog.LevelWarn, message, append(example, slog.Int("count", count))...)
 	}
 }
 

@@ -52,19 +52,19 @@ func TestValidate(t *testing.T) {
 		want    []string
 		stats   Stats // the counters that this test checks
 	}{
-		{"crossed by an update", nil, []string{whole, cross, cross, whole}, []string{"Error bad_field 3"},
+		{"crossed by an update", nil, []string{whole, cross, cross, whole}, []string{"Error bad_field 4"},
 			[]string{g + "snapshot", g + "gap crossed_book", g + "update", g + "snapshot"}, Stats{Crossed: 1}},
-		{"crossed whole", nil, []string{`{"type":"O"` + n + `"R":true,"B":[[12,1]],"A":[[11,1]]}`, whole}, []string{"Error bad_field 2"},
+		{"crossed whole", nil, []string{`{"type":"O"` + n + `"R":true,"B":[[12,1]],"A":[[11,1]]}`, whole}, []string{"Error bad_field 3"},
 			[]string{g + "gap crossed_book", g + "snapshot"}, Stats{Crossed: 1}},
 		{"in an auction", nil, []string{`{"type":"H"` + n + `"E":"auction"}`, whole, cross}, nil,
 			[]string{g + "auction", g + "snapshot", g + "update"}, Stats{}},
 		{"in an auction of the market", nil, []string{`{"type":"H","I":"*|BYMA|*","E":"auction"}`, whole, cross}, nil,
 			[]string{"*|BYMA|* auction", g + "snapshot", g + "update"}, Stats{}},
 		{"in an auction by the hours", auctions, []string{whole, cross}, nil, []string{g + "snapshot", g + "update"}, Stats{}},
-		{"after the auction", nil, []string{`{"type":"H"` + n + `"E":"auction"}`, whole, `{"type":"H"` + n + `"E":"open"}`, cross}, []string{"Error bad_field 5"},
+		{"after the auction", nil, []string{`{"type":"H"` + n + `"E":"auction"}`, whole, `{"type":"H"` + n + `"E":"open"}`, cross}, []string{"Error bad_field 6"},
 			[]string{g + "auction", g + "snapshot", g + "open", g + "gap crossed_book"}, Stats{Crossed: 1}},
 		{"below 0", forbids, []string{whole, `{"type":"T"` + n + `"P":-1,"Z":1}`, `{"type":"T"` + n + `"P":-2,"Z":1}`, `{"type":"O"` + n + `"B":[[-1,1]]}`, `{"type":"T"` + n + `"P":1,"Z":1}`},
-			[]string{"Error bad_field 3", "Error bad_field 4", "Error bad_field 5"}, []string{g + "snapshot", g + "status gap bad_line", g + "gap bad_line", g + "trade 1 at 1"}, Stats{Negative: 3}},
+			[]string{"Error bad_field 4", "Error bad_field 5", "Error bad_field 6"}, []string{g + "snapshot", g + "status gap bad_line", g + "gap bad_line", g + "trade 1 at 1"}, Stats{Negative: 3}},
 		{"below 0 where that may be", nil, []string{`{"type":"T"` + n + `"P":-1,"Z":1}`}, nil, []string{g + "trade 1 at -1"}, Stats{}},
 		{"unknown members", nil, []string{`{"type":"T"` + n + `"P":1,"Z":1,"venue":"x"}`, `{"type":"T"` + n + `"P":1,"Z":1,"N":5}`, `{"type":"T"` + n + `"P":1,"Z":1}`}, nil,
 			[]string{g + "trade 1 at 1", g + "trade 1 at 1", g + "trade 1 at 1"}, Stats{Unknown: 2}},

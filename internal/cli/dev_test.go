@@ -313,14 +313,15 @@ func TestDevAfterAnotherFeed(t *testing.T) {
 	}
 	defer conn.Close()
 	// The answer to the last line shows that the trade was published.
-	lines := `{"type":"F","I":"FAR|TEST|CI","price_decimals":2,"size_decimals":0,"virtual_clock":true}
+	lines := `{"type":"Hello"}
+{"type":"F","I":"FAR|TEST|CI","price_decimals":2,"size_decimals":0,"virtual_clock":true}
 {"type":"T","I":"FAR|TEST|CI","P":1,"Z":1,"T":"2100-01-01T00:00:00Z"}
 x
 `
 	if _, err := io.WriteString(conn, lines); err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(answer, "line 3") {
+	if answer, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(answer, "line 4") {
 		t.Fatalf("answer %q, %v", answer, err)
 	}
 	p.stop()

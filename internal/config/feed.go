@@ -1,16 +1,24 @@
 package config
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/ndjson"
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -28,6 +36,11 @@ type feedConfig struct {
 	Date        string   `toml:"date"`        // replay
 	Listen      string   `toml:"listen"`      // ndjson
 	Insecure    bool     `toml:"insecure"`    // ndjson
+	TokenFile   string   `toml:"token_file"`  // ndjson
+	TokenEnv    string   `toml:"token_env"`   // ndjson
+	Certificate string   `toml:"certificate"` // ndjson
+	Key         string   `toml:"key"`         // ndjson
+	ClientCA    string   `toml:"client_ca"`   // ndjson
 }
 
 // feed creates the source. ok is false after a mistake, which doc has.
@@ -60,11 +73,8 @@ func (c *feedConfig) source(doc *document, key string, markets []market.Market, 
 			Speed: c.Speed, Loop: c.Loop, Symbols: c.Symbols, Date: c.Date, FromName: c.Date == "", Logger: log,
 		})
 	case "ndjson":
-		c.only(doc, key, "listen", "insecure")
-		if c.Listen == "" {
-			return nil, fmt.Errorf("listen is missing: the address that accepts lines")
-		}
-		return ndjson.New(ndjson.Config{Listen: c.Listen, Insecure: c.Insecure, Markets: markets, Logger: log})
+		c.only(doc, key, "listen", "insecure", "token_file", "token_env", "certificate", "key", "client_ca")
+		return c.lines(doc, key, markets, log)
 	case "":
 		return nil, fmt.Errorf("type is missing: sim, replay or ndjson")
 	}
@@ -72,9 +82,69 @@ func (c *feedConfig) source(doc *document, key string, markets []market.Market, 
 	return nil, nil
 }
 
+// lines creates a feed of type ndjson.
+func (c *feedConfig) lines(doc *document, key string, markets []market.Market, log *slog.Logger) (feed.Source, error) {
+	if c.Listen == "" {
+		return nil, errors.New("listen is missing: the address that accepts lines")
+	}
+	n := ndjson.Config{Listen: c.Listen, Insecure: c.Insecure, Markets: markets, Logger: log}
+	if path, ok := strings.CutPrefix(c.Listen, "unix:"); ok && path != "" {
+		n.Listen = "unix:" + doc.relative(path)
+	}
+	if c.TokenFile != "" || c.TokenEnv != "" {
+		before := len(doc.mistakes)
+		if n.Token = doc.secret(key, "token", c.TokenFile, c.TokenEnv); len(doc.mistakes) > before {
+			return nil, nil
+		}
+	}
+	if c.Certificate == "" && c.Key == "" {
+		if c.ClientCA != "" {
+			return nil, errors.New("client_ca needs certificate and key, too")
+		}
+		return ndjson.New(n)
+	}
+	pair, err := certificate.Load(certificate.Files{Certificate: doc.relative(c.Certificate), Key: doc.relative(c.Key)}, log)
+	if err != nil {
+		return nil, err
+	}
+	n.TLS = pair.Config()
+	n.TLS.NextProtos = nil // which are of HTTP
+	if c.ClientCA != "" {
+		text, err := os.ReadFile(doc.relative(c.ClientCA))
+		if err != nil {
+			return nil, fmt.Errorf("read client_ca: %w", err)
+		}
+		n.TLS.ClientAuth, n.TLS.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		if !n.TLS.ClientCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("client_ca: no certificate in %s", c.ClientCA)
+		}
+	}
+	source, err := ndjson.New(n)
+	if err != nil {
+		return nil, err
+	}
+	return &secureLines{source, pair}, nil
+}
+
+// secureLines is a feed of type ndjson whose certificate is reloaded when its files change.
+type secureLines struct {
+	*ndjson.Source
+	certificate *certificate.Certificate
+}
+
+// Run implements feed.Source.
+func (s *secureLines) Run(ctx context.Context, sink feed.Sink) error {
+	reloading, stop := context.WithCancel(ctx)
+	var reload sync.WaitGroup
+	reload.Go(func() { _ = s.certificate.Run(reloading) }) // logs its errors
+	defer reload.Wait()
+	defer stop()
+	return s.Source.Run(ctx, sink)
+}
+
 // only reports keys of other types.
 func (c *feedConfig) only(doc *document, key string, own ...string) {
-	for _, k := range []string{"seed", "instruments", "speed", "file", "loop", "symbols", "date", "listen", "insecure"} {
+	for _, k := range []string{"seed", "instruments", "speed", "file", "loop", "symbols", "date", "listen", "insecure", "token_file", "token_env", "certificate", "key", "client_ca"} {
 		if doc.lines[key+"."+k] > 0 && !slices.Contains(own, k) {
 			doc.wrong(key+"."+k, "is not a key of feeds of type %s", c.Type)
 		}

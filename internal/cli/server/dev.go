@@ -265,7 +265,7 @@ func (o *devOptions) market(ctx context.Context, std command.Streams, log *slog.
 	if o.ndjson == "" {
 		return m, nil
 	}
-	if m.lines, err = ndjson.New(ndjson.Config{Listen: o.ndjson, Logger: log}); err != nil {
+	if m.lines, err = ndjson.New(ndjson.Config{Listen: o.ndjson, Anonymous: true, Logger: log}); err != nil {
 		return nil, command.Fail(command.ExitUsage, err, "")
 	}
 	if err := m.lines.Listen(ctx); err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ruedahq/rueda/feed/ndjson"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
@@ -87,7 +86,10 @@ func runServe(ctx context.Context, std command.Streams, name string) (err error)
 		return err
 	}
 	for _, f := range s.Gateway.Feeds {
-		lines, ok := f.Source.(*ndjson.Source)
+		lines, ok := f.Source.(interface {
+			Listen(ctx context.Context) error
+			Close() error
+		})
 		if !ok {
 			continue
 		}
