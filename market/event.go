@@ -1,5 +1,11 @@
 package market
 
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Handle identifies an instrument in events. The Define method of a sink returns it, and it is
 // valid only for that sink, as long as the sink lives.
 type Handle uint32
@@ -118,4 +124,10 @@ func ParsePhase(s string) (p Phase, ok bool) {
 		}
 	}
 	return NoPhase, false
+}
+
+// Printable reports whether s is UTF-8 without control or invisible characters, on which terminals
+// and logs of clients could act.
+func Printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

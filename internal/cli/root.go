@@ -41,11 +41,11 @@ func run(ctx context.Context, args []string, std command.Streams) int {
 	status, text, advice := command.Outcome(ctx, err)
 	if text != "" {
 		for line := range strings.Lines(text) {
-			fmt.Fprintf(std.Err, "rueda: %s\n", strings.TrimRight(line, "\n"))
+			fmt.Fprintf(std.Err, "rueda: %s\n", command.Printable(strings.TrimRight(line, "\n")))
 		}
 	}
 	if advice != "" {
-		fmt.Fprintf(std.Err, "  %s\n", strings.NewReplacer("\n", "\n  ", "did you mean", "Did you mean").Replace(advice))
+		fmt.Fprintf(std.Err, "  %s\n", strings.NewReplacer("\n", "\n  ", "did you mean", "Did you mean").Replace(command.Printable(advice)))
 	}
 	return status
 }

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"unicode/utf8"
-
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/market"
 )
@@ -19,7 +17,7 @@ func (in *Instrument) Check(e *market.Event) (reason, detail string) {
 	if e.Time < 0 || e.Receive < 0 || e.Until < 0 {
 		return "bad_time", "times are Unix nanoseconds from 1970 on"
 	}
-	if len(e.Reason) > maxReason || !utf8.ValidString(e.Reason) {
+	if len(e.Reason) > maxReason || !market.Printable(e.Reason) {
 		return "bad_reason", "a reason is a word of at most 64 bytes"
 	}
 	if in.Venue && e.Kind != market.KindStatus && e.Kind != market.KindGap {
@@ -70,15 +68,15 @@ func (in *Instrument) Check(e *market.Event) (reason, detail string) {
 }
 
 func checkTrade(e *market.Event) (reason, detail string) {
-	if len(e.TradeID) > maxTradeID || !utf8.ValidString(e.TradeID) {
-		return "bad_trade_id", "a trade id is at most 64 bytes of UTF-8"
+	if len(e.TradeID) > maxTradeID || !market.Printable(e.TradeID) {
+		return "bad_trade_id", "a trade id is at most 64 bytes of printable UTF-8"
 	}
 	if len(e.Conditions) > maxConditions {
 		return "bad_conditions", "at most 8 conditions"
 	}
 	for _, c := range e.Conditions {
-		if len(c) > maxReason || !utf8.ValidString(c) {
-			return "bad_conditions", "a condition is at most 64 bytes of UTF-8"
+		if len(c) > maxReason || !market.Printable(c) {
+			return "bad_conditions", "a condition is at most 64 bytes of printable UTF-8"
 		}
 	}
 	if e.Size <= 0 || !e.Size.Exact() || !e.OldSize.Exact() {

@@ -257,6 +257,15 @@ func mode(delay int) string {
 	return "delayed " + text
 }
 
+// plainCell returns a text for a cell of a spreadsheet. A spreadsheet would run a text that begins
+// like a formula, so that such a text gets a quotation mark in front, which spreadsheets hide.
+func plainCell(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
 func writeUsageCSV(out io.Writer, r *usageReport, rows []usageRow, totals []usageTotal) error {
 	w := csv.NewWriter(out)
 	if r.totalled {
@@ -267,7 +276,7 @@ func writeUsageCSV(out io.Writer, r *usageReport, rows []usageRow, totals []usag
 	} else {
 		_ = w.Write([]string{"month", "user_id", "username", "market", "level", "delay_seconds", "days", "connections", "first", "last"})
 		for _, u := range rows {
-			_ = w.Write([]string{r.month, u.UserID, u.Username, u.Market, u.Level, strconv.Itoa(u.Delay), strconv.Itoa(u.Days), strconv.Itoa(u.Connections),
+			_ = w.Write([]string{r.month, plainCell(u.UserID), plainCell(u.Username), u.Market, u.Level, strconv.Itoa(u.Delay), strconv.Itoa(u.Days), strconv.Itoa(u.Connections),
 				u.First.Format(time.RFC3339), u.Last.Format(time.RFC3339)})
 		}
 	}

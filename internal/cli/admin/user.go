@@ -372,10 +372,10 @@ func status(u *local.Entry) string {
 // printTable prints rows of cells that end in tabs, with a heading for people.
 func printTable(std command.Streams, heading, rows string) error {
 	if !command.IsTerminal(std.Out) {
-		_, err := fmt.Fprint(std.Out, rows)
+		_, err := fmt.Fprint(std.Out, command.Printable(rows))
 		return err
 	}
 	w := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, heading+rows)
+	fmt.Fprint(w, heading+command.Printable(rows))
 	return w.Flush()
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 
 	"golang.org/x/term"
 
@@ -44,6 +45,18 @@ func (p Paint) with(attribute, s string) string {
 		return s
 	}
 	return "\x1b[" + attribute + "m" + s + "\x1b[0m"
+}
+
+// Printable replaces the characters of s that a terminal would act on, or that are not visible, by
+// U+FFFD. Text of a server, a feed or a user must not move the cursor or set the title. Tabs and
+// line feeds stay.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' || r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
 }
 
 // NewProgress returns a progress line on the error stream. Other output to that stream must go

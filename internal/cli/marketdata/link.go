@@ -158,7 +158,7 @@ func (l *link) repeats(channel string, v *wire.Value) bool {
 
 func text(v *wire.Value, name string) string {
 	m := v.Get(name)
-	return m.Text
+	return command.Printable(m.Text)
 }
 
 // subscriptions returns the subscribe messages, with the progress of earlier connections. Each

@@ -1,9 +1,12 @@
 package marketdata
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/wire"
@@ -23,8 +26,26 @@ func (w writeError) Unwrap() error { return w.error }
 type linePrinter struct{ out io.Writer }
 
 func (p linePrinter) message(_ *wire.Value, raw []byte) error {
-	_, err := p.out.Write(append(raw, '\n'))
+	_, err := p.out.Write(append(escapeControls(raw), '\n'))
 	return err
+}
+
+// escapeControls writes the control characters that JSON allows in strings, U+007F to U+009F, as
+// escapes, because some terminals act on them. It returns raw itself if it has none.
+func escapeControls(raw []byte) []byte {
+	isControl := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
+	if bytes.IndexFunc(raw, isControl) < 0 {
+		return raw
+	}
+	var b []byte
+	for _, r := range string(raw) {
+		if isControl(r) {
+			b = fmt.Appendf(b, `\u%04x`, r)
+		} else {
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return b
 }
 
 // textPrinter writes messages for people.

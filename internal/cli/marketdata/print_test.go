@@ -1,8 +1,10 @@
 package marketdata
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/ruedahq/rueda/wire"
 )
@@ -28,6 +30,33 @@ func TestTextPrinter(t *testing.T) {
 		}
 		if _, got, _ := strings.Cut(strings.TrimRight(b.String(), "\n"), "  "); got != tc.want {
 			t.Errorf("got  %q\nwant %q", got, tc.want)
+		}
+	}
+}
+
+// TestTerminalIsSafe checks that text of a server or a feed cannot move the cursor, set the title
+// or reorder the line, whether it is printed for people or as JSON.
+func TestTerminalIsSafe(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`\u001b[2J\u001b]0;owned\u0007`, "\u009b2J", `\u009d0;owned\u009c`, "\u202e987", "a\u007fb", `a\rb`} {
+		raw := []byte(`{"type":"X","S":"GGAL","I":"GGAL|BYMA|CI","N":9,"T":"2026-11-20T14:30:00.123456789Z","X":"` + text + `","P":1,"Z":1}`)
+		v, err := wire.ParseJSON(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var forPeople, asJSON strings.Builder
+		if err := errors.Join((textPrinter{out: &forPeople}).message(&v, raw), (linePrinter{&asJSON}).message(&v, raw)); err != nil {
+			t.Fatal(err)
+		}
+		if out := strings.TrimSuffix(forPeople.String(), "\n"); strings.ContainsFunc(out, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q was printed", out)
+		}
+		out := strings.TrimSuffix(asJSON.String(), "\n")
+		if strings.ContainsFunc(out, unicode.IsControl) {
+			t.Errorf("%q was printed as JSON", out)
+		}
+		if again, err := wire.ParseJSON([]byte(out)); err != nil || again.Get("X").Text != v.Get("X").Text {
+			t.Errorf("%q has another text: %v", out, err)
 		}
 	}
 }
