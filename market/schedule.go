@@ -61,9 +61,43 @@ func (s Schedule) At(t time.Time, loc *time.Location, term string) (phase Phase,
 		loc = time.UTC
 	}
 	phase, reason = s.phaseAt(t, loc, term)
-	// Each holiday removes one trading day, and trading days are at most a week apart.
+	return phase, s.change(t, loc, term, phase, s.searchDays(t, loc)), reason
+}
+
+// Until is like At for a time t and the changes of phase up to end. It returns end if the phase
+// does not change before. The cost grows with the days between t and end.
+func (s Schedule) Until(t, end time.Time, loc *time.Location, term string) (phase Phase, next time.Time) {
+	if loc == nil {
+		loc = time.UTC
+	}
+	phase, _ = s.phaseAt(t, loc, term)
+	next = s.change(t, loc, term, phase, int(end.Sub(t)/fullDay)+2)
+	if next.IsZero() || next.After(end) {
+		next = end
+	}
+	return phase, next
+}
+
+// searchDays returns the number of days from the day of t in which At looks for the next change.
+// Each holiday removes one trading day, and trading days are at most a week apart, so that the
+// second week after the last holiday is like the first.
+func (s Schedule) searchDays(t time.Time, loc *time.Location) int {
+	last := ""
+	for _, h := range s.Holidays {
+		last = max(last, h.Date)
+	}
+	days := 8
+	if end, err := time.Parse(dateFormat, last); err == nil {
+		year, month, day := t.In(loc).Date()
+		days += max(0, int(end.Sub(time.Date(year, month, day, 0, 0, 0, 0, time.UTC))/fullDay)+1)
+	}
+	return min(days, 7*len(s.Holidays)+8)
+}
+
+// change returns the next change from a phase in a number of days, or zero if there is none.
+func (s Schedule) change(t time.Time, loc *time.Location, term string, phase Phase, days int) time.Time {
 	year, month, day := t.In(loc).Date()
-	for i := range 7*len(s.Holidays) + 8 {
+	for i := range days {
 		d := date{year, month, day + i}
 		sessions, _ := s.sessionsOn(d, term)
 		for _, session := range sessions {
@@ -73,12 +107,12 @@ func (s Schedule) At(t time.Time, loc *time.Location, term string) (phase Phase,
 					continue
 				}
 				if p, _ := s.phaseAt(b, loc, term); p != phase {
-					return phase, b, reason
+					return b
 				}
 			}
 		}
 	}
-	return phase, time.Time{}, reason
+	return time.Time{}
 }
 
 // phaseAt returns the phase and the reason of At, without the next change.

@@ -117,6 +117,21 @@ func (r *Request) start() (int64, error) {
 	return t.UnixNano(), nil
 }
 
+// complete returns when all rows of the request are published, for a start of its date.
+func (r *Request) complete(start int64) int64 {
+	if r.Type == Bars {
+		return start + dayLong + lateBars
+	}
+	return start + dayLong + late
+}
+
+// Complete returns when all rows of a request are published. A user of delayed data may have them
+// when this is as long ago as the delay.
+func (r *Request) Complete() (time.Time, error) {
+	start, err := r.start()
+	return time.Unix(0, r.complete(start)), err
+}
+
 func dateOf(at int64) string { return time.Unix(0, at).UTC().Format(time.DateOnly) }
 
 // Check returns the error that Write would return for a request: ErrBadRequest, ErrNoDay or
@@ -134,10 +149,6 @@ func Check(j *journal.Archive, r Request) error {
 	if err != nil {
 		return err
 	}
-	complete := start + dayLong + late
-	if r.Type == Bars {
-		complete = start + dayLong + lateBars
-	}
 	days := j.Days()
 	i := slices.IndexFunc(days, func(d journal.Day) bool { return d.Date == r.Date })
 	switch {
@@ -145,7 +156,7 @@ func Check(j *journal.Archive, r Request) error {
 		return fmt.Errorf("%s: %w", r.Date, ErrNoDay)
 	case r.Unfinished:
 		return nil
-	case !days[i].Closed || days[len(days)-1].To < complete:
+	case !days[i].Closed || days[len(days)-1].To < r.complete(start):
 		return fmt.Errorf("%s: %w", r.Date, ErrOpenDay)
 	}
 	return nil

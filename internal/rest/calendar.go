@@ -16,6 +16,8 @@ import (
 const (
 	calendarDays    = 7 // unless from and to say otherwise
 	maxCalendarDays = 366
+	// longer calendars take a reader slot of history, because they compute for some milliseconds
+	freeCalendarDays = 31
 )
 
 // calendar serves GET /market/calendar?market=&from=&to=: the planned trading days of each market
@@ -25,6 +27,13 @@ func (h *Handler) calendar(q *request) (api.Result, error) {
 	span, f := readDates(q.Params)
 	if f != nil {
 		return api.Result{}, f
+	}
+	if !span.from.IsZero() && span.to.Sub(span.from) > freeCalendarDays*24*time.Hour {
+		release, err := h.history.Acquire(q.Context(), q.User.ID)
+		if err != nil {
+			return api.Result{}, err
+		}
+		defer release()
 	}
 	list := []calendar{}
 	for _, m := range h.cfg.Hub.Markets() {
@@ -185,17 +194,13 @@ func phaseAt(m *market.Market, loc *time.Location, now time.Time, term string) p
 // maxSessions bounds the sessions of a day.
 const maxSessions = 64
 
-// sessionsOn returns the sessions that are planned for a term on a local date, never nil. It asks
-// the schedule from change to change.
+// sessionsOn returns the sessions that are planned for a term on a local date, never nil. It goes
+// through the changes of that day alone.
 func sessionsOn(m *market.Market, loc *time.Location, date time.Time, term string) []calendarSession {
 	list := []calendarSession{}
 	at, end := midnight(date, loc), midnight(date.AddDate(0, 0, 1), loc)
 	for at.Before(end) && len(list) < maxSessions {
-		phase, next, _ := m.Schedule.At(at, loc, term)
-		until := end
-		if !next.IsZero() && next.Before(end) {
-			until = next
-		}
+		phase, until := m.Schedule.Until(at, end, loc, term)
 		if phase != market.Closed {
 			list = append(list, calendarSession{phase.String(), timeText(at), timeText(until)})
 		}

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -21,11 +23,14 @@ import (
 )
 
 // Limits of exports. Each running export holds the rows of its current part in memory. While it
-// reads, it takes a reader slot like a page.
+// reads, it takes a reader slot like a page. One more runs at a time for users without another
+// export in exportMemory, so that a few slow users cannot keep all others out.
 const (
 	maxExports    = 2
 	queuedExports = 8
 	exportTimeout = 20 * time.Second // for its turn
+	exportTime    = time.Hour        // for the whole file
+	exportMemory  = 24 * time.Hour
 )
 
 // A client must accept minRate bytes a second, as the mean of rateWindow, and any chunk within
@@ -77,7 +82,7 @@ func (h *Routes) Export(req *api.Request) (api.Result, error) {
 	if answer := req.Tagged(`"`+tag+`"`, api.Result{}); answer.Status != 0 {
 		return answer, nil
 	}
-	slot, err := h.exports.acquire(req.Context(), req.User.ID)
+	slot, err := h.acquireExport(req.Context(), req.User.ID)
 	if err != nil {
 		return api.Result{}, err
 	}
@@ -94,6 +99,34 @@ func (h *Routes) Export(req *api.Request) (api.Result, error) {
 			slot.releaseUser()
 		},
 	}, nil
+}
+
+// exportTimes has the time of the last export of each user.
+type exportTimes struct {
+	mu    sync.Mutex
+	users map[string]time.Time
+}
+
+// first notes an export of a user at a time, and reports whether it is the first one in
+// exportMemory.
+func (e *exportTimes) first(user string, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.users, func(_ string, at time.Time) bool { return now.Sub(at) >= exportMemory })
+	_, before := e.users[user]
+	e.users[user] = now
+	return !before
+}
+
+// acquireExport waits for a slot of an export. The first export of a user has a slot of its own
+// kind.
+func (h *Routes) acquireExport(ctx context.Context, user string) (slot, error) {
+	if h.exportTimes.first(user, time.Now()) {
+		if s, ok := h.firstExports.tryAcquire(user); ok {
+			return s, nil
+		}
+	}
+	return h.exports.acquire(ctx, user)
 }
 
 // parseExport reads the request for a file. Without a format Accept decides.
@@ -153,8 +186,8 @@ func (h *Routes) authorizeExport(req *api.Request, r *export.Request) error {
 			return wire.NewFault(wire.NotEntitled, "The days of "+name+" are of a virtual clock: who gets its data late gets none of them at once")
 		}
 	}
-	day, err := time.Parse(time.DateOnly, r.Date)
-	if err != nil || longest > 0 && time.Since(day.AddDate(0, 0, 1)) < seconds(longest) {
+	complete, err := r.Complete()
+	if err != nil || longest > 0 && time.Since(complete) < seconds(longest) {
 		return &wire.Fault{Reason: wire.NotFound, Msg: "The day is not over yet at your delay"}
 	}
 	return nil
@@ -242,11 +275,12 @@ type deadlineWriter struct {
 	hasSlot bool
 	written int64
 	allowed time.Duration // that the client may still take without progress
+	end     time.Time     // of the time for the whole file
 	failed  error         // of the client, or of the wait for a slot
 }
 
 func newDeadlineWriter(ctx context.Context, w http.ResponseWriter, readers *limiter) *deadlineWriter {
-	return &deadlineWriter{ctx: ctx, w: w, control: http.NewResponseController(w), readers: readers, allowed: rateWindow}
+	return &deadlineWriter{ctx: ctx, w: w, control: http.NewResponseController(w), readers: readers, allowed: rateWindow, end: time.Now().Add(exportTime)}
 }
 
 // enter waits for a reader slot.
@@ -281,7 +315,7 @@ func (d *deadlineWriter) Write(b []byte) (int, error) {
 func (d *deadlineWriter) writeChunk(b []byte) (int, error) {
 	start := time.Now()
 	most := d.allowed + time.Duration(len(b))*time.Second/minRate
-	if err := d.control.SetWriteDeadline(start.Add(min(chunkTimeout, most))); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := d.control.SetWriteDeadline(start.Add(min(chunkTimeout, most, d.end.Sub(start)))); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	n, err := d.w.Write(b)

@@ -57,7 +57,11 @@ type Routes struct {
 	compressors *api.Compressors
 	readers     *limiter
 	exports     *limiter
-	buffers     bufferPool // of pages
+
+	firstExports *limiter // of users without an export in exportMemory
+	exportTimes  exportTimes
+
+	buffers bufferPool // of pages
 }
 
 // New returns the routes of history.
@@ -65,7 +69,8 @@ func New(cfg Config) *Routes {
 	return &Routes{
 		hub: cfg.Hub, journal: cfg.Journal, log: cfg.Logger, compressors: cfg.Compressors,
 		readers: newLimiter(cfg.Readers, cfg.PerUser, queuedReaders, readerTimeout),
-		exports: newLimiter(maxExports, 1, queuedExports, exportTimeout),
+		exports: newLimiter(maxExports, 1, queuedExports, exportTimeout), firstExports: newLimiter(1, 1, 0, 0),
+		exportTimes: exportTimes{users: make(map[string]time.Time)},
 	}
 }
 

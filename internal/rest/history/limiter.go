@@ -55,6 +55,31 @@ func (l *limiter) acquire(ctx context.Context, user string) (slot, error) {
 	return s, &wire.Fault{Reason: wire.Unavailable, Msg: "Too many history requests at once", RetryAfter: 1}
 }
 
+// Acquire waits for a reader slot for a request of a user that computes for long. release ends it.
+func (h *Routes) Acquire(ctx context.Context, user string) (release func(), err error) {
+	s, err := h.readers.acquire(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	return func() { s.release(); s.releaseUser() }, nil
+}
+
+// tryAcquire returns a slot if one is free.
+func (l *limiter) tryAcquire(user string) (s slot, ok bool) {
+	s = slot{l, user}
+	if l.add(user) != nil {
+		return s, false
+	}
+	select {
+	case l.slots <- struct{}{}:
+		return s, true
+	default:
+	}
+	s.remove()
+	s.releaseUser()
+	return s, false
+}
+
 // add counts a request of a user.
 func (l *limiter) add(user string) *wire.Fault {
 	l.mu.Lock()

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,4 +80,73 @@ func TestLimiter(t *testing.T) {
 			t.Errorf("left behind: %d, %v, %d", l.all, l.users, len(l.slots))
 		}
 	})
+}
+
+// TestExportsOfFewUsers checks that users with running exports, who begin another one whenever one
+// ends, do not keep a user out who has had none.
+func TestExportsOfFewUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Config{Readers: 1, PerUser: 4})
+		var held []slot
+		hold := func(user string) {
+			if s, err := h.acquireExport(t.Context(), user); err == nil {
+				held = append(held, s)
+			}
+		}
+		for _, user := range []string{"a", "b", "a", "b", "a", "b"} {
+			hold(user) // b's first waits for a slot of the others, and gets it
+		}
+		if len(held) != 3 {
+			t.Fatalf("%d exports", len(held))
+		}
+		held[0].release()
+		held[0].releaseUser()
+		if _, err := h.acquireExport(t.Context(), "a"); err == nil {
+			t.Error("a has a third export, in the slot for others")
+		}
+		first, err := h.acquireExport(t.Context(), "c")
+		if err != nil {
+			t.Fatalf("another user: %v", err)
+		}
+		first.release()
+		first.releaseUser()
+		time.Sleep(exportMemory)
+		if _, err := h.acquireExport(t.Context(), "c"); err != nil {
+			t.Errorf("on another day: %v", err)
+		}
+		if n := len(h.exportTimes.users); n != 1 {
+			t.Errorf("%d users are remembered", n)
+		}
+	})
+}
+
+// TestExportTime checks that a client cannot take longer than exportTime for a file, however fast it
+// reads meanwhile.
+func TestExportTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &recordedDeadline{}
+		out := newDeadlineWriter(t.Context(), w, newLimiter(1, 1, 1, time.Second))
+		out.allowed = exportTime // the rate is not the limit here
+		time.Sleep(exportTime - time.Second)
+		began := time.Now()
+		if _, err := out.writeChunk(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.at.Sub(began); got != time.Second {
+			t.Errorf("a second before the end, a chunk may take %v", got)
+		}
+	})
+}
+
+// recordedDeadline is a client whose newest deadline is at.
+type recordedDeadline struct {
+	http.ResponseWriter
+	at time.Time
+}
+
+func (w *recordedDeadline) Write(b []byte) (int, error) { return len(b), nil }
+
+func (w *recordedDeadline) SetWriteDeadline(t time.Time) error {
+	w.at = t
+	return nil
 }
