@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/ruedahq/rueda/internal/auth"
@@ -208,6 +209,24 @@ func checkPublicURL(cfg *Config) error {
 	}
 	cfg.PublicURL = u.Scheme + "://" + strings.ToLower(u.Host)
 	return nil
+}
+
+// hostNames returns the names that Host may have, besides addresses and localhost; nil: any name.
+func (c *Config) hostNames() []string {
+	names := slices.Clone(c.Hosts)
+	if u, err := url.Parse(c.PublicURL); err == nil && c.PublicURL != "" {
+		names = append(names, u.Hostname())
+	}
+	if len(names) > 0 {
+		return names
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	ip, notAddress := netip.ParseAddr(host)
+	local := err == nil && (host == "localhost" || notAddress == nil && ip.Unmap().IsLoopback())
+	if c.Listener != nil || !local || len(c.Proxies) > 0 || c.Insecure {
+		return nil
+	}
+	return []string{}
 }
 
 // publicURL returns the URL of the gateway for clients: the configured one, or that of a loopback

@@ -249,6 +249,7 @@ func (g *Gateway) buildServers() error {
 			MessagesPerSecond: l.MessagesPerSecond, MessageBytes: l.MessageBytes,
 		},
 		Hub:                          g.hub,
+		Hosts:                        g.cfg.hostNames(),
 		Origins:                      g.cfg.Origins,
 		Proxies:                      g.cfg.Proxies,
 		Secure:                       g.certificate != nil,
@@ -263,7 +264,7 @@ func (g *Gateway) buildServers() error {
 	})
 	handler, err := rest.New(rest.Config{
 		Auth: g.auth, Accounts: g.cfg.Accounts, Hub: g.hub, Journal: g.journal,
-		Stream: g.sockets, Connect: g.sockets.Open, Ready: g.ready, Origins: g.cfg.Origins,
+		Stream: g.sockets, Connect: g.sockets.Open, Ready: g.ready, Hosts: g.cfg.hostNames(), Origins: g.cfg.Origins,
 		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil,
 		Sockets:           g.registry.FamilyConnections,
 		Used:              g.usage.Request,

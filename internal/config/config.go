@@ -23,6 +23,7 @@ type mainFile struct {
 	Data        string         `toml:"data"`
 	Drain       duration       `toml:"drain"`
 	Origins     []string       `toml:"origins"`
+	Hosts       []string       `toml:"hosts"`
 	Proxies     []string       `toml:"proxies"`
 	PublicURL   string         `toml:"public_url"`
 	Markets     string         `toml:"markets"`
@@ -390,7 +391,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 	return &Settings{
 		Data: c.data(doc),
 		Gateway: gateway.Config{
-			Listen: c.Listen, Insecure: c.Insecure, Origins: c.Origins,
+			Listen: c.Listen, Insecure: c.Insecure, Origins: c.Origins, Hosts: c.Hosts,
 			Drain: time.Duration(c.Drain),
 			TLS: gateway.TLS{
 				Certificate: doc.relative(c.TLS.Certificate), Key: doc.relative(c.TLS.Key),

@@ -57,6 +57,9 @@ type Config struct {
 	// https://app.example.com; "*" allows every page. None: the host of the request.
 	Origins []string
 
+	// Hosts are the names that Host may have, besides addresses and localhost. nil: any name.
+	Hosts []string
+
 	// Proxies are trusted for the client's address. None: it is the peer's.
 	Proxies proxy.Trusted
 

@@ -10,6 +10,7 @@ import (
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/rest/history"
 	"github.com/ruedahq/rueda/internal/rest/sse"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -114,6 +115,9 @@ func (h *Handler) serve(q *request) (api.Result, error) {
 	}
 	q.segment = segment
 	q.setRoute(routes[0]) // for the log, whatever the method
+	if !q.route.probe && !web.HostAllowed(q.Host, h.cfg.Hosts) {
+		return api.Result{}, &wire.Fault{Reason: wire.Forbidden, Msg: "Host not allowed", Hint: "An operator lists the names of the gateway in public_url and hosts"}
+	}
 	preflight, f := h.crossOrigin(q, routes)
 	if f != nil {
 		return api.Result{}, f

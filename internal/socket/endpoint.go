@@ -31,7 +31,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 	h, f := checkUpgrade(&upgradeRequest{
 		method: r.Method, major: r.ProtoMajor, minor: r.ProtoMinor,
 		host: r.Host, query: r.URL.RawQuery, body: r.ContentLength != 0, header: r.Header,
-	}, s.cfg.Origins)
+	}, s.cfg.Hosts, s.cfg.Origins)
 	if f != nil {
 		return f
 	}

@@ -274,7 +274,7 @@ func (sh *shard) releaseHead(o *handshakeState) {
 // one; one that exceeds the rate limit is refused here at low cost.
 func (sh *shard) checkHandshake(now time.Time, c *conn, b []byte, size int) {
 	s, o, r := sh.server, c.handshake, sh.loop.headReader
-	hand, f := checkUpgrade(&r.request, s.cfg.Origins)
+	hand, f := checkUpgrade(&r.request, s.cfg.Hosts, s.cfg.Origins)
 	if f != nil {
 		sh.handOff(c, b)
 		return

@@ -52,9 +52,12 @@ func invalid(msg string) *refusal {
 
 // checkUpgrade checks a handshake by RFC 6455 section 4.2.1 and by the rules of the stream. Without
 // origins, only the host of the request is allowed.
-func checkUpgrade(r *upgradeRequest, origins []string) (upgrade, *refusal) {
+func checkUpgrade(r *upgradeRequest, hosts, origins []string) (upgrade, *refusal) {
 	if f := checkMethod(r); f != nil {
 		return upgrade{}, f
+	}
+	if !web.HostAllowed(r.host, hosts) {
+		return upgrade{}, web.NewError(http.StatusForbidden, wire.Forbidden, "Host not allowed")
 	}
 	if f := checkQuery(r.query); f != nil {
 		return upgrade{}, f

@@ -83,7 +83,7 @@ func TestCheckUpgradeAccepts(t *testing.T) {
 			r := goodUpgrade()
 			c.change(r)
 			c.want.key = "dGhlIHNhbXBsZSBub25jZQ=="
-			got, f := checkUpgrade(r, c.origins)
+			got, f := checkUpgrade(r, nil, c.origins)
 			if f != nil {
 				t.Fatalf("refused: %d %s", f.Status, f.Msg)
 			}
@@ -156,7 +156,7 @@ func TestCheckUpgradeRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := goodUpgrade()
 			c.change(r)
-			_, f := checkUpgrade(r, c.origins)
+			_, f := checkUpgrade(r, nil, c.origins)
 			if f == nil {
 				t.Fatal("accepted")
 			}
@@ -331,7 +331,7 @@ func FuzzUpgrade(f *testing.F) {
 			return
 		}
 		request := upgradeRequest{r.Method, r.ProtoMajor, r.ProtoMinor, r.Host, r.URL.RawQuery, r.ContentLength != 0, r.Header}
-		h, refused := checkUpgrade(&request, nil)
+		h, refused := checkUpgrade(&request, nil, nil)
 		if refused != nil {
 			if refused.Status < 400 || refused.Status > 426 || refused.Reason == "" || refused.Msg == "" {
 				t.Errorf("refused with %+v", refused)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"crypto/rand"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -60,6 +61,24 @@ func ParseOrigin(s string) (origin string, ok bool) {
 		host = strings.TrimSuffix(host, ":443")
 	}
 	return u.Scheme + "://" + host, true
+}
+
+// HostAllowed reports whether the Host of a request names the gateway: an IP address, localhost, or
+// one of the allowed names. A page whose name was made to resolve to the gateway's address (DNS
+// rebinding) sends another name. A nil list allows every name.
+func HostAllowed(host string, allowed []string) bool {
+	if allowed == nil || host == "" { // only HTTP/1.0 has no Host, and no browser sends it
+		return true
+	}
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	return slices.ContainsFunc(allowed, func(s string) bool { return strings.EqualFold(s, name) })
 }
 
 // OriginAllowed reports whether pages of the Origin of a request may use the gateway. An allowed
