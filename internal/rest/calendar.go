@@ -227,24 +227,29 @@ func (h *Handler) time(*request) (api.Result, error) {
 }
 
 // marketStatus serves GET /market/status: the phase of each market, and its instruments with
-// another phase.
-func (h *Handler) marketStatus(*request) (api.Result, error) {
+// another phase, at the user's delay. Without a right to the market it has no instruments.
+func (h *Handler) marketStatus(q *request) (api.Result, error) {
 	now := time.Now()
-	listed, _ := h.cfg.Hub.Instruments()
+	statuses := h.statusDelays(q)
 	b := append([]byte(nil), `{"markets":[`...)
 	for i, m := range h.cfg.Hub.Markets() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		s := h.statusOfMarket(&m, listed, now)
+		delay, err := statuses.of(m.ID)
+		if err != nil {
+			return api.Result{}, err
+		}
+		s := h.statusOfMarket(&m, delay, now)
 		b = s.Append(b)
 	}
 	return api.Result{Object: append(b, "]}"...)}, nil
 }
 
-// statusOfMarket returns the status of a market. The status from the feed has priority over the
-// schedule, which is a plan. If both have the same phase, the schedule gives its end.
-func (h *Handler) statusOfMarket(m *market.Market, listed []market.Instrument, now time.Time) wire.MarketStatus {
+// statusOfMarket returns the status of a market, with its instruments at a delay in seconds;
+// negative: without them. The status from the feed has priority over the schedule, which is a plan.
+// If both have the same phase, the schedule gives its end.
+func (h *Handler) statusOfMarket(m *market.Market, delay int, now time.Time) wire.MarketStatus {
 	phase, next, reason := m.Schedule.At(now, h.zones.load(m.Timezone, h.log), "")
 	s := wire.MarketStatus{Market: m.ID, Phase: phase, Reason: reason, Next: unixNano(next)}
 	usual := phase
@@ -257,13 +262,23 @@ func (h *Handler) statusOfMarket(m *market.Market, listed []market.Instrument, n
 			usual = actual.Phase
 		}
 	}
-	for i := range listed {
-		in := &listed[i]
-		if in.ID.Market != m.ID || in.Phase == usual {
+	if delay < 0 {
+		return s
+	}
+	listing := h.cfg.Hub.Listing()
+	var places, delays []int
+	for i := range listing.Instruments {
+		if listing.Instruments[i].ID.Market == m.ID {
+			places, delays = append(places, i), append(delays, delay)
+		}
+	}
+	for i, phase := range h.cfg.Hub.Phases(listing, places, delays) {
+		if phase == usual {
 			continue
 		}
-		if actual, ok := h.cfg.Hub.Status(in.ID); ok && actual.Phase != usual {
-			s.Instruments = append(s.Instruments, wire.InstrumentStatus{ID: in.ID, Phase: actual.Phase, Reason: actual.Reason, Next: actual.Until})
+		id := listing.Instruments[places[i]].ID
+		if actual, ok := h.cfg.Hub.Status(id, delay); ok && actual.Phase != usual {
+			s.Instruments = append(s.Instruments, wire.InstrumentStatus{ID: id, Phase: actual.Phase, Reason: actual.Reason, Next: actual.Until})
 		}
 	}
 	return s

@@ -59,7 +59,15 @@ func (h *Handler) instruments(q *request) (api.Result, error) {
 			rows = append(rows, i)
 		}
 	}
-	phases := h.cfg.Hub.Phases(listing, rows)
+	delays := make([]int, len(rows))
+	statuses := h.statusDelays(q)
+	for i, row := range rows {
+		var err error
+		if delays[i], err = statuses.of(list[row].ID.Market); err != nil {
+			return api.Result{}, err
+		}
+	}
+	phases := h.cfg.Hub.Phases(listing, rows, delays)
 	b := append(make([]byte, 0, 64+384*len(rows)), `{"instruments":[`...)
 	for i, row := range rows {
 		if i > 0 {
@@ -74,6 +82,34 @@ func (h *Handler) instruments(q *request) (api.Result, error) {
 	b = append(b, '}')
 	q.Out.Set("Cache-Control", "private, no-cache")
 	return q.Tagged(api.EntityTag(b), api.Result{Object: b}), nil
+}
+
+// statusDelays has the delays of a user's statuses, by market.
+type statusDelays struct {
+	handler *Handler
+	request *request
+	known   map[string]int
+}
+
+func (h *Handler) statusDelays(q *request) *statusDelays {
+	return &statusDelays{handler: h, request: q, known: make(map[string]int)}
+}
+
+// of returns the delay of the statuses of a market's instruments in seconds, when the data is there
+// at that delay. It is negative for a user without a right to the market.
+func (s *statusDelays) of(name string) (int, error) {
+	if delay, ok := s.known[name]; ok {
+		return delay, nil
+	}
+	delay, ok := s.request.StatusDelay(name)
+	if !ok || !s.handler.cfg.Hub.Serves(delay) {
+		delay = -1
+	}
+	s.known[name] = delay
+	if delay <= 0 {
+		return delay, nil
+	}
+	return delay, s.request.AwaitDelay(s.handler.cfg.Hub, delay)
 }
 
 // filter selects instruments; an empty field matches all.

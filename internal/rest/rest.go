@@ -97,6 +97,7 @@ type Handler struct {
 	compressors api.Compressors
 	panics      atomic.Uint64
 	refusals    *refusalLog
+	quota       entitlement.Daily
 }
 
 // New returns a Handler.
@@ -161,7 +162,7 @@ type request struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	q := &request{Request: api.Request{
-		Request: r, ID: web.RequestID(r.Header["X-Request-Id"]...), Out: w.Header(), Conn: connOf(r), Denied: h.cfg.Denied,
+		Request: r, ID: web.RequestID(r.Header["X-Request-Id"]...), Out: w.Header(), Conn: connOf(r), Denied: h.cfg.Denied, Quota: &h.quota,
 		Address: h.cfg.Proxies.Client(web.Peer(r), r.Header["Forwarded"], r.Header["X-Forwarded-For"]),
 	}}
 	unsound := checkFraming(q)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
@@ -29,11 +30,15 @@ func (h *Handler) snapshot(q *request) (api.Result, error) {
 	}
 	wanted := make([]stream.Wanted, len(ids))
 	for i, id := range ids {
-		tradesDelay, trades := h.currentRight(q, id.Market, wire.Trades, 0)
-		quotesDelay, quotes := h.currentRight(q, id.Market, wire.Quotes, 0)
-		delay := max(tradesDelay, quotesDelay)
+		tradesAsk := entitlement.Ask{ID: id, Channel: wire.Trades}
+		ofTrades, ofQuotes := h.currentRight(q, tradesAsk), h.currentRight(q, entitlement.Ask{ID: id, Channel: wire.Quotes})
+		trades, quotes := ofTrades.Reason == "", ofQuotes.Reason == ""
+		delay := max(ofTrades.Delay, ofQuotes.Delay)
 		if !trades && !quotes {
-			return api.Result{}, q.Deny(id.Market, wire.Trades, "No right to the data of "+id.Market)
+			if ofQuotes.Reason == wire.SubscriptionLimit {
+				ofTrades = ofQuotes
+			}
+			return api.Result{}, q.Deny(tradesAsk, ofTrades, "No right to the data of "+id.Market)
 		}
 		if trades {
 			q.Uses(id.Market, wire.Trades, delay)
@@ -99,13 +104,19 @@ func (h *Handler) book(q *request) (api.Result, error) {
 	if f := api.CheckListed(h.cfg.Hub, "instrument", []market.InstrumentID{id}); f != nil {
 		return api.Result{}, f
 	}
-	past := q.Params.Get("at") != ""
-	delay, ok := q.Right(id.Market, wire.OrderBook, depth)
-	if !ok || !past && !h.cfg.Hub.Serves(delay) {
-		return api.Result{}, q.Deny(id.Market, wire.OrderBook, "No right to an order book of "+id.Market+" this deep")
+	ask := entitlement.Ask{ID: id, Channel: wire.OrderBook, Depth: depth, Past: q.Params.Get("at") != ""}
+	if ask.Past {
+		if f := q.NeedScope(broker.ScopeHistory); f != nil {
+			return api.Result{}, f
+		}
 	}
+	v := h.currentRight(q, ask)
+	if v.Reason != "" {
+		return api.Result{}, q.Deny(ask, v, "No right to an order book of "+id.Market+" this deep")
+	}
+	delay := v.Delay
 	q.Uses(id.Market, wire.OrderBook, delay)
-	if past {
+	if ask.Past {
 		return h.history.Book(&q.Request, id, depth, delay)
 	}
 	if err := q.AwaitDelay(h.cfg.Hub, delay); err != nil {
@@ -126,13 +137,14 @@ func (h *Handler) book(q *request) (api.Result, error) {
 	return api.Result{Object: object}, nil
 }
 
-// currentRight is Request.Right for current data. As on the stream, a right with a delay that is
-// not served counts as none. History needs no such delay.
-func (h *Handler) currentRight(q *request, name string, c wire.Channel, depth int) (delay int, ok bool) {
-	if delay, ok = q.Right(name, c, depth); ok && h.cfg.Hub.Serves(delay) {
-		return delay, true
+// currentRight is Request.Right. As on the stream, a right with a delay that is not served counts
+// as none for current data. History needs no such delay.
+func (h *Handler) currentRight(q *request, a entitlement.Ask) entitlement.Decision {
+	v := q.Right(a)
+	if v.Reason == "" && !a.Past && !h.cfg.Hub.Serves(v.Delay) {
+		return entitlement.Decision{Reason: wire.NotEntitled}
 	}
-	return 0, false
+	return v
 }
 
 // staleBook returns the fault of a book that is not known: for a moment, or while the market's feed

@@ -2,7 +2,6 @@ package session
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -161,40 +160,15 @@ func (g *Grants) has(scope string) bool { return g != nil && slices.Contains(g.S
 // item, NotEntitled without a right to the data, and SubscriptionLimit if the right has no quota
 // left. bookWildcards allows patterns for order books.
 func (g *Grants) authorize(quota *entitlement.Quota, x stream.Item, bookWildcards bool) (delay int, reason wire.Reason, hint string) {
-	book := x.Channel == wire.OrderBook
-	if !g.has(broker.ScopeRead) {
-		return 0, wire.Forbidden, "Needs the scope " + broker.ScopeRead
+	if x.Channel == wire.OrderBook && x.ID.IsPattern() && !bookWildcards && g.has(broker.ScopeRead) && g.has(broker.ScopeWildcard) {
+		return 0, wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
 	}
-	if x.ID.IsPattern() {
-		if !g.has(broker.ScopeWildcard) {
-			return 0, wire.Forbidden, "Needs the scope " + broker.ScopeWildcard + "; name instruments one by one"
-		}
-		if book && !bookWildcards {
-			return 0, wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
-		}
+	var scopes []string
+	if g != nil {
+		scopes = g.Scopes
 	}
-	m := quota.Find(x.ID, x.Channel, x.Tier.Depth, entitlement.AnyDelay)
-	switch {
-	case m.Right == nil && m.Full != nil:
-		return 0, wire.SubscriptionLimit, quotaHint(m.Full.Instruments, x)
-	case m.Right == nil && book && m.Deepest != 0:
-		return 0, wire.NotEntitled, "Order books up to depth " + strconv.Itoa(m.Deepest)
-	case m.Right == nil:
-		return 0, wire.NotEntitled, ""
-	case book && !g.has(broker.ScopeDepth):
-		return 0, wire.Forbidden, "Needs the scope " + broker.ScopeDepth
-	}
-	quota.Use(m.Right, x.ID)
-	return m.Right.Delay, "", ""
-}
-
-// quotaHint returns a hint that names the limit of instruments of a right.
-func quotaHint(limit int, x stream.Item) string {
-	hint := "Your right to " + x.ID.Market + " is to " + strconv.Itoa(limit) + " instruments at a time"
-	if x.ID.IsPattern() {
-		hint += "; name them one by one"
-	}
-	return hint
+	v := quota.Evaluate(scopes, entitlement.Ask{ID: x.ID, Channel: x.Channel, Depth: x.Tier.Depth})
+	return v.Delay, v.Reason, v.Hint
 }
 
 // maxDepth returns the deepest order book that an identity may subscribe to in any market, in the

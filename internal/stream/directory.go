@@ -164,11 +164,11 @@ func (d *directory) HasMarket(name string) bool {
 	return ok
 }
 
-// Status returns the trading status of a listed instrument.
-func (d *directory) Status(id market.InstrumentID) (State, bool) {
+// Status returns the trading status of a listed instrument at a delay in seconds, after AwaitDelay.
+func (d *directory) Status(id market.InstrumentID, delay int) (State, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	in := d.lookup(id)
+	in := d.lookupItem(Item{ID: id, Tier: Tier{Delay: delay}})
 	if in == nil {
 		return State{}, false
 	}

@@ -87,7 +87,7 @@ func TestGapReachesEveryChannel(t *testing.T) {
 	if got := notices(late.read(1<<20, false)); !slices.Equal(got, []string{"5 halt R"}) {
 		t.Errorf("the state is %q", got)
 	}
-	state, _ := h.Status(id("A|M|CI"))
+	state, _ := h.Status(id("A|M|CI"), 0)
 	if state.Phase != market.Halt {
 		t.Errorf("the phase is %v", state.Phase)
 	}
@@ -154,7 +154,7 @@ func TestGapWithoutBook(t *testing.T) {
 	if got := notices(list); !slices.Equal(got, []string{"2 gap x"}) || list[len(list)-1].Type != "O" {
 		t.Errorf("got %+v", list)
 	}
-	if s, _ := h.Status(id("A|M|CI")); s.Phase != market.Open {
+	if s, _ := h.Status(id("A|M|CI"), 0); s.Phase != market.Open {
 		t.Errorf("the phase is %v", s.Phase)
 	}
 }
@@ -175,7 +175,7 @@ func TestGapAfterRestart(t *testing.T) {
 		w.hub.Commit()
 		w.leave(clean)
 		w.begin()
-		if s, ok := w.hub.Status(id("A|M|CI")); !ok || s.Phase != market.Halt || s.Reason != "volatility" {
+		if s, ok := w.hub.Status(id("A|M|CI"), 0); !ok || s.Phase != market.Halt || s.Reason != "volatility" {
 			t.Errorf("after a restart the status is %+v", s)
 		}
 		event(market.KindGap, market.NoPhase, "second")

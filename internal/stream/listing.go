@@ -55,13 +55,16 @@ func (d *directory) newListing() *Listing {
 	return l
 }
 
-// Phases returns the present phases of instruments of a listing, given by their indexes in it.
-func (d *directory) Phases(l *Listing, indexes []int) []market.Phase {
+// Phases returns the phases of instruments of a listing, given by their indexes in it, each at a
+// delay in seconds, after AwaitDelay. It is NoPhase for a negative delay.
+func (d *directory) Phases(l *Listing, indexes, delays []int) []market.Phase {
 	phases := make([]market.Phase, len(indexes))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, k := range indexes {
-		phases[i] = l.instruments[k].Phase
+		if in := l.instruments[k]; delays[i] >= 0 && in.under(delays[i]) != nil {
+			phases[i] = in.under(delays[i]).Phase
+		}
 		d.mu.step()
 	}
 	return phases

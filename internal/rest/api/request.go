@@ -32,6 +32,8 @@ type Request struct {
 	User    broker.User
 	Used    []Use // market data that the answer contains
 
+	// Quota counts the instruments of users with limited rights.
+	Quota *entitlement.Daily
 	// Denied records a refusal for want of a right.
 	Denied func(user, market, level, reason string)
 }
@@ -55,10 +57,16 @@ type Use struct {
 // ErrGone means that the client has gone, and nobody reads the answer.
 var ErrGone = errors.New("the client is gone")
 
-// Right returns the shortest delay in seconds at which the user may have a channel of a market, and
-// false without a right to it. depth is the tier of an order book: 0 for all levels.
-func (q *Request) Right(name string, c wire.Channel, depth int) (delay int, ok bool) {
-	return entitlement.Set(q.User.Entitlements).Delay(name, c, depth, time.Now())
+// Right returns whether the user may have what a asks for, and at which delay. It counts the
+// instrument for a right that is limited.
+func (q *Request) Right(a entitlement.Ask) entitlement.Decision {
+	return q.Quota.Evaluate(q.User.ID, q.User.Entitlements, q.User.Scopes, a, time.Now())
+}
+
+// StatusDelay returns the delay in seconds at which the user may have the statuses of a market's
+// instruments, and false without any right to the market.
+func (q *Request) StatusDelay(name string) (delay int, ok bool) {
+	return entitlement.Set(q.User.Entitlements).Delay(name, wire.Status, 0, time.Now())
 }
 
 // Uses records market data that the answer will contain, if it is not an error.
@@ -66,9 +74,13 @@ func (q *Request) Uses(name string, c wire.Channel, delay int) {
 	q.Used = append(q.Used, Use{name, c, delay})
 }
 
-// Deny refuses data of a market for want of a right.
-func (q *Request) Deny(name string, c wire.Channel, msg string) *wire.Fault {
-	q.Denied(q.User.ID, name, entitlement.Level(c).String(), string(wire.NotEntitled))
+// Deny refuses data for want of a right. msg is the message of the fault if there is no right at
+// all.
+func (q *Request) Deny(a entitlement.Ask, v entitlement.Decision, msg string) *wire.Fault {
+	if v.Reason == wire.SubscriptionLimit {
+		return &wire.Fault{Reason: v.Reason, Msg: "Your right has no instruments left", Hint: v.Hint}
+	}
+	q.Denied(q.User.ID, a.ID.Market, entitlement.Level(a.Channel).String(), string(wire.NotEntitled))
 	return wire.NewFault(wire.NotEntitled, msg)
 }
 

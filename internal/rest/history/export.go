@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/export"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/market"
@@ -177,10 +178,13 @@ func (h *Routes) authorizeExport(req *api.Request, r *export.Request) error {
 	}
 	longest := 0
 	for _, name := range names {
-		delay, allowed := req.Right(name, channel, 0) // an export has all levels
-		if !allowed {
-			return req.Deny(name, channel, "No right to the "+r.Type.String()+" of "+name)
+		// An export has all levels of all instruments, so that a right to some of them is not enough.
+		ask := entitlement.Ask{ID: market.InstrumentID{Symbol: market.Any, Market: name, Term: market.Any}, Channel: channel, Past: true}
+		v := req.Right(ask)
+		if v.Reason != "" {
+			return req.Deny(ask, v, "No right to the "+r.Type.String()+" of "+name)
 		}
+		delay := v.Delay
 		req.Uses(name, channel, delay)
 		if longest = max(longest, delay); delay > 0 && h.hasVirtualClock(name) {
 			return wire.NewFault(wire.NotEntitled, "The days of "+name+" are of a virtual clock: who gets its data late gets none of them at once")

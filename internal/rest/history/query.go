@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/market"
@@ -61,12 +62,17 @@ func (h *Routes) parse(req *api.Request, q *query) error {
 	if q.series.Channel == journal.Bars {
 		channel = wire.Trades // whose right includes bars
 	}
-	var allowed bool
-	if q.delay, allowed = req.Right(id.Market, channel, 0); channel == wire.Status && id.IsPattern() {
-		q.delay = 0 // the status of a market is never delayed
-	}
-	if !allowed {
-		return req.Deny(id.Market, channel, "No right to the "+q.list+" of "+id.Market)
+	if wholeMarket := channel == wire.Status && id.IsPattern(); wholeMarket {
+		if _, ok := req.StatusDelay(id.Market); !ok { // which is never delayed
+			return req.Deny(entitlement.Ask{ID: id, Channel: channel}, entitlement.Decision{}, "No right to the "+q.list+" of "+id.Market)
+		}
+	} else {
+		ask := entitlement.Ask{ID: id, Channel: channel, Past: true}
+		v := req.Right(ask)
+		if v.Reason != "" {
+			return req.Deny(ask, v, "No right to the "+q.list+" of "+id.Market)
+		}
+		q.delay = v.Delay
 	}
 	req.Uses(id.Market, channel, q.delay)
 	if f := q.parseTimes(req.Params); f != nil {
