@@ -155,6 +155,21 @@ func (t *Rows) Newest(keep func(*Row) bool) (r *Row, n uint64) {
 	return nil, 0
 }
 
+// TimeAfter returns the time of the row after n; 0: it is not stored.
+func (t *Rows) TimeAfter(n uint64) int64 {
+	if n+1 < t.First() || n >= t.Last {
+		return 0
+	}
+	end := t.Last
+	for i := len(t.chunks) - 1; i >= 0; i-- {
+		c := t.chunks[i]
+		if end -= uint64(len(c)); n >= end {
+			return c[n-end].Time
+		}
+	}
+	return 0
+}
+
 // Before returns the N of the last stored row that is older than a time. If there is none, it
 // returns First()-1 and found is false.
 func (t *Rows) Before(from int64) (n uint64, found bool) {

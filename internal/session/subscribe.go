@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -74,7 +75,10 @@ func (r *request) countNew(list []wanted) (n int) {
 func (r *request) add(req *wire.Subscribe, list []wanted) {
 	s := r.Session
 	items := r.authorized(req, list)
-	o := stream.Options{Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume, Start: stream.Start{Time: req.Start, Open: req.StartOpen}}
+	o := stream.Options{
+		Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
+		Start: stream.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory),
+	}
 	if req.Start != 0 || req.StartOpen || slices.ContainsFunc(items, isDelayed) {
 		o.Search, o.Found = s.ext().found, s.postFound()
 	}
@@ -97,6 +101,12 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 		return
 	}
 	if out.Fault != nil {
+		if out.Fault.Reason == wire.Forbidden {
+			for i := range list {
+				list[i].reason = wire.Forbidden
+			}
+			r.recordDenied(list)
+		}
 		r.reject(out.Fault, nil)
 		return
 	}

@@ -19,6 +19,7 @@ type catchUp struct {
 	promised map[*instrument][]part // rows of replays that have ended; memory may not have them any more
 	complete uint64                 // the journal has all rows behind this position
 	known    bool                   // complete is set
+	today    bool                   // Options.Today
 
 	parts []part
 	older []*old
@@ -65,24 +66,30 @@ func (c *catchUp) behind(in *instrument, x sentTo) {
 			}
 		}
 	}
-	if x.pos < c.at && t.Dropped > x.pos && x.n+1 < first {
+	stored := x.pos < c.at && t.Dropped > x.pos && x.n+1 < first // some rows are only in the journal
+	n := max(t.Seek(x.pos), x.n, first-1)
+	if h := c.it.sub.shard.hub; c.today && (stored && h.cfg.Journal != nil || n < last && h.isHistory(in, t.TimeAfter(n))) {
+		c.lose(in, x, first-1, last, "forbidden")
+		return
+	}
+	if stored {
 		if o := c.inJournal(in, x, first-1); o != nil {
 			c.older = append(c.older, o)
-		} else if c.lose(in, x, first-1, last); !c.fromTime {
+		} else if c.lose(in, x, first-1, last, "buffer_exceeded"); !c.fromTime {
 			return
 		}
 	}
 	if c.fresh && !c.it.id().IsPattern() {
 		c.out.resume(ch, in.id.String(), last)
 	}
-	if n := max(t.Seek(x.pos), x.n, first-1); n < last {
+	if n < last {
 		c.parts = append(c.parts, partOf(in, t, n, last))
 	}
 }
 
 // lose reports the rows of an instrument that are not replayed.
-func (c *catchUp) lose(in *instrument, x sentTo, before, last uint64) {
-	l := Lost{To: last, Reason: "buffer_exceeded"}
+func (c *catchUp) lose(in *instrument, x sentTo, before, last uint64, reason string) {
+	l := Lost{To: last, Reason: reason}
 	if x.hasN {
 		l.From = x.n + 1
 	}

@@ -143,7 +143,7 @@ func (t *taking) resume(it *item) {
 	case since.epoch != h.epoch || r.Epoch != h.epoch:
 		out.lose(it.channel(), name, Lost{Reason: "epoch_changed"})
 		return
-	case since.For(it.tier().Delay) > h.position:
+	case it.tier().Delay == 0 && since.For(0) > h.position: // at a delay this would show how far real time is
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 		return
 	}
@@ -155,8 +155,8 @@ func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
 	h, out := t.shard.hub, t.out
 	last := h.last(in.Recent(it.channel()))
 	switch {
-	case n > last && in.replica != nil && n <= h.lookup(in.id).Recent(it.channel()).Last:
-		// It was sent live, before a right fell: the replica has not come that far yet.
+	case n > last && in.replica != nil:
+		// It was sent live, before a right fell; or it does not exist yet, which must not show.
 		out.resume(it.channel(), it.id().String(), n)
 		sent := &sentRows{}
 		sent.put(in.id, sentTo{n: n, hasN: true, by: h.committed})
@@ -173,7 +173,7 @@ func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
 		delay := it.tier().Delay
 		x.safe = min(since.safe.For(delay), since.For(delay))
 	}
-	c := catchUp{it: it, out: out, at: h.reached(it.tier().Delay), fresh: true}
+	c := catchUp{it: it, out: out, at: h.reached(it.tier().Delay), fresh: true, today: t.o.Today}
 	c.behind(in, x)
 	c.replay(t.wait.batch)
 }
@@ -183,10 +183,11 @@ func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
 func (t *taking) resumeByPosition(it *item) {
 	h, delay := t.shard.hub, it.tier().Delay
 	pos := t.since.For(delay)
-	c := catchUp{it: it, out: t.out, at: h.reached(delay), fresh: true, complete: t.since.complete, known: true}
+	c := catchUp{it: it, out: t.out, at: h.reached(delay), fresh: true, complete: t.since.complete, known: true, today: t.o.Today}
 	if pos > c.at { // it was sent at another delay
 		sent := &sentRows{}
 		sent.putPattern(sentPattern{id: it.id(), pos: pos})
+		sent.most = min(sent.most, h.committed) // a position that nobody was sent is forgotten then
 		it.suppress(sent)
 	}
 	covered := h.covered(it.item())

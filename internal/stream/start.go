@@ -94,6 +94,9 @@ func (t *taking) pointsInMemory(items []Item) (points map[pointKey]uint64, ask [
 				continue // identifiers may overlap
 			}
 			from, rows := starts.start(h, in, t.o.Start, now), in.Recent(x.Channel)
+			if t.o.Today && h.isHistory(in, from) {
+				return nil, nil, wire.NewFault(wire.Forbidden, "The start lies before today's open, which needs the scope marketdata:history")
+			}
 			n, found := rows.Before(from)
 			points[key] = n
 			if !found && rows.First() > 1 {
@@ -140,6 +143,14 @@ func (o openings) start(h *Hub, in *instrument, s Start, now int64) int64 {
 		o[key] = from
 	}
 	return from
+}
+
+const resumable = int64(time.Hour) // age of rows that are replayed without the right to history
+
+// isHistory reports whether a row of a time needs the right to history. The hub's lock is held.
+func (h *Hub) isHistory(in *instrument, at int64) bool {
+	now := in.Publication(time.Now().UnixNano())
+	return at < now-resumable && at < h.opening(openingKey{in.id.Market, in.id.Term, now})
 }
 
 // opening is when a market opened on the day of a time.

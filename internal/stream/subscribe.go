@@ -13,6 +13,7 @@ type Options struct {
 	NoSnapshot bool         // no R:true of quotes, books and status
 	Resume     *wire.Resume // what the client has seen; nil: live from now
 	Start      Start        // replay what was told since; not together with Resume
+	Today      bool         // replay nothing that is history
 	Found      func()       // is called, by any goroutine, when the Search of an Outcome has ended; nil: it is made at once
 	Search     *Search      // of a Subscribe of the same items before; nil: there was none
 }
