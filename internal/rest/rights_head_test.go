@@ -10,7 +10,7 @@ import (
 )
 
 // TestDelayedHeadIsHidden resumes delayed data at numbers and positions up to, at and beyond what
-// exists in real time: all answers are the same except for the number of the client itself, none
+// exists in real time. All answers are the same except for the number of the client itself. None
 // shows the position of real time, and all streams go on when the delay has passed.
 func TestDelayedHeadIsHidden(t *testing.T) {
 	t.Parallel()

@@ -120,8 +120,8 @@ func TestExportsOfFewUsers(t *testing.T) {
 	})
 }
 
-// TestExportTime checks that a client cannot take longer than exportTime for a file, however fast it
-// reads meanwhile.
+// TestExportTime checks that a client cannot take longer than exportTime for a file, however fast
+// it reads meanwhile.
 func TestExportTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &recordedDeadline{}
