@@ -607,3 +607,21 @@ func TestCollapseLetsGo(t *testing.T) {
 		t.Errorf("got %v", kinds)
 	}
 }
+
+// TestPrintableTexts checks that texts on which a terminal could act are refused.
+func TestPrintableTexts(t *testing.T) {
+	h := New(Config{})
+	in := define(t, h, "A|M|CI", nil)
+	for _, bad := range []string{"\x1b[2J", "a\nb", "\u009b2J", "\u202e", "\x7f"} {
+		for _, e := range []market.Event{
+			{Kind: market.KindTrade, Handle: in, Price: 1, Size: market.Scale, TradeID: bad},
+			{Kind: market.KindTrade, Handle: in, Price: 1, Size: market.Scale, TradeDetails: market.TradeDetails{Conditions: []string{bad}}},
+			{Kind: market.KindStatus, Handle: in, Phase: market.Halt, Reason: bad},
+		} {
+			var refused *market.Refused
+			if err := h.Publish([]market.Event{e}); !errors.As(err, &refused) {
+				t.Errorf("%+v: %v", e, err)
+			}
+		}
+	}
+}
