@@ -29,7 +29,8 @@ func (h *sequencer) updateBook(in *instrument, e *market.Event, now int64) *mark
 	return nil
 }
 
-// refuseBook says why a book took no event. One that is too deep, or holds what can't be told, is lost.
+// refuseBook returns why a book took no event. A book that is too deep, or has sizes that cannot be
+// sent, is stale from then on.
 func (h *sequencer) refuseBook(in *instrument, e *market.Event, err error, now int64) *market.Refused {
 	reason, lost := "bad_order", ""
 	switch {
@@ -46,8 +47,7 @@ func (h *sequencer) refuseBook(in *instrument, e *market.Event, err error, now i
 	return &market.Refused{ID: in.id, Reason: reason, Detail: err.Error()}
 }
 
-// bookChanged numbers what an event did to a book and tells each tier in whose
-// view something changed.
+// bookChanged numbers the changes of an event to a book, and of the quote that is made from it.
 func (h *sequencer) bookChanged(in *instrument, changes []book.Change, s state.Stamp, now int64) {
 	changes = book.Compact(changes)
 	h.scratch.changes = changes[:0]
@@ -58,7 +58,7 @@ func (h *sequencer) bookChanged(in *instrument, changes []book.Change, s state.S
 	h.derive(in, s, now)
 }
 
-// sendChanges tells the readers of a tier what changed in their view of the book.
+// sendChanges sends what changed in a tier's view of the book.
 func (h *applier) sendChanges(in *instrument, t *tierState, s state.Stamp, rec record) {
 	x := &h.scratch
 	if t.view.Advance(&x.levels, &x.top, &in.Book); !x.levels.Empty() {
@@ -66,7 +66,8 @@ func (h *applier) sendChanges(in *instrument, t *tierState, s state.Stamp, rec r
 	}
 }
 
-// sendUpdate sends the levels in scratch memory to the readers of a tier, chained to its newest message.
+// sendUpdate sends the levels in scratch memory as an update of a tier, which follows its newest
+// message.
 func (h *applier) sendUpdate(in *instrument, t *tierState, s state.Stamp, rec record) {
 	hd, x := in.Header(rec.N, s), &h.scratch
 	n := wire.ChecksumLevels(t.tier.Depth)
@@ -76,13 +77,13 @@ func (h *applier) sendUpdate(in *instrument, t *tierState, s state.Stamp, rec re
 	h.emit(t, h.framed(), rec)
 }
 
-// checksum is the K of the best n of levels.
+// checksum returns the K of the best n levels.
 func (h *applier) checksum(in *instrument, l *book.Levels, n int) (k uint32) {
 	k, h.scratch.sum = wire.Checksum(h.scratch.sum, l.Bids, l.Asks, n, in.Def.PriceDecimals, in.Def.SizeDecimals)
 	return k
 }
 
-// flushBook sends what changed in a conflated tier since it last spoke.
+// flushBook sends what changed in a conflated tier since its newest message.
 func (h *applier) flushBook(in *instrument, t *tierState, now int64) {
 	if in.Stale {
 		return
@@ -90,7 +91,7 @@ func (h *applier) flushBook(in *instrument, t *tierState, now int64) {
 	h.sendChanges(in, t, t.due.AsOf(now), record{Position: h.newest(in), N: in.Sequences[wire.OrderBook].N, At: now, Of: in})
 }
 
-// takeSnapshot replaces a book, which ends its being stale.
+// takeSnapshot replaces a book, which is not stale any more.
 func (h *sequencer) takeSnapshot(in *instrument, e *market.Event, now int64) {
 	h.tiers(in, wire.OrderBook) // as they are before the change
 	in.Book.Replace(e.Bids, e.Asks)
@@ -105,8 +106,8 @@ func (h *sequencer) takeSnapshot(in *instrument, e *market.Event, now int64) {
 	h.derive(in, in.Changed, now)
 }
 
-// appendBook appends the payload of a book tier as of its newest message; ok is
-// false while the book is not known.
+// appendBook appends the payload of a book tier as of its newest message; ok is false while the book is
+// not known.
 func (h *applier) appendBook(b []byte, in *instrument, t *tierState) (_ []byte, ok bool) {
 	if in.Stale || t.n == 0 {
 		return b, false

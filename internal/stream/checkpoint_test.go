@@ -126,7 +126,7 @@ func (w *checkpointed) books() map[string]string {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	all := map[string]string{}
-	for _, in := range w.hub.listed {
+	for _, in := range w.hub.groups.All() {
 		if !in.Stale && in.Sequences[wire.OrderBook].N > 0 {
 			var l book.Levels
 			l.Read(&in.Book, 0)

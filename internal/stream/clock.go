@@ -12,13 +12,12 @@ import (
 // conflations are the intervals of conflated tiers, in milliseconds.
 var conflations = [...]int{100, 250, 1000}
 
-// clock is the common clock of the tiers of one interval. It strikes at whole
-// multiples of the interval, and only while some tier has something to say. It goes by the hub's
-// clock: a step of the wall clock does not delay it.
+// clock has the conflated tiers of one interval that have changed. They are sent together, at whole
+// multiples of the interval of the hub's clock: a step of the wall clock does not delay them.
 type clock struct {
-	due   int64 // next strike, by the hub's clock; 0: nothing waits
+	due   int64 // by the hub's clock; 0: nothing waits
 	tiers []dirtyTier
-	spare []dirtyTier // empty: room for those of the next interval
+	spare []dirtyTier // empty: memory for those of the next interval
 }
 
 type dirtyTier struct {
@@ -27,8 +26,8 @@ type dirtyTier struct {
 	tier    *tierState
 }
 
-// Run strikes the clocks of the conflated tiers, sends the bars that are over, serves delayed data
-// and commits what was published. It returns nil when ctx ends.
+// Run sends conflated tiers and the bars that have ended when they are due, serves delayed data, reads
+// old rows and commits what was published. It returns nil when ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	if h.cfg.Journal != nil {
 		var readers sync.WaitGroup
@@ -59,7 +58,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 }
 
-// runClocks does what is due now, and returns how long to wait before the next time; 0: until it is kicked.
+// runClocks does what is due now, and returns how long to wait before the next call; 0: until the hub
+// is woken.
 func (h *Hub) runClocks() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,9 +111,9 @@ func (h *applier) flush(c *clock, now int64) {
 	c.tiers, c.spare, c.due = c.spare, nil, 0
 	for i, d := range list {
 		list[i] = dirtyTier{}
-		h.tiers(d.in, d.channel) // those of now: this one may be gone
+		h.tiers(d.in, d.channel) // the present ones: this one may be gone
 		if !d.tier.dirty {
-			continue // gone, or told by a snapshot
+			continue // gone, or sent by a snapshot
 		}
 		d.tier.dirty = false
 		if d.channel == wire.Quotes {
@@ -126,7 +126,7 @@ func (h *applier) flush(c *clock, now int64) {
 	c.spare = list[:0]
 }
 
-// markDirty marks a conflated tier as having something to say.
+// markDirty has a conflated tier sent when its interval is over. s is the time of the change.
 func (h *applier) markDirty(in *instrument, ch wire.Channel, t *tierState, s state.Stamp) {
 	t.due = s
 	if t.dirty {

@@ -15,25 +15,25 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Nobody is shown a row before it is in the journal. While Run runs, a goroutine of its own writes
-// the rows, without the hub's lock, and then moves the tails of the rings up to where they stood
-// when it began, and with them the committed position. What is read outside of the rings, such as
-// an R:true, may tell more than that: it is held behind a gate until its position is committed.
-// Without Run, as in many tests, rows are committed by whoever publishes, before it returns.
+// A row is in the journal before anyone is sent it. While Run runs, a goroutine of its own writes the
+// rows, without the hub's lock. It then moves the tails of the rings to where they stood when it
+// began, and with them the committed position. What is read outside of the rings, such as an R:true,
+// may contain more than that: it is held behind a gate until its position is committed. Without Run,
+// as in many tests, the goroutine that publishes commits the rows before it returns.
 
-// commitAfter is how long rows that nobody waits for stay in memory at most.
+// commitAfter is the longest time until rows that nobody waits for are written.
 const commitAfter = 50e6 // ns
 
-// pieceAfter is how long it takes at least from one piece of a checkpoint to the next.
+// pieceAfter is the least time between two pieces of a checkpoint.
 const pieceAfter = 2e6 // ns
 
-// commitTopics is after how many topics that took messages a commit begins, in the middle of a batch
-// too: what a commit does under the hub's lock grows with them.
+// commitTopics is the number of topics with new messages at which a commit begins, even within a
+// batch: what a commit does under the hub's lock grows with them.
 const commitTopics = 256
 
-// commits is how far the hub is with committing. The hub's lock guards it.
+// commits is the progress of committing. The hub's lock guards it.
 type commits struct {
-	committed uint64        // position; what lies behind it is given out to nobody
+	committed uint64        // position; nothing after it is sent to anyone
 	commitDue int64         // by the hub's clock: rows are to be committed then; 0: none wait, or soon
 	pieceDue  int64         // by the hub's clock: the next piece of a checkpoint may be written
 	kept      bool          // rows were appended since the last published
@@ -51,15 +51,15 @@ type commits struct {
 	advanced  chan struct{} // closed when more is committed; nil: nobody waits
 }
 
-// mark is where a ring stood.
+// mark is how far a ring went when a commit began.
 type mark struct {
 	topic *topic
 	at    ring.Mark[*instrument]
 	bytes int // since the mark before
 }
 
-// published ends a change that may have numbered something: it shows it to the readers, or has it
-// committed first. The hub's lock is held.
+// published ends a change that may have appended rows: they are shown to readers, or committed first.
+// The hub's lock is held.
 func (h *publisher) published() {
 	kept, wanted, j := h.kept, h.wanted, h.cfg.Journal
 	h.kept, h.wanted = false, false
@@ -69,7 +69,7 @@ func (h *publisher) published() {
 		h.showAll()
 		h.wakeShards()
 		if kept {
-			h.commitSoon() // rows are being lost: there may be room again
+			h.commitSoon() // rows are being lost: the journal may have space again
 		}
 	case !h.running && len(h.grown) > 0:
 		h.commit()
@@ -112,10 +112,10 @@ func (h *publisher) commit() {
 	h.endCommit()
 }
 
-// pending says whether anything waits to be written. The hub's lock is held.
+// pending reports whether anything waits to be written. The hub's lock is held.
 func (h *publisher) pending() bool { return h.cfg.Journal != nil && h.cfg.Journal.Pending() }
 
-// startCommits begins to commit in a goroutine of its own. stop ends that.
+// startCommits starts the goroutine that commits. stop ends it, and waits for it.
 func (h *publisher) startCommits(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	h.mu.Lock()
@@ -148,7 +148,7 @@ func (h *publisher) runCommits(ctx context.Context) {
 	}
 }
 
-// commitOnce commits what was published until now. It does not hold the hub's lock while it writes.
+// commitOnce commits what was published until now, without the hub's lock while it writes.
 func (h *publisher) commitOnce() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,8 +164,8 @@ func (h *publisher) commitOnce() {
 	h.endCommit()
 }
 
-// beginCommit takes what is to be written, nil where that is nothing, and notes how far the rings
-// go. The hub's lock is held.
+// beginCommit returns what is to be written, or nil, and notes how far the rings go. The hub's lock is
+// held.
 func (h *publisher) beginCommit() *journal.Batch {
 	h.commitDue, h.target = 0, h.position
 	h.began++
@@ -231,7 +231,7 @@ func (h *publisher) showAll() {
 	h.grown = h.grown[:0]
 }
 
-// awaitAdvance is closed when more is committed. The hub's lock is held.
+// awaitAdvance returns a channel that is closed when more is committed. The hub's lock is held.
 func (h *publisher) awaitAdvance() <-chan struct{} {
 	if h.advanced == nil {
 		h.advanced = make(chan struct{})
@@ -239,8 +239,8 @@ func (h *publisher) awaitAdvance() <-chan struct{} {
 	return h.advanced
 }
 
-// awaitJournal holds a feed back while so much waits for the disk that rows would be lost. The hub's
-// lock is held, but not meanwhile. waited reports whether time has passed.
+// awaitJournal waits while so much waits for the disk that rows would be lost. The hub's lock is held,
+// but not meanwhile. waited reports whether time has passed.
 func (h *publisher) awaitJournal() (waited bool) {
 	waited = h.awaitTopics()
 	for h.running && h.cfg.Journal.Full() {
@@ -338,13 +338,12 @@ func (h *publisher) takePosition(in *instrument, pos uint64) {
 	h.position, in.pos = pos, pos
 }
 
-// uncommitted says whether something was published of instruments that is not committed. The hub's
-// lock is held.
+// uncommitted reports whether something of instruments is not committed. The hub's lock is held.
 func (h *publisher) uncommitted(list []*instrument) bool {
 	return h.committed != h.position && slices.ContainsFunc(list, func(in *instrument) bool { return in.pos > h.committed })
 }
 
-// last is the N of the newest row of a tape that is committed. The hub's lock is held.
+// last returns the N of the newest of recent rows that is committed. The hub's lock is held.
 func (h *publisher) last(t *recent.Rows) uint64 {
 	if h.committed == h.position {
 		return t.Last
@@ -363,7 +362,7 @@ func (h *publisher) keep(in *instrument, c wire.Channel, row recent.Row) {
 	h.shared.Add(c, rows, row, keep, full)
 }
 
-// partOf is the rows of a tape behind n, up to last.
+// partOf returns the recent rows after n, up to last.
 func partOf(in *instrument, t *recent.Rows, n, last uint64) part {
 	p := part{in: in, n: n + 1}
 	if n >= last || n+1 < t.First() {
@@ -381,8 +380,8 @@ func partOf(in *instrument, t *recent.Rows, n, last uint64) part {
 	return p
 }
 
-// backfill gives a new topic of what is replayed the rows that are not committed: its readers begin
-// with what is. The hub's lock is held.
+// backfill appends the rows that are not committed to a new topic of a channel that replays: its
+// readers begin with what is committed. The hub's lock is held.
 func (h *publisher) backfill(tp *topic) {
 	c := tp.key.channel
 	if h.committed == h.position || !c.Replays() && c != state.MarketStatus || tp.key.tier.Delay != 0 {
@@ -395,7 +394,7 @@ func (h *publisher) backfill(tp *topic) {
 	var list []message
 	recent := h.recent
 	if g := tp.group; g != nil && !tp.key.id.IsPattern() {
-		recent = g.members
+		recent = g.Members
 	}
 	h.mu.visit(len(recent))
 	for _, in := range recent {
@@ -474,7 +473,7 @@ func (s *Subscriber) awaitVenues() {
 	}
 }
 
-// opened says whether a gate of the shard is open. The hub's lock is held.
+// opened reports whether a gate of the shard is open. The hub's lock is held.
 func (s *Shard) opened() bool { return len(s.gates) > 0 && s.gates[0].pos <= s.hub.committed }
 
 // takeGates takes the gates that are open. The hub's lock is held.
@@ -512,9 +511,9 @@ func (s *Shard) open(list []gate) {
 	}
 }
 
-// AwaitCommit has what was published committed ahead of the next Turn: where it is true, that is
-// best taken when the shard is woken, and no matter when. It is for a shard that comes by now and
-// then: what it finds would otherwise go out the next time.
+// AwaitCommit starts a commit of what was published, if one is needed. If it returns true, the shard
+// is woken when that has ended, and should take its next Turn then. It is for a shard that has a turn
+// only now and then: what was published would wait for another one.
 func (s *Shard) AwaitCommit() bool {
 	h := s.hub
 	h.mu.Lock()

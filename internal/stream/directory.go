@@ -9,13 +9,14 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
+type group = catalogue.Group[*instrument]
+
 // directory has the instruments and the markets as a whole that are known. Except for the catalogue
 // and the listings, which have locks of their own, the hub's lock guards it.
 type directory struct {
 	core
 
 	catalog  catalogue.Catalogue
-	listed   []*instrument          // by index in the catalogue
 	handles  []*instrument          // by handle: listed instruments and markets as a whole
 	venues   map[string]*instrument // markets as a whole
 	numbered []*instrument          // by number in the journal, also those that are not listed
@@ -25,7 +26,8 @@ type directory struct {
 	zones    map[string]*time.Location // of markets; nil if not known
 	version  uint64                    // of the catalogue, for ETags
 	listings listings
-	groups
+	groups   catalogue.Groups[*instrument]
+	withBook catalogue.Set
 }
 
 // enter lists an instrument that has an index in the catalogue. The hub's lock is held.
@@ -34,8 +36,8 @@ func (d *directory) enter(in *instrument, index int) {
 	for _, x := range in.later {
 		x.index = in.index
 	}
-	d.listed = append(d.listed, in)
-	d.enterGroups(in)
+	d.groups.Add(in)
+	d.noteBook(in)
 }
 
 // lookup returns a listed instrument, or nil. The hub's lock is held.
@@ -44,12 +46,73 @@ func (d *directory) lookup(id market.InstrumentID) *instrument {
 	if !ok {
 		return nil
 	}
-	return d.listed[i]
+	return d.groups.All()[i]
 }
 
-// covered returns the instruments that an item covers. The hub's lock is held.
+// covered returns the instruments that an item covers, at its delay. The hub's lock is held.
 func (d *directory) covered(x Item) []*instrument {
-	return slices.Clip(d.group(groupKey{x.ID, x.Tier.Delay}).members)
+	list := slices.Clip(d.group(x.ID).Members)
+	if x.Tier.Delay == 0 {
+		return list
+	}
+	delayed := make([]*instrument, 0, len(list))
+	for _, in := range list {
+		if in = in.under(x.Tier.Delay); in != nil {
+			delayed = append(delayed, in)
+		}
+	}
+	return delayed
+}
+
+// group returns the group of an identifier. That of a pattern may take long to make: see prepare. The
+// hub's lock is held.
+func (d *directory) group(id market.InstrumentID) *group {
+	if !id.IsPattern() {
+		if in := d.lookup(id); in != nil {
+			return catalogue.NewGroup(in)
+		}
+		return &group{}
+	}
+	if g := d.groups.Find(id); g != nil {
+		return g
+	}
+	list := d.groups.Candidates(id)
+	d.mu.visit(len(list))
+	return d.groups.Make(id, catalogue.Matching(nil, list, id))
+}
+
+// prepare makes the missing groups of patterns, without holding the hub's lock for long. The caller
+// does not hold it.
+func (d *directory) prepare(items []Item) {
+	for _, x := range items {
+		if x.ID.IsPattern() {
+			d.prepareGroup(x.ID)
+		}
+	}
+}
+
+func (d *directory) prepareGroup(id market.InstrumentID) {
+	d.mu.Lock()
+	found := d.groups.Find(id) != nil
+	list, listed := d.groups.Candidates(id), len(d.groups.All())
+	d.mu.Unlock()
+	if found {
+		return
+	}
+	members := catalogue.Matching(nil, list, id)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.groups.Find(id) == nil {
+		d.groups.Make(id, catalogue.Matching(members, d.groups.All()[listed:], id)) // and those listed meanwhile
+	}
+}
+
+// noteBook records whether an instrument has an order book.
+func (d *directory) noteBook(in *instrument) {
+	d.withBook.Add(in.index)
+	if in.Def.NoBook {
+		d.withBook.Remove(in.index)
+	}
 }
 
 // lookupItem returns the instrument that an exact item reads, or nil. The hub's lock is held.
@@ -100,7 +163,7 @@ func (d *directory) number(in *instrument) {
 func (d *directory) Clock(name string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, in := range d.listed {
+	for _, in := range d.groups.All() {
 		if in.id.Market == name && in.Def.VirtualClock {
 			return time.Unix(0, in.Publication(time.Now().UnixNano()))
 		}
@@ -121,13 +184,13 @@ type State struct {
 // version rises with every definition.
 func (d *directory) Instruments() (list []market.Instrument, version uint64) {
 	d.mu.Lock()
-	n := len(d.listed)
+	n := len(d.groups.All())
 	d.mu.Unlock()
 	list = make([]market.Instrument, 0, n) // megabytes: not under the lock
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	version = d.version
-	for _, in := range d.listed {
+	for _, in := range d.groups.All() {
 		list = append(list, in.Def)
 		list[len(list)-1].Phase = in.Phase
 		d.mu.step()

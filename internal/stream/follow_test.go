@@ -242,8 +242,8 @@ func (r *replicas) restart() {
 	r.openHub(1)
 	r.defineFollowed()
 	r.resumed = true
-	for i, in := range r.hubs[0].listed {
-		if a, b := in.Counts(), r.hubs[1].listed[i].Counts(); a != b {
+	for i, in := range r.hubs[0].groups.All() {
+		if a, b := in.Counts(), r.hubs[1].groups.All()[i].Counts(); a != b {
 			r.t.Fatalf("%s: counts after a restart %+v, want %+v", in.id, b, a)
 		}
 	}

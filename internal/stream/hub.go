@@ -83,8 +83,8 @@ func New(cfg Config) *Hub {
 	return h
 }
 
-// Define lists an instrument or changes its definition; see feed.Sink. A pattern
-// *|MARKET|* lists a market as a whole.
+// Define lists an instrument or changes its definition; see feed.Sink. A pattern *|MARKET|* lists a
+// market as a whole.
 func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	h.feeding.Lock()
 	defer h.feeding.Unlock()
@@ -116,8 +116,8 @@ func (h *Hub) define(def market.Instrument) (in *instrument, fresh bool, err err
 		return nil, false, err
 	}
 	h.version++
-	if i < len(h.listed) {
-		in := h.listed[i]
+	if i < len(h.groups.All()) {
+		in := h.groups.All()[i]
 		in.Def = def
 		h.setClock(in)
 		h.noteBook(in)
@@ -162,9 +162,9 @@ func (h *Hub) newInstrument(def market.Instrument) *instrument {
 	return in
 }
 
-// list tells what an instrument is when it is listed: its status is number 1 of
-// that channel, and a book known to be empty is number 1 of that. One that the journal
-// knows goes on with its numbers, and tells its status where it is another.
+// list publishes an instrument when it is listed: its status is number 1 of that channel, and a book
+// that is known to be empty is number 1 of that. An instrument of the journal continues with its
+// numbers, and publishes its status if that has changed.
 func (h *sequencer) list(in *instrument) {
 	now := time.Now().UnixNano()
 	at := now

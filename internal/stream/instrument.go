@@ -37,6 +37,12 @@ func (h *applier) makeInstrument(def market.Instrument, c *replica) *instrument 
 	return in
 }
 
+// ID returns the identifier.
+func (in *instrument) ID() market.InstrumentID { return in.id }
+
+// Index returns the index in the catalogue.
+func (in *instrument) Index() uint32 { return in.index }
+
 // startTier gives a new tier the state that it is in, so that its first message contains what has
 // changed since now.
 func (in *instrument) startTier(c wire.Channel, t *tierState) {

@@ -299,7 +299,7 @@ func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c w
 		if !it.reads() {
 			continue
 		}
-		list, from := it.view.topic.group.members, 0
+		list, from := it.view.topic.group.Members, 0
 		switch k {
 		case 0:
 			from = min(begin.instrument, len(list))
@@ -312,6 +312,9 @@ func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c w
 				return
 			}
 			if it.flag&overlap != 0 && s.owner(it.channel(), in.id) != it {
+				continue
+			}
+			if in = in.under(it.tier().Delay); in == nil {
 				continue
 			}
 			if n, at := in.newest(it.channel(), it.tier()); at < before && in.pos <= h.committed {

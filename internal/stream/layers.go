@@ -109,7 +109,6 @@ func newSequencer(cfg Config) sequencer {
 				venues:   make(map[string]*instrument),
 				unlisted: make(map[market.InstrumentID]*instrument),
 				zones:    make(map[string]*time.Location),
-				groups:   newGroups(),
 				core: core{cfg: cfg, log: cfg.Logger, epoch: cfg.Epoch, made: time.Now(), madeAt: time.Now().UnixNano(),
 					kick: make(chan struct{}, 1)},
 			},

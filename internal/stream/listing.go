@@ -41,7 +41,7 @@ func (d *directory) catalogVersion() uint64 {
 
 func (d *directory) newListing() *Listing {
 	d.mu.Lock()
-	l := &Listing{version: d.version, instruments: d.listed} // which is only appended to
+	l := &Listing{version: d.version, instruments: d.groups.All()} // which is only appended to
 	d.mu.Unlock()
 	l.instruments = slices.Clone(l.instruments)
 	slices.SortFunc(l.instruments, func(a, b *instrument) int { return a.id.Compare(b.id) })

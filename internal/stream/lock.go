@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// lockPiece is how much one hold of the hub's lock does at most: events applied, and instruments,
-// subscriptions or topics visited. Longer work lets others have the lock in between; see step.
+// lockPiece limits what one hold of the hub's lock does: events applied, and instruments,
+// subscriptions or topics visited. Longer work releases the lock in between; see step.
 const (
 	lockPiece    = 128
 	publishPiece = 64 // events of a batch
@@ -67,7 +67,7 @@ func lockedBy() string {
 // visit counts n visited instruments, subscriptions or topics.
 func (l *lock) visit(n int) { l.visited += n }
 
-// full says that the present hold has done enough.
+// full reports whether the present hold has done enough.
 func (l *lock) full() bool { return l.visited >= lockPiece }
 
 // pause ends the present hold and begins another. A goroutine that waits for the lock gets it after
@@ -95,9 +95,9 @@ func (h *publisher) stepPublishing() {
 // exitPanic is the exit status of a process that ends because the hub panicked: that of any panic.
 const exitPanic = 2
 
-// endOnPanic ends the process when the deferring function panicked while it held the hub's lock.
-// What the hub knows is then in doubt; a restart goes on from the journal. The lock stays held, so
-// that nobody sees that state, and no caller can recover.
+// endOnPanic ends the process when the deferring function panicked while it held the hub's lock. The
+// state of the hub is uncertain then, and a restart continues from the journal. The lock stays held,
+// so that nobody sees that state, and no caller can recover.
 func (h *core) endOnPanic() {
 	if p := recover(); p != nil {
 		stack := debug.Stack()

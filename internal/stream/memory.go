@@ -7,26 +7,26 @@ import (
 	"github.com/ruedahq/rueda/internal/ring"
 )
 
-// Config.Memory bounds what rings, tapes, replays and the output of slow clients hold together. A segment is
-// counted from when a ring begins it until no shard can hold it any more. For that, once a
-// second and sooner under pressure, each shard reports the oldest segment that it holds of each ring, and the hub
-// then lets go of segments of rings to which nothing came since the last time. relief.go says what is cut
-// once all of it together is more than the bound.
+// Config.Memory limits what rings, recent rows, replays and the output of slow clients use together.
+// A segment is counted from when a ring begins it until no shard holds it any more. To know that, each
+// shard reports the oldest segment that it holds of each ring, once a second and more often when
+// memory is short. The hub then releases the last segments of rings to which nothing came since the
+// report before. relief.go describes what is cut above the limit.
 
-// memory counts what the bound is for. Hub.mu guards what is not atomic.
+// memory counts the memory that Config.Memory limits. The hub's lock guards what is not atomic.
 type memory struct {
 	limit     int64
 	rings     int64        // of segments
-	own       atomic.Int64 // of sessions: what no other session shares
+	own       atomic.Int64 // of sessions, not shared with others
 	level     atomic.Int32 // of relief
-	notices   atomic.Int32 // sets that remember notices
+	notices   atomic.Int32 // sets of subscriptions that remember notices
 	followers int64        // instruments of replicas
 	covers    int64        // instruments whose messages topics take, each counted for each topic
 	listed    []*topic     // topics whose rings hold anything
 	due       int64        // by the hub's clock: when the next step of measuring is due; 0: nothing is held
 	warnDue   int64        // by the hub's clock: when it may be logged again that all of this is full
-	asked     int64        // when the shards were asked to report; 0: no measuring is under way
-	next      int          // place in listed where measuring goes on
+	asked     int64        // when the shards were asked to report; 0: they were not
+	next      int          // index in listed at which measuring continues
 }
 
 // topicMemory is what the memory knows of a topic.
@@ -39,19 +39,19 @@ type topicMemory struct {
 const (
 	defaultMemory = 1 << 30
 
-	// topicBytes is about what a topic and its shards' views take besides the ring.
+	// topicBytes is about the memory of a topic and its shards' views, without the ring.
 	topicBytes = 2 << 10
-	coverBytes = 256 // of an instrument whose messages a topic takes
+	coverBytes = 256 // the same, of an instrument whose messages a topic takes
 
 	measureEvery  = int64(time.Second)
-	measureSeldom = int64(time.Minute)            // where a shard does not report: it takes no turns
-	measureNext   = int64(100 * time.Millisecond) // under pressure
-	reportTime    = int64(20 * time.Millisecond)  // between two looks whether all shards have reported
-	reportTimeout = int64(2 * time.Second)        // after which the last report of a shard stands
+	measureSeldom = int64(time.Minute)            // if a shard does not report, because it has no turns
+	measureNext   = int64(100 * time.Millisecond) // while memory is short
+	reportTime    = int64(20 * time.Millisecond)  // between two checks whether all shards have reported
+	reportTimeout = int64(2 * time.Second)        // after that, the last report of a shard counts
 	measuredPiece = 256                           // topics in one hold of the hub's lock
 )
 
-// used is what the bound is for. The hub's lock is held.
+// used returns the memory that is limited, in bytes. The hub's lock is held.
 func (h *publisher) used() int64 {
 	m := &h.memory
 	return m.rings + m.own.Load() + h.shared.Bytes() + topicBytes*int64(len(h.topics)) + coverBytes*m.covers + followerBytes*m.followers
@@ -78,14 +78,14 @@ func (h *publisher) grew(tp *topic) {
 	}
 }
 
-// release counts out the ring of a topic that nobody reads any more.
+// release subtracts the ring of a topic that nobody reads any more.
 func (m *memory) release(tp *topic) {
 	m.rings -= tp.memory.bytes
 	tp.memory.bytes = 0
 }
 
-// measure takes the next step of measuring if it is due, and returns how long to wait before the one after
-// it; 0: until a ring begins to hold something. The hub's lock is held.
+// measure takes the next step of measuring if it is due, and returns how long to wait before the one
+// after it; 0: until a ring begins to hold something. The hub's lock is held.
 func (h *publisher) measure(now int64) (wait time.Duration) {
 	m := &h.memory
 	switch {
@@ -121,7 +121,7 @@ func (h *publisher) measure(now int64) (wait time.Duration) {
 	return 1
 }
 
-// measured ends a measuring.
+// measured ends a measuring, and returns how long to wait before the next one.
 func (h *publisher) measured(now int64) (wait time.Duration) {
 	m := &h.memory
 	m.asked = 0
@@ -141,7 +141,7 @@ func (h *publisher) measured(now int64) (wait time.Duration) {
 	return time.Duration(m.due - now)
 }
 
-// reported says whether all shards have reported what they hold.
+// reported reports whether all shards have reported what they hold.
 func (h *publisher) reported() bool {
 	for _, s := range h.shards {
 		if len(s.views) > 0 && s.measure.Load() {
@@ -151,8 +151,8 @@ func (h *publisher) reported() bool {
 	return true
 }
 
-// measureTopic counts what a topic's ring holds, and lets go of its last segment where nothing came since
-// the last measuring. more says that it holds something.
+// measureTopic counts what a topic's ring holds, and releases its last segment if nothing came since
+// the last measuring. It reports whether the ring holds something.
 func (h *publisher) measureTopic(tp *topic) (more bool) {
 	r, m := &tp.ring, &h.memory
 	if tp.refs == 0 {
@@ -188,8 +188,8 @@ func (s *Shard) askReport() {
 	}
 }
 
-// reportHeld reports the oldest segment that the shard holds of each ring, if it was asked to. It is called
-// when the last turn is over: what an item did not gather it holds by a cursor of its own.
+// reportHeld reports the oldest segment that the shard holds of each ring, if it was asked to. It is
+// called when the last turn is over: what an item did not gather it holds by a cursor of its own.
 func (s *Shard) reportHeld() {
 	if !s.measure.Load() {
 		return
@@ -219,7 +219,7 @@ func (s *Shard) reportHeld() {
 	s.measure.Store(false)
 }
 
-// noteHeld notes the oldest segment that the item holds, and lets go of one that it has gathered whole.
+// noteHeld notes the oldest segment that the item holds, and releases one that it has gathered whole.
 func (it *item) noteHeld(round uint64) {
 	if !it.reads() || it.late == nil {
 		return
@@ -235,8 +235,8 @@ func (it *item) noteHeld(round uint64) {
 	v.low = min(v.low, at.Segment())
 }
 
-// holds returns the oldest segment that a view holds between two turns. The view lets go of
-// what it has given to all its readers. The hub's lock is held.
+// holds returns the oldest segment that a view holds between two turns. The view releases what it has
+// given to all its readers. The hub's lock is held.
 func (v *view) holds(round uint64) uint64 {
 	v.tail.Forward()
 	v.prev, v.plain, v.other = v.tail, nil, nil

@@ -69,7 +69,7 @@ func (t *taking) moveDelays(items []Item) {
 		if !hasState(it.channel()) || owner == nil {
 			continue
 		}
-		t.out.States += len(owner.view.topic.group.members)
+		t.out.States += len(owner.view.topic.group.Members)
 		if it.channel() == wire.Status && !t.o.NoSnapshot {
 			owner.behind().state = true
 			t.enqueue(owner)

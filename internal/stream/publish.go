@@ -27,7 +27,7 @@ func (h *Hub) Publish(events []market.Event) error {
 			h.published()
 			h.mu.Unlock()
 			h.feeding.Unlock()
-			h.feeding.Lock() // both mutexes are handed over to who has waited for a millisecond
+			h.feeding.Lock() // both mutexes go to a goroutine that has waited for a millisecond
 			h.mu.Lock()
 			if h.awaitJournal() {
 				now = h.beginBatch()
@@ -38,8 +38,8 @@ func (h *Hub) Publish(events []market.Event) error {
 	return errors.Join(refused...)
 }
 
-// beginBatch returns the time of publication of the events that follow, after the bars that are over
-// by then.
+// beginBatch returns the time of publication of the events that follow, and sends the bars that have
+// ended by then.
 func (h *sequencer) beginBatch() (now int64) {
 	now = time.Now().UnixNano()
 	if h.trading.due > 0 && h.trading.due <= now {
@@ -48,7 +48,7 @@ func (h *sequencer) beginBatch() (now int64) {
 	return now
 }
 
-// apply takes one event or says why not, having changed nothing.
+// apply applies one event, or returns why it is refused.
 func (h *sequencer) apply(e *market.Event, now int64) *market.Refused {
 	if int(e.Handle) >= len(h.handles) {
 		return &market.Refused{Reason: "unknown_handle", Detail: "no instrument was defined under it"}
@@ -103,19 +103,19 @@ func (h *sequencer) setStatus(in *instrument, now int64, e *market.Event) {
 	}
 }
 
-// takeGap sends that the source lost events, to whoever has anything of the instrument or of the
-// market, and makes the book stale.
+// takeGap publishes that the source lost events, in all channels of the instrument or of the market,
+// and makes the book stale.
 func (h *sequencer) takeGap(in *instrument, now int64, e *market.Event) {
 	gap := market.Event{Kind: market.KindStatus, Phase: market.Gap, Reason: e.Reason, Time: e.Time, Receive: e.Receive}
 	h.status(in, &gap, now)
 	h.loseBook(in, now, e)
 }
 
-// loseBook makes a book stale until its next snapshot and tells its readers. Of
-// a market it loses every book.
+// loseBook makes a book stale until its next snapshot and informs its readers. Of a market as a whole
+// it makes every book stale.
 func (h *sequencer) loseBook(in *instrument, now int64, e *market.Event) {
 	if in.Venue {
-		for _, x := range h.listed {
+		for _, x := range h.groups.All() {
 			if x.id.Market == in.id.Market {
 				h.loseBook(x, now, e)
 			}
@@ -126,7 +126,7 @@ func (h *sequencer) loseBook(in *instrument, now int64, e *market.Event) {
 	if in.Stale || in.Def.NoBook {
 		return
 	}
-	h.mu.visit(3) // it costs a status and a row besides
+	h.mu.visit(3) // it costs a status and a row more
 	in.Stale = true
 	reason := e.Reason
 	if reason == "" {
@@ -137,9 +137,9 @@ func (h *sequencer) loseBook(in *instrument, now int64, e *market.Event) {
 	h.bookLost(in, reason, now)
 }
 
-// loseMarket makes all books of a market stale; the market's own notice tells of it.
+// loseMarket makes all books of a market stale. The notice of the market informs their readers.
 func (h *sequencer) loseMarket(name string, now int64) {
-	for _, in := range h.listed {
+	for _, in := range h.groups.All() {
 		if in.id.Market == name && !in.Stale && !in.Def.NoBook {
 			h.bookLost(in, "feed_down", now)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// derive takes the quote from the top of the book, where that is its source. It
-// pauses while the book is not known, or locked or crossed as in an auction.
+// derive numbers the quote at the top of the book, if that is its source. There is none while the book
+// is not known, and while it is locked or crossed as in an auction.
 func (h *sequencer) derive(in *instrument, s state.Stamp, now int64) {
 	if !in.DerivesQuotes() || in.Stale || in.Phase == market.Auction || in.Phase == market.PreOpen || in.Book.Levels().Crossed() {
 		return
@@ -29,8 +29,8 @@ func (h *applier) flushQuote(in *instrument, t *tierState, now int64) {
 	h.emit(t, h.framed(), rec)
 }
 
-// quoteState appends the payload of a quote tier as of its newest message; ok is
-// false where there was none.
+// quoteState appends the payload of a quote tier as of its newest message; ok is false if there is
+// none.
 func (in *instrument) quoteState(b []byte, t *tierState) (_ []byte, ok bool) {
 	if in.Sequences[wire.Quotes].N == 0 || t.n == 0 || t.stamp == (state.Stamp{}) {
 		return b, false

@@ -7,26 +7,27 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// While what Config.Memory bounds is more than the bound, each measuring goes a level further, and ten are made a
-// second. What is cut first costs nobody a message:
+// While the memory is above its limit, each measuring raises the level of relief by one, and there are
+// ten a second. The first levels cost nobody a message:
 //
-//   - relieveReaders: a replay keeps nothing in memory, and its rows are read from the journal when they are
-//     sent; waiting quotes, books and summaries of a client that is more than a segment behind
-//     become one R:true, as they do when they are too many. No item may make a new tier of quotes or books.
-//   - relieveRecent: fewer rows are kept in memory for clients that resume; the journal has those before them.
-//   - relieveSessions: the connections that hold the most are closed as slow clients.
+//   - relieveReaders: a replay keeps nothing in memory: its rows are read from the journal when they
+//     are sent. Waiting quotes, books and summaries of a client that is more than a segment behind
+//     become one R:true. No subscription may make a new tier of quotes or books.
+//   - relieveRecent: fewer rows are kept in memory for clients that resume. The journal has the older
+//     ones.
+//   - relieveSessions: the connections that hold the most are closed as slow consumers.
 //
-// Trades, statuses and bars that wait for a client within its own bounds are never cut but by that last level.
+// Trades, statuses and bars that wait for a client within its limits are cut by the last level only.
 const (
 	relieveReaders int32 = 1 + iota
 	relieveRecent
 	relieveSessions
 )
 
-// warnEvery is how often it is logged at most that the memory is full.
+// warnEvery is the least time between two warnings that the memory is full.
 const warnEvery = int64(time.Minute)
 
-// relieve finds the level of relief for what is used. The hub's lock is held.
+// relieve sets the level of relief for the memory that is used. The hub's lock is held.
 func (h *publisher) relieve() {
 	m, r, used := &h.memory, &h.shared, h.used()
 	level := m.level.Load()
@@ -54,8 +55,9 @@ const noMemory = "The server's memory for the stream is full; use a depth and co
 // plainDepth is the depth of a book whose subscriber asks for none.
 const plainDepth = 5
 
-// mayAdd says whether an item may make a topic, if it needs one, under the present level of relief. That of
-// every change at the default depth it always may. The hub's lock is not held.
+// mayAdd reports whether an item may make a topic, if it needs one, at the present level of relief. A
+// topic of every change at the default depth is always allowed. The caller does not hold the hub's
+// lock.
 func (h *publisher) mayAdd(x Item) bool {
 	if h.memory.level.Load() == 0 || x.Tier.Conflate == 0 && (x.Channel != wire.OrderBook || x.Tier.Depth == plainDepth) {
 		return true
@@ -65,17 +67,18 @@ func (h *publisher) mayAdd(x Item) bool {
 	return h.topics[topicKey{x.Channel, x.ID, x.Tier}] != nil
 }
 
-// KeepAll says whether the subscriber's quotes, books and summaries are never collapsed to their newest state.
+// KeepAll sets whether all quotes, books and summaries of the subscriber are sent, instead of their
+// newest state when too many wait.
 func (s *Subscriber) KeepAll(on bool) { s.strict = on }
 
-// Hold tells the hub's memory that the subscriber's host holds so many bytes more for it; fewer where it is
-// under 0.
+// Hold adds bytes, which may be negative, to the memory that the subscriber's host uses for it.
 func (s *Subscriber) Hold(bytes int) { s.shard.hub.memory.own.Add(int64(bytes)) }
 
-// Excess says whether the stream's memory is so full that the connections which hold the most have to go.
+// Excess reports whether the memory is so full that the connections which hold the most must be
+// closed.
 func (s *Subscriber) Excess() bool { return s.shard.hub.memory.level.Load() >= relieveSessions }
 
-// relieve lets go of what the subscriber keeps from being freed, as far as the level of relief demands.
+// relieve releases what the subscriber keeps in memory, as far as the level of relief demands.
 func (s *Subscriber) relieve() {
 	if s.shard.hub.memory.level.Load() < relieveReaders {
 		return

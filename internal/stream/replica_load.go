@@ -132,11 +132,6 @@ func (c *replica) drop() {
 		}
 		h.mu.step()
 	}
-	for key := range h.byPattern {
-		if int64(key.delay)*1e9 == c.delay {
-			delete(h.byPattern, key)
-		}
-	}
 	h.trading.drop(c)
 	c.position = 0
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Restore takes up the numbering where the journal left it: the epoch, the N of every sequence,
-// the trades and statuses that are kept in memory. It is called once, before anything is defined.
-// Instruments are listed as they were; their books are not known before their feed defines them again.
-// One of which no row is kept any more is not listed before that.
+// Restore continues where the journal ends: with its epoch, the N of every sequence, and the recent
+// rows. It is called once, before anything is defined. Instruments are listed as they were; their books
+// are not known before their feed defines them again. An instrument of which the journal has no row any
+// more is not listed before that.
 func (h *Hub) Restore(ctx context.Context) error {
 	j := h.cfg.Journal
 	if j == nil {
@@ -23,11 +23,11 @@ func (h *Hub) Restore(ctx context.Context) error {
 	h.epoch = j.Epoch()
 	r := restorer{hub: h, numbers: make(map[uint32]*instrument)}
 	if err := j.Restore(r.row); err != nil {
-		return fmt.Errorf("take up the journal: %w", err)
+		return fmt.Errorf("restore from the journal: %w", err)
 	}
 	for i, in := range r.order {
 		if err := h.refill(ctx, in, h.position, len(r.order)-i); err != nil {
-			return fmt.Errorf("take up the journal: %s: %w", in.id, err)
+			return fmt.Errorf("restore from the journal: %s: %w", in.id, err)
 		}
 	}
 	h.listRestored(r.order)
@@ -45,7 +45,8 @@ type restorer struct {
 	order   []*instrument
 }
 
-// instrument is the one of a number in the journal, which is not listed.
+// instrument returns the instrument of a number in the journal, which is not listed yet; nil if there
+// is none.
 func (r *restorer) instrument(number uint32) *instrument {
 	if in := r.numbers[number]; in != nil {
 		return in
@@ -63,7 +64,7 @@ func (r *restorer) instrument(number uint32) *instrument {
 	return in
 }
 
-// row takes one row of the last checkpoint, or behind it.
+// row applies a row of the last checkpoint, or after it.
 func (r *restorer) row(j *journal.Row) error {
 	h := r.hub
 	h.position = max(h.position, j.Position)
@@ -100,7 +101,8 @@ func (h *Hub) refill(ctx context.Context, in *instrument, pos uint64, among int)
 	return err
 }
 
-// listRestored lists the instruments of the journal, and the markets as a whole. The hub's lock is held.
+// listRestored lists the instruments of the journal, and the markets as a whole. The hub's lock is
+// held.
 func (h *Hub) listRestored(order []*instrument) {
 	for _, in := range order {
 		if in.Recorded(h.cfg.Journal) {
@@ -136,8 +138,8 @@ func (h *Hub) relist(in *instrument) {
 	}
 }
 
-// fed has an instrument of the journal that a feed has defined for the first time since the start go on.
-// The hub's lock is held.
+// fed continues an instrument of the journal that a feed has defined for the first time since the
+// start. The hub's lock is held.
 func (h *sequencer) fed(in *instrument) {
 	in.unfed = false
 	in.Stale = state.BeginsStale(&in.Def)
@@ -145,7 +147,8 @@ func (h *sequencer) fed(in *instrument) {
 	h.published()
 }
 
-// restoreInstrument is the instrument as it was when the journal was left, if it is of it.
+// restoreInstrument returns an instrument of the journal that is not listed, with a new definition;
+// nil if the journal does not have it.
 func (h *Hub) restoreInstrument(def market.Instrument) *instrument {
 	in := h.unlisted[def.ID]
 	if in == nil {
@@ -158,8 +161,8 @@ func (h *Hub) restoreInstrument(def market.Instrument) *instrument {
 	return in
 }
 
-// checkpoint tells how the instrument of a number stands, if it has one, for a checkpoint of the journal. The hub's
-// lock is held, or nobody else is there yet.
+// checkpoint passes the rows of an instrument's checkpoint to emit, if there is one of that number. The
+// hub's lock is held, or no other goroutine runs yet.
 func (h *Hub) checkpoint(number uint32, emit func(*journal.Row)) {
 	if int(number) >= len(h.numbered) || h.numbered[number] == nil {
 		return

@@ -48,7 +48,7 @@ func keepsTheBudget(t *testing.T) {
 		define(t, r.hub, fmt.Sprintf("A%d|M|CI", i), nil)
 	}
 	r.hub.mu.Lock()
-	for _, in := range r.hub.listed {
+	for _, in := range r.hub.groups.All() {
 		if in.Trades.Stored < 100 || in.Trades.Last != rows || in.Trades.Dropped == 0 {
 			t.Errorf("%s keeps %d rows, up to %d, dropped %d", in.id, in.Trades.Stored, in.Trades.Last, in.Trades.Dropped)
 		}

@@ -134,7 +134,7 @@ func (it *item) beginStates(all []*instrument) []*instrument {
 		l.telling = nil
 		return all
 	}
-	unsaid := slices.Clone(it.view.topic.group.set)
+	unsaid := slices.Clone(it.view.topic.group.Set)
 	if l.telling != nil {
 		if i := slices.Index(all, l.telling.left[0]); i > 0 {
 			all = slices.Concat(all[i:], all[:i])

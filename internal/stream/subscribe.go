@@ -290,7 +290,7 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 	}
 	old.start()
 	if hasState(x.Channel) {
-		t.out.States += len(old.view.topic.group.members)
+		t.out.States += len(old.view.topic.group.Members)
 	}
 	if sent != nil {
 		old.suppress(sent)
@@ -350,7 +350,7 @@ func (s *Subscriber) remove(gone []*item, out *Outcome) {
 func instrumentsOf(list []*item) (n int) {
 	for _, it := range list {
 		if it.id().IsPattern() && it.reads() {
-			n += len(it.view.topic.group.members)
+			n += len(it.view.topic.group.Members)
 		}
 	}
 	return n
@@ -398,7 +398,7 @@ func (s *Subscriber) Resync(items []Item) (states int, rejected []Rejected) {
 			it = s.pattern(x.Channel, x.ID)
 		}
 		if it.view.topic != nil && !it.behind().state {
-			states += len(it.view.topic.group.members)
+			states += len(it.view.topic.group.Members)
 		}
 		it.behind().state = true
 		s.enqueue(it)

@@ -257,7 +257,7 @@ func (s *Subscriber) Count(c wire.Channel) (n int) {
 	for _, it := range s.patterns() {
 		if it.channel() == c {
 			patterns = true
-			covered.Unite(h.group(groupKey{it.id(), it.tier().Delay}).set)
+			covered.Unite(h.group(it.id()).Set)
 		}
 	}
 	if c == wire.OrderBook {

@@ -124,8 +124,8 @@ func (h *publisher) topic(key topicKey) *topic {
 	}
 	tp := &topic{key: key, ring: ring.New[*instrument](), seen: make([]shardSeen, len(h.shards))}
 	if key.channel != state.MarketStatus {
-		tp.group = h.group(groupKey{key.id, key.tier.Delay})
-		tp.group.topics++
+		tp.group = h.group(key.id)
+		tp.group.Readers++
 	}
 	h.topics[key] = tp
 	if c := h.replica(key.tier.Delay); c != nil {
@@ -159,7 +159,7 @@ func (h *publisher) release(tp *topic) {
 	h.changed(tp, -1)
 	tp.ring = ring.New[*instrument]() // instruments may point to the topic until their next message
 	if tp.group != nil {
-		tp.group.topics--
+		tp.group.Readers--
 	}
 }
 
@@ -172,7 +172,7 @@ func (h *publisher) changed(tp *topic, by int) {
 		h.generation[c]++
 		return
 	}
-	for _, in := range tp.group.members {
+	for _, in := range h.covered(Item{ID: id, Tier: tp.key.tier}) {
 		h.attach(in, c)
 	}
 }
