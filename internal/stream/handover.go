@@ -7,17 +7,16 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Where identifiers of a set overlap, each instrument is one item's, its owner's.
-// When an item goes, or moves to another tier, its instruments pass to the next
-// owner without a message lost or doubled. Trades and statuses that waited go out
-// ahead, or behind the replay they wait for; of quotes and books the next owner
-// sends an R:true.
+// Where identifiers of a set overlap, one item owns each instrument and sends it. When an item leaves
+// or moves to another tier, its instruments pass to the next owner. No message is lost or sent twice.
+// Trades and statuses that waited are sent first, or behind the replay that they wait for. Of quotes,
+// books and summaries the next owner sends a snapshot.
 
-// settle has what waits of items that leave the set sent before the next answer, with what waits of the
-// items that share instruments with them. added are identifiers that the same message adds; done lists the
-// items that are settled already. Two exact items share nothing, so only a pattern is compared with the
-// whole set. The hub's lock is held, and released between two items that leave: what is published
-// meanwhile is left to change.
+// settle has what waits for leaving items sent before the next answer, and what waits for the items
+// that share instruments with them. added are identifiers that the same message adds. done lists
+// items that are settled already. Exact items share nothing with each other, so only patterns are
+// compared with the whole set. The hub's lock is held, and released between two leaving items; move
+// handles what is published meanwhile.
 func (s *Subscriber) settle(leaving []*item, added []Item, done map[*item]bool) {
 	h := s.shard.hub
 	var addedPatterns []Item
@@ -50,6 +49,8 @@ func (s *Subscriber) settle(leaving []*item, added []Item, done map[*item]bool) 
 	}
 }
 
+// settle takes what waits for an item out of its ring, once. Of quotes, books and summaries a
+// snapshot is due instead.
 func (it *item) settle(done map[*item]bool) {
 	if done[it] || !it.reads() {
 		return
@@ -67,7 +68,7 @@ func (it *item) settle(done map[*item]bool) {
 	it.skipTo(it.sub.shard.hub.reached(it.tier().Delay), present)
 }
 
-// both covers what each of two identifiers covers that intersect.
+// both returns the identifier of what two intersecting identifiers have in common.
 func both(a, b market.InstrumentID) market.InstrumentID {
 	part := func(x, y string) string {
 		if x == market.Any {
@@ -78,26 +79,26 @@ func both(a, b market.InstrumentID) market.InstrumentID {
 	return market.InstrumentID{Symbol: part(a.Symbol, b.Symbol), Market: part(a.Market, b.Market), Term: part(a.Term, b.Term)}
 }
 
-// unseen says, of statuses, that the state which is due is the first that is sent of an instrument.
+// unseen reports whether the first status that is sent of an instrument is the snapshot that is due.
 func (it *item) unseen(in *instrument) bool {
 	l := it.late
 	switch {
-	case l == nil, !l.fresh, it.channel() != wire.Status:
+	case l == nil, it.channel() != wire.Status:
 		return false
 	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid.Has(in.index):
 		return false
 	}
-	_, sent := l.elsewhere.of(in.id)
-	return !sent
+	unseen, known := l.elsewhere.unseen(in.id)
+	return unseen || l.fresh && !known
 }
 
-// stateDue reports whether the state of a status item is due, or a part of it.
+// stateDue reports whether a snapshot of statuses is due, in whole or in part.
 func (it *item) stateDue() bool {
 	return it.late != nil && it.channel() == wire.Status && (it.late.state || it.late.telling != nil)
 }
 
-// carryOver takes what waits for an item before a tail out of its ring, to be sent ahead of all
-// else or behind the item's replay.
+// carryOver takes the messages before a tail out of the item's ring. They are sent first, or behind
+// the item's replay.
 func (it *item) carryOver(w *wait, tail cursor) {
 	for {
 		rec, frame, ok := it.take(tail)

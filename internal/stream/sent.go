@@ -15,26 +15,26 @@ type sentTo struct {
 	hasN   bool   // n is known, and may be 0
 	exact  bool   // pos is behind row n and not behind the next one
 	by     uint64 // the row of n is at or before this position
-	safe   uint64 // with n alone: a position to resume from
-	unseen bool   // nothing was sent: its state is due
+	safe   uint64 // if pos is 0: a position to resume from
+	unseen bool   // nothing was sent; a snapshot is due
 }
 
-// sentRows is how far the rows of instruments were sent by other items, or at another delay.
+// sentRows is how far other items have sent the rows of instruments, or this one at another delay.
 type sentRows struct {
 	exact    map[market.InstrumentID]sentTo
-	patterns []sentPattern         // of the others; the first that matches counts
+	patterns []sentPattern         // of the other instruments; the first match counts
 	most     uint64                // the greatest position
-	due      []market.InstrumentID // of statuses whose state is due
+	due      []market.InstrumentID // status identifiers whose snapshot is due
 }
 
 type sentPattern struct {
 	id   market.InstrumentID
 	pos  uint64
-	from *item // that sent it
+	from *item // the item that sent it
 }
 
-// of returns how far the rows of an instrument were sent; ok is false if nothing is known of it, or
-// nothing was sent. A nil list knows of nothing.
+// of returns how far the rows of an instrument were sent; ok is false if that is not known, or if
+// nothing was sent. A nil list is empty.
 func (r *sentRows) of(id market.InstrumentID) (x sentTo, ok bool) {
 	if r == nil {
 		return x, false
@@ -50,6 +50,31 @@ func (r *sentRows) of(id market.InstrumentID) (x sentTo, ok bool) {
 	return x, false
 }
 
+// unseen reports whether nothing was sent of an instrument, so that its snapshot is due; known is false
+// if nothing is recorded of it.
+func (r *sentRows) unseen(id market.InstrumentID) (unseen, known bool) {
+	if r == nil {
+		return false, false
+	}
+	if x, ok := r.exact[id]; ok {
+		return x.unseen, true
+	}
+	_, known = r.of(id)
+	return false, known
+}
+
+// see records that snapshots were sent of the instruments of which nothing was sent before.
+func (r *sentRows) see() {
+	if r == nil {
+		return
+	}
+	for id, x := range r.exact {
+		if x.unseen {
+			r.exact[id] = sentTo{}
+		}
+	}
+}
+
 func (r *sentRows) put(id market.InstrumentID, x sentTo) {
 	if r.exact == nil {
 		r.exact = make(map[market.InstrumentID]sentTo)
@@ -63,7 +88,7 @@ func (r *sentRows) putPattern(p sentPattern) {
 	r.most = max(r.most, p.pos)
 }
 
-// size returns the number of entries. That of a nil list is 0.
+// size returns the number of entries. A nil list is empty.
 func (r *sentRows) size() int {
 	if r == nil {
 		return 0
@@ -82,7 +107,7 @@ func (r *sentRows) level() {
 	}
 }
 
-// least is a position up to which all rows of an identifier were sent; 0: none is known.
+// least returns a position up to which all rows of an identifier were sent; 0: not known.
 func (r *sentRows) least(id market.InstrumentID) uint64 {
 	if !id.IsPattern() {
 		x, _ := r.of(id)
@@ -101,12 +126,12 @@ func (r *sentRows) least(id market.InstrumentID) uint64 {
 	return low
 }
 
-// patternBefore reports whether the rows of a pattern were sent only up to before a position.
+// patternBefore reports whether the rows of some pattern were sent only up to an earlier position.
 func (r *sentRows) patternBefore(pos uint64) bool {
 	return slices.ContainsFunc(r.patterns, func(p sentPattern) bool { return p.pos < pos })
 }
 
-// forItem is what an item has from others: that of its instruments, and of patterns that from accepts.
+// forItem returns the entries of an item's instruments, and of the patterns whose sender from accepts.
 func (r *sentRows) forItem(it *item, from func(p *item) bool) *sentRows {
 	list, id := &sentRows{}, it.id()
 	if !id.IsPattern() {
@@ -129,7 +154,8 @@ func (r *sentRows) forItem(it *item, from func(p *item) bool) *sentRows {
 	return list
 }
 
-// suppress has messages suppressed that were sent. What was known before counts less.
+// suppress adds rows that are not to be sent again. Earlier entries of the same instruments are
+// replaced.
 func (l *late) suppress(sent *sentRows) {
 	was := l.elsewhere
 	l.elsewhere = &sentRows{patterns: slices.Clone(sent.patterns), most: sent.most}
@@ -144,7 +170,7 @@ func (l *late) suppress(sent *sentRows) {
 			l.elsewhere.put(id, x)
 		}
 	}
-	for _, p := range was.patterns { // of one identifier the first counts
+	for _, p := range was.patterns { // the first one of an identifier counts
 		if !slices.ContainsFunc(sent.patterns, func(q sentPattern) bool { return q.id == p.id }) {
 			l.elsewhere.putPattern(p)
 		}
@@ -160,7 +186,7 @@ func (it *item) suppresses(rec *record) bool {
 	return ok && (rec.Position <= x.pos || rec.Flag&ring.Echo == 0 && rec.N <= x.n)
 }
 
-// resumes reports whether the state of an instrument may be sent: the replica is past what was sent.
+// resumes reports whether a snapshot of an instrument may be sent: the replica is past what was sent.
 // The hub's lock is held.
 func (it *item) resumes(in *instrument) bool {
 	if it.late.elsewhere == nil {
@@ -170,7 +196,7 @@ func (it *item) resumes(in *instrument) bool {
 	return !ok || x.pos <= it.sub.shard.hub.reached(it.tier().Delay)
 }
 
-// sentOf is how far the rows of one instrument are that an item sent.
+// sentOf returns how far an item has sent the rows of one instrument.
 func (it *item) sentOf(in *instrument) sentTo {
 	if it.unseen(in) {
 		return sentTo{unseen: true}
@@ -193,7 +219,7 @@ func (it *item) sentOf(in *instrument) sentTo {
 	return x
 }
 
-// sentBy notes how far the rows are that an item sent of the instruments which it owns.
+// add records how far an item has sent the rows of the instruments that it owns.
 func (r *sentRows) add(it *item) {
 	s := it.sub
 	if it.stateDue() {
@@ -210,7 +236,7 @@ func (r *sentRows) add(it *item) {
 		r.putPattern(sentPattern{it.id(), base, it})
 		return
 	}
-	unsent := l.fresh && l.state && l.telling == nil && it.channel() == wire.Status // but for what others sent
+	unsent := l.fresh && l.state && l.telling == nil && it.channel() == wire.Status // except by others
 	put := func(id market.InstrumentID, x sentTo) {
 		if it.flag&overlap == 0 || s.owner(it.channel(), id) == it {
 			r.put(id, x)
@@ -226,7 +252,8 @@ func (r *sentRows) add(it *item) {
 	if l.elsewhere != nil {
 		for id, x := range l.elsewhere.exact {
 			if it.id().Matches(id) {
-				if x.unseen = x.unseen && (l.state || l.telling != nil); !x.unseen {
+				in := s.shard.hub.lookup(id)
+				if x.unseen = x.unseen && in != nil && it.unseen(in); !x.unseen {
 					x.pos = max(x.pos, base)
 				}
 				put(id, x)
@@ -249,24 +276,24 @@ func (r *sentRows) add(it *item) {
 	}
 }
 
-// forgetSent forgets rows that were sent elsewhere once the item's ring is past them.
+// forgetSent drops the suppressed rows once the item's ring is past them.
 func (it *item) forgetSent() {
 	if l := it.late; l.elsewhere != nil && it.channel().Replays() && l.replay == nil && l.at == it.view.tail && it.view.pos >= l.elsewhere.most {
 		l.elsewhere = nil
 	}
 }
 
-// reach is an item whose state is due when a replica has come to a position.
+// reach is an item whose snapshot is due when its replica is at a position.
 type reach struct {
 	sub   *Subscriber
 	it    *item
-	late  *late // of it
+	late  *late // of the item
 	delay int
 	pos   uint64
 }
 
-// awaitReached has the state of an item sent when its replica is past what was sent. The hub's lock is
-// held.
+// awaitReached makes a snapshot of an item due when its replica is past what was sent. The hub's lock
+// is held.
 func (s *Shard) awaitReached(it *item) {
 	r := reach{it.sub, it, it.late, it.tier().Delay, it.late.elsewhere.most}
 	s.reaches = append(s.reaches, r)
@@ -275,7 +302,7 @@ func (s *Shard) awaitReached(it *item) {
 	}
 }
 
-// reached reports whether a replica has come to where an item waits for it. The hub's lock is held.
+// reached reports whether a replica is where an item waits for it. The hub's lock is held.
 func (s *Shard) reached() bool {
 	for delay, pos := range s.nextReach {
 		if pos <= s.hub.reached(delay) {
@@ -285,7 +312,7 @@ func (s *Shard) reached() bool {
 	return false
 }
 
-// takeReached takes the items whose replica has come to where they wait. The hub's lock is held.
+// takeReached returns the items whose wait for their replica is over. The hub's lock is held.
 func (s *Shard) takeReached() (open []reach) {
 	if !s.reached() {
 		return nil
@@ -307,7 +334,7 @@ func (s *Shard) takeReached() (open []reach) {
 	return open
 }
 
-// openReached has the state of items sent.
+// openReached makes snapshots of such items due.
 func (s *Shard) openReached(list []reach) {
 	for _, r := range list {
 		if r.sub.closed || r.it.late != r.late || r.late.elsewhere == nil || r.late.elsewhere.most > r.pos {

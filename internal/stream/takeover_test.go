@@ -327,3 +327,56 @@ func TestManyTakenOver(t *testing.T) {
 		t.Errorf("statuses %d", live)
 	}
 }
+
+// TestStatePassedToAPattern has a status whose first snapshot is due pass to a pattern that has sent its own snapshots,
+// and move with that one: the client gets no status before that snapshot, and so none is missing.
+func TestStatePassedToAPattern(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runningHub(t, Config{Delays: []time.Duration{time.Minute}})
+		ahead, hd := define(t, h, "A|M|CI", nil), define(t, h, "D|M|CI", nil)
+		time.Sleep(2 * time.Minute)
+		sh := h.NewShard(func(bool) {})
+		sub := open(sh)
+		pattern, exact := Item{wire.Status, id("*|M|*"), Tier{Delay: 60}}, Item{wire.Status, id("D|M|CI"), Tier{}}
+		sub.Subscribe([]Item{pattern}, Options{})
+		sub.Subscribe([]Item{exact}, Options{})
+		last := uint64(0)
+		take := func(b []byte) {
+			for _, m := range frames(t, b) {
+				if m.I == "D|M|CI" {
+					if last > 0 && m.N > last+1 {
+						t.Errorf("status %d (R %v) follows %d", m.N, m.R, last)
+					}
+					last = m.N
+				}
+			}
+		}
+		take(sub.Gather(nil, 1, wire.JSON, false)) // the snapshots of the pattern alone
+		other := Item{wire.Status, id("A|M|CI"), Tier{}}
+		publish(t, h, trade(ahead, 1))
+		h.Commit()
+		sub.Subscribe([]Item{other}, Options{NoSnapshot: true})
+		exact.Tier.Delay, other.Tier.Delay = 60, 60
+		sub.Change(nil, []Item{exact, other}) // the pattern is behind what was sent of the other one
+		if last > 0 {
+			t.Fatal("the snapshot was sent already")
+		}
+		halts(t, h, hd, market.Halt, market.Auction, market.Open)
+		h.Commit()
+		time.Sleep(2 * time.Minute)
+		turn(sh)
+		sub.Unsubscribe([]Item{exact})
+		take(sub.TakeCarry(nil))
+		halts(t, h, hd, market.Halt, market.Auction)
+		h.Commit()
+		turn(sh)
+		pattern.Tier.Delay = 0
+		sub.Change(nil, []Item{pattern})
+		take(sub.TakeCarry(nil))
+		turn(sh)
+		take(sub.Gather(nil, 1<<20, wire.JSON, false))
+		if want := h.lookup(id("D|M|CI")).Recent(wire.Status).Last; last != want {
+			t.Errorf("status %d of %d", last, want)
+		}
+	})
+}
