@@ -30,9 +30,9 @@ type Config struct {
 	// nil: those of the gateway's own host.
 	Origins []string
 	// Hosts are names of the gateway, besides the host of PublicURL, addresses and localhost.
-	// Requests with another Host are refused, so that a page of a name that was made to resolve to
-	// the gateway cannot use it. Without Hosts and PublicURL, only a gateway on a loopback address
-	// without Proxies refuses other names.
+	// Without Origins, requests of web pages with another Host are refused, so that a page of a name
+	// that was made to resolve to the gateway cannot use it. Without Hosts and PublicURL, only a
+	// gateway on a loopback address without Proxies refuses other names.
 	Hosts []string
 	// Proxies are the networks of trusted proxies, whose Forwarded and X-Forwarded-For headers are
 	// used; nil: a client's address is that of its connection.

@@ -120,7 +120,7 @@ func TestThreat21CrossSiteHijack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Origins: tt.origins})
+			_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Origins: tt.origins, Hosts: []string{"gw.example"}})
 			access := enter(t, b.Address, "demo", "demo-password")
 			ask := func(target, origin string) int {
 				t.Helper()

@@ -49,6 +49,8 @@ func handshakeInputs() []input {
 			if a.TLS {
 				scheme = "https"
 			}
+			// A page of a name that was made to resolve to the gateway.
+			refused(a, "rebinding", a.first(strings.Replace(upgrade, "gateway.test", "evil.test", 1)+"Origin: "+scheme+"://evil.test\r\n\r\n"), 403)
 			if _, err := a.tryOpen(a.from(), "Origin", scheme+"://gateway.test"); err != nil {
 				a.Errorf("its own host: %v", err)
 			}

@@ -138,7 +138,7 @@ func serve(text string) error {
 		level = slog.LevelDebug
 	}
 	cfg := gateway.Config{
-		Listen: "127.0.0.1:0", Data: data,
+		Listen: "127.0.0.1:0", Data: data, Hosts: []string{"gateway.test"},
 		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
 		Drain:   time.Second,
 		Journal: gateway.Journal{Folder: filepath.Join(s.Folder, "journal")},

@@ -57,7 +57,8 @@ type Config struct {
 	// https://app.example.com; "*" allows every page. None: the host of the request.
 	Origins []string
 
-	// Hosts are the names that Host may have, besides addresses and localhost. nil: any name.
+	// Hosts are the names that Host may have in requests of pages, besides addresses and localhost,
+	// if there are no Origins. nil: any name.
 	Hosts []string
 
 	// Proxies are trusted for the client's address. None: it is the peer's.

@@ -115,7 +115,7 @@ func (h *Handler) serve(q *request) (api.Result, error) {
 	}
 	q.segment = segment
 	q.setRoute(routes[0]) // for the log, whatever the method
-	if !q.route.probe && !web.HostAllowed(q.Host, h.cfg.Hosts) {
+	if len(h.cfg.Origins) == 0 && !web.HostAllowed(q.Header.Values("Origin"), q.Host, h.cfg.Hosts) {
 		return api.Result{}, &wire.Fault{Reason: wire.Forbidden, Msg: "Host not allowed", Hint: "An operator lists the names of the gateway in public_url and hosts"}
 	}
 	preflight, f := h.crossOrigin(q, routes)

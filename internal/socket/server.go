@@ -36,7 +36,7 @@ type Config struct {
 
 	Shards     int      // event loops; 0: one for each core
 	Path       string   // of the endpoint, for Listen; "": /stream
-	Hosts      []string // names of Host that are allowed besides addresses and localhost; nil: all
+	Hosts      []string // names of Host for pages without Origins, besides addresses and localhost; nil: all
 	Origins    []string // allowed origins of pages, such as https://app.example.com; none: the host of the request; "*": all
 	MaxMessage int      // of a client, in bytes; 0: 64 KiB
 

@@ -56,7 +56,7 @@ func checkUpgrade(r *upgradeRequest, hosts, origins []string) (upgrade, *refusal
 	if f := checkMethod(r); f != nil {
 		return upgrade{}, f
 	}
-	if !web.HostAllowed(r.host, hosts) {
+	if len(origins) == 0 && !web.HostAllowed(r.header.Values("Origin"), r.host, hosts) {
 		return upgrade{}, web.NewError(http.StatusForbidden, wire.Forbidden, "Host not allowed")
 	}
 	if f := checkQuery(r.query); f != nil {

@@ -63,11 +63,12 @@ func ParseOrigin(s string) (origin string, ok bool) {
 	return u.Scheme + "://" + host, true
 }
 
-// HostAllowed reports whether the Host of a request names the gateway: an IP address, localhost, or
-// one of the allowed names. A page whose name was made to resolve to the gateway's address (DNS
-// rebinding) sends another name. A nil list allows every name.
-func HostAllowed(host string, allowed []string) bool {
-	if allowed == nil || host == "" { // only HTTP/1.0 has no Host, and no browser sends it
+// HostAllowed reports whether the Host of a page's request names the gateway: an IP address,
+// localhost, or one of the allowed names. A page whose name was made to resolve to the gateway's
+// address (DNS rebinding) has its name as Origin and Host. Requests without an Origin are allowed:
+// no page can log in or open the stream with them. A nil list allows every name.
+func HostAllowed(origins []string, host string, allowed []string) bool {
+	if allowed == nil || len(origins) == 0 {
 		return true
 	}
 	name := host
