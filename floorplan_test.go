@@ -42,8 +42,6 @@ func packageLimits() map[string]int {
 func oversize() map[string]int {
 	return map[string]int{
 		"internal/stream": 8990,
-
-		"internal/socket shard": 91,
 	}
 }
 

@@ -140,7 +140,7 @@ func plainPackages() []string {
 		internal/feeds internal/flock internal/frame internal/hostile internal/identity internal/journal internal/journal/dayfile
 		internal/journal/disk internal/journal/record internal/journal/rowsort internal/journal/state internal/jsonscan internal/ldaptest internal/msgpack internal/pgtest internal/position
 		internal/progress internal/proxy internal/ratelimit internal/recent internal/recording internal/rest internal/rest/api
-		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/spell internal/state
+		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/socket/verifier internal/spell internal/state
 		internal/store internal/testrun internal/usage internal/verify internal/web market tests/duckdb tests/oauth tests/upgrade
 		wire`)
 }

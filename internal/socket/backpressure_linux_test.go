@@ -152,6 +152,7 @@ func connOnStoppedShard(t *testing.T, s *Server) (sh *shard, c *conn, peer int) 
 func TestTLSRecordsBlockInput(t *testing.T) {
 	s := newServer(func(c *Config) { c.Env.StallTimeout = time.Second })
 	sh, c, peer := connOnStoppedShard(t, s)
+	sh.loop = &eventLoop{shard: sh}
 	now := time.Now()
 	sh.flush(now, c) // the first output
 	for n := 1; n > 0; {
@@ -159,8 +160,8 @@ func TestTLSRecordsBlockInput(t *testing.T) {
 	}
 	c.ext().tls = new(tlsConn)
 	for range 2 { // the first creates the write buffer, the second finds it
-		sh.ciphertext = append(sh.ciphertext[:0], "a new key"...)
-		sh.writeAlert(now, c)
+		sh.loop.ciphertext = append(sh.loop.ciphertext[:0], "a new key"...)
+		sh.loop.writeAlert(now, c)
 		if !c.inputBlocked() || len(*c.out.buf) == 0 {
 			t.Fatal("is read although TLS cannot say what it has to")
 		}
@@ -229,7 +230,7 @@ func TestUringFails(t *testing.T) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	sh, c, peer := connOnStoppedShard(t, s)
-	if sh.openBatch(); sh.batch == nil {
+	if sh.flusher.openBatch(); sh.flusher.batch == nil {
 		return // not available on many systems
 	}
 	now := time.Now()
@@ -250,17 +251,17 @@ func TestUringFails(t *testing.T) {
 		}
 	}
 	round("with it")
-	if sh.batch == nil {
+	if sh.flusher.batch == nil {
 		t.Fatal("not used")
 	}
-	u := sh.batch.uring
+	u := sh.flusher.batch.uring
 	good := u.fd
 	u.fd = -1 // makes io_uring_enter fail
 	round("as it fails")
 	round("without it")
 	syscall.Close(good)
-	if sh.batch != nil || strings.Count(log.String(), "io_uring failed") != 1 {
-		t.Errorf("the ring is kept: %v, log %s", sh.batch != nil, &log)
+	if sh.flusher.batch != nil || strings.Count(log.String(), "io_uring failed") != 1 {
+		t.Errorf("the ring is kept: %v, log %s", sh.flusher.batch != nil, &log)
 	}
 }
 
@@ -316,7 +317,7 @@ func TestSocketToClosedLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sh := range s.shards {
-		sh.closeLoop()
+		sh.loop.close()
 	}
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

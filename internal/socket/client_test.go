@@ -94,8 +94,11 @@ func run(t testing.TB, s *Server) {
 				t.Errorf("what all share was written to: %+v", sh.noOptional)
 			}
 			n := slices.IndexFunc(sh.conns.byID, func(c *conn) bool { return c != nil })
-			if load := sh.load.Load(); load != 0 || n >= 0 || sh.wheel.size != 0 || sh.heads.Len() != 0 {
-				t.Errorf("shard keeps %d, %d, %d, %d after Run", load, n, sh.wheel.size, sh.heads.Len())
+			if load := sh.load.Load(); load != 0 || n >= 0 || sh.wheel.size != 0 {
+				t.Errorf("shard keeps %d, %d, %d after Run", load, n, sh.wheel.size)
+			}
+			if sh.loop != nil && sh.loop.heads.Len() != 0 {
+				t.Errorf("shard keeps %d requests after Run", sh.loop.heads.Len())
 			}
 		}
 	})

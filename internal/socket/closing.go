@@ -46,7 +46,9 @@ func (sh *shard) errorAndCloseFrame(c *conn, fault *wire.Fault) []byte {
 // closeAll closes all present and future connections with fault.
 func (sh *shard) closeAll(now time.Time, fault *wire.Fault) {
 	sh.shutdown = fault
-	sh.closeListener()
+	if sh.loop != nil {
+		sh.loop.closeListener()
+	}
 	for _, c := range sh.conns.byID {
 		if c != nil {
 			sh.closeOne(now, c, fault)
@@ -104,7 +106,7 @@ func (sh *shard) end(c *conn, reset bool) {
 	}
 	sh.endSession(c)
 	if c.phase == phaseHead {
-		sh.releaseHead(c.handshake)
+		sh.loop.releaseHead(c.handshake)
 	}
 	c.phase = phaseEnded
 	sh.wheel.remove(c)
@@ -157,8 +159,8 @@ func (sh *shard) recoverPanic(now time.Time, c *conn) {
 	}()
 	switch {
 	case c.phase == phaseOpen:
-	case c.phase == phaseHead && c.fd != noFD && sh.canAnswer(c):
-		sh.refuse(now, c, internalError())
+	case c.phase == phaseHead && c.fd != noFD && sh.loop.canAnswer(c):
+		sh.loop.refuse(now, c, internalError())
 		return
 	default:
 		sh.end(c, true) // no session to close
@@ -173,8 +175,8 @@ func (sh *shard) recoverPanic(now time.Time, c *conn) {
 
 // canAnswer reports whether a refusal can be written to c, which is on the event loop and in its
 // handshake.
-func (sh *shard) canAnswer(c *conn) bool {
-	return c.control == nil && !c.handshake.tlsHandshaking && (c.tls != nil || sh.loop.tlsConfig == nil)
+func (l *eventLoop) canAnswer(c *conn) bool {
+	return c.control == nil && !c.handshake.tlsHandshaking && (c.tls != nil || l.tlsConfig == nil)
 }
 
 func (sh *shard) logPanic(c *conn, v any) {

@@ -86,7 +86,7 @@ type handshakeState struct {
 
 	// Event loop only, while the request is read.
 	head           *[]byte       // incomplete request; nil: none
-	headElem       *list.Element // in shard.heads
+	headElem       *list.Element // in eventLoop.heads
 	tlsHandshaking bool          // the TLS handshake is not over
 	tlsCounted     bool          // by tlsLimiter
 	verifying      bool          // the Bearer token is being checked
@@ -196,7 +196,7 @@ func (c *conn) release(reset bool) {
 		c.shard.loop.poller.unwatch(int(c.fd))
 		return
 	case c.tls != nil && !c.handshake.inTLSHandshake() && !reset:
-		c.shard.closeNotify(c)
+		c.shard.loop.closeNotify(c)
 	}
 	c.shard.kernel.close(c.fd, reset)
 }
@@ -207,7 +207,7 @@ func (c *conn) closeWrite() {
 	case c.netConn != nil:
 		c.netConn.closeWrite()
 	case c.tls != nil:
-		c.shard.closeNotify(c)
+		c.shard.loop.closeNotify(c)
 		fallthrough
 	default:
 		c.shard.kernel.shutdown(c.fd)

@@ -68,9 +68,9 @@
 // socket until the handshake is over. If the shard has abandoned the connection by then, that
 // goroutine closes the socket.
 //
-// Lock order: the locks of the registry and the hub (other packages), then one of shard.mu,
-// connSlots.mu, verifierPool.mu and handshakeLimiter.mu, then poller.mu. None of the four is held
-// while another of them is acquired, and nothing blocks under any of them.
+// Lock order: the locks of the registry and the hub (other packages), then one of inbox.mu,
+// connSlots.mu and those of verifier.Pool and handshakeLimiter, then poller.mu. None of the four is
+// held while another of them is acquired, and nothing blocks under any of them.
 //
 // [Server.Run] starts the shards and returns when every goroutine has ended.
 package socket

@@ -37,11 +37,11 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	if h.token != "" {
 		peer.Mark = s.cfg.Env.Registry.Mark()
-		v := s.verifiers.submitAndWait(r.Context(), h.token)
-		if v.fault != nil {
-			return notVerified(v.fault)
+		v := s.verifiers.SubmitAndWait(r.Context(), h.token)
+		if v.Fault != nil {
+			return notVerified(v.Fault)
 		}
-		peer.Identity = v.identity
+		peer.Identity = v.Identity
 	}
 	c := s.newConn(peer)
 	c.handshake.upgrade = h

@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/sched"
@@ -24,47 +25,70 @@ const (
 	inputSlice = 250 * time.Microsecond
 )
 
-// flushOverdue reports whether published messages may be written, and input has been handled for
+// flusher writes published messages to their subscribers.
+type flusher struct {
+	shard   *shard
+	pending atomic.Bool // messages were published since the last flush
+	urgent  atomic.Bool // flush without waiting for more messages
+
+	// Owned by the shard's goroutine.
+	batch     *uringBatch   // nil: one system call for each write
+	began     time.Time     // start of the last flush
+	took      time.Duration // duration of the last flush, without other input
+	writes    int           // of the last flush
+	waitUntil time.Time     // the flush waits for a commit, until then at most
+}
+
+// published records that messages were published. Any goroutine may call it.
+func (f *flusher) published(urgent bool) {
+	if urgent {
+		f.urgent.Store(true)
+	}
+	f.pending.Store(true)
+}
+
+// overdue reports whether published messages may be written, and input has been handled for
 // long enough since.
-func (sh *shard) flushOverdue(since time.Time) bool {
-	if !sh.flushPending.Load() {
+func (f *flusher) overdue(since time.Time) bool {
+	if !f.pending.Load() {
 		return false
 	}
 	now := time.Now()
-	return now.Sub(since) > inputSlice && !now.Before(sh.flushAt())
+	return now.Sub(since) > inputSlice && !now.Before(f.due())
 }
 
 // busy reports whether published messages wait for an interval, so that a write carries more of
 // them. A flush with few writes is short: if it took long, the machine or another input did that.
-func (sh *shard) busy() bool {
-	return sh.flushTook >= busyFlush && sh.flushWrites >= flushWrites && !sh.urgent.Load()
+func (f *flusher) busy() bool {
+	return f.took >= busyFlush && f.writes >= flushWrites && !f.urgent.Load()
 }
 
-// flushAt returns when published messages may be written. Batching is the dominant lever of
+// due returns when published messages may be written. Batching is the dominant lever of
 // fan-out: sixteen messages in one write cost a twelfth of sixteen writes. A busy shard therefore
 // waits for an interval between flushes.
-func (sh *shard) flushAt() time.Time {
-	if !sh.busy() {
-		return sh.flushedAt
+func (f *flusher) due() time.Time {
+	if !f.busy() {
+		return f.began
 	}
-	if sh.commitWaitUntil.After(sh.flushedAt) {
-		return sh.commitWaitUntil
+	if f.waitUntil.After(f.began) {
+		return f.waitUntil
 	}
-	return sh.flushedAt.Add(sh.server.cfg.FlushInterval)
+	return f.began.Add(f.shard.server.cfg.FlushInterval)
 }
 
-// flushSubscribers writes published messages to their subscribers.
-func (sh *shard) flushSubscribers(now time.Time) {
-	if sh.busy() && sh.stream.AwaitCommit() {
-		sh.commitWaitUntil = now.Add(sh.server.cfg.FlushInterval)
+// run writes published messages to their subscribers.
+func (f *flusher) run(now time.Time) {
+	sh := f.shard
+	if f.busy() && sh.stream.AwaitCommit() {
+		f.waitUntil = now.Add(sh.server.cfg.FlushInterval)
 		return
 	}
 	// With time left between flushes, yield the processor to local readers, which get their
 	// messages sooner. At full load that would only make their reads smaller.
-	yield := now.Sub(sh.flushedAt) > sh.flushTook+sh.flushTook/4
-	sh.flushedAt = now
-	sh.urgent.Store(false)
-	sh.flushPending.Store(false)
+	yield := now.Sub(f.began) > f.took+f.took/4
+	f.began = now
+	f.urgent.Store(false)
+	f.pending.Store(false)
 	sh.stream.Turn()
 	pause, writes, all := now.Add(flushTime), 0, 0
 	var input time.Duration // spent on other input
@@ -73,13 +97,13 @@ func (sh *shard) flushSubscribers(now time.Time) {
 		if c.out != nil {
 			continue // it gets its backlog when its socket is writable
 		}
-		sh.deliver(now, c)
+		f.deliver(now, c)
 		if writes++; writes%16 != 0 {
 			continue
 		}
 		if now = time.Now(); writes >= flushWrites || now.After(pause) {
-			sh.submit(now)
-			sh.serviceInbox(now)
+			f.submit(now)
+			f.serviceInbox(now)
 			if yield {
 				sched.Yield()
 			}
@@ -90,16 +114,17 @@ func (sh *shard) flushSubscribers(now time.Time) {
 			pause, writes = now.Add(flushTime), 0
 		}
 	}
-	sh.submit(now)
+	f.submit(now)
 	sh.flushDirty(now)
-	sh.flushTook, sh.flushWrites = time.Since(sh.flushedAt)-input, all+writes
+	f.took, f.writes = time.Since(f.began)-input, all+writes
 	sh.counts.flushes.Add(1)
 }
 
 // serviceInbox handles input that has arrived during a long flush.
-func (sh *shard) serviceInbox(now time.Time) {
+func (f *flusher) serviceInbox(now time.Time) {
+	sh := f.shard
 	if sh.loop != nil {
-		sh.handleEvents(now, sh.loop.pendingEvents())
+		sh.loop.handleEvents(now, sh.loop.pendingEvents())
 	}
 	sh.takeInbox(now)
 	sh.flushDirty(now)
@@ -107,13 +132,14 @@ func (sh *shard) serviceInbox(now time.Time) {
 
 // deliver writes the new messages of c. It is the fast path for the event loop without TLS; flush
 // handles all other cases.
-func (sh *shard) deliver(now time.Time, c *conn) {
+func (f *flusher) deliver(now time.Time, c *conn) {
+	sh := f.shard
 	if c.fd == noFD || c.tls != nil || c.control != nil || c.phase != phaseOpen {
 		sh.markDirty(c)
 		return
 	}
-	if sh.batch != nil {
-		sh.addToBatch(now, c)
+	if f.batch != nil {
+		f.addToBatch(now, c)
 		return
 	}
 	defer sh.recoverPanic(now, c)
@@ -129,5 +155,12 @@ func (sh *shard) deliver(now time.Time, c *conn) {
 		sh.server.reach(c, stepSent)
 		c.sess.Sent(now, n, n)
 	}
-	sh.markIfPending(now, c)
+	sh.markIfPending(c)
+}
+
+// markIfPending marks c for a flush if it has more output or its session is over.
+func (sh *shard) markIfPending(c *conn) {
+	if _, _, over := c.sess.Close(); over || c.sess.Pending() {
+		sh.markDirty(c)
+	}
 }

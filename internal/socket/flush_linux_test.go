@@ -71,7 +71,7 @@ func TestExpensiveInputDelaysNoOthers(t *testing.T) {
 			p := newPublisher(t)
 			s := newServer(func(c *Config) { p.config(c); c.FlushInterval, c.Shards = -1, 1 })
 			sh, reader, _ := connOnStoppedShard(t, s)
-			sh.loop = &eventLoop{buffer: make([]byte, readBufferSize)}
+			sh.loop = &eventLoop{shard: sh, buffer: make([]byte, readBufferSize)}
 			now := time.Now()
 			reader.sess.Handle(now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","trades":["` + testInstrument + `"],"snapshot":false}`)})
 			sh.flush(now, reader)
@@ -87,9 +87,9 @@ func TestExpensiveInputDelaysNoOthers(t *testing.T) {
 					events = append(events, pollEvent{Fd: c.id, Events: syscall.EPOLLIN})
 				case from == "read list":
 					c.readPending = true
-					sh.queueRead(c)
+					sh.loop.queueRead(c)
 				default:
-					sh.inbox = append(sh.inbox, input{kind: inputEvent, conn: c,
+					sh.inbox.items = append(sh.inbox.items, input{kind: inputEvent, conn: c,
 						event: session.Event{Kind: session.Extended, Expires: now.Add(time.Hour)}})
 				}
 			}
@@ -108,11 +108,11 @@ func TestExpensiveInputDelaysNoOthers(t *testing.T) {
 				return 0
 			}
 			p.publish(1)
-			sh.handleEvents(now, events)
+			sh.loop.handleEvents(now, events)
 			for range senders {
 				sh.runOnce(time.Now())
 				events, sh.loop.rest = sh.loop.rest, nil
-				sh.handleEvents(time.Now(), events)
+				sh.loop.handleEvents(time.Now(), events)
 			}
 			if want := "iwiii"; order != want {
 				t.Errorf("order of inputs and writes to the reader %q; want %q", order, want)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 func (sh *shard) handle(now time.Time, in *input) {
 	switch c := in.conn; {
 	case in.kind == inputSocket:
-		sh.addSocket(now, int32(in.n), in.from)
+		sh.loop.addSocket(now, int32(in.n), in.from)
 	case in.kind == inputCloseAll:
 		sh.closeAll(now, in.fault)
 	case c.phase != phaseEnded:
@@ -29,7 +30,7 @@ func (sh *shard) handleConn(now time.Time, c *conn, in *input) {
 		sh.conns.add(c)
 		sh.startSession(now, c)
 		if c.netConn == nil {
-			sh.watchUpgraded(now, c, in.data)
+			sh.loop.watchUpgraded(now, c, in.data)
 		}
 	case inputData:
 		c.netConn.waiting = true
@@ -53,7 +54,7 @@ func (sh *shard) handleConn(now time.Time, c *conn, in *input) {
 		}
 		sh.reportQueued(now, c)
 	case inputTLSDone:
-		sh.tlsDone(c, in.failed)
+		sh.loop.tlsDone(c, in.failed)
 	case inputVerified:
 		sh.verified(now, c, in.result)
 	case inputEvent:
@@ -227,19 +228,19 @@ func (sh *shard) serviceSession(now time.Time, c *conn) {
 
 // verifyToken submits a token of c to the verifier pool.
 func (sh *shard) verifyToken(c *conn, token string) {
-	c.ext().cancelVerify = sh.server.verifiers.submit(token, func(r *result) {
+	c.ext().cancelVerify = sh.server.verifiers.Submit(token, func(r *verifier.Result) {
 		sh.post(input{kind: inputVerified, conn: c, result: r})
 	})
 }
 
-func (sh *shard) verified(now time.Time, c *conn, r *result) {
+func (sh *shard) verified(now time.Time, c *conn, r *verifier.Result) {
 	c.ext().cancelVerify = nil
 	sh.server.reach(c, stepVerified)
 	switch c.phase {
 	case phaseHead:
-		sh.admitVerified(now, c, r, *c.handshake.head)
+		sh.loop.admitVerified(now, c, r, *c.handshake.head)
 	case phaseOpen:
-		c.sess.Handle(now, session.Event{Kind: session.Verified, Identity: r.identity, Fault: r.fault})
+		c.sess.Handle(now, session.Event{Kind: session.Verified, Identity: r.Identity, Fault: r.Fault})
 		sh.serviceSession(now, c)
 	}
 }

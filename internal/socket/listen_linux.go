@@ -44,7 +44,9 @@ func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config)
 	}
 	fail := func(err error) (net.Addr, error) {
 		for _, sh := range s.shards {
-			sh.closeLoop()
+			if sh.loop != nil {
+				sh.loop.close()
+			}
 			sh.loop, sh.wheel.exact = nil, true
 		}
 		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: net.TCPAddrFromAddrPort(where), Err: err}
@@ -61,12 +63,12 @@ func (s *Server) Listen(ctx context.Context, address string, secure *tls.Config)
 			return fail(err)
 		}
 		sh.loop = &eventLoop{
-			poller: poller, listener: fd, reserveFD: openReserve(), tlsConfig: secure,
+			shard: sh, poller: poller, listener: fd, reserveFD: openReserve(), tlsConfig: secure,
 			headReader: newHeadReader(s.cfg.Path), buffer: make([]byte, readBufferSize),
 		}
 		sh.wheel.exact = false
 		if s.cfg.IOUring {
-			sh.openBatch()
+			sh.flusher.openBatch()
 		}
 		if err := poller.watch(fd, idListener, watchListener); err != nil {
 			return fail(err)
@@ -186,21 +188,21 @@ func addressOf(sa syscall.Sockaddr) (netip.Addr, uint16) {
 }
 
 // accept accepts the pending connections.
-func (sh *shard) accept(now time.Time) {
+func (l *eventLoop) accept(now time.Time) {
 	failed := 0
 	for range maxAccepts {
-		fd, from, errno := sh.kernel.accept(sh.loop.listener)
+		fd, from, errno := l.shard.kernel.accept(l.listener)
 		switch errno {
 		case 0:
-			sh.assign(now, fd, from)
+			l.assign(now, fd, from)
 		case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM:
-			sh.acceptFailed(now, errno)
+			l.acceptFailed(now, errno)
 			return
 		case syscall.EAGAIN:
 			return
 		default: // such as a connection that was reset before
 			if failed++; failed == maxAccepts {
-				sh.acceptFailed(now, errno)
+				l.acceptFailed(now, errno)
 			}
 		}
 	}
@@ -235,7 +237,8 @@ func networkOrder(port *uint16) uint16 {
 
 // assign adds a new socket to this shard, or to the least loaded one if that has far fewer
 // connections. A socket without an address is closed.
-func (sh *shard) assign(now time.Time, fd int32, from netip.AddrPort) {
+func (l *eventLoop) assign(now time.Time, fd int32, from netip.AddrPort) {
+	sh := l.shard
 	if !from.IsValid() {
 		sh.kernel.close(fd, true)
 		return
@@ -243,7 +246,7 @@ func (sh *shard) assign(now time.Time, fd int32, from netip.AddrPort) {
 	lightest := sh.server.leastLoaded()
 	least := lightest.load.Load()
 	if sh.load.Load() <= least+least/8+loadSlack {
-		sh.addSocket(now, fd, from)
+		l.addSocket(now, fd, from)
 		return
 	}
 	lightest.post(input{kind: inputSocket, n: int(fd), from: from})
@@ -251,8 +254,8 @@ func (sh *shard) assign(now time.Time, fd int32, from netip.AddrPort) {
 
 // acceptFailed pauses the listener. If no descriptors are left, it uses the reserve descriptor to
 // accept and close the connection that has waited longest.
-func (sh *shard) acceptFailed(now time.Time, errno syscall.Errno) {
-	l := sh.loop
+func (l *eventLoop) acceptFailed(now time.Time, errno syscall.Errno) {
+	sh := l.shard
 	if l.reserveFD >= 0 && (errno == syscall.EMFILE || errno == syscall.ENFILE) {
 		_ = syscall.Close(l.reserveFD)
 		if fd, _, e := sh.kernel.accept(l.listener); e == 0 {
@@ -269,9 +272,9 @@ func (sh *shard) acceptFailed(now time.Time, errno syscall.Errno) {
 }
 
 // resumeAccept watches the listener again after its pause.
-func (sh *shard) resumeAccept(now time.Time) {
-	l := sh.loop
-	if l == nil || l.retryAccept == 0 || sh.server.deadline(now) < l.retryAccept {
+func (l *eventLoop) resumeAccept(now time.Time) {
+	sh := l.shard
+	if l.retryAccept == 0 || sh.server.deadline(now) < l.retryAccept {
 		return
 	}
 	l.retryAccept = 0
@@ -292,34 +295,28 @@ func openReserve() int {
 }
 
 // closeListener closes the listener.
-func (sh *shard) closeListener() {
-	if l := sh.loop; l != nil && l.listener >= 0 {
+func (l *eventLoop) closeListener() {
+	if l.listener >= 0 {
 		_ = syscall.Close(l.listener)
 		l.listener, l.retryAccept = -1, 0
 	}
 }
 
-// closeLoop closes everything that Listen opened, and all remaining connections.
-func (sh *shard) closeLoop() {
-	l := sh.loop
-	if l == nil {
-		return
-	}
-	sh.closeListener()
-	sh.closeBatch()
+// close closes everything that Listen opened, and all remaining connections.
+func (l *eventLoop) close() {
+	sh := l.shard
+	l.closeListener()
+	sh.flusher.closeBatch()
 	for _, c := range sh.conns.byID {
 		if c != nil {
 			sh.end(c, true)
 		}
 	}
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for _, in := range sh.inbox {
+	for _, in := range sh.inbox.close() {
 		if in.kind == inputSocket {
 			sh.kernel.close(int32(in.n), true)
 		}
 	}
-	sh.inbox, sh.closed = nil, true
 	if l.reserveFD >= 0 {
 		_ = syscall.Close(l.reserveFD)
 	}

@@ -53,10 +53,10 @@ func (p *poller) unwatch(int)                    {}
 
 func (p *poller) watch(int, int32, uint32) error { return errors.ErrUnsupported }
 
-func (sh *shard) accept(time.Time)       {}
-func (sh *shard) resumeAccept(time.Time) {}
-func (sh *shard) closeListener()         {}
-func (sh *shard) closeLoop()             {}
+func (l *eventLoop) accept(time.Time)       {}
+func (l *eventLoop) resumeAccept(time.Time) {}
+func (l *eventLoop) closeListener()         {}
+func (l *eventLoop) close()                 {}
 
 func (k *kernel) adopt(net.Conn) (int32, bool) { return noFD, false }
 func (k *kernel) read(int32, []byte) int       { return ioFailed }

@@ -1,12 +1,14 @@
 package socket
 
 import (
+	"container/list"
 	"crypto/tls"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/internal/web"
 )
 
@@ -24,33 +26,39 @@ const (
 // noFD is the descriptor of a connection that is not on the event loop.
 const noFD = -1
 
-// eventLoop is the listener of a shard, and the poller of its connections.
+// eventLoop has the sockets of a shard: its listener, the poller of its connections, their
+// handshakes and TLS.
 type eventLoop struct {
+	shard      *shard
 	poller     *poller
 	listener   int
 	tlsConfig  *tls.Config // nil: no TLS
 	headReader *headReader
 	buffer     []byte      // for all reads
 	rest       []pollEvent // of the poller, not handled yet
+	readList   []*conn     // with more input than was read
+	heads      list.List   // of *conn: their request is being read; oldest first
+	ciphertext []byte      // for encrypted output
 
 	reserveFD   int       // kept to refuse connections; -1: none
 	retryAccept deadline  // when a paused listener resumes; 0: it is not paused
 	loggedAt    time.Time // last log record of a failed accept
 }
 
-// runLoop runs the event loop until quit is closed.
-func (sh *shard) runLoop() {
-	defer sh.closeLoop()
+// run runs the event loop until quit is closed.
+func (l *eventLoop) run() {
+	sh := l.shard
+	defer l.close()
 	for {
 		select {
 		case <-sh.quit:
 			return
 		default:
 		}
-		list := sh.waitEvents()
+		list := l.waitEvents()
 		sh.woken.Store(false)
 		now := time.Now()
-		sh.handleEvents(now, list)
+		l.handleEvents(now, list)
 		sh.runOnce(now)
 	}
 }
@@ -65,9 +73,10 @@ func (l *eventLoop) pendingEvents() []pollEvent {
 }
 
 // waitEvents returns the pending events. It waits for some if the shard has nothing else to do.
-func (sh *shard) waitEvents() []pollEvent {
-	list := sh.loop.pendingEvents()
-	if len(list) > 0 || len(sh.readList) > 0 || sh.woken.Load() {
+func (l *eventLoop) waitEvents() []pollEvent {
+	sh := l.shard
+	list := l.pendingEvents()
+	if len(list) > 0 || len(l.readList) > 0 || sh.woken.Load() {
 		return list
 	}
 	timeout := time.Hour
@@ -79,7 +88,7 @@ func (sh *shard) waitEvents() []pollEvent {
 	// From here on wakeUp ends the wait; an earlier call has set woken.
 	sh.waiting.Store(true)
 	if !sh.woken.Load() {
-		list = sh.loop.poller.wait(timeout)
+		list = l.poller.wait(timeout)
 	}
 	sh.waiting.Store(false)
 	return list
@@ -87,19 +96,20 @@ func (sh *shard) waitEvents() []pollEvent {
 
 // handleEvents handles events of the poller. If that takes long while published messages wait, the
 // rest is handled after the flush.
-func (sh *shard) handleEvents(now time.Time, list []pollEvent) {
+func (l *eventLoop) handleEvents(now time.Time, list []pollEvent) {
+	sh := l.shard
 	for i := range list {
-		if i > 0 && sh.flushOverdue(now) {
-			sh.loop.rest = slices.Clone(list[i:])
+		if i > 0 && sh.flusher.overdue(now) {
+			l.rest = slices.Clone(list[i:])
 			return
 		}
 		switch id := list[i].Fd; id {
 		case idWakeup:
 		case idListener:
-			sh.accept(now)
+			l.accept(now)
 		default:
 			if c := sh.conns.byID[id]; c != nil {
-				sh.handleReady(now, c, list[i].Events)
+				l.handleReady(now, c, list[i].Events)
 			}
 		}
 	}
@@ -107,13 +117,14 @@ func (sh *shard) handleEvents(now time.Time, list []pollEvent) {
 }
 
 // handleReady handles the events of one connection.
-func (sh *shard) handleReady(now time.Time, c *conn, events uint32) {
+func (l *eventLoop) handleReady(now time.Time, c *conn, events uint32) {
+	sh := l.shard
 	defer sh.recoverPanic(now, c)
 	if events&eventsHangup != 0 {
 		c.ext().hangupPending = true
 	}
 	if c.handshake.inTLSHandshake() {
-		sh.continueTLS(c)
+		l.continueTLS(c)
 		return
 	}
 	if events&eventsWritable != 0 && c.out != nil {
@@ -124,46 +135,47 @@ func (sh *shard) handleReady(now time.Time, c *conn, events uint32) {
 	case events&eventsLost != 0 && c.inputBlocked():
 		sh.end(c, false) // the peer is gone; drop the blocked input
 	case events&eventsReadable != 0:
-		sh.receive(now, c)
+		l.receive(now, c)
 	}
 }
 
 // readPendingConns reads the connections that had more input than the last iteration has read.
-func (sh *shard) readPendingConns(now time.Time) {
-	list := sh.readList
-	sh.readList = nil
+func (l *eventLoop) readPendingConns(now time.Time) {
+	list := l.readList
+	l.readList = nil
 	for i, c := range list {
-		if i > 0 && sh.flushOverdue(now) {
-			sh.readList = append(sh.readList, list[i:]...)
+		if i > 0 && l.shard.flusher.overdue(now) {
+			l.readList = append(l.readList, list[i:]...)
 			return
 		}
 		c.readQueued = false
-		sh.readIfPending(now, c)
+		l.readIfPending(now, c)
 	}
 }
 
-func (sh *shard) readIfPending(now time.Time, c *conn) {
-	defer sh.recoverPanic(now, c)
+func (l *eventLoop) readIfPending(now time.Time, c *conn) {
+	defer l.shard.recoverPanic(now, c)
 	if c.readPending && c.phase != phaseEnded {
-		sh.receive(now, c)
+		l.receive(now, c)
 	}
 }
 
 // receive reads once from c. The poller is edge-triggered, so c is read again until the socket is
 // empty. A read that returns less than the buffer shows that, except after an event of the end or
 // of urgent data, where reads stop short.
-func (sh *shard) receive(now time.Time, c *conn) {
+func (l *eventLoop) receive(now time.Time, c *conn) {
+	sh := l.shard
 	if c.inputBlocked() {
 		c.readPending = true // it is read when the session accepts messages again
 		return
 	}
-	b := sh.loop.buffer
-	sh.ciphertext = sh.ciphertext[:0]
+	b := l.buffer
+	l.ciphertext = l.ciphertext[:0]
 	n := c.read(b)
 	// With TLS a read returns at most one record.
 	c.readPending = n > 0 && (n == len(b) || c.hangupPending || c.tls != nil)
 	if c.tls != nil {
-		sh.writeAlert(now, c)
+		l.writeAlert(now, c)
 	}
 	switch {
 	case n == 0:
@@ -171,19 +183,19 @@ func (sh *shard) receive(now time.Time, c *conn) {
 	case n == ioFailed:
 		sh.end(c, false)
 	case n > 0 && c.phase == phaseHead:
-		sh.readHead(now, c, b[:n])
+		l.readHead(now, c, b[:n])
 	case n > 0:
 		sh.parse(now, c, b[:n])
 	}
 	sh.markDirty(c)
-	sh.queueRead(c)
+	l.queueRead(c)
 }
 
 // queueRead lists c for the next iteration, if its socket may have more input.
-func (sh *shard) queueRead(c *conn) {
+func (l *eventLoop) queueRead(c *conn) {
 	if c.readPending && !c.readQueued && c.phase != phaseEnded && !c.inputBlocked() {
 		c.readQueued = true
-		sh.readList = append(sh.readList, c)
+		l.readList = append(l.readList, c)
 	}
 }
 
@@ -196,35 +208,37 @@ func (c *conn) read(b []byte) int {
 }
 
 // addSocket creates the connection of an accepted socket.
-func (sh *shard) addSocket(now time.Time, fd int32, from netip.AddrPort) {
+func (l *eventLoop) addSocket(now time.Time, fd int32, from netip.AddrPort) {
+	sh := l.shard
 	c := &conn{shard: sh, fd: fd, optional: new(optional)}
 	c.handshake = &handshakeState{conn: c, peer: from, address: from.Addr(), key: clientaddr.Client(from.Addr())}
 	sh.load.Add(1)
 	sh.conns.add(c)
 	defer sh.recoverPanic(now, c)
 	sh.server.reach(c, stepAddSocket)
-	c.handshake.headElem = sh.heads.PushBack(c)
+	c.handshake.headElem = l.heads.PushBack(c)
 	sh.wheel.set(c, sh.server.deadline(now.Add(sh.server.cfg.HeadTimeout)))
-	if sh.shutdown != nil || sh.loop.poller.watch(int(fd), c.id, watchConn) != nil {
+	if sh.shutdown != nil || l.poller.watch(int(fd), c.id, watchConn) != nil {
 		sh.end(c, false)
 		return
 	}
-	if sh.loop.tlsConfig != nil && !sh.startTLS(now, c) {
+	if l.tlsConfig != nil && !l.startTLS(now, c) {
 		sh.end(c, true)
 		return
 	}
-	if sh.heads.Len() > max(1, sh.server.cfg.MaxHeads/len(sh.server.shards)) {
-		sh.end(sh.heads.Front().Value.(*conn), true)
+	if l.heads.Len() > max(1, sh.server.cfg.MaxHeads/len(sh.server.shards)) {
+		sh.end(l.heads.Front().Value.(*conn), true)
 	}
 }
 
 // watchUpgraded adds a connection to the poller whose handshake net/http has read. early is the
 // input after it.
-func (sh *shard) watchUpgraded(now time.Time, c *conn, early []byte) {
+func (l *eventLoop) watchUpgraded(now time.Time, c *conn, early []byte) {
+	sh := l.shard
 	if c.phase == phaseEnded {
 		return
 	}
-	if sh.loop.poller.watch(int(c.fd), c.id, watchConn) != nil {
+	if l.poller.watch(int(c.fd), c.id, watchConn) != nil {
 		sh.end(c, false)
 		return
 	}
@@ -233,14 +247,15 @@ func (sh *shard) watchUpgraded(now time.Time, c *conn, early []byte) {
 }
 
 // readHead handles b as the next part of the request.
-func (sh *shard) readHead(now time.Time, c *conn, b []byte) {
+func (l *eventLoop) readHead(now time.Time, c *conn, b []byte) {
+	sh := l.shard
 	o := c.handshake
 	sh.server.reach(c, stepHead)
 	if o.head != nil {
 		*o.head = append(*o.head, b...)
 		b = *o.head
 	}
-	kind, size := sh.loop.headReader.read(b)
+	kind, size := l.headReader.read(b)
 	switch kind {
 	case headIncomplete:
 		if o.head == nil {
@@ -248,35 +263,36 @@ func (sh *shard) readHead(now time.Time, c *conn, b []byte) {
 			*o.head = append(*o.head, b...)
 		}
 	case headUpgrade:
-		sh.checkHandshake(now, c, b, size)
+		l.checkHandshake(now, c, b, size)
 	default:
-		sh.handOff(c, b)
+		l.handOff(c, b)
 	}
 }
 
 // releaseHead releases what is kept while the request is read.
-func (sh *shard) releaseHead(o *handshakeState) {
+func (l *eventLoop) releaseHead(o *handshakeState) {
 	if o.tlsCounted {
-		sh.server.tlsLimiter.End(o.peer.Addr())
+		l.shard.server.tlsLimiter.End(o.peer.Addr())
 		o.tlsCounted = false
 	}
 	if o.headElem != nil {
-		sh.heads.Remove(o.headElem)
+		l.heads.Remove(o.headElem)
 		o.headElem = nil
 	}
 	if o.head != nil {
-		sh.server.buffers.put(o.head)
+		l.shard.server.buffers.put(o.head)
 		o.head = nil
 	}
 }
 
 // checkHandshake checks the handshake in the first size bytes of b. net/http refuses an invalid
 // one; one that exceeds the rate limit is refused here at low cost.
-func (sh *shard) checkHandshake(now time.Time, c *conn, b []byte, size int) {
-	s, o, r := sh.server, c.handshake, sh.loop.headReader
+func (l *eventLoop) checkHandshake(now time.Time, c *conn, b []byte, size int) {
+	sh := l.shard
+	s, o, r := sh.server, c.handshake, l.headReader
 	hand, f := checkUpgrade(&r.request, s.cfg.Hosts, s.cfg.Origins)
 	if f != nil {
-		sh.handOff(c, b)
+		l.handOff(c, b)
 		return
 	}
 	if len(s.cfg.Proxies) > 0 {
@@ -285,17 +301,17 @@ func (sh *shard) checkHandshake(now time.Time, c *conn, b []byte, size int) {
 	}
 	o.upgrade, o.requestID = hand, r.id
 	if wait, ok := s.handshakeLimiter.Allow(o.address, now); !ok {
-		sh.refuse(now, c, s.handshakeLimiter.refusal(wait))
+		l.refuse(now, c, s.handshakeLimiter.refusal(wait))
 		return
 	}
 	if hand.token == "" {
-		sh.admit(now, c, b[size:])
+		l.admit(now, c, b[size:])
 		return
 	}
 	o.mark = s.cfg.Env.Registry.Mark()
 	if s.cfg.Env.Known != nil {
 		if identity, fault, ok := s.cfg.Env.Known(hand.token); ok {
-			sh.admitVerified(now, c, &result{identity, fault}, b[size:])
+			l.admitVerified(now, c, &verifier.Result{Identity: identity, Fault: fault}, b[size:])
 			return
 		}
 	}
@@ -309,28 +325,29 @@ func (sh *shard) checkHandshake(now time.Time, c *conn, b []byte, size int) {
 }
 
 // admitVerified continues a handshake after its token check.
-func (sh *shard) admitVerified(now time.Time, c *conn, r *result, early []byte) {
+func (l *eventLoop) admitVerified(now time.Time, c *conn, r *verifier.Result, early []byte) {
 	c.handshake.verifying = false
-	if r.fault != nil {
-		sh.refuse(now, c, notVerified(r.fault))
+	if r.Fault != nil {
+		l.refuse(now, c, notVerified(r.Fault))
 		return
 	}
-	c.handshake.identity = r.identity
-	sh.admit(now, c, early)
+	c.handshake.identity = r.Identity
+	l.admit(now, c, early)
 }
 
 // admit accepts a handshake and starts the session. early is the input after it.
-func (sh *shard) admit(now time.Time, c *conn, early []byte) {
+func (l *eventLoop) admit(now time.Time, c *conn, early []byte) {
+	sh := l.shard
 	o := c.handshake
 	if err := sh.server.acquireSlot(c); err != nil {
-		sh.refuse(now, c, noSlot(err))
+		l.refuse(now, c, noSlot(err))
 		return
 	}
 	c.ensureControl().response = o.upgrade.appendSwitching(nil)
 	sh.wheel.remove(c)
 	head := o.head // early may be a part of it
 	o.head = nil
-	sh.releaseHead(o)
+	l.releaseHead(o)
 	sh.startSession(now, c)
 	sh.parse(now, c, early)
 	if head != nil {
@@ -339,19 +356,21 @@ func (sh *shard) admit(now time.Time, c *conn, early []byte) {
 }
 
 // refuse writes a refusal and closes the connection.
-func (sh *shard) refuse(now time.Time, c *conn, f *refusal) {
+func (l *eventLoop) refuse(now time.Time, c *conn, f *refusal) {
+	sh := l.shard
 	id := c.handshake.requestID
 	sh.wheel.remove(c)
-	sh.releaseHead(c.handshake)
+	l.releaseHead(c.handshake)
 	c.discardInput = true
 	sh.beginClose(now, c, f.Append(nil, web.RequestID(id), sh.server.cfg.Secure))
 }
 
 // handOff passes the connection to net/http, with the bytes that were read.
-func (sh *shard) handOff(c *conn, b []byte) {
+func (l *eventLoop) handOff(c *conn, b []byte) {
+	sh := l.shard
 	h := handoff{fd: c.fd, peer: c.handshake.peer, tls: c.tls, early: slices.Clone(b)}
-	sh.loop.poller.unwatch(int(c.fd))
-	sh.releaseHead(c.handshake)
+	l.poller.unwatch(int(c.fd))
+	l.releaseHead(c.handshake)
 	c.fd = noFD
 	sh.end(c, false)
 	if !sh.server.requests.handOff(h) {

@@ -28,7 +28,9 @@ func (sh *shard) flush(now time.Time, c *conn) {
 	if more || c.phase == phaseOpen && c.out == nil && c.sess.Unfinished() {
 		sh.postpone(c)
 	}
-	sh.queueRead(c)
+	if sh.loop != nil {
+		sh.loop.queueRead(c)
+	}
 	if c.netConn != nil && !c.answerBlocked() && (c.in == nil || len(c.in.rest) == 0) {
 		c.netConn.usedUp()
 	}
@@ -116,7 +118,7 @@ func (sh *shard) write(now time.Time, c *conn) bool {
 		return false
 	}
 	if c.tls != nil {
-		return sh.writeTLS(now, c, b, o)
+		return sh.loop.writeTLS(now, c, b, o)
 	}
 	n := sh.kernel.write(c.fd, b)
 	if n < len(b) {

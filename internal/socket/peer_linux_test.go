@@ -60,7 +60,7 @@ func TestPeerOfReset(t *testing.T) {
 func TestNoPeer(t *testing.T) {
 	p := openServer(t, transport{name: "loop", loop: true}, raiseLimits)
 	before := descriptors(t)
-	p.shards[0].assign(time.Now(), noPeer(t), netip.AddrPort{})
+	p.shards[0].loop.assign(time.Now(), noPeer(t), netip.AddrPort{})
 	if now := descriptors(t); now != before {
 		t.Errorf("%d descriptors, %d before", now, before)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/internal/tlslimit"
 	"github.com/ruedahq/rueda/wire"
@@ -112,7 +114,7 @@ type Server struct {
 	cfg              Config
 	handshakeLimiter *handshakeLimiter
 	slots            *connSlots
-	verifiers        *verifierPool
+	verifiers        *verifier.Pool
 	shards           []*shard
 	buffers          buffers
 	kernel           kernel
@@ -150,7 +152,13 @@ func New(cfg Config) *Server {
 		tlsSlots: make(chan struct{}, runtime.NumCPU()),
 	}
 	s.requests = newHTTPListener(&s.kernel)
-	s.verifiers = newVerifierPool(&s.cfg, &s.panics)
+	s.verifiers = verifier.New(verifier.Config{
+		Verify: s.cfg.Env.Verify, Timeout: s.cfg.VerifyTimeout, Max: s.cfg.Verifiers,
+		Panicked: func(v any) {
+			s.panics.Add(1)
+			s.cfg.Logger.Error("token check panicked", "panic", panicText(v), "stack", string(debug.Stack()))
+		},
+	})
 	for range cfg.Shards {
 		s.shards = append(s.shards, newShard(s))
 	}
@@ -171,7 +179,7 @@ func (s *Server) Run(ctx context.Context) error {
 		sh.post(input{kind: inputCloseAll, fault: &wire.Fault{Reason: wire.ShuttingDown}})
 	}
 	<-s.slots.empty
-	s.verifiers.close()
+	s.verifiers.Close()
 	for _, sh := range s.shards {
 		sh.stop()
 	}

@@ -1,49 +1,14 @@
 package socket
 
 import (
-	"container/list"
 	"log/slog"
-	"net/netip"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/deflate"
-	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
-
-// inputKind is the kind of an input. It determines which fields are set.
-type inputKind uint8
-
-const (
-	inputStart    inputKind = iota // a new connection
-	inputData                      // data from the peer of a netConn
-	inputMessage                   // data is a text message of a LocalConn
-	inputEOF                       // end of the input of a netConn; failed: of its output too
-	inputWrote                     // n bytes of a netConn were written; last, failed
-	inputSocket                    // an accepted socket: n is its descriptor, conn is nil
-	inputTLSDone                   // a TLS handshake is over: failed
-	inputVerified                  // a token check is done: result
-	inputEvent                     // an event for the session
-	inputCloseAll                  // all connections are to close: fault; conn is nil
-)
-
-// input is an event in the inbox of a shard.
-type input struct {
-	kind   inputKind
-	last   bool // all was written
-	failed bool // the write or handshake has failed
-	n      int
-	from   netip.AddrPort // peer of an accepted socket
-	conn   *conn
-	data   []byte
-	result *result
-	fault  *wire.Fault
-	event  session.Event
-}
 
 // shard is an event loop: one goroutine with its connections and their sessions.
 type shard struct {
@@ -56,38 +21,25 @@ type shard struct {
 	quit   chan struct{} // closed to end run
 	load   atomic.Int64  // number of connections
 
-	woken        atomic.Bool // there is work
-	waiting      atomic.Bool // in the poller, until wakeUp
-	flushPending atomic.Bool // messages were published since the last flush
-	urgent       atomic.Bool // flush without waiting for more messages
-
-	mu     sync.Mutex
-	inbox  []input
-	closed bool // discards inputs
+	woken   atomic.Bool // there is work
+	waiting atomic.Bool // in the poller, until wakeUp
+	inbox   inbox
+	flusher flusher
 
 	// Owned by the shard's goroutine.
-	nextInbox  []input
 	conns      connTable
 	wheel      wheel
 	dirty      []*conn     // to flush at the end of the iteration
 	postponed  []*conn     // to flush again after the others; marked as dirty
-	readList   []*conn     // with more input than was read
-	heads      list.List   // of *conn: their request is being read; oldest first
 	noOptional optional    // shared by all connections without optional state; always empty
 	shutdown   *wire.Fault // closes all new connections; nil: none
 
-	pong            [2 + maxControl]byte // encodes pongs
-	parser          Parser               // for connections between messages
-	batch           *uringBatch          // nil: one system call for each write
-	scratch         []byte               // for the output of a session
-	joined          []byte               // for output with control frames
-	ciphertext      []byte               // for encrypted output
-	flushedAt       time.Time            // start of the last flush
-	flushTook       time.Duration        // duration of the last flush, without other input
-	flushWrites     int                  // writes of the last flush
-	commitWaitUntil time.Time            // the flush waits for a commit, until then at most
-	writes          uint64               // of this iteration
-	counts          counts
+	pong    [2 + maxControl]byte // encodes pongs
+	parser  Parser               // for connections between messages
+	scratch []byte               // for the output of a session
+	joined  []byte               // for output with control frames
+	writes  uint64               // of this iteration
+	counts  counts
 
 	inflater deflate.Decompressor // for input of all its connections
 }
@@ -102,16 +54,14 @@ func newShard(s *Server) *shard {
 		wheel:   wheel{exact: true, earliest: never},
 		scratch: make([]byte, 0, gatherSize+gatherSize/4),
 	}
+	sh.flusher.shard = sh
 	sh.stream = s.cfg.Hub.NewShard(sh.published)
 	return sh
 }
 
 // published records that there is something to flush. The hub calls it with its lock held.
 func (sh *shard) published(urgent bool) {
-	if urgent {
-		sh.urgent.Store(true)
-	}
-	sh.flushPending.Store(true)
+	sh.flusher.published(urgent)
 	sh.wakeUp()
 }
 
@@ -132,16 +82,10 @@ func (sh *shard) wakeUp() {
 // post adds an input to the inbox. It never blocks. Readers and writers wait for the shard, which
 // bounds the inputs of a connection.
 func (sh *shard) post(in input) {
-	sh.mu.Lock()
-	if sh.closed && in.kind == inputSocket {
-		sh.mu.Unlock()
+	switch first, closed := sh.inbox.add(in); {
+	case closed && in.kind == inputSocket:
 		sh.kernel.close(int32(in.n), true)
-		return
-	}
-	sh.inbox = append(sh.inbox, in)
-	first := len(sh.inbox) == 1
-	sh.mu.Unlock()
-	if first {
+	case first:
 		sh.wakeUp()
 	}
 }
@@ -155,7 +99,7 @@ func (sh *shard) stop() {
 // run runs the event loop until quit is closed.
 func (sh *shard) run() {
 	if sh.loop != nil {
-		sh.runLoop()
+		sh.loop.run()
 		return
 	}
 	timer := time.NewTimer(time.Hour)
@@ -182,8 +126,8 @@ func (sh *shard) nextDeadline() deadline {
 	if sh.loop != nil && sh.loop.retryAccept != 0 {
 		next = min(next, sh.loop.retryAccept)
 	}
-	if sh.flushPending.Load() {
-		next = min(next, sh.server.deadline(sh.flushAt()))
+	if sh.flusher.pending.Load() {
+		next = min(next, sh.server.deadline(sh.flusher.due()))
 	}
 	return next
 }
@@ -191,50 +135,39 @@ func (sh *shard) nextDeadline() deadline {
 // runOnce makes one iteration: it handles what has arrived and writes the output.
 func (sh *shard) runOnce(now time.Time) {
 	sh.takeInbox(now)
-	sh.resumeAccept(now)
-	sh.readPendingConns(now)
+	if sh.loop != nil {
+		sh.loop.resumeAccept(now)
+		sh.loop.readPendingConns(now)
+	}
 	sh.wheel.runTimers(sh.server.deadline(now), func(c *conn) {
 		sh.runTimers(now, c)
 		sh.markDirty(c)
 	})
-	if sh.flushOverdue(now) {
+	if sh.flusher.overdue(now) {
 		now = time.Now()
-		sh.flushSubscribers(now) // and dirty connections
+		sh.flusher.run(now) // and dirty connections
 	}
 	sh.flushDirty(now)
-	if sh.flushPending.Load() && !now.Before(sh.flushAt()) {
-		sh.flushSubscribers(now)
+	if sh.flusher.pending.Load() && !now.Before(sh.flusher.due()) {
+		sh.flusher.run(now)
 	}
 	sh.flushPostponed(now)
 	sh.counts.writes.Add(sh.writes)
 	sh.writes = 0
 }
 
+// takeInbox handles the inputs in the inbox.
 func (sh *shard) takeInbox(now time.Time) {
-	sh.mu.Lock()
-	items := sh.inbox
-	sh.inbox = sh.nextInbox[:0]
-	sh.mu.Unlock()
+	items := sh.inbox.take()
 	for i := range items {
-		if i > 0 && sh.flushOverdue(now) {
-			sh.returnToInbox(items[i:])
+		if i > 0 && sh.flusher.overdue(now) {
+			sh.inbox.putBack(items[i:])
+			sh.wakeUp()
 			break
 		}
 		sh.handle(now, &items[i])
 	}
-	clear(items)
-	if cap(items) > 1<<12 {
-		items = nil // do not keep a huge inbox
-	}
-	sh.nextInbox = items
-}
-
-// returnToInbox returns inputs to the front of the inbox.
-func (sh *shard) returnToInbox(items []input) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.inbox = slices.Insert(sh.inbox, 0, items...)
-	sh.wakeUp()
+	sh.inbox.release(items)
 }
 
 func (sh *shard) flushDirty(now time.Time) {

@@ -142,19 +142,20 @@ func (s *tlsTransport) waitReady() error {
 }
 
 // startTLS puts TLS on a new connection. It returns false if its address has too many.
-func (sh *shard) startTLS(now time.Time, c *conn) (ok bool) {
-	if c.handshake.tlsCounted, ok = sh.server.tlsLimiter.Begin(c.handshake.peer.Addr(), now); !ok {
+func (l *eventLoop) startTLS(now time.Time, c *conn) (ok bool) {
+	if c.handshake.tlsCounted, ok = l.shard.server.tlsLimiter.Begin(c.handshake.peer.Addr(), now); !ok {
 		return false
 	}
 	tc := &tlsConn{}
-	tc.transport = tlsTransport{Conn: detached{&tc.transport}, conn: tc, fd: c.fd, peer: c.handshake.peer, kernel: sh.kernel}
-	tc.conn = tls.Server(&tc.transport, sh.loop.tlsConfig)
+	tc.transport = tlsTransport{Conn: detached{&tc.transport}, conn: tc, fd: c.fd, peer: c.handshake.peer, kernel: l.shard.kernel}
+	tc.conn = tls.Server(&tc.transport, l.tlsConfig)
 	c.tls, c.handshake.tlsHandshaking = tc, true
 	return true
 }
 
 // continueTLS handles that the socket is ready during the TLS handshake.
-func (sh *shard) continueTLS(c *conn) {
+func (l *eventLoop) continueTLS(c *conn) {
+	sh := l.shard
 	tc := c.tls
 	if tc.ready == nil {
 		tc.ready, tc.abandoned = make(chan struct{}, 1), make(chan struct{})
@@ -198,13 +199,13 @@ func (s *Server) tlsHandshake(c *conn, tc *tlsConn) (err error) {
 }
 
 // tlsDone handles the end of a TLS handshake.
-func (sh *shard) tlsDone(c *conn, failed bool) {
+func (l *eventLoop) tlsDone(c *conn, failed bool) {
 	if failed {
-		sh.end(c, false)
+		l.shard.end(c, false)
 		return
 	}
 	c.handshake.tlsHandshaking = false
-	c.tls.transport.out = &sh.ciphertext
+	c.tls.transport.out = &l.ciphertext
 	c.readPending = true // earlier input gave its event to the handshake
 }
 
@@ -232,14 +233,15 @@ func (tc *tlsConn) read(b []byte) int {
 }
 
 // writeTLS encrypts and writes b. It reports whether more may follow.
-func (sh *shard) writeTLS(now time.Time, c *conn, b []byte, o writeBuffer) bool {
-	sh.ciphertext = sh.ciphertext[:0]
+func (l *eventLoop) writeTLS(now time.Time, c *conn, b []byte, o writeBuffer) bool {
+	sh := l.shard
+	l.ciphertext = l.ciphertext[:0]
 	if _, err := c.tls.conn.Write(b); err != nil {
 		sh.end(c, false)
 		return false
 	}
-	ciphertext := sh.ciphertext
-	sh.ciphertext = ciphertext[:0]
+	ciphertext := l.ciphertext
+	l.ciphertext = ciphertext[:0]
 	n := sh.kernel.write(c.fd, ciphertext)
 	if n == len(ciphertext) {
 		sh.reportWritten(now, c, &o, len(b))
@@ -267,12 +269,13 @@ func (o *writeBuffer) plainShare(n int) int {
 
 // writeAlert writes records of TLS itself, such as an alert or a key update. While they wait for a
 // full socket, nothing is read that could cause more of them.
-func (sh *shard) writeAlert(now time.Time, c *conn) {
-	b := sh.ciphertext
+func (l *eventLoop) writeAlert(now time.Time, c *conn) {
+	sh := l.shard
+	b := l.ciphertext
 	if len(b) == 0 || c.phase == phaseEnded {
 		return
 	}
-	sh.ciphertext = b[:0]
+	l.ciphertext = b[:0]
 	if o := c.out; o != nil {
 		*o.buf = append(*o.buf, b...)
 		o.tlsPending = true
@@ -291,10 +294,10 @@ func (sh *shard) writeAlert(now time.Time, c *conn) {
 }
 
 // closeNotify ends TLS in order, if the socket accepts the record immediately.
-func (sh *shard) closeNotify(c *conn) {
-	sh.ciphertext = sh.ciphertext[:0]
+func (l *eventLoop) closeNotify(c *conn) {
+	l.ciphertext = l.ciphertext[:0]
 	if c.out == nil && c.tls.conn.CloseWrite() == nil {
-		_ = sh.kernel.write(c.fd, sh.ciphertext)
+		_ = l.shard.kernel.write(c.fd, l.ciphertext)
 	}
-	sh.ciphertext = sh.ciphertext[:0]
+	l.ciphertext = l.ciphertext[:0]
 }

@@ -24,28 +24,30 @@ type send struct {
 const batchBufferSize = 1 << 20
 
 // openBatch makes the shard flush by io_uring if the system supports it.
-func (sh *shard) openBatch() {
+func (f *flusher) openBatch() {
+	sh := f.shard
 	u, err := newUring(sh.kernel)
 	if err != nil {
 		sh.log.Warn("io_uring is not available; each write is one system call", "error", err)
 		return
 	}
-	sh.batch = &uringBatch{uring: u, buf: make([]byte, 0, batchBufferSize)}
+	f.batch = &uringBatch{uring: u, buf: make([]byte, 0, batchBufferSize)}
 }
 
-func (sh *shard) closeBatch() {
-	if sh.batch != nil {
-		sh.batch.uring.close()
-		sh.batch = nil
+func (f *flusher) closeBatch() {
+	if f.batch != nil {
+		f.batch.uring.close()
+		f.batch = nil
 	}
 }
 
 // addToBatch adds the pending output of c to the batch.
-func (sh *shard) addToBatch(now time.Time, c *conn) {
-	batch := sh.batch
+func (f *flusher) addToBatch(now time.Time, c *conn) {
+	sh := f.shard
+	batch := f.batch
 	if batch.uring.full() || cap(batch.buf)-len(batch.buf) < 2*gatherSize {
-		if sh.submit(now); sh.batch == nil {
-			sh.deliver(now, c)
+		if f.submit(now); f.batch == nil {
+			f.deliver(now, c)
 			return
 		}
 	}
@@ -54,7 +56,7 @@ func (sh *shard) addToBatch(now time.Time, c *conn) {
 	sh.server.reach(c, stepGather)
 	b := c.sess.Output(now, batch.buf[at:at], gatherSize)
 	if len(b) == 0 {
-		sh.markIfPending(now, c)
+		sh.markIfPending(c)
 		return
 	}
 	if at < cap(batch.buf) && &b[0] == &batch.buf[:at+1][at] {
@@ -64,20 +66,21 @@ func (sh *shard) addToBatch(now time.Time, c *conn) {
 }
 
 // submit writes the batch. If io_uring fails, it is not used again.
-func (sh *shard) submit(now time.Time) {
-	if sh.batch == nil {
+func (f *flusher) submit(now time.Time) {
+	if f.batch == nil {
 		return
 	}
-	err := sh.batch.uring.flush(func(s *send) { sh.sendDone(now, s) })
-	sh.batch.buf = sh.batch.buf[:0]
+	err := f.batch.uring.flush(func(s *send) { f.sendDone(now, s) })
+	f.batch.buf = f.batch.buf[:0]
 	if err != nil {
-		sh.log.Error("io_uring failed; each write is one system call", "error", err)
-		sh.closeBatch()
+		f.shard.log.Error("io_uring failed; each write is one system call", "error", err)
+		f.closeBatch()
 	}
 }
 
 // sendDone handles the result of one write of a batch.
-func (sh *shard) sendDone(now time.Time, s *send) {
+func (f *flusher) sendDone(now time.Time, s *send) {
+	sh := f.shard
 	c, given := s.conn, len(s.data)
 	defer sh.recoverPanic(now, c)
 	if c.phase != phaseOpen {
@@ -93,12 +96,5 @@ func (sh *shard) sendDone(now time.Time, s *send) {
 	}
 	sh.server.reach(c, stepSent)
 	c.sess.Sent(now, given, given)
-	sh.markIfPending(now, c)
-}
-
-// markIfPending marks c for a flush if it has more output or its session is over.
-func (sh *shard) markIfPending(now time.Time, c *conn) {
-	if _, _, over := c.sess.Close(); over || c.sess.Pending() {
-		sh.markDirty(c)
-	}
+	sh.markIfPending(c)
 }
