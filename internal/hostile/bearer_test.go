@@ -80,8 +80,8 @@ func (a *attacker) signingKey(kid string) *ecdsa.PrivateKey {
 	return nil
 }
 
-// with returns a copy with changed claims; nil removes one.
-func (f *forger) with(set map[string]any) *forger {
+// withClaims returns a copy with changed claims; nil removes one.
+func (f *forger) withClaims(set map[string]any) *forger {
 	g := &forger{key: f.key, header: maps.Clone(f.header), claims: maps.Clone(f.claims)}
 	for name, value := range set {
 		if value == nil {
@@ -93,9 +93,9 @@ func (f *forger) with(set map[string]any) *forger {
 	return g
 }
 
-// headed returns a copy with changed header members; nil removes one.
-func (f *forger) headed(set map[string]any) *forger {
-	g := f.with(nil)
+// withHeader returns a copy with changed header members; nil removes one.
+func (f *forger) withHeader(set map[string]any) *forger {
+	g := f.withClaims(nil)
 	for name, value := range set {
 		if value == nil {
 			delete(g.header, name)
@@ -129,7 +129,7 @@ func (f *forger) token() string {
 
 // hmacWithPublic returns a token signed with HMAC and the public key. Old libraries accepted it.
 func (f *forger) hmacWithPublic() string {
-	g := f.headed(map[string]any{"alg": "HS256"})
+	g := f.withHeader(map[string]any{"alg": "HS256"})
 	der, err := x509.MarshalPKIXPublicKey(&f.key.PublicKey)
 	if err != nil {
 		panic(err)
@@ -193,26 +193,26 @@ func bearerInputs() []input {
 		}},
 		{50, "alg none", func(a *attacker) {
 			for _, alg := range []string{"none", "nOnE", "None", ""} {
-				f := a.forge("ana").headed(map[string]any{"alg": alg})
+				f := a.forge("ana").withHeader(map[string]any{"alg": alg})
 				refused(a, alg, f.body()+".")
 				refused(a, alg+" signed", f.token())
 			}
 		}},
 		{51, "HMAC with the public key", func(a *attacker) { refused(a, "HS256", a.forge("ana").hmacWithPublic()) }},
 		{52, "crit", func(a *attacker) {
-			refused(a, "crit", a.forge("ana").headed(map[string]any{"crit": []string{"x"}, "x": 1}).token())
+			refused(a, "crit", a.forge("ana").withHeader(map[string]any{"crit": []string{"x"}, "x": 1}).token())
 		}},
 		{53, "keys in the header", func(a *attacker) {
 			for _, name := range []string{"jwk", "jku", "x5u", "x5c"} {
-				refused(a, name, a.forge("ana").headed(map[string]any{name: "https://127.0.0.1:1/keys"}).token())
+				refused(a, name, a.forge("ana").withHeader(map[string]any{name: "https://127.0.0.1:1/keys"}).token())
 			}
 		}},
 		{54, "b64 false", func(a *attacker) {
-			refused(a, "b64", a.forge("ana").headed(map[string]any{"b64": false, "crit": []string{"b64"}}).token())
+			refused(a, "b64", a.forge("ana").withHeader(map[string]any{"b64": false, "crit": []string{"b64"}}).token())
 		}},
 		{55, "typ", func(a *attacker) {
 			for _, typ := range []any{nil, "JWT", "id_token", "AT+JWT+x", 1} {
-				refused(a, "typ", a.forge("ana").headed(map[string]any{"typ": typ}).token())
+				refused(a, "typ", a.forge("ana").withHeader(map[string]any{"typ": typ}).token())
 			}
 		}},
 		{56, "unused bits of the last character", func(a *attacker) {
@@ -240,23 +240,23 @@ func bearerInputs() []input {
 			for what, exp := range map[string]any{
 				"none": nil, "text": "9999999999", "huge": json.Number("1e300"), "negative": -1, "fraction": 1e9 + 0.5, "far": now(365 * 24 * time.Hour),
 			} {
-				refused(a, "exp "+what, a.forge("ana").with(map[string]any{"exp": exp}).token())
+				refused(a, "exp "+what, a.forge("ana").withClaims(map[string]any{"exp": exp}).token())
 			}
 		}},
 		{60, "from the future", func(a *attacker) {
-			refused(a, "nbf", a.forge("ana").with(map[string]any{"nbf": now(time.Minute)}).token())
-			refused(a, "iat", a.forge("ana").with(map[string]any{"iat": now(time.Minute)}).token())
-			a.want("within the leeway", a.get(a.forge("ana").with(map[string]any{"nbf": now(10 * time.Second)}).token()), 200, "")
+			refused(a, "nbf", a.forge("ana").withClaims(map[string]any{"nbf": now(time.Minute)}).token())
+			refused(a, "iat", a.forge("ana").withClaims(map[string]any{"iat": now(time.Minute)}).token())
+			a.want("within the leeway", a.get(a.forge("ana").withClaims(map[string]any{"nbf": now(10 * time.Second)}).token()), 200, "")
 		}},
 		{61, "issuer and audience", func(a *attacker) {
-			refused(a, "iss", a.forge("ana").with(map[string]any{"iss": "somebody"}).token())
-			refused(a, "aud", a.forge("ana").with(map[string]any{"aud": "somebody"}).token())
-			refused(a, "no aud", a.forge("ana").with(map[string]any{"aud": nil}).token())
-			a.want("list with ours", a.get(a.forge("ana").with(map[string]any{"aud": []string{"somebody", "rueda"}}).token()), 200, "")
+			refused(a, "iss", a.forge("ana").withClaims(map[string]any{"iss": "somebody"}).token())
+			refused(a, "aud", a.forge("ana").withClaims(map[string]any{"aud": "somebody"}).token())
+			refused(a, "no aud", a.forge("ana").withClaims(map[string]any{"aud": nil}).token())
+			a.want("list with ours", a.get(a.forge("ana").withClaims(map[string]any{"aud": []string{"somebody", "rueda"}}).token()), 200, "")
 		}},
 		{62, "kid", func(a *attacker) {
 			for _, kid := range []any{nil, "", "unknown", "../../etc/passwd", "' OR 1=1 --", 1, strings.Repeat("k", 1000)} {
-				refused(a, "kid", a.forge("ana").headed(map[string]any{"kid": kid}).token())
+				refused(a, "kid", a.forge("ana").withHeader(map[string]any{"kid": kid}).token())
 			}
 		}},
 		{63, "signatures", func(a *attacker) {
@@ -273,13 +273,13 @@ func bearerInputs() []input {
 			f := a.forge("ana")
 			f.key = other
 			refused(a, "another key under its id", f.token())
-			refused(a, "another key under an id of its own", f.headed(map[string]any{"kid": base64.RawURLEncoding.EncodeToString(make([]byte, 32))}).token())
+			refused(a, "another key under an id of its own", f.withHeader(map[string]any{"kid": base64.RawURLEncoding.EncodeToString(make([]byte, 32))}).token())
 		}},
 		{65, "edge of exp", func(a *attacker) {
 			f := a.forge("ana")
-			expired := f.with(map[string]any{"exp": now(-time.Second), "iat": now(-time.Hour), "nbf": now(-time.Hour)}).token()
+			expired := f.withClaims(map[string]any{"exp": now(-time.Second), "iat": now(-time.Hour), "nbf": now(-time.Hour)}).token()
 			a.want("expired by a second", a.get(expired), 401, "token_expired")
-			a.want("some seconds left", a.get(f.with(map[string]any{"exp": now(20 * time.Second)}).token()), 200, "")
+			a.want("some seconds left", a.get(f.withClaims(map[string]any{"exp": now(20 * time.Second)}).token()), 200, "")
 		}},
 		{66, "account of another user", func(a *attacker) {
 			get := func(id, name string) *reply {

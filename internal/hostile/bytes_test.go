@@ -29,47 +29,47 @@ func conversations(token string) []struct{ name, text string } {
 	}
 }
 
-// manner is how a client ends in the middle of what it sends.
-type manner int
+// ending is how a client ends in the middle of what it sends.
+type ending int
 
 const (
-	byReset   manner = iota // it resets its connection
+	byReset   ending = iota // it resets its connection
 	halfClose               // it closes its sending half and reads to the end
 	stall                   // it sends nothing more, like a crashed machine, until the gateway ends it
 	leave                   // it closes its connection without reading
-	manners
+	numEndings
 )
 
-func (m manner) String() string { return [...]string{"reset", "half-close", "stall", "leave"}[m] }
+func (m ending) String() string { return [...]string{"reset", "half-close", "stall", "leave"}[m] }
 
-// cut is a connection that fails after left more bytes were sent, encrypted or not.
-type cut struct {
+// limitedConn is a connection that fails after left more bytes were sent, encrypted or not.
+type limitedConn struct {
 	*net.TCPConn
 	left int
 }
 
-var errCut = errors.New("cut off here")
+var errLimit = errors.New("cut off here")
 
-func (c *cut) Write(b []byte) (int, error) {
+func (c *limitedConn) Write(b []byte) (int, error) {
 	if len(b) < c.left {
 		c.left -= len(b)
 		return c.TCPConn.Write(b)
 	}
 	n, err := c.TCPConn.Write(b[:c.left])
 	c.left = 0
-	return n, errors.Join(err, errCut)
+	return n, errors.Join(err, errLimit)
 }
 
-// breakOff sends the first at bytes of text and then ends as how says. With TLS it counts the
+// sendPart sends the first at bytes of text and then ends as how says. With TLS it counts the
 // encrypted bytes, beginning with the handshake. It returns an error if the gateway does not end
 // the connection.
-func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.Config) error {
+func (a *attacker) sendPart(from, text string, at int, how ending, secure *tls.Config) error {
 	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	nc, err := d.Dial("tcp", a.address)
 	if err != nil {
 		return err
 	}
-	c := &cut{nc.(*net.TCPConn), at}
+	c := &limitedConn{nc.(*net.TCPConn), at}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(40 * time.Second))
 	var out io.Writer = c
@@ -97,7 +97,7 @@ func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.C
 	case leave:
 		return nil
 	}
-	if err != nil && !brokenOff(err) {
+	if err != nil && !isDisconnect(err) {
 		return fmt.Errorf("after %d bytes: %w", at, err)
 	}
 	return nil
@@ -107,11 +107,11 @@ func (a *attacker) breakOff(from, text string, at int, how manner, secure *tls.C
 // conversation, in every manner and over every transport. The gateway ends each connection and
 // releases all its resources. Meanwhile another client misses no trade.
 func TestEveryByteE2E(t *testing.T) {
-	for i, set := range []settings{{}, {Uring: true}, {Plain: true}, {TLS: true}, {TLS: true, Pump: true}} {
-		t.Run(fmt.Sprintf("TLS %v, goroutines %v, io_uring %v", set.TLS, set.Pump || set.Plain, set.Uring), func(t *testing.T) {
-			alone(t)
-			set.Brisk = true
-			a := &attacker{T: t, server: start(t, set), way: 40 + i, next: new(atomic.Int32)}
+	for i, set := range []settings{{}, {Uring: true}, {NetListener: true}, {TLS: true}, {TLS: true, TLSGoroutines: true}} {
+		t.Run(fmt.Sprintf("TLS %v, goroutines %v, io_uring %v", set.TLS, set.TLSGoroutines || set.NetListener, set.Uring), func(t *testing.T) {
+			parallelUnlessFull(t)
+			set.ShortDeadlines = true
+			a := &attacker{T: t, server: start(t, set), network: 40 + i, next: new(atomic.Int32)}
 			everyByte(a)
 		})
 	}
@@ -128,20 +128,20 @@ func everyByte(a *attacker) {
 	}
 	n := 0
 	var all sync.WaitGroup
-	places := make(chan struct{}, 200) // more would delay the pongs of the other client
+	slots := make(chan struct{}, 200) // more would delay the pongs of the other client
 	for k, talk := range conversations(token) {
 		length := len(talk.text)
 		if a.TLS {
 			length += 600 // for the handshake and the records
 		}
 		for at := 1 + k%step; at <= length; at += step {
-			for how := range manners {
+			for how := range numEndings {
 				n++
-				places <- struct{}{}
+				slots <- struct{}{}
 				from := a.from()
 				all.Go(func() {
-					defer func() { <-places }()
-					if err := a.breakOff(from, talk.text, at, how, secure); err != nil {
+					defer func() { <-slots }()
+					if err := a.sendPart(from, talk.text, at, how, secure); err != nil {
 						a.Errorf("%s, %s: %v", talk.name, how, err)
 					}
 				})
@@ -152,7 +152,7 @@ func everyByte(a *attacker) {
 	var after figures
 	a.eventually("all resources are released", func() bool {
 		after = a.figures(a)
-		return after.Files <= before.Files && after.Goroutines <= before.Goroutines && after.Heap <= before.Heap+grown
+		return after.Files <= before.Files && after.Goroutines <= before.Goroutines && after.Heap <= before.Heap+maxGrowth
 	})
 	a.Logf("figure: %d clients broke off; %d descriptors, %d goroutines, %d MiB of heap after, %d, %d, %d before", n,
 		after.Files, after.Goroutines, after.Heap>>20, before.Files, before.Goroutines, before.Heap>>20)

@@ -18,8 +18,8 @@ import (
 
 // canaries are secrets that the test can recognize in any output.
 type canaries struct {
-	names map[string]string // by secret
-	heard []reply           // answers that must not contain secrets
+	names   map[string]string // by secret
+	answers []reply           // answers that must not contain secrets
 }
 
 func (c *canaries) add(what, secret string) string {
@@ -49,7 +49,7 @@ func (c *canaries) find(text []byte) string {
 // contain one.
 func TestThreat16SecretsInLogsE2E(t *testing.T) {
 	s := start(t, settings{Debug: true})
-	a := &attacker{T: t, server: s, way: 9, next: new(atomic.Int32)}
+	a := &attacker{T: t, server: s, network: 9, next: new(atomic.Int32)}
 	c := &canaries{names: map[string]string{}}
 	c.add("the right password", passwordOf("ana"))
 	wrong := c.add("a wrong password", "canary-wrong-password-5f1c")
@@ -62,7 +62,7 @@ func TestThreat16SecretsInLogsE2E(t *testing.T) {
 	}
 	c.add("the signature of an access token", good.access[strings.LastIndexByte(good.access, '.')+1:])
 	keep := func(r *reply) *reply {
-		c.heard = append(c.heard, *r)
+		c.answers = append(c.answers, *r)
 		return r
 	}
 	for _, body := range []string{
@@ -102,11 +102,11 @@ func TestThreat16SecretsInLogsE2E(t *testing.T) {
 	keep(a.refresh(child.refresh))
 	keep(a.get(child.access))
 
-	for i := range c.heard {
-		if what := c.find(c.heard[i].body); what != "" {
-			t.Errorf("%s is in an answer with status %d: %.300s", what, c.heard[i].status, c.heard[i].body)
+	for i := range c.answers {
+		if what := c.find(c.answers[i].body); what != "" {
+			t.Errorf("%s is in an answer with status %d: %.300s", what, c.answers[i].status, c.answers[i].body)
 		}
-		for name, values := range c.heard[i].header {
+		for name, values := range c.answers[i].header {
 			if what := c.find([]byte(strings.Join(values, " "))); what != "" {
 				t.Errorf("%s is in the header %s", what, name)
 			}

@@ -24,15 +24,15 @@ import (
 type attacker struct {
 	*testing.T
 	*server
-	n    int // the input's number
-	way  int
-	next *atomic.Int32 // address
+	n       int // the input's number
+	network int
+	next    *atomic.Int32 // address
 }
 
 // from returns an address that no other input uses.
 func (a *attacker) from() string {
 	k := int(a.next.Add(1))
-	return fmt.Sprintf("127.%d.%d.%d", 10+a.way, k/200+1, k%200+1)
+	return fmt.Sprintf("127.%d.%d.%d", 10+a.network, k/200+1, k%200+1)
 }
 
 // user returns the name of the user that only this input uses. The message rate is limited by user.
@@ -55,12 +55,12 @@ func (a *attacker) raw(text string, patience time.Duration) []byte {
 		a.Fatal(err)
 	}
 	defer nc.Close()
-	if _, err := io.WriteString(nc, text); err != nil && !brokenOff(err) {
+	if _, err := io.WriteString(nc, text); err != nil && !isDisconnect(err) {
 		a.Fatal(err)
 	}
 	_ = nc.SetReadDeadline(time.Now().Add(patience))
 	got, err := io.ReadAll(nc)
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !brokenOff(err) {
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !isDisconnect(err) {
 		a.Fatal(err)
 	}
 	return got
@@ -74,7 +74,7 @@ func (a *attacker) first(text string) []byte {
 		a.Fatal(err)
 	}
 	defer nc.Close()
-	if _, err := io.WriteString(nc, text); err != nil && !brokenOff(err) {
+	if _, err := io.WriteString(nc, text); err != nil && !isDisconnect(err) {
 		a.Fatal(err)
 	}
 	_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
@@ -89,8 +89,8 @@ func (a *attacker) first(text string) []byte {
 	return got
 }
 
-// brokenOff reports whether an error means that the peer has closed the connection.
-func brokenOff(err error) bool {
+// isDisconnect reports whether an error means that the peer has closed the connection.
+func isDisconnect(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "reset by peer") || strings.Contains(text, "broken pipe") || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
@@ -138,7 +138,7 @@ func roundTrip(nc net.Conn, method, target, body string, headers ...string) (*re
 	}
 	b.WriteString("\r\n" + body)
 	_ = nc.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := io.WriteString(nc, b.String()); err != nil && !brokenOff(err) {
+	if _, err := io.WriteString(nc, b.String()); err != nil && !isDisconnect(err) {
 		return nil, err
 	}
 	res, err := http.ReadResponse(bufio.NewReader(nc), nil)
@@ -215,12 +215,12 @@ func (a *attacker) login(name string) tokens {
 func (a *attacker) token(name string) string {
 	a.Helper()
 	a.mu.Lock()
-	had, ok := a.tally[name]
+	had, ok := a.logins[name]
 	a.mu.Unlock()
 	if !ok {
 		had = a.login(name)
 		a.mu.Lock()
-		a.tally[name] = had
+		a.logins[name] = had
 		a.mu.Unlock()
 	}
 	return had.access
@@ -296,7 +296,7 @@ const (
 // frame sends a masked frame; head is FIN, RSV and opcode.
 func (s *socket) frame(head byte, payload []byte) {
 	s.Helper()
-	if err := s.tryFrame(head, payload); err != nil && !brokenOff(err) && !errors.Is(err, net.ErrClosed) {
+	if err := s.tryFrame(head, payload); err != nil && !isDisconnect(err) && !errors.Is(err, net.ErrClosed) {
 		s.Fatal(err)
 	}
 }

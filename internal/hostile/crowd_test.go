@@ -27,36 +27,36 @@ type follower struct {
 	seen  uint64 // N of the last trade; 0: none yet
 }
 
-// followed is a message that a follower reads.
-type followed struct {
+// followerMessage is a message that a follower reads.
+type followerMessage struct {
 	Type, Reason, Action, Epoch string
 	Code                        int
 	N                           uint64
 	Lost                        json.RawMessage
 }
 
-// over is the end of a connection: its close code, or 0 if there was none.
-type over int
+// closedError is the end of a connection: its close code, or 0 if there was none.
+type closedError int
 
-func (o over) Error() string { return fmt.Sprintf("closed %d", int(o)) }
+func (o closedError) Error() string { return fmt.Sprintf("closed %d", int(o)) }
 
-// enter connects, authenticates, and resumes after the last trade that it has seen.
-func (f *follower) enter(a *attacker) error {
+// connect connects, authenticates, and resumes after the last trade that it has seen.
+func (f *follower) connect(a *attacker) error {
 	s, err := a.tryOpen(f.from)
 	if err != nil {
 		return err
 	}
 	f.s = s
-	if err := f.begin(); err != nil {
-		f.leave()
+	if err := f.subscribe(); err != nil {
+		f.close()
 		return err
 	}
 	return nil
 }
 
-func (f *follower) leave() { _ = f.s.nc.Close() }
+func (f *follower) close() { _ = f.s.nc.Close() }
 
-func (f *follower) begin() error {
+func (f *follower) subscribe() error {
 	_ = f.s.nc.SetDeadline(time.Now().Add(10 * time.Minute))
 	resume := ""
 	if f.seen > 0 {
@@ -82,18 +82,18 @@ func (f *follower) begin() error {
 }
 
 // next returns the next message that is not a ping.
-func (f *follower) next() (m followed, err error) {
+func (f *follower) next() (m followerMessage, err error) {
 	for {
 		op, payload, err := f.s.read()
 		switch {
 		case err != nil:
-			return m, over(0)
+			return m, closedError(0)
 		case op == opClose && len(payload) >= 2:
-			return m, over(binary.BigEndian.Uint16(payload))
+			return m, closedError(binary.BigEndian.Uint16(payload))
 		case op != opText:
 			continue
 		}
-		m = followed{}
+		m = followerMessage{}
 		if err := json.Unmarshal(payload, &m); err != nil {
 			return m, fmt.Errorf("%q: %w", payload, err)
 		}
@@ -101,7 +101,7 @@ func (f *follower) next() (m followed, err error) {
 			return m, nil
 		}
 		if err := f.s.tryFrame(fin|opText, []byte(`{"action":"pong"}`)); err != nil {
-			return m, over(0)
+			return m, closedError(0)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (f *follower) trade() error {
 func (a *attacker) follow(stop <-chan struct{}) (trades func() int) {
 	a.Helper()
 	f := &follower{token: a.token("eve"), from: a.from()}
-	if err := f.enter(a); err != nil {
+	if err := f.connect(a); err != nil {
 		a.Fatal(err)
 	}
 	n, done := 0, make(chan error, 1)
@@ -157,37 +157,37 @@ func (a *attacker) follow(stop <-chan struct{}) (trades func() int) {
 		if err := <-done; err != nil {
 			a.Errorf("a well-behaved client: %v", err)
 		}
-		f.leave()
+		f.close()
 		return n
 	}
 }
 
-// atATime runs f for 0 to n-1, many at a time.
-func atATime(many, n int, f func(i int)) {
-	places := make(chan struct{}, many)
+// concurrently runs f for 0 to n-1, many at a time.
+func concurrently(many, n int, f func(i int)) {
+	slots := make(chan struct{}, many)
 	var all sync.WaitGroup
 	for i := range n {
-		places <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			f(i)
 		})
 	}
 	all.Wait()
 }
 
-// settled resets the peak of resident memory of the process and returns its bytes.
-func (s *server) settled(t testing.TB) int {
+// resetPeakMemory resets the peak of resident memory of the process and returns its bytes.
+func (s *server) resetPeakMemory(t testing.TB) int {
 	t.Helper()
 	s.figures(t) // collects garbage
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.cmd.Process.Pid), []byte("5"), 0); err != nil {
 		t.Log("the peak of memory includes the start:", err)
 	}
-	return s.resident(t)
+	return s.peakMemory(t)
 }
 
-// resident returns the peak of resident memory in bytes; 0 if the system does not report it.
-func (s *server) resident(t testing.TB) int {
+// peakMemory returns the peak of resident memory in bytes; 0 if the system does not report it.
+func (s *server) peakMemory(t testing.TB) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -215,8 +215,8 @@ func percentile(list []time.Duration, percent int) time.Duration {
 	return list[len(list)*percent/100]
 }
 
-// alone makes a test parallel, unless it runs in full, when it measures.
-func alone(t *testing.T) {
+// parallelUnlessFull makes a test parallel, unless it runs in full, when it measures.
+func parallelUnlessFull(t *testing.T) {
 	t.Helper()
 	if !full() {
 		t.Parallel()

@@ -31,10 +31,10 @@ func setDiskLimit(more bool) error {
 // 503 with Retry-After, connected clients get every trade, tokens stay valid, and the log reports
 // it. When there is space again, the gateway recovers by itself.
 func TestThreat33FullDiskE2E(t *testing.T) {
-	alone(t)
-	a := &attacker{T: t, server: start(t, settings{}), way: 26, next: new(atomic.Int32)}
+	parallelUnlessFull(t)
+	a := &attacker{T: t, server: start(t, settings{}), network: 26, next: new(atomic.Int32)}
 	f := &follower{token: a.token("ana"), from: a.from()}
-	if err := f.enter(a); err != nil {
+	if err := f.connect(a); err != nil {
 		t.Fatal(err)
 	}
 	trades := func() {
@@ -63,10 +63,10 @@ func TestThreat33FullDiskE2E(t *testing.T) {
 	a.want("a token", a.get(mine.access), http.StatusOK, "")
 	trades()
 	other := &follower{token: mine.access, from: a.from()}
-	if err := other.enter(a); err != nil {
+	if err := other.connect(a); err != nil {
 		t.Errorf("a new connection: %v", err)
 	} else {
-		other.leave()
+		other.close()
 	}
 	for _, line := range []string{"the journal is suspended", "login not stored"} {
 		if !strings.Contains(a.log.String(), line) {
@@ -77,5 +77,5 @@ func TestThreat33FullDiskE2E(t *testing.T) {
 	a.eventually("logins are accepted", func() bool { return password(passwordOf("eve")).status == http.StatusOK })
 	a.want("refresh", a.refresh(mine.refresh), http.StatusOK, "")
 	trades()
-	f.leave()
+	f.close()
 }

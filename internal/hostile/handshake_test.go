@@ -77,7 +77,7 @@ func handshakeInputs() []input {
 				a.Errorf("answered %d", s)
 			}
 		}},
-		{88, "sockets that never authenticate", hoard},
+		{88, "sockets that never authenticate", holdUnauthenticated},
 		{89, "frame in the packet of the handshake", func(a *attacker) {
 			nc, err := a.dial(a.from())
 			if err != nil {
@@ -102,8 +102,8 @@ func handshakeInputs() []input {
 	}
 }
 
-// hoard opens sockets that never authenticate, from one address and then from many.
-func hoard(a *attacker) {
+// holdUnauthenticated opens sockets that never authenticate, from one address and then from many.
+func holdUnauthenticated(a *attacker) {
 	one := a.from()
 	var open, refused int
 	for range 200 {
@@ -120,7 +120,7 @@ func hoard(a *attacker) {
 	var all []net.Conn
 	ended := func(nc net.Conn) {
 		_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
-		if _, err := io.Copy(io.Discard, nc); err != nil && !brokenOff(err) {
+		if _, err := io.Copy(io.Discard, nc); err != nil && !isDisconnect(err) {
 			a.Fatalf("a socket that never authenticated was kept: %v", err)
 		}
 		nc.Close()
@@ -162,7 +162,7 @@ func authInputs() []input {
 		{92, "auth_token with nonsense", func(a *attacker) {
 			f := a.forge("ana")
 			old := time.Now().Add(-time.Hour).Unix()
-			expired := f.with(map[string]any{"exp": old, "iat": old - 60, "nbf": old - 60}).token()
+			expired := f.withClaims(map[string]any{"exp": old, "iat": old - 60, "nbf": old - 60}).token()
 			for _, c := range []struct{ message, reason string }{
 				{`{"action":"auth_token","token":"` + expired + `"}`, "token_expired"},
 				{`{"action":"auth_token","token":"garbage"}`, "invalid_token"},
@@ -190,7 +190,7 @@ func authInputs() []input {
 			s.alive()
 		}},
 		{94, "token that expires while streaming", func(a *attacker) {
-			own := &attacker{T: a.T, server: start(a.T, settings{TLS: a.TLS, Pump: a.Pump, Fleeting: true}), way: a.way, next: a.next}
+			own := &attacker{T: a.T, server: start(a.T, settings{TLS: a.TLS, TLSGoroutines: a.TLSGoroutines, ShortTokens: true}), network: a.network, next: a.next}
 			s := own.authenticated("ana")
 			exp, err := own.forge("ana").claims["exp"].(json.Number).Int64()
 			if err != nil {
@@ -234,8 +234,8 @@ func (s *socket) tooBig() {
 	}
 }
 
-// briskInputs returns the inputs for a server with short deadlines.
-func briskInputs() []input {
+// deadlineInputs returns the inputs for a server with short deadlines.
+func deadlineInputs() []input {
 	return []input{
 		{90, "nothing after the handshake", func(a *attacker) { a.open().refuses(408, "auth_timeout", 4408) }},
 		{107, "no pong", func(a *attacker) { a.authenticated("ana").refuses(504, "pong_timeout", 4504) }},
@@ -247,7 +247,7 @@ func briskInputs() []input {
 			s.alive()
 		}},
 		{119, "drain", func(a *attacker) {
-			own := &attacker{T: a.T, server: start(a.T, settings{TLS: a.TLS, Pump: a.Pump}), way: a.way, next: a.next}
+			own := &attacker{T: a.T, server: start(a.T, settings{TLS: a.TLS, TLSGoroutines: a.TLSGoroutines}), network: a.network, next: a.next}
 			s := own.authenticated("ana")
 			fmt.Fprintln(own.in, "end")
 			if m := s.expect("Warning", 200, "shutting_down"); !strings.Contains(m.text, "reconnect_in_ms") {

@@ -18,9 +18,9 @@ type input struct {
 }
 
 type group struct {
-	name  string
-	brisk bool // on the server with short deadlines
-	list  []input
+	name           string
+	shortDeadlines bool // on the server with short deadlines
+	list           []input
 }
 
 func groups() []group {
@@ -32,7 +32,7 @@ func groups() []group {
 		{"handshake", false, handshakeInputs()},
 		{"authentication", false, authInputs()},
 		{"messages", false, messageInputs()},
-		{"deadlines", true, briskInputs()},
+		{"deadlines", true, deadlineInputs()},
 	}
 }
 
@@ -62,26 +62,26 @@ const groupsAtOnce = 8
 // TestHostileInputsE2E sends all inputs over each transport of the gateway. With RUEDA_SOAK one
 // group runs at a time, because several would need too many descriptors.
 func TestHostileInputsE2E(t *testing.T) {
-	alone(t)
+	parallelUnlessFull(t)
 	var all sync.WaitGroup
 	defer all.Wait()
 	slots := make(chan struct{}, groupsAtOnce)
-	for i, way := range []struct {
+	for i, transport := range []struct {
 		name string
 		settings
 	}{
 		{"event loop", settings{}},
 		{"event loop with TLS", settings{TLS: true}},
-		{"goroutines with TLS", settings{TLS: true, Pump: true}},
+		{"goroutines with TLS", settings{TLS: true, TLSGoroutines: true}},
 	} {
 		next := new(atomic.Int32)
 		for _, g := range groups() {
 			slots <- struct{}{}
 			all.Go(func() {
 				defer func() { <-slots }()
-				t.Run(way.name+"/"+g.name, func(t *testing.T) {
-					set := way.settings
-					set.Brisk = g.brisk
+				t.Run(transport.name+"/"+g.name, func(t *testing.T) {
+					set := transport.settings
+					set.ShortDeadlines = g.shortDeadlines
 					run(t, start(t, set), i, next, g.list)
 				})
 			})
@@ -92,24 +92,24 @@ func TestHostileInputsE2E(t *testing.T) {
 	}
 }
 
-// grown is the heap growth in bytes that a group may cause. Caches, for example of tokens and
+// maxGrowth is the heap growth in bytes that a group may cause. Caches, for example of tokens and
 // throttled addresses, are bounded, but fill up.
-const grown = 24 << 20
+const maxGrowth = 24 << 20
 
 // inputsAtOnce is the number of inputs of a group that are sent at the same time.
 const inputsAtOnce = 8
 
 // run sends the inputs of a group and then checks that the server uses no more resources than
 // before.
-func run(t *testing.T, s *server, way int, next *atomic.Int32, list []input) {
+func run(t *testing.T, s *server, transport int, next *atomic.Int32, list []input) {
 	// Resources of a first use are not leaks: connections to the database, cached tokens.
-	warm := &attacker{T: t, server: s, way: way, next: next}
+	warm := &attacker{T: t, server: s, network: transport, next: next}
 	warm.token("ana")
-	warm.atOnce(12, "eve", passwordOf("eve"))
+	warm.countLogins(12, "eve", passwordOf("eve"))
 	before, files := s.figures(t), s.ask(t, "files")
 	t.Run("inputs", func(t *testing.T) {
 		send := func(in input) {
-			t.Run(in.name, func(t *testing.T) { in.send(&attacker{T: t, server: s, n: in.n, way: way, next: next}) })
+			t.Run(in.name, func(t *testing.T) { in.send(&attacker{T: t, server: s, n: in.n, network: transport, next: next}) })
 		}
 		// These need all resources or stop the database.
 		exclusive := func(in input) bool { return in.n == 29 || in.n == 30 || in.n == 42 || in.n == 88 }
@@ -135,7 +135,7 @@ func run(t *testing.T, s *server, way int, next *atomic.Int32, list []input) {
 	var after figures
 	for end := time.Now().Add(90 * time.Second); ; <-time.After(100 * time.Millisecond) {
 		after = s.figures(t)
-		if after.Goroutines <= before.Goroutines && after.Files <= before.Files && after.Heap <= before.Heap+grown {
+		if after.Goroutines <= before.Goroutines && after.Files <= before.Files && after.Heap <= before.Heap+maxGrowth {
 			return
 		}
 		if time.Now().After(end) {

@@ -118,7 +118,7 @@ func httpInputs() []input {
 			throttled := false
 			for i := range 60 {
 				r := a.requestFrom(from, http.MethodPost, "/auth/token",
-					`{"grant_type":"refresh_token","refresh_token":"`+madeUp()+`"}`,
+					`{"grant_type":"refresh_token","refresh_token":"`+inventedRefresh()+`"}`,
 					"Content-Type", asJSON, "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i), "Forwarded", fmt.Sprintf("for=203.0.113.%d", i))
 				throttled = throttled || r.status == 429
 			}

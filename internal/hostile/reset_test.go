@@ -35,10 +35,10 @@ func resets(token string) []struct{ name, text string } {
 // The gateway may see a reset at any time, even before it accepts the connection. It keeps running
 // and releases all resources, and another client misses no trade.
 func TestResetFloodE2E(t *testing.T) {
-	for i, set := range []settings{{}, {Plain: true}, {TLS: true}, {TLS: true, Pump: true}} {
-		t.Run(fmt.Sprintf("TLS %v, goroutines %v", set.TLS, set.Pump || set.Plain), func(t *testing.T) {
-			alone(t)
-			a := &attacker{T: t, server: start(t, set), way: 30 + i, next: new(atomic.Int32)}
+	for i, set := range []settings{{}, {NetListener: true}, {TLS: true}, {TLS: true, TLSGoroutines: true}} {
+		t.Run(fmt.Sprintf("TLS %v, goroutines %v", set.TLS, set.TLSGoroutines || set.NetListener), func(t *testing.T) {
+			parallelUnlessFull(t)
+			a := &attacker{T: t, server: start(t, set), network: 30 + i, next: new(atomic.Int32)}
 			token := a.token("ana")
 			secure := a.resuming()
 			stop := make(chan struct{})
@@ -50,10 +50,10 @@ func TestResetFloodE2E(t *testing.T) {
 			}
 			for _, kind := range resets(token) {
 				begin, failed := time.Now(), new(atomic.Int64)
-				atATime(16, n/50, func(int) {
+				concurrently(16, n/50, func(int) {
 					from := a.from()
 					for range 50 {
-						if a.vanish(from, kind.text, secure) != nil {
+						if a.connectAndReset(from, kind.text, secure) != nil {
 							failed.Add(1)
 						}
 					}
@@ -69,7 +69,7 @@ func TestResetFloodE2E(t *testing.T) {
 				}()
 				a.eventually("all resources are released after "+kind.name, func() bool {
 					after = a.figures(t)
-					return after.Files <= before.Files && after.Goroutines <= before.Goroutines && after.Heap <= before.Heap+grown
+					return after.Files <= before.Files && after.Goroutines <= before.Goroutines && after.Heap <= before.Heap+maxGrowth
 				})
 				t.Logf("figure: %d of %q in %v; %d descriptors, %d goroutines, %d MiB of heap after, %d, %d, %d before", n, kind.name,
 					time.Since(begin).Round(time.Millisecond), after.Files, after.Goroutines, after.Heap>>20, before.Files, before.Goroutines, before.Heap>>20)
@@ -82,9 +82,9 @@ func TestResetFloodE2E(t *testing.T) {
 	}
 }
 
-// vanish connects, sends a text, and resets the connection. With TLS it sends the text after the
-// handshake, or resets the connection after the hello if there is no text.
-func (a *attacker) vanish(from, text string, secure *tls.Config) error {
+// connectAndReset connects, sends a text, and resets the connection. With TLS it sends the text
+// after the handshake, or resets the connection after the hello if there is no text.
+func (a *attacker) connectAndReset(from, text string, secure *tls.Config) error {
 	d := net.Dialer{Timeout: 30 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	nc, err := d.Dial("tcp", a.address)
 	if err != nil {

@@ -44,12 +44,12 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 )
 
-// asServer is the environment variable that makes the test program the gateway. Its value is the
-// settings as JSON.
-const asServer = "RUEDA_TEST_HOSTILE_SERVER"
+// serverVariable is the environment variable that makes the test program the gateway. Its value is
+// the settings as JSON.
+const serverVariable = "RUEDA_TEST_HOSTILE_SERVER"
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(asServer); text != "" {
+	if text := os.Getenv(serverVariable); text != "" {
 		if err := serve(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -80,19 +80,19 @@ func bound(most time.Duration) time.Duration {
 
 // settings are the settings of the gateway process.
 type settings struct {
-	Folder string
-	TLS    bool
-	Pump   bool // TLS by goroutines
-	Plain  bool // a listener of package net, so that each connection has goroutines
-	Uring  bool // the event loop writes by io_uring
-	Debug  bool // the log at its finest level
-	Brisk  bool // short deadlines, for the inputs that test them
+	Folder         string
+	TLS            bool
+	TLSGoroutines  bool // TLS by goroutines
+	NetListener    bool // a listener of package net, so that each connection has goroutines
+	Uring          bool // the event loop writes by io_uring
+	Debug          bool // the log at its finest level
+	ShortDeadlines bool // short deadlines, for the inputs that test them
 
-	Patient   bool    // five minutes to authenticate
-	Fleeting  bool    // access tokens live for 5 s
-	Sockets   int     // in total; 0: the default
-	Refreshes int     // of one login; 0: the default
-	Speed     float64 // of the market; 0: real time
+	LongAuth    bool    // five minutes to authenticate
+	ShortTokens bool    // access tokens live for 5 s
+	Sockets     int     // in total; 0: the default
+	Refreshes   int     // of one login; 0: the default
+	Speed       float64 // of the market; 0: real time
 }
 
 // usernames returns the users of the gateway. Those with a number are for inputs that change a user
@@ -142,7 +142,7 @@ func serve(text string) error {
 		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
 		Drain:   time.Second,
 		Journal: gateway.Journal{Folder: filepath.Join(s.Folder, "journal")},
-		Stream:  gateway.Stream{TLSByGoroutines: s.Pump, IOUring: s.Uring},
+		Stream:  gateway.Stream{TLSByGoroutines: s.TLSGoroutines, IOUring: s.Uring},
 		Limits: gateway.Limits{
 			RequestsPerMinute: 100_000, Sockets: s.Sockets,
 			Logins: gateway.Logins{RefreshesPerMinute: s.Refreshes, RefreshBurst: s.Refreshes},
@@ -150,20 +150,20 @@ func serve(text string) error {
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 		OnReady: func(b gateway.Bound) { fmt.Println(b.Address) },
 	}
-	if s.Brisk {
+	if s.ShortDeadlines {
 		// A busy machine delays a client that answers by seconds.
 		cfg.Stream.AuthTimeout, cfg.Stream.PingInterval, cfg.Stream.PongTimeout = 3*time.Second, time.Second, 8*time.Second
 	}
-	if s.Fleeting {
+	if s.ShortTokens {
 		cfg.Auth.AccessTTL = 5 * time.Second
 	}
-	if s.Patient {
+	if s.LongAuth {
 		cfg.Stream.AuthTimeout = 5 * time.Minute
 	}
 	if s.TLS {
 		cfg.TLS = gateway.TLS{Certificate: filepath.Join(s.Folder, "cert.pem"), Key: filepath.Join(s.Folder, "key.pem")}
 	}
-	if s.Plain {
+	if s.NetListener {
 		if cfg.Listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 			return err
 		}
@@ -308,8 +308,8 @@ type server struct {
 	in      io.WriteCloser
 	log     *logBuffer
 
-	mu    sync.Mutex // guards in, out and what follows
-	tally map[string]tokens
+	mu     sync.Mutex // guards in, out and what follows
+	logins map[string]tokens
 }
 
 type logBuffer struct {
@@ -343,9 +343,9 @@ func start(t testing.TB, set settings) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{settings: set, log: &logBuffer{}, tally: map[string]tokens{}}
+	s := &server{settings: set, log: &logBuffer{}, logins: map[string]tokens{}}
 	s.cmd = exec.Command(os.Args[0])
-	s.cmd.Env = append(os.Environ(), asServer+"="+string(text))
+	s.cmd.Env = append(os.Environ(), serverVariable+"="+string(text))
 	s.cmd.Stderr = s.log
 	out, err1 := s.cmd.StdoutPipe()
 	in, err2 := s.cmd.StdinPipe()

@@ -17,13 +17,13 @@ import (
 // process after random pauses. They receive every trade once and in order, also those of the
 // restart.
 func TestThreat37ReconnectStormE2E(t *testing.T) {
-	alone(t)
+	parallelUnlessFull(t)
 	n := count(10_000)
 	set := settings{Folder: t.TempDir(), Refreshes: 1_000_000}
-	old := &attacker{T: t, server: start(t, set), way: 24, next: new(atomic.Int32)}
-	crowd := old.crowd(n)
-	atATime(100, n, func(i int) {
-		err := crowd[i].enter(old)
+	old := &attacker{T: t, server: start(t, set), network: 24, next: new(atomic.Int32)}
+	crowd := old.followers(n)
+	concurrently(100, n, func(i int) {
+		err := crowd[i].connect(old)
 		if err == nil {
 			err = crowd[i].trade() // it has a position now
 		}
@@ -42,14 +42,14 @@ func TestThreat37ReconnectStormE2E(t *testing.T) {
 	var back time.Time
 	for i, f := range crowd {
 		all.Go(func() {
-			err := f.untilSentAway()
-			f.leave()
+			err := f.readUntilClosed()
+			f.close()
 			if err != nil {
 				t.Errorf("client %d: %v", i, err)
 				in <- struct{}{}
 				return
 			}
-			err = f.again(&gate, attempts)
+			err = f.reconnect(&gate, attempts)
 			took[i] = time.Since(back)
 			in <- struct{}{}
 			for err == nil && (last.Load() == 0 || f.seen < last.Load()) {
@@ -58,11 +58,11 @@ func TestThreat37ReconnectStormE2E(t *testing.T) {
 			if err != nil {
 				t.Errorf("client %d: %v", i, err)
 			}
-			f.leave()
+			f.close()
 		})
 	}
 	old.stop(t)
-	fresh := &attacker{T: t, server: start(t, set), way: 25, next: new(atomic.Int32)}
+	fresh := &attacker{T: t, server: start(t, set), network: 25, next: new(atomic.Int32)}
 	back = time.Now()
 	gate.Store(fresh)
 	for range n {
@@ -70,7 +70,7 @@ func TestThreat37ReconnectStormE2E(t *testing.T) {
 	}
 	everybody := time.Since(back)
 	witness := &follower{token: crowd[0].token, from: fresh.from()}
-	if err := errors.Join(witness.enter(fresh), witness.trade(), witness.trade()); err != nil {
+	if err := errors.Join(witness.connect(fresh), witness.trade(), witness.trade()); err != nil {
 		t.Fatal(err)
 	}
 	last.Store(witness.seen)
@@ -86,8 +86,8 @@ func TestThreat37ReconnectStormE2E(t *testing.T) {
 	}
 }
 
-// crowd returns n clients of 24 users, each with its own access token.
-func (a *attacker) crowd(n int) []*follower {
+// followers returns n clients of 24 users, each with its own access token.
+func (a *attacker) followers(n int) []*follower {
 	a.Helper()
 	logins := make([]tokens, 24)
 	for i := range logins {
@@ -98,7 +98,7 @@ func (a *attacker) crowd(n int) []*follower {
 	for i := range hosts {
 		hosts[i] = a.from()
 	}
-	atATime(16, n, func(i int) {
+	concurrently(16, n, func(i int) {
 		r := a.refresh(logins[i%len(logins)].refresh)
 		a.want("refresh", r, 200, "")
 		crowd[i] = &follower{token: tokensOf(r).access, from: hosts[i/20]}
@@ -106,12 +106,12 @@ func (a *attacker) crowd(n int) []*follower {
 	return crowd
 }
 
-// untilSentAway reads trades until the gateway closes with 4503.
-func (f *follower) untilSentAway() error {
+// readUntilClosed reads trades until the gateway closes with 4503.
+func (f *follower) readUntilClosed() error {
 	for {
 		switch err := f.trade(); {
 		case err == nil:
-		case errors.Is(err, over(4503)):
+		case errors.Is(err, closedError(4503)):
 			return nil
 		default:
 			return err
@@ -119,13 +119,13 @@ func (f *follower) untilSentAway() error {
 	}
 }
 
-// again reconnects after random pauses below a limit that doubles, as clients should.
-func (f *follower) again(gate *atomic.Pointer[attacker], attempts *atomic.Int64) error {
+// reconnect reconnects after random pauses below a limit that doubles, as clients should.
+func (f *follower) reconnect(gate *atomic.Pointer[attacker], attempts *atomic.Int64) error {
 	var err error
 	for bound, tries := 250*time.Millisecond, 0; tries < 30; bound, tries = min(2*bound, 8*time.Second), tries+1 {
 		<-time.After(rand.N(bound))
 		attempts.Add(1)
-		if err = f.enter(gate.Load()); err == nil {
+		if err = f.connect(gate.Load()); err == nil {
 			return nil
 		}
 	}

@@ -21,11 +21,11 @@ import (
 // when it is closed, until normal clients have sent their requests. The gateway closes all slow
 // connections and serves the normal clients.
 func TestThreat17SlowlorisE2E(t *testing.T) {
-	alone(t)
-	for _, set := range []settings{{}, {TLS: true}, {TLS: true, Pump: true}} {
-		t.Run(fmt.Sprintf("TLS %v, pump %v", set.TLS, set.Pump), func(t *testing.T) {
-			alone(t)
-			slowloris(&attacker{T: t, server: start(t, set), way: 20, next: new(atomic.Int32)})
+	parallelUnlessFull(t)
+	for _, set := range []settings{{}, {TLS: true}, {TLS: true, TLSGoroutines: true}} {
+		t.Run(fmt.Sprintf("TLS %v, goroutines %v", set.TLS, set.TLSGoroutines), func(t *testing.T) {
+			parallelUnlessFull(t)
+			slowloris(&attacker{T: t, server: start(t, set), network: 20, next: new(atomic.Int32)})
 		})
 	}
 }
@@ -33,7 +33,7 @@ func TestThreat17SlowlorisE2E(t *testing.T) {
 func slowloris(a *attacker) {
 	a.token("ana")
 	asked := count(6_000)
-	calm := a.work(asked)
+	calm := a.normalRequests(asked)
 	before := a.figures(a)
 	stop, stopFollowing := make(chan struct{}), make(chan struct{})
 	trades := a.follow(stopFollowing)
@@ -43,7 +43,7 @@ func slowloris(a *attacker) {
 	for i := range count(5_000) {
 		all.Go(func() {
 			for over := false; !over; {
-				if err := a.slowly(i, &held); err != nil {
+				if err := a.sendSlowly(i, &held); err != nil {
 					a.Errorf("slow socket %d: %v", i, err)
 					return
 				}
@@ -57,7 +57,7 @@ func slowloris(a *attacker) {
 		})
 	}
 	a.eventually("all are open", func() bool { return held.Load() > int64(count(5_000))*9/10 })
-	during := a.work(asked)
+	during := a.normalRequests(asked)
 	a.login("eve")
 	close(stop)
 	all.Wait() // the server ends the last of them too
@@ -65,7 +65,7 @@ func slowloris(a *attacker) {
 	n := trades()
 	a.eventually("all resources are released", func() bool {
 		now := a.figures(a)
-		return now.Files <= before.Files+8 && now.Goroutines <= before.Goroutines+16 && now.Heap <= before.Heap+grown
+		return now.Files <= before.Files+8 && now.Goroutines <= before.Goroutines+16 && now.Heap <= before.Heap+maxGrowth
 	})
 	a.Logf("figure: %d slow sockets, closed %d times; p99 of %d requests before %v, meanwhile %v; %d trades in order meanwhile",
 		count(5_000), cut.Load(), asked, p99(calm).Round(100*time.Microsecond), p99(during).Round(100*time.Microsecond), n)
@@ -83,8 +83,8 @@ func slowloris(a *attacker) {
 // TestThreat17OneAddressE2E opens request connections from one address up to its limit and checks
 // that other addresses are served.
 func TestThreat17OneAddressE2E(t *testing.T) {
-	alone(t)
-	a := &attacker{T: t, server: start(t, settings{}), way: 27, next: new(atomic.Int32)}
+	parallelUnlessFull(t)
+	a := &attacker{T: t, server: start(t, settings{}), network: 27, next: new(atomic.Int32)}
 	from := a.from()
 	var held []net.Conn
 	defer func() {
@@ -98,7 +98,7 @@ func TestThreat17OneAddressE2E(t *testing.T) {
 			t.Fatal(err)
 		}
 		held = append(held, nc)
-		if _, err := io.WriteString(nc, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil && !brokenOff(err) {
+		if _, err := io.WriteString(nc, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil && !isDisconnect(err) {
 			t.Fatal(err)
 		}
 	}
@@ -113,14 +113,14 @@ func TestThreat17OneAddressE2E(t *testing.T) {
 	if served != 1_000 {
 		t.Errorf("%d of %d connections of one address were served, want 1,000", served, len(held))
 	}
-	a.work(20)
+	a.normalRequests(20)
 	if n := strings.Count(a.log.String(), "too many connections"); n != 1 {
 		t.Errorf("%d lines in the log", n)
 	}
 }
 
-// slowly opens a connection and sends a byte a second until the server ends it.
-func (a *attacker) slowly(kind int, held *atomic.Int64) error {
+// sendSlowly opens a connection and sends a byte a second until the server ends it.
+func (a *attacker) sendSlowly(kind int, held *atomic.Int64) error {
 	dial, text := a.dial, ""
 	switch kind % 5 {
 	case 0:
@@ -162,12 +162,13 @@ func (a *attacker) slowly(kind int, held *atomic.Int64) error {
 	return fmt.Errorf("not closed within %v", bound(20*time.Second))
 }
 
-// work sends n requests of normal clients, each on its own connection. All must be answered.
-func (a *attacker) work(n int) []time.Duration {
+// normalRequests sends n requests of normal clients, each on its own connection. All must be
+// answered.
+func (a *attacker) normalRequests(n int) []time.Duration {
 	a.Helper()
 	took := make([]time.Duration, n)
 	token := a.token("ana")
-	atATime(4, n, func(i int) {
+	concurrently(4, n, func(i int) {
 		begin := time.Now()
 		nc, err := a.dial(a.from())
 		if err != nil {
@@ -189,10 +190,10 @@ func (a *attacker) work(n int) []time.Duration {
 // are closed for new ones. Memory and the sockets of an address are bounded, and clients with a
 // token are served.
 func TestThreat18HoardingE2E(t *testing.T) {
-	alone(t)
+	parallelUnlessFull(t)
 	sockets := count(20_000)
 	most := sockets / 2
-	a := &attacker{T: t, server: start(t, settings{Sockets: sockets, Patient: true}), way: 21, next: new(atomic.Int32)}
+	a := &attacker{T: t, server: start(t, settings{Sockets: sockets, LongAuth: true}), network: 21, next: new(atomic.Int32)}
 	stop := make(chan struct{})
 	trades := a.follow(stop)
 	one := a.from()
@@ -226,10 +227,10 @@ func TestThreat18HoardingE2E(t *testing.T) {
 		if i%(sockets/20) == 0 {
 			peak = max(peak, a.figures(t).Waiting)
 			honest := &follower{token: a.token("ana"), from: a.from()}
-			if err := honest.enter(a); err != nil {
+			if err := honest.connect(a); err != nil {
 				t.Errorf("a client with a token, after %d sockets: %v", i, err)
 			} else {
-				honest.leave()
+				honest.close()
 			}
 		}
 	}
@@ -250,11 +251,11 @@ func TestThreat18HoardingE2E(t *testing.T) {
 // to everything of a fast market. Their memory is bounded, each is closed, and a client that reads
 // misses no trade.
 func TestThreat19SlowConsumerE2E(t *testing.T) {
-	alone(t)
-	a := &attacker{T: t, server: start(t, settings{Speed: 100}), way: 22, next: new(atomic.Int32)}
+	parallelUnlessFull(t)
+	a := &attacker{T: t, server: start(t, settings{Speed: 100}), network: 22, next: new(atomic.Int32)}
 	stop := make(chan struct{})
 	trades := a.follow(stop)
-	before := a.settled(t)
+	before := a.resetPeakMemory(t)
 	var stuck []*socket
 	for range count(200) {
 		s := a.authenticated("eve")
@@ -276,7 +277,7 @@ func TestThreat19SlowConsumerE2E(t *testing.T) {
 	if n == 0 {
 		t.Error("the client that reads received nothing")
 	}
-	grew := a.resident(t) - before
+	grew := a.peakMemory(t) - before
 	if most := len(stuck)*512<<10 + 64<<20; grew > most {
 		t.Errorf("%d slow clients cost %d bytes, want at most %d", len(stuck), grew, most)
 	}
@@ -287,11 +288,11 @@ func TestThreat19SlowConsumerE2E(t *testing.T) {
 // time, 40 of each (a twentieth unless in full), 20 at a time. The memory of the process grows by
 // at most 64 MiB, and a well-behaved client is served.
 func TestThreat20FrameBombsE2E(t *testing.T) {
-	alone(t)
-	a := &attacker{T: t, server: start(t, settings{}), way: 23, next: new(atomic.Int32)}
+	parallelUnlessFull(t)
+	a := &attacker{T: t, server: start(t, settings{}), network: 23, next: new(atomic.Int32)}
 	stop := make(chan struct{})
 	trades := a.follow(stop)
-	before := a.settled(t)
+	before := a.resetPeakMemory(t)
 	bombs := 0
 	for _, in := range messageInputs() {
 		switch in.n {
@@ -300,10 +301,10 @@ func TestThreat20FrameBombsE2E(t *testing.T) {
 			continue
 		}
 		bombs++
-		atATime(20, count(40), func(int) { in.send(a) })
+		concurrently(20, count(40), func(int) { in.send(a) })
 	}
 	const pings = 10_000
-	atATime(20, count(40), func(int) { // pings of the protocol, which cost an answer each
+	concurrently(20, count(40), func(int) { // pings of the protocol, which cost an answer each
 		s := a.authenticated("ana")
 		defer s.nc.Close()
 		flood := []byte(strings.Repeat(string(appendFrame(nil, fin|opPing, make([]byte, 125))), 100))
@@ -316,7 +317,7 @@ func TestThreat20FrameBombsE2E(t *testing.T) {
 	a.eventually("all are closed", func() bool { return a.figures(a).Open == 1 })
 	close(stop)
 	n := trades()
-	grew := a.resident(t) - before
+	grew := a.peakMemory(t) - before
 	if grew > 64<<20 {
 		t.Errorf("peak resident memory grew by %d MiB", grew>>20)
 	}

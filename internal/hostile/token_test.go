@@ -144,8 +144,8 @@ func chunks(s string, n int) func(func(string) bool) {
 	}
 }
 
-// atOnce logs in n times at the same time and counts the answers by status.
-func (a *attacker) atOnce(n int, name, password string) map[int]int {
+// countLogins logs in n times at the same time and counts the answers by status.
+func (a *attacker) countLogins(n int, name, password string) map[int]int {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	got := map[int]int{}
@@ -177,7 +177,7 @@ func (a *attacker) atOnce(n int, name, password string) map[int]int {
 
 func manyRight(a *attacker) {
 	n := count(1000)
-	got := a.atOnce(n, "crowd", passwordOf("crowd"))
+	got := a.countLogins(n, "crowd", passwordOf("crowd"))
 	if got[200] == 0 || got[200]+got[503]+got[429] != n {
 		a.Errorf("answers by status %v, want 200, and 503 for clients that would wait too long", got)
 	}
@@ -185,7 +185,7 @@ func manyRight(a *attacker) {
 
 func manyWrong(a *attacker) {
 	n := max(count(1000), 100)
-	got := a.atOnce(n, "target", "wrong password")
+	got := a.countLogins(n, "target", "wrong password")
 	// All new networks together have 5 attempts for an account, and 20 more.
 	if got[401] == 0 || got[401] > 25 || got[429] == 0 || got[401]+got[429]+got[503] != n {
 		a.Errorf("answers by status %v, want a few 401 and then 429", got)
@@ -277,7 +277,7 @@ func refreshInputs() []input {
 			}
 			a.want("unchanged", a.refresh(t), 200, "")
 		}},
-		{34, "unknown but well formed", func(a *attacker) { a.want("made up", a.refresh(madeUp()), 401, "invalid_refresh_token") }},
+		{34, "unknown but well formed", func(a *attacker) { a.want("made up", a.refresh(inventedRefresh()), 401, "invalid_refresh_token") }},
 		{35, "access token as refresh token", func(a *attacker) {
 			a.want("access", a.refresh(a.token("ana")), 401, "invalid_refresh_token")
 		}},
@@ -381,8 +381,8 @@ func refreshInputs() []input {
 	}
 }
 
-// madeUp returns a refresh token with a valid checksum that no gateway has issued.
-func madeUp() string {
+// inventedRefresh returns a refresh token with a valid checksum that no gateway has issued.
+func inventedRefresh() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:])
 	return "rt1_" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(b[:], crc32.ChecksumIEEE(b[:])))
@@ -394,7 +394,7 @@ func killedRefresh(a *attacker) {
 	for round := range 2 {
 		set := a.settings
 		set.Folder = a.TempDir()
-		attacked := &attacker{T: a.T, server: start(a.T, set), way: a.way, next: a.next}
+		attacked := &attacker{T: a.T, server: start(a.T, set), network: a.network, next: a.next}
 		t := attacked.login("user0")
 		nc, err := attacked.dial(attacked.from())
 		if err != nil {
@@ -407,7 +407,7 @@ func killedRefresh(a *attacker) {
 		_ = attacked.cmd.Wait()
 		got, _ := io.ReadAll(nc)
 		nc.Close()
-		again := &attacker{T: a.T, server: start(a.T, set), way: a.way, next: a.next}
+		again := &attacker{T: a.T, server: start(a.T, set), network: a.network, next: a.next}
 		r := again.refresh(t.refresh)
 		again.want("retry", r, 200, "")
 		child := tokensOf(r).refresh
