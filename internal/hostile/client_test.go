@@ -279,8 +279,9 @@ func (a *attacker) tryOpen(address string, headers ...string) (*socket, error) {
 // authenticated returns a socket with a login of a user.
 func (a *attacker) authenticated(name string) *socket {
 	a.Helper()
+	token := a.token(name) // first: a login may take longer than a socket has to authenticate
 	s := a.open()
-	s.send(`{"action":"auth_token","token":"` + a.token(name) + `"}`)
+	s.send(`{"action":"auth_token","token":"` + token + `"}`)
 	s.expect("Success", 200, "")
 	return s
 }
