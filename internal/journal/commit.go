@@ -54,7 +54,7 @@ func (j *Journal) Full() bool { return j.rows+j.batch.rows >= j.cfg.Pending/4*3 
 // The hub's state must include all appended rows, because Take also continues the checkpoint.
 func (j *Journal) Take() *Batch { return j.take(true) }
 
-// TakeRows is Take without continuing the checkpoint.
+// TakeRows returns all appended rows, as Take does, but does not continue the checkpoint.
 func (j *Journal) TakeRows() *Batch { return j.take(false) }
 
 func (j *Journal) take(checkpoint bool) *Batch {

@@ -122,8 +122,9 @@ func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
 	return f, nil
 }
 
-// Read is Archive.Read of the rows that were found. The range's epoch must be among them. If a day
-// that was not closed at the time of Find is removed before it is read, the error is ErrNotKept.
+// Read yields the rows that were found, as Archive.Read does. The range's epoch must be among them.
+// If a day that was not closed at the time of Find is removed before it is read, the error is
+// ErrNotKept.
 func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row *Row) bool) error {
 	if f.series.Channel == Books {
 		return f.archive.readBooks(ctx, f.series, r, yield)

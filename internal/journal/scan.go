@@ -41,7 +41,8 @@ func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *r
 	})
 }
 
-// walkFrames is walk by frames: f processes the records of the frame that c has entered.
+// walkFrames calls f for the frames of a segment in order, until f returns false. f processes the
+// records of the frame that c has entered.
 func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, next *record.Span) bool, f func(c *record.Cursor) (more bool, err error)) error {
 	spans, err := v.spans()
 	if err != nil {

@@ -48,7 +48,7 @@ const (
 	maxLevels = 1 << 20 // of one side
 )
 
-// Base is what the records of a block are relative to.
+// Base has the values to which the records of a block are relative.
 type Base struct {
 	Position uint64
 	At       int64
@@ -109,7 +109,7 @@ func Append(b []byte, base Base, r *Row) []byte {
 	return b
 }
 
-// appendLevel is appendLevels for one level.
+// appendLevel appends one level as appendLevels does.
 func appendLevel(b []byte, bids, asks []market.Level) []byte {
 	l, count := bids, uint64(1)
 	if len(bids) == 0 {

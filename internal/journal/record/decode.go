@@ -190,8 +190,8 @@ const (
 // level.
 func IsLevel(b []byte) bool { return len(b) >= LevelSize && Word(b, 0)&shortBits == levelWord }
 
-// DecodeLevel is row for a change of one level; nil if there are more. Each side has its own row
-// with fixed slices, so that no pointer is stored.
+// DecodeLevel decodes a change of one level as Decode does; nil if there are more levels. Each side
+// has its own row with fixed slices, so that no pointer is stored.
 func (d *Decoder) DecodeLevel(rec *[LevelSize]byte, base Base) *Row {
 	w := binary.LittleEndian.Uint64(rec[24:])
 	asks := w >> 16 & math.MaxUint16
@@ -213,7 +213,7 @@ func (d *Decoder) DecodeLevel(rec *[LevelSize]byte, base Base) *Row {
 	return r
 }
 
-// pair is row for a quote with a bid and an ask; nil for others.
+// pair decodes a quote with a bid and an ask as Decode does; nil for others.
 func (d *Decoder) pair(rec *[pairSize]byte, base Base) *Row {
 	w := binary.LittleEndian.Uint64(rec[24:])
 	if w&math.MaxUint32 != 1<<16|1 {
