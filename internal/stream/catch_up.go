@@ -7,9 +7,9 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// catchUp finds the rows that an item replays before it continues with its ring: those behind what the
-// client has, up to a position. They are in memory or in the journal, or they are lost. The hub's lock
-// is held.
+// catchUp finds the rows that an item replays before it continues with its ring: those behind what
+// the client has, up to a position. They are in memory or in the journal, or they are lost. The
+// hub's lock is held.
 type catchUp struct {
 	it       *item
 	out      *Outcome
@@ -25,12 +25,13 @@ type catchUp struct {
 	older []*old
 }
 
-// pieces yields those of a list of instruments that the item owns. It releases the hub's lock in between.
+// pieces yields the instruments of a list that the item owns. It releases the hub's lock in
+// between.
 func (c *catchUp) pieces(list []*instrument) iter.Seq[*instrument] {
 	return func(yield func(*instrument) bool) {
 		h := c.it.sub.shard.hub
 		for _, in := range list {
-			if c.pause(); len(list) > 1 && len(c.parts) == cap(c.parts) { // large lists are allocated without the lock
+			if c.pause(); len(list) > 1 && len(c.parts) == cap(c.parts) { // grow without the lock
 				h.mu.Unlock()
 				c.parts = slices.Grow(c.parts, max(lockPiece, len(c.parts)))
 				h.mu.Lock()
@@ -42,8 +43,8 @@ func (c *catchUp) pieces(list []*instrument) iter.Seq[*instrument] {
 	}
 }
 
-// pause releases the hub's lock for a moment when the present hold has done enough. What is published
-// meanwhile comes by the ring.
+// pause releases the hub's lock if the present hold has done enough. Messages that are published
+// meanwhile are in the ring.
 func (c *catchUp) pause() {
 	h := c.it.sub.shard.hub
 	if h.mu.visit(4); h.mu.full() { // the rows of an instrument are searched too
@@ -51,8 +52,8 @@ func (c *catchUp) pause() {
 	}
 }
 
-// behind finds the rows of an instrument behind those that the client has. Unless the replay is from a
-// time, all of them are replayed or none.
+// behind finds the rows of an instrument behind those that the client has. All of them are replayed
+// or none, except in a replay from a time.
 func (c *catchUp) behind(in *instrument, x sentTo) {
 	ch := c.it.channel()
 	t := in.Recent(ch)
@@ -87,7 +88,7 @@ func (c *catchUp) behind(in *instrument, x sentTo) {
 	}
 }
 
-// lose reports the rows of an instrument that are not replayed.
+// lose reports the rows of an instrument that cannot be replayed.
 func (c *catchUp) lose(in *instrument, x sentTo, before, last uint64, reason string) {
 	l := Lost{To: last, Reason: reason}
 	if x.hasN {
@@ -103,8 +104,8 @@ func (c *catchUp) lose(in *instrument, x sentTo, before, last uint64, reason str
 	c.out.lose(c.it.channel(), name, l)
 }
 
-// inJournal returns the rows of an instrument behind those that the client has, up to N to, which only
-// the journal has. It returns nil if the journal does not have all of them.
+// inJournal returns the rows of an instrument behind those that the client has, up to N to, which
+// only the journal has. It returns nil if the journal does not have all of them.
 func (c *catchUp) inJournal(in *instrument, x sentTo, to uint64) *old {
 	j := c.it.sub.shard.hub.cfg.Journal
 	if j == nil {
@@ -119,7 +120,7 @@ func (c *catchUp) inJournal(in *instrument, x sentTo, to uint64) *old {
 	case x.exact:
 	case x.hasN && x.pos == 0:
 		o.byN = true
-		if !c.it.id().IsPattern() { // a pattern resumes by position alone
+		if !c.it.id().IsPattern() { // a pattern resumes only by position
 			o.pos = x.safe
 		}
 	case x.hasN:
@@ -140,7 +141,7 @@ func (c *catchUp) completeFrom(j *journal.Journal) uint64 {
 	return c.complete
 }
 
-// replay has the item send what was found. The batches end when it has.
+// replay has the item send the rows that were found. The batches end with them.
 func (c *catchUp) replay(batches ...*batch) {
 	if len(c.parts)+len(c.older) == 0 {
 		return

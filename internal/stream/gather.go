@@ -103,8 +103,8 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 // are not to wait for a client that has many, few of which have anything to send.
 const maxVisited = 256
 
-// Unfinished reports whether the last Gather stopped before its limit of bytes because it had visited
-// enough instruments. It may have returned nothing; the next one goes on.
+// Unfinished reports whether the last Gather stopped before its limit of bytes because it had
+// visited enough instruments. It may have returned nothing; the next one goes on.
 func (s *Subscriber) Unfinished() bool { return s.wait != nil && s.wait.unfinished }
 
 // tired reports whether the present Gather has visited enough instruments.

@@ -7,10 +7,10 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Where identifiers of a set overlap, one item owns each instrument and sends it. When an item leaves
-// or moves to another tier, its instruments pass to the next owner. No message is lost or sent twice.
-// Trades and statuses that waited are sent first, or behind the replay that they wait for. Of quotes,
-// books and summaries the next owner sends a snapshot.
+// Where identifiers of a set overlap, one item owns each instrument and sends it. When an item
+// leaves or moves to another tier, its instruments pass to the next owner. No message is lost or
+// sent twice. Trades and statuses that waited are sent first, or behind the replay that they wait
+// for. Of quotes, books and summaries the next owner sends a snapshot.
 
 // settle has what waits for leaving items sent before the next answer, and what waits for the items
 // that share instruments with them. added are identifiers that the same message adds. done lists
@@ -79,7 +79,8 @@ func both(a, b market.InstrumentID) market.InstrumentID {
 	return market.InstrumentID{Symbol: part(a.Symbol, b.Symbol), Market: part(a.Market, b.Market), Term: part(a.Term, b.Term)}
 }
 
-// unseen reports whether the first status that is sent of an instrument is the snapshot that is due.
+// unseen reports whether the first status that is sent of an instrument is the snapshot that is
+// due.
 func (it *item) unseen(in *instrument) bool {
 	l := it.late
 	switch {

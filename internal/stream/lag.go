@@ -9,23 +9,22 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// maxBehindReplay is how much a connection may keep from being freed behind its replays before that is let go of,
-// or counts as waiting where no journal has it.
+// maxBehindReplay bounds what waits behind the replays of a connection. What is beyond that is read
+// from the journal later, or counts as waiting if there is no journal.
 const maxBehindReplay = 8 << 20
 
-// Lag is what waits for a subscriber. Replay does not count, but as memory that is held.
+// Lag is what waits for a subscriber. A replay counts only as memory that is held.
 type Lag struct {
 	Bytes, Messages int
 	Oldest          int64 // publication of the oldest waiting message, Unix ns; 0: none
-	KeptBytes       int   // of trades and status, which are never conflated
+	KeptBytes       int   // of trades, statuses and bars, which are never conflated
 	OldestKept      int64
-	Held            int // bytes that no other subscriber shares: frames made ahead of time, rows read from the journal, and lists of what is to be sent
-	Pinned          int // bytes of rings and tapes that are kept from being freed, whoever else keeps them
+	Held            int // bytes that no other subscriber shares: encoded frames, rows read from the journal, lists
+	Pinned          int // bytes of rings and recent rows that this subscriber keeps in memory, perhaps with others
 }
 
-// Lag measures what waits behind the socket. It walks the segments between
-// each cursor and its tail. Where a journal has what waits behind replays, the subscriber lets
-// go of it when it is more than maxBehindReplay.
+// Lag measures what waits for the socket. It visits the segments between each cursor and its tail.
+// If more than maxBehindReplay waits behind replays and the journal has it, it is released.
 func (s *Subscriber) Lag() Lag {
 	s.hold()
 	l, behind := s.lag()
@@ -41,9 +40,9 @@ func (s *Subscriber) Lag() Lag {
 	return l
 }
 
-// lag measures what waits, and how much of that is behind replays.
+// lag measures what waits, and how much of that waits behind replays.
 func (s *Subscriber) lag() (l Lag, behind int) {
-	var late Lag // of the items that replay
+	var late Lag // what waits behind replays
 	if s.wait != nil {
 		l.Held = len(s.wait.carry)
 		l.Bytes = l.Held
@@ -84,10 +83,10 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 	return l, behind
 }
 
-// sentBytes is about what an instrument takes of which rows are suppressed.
+// sentBytes estimates the memory of an entry of sentRows.
 const sentBytes = 96
 
-// size is the bytes of memory that an item's place holds, its replay aside.
+// size returns the memory of the late state of an item in bytes, without its replay.
 func (l *late) size() int {
 	n := len(l.held) + sentBytes*l.elsewhere.size()
 	if l.telling != nil {
@@ -112,7 +111,7 @@ func (l *Lag) add(c wire.Channel, messages, bytes int, oldest int64) {
 	}
 }
 
-// droppedBytes is the memory of rows that a replay keeps as views although their tapes have dropped them.
+// droppedBytes returns the memory of rows that only a replay keeps.
 func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
 	if len(r.parts) == 0 {
 		return 0
@@ -134,8 +133,8 @@ func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
 	return bytes
 }
 
-// Collapse lets go of the waiting quotes and books of a socket that takes nothing:
-// in their place an R:true is due.
+// Collapse drops the waiting quotes, books and summaries of a socket that accepts nothing.
+// Snapshots are due instead.
 func (s *Subscriber) Collapse() {
 	s.hold()
 	for _, it := range s.queue() {
@@ -146,7 +145,7 @@ func (s *Subscriber) Collapse() {
 	}
 }
 
-// collapse lets go of the quotes or books that wait for an item: in their place an R:true is due.
+// collapse drops what waits for an item, except notices. A snapshot is due instead.
 func (it *item) collapse() {
 	w := it.sub.wait
 	w.carry = it.gatherNotices(w.carry, it.view.tail)
@@ -154,7 +153,7 @@ func (it *item) collapse() {
 }
 
 // gathered returns a position up to which all rows of the item have been sent. Quotes, books and
-// summaries do not count: after a resume they begin with their state.
+// summaries do not count, because a resume begins with their snapshots.
 func (it *item) gathered() uint64 {
 	if !it.channel().Replays() {
 		return math.MaxUint64
@@ -172,10 +171,10 @@ func (it *item) gathered() uint64 {
 	return low
 }
 
-// position is a position to resume from, as far as the item is concerned.
+// position returns a position from which the item can be resumed.
 func (it *item) position() uint64 { return min(it.gathered(), it.sub.shard.taken(it.tier().Delay)) }
 
-// ringPosition is a position that nothing in the item's ring which waits lies at or before.
+// ringPosition returns a position after which all waiting messages of the item's ring are.
 func (it *item) ringPosition() uint64 {
 	switch {
 	case !it.reads():
@@ -190,9 +189,9 @@ func (it *item) ringPosition() uint64 {
 	return max(it.view.pos, it.late.sentPos)
 }
 
-// Delivered calls f with the last N gathered of each instrument of a channel that replays (trades, status,
-// bars) of which something waits, for no more than most of them; an instrument of which nothing came yet is
-// left out. It returns how many there were.
+// Delivered calls f with the last N sent of each instrument of a channel that replays (trades,
+// status, bars) and of which something waits, for up to most instruments. Instruments of which
+// nothing was sent are left out. It returns the number of calls.
 func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.InstrumentID, n uint64)) (named int) {
 	s.hold()
 	seen := make(map[*instrument]bool)
@@ -225,11 +224,11 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 
 // replayed is how far a replay is with an instrument.
 type replayed struct {
-	n, pos uint64 // the last N that it gave out, 0: not known, and a position up to which all was
-	byN    bool   // pos holds for a client that has seen n
+	n, pos uint64 // the last N that was sent, 0: not known; a position up to which all rows were sent
+	byN    bool   // pos holds for a client that has row n
 }
 
-// replayed is how far an item's replay is with the instruments that it is not past.
+// replayed returns how far the replay of an item is with the instruments that it has not finished.
 func (it *item) replayed() map[*instrument]replayed {
 	if it.late == nil || it.late.replay == nil {
 		return nil
@@ -254,7 +253,7 @@ func (it *item) replayed() map[*instrument]replayed {
 	for _, o := range r.old {
 		n := o.n
 		if o.seek {
-			n = 0 // it is no more than a bound
+			n = 0 // only a lower bound
 		}
 		put(o.in, n, o.pos)
 		if r := m[o.in]; r.n == n && r.pos == o.pos {
@@ -276,12 +275,12 @@ func (it *item) replayed() map[*instrument]replayed {
 	return m
 }
 
-// QuietPlace is how far Quiet has come in the set. The zero QuietPlace is its beginning.
+// QuietPlace is how far Quiet is in the set. The zero QuietPlace is the beginning.
 type QuietPlace struct{ item, instrument int }
 
-// Quiet calls f for instruments and channels of the set whose last message is older than
-// before (Unix ns), with its N (0: none yet). It looks at no more than most, from a place on, and
-// moves that to where the next call is to go on. Call it with nothing pending.
+// Quiet calls f for instruments and channels of the set whose last message is older than before
+// (Unix ns), with its N (0: none yet). It visits at most most of them from place on, and sets place
+// to where the next call continues. Nothing must be pending.
 func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c wire.Channel, id market.InstrumentID, n uint64)) {
 	h := s.shard.hub
 	h.mu.Lock()
@@ -290,7 +289,7 @@ func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c w
 		*place = QuietPlace{}
 	}
 	begin := *place
-	for k := range len(s.items) + 1 { // the one that it begins in has a rest, which comes last
+	for k := range len(s.items) + 1 { // the rest of the first one comes last
 		if len(s.items) == 0 {
 			break
 		}
@@ -325,7 +324,7 @@ func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c w
 	*place = QuietPlace{}
 }
 
-// newest is the N and publication time of the newest message of a tier.
+// newest returns the N and the publication time of the newest message of a tier.
 func (in *instrument) newest(c wire.Channel, tier Tier) (n uint64, at int64) {
 	for _, t := range in.channels[c].tiers {
 		if t.tier == tier {

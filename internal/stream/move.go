@@ -7,14 +7,14 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// When a right falls from real time to delayed, or rises, items of a set continue at another delay. A row has
-// the same position at every delay. So an item continues behind the rows that were sent (sent.go): where
-// the replica is past them, those that follow are replayed; where it has not come that far, they are
-// suppressed until it has. Quotes, books and summaries begin with R:true then.
+// When a right changes to another delay, its items continue at that delay. A row has the same
+// position at every delay, so an item continues behind the rows that were sent (sent.go). If the
+// replica is past them, the rows that follow are replayed. If it is not there yet, rows are
+// suppressed until it is. Quotes, books and summaries then begin with a snapshot.
 
-// Change takes items out of the set that are no longer allowed, and has others continue at another
-// delay: each of those is given with the tier that it is to have, which differs in the delay alone from
-// what it has. It returns what cannot be sent of what was published in between, by identifier.
+// Change removes items from the set that are no longer allowed, and moves others to another delay.
+// Those are given with their new tier, which differs only in the delay. Change returns the rows in
+// between that cannot be sent, by identifier.
 func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[string]Lost) {
 	s.hold()
 	h := s.shard.hub
@@ -41,7 +41,7 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 	return result.Lost
 }
 
-// moveDelays moves items of the set that are subscribed again at another delay. The hub's lock is held.
+// moveDelays moves items that are subscribed again at another delay. The hub's lock is held.
 func (t *taking) moveDelays(items []Item) {
 	tiers := make(map[*item]Tier)
 	var moved []*item
@@ -77,8 +77,8 @@ func (t *taking) moveDelays(items []Item) {
 	}
 }
 
-// run takes items out and moves others to another tier. The hub's lock is held, and released in
-// between. out gets what is lost.
+// run removes items and moves others to another tier. What is lost is reported in out. The hub's
+// lock is held, and released in between.
 func (m *move) run() {
 	if len(m.gone)+len(m.tiers) == 0 {
 		return
@@ -107,7 +107,7 @@ func (m *move) run() {
 		}
 	}
 	s.rearrange(before)
-	for _, it := range fresh { // nothing of its ring was sent at the other delay
+	for _, it := range fresh { // nothing was sent at the other delay either
 		if it.reads() {
 			it.behind().fresh = true
 		}
@@ -121,7 +121,7 @@ func (m *move) run() {
 	s.rest()
 }
 
-// pause lets others have the hub's lock when the present hold has done enough.
+// pause releases the hub's lock for a moment if the present hold has done enough.
 func (m *move) pause() {
 	h := m.sub.shard.hub
 	if h.mu.visit(1); h.mu.full() {
@@ -129,29 +129,29 @@ func (m *move) pause() {
 	}
 }
 
-// move is a change of the set under way.
+// move is a change of the set that removes items or moves them to another tier.
 type move struct {
 	sub     *Subscriber
 	gone    map[*item]bool
 	tiers   map[*item]Tier
 	leaving []*item
-	fed     map[*item]bool              // exact items that stay, and had their instrument from a pattern
-	sent    [wire.NumChannels]*sentRows // by the items that leave
-	order   map[*item]int               // of patterns, before
-	batches []*batch                    // of replays that ended
+	fed     map[*item]bool              // exact items that stay and that a pattern fed
+	sent    [wire.NumChannels]*sentRows // by the leaving items
+	order   map[*item]int               // index of each pattern before the change
+	batches []*batch                    // of replays that have ended
 	views   map[*instrument][]part      // rows of those that only memory has
-	rest    map[pointKey]bool           // of whose rows those had some left
+	rest    map[pointKey]bool           // sequences of which those had rows left
 	out     *Outcome
 }
 
-// leaves reports whether an item goes, or moves to another tier.
+// leaves reports whether an item is removed, or moves to another tier.
 func (m *move) leaves(it *item) bool {
 	_, moves := m.tiers[it]
 	return moves || m.gone[it]
 }
 
-// noteSent notes how far the rows are that the leaving items sent. Those of exact items come last: they
-// own their instruments.
+// noteSent records how far the leaving items have sent the rows of their instruments. Exact items
+// come last, because they own their instruments.
 func (m *move) noteSent() {
 	s := m.sub
 	m.order = make(map[*item]int)
@@ -174,7 +174,7 @@ func (m *move) noteSent() {
 				r.add(it)
 				continue
 			}
-			// A pattern feeds its instrument: one that leaves too, and has noted it, or one that stays.
+			// A pattern feeds its instrument: one that leaves too and is recorded already, or one that stays.
 			if p := s.pattern(it.channel(), it.id()); p != nil && !m.leaves(p) && !m.gone[it] {
 				if in := s.shard.hub.lookupItem(it.item()); in != nil {
 					r.put(it.id(), p.sentOf(in))
@@ -186,7 +186,7 @@ func (m *move) noteSent() {
 	taken.takeFrom()
 }
 
-// passed are instruments that patterns which stay in the set pass to other items.
+// passed is the instruments that pass to other items from patterns that stay in the set.
 type passed map[*item]map[*instrument]bool
 
 // put adds an instrument of a pattern.
@@ -197,21 +197,21 @@ func (list passed) put(p *item, in *instrument) {
 	list[p][in] = true
 }
 
-// takeFrom takes the instruments out of the replays of their patterns. The hub's lock is held.
+// takeFrom removes the instruments from the replays of their patterns. The hub's lock is held.
 func (list passed) takeFrom() {
 	for p, taken := range list {
 		if p.late == nil || p.late.replay == nil {
 			continue
 		}
-		// Rows that are being read would come to the old replay, and so to nobody: those of the others
-		// are read again.
+		// Rows that are being read are for the old replay, and are dropped. Those of other
+		// instruments are read again.
 		p.late.replay.release(p.sub, true)
 		p.late.replay = p.late.replay.without(taken)
 		p.sub.fetchNext()
 	}
 }
 
-// without is a replay without some instruments.
+// without returns a replay without some of its instruments.
 func (r *replay) without(taken map[*instrument]bool) *replay {
 	rest := &replay{batches: r.batches, waits: r.waits}
 	of := func(p part) bool { return taken[p.in] }
@@ -227,7 +227,7 @@ func (r *replay) without(taken map[*instrument]bool) *replay {
 	return rest
 }
 
-// drop ends the reading of the leaving items. It returns those of statuses of which nothing was sent.
+// drop ends the reading of the leaving items. It returns the status items that have sent nothing.
 // The hub's lock is held, and released in between.
 func (m *move) drop() (fresh []*item) {
 	s := m.sub
@@ -249,7 +249,7 @@ func (m *move) drop() (fresh []*item) {
 	return fresh
 }
 
-// end ends the replay of an item that leaves.
+// end ends the replay of a leaving item.
 func (m *move) end(it *item) {
 	r := it.late.replay
 	m.batches = append(m.batches, r.batches...)
@@ -267,7 +267,7 @@ func (m *move) end(it *item) {
 	}
 }
 
-// whole reports whether all rows that replays had left are sent by other items.
+// whole reports whether other items send all rows that the ended replays had left.
 func (m *move) whole() bool {
 	for key := range m.rest {
 		if o := m.sub.owner(key.channel, key.in.id); o == nil || !o.reads() {
@@ -277,8 +277,8 @@ func (m *move) whole() bool {
 	return true
 }
 
-// resume has an item continue with the instruments that it has from the leaving items, itself
-// perhaps. The hub's lock is held, and released in between.
+// resume has an item continue with the instruments that pass to it from leaving items, or from
+// itself at another tier. The hub's lock is held, and released in between.
 func (m *move) resume(it *item) {
 	all := m.sent[it.channel()]
 	if all == nil || !it.reads() {
@@ -286,13 +286,13 @@ func (m *move) resume(it *item) {
 	}
 	_, moved := m.tiers[it]
 	if !it.id().IsPattern() && !moved && !m.fed[it] {
-		return // it has had its instrument
+		return // nothing passes to it
 	}
 	if it.id().IsPattern() {
 		m.sub.shard.hub.mu.visit(len(all.exact) / 8)
 	}
 	m.pause()
-	// A pattern has had what it shares with those after it.
+	// A pattern owned what it shares with later patterns before, too.
 	sent := all.forItem(it, func(p *item) bool { return p == it || m.order[p] < m.order[it] || !it.id().IsPattern() })
 	if sent.size() > 0 {
 		m.resumeBehind(it, sent)
@@ -303,7 +303,7 @@ func (m *move) resume(it *item) {
 	}
 }
 
-// copyNoticed has the notices that were sent of instruments count at the delays of items that have moved.
+// copyNoticed records the notices that were sent of instruments at the delays of moved items too.
 func (m *move) copyNoticed(moved ...*item) {
 	s := m.sub
 	if s.set == nil || len(s.set.noticed) == 0 {
@@ -334,16 +334,17 @@ func (m *move) copyNoticed(moved ...*item) {
 	s.countNoticed()
 }
 
-// maxBeforeState bounds the notes of an item whose first state is due about what other items sent. With
-// more of them, no status is left to that state any more: some then come before it.
+// maxBeforeState bounds what an item whose first snapshot is due records about rows that other
+// items sent. With more records, all statuses are sent one by one, some of them before that
+// snapshot.
 const maxBeforeState = 256
 
-// resumeBehind has an item continue behind rows that were sent by others, or by itself at another delay. The hub's
-// lock is held, and released in between.
+// resumeBehind has an item continue behind rows that other items sent, or that it sent at another
+// delay. The hub's lock is held, and released in between.
 func (m *move) resumeBehind(it *item, sent *sentRows) {
 	s := m.sub
 	at := it.ringPosition()
-	// What was known of these instruments before does not count any more.
+	// This replaces what was recorded about these instruments.
 	if l := it.late; l != nil && l.fresh && sent.size()+l.elsewhere.size() > maxBeforeState {
 		if l.fresh = false; l.elsewhere != nil && l.elsewhere.most <= at {
 			l.elsewhere = nil
@@ -368,8 +369,8 @@ func (m *move) resumeBehind(it *item, sent *sentRows) {
 	}
 }
 
-// instruments returns the instruments of an item of which rows may follow those that were sent, up to a
-// position. The hub's lock is held.
+// instruments returns the instruments of an item of which rows may follow those that were sent, up
+// to a position. The hub's lock is held.
 func (r *sentRows) instruments(h *Hub, it *item, at uint64) (list []*instrument) {
 	if it.id().IsPattern() && r.patternBefore(at) {
 		return h.covered(it.item())
@@ -387,7 +388,7 @@ func (r *sentRows) instruments(h *Hub, it *item, at uint64) (list []*instrument)
 	return list
 }
 
-// otherDelay is the pattern that has fed the instrument of a new exact item at another delay.
+// otherDelay returns the pattern that feeds the instrument of a new exact item at another delay.
 func (s *itemSet) otherDelay(x Item) *item {
 	if x.ID.IsPattern() {
 		return nil
@@ -398,8 +399,8 @@ func (s *itemSet) otherDelay(x Item) *item {
 	return nil
 }
 
-// passTo adds an exact item that takes its instrument over from a pattern at another delay. The hub's
-// lock is held, and released in between.
+// passTo adds an exact item, to which its instrument passes from a pattern at another delay. The
+// hub's lock is held, and released in between.
 func (t *taking) passTo(x Item, p *item) *item {
 	state := x.Channel == wire.Status && (!t.o.NoSnapshot || p.stateDue())
 	h := t.shard.hub
@@ -424,8 +425,8 @@ func (t *taking) passTo(x Item, p *item) *item {
 	return it
 }
 
-// inherit has an exact item that is new suppress what the pattern does that has had its instrument. The
-// hub's lock is held.
+// inherit has a new exact item suppress what the pattern suppresses from which its instrument
+// passes. The hub's lock is held.
 func (it *item) inherit() {
 	if it.id().IsPattern() || !it.reads() {
 		return
@@ -441,8 +442,8 @@ func (it *item) inherit() {
 	}
 }
 
-// suppress has rows of an item suppressed that were sent. Of quotes, books and summaries the state
-// follows when the replica has come that far.
+// suppress has an item skip rows that were sent. Of quotes, books and summaries a snapshot is sent
+// when the replica is past those rows.
 func (it *item) suppress(sent *sentRows) {
 	if it.channel().Replays() {
 		it.behind().suppress(sent)

@@ -11,27 +11,26 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Rows that left memory are read from the journal by goroutines of the hub's, some at a
-// time, while the item that wants them waits, off its subscriber's queue. A shard does not
-// wait for a disk.
+// Rows that are no longer in memory are read from the journal by goroutines of the hub. The item
+// that wants them waits outside of its subscriber's queue. A shard never waits for a disk.
 
 const (
 	oldRows    = 1000                  // read at once
-	oldTime    = 50 * time.Millisecond // of one reading, after which it is another's turn
+	oldTime    = 50 * time.Millisecond // of one reading; then another item is served
 	oldReaders = 2                     // goroutines
-	maxHolders = 2                     // items of a subscriber that rows are read for, or wait of, at a time
+	maxHolders = 2                     // replays of a subscriber that hold rows, or have some read, at a time
 )
 
 // old is rows of a replay that only the journal has: those of one instrument above n, up to to. It
-// is the shard's; readers do not change it.
+// belongs to the shard; readers do not change it.
 type old struct {
 	in     *instrument
 	series journal.Series
 	n, to  uint64
-	pos    uint64 // nothing that is still to be read lies at or before it
-	until  uint64 // rows behind this position are not read; 0: all up to N to are
-	seek   bool   // n is no more than a bound; the rows begin behind pos
-	byN    bool   // pos holds for a client that has seen n of this instrument; set until rows were read
+	pos    uint64 // unread rows are behind this position
+	until  uint64 // rows behind this position are not read; 0: no limit
+	seek   bool   // n is only a lower bound; the rows begin behind pos
+	byN    bool   // pos holds for a client that has row n of this instrument; false once rows were read
 }
 
 // fetch is what a reader is to read, and then what it has read.
@@ -42,12 +41,12 @@ type fetch struct {
 	olds  []*old
 	parts []part
 	rows  int
-	done  int  // of olds, that there is no more of
-	rest  *old // what the next one has become, where it was begun
+	done  int  // number of olds that are finished
+	rest  *old // what is left of the next one, if it was begun
 	err   error
 }
 
-// await has the next rows of an item read, when it is its turn: it waits from now on.
+// await has the next rows of an item read. The item waits from now on.
 func (it *item) await() {
 	w, r := it.sub.waiting(), it.late.replay
 	r.waits = true
@@ -55,8 +54,8 @@ func (it *item) await() {
 	it.giveBack()
 }
 
-// giveBack reports that nothing is held of the rows of the item's replay any more: another replay may
-// have rows read.
+// giveBack ends the hold of an item's replay, which has sent all rows that were read. Rows of
+// another replay can be read then.
 func (it *item) giveBack() {
 	it.sub.shard.hub.mu.Lock()
 	defer it.sub.shard.hub.mu.Unlock()
@@ -64,8 +63,8 @@ func (it *item) giveBack() {
 	it.sub.fetchNext()
 }
 
-// release ends the reading for a replay; if that is given up, what is read for it is dropped. The
-// hub's lock is held.
+// release ends the hold of a replay. If the replay is given up, the reading for it ends. The hub's
+// lock is held.
 func (r *replay) release(s *Subscriber, givenUp bool) {
 	if !r.holds {
 		return
@@ -81,8 +80,8 @@ func (r *replay) release(s *Subscriber, givenUp bool) {
 	}
 }
 
-// fetchNext has readers read for the items whose turn it is. The others wait: so a client that does
-// not read what it asked for holds little. The hub's lock is held.
+// fetchNext has rows read for the replays that come first. The others wait, so a client that does
+// not read what it asked for holds little memory. The hub's lock is held.
 func (s *Subscriber) fetchNext() {
 	h, w := s.shard.hub, s.waiting()
 	for _, it := range w.reading {
@@ -103,11 +102,11 @@ func (s *Subscriber) fetchNext() {
 func (h *Hub) callReader() {
 	select {
 	case h.fetching <- struct{}{}:
-	default: // one is on its way
+	default: // one is called already
 	}
 }
 
-// readOld answers fetches until ctx ends.
+// readOld reads for replays and searches until ctx ends.
 func (h *Hub) readOld(ctx context.Context) {
 	for {
 		select {
@@ -122,7 +121,7 @@ func (h *Hub) readOld(ctx context.Context) {
 	}
 }
 
-// setReaders says whether anybody reads the journal for shards. When that ends, what waits has failed.
+// setReaders records whether goroutines read the journal for shards. If not, waiting searches fail.
 func (h *Hub) setReaders(on bool) {
 	h.mu.Lock()
 	h.readers = on
@@ -139,7 +138,7 @@ func (h *Hub) setReaders(on bool) {
 	}
 }
 
-// readNext answers the fetch that has waited longest; false: there is none.
+// readNext serves the oldest fetch. It returns false if there is none.
 func (h *Hub) readNext(ctx context.Context) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -151,14 +150,14 @@ func (h *Hub) readNext(ctx context.Context) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f.r.stop = nil
-	if ctx.Err() == nil { // otherwise nobody waits for it
+	if ctx.Err() == nil { // otherwise it was given up
 		f.shard.fetched = append(f.shard.fetched, f)
 		f.shard.wake(false)
 	}
 	return true
 }
 
-// nextFetch takes the next fetch. stop ends its reading when it is given up.
+// nextFetch returns the oldest fetch. stop is called when it is given up.
 func (h *Hub) nextFetch(stop context.CancelFunc) (f fetch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,12 +168,12 @@ func (h *Hub) nextFetch(stop context.CancelFunc) (f fetch, ok bool) {
 	f.r.stop = stop
 	h.fetches[0] = fetch{}
 	if h.fetches = h.fetches[1:]; len(h.fetches) > 0 {
-		h.callReader() // another
+		h.callReader() // another one
 	}
 	return f, true
 }
 
-// read reads until it has enough, or had its time.
+// read reads until it has enough rows, or its time is over.
 func (f *fetch) read(ctx context.Context, j *journal.Journal) {
 	for begin := time.Now(); f.done < len(f.olds) && f.rows < oldRows && time.Since(begin) < oldTime; {
 		o := *f.olds[f.done]
@@ -192,8 +191,8 @@ func (f *fetch) read(ctx context.Context, j *journal.Journal) {
 	}
 }
 
-// find brings n to the row before the first one behind pos. The positions of a series rise; most who
-// resume were there not long ago, so that it looks near the end first.
+// find sets n to the row before the first one behind pos. The positions of a series rise. Most
+// clients were connected not long ago, so the search begins near the end.
 func (o *old) find(ctx context.Context, j *journal.Journal) error {
 	if !o.seek {
 		return nil
@@ -201,7 +200,7 @@ func (o *old) find(ctx context.Context, j *journal.Journal) error {
 	high := o.to
 	for step := uint64(oldRows); o.n < high; step *= 4 {
 		mid := max(o.n+(high-o.n+1)/2, high-min(high, step))
-		behind := false // a row that is gone is not behind pos: that was made sure of, and is again below
+		behind := false // a missing row is not behind pos, which was checked before and is checked again below
 		err := j.Read(ctx, o.series, journal.Range{Epoch: j.Epoch(), AfterN: mid - 1, ToN: mid}, func(_ string, r *journal.Row) bool {
 			behind = r.Position > o.pos
 			return false
@@ -216,14 +215,13 @@ func (o *old) find(ctx context.Context, j *journal.Journal) error {
 		}
 	}
 	if o.pos < j.Begins() {
-		return errGone // a day was removed since; what is lost otherwise is behind the rows that were promised
+		return errGone // a day was removed meanwhile; other lost rows are not before those that were promised
 	}
 	o.seek = false
 	return nil
 }
 
-// readSeries reads rows that follow n, and moves that to the last of them; to where no more is
-// to be had.
+// readSeries reads the rows that follow n, and sets n to the last of them.
 func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) error {
 	if o.n >= o.to {
 		return nil
@@ -251,7 +249,7 @@ func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) erro
 	return err
 }
 
-// takeFetched gives rows that were read to the items that wait for them.
+// takeFetched gives the rows that were read to the items that wait for them.
 func (s *Shard) takeFetched(list []fetch) {
 	for i := range list {
 		f := &list[i]
@@ -277,8 +275,8 @@ func (s *Shard) takeFetched(list []fetch) {
 	}
 }
 
-// held is the bytes of memory of the rows that were read, of the messages behind the replay, and of the lists of
-// what it has yet to send. Rows that tapes have are not among them.
+// held returns the memory of a replay in bytes: rows that were read, messages behind it, and its
+// lists. Rows that are in memory for all clients do not count.
 func (r *replay) held() (bytes int) {
 	for _, p := range r.read {
 		for _, rows := range p.rows {

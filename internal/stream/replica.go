@@ -10,32 +10,33 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Delayed data come from a replica: a second set of instruments, to which the rows of the journal are
-// applied when they are as old as the delay. A replica is loaded when somebody needs it, as a hub is
-// after a restart, and dropped some time after the last reader has left. Its messages have the N and
-// the positions of the live ones.
+// Delayed data comes from a replica: a second set of instruments, to which the rows of the journal
+// are applied when they are as old as the delay. A replica is loaded when it is needed, as a hub is
+// after a restart, and released some time after its last reader has left. Its messages have the N
+// and the positions of the live ones.
 
-// replica is the market as it was some time ago. The hub's lock guards what is not the loader's.
+// replica is the market as it was some time ago. The hub's lock guards it, except for the fields of
+// the loader.
 type replica struct {
 	hub   *Hub
 	delay int64         // ns
 	index int           // in Hub.replicas
-	kick  chan struct{} // somebody needs it, or something new waits
+	kick  chan struct{} // it is needed, or there are new rows
 	times samples
 
 	state    replicaState
-	position uint64 // all rows up to here have been applied
-	topics   int    // that read it
+	position uint64 // all rows up to this position have been applied
+	topics   int    // topics that read it
 	pins     int    // calls that are about to read it
-	used     int64  // when it was needed last, by the hub's clock
-	quiet    bool   // nothing waits: the next row wakes it
+	used     int64  // time of the last use, by the hub's clock
+	quiet    bool   // no rows wait: the next one wakes it
 	err      error  // of the last loading
 	ended    chan struct{}
 	waiting  []*Search
 
-	loader  sync.Mutex      // held while it is loaded; guards what follows. It is taken before the hub's lock
-	virtual map[uint32]bool // instruments with a virtual clock, by number; the loader's
-	batch   []journal.Row   // reused by the loader
+	loader  sync.Mutex      // held during loading; guards the following fields; taken before the hub's lock
+	virtual map[uint32]bool // instruments with a virtual clock, by number
+	batch   []journal.Row   // reused
 	levels  []market.Level
 }
 
@@ -47,7 +48,7 @@ func newReplica(h *Hub, delay int64, index int) *replica {
 type replicaState uint8
 
 const (
-	replicaIdle replicaState = iota // nobody needs it
+	replicaIdle replicaState = iota // not needed
 	replicaLoading
 	replicaReady
 )
@@ -57,27 +58,27 @@ const (
 	replicaRetry    = 10 * time.Second   // after an error of the journal
 	replicaPoll     = 100 * time.Millisecond
 	replicaBatch    = 512
-	followerBytes   = 4 << 10 // about what an instrument of a replica takes, for the budget
+	followerBytes   = 4 << 10 // estimated memory of an instrument of a replica
 	sampleEvery     = int64(100 * time.Millisecond)
 	samplesOfADelay = 8192
 )
 
-// sample is a position that the log had reached at a time of the hub's clock.
+// sample is the position of the log at a time of the hub's clock.
 type sample struct {
 	clock    int64
 	position uint64
 }
 
-// samples are the positions of the last delay, at most one each interval. A row is as old as the
-// delay when the first sample at or after its position is. So no row is let through early, and none
-// much later than its time.
+// samples are positions of the log during the last delay, at most one in each interval. A row is
+// due when the first sample at or after its position is as old as the delay. So no row is early,
+// and none is much later than its time.
 type samples struct {
 	list  []sample
 	delay int64
 	every int64
 }
 
-// note records the position of the log.
+// note adds the position of the log.
 func (s *samples) note(clock int64, pos uint64) {
 	n := len(s.list)
 	switch {
@@ -92,7 +93,7 @@ func (s *samples) note(clock int64, pos uint64) {
 	}
 }
 
-// passed counts the samples before the newest one that is as old as the delay.
+// passed returns the number of samples before the newest one that is as old as the delay.
 func (s *samples) passed(clock int64) (n int) {
 	for n+1 < len(s.list) && s.list[n+1].clock+s.delay <= clock {
 		n++
@@ -100,8 +101,8 @@ func (s *samples) passed(clock int64) (n int) {
 	return n
 }
 
-// due returns the position up to which rows are as old as the delay, 0 for none, and when more of them
-// are; 0: there are no more.
+// due returns the position up to which rows are as old as the delay, 0 for none, and the time at
+// which more of them are; 0: there are no more.
 func (s *samples) due(clock int64) (pos uint64, next int64) {
 	s.list = slices.Delete(s.list, 0, s.passed(clock))
 	for _, x := range s.list {
@@ -113,7 +114,7 @@ func (s *samples) due(clock int64) (pos uint64, next int64) {
 	return pos, 0
 }
 
-// noteTime records when the log reached its position. The hub's lock is held.
+// noteTime records the time at which the log is at its position. The hub's lock is held.
 func (h *publisher) noteTime() {
 	if len(h.replicas) == 0 {
 		return
@@ -128,7 +129,7 @@ func (h *publisher) noteTime() {
 	}
 }
 
-// wake has the goroutine of a replica look at it.
+// wake makes the goroutine of a replica serve it.
 func (c *replica) wake() {
 	select {
 	case c.kick <- struct{}{}:
@@ -136,7 +137,7 @@ func (c *replica) wake() {
 	}
 }
 
-// replica returns that of a delay in seconds; nil: none is served.
+// replica returns the replica of a delay in seconds, or nil if that delay is not served.
 func (h *publisher) replica(seconds int) *replica {
 	for _, c := range h.replicas {
 		if c.delay == int64(seconds)*1e9 {
@@ -146,14 +147,14 @@ func (h *publisher) replica(seconds int) *replica {
 	return nil
 }
 
-// Serves reports whether data are served at a delay in seconds; 0 is at once.
+// Serves reports whether data is served at a delay in seconds; 0 is real time.
 func (h *publisher) Serves(delay int) bool { return delay == 0 || h.replica(delay) != nil }
 
-// Serves is that of the Hub.
+// Serves is Hub.Serves.
 func (s *Subscriber) Serves(delay int) bool { return s.shard.hub.Serves(delay) }
 
-// under is the instrument as it is published at a delay in seconds: itself for 0, nil while there is
-// no replica.
+// under returns the instrument at a delay in seconds: itself for 0, nil if the replica is not
+// there.
 func (in *instrument) under(seconds int) *instrument {
 	if seconds == 0 {
 		return in
@@ -166,7 +167,8 @@ func (in *instrument) under(seconds int) *instrument {
 	return nil
 }
 
-// reached is the position up to which readers of a delay have everything. The hub's lock is held.
+// reached returns the position up to which readers of a delay have all rows. The hub's lock is
+// held.
 func (h *publisher) reached(seconds int) uint64 {
 	if seconds == 0 {
 		return h.committed
@@ -177,7 +179,7 @@ func (h *publisher) reached(seconds int) uint64 {
 	return 0
 }
 
-// newest is the position of what has been published of the instruments like this one.
+// newest returns the position up to which rows of instruments of the same delay are published.
 func (h *publisher) newest(in *instrument) uint64 {
 	if in.replica != nil {
 		return in.replica.position
@@ -185,9 +187,8 @@ func (h *publisher) newest(in *instrument) uint64 {
 	return h.position
 }
 
-// Due returns the position of the newest row that is as old as a delay in seconds. Of rows before the
-// last restart the times of this machine's clock are not counted: they are old enough when the hub has
-// run for the delay.
+// Due returns the position of the newest row that is as old as a delay in seconds. Rows of before
+// the last restart are old enough when the hub has run for the delay, whatever their times are.
 func (h *Hub) Due(delay int) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,7 +204,7 @@ func (h *Hub) Due(delay int) uint64 {
 	return pos
 }
 
-// follower makes the instrument of a replica that corresponds to a live one. The hub's lock is held.
+// follower adds the instrument of a replica that corresponds to a live one. The hub's lock is held.
 func (h *Hub) follower(in *instrument, c *replica) *instrument {
 	x := h.makeInstrument(in.Def, c)
 	x.Ident, x.Number, x.handle, x.index = in.Ident.Delayed(c.delay), in.Number, in.handle, in.index
@@ -212,7 +213,7 @@ func (h *Hub) follower(in *instrument, c *replica) *instrument {
 	return x
 }
 
-// followNew has the replicas that are in use follow a new instrument. The hub's lock is held.
+// followNew adds a new instrument to the replicas that are in use. The hub's lock is held.
 func (h *Hub) followNew(in *instrument) {
 	for _, c := range h.replicas {
 		if c.state != replicaIdle && in.under(int(c.delay/1e9)) == nil {
@@ -221,9 +222,9 @@ func (h *Hub) followNew(in *instrument) {
 	}
 }
 
-// await begins to load the replicas that items read and that are not there. It returns nil if all are
-// there, and otherwise a Search that ends when they are. The items are given again then. Without
-// found, or where Run does not run, it returns when they are there.
+// await begins to load the replicas that items need. It returns nil if all are there, and otherwise
+// a Search that ends when they are; the caller then gives the items again. If found is nil, or if
+// Run does not run, await waits for them.
 func (h *Hub) await(items []Item, found func()) *Search {
 	var x *Search
 	h.mu.Lock()
@@ -260,7 +261,7 @@ func (c *replica) is(state replicaState) bool {
 	return c.state == state
 }
 
-// begin has a replica loaded that is not there. The hub's lock is held.
+// begin begins to load a replica that is not there. The hub's lock is held.
 func (c *replica) begin() {
 	if c.state == replicaIdle {
 		c.state, c.err, c.ended = replicaLoading, nil, make(chan struct{})
@@ -268,7 +269,7 @@ func (c *replica) begin() {
 	}
 }
 
-// awaitOne waits until a replica has been loaded. The hub's lock is held, but not meanwhile.
+// awaitOne waits until a replica has been loaded. The hub's lock is released meanwhile.
 func (c *replica) awaitOne() {
 	h := c.hub
 	ended, own := c.ended, !h.readers
@@ -281,7 +282,7 @@ func (c *replica) awaitOne() {
 	h.mu.Lock()
 }
 
-// AwaitDelay waits until data are there at a delay in seconds. The error is that of ctx.
+// AwaitDelay waits until data at a delay in seconds is there. The error is that of ctx.
 func (h *Hub) AwaitDelay(ctx context.Context, delay int) error {
 	c := h.replica(delay)
 	if c == nil {
@@ -307,13 +308,13 @@ func (h *Hub) AwaitDelay(ctx context.Context, delay int) error {
 	}
 }
 
-// Await begins to load what items at a delay need. It returns nil if that is there. Otherwise found is
-// called, by any goroutine, when the Search has ended.
+// Await begins to load the replicas that items need. It returns nil if they are there. Otherwise
+// found is called, by any goroutine, when the Search has ended.
 func (s *Subscriber) Await(items []Item, found func()) *Search {
 	return s.shard.hub.await(items, found)
 }
 
-// pin keeps the replicas that items read until the result is called.
+// pin keeps the replicas of items until the result is called. It waits until they are loaded.
 func (h *Hub) pin(items []Item) (unpin func()) {
 	var list []*replica
 	for i := range items {
@@ -360,7 +361,7 @@ func (c *replica) run(ctx context.Context) {
 	}
 }
 
-// endReplicas ends the waiting for replicas that nobody loads any more.
+// endReplicas ends the wait for replicas that are no longer loaded.
 func (h *Hub) endReplicas() {
 	var found []*Search
 	h.mu.Lock()
@@ -376,8 +377,8 @@ func (h *Hub) endReplicas() {
 	}
 }
 
-// serve loads, advances or drops a replica, as is due, and returns how long to wait before the next time;
-// 0: until it is woken.
+// serve loads, advances or releases a replica. It returns the time until the next call; 0: when it
+// is woken.
 func (c *replica) serve(ctx context.Context) (wait time.Duration) {
 	h := c.hub
 	h.mu.Lock()
@@ -390,7 +391,7 @@ func (c *replica) serve(ctx context.Context) (wait time.Duration) {
 	switch {
 	case unused:
 		c.drop()
-		return 1 // it may have been needed again meanwhile
+		return 1 // it may have been needed again
 	case state == replicaLoading:
 		c.load(ctx)
 	case state == replicaIdle:
@@ -399,8 +400,8 @@ func (c *replica) serve(ctx context.Context) (wait time.Duration) {
 	return c.advance(ctx)
 }
 
-// advance applies the rows that are due, and returns how long to wait before the next time; 0:
-// until something is published.
+// advance applies the rows that are due. It returns the time until the next call; 0: when something
+// is published.
 func (c *replica) advance(ctx context.Context) (wait time.Duration) {
 	h := c.hub
 	for {
@@ -441,8 +442,8 @@ func (c *replica) advance(ctx context.Context) (wait time.Duration) {
 	}
 }
 
-// dueRows returns how far a replica is, up to where rows are due, and when more of them are; ok is
-// false if it is not there.
+// dueRows returns the position of a replica, the position up to which rows are due, and the time at
+// which more of them are; ok is false if the replica is not there.
 func (c *replica) dueRows() (from, due uint64, next int64, ok bool) {
 	h := c.hub
 	h.mu.Lock()
@@ -451,7 +452,7 @@ func (c *replica) dueRows() (from, due uint64, next int64, ok bool) {
 	return c.position, due, next, c.state == replicaReady
 }
 
-// readDue reads the rows of the journal that are due, and applies them.
+// readDue reads the rows of the journal that are due and applies them.
 func (c *replica) readDue(ctx context.Context, from, due uint64) error {
 	h := c.hub
 	c.batch, c.levels = c.batch[:0], c.levels[:0]
@@ -470,14 +471,14 @@ func (c *replica) readDue(ctx context.Context, from, due uint64) error {
 	c.applyDue()
 	if err == nil && !more {
 		h.mu.Lock()
-		c.position = max(c.position, h.restored) // all rows of before the restart are in the journal
+		c.position = max(c.position, h.restored) // all rows before the restart are in the journal
 		h.mu.Unlock()
 	}
 	return err
 }
 
-// isDue reports whether a row is as old as the delay. Rows of before a restart go by their times by the
-// wall clock, or, where they are of a virtual clock, by the time of the restart.
+// isDue reports whether a row is as old as the delay. Before a restart the wall clock of the row
+// counts, or the time of the restart if its instrument has a virtual clock.
 func (c *replica) isDue(r *journal.Row, due uint64, clock int64) bool {
 	h := c.hub
 	switch {
@@ -533,8 +534,8 @@ func (c *replica) applyDue() {
 	c.batch, c.levels = c.batch[:0], c.levels[:0]
 }
 
-// applyDelayed applies a row to a replica. The hub's lock is held, and may be released in between: the
-// replica has come to the row's position when all of it has been applied.
+// applyDelayed applies a row to a replica, whose position it is then. The hub's lock is held, and
+// may be released in between.
 func (c *replica) applyDelayed(r *journal.Row, now int64) {
 	h := c.hub
 	if r.Position <= c.position {
@@ -555,7 +556,7 @@ func (c *replica) applyDelayed(r *journal.Row, now int64) {
 	c.position = r.Position
 }
 
-// instrumentOf is the instrument of a replica that a row is of; nil for a gap.
+// instrumentOf returns the instrument of a row in a replica; nil for a gap.
 func (c *replica) instrumentOf(r *journal.Row) *instrument {
 	h := c.hub
 	if r.Kind == journal.Gap || int(r.Instrument) >= len(h.numbered) || h.numbered[r.Instrument] == nil {
@@ -564,8 +565,7 @@ func (c *replica) instrumentOf(r *journal.Row) *instrument {
 	return h.numbered[r.Instrument].under(int(c.delay / 1e9))
 }
 
-// passRestart makes the books of a replica unknown, as they were at the last restart. The hub's lock is
-// held.
+// passRestart makes the books of a replica unknown, as the restart did. The hub's lock is held.
 func (c *replica) passRestart() {
 	h := c.hub
 	for i := 0; i < len(h.numbered); i++ {

@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// load makes a replica that stands where the log was a delay ago.
+// load makes a replica with the state of a delay ago.
 func (c *replica) load(ctx context.Context) {
 	h := c.hub
 	c.loader.Lock()
@@ -34,7 +34,7 @@ func (c *replica) load(ctx context.Context) {
 	}
 }
 
-// endLoading ends the waiting for a replica, and returns the searches that have ended. The hub's lock
+// endLoading ends the wait for a replica, and returns the searches that have ended. The hub's lock
 // is held.
 func (c *replica) endLoading() (found []*Search) {
 	h := c.hub
@@ -50,7 +50,7 @@ func (c *replica) endLoading() (found []*Search) {
 	return found
 }
 
-// loading is a replica that is being loaded. Its instruments have no readers yet.
+// loading is a replica that is being loaded. Its instruments have no readers.
 type loading struct {
 	hub   *Hub
 	c     *replica
@@ -58,7 +58,7 @@ type loading struct {
 	pos   uint64        // of the newest row
 }
 
-// loadRows makes the instruments of a replica and brings them to the newest row that is due.
+// loadRows makes the instruments of a replica and applies the rows that are due.
 func (c *replica) loadRows(ctx context.Context) error {
 	h := c.hub
 	l := loading{hub: h, c: c}
@@ -86,7 +86,7 @@ func (c *replica) loadRows(ctx context.Context) error {
 	return nil
 }
 
-// begin makes the instruments, without any state.
+// begin makes the instruments, without state.
 func (l *loading) begin() {
 	h := l.hub
 	h.mu.Lock()
@@ -108,7 +108,7 @@ func (l *loading) begin() {
 	}
 }
 
-// row applies a row of a checkpoint, or after it.
+// row applies a row of a checkpoint, or a later one.
 func (l *loading) row(r *journal.Row) {
 	if h := l.hub; r.Position > h.restored && l.pos <= h.restored && h.restored > 0 {
 		h.mu.Lock()
@@ -121,7 +121,7 @@ func (l *loading) row(r *journal.Row) {
 	}
 }
 
-// drop forgets a replica that nobody reads.
+// drop releases a replica that nobody reads.
 func (c *replica) drop() {
 	h := c.hub
 	h.mu.Lock()
@@ -136,7 +136,7 @@ func (c *replica) drop() {
 	c.position = 0
 }
 
-// dropFollower forgets the instrument of a replica that corresponds to a live one.
+// dropFollower releases the instrument of a replica that corresponds to a live one.
 func (c *replica) dropFollower(in *instrument) {
 	h := c.hub
 	x := in.under(int(c.delay / 1e9))

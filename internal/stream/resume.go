@@ -8,31 +8,31 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// replay is what an item sends again before it goes on with its ring. Its rows
-// are views taken under the hub's lock: they stay while anyone looks at them, so
-// that a gap which was promised is sent whole however long it takes.
+// replay is the rows that an item sends before it continues with its ring. Rows in memory are views
+// that were taken under the hub's lock. A view stays as it is while it is used, so a range that was
+// promised is sent as a whole, however long that takes.
 type replay struct {
-	batches []*batch // that wait for it
-	old     []*old   // rows that only the journal has; they go out first
-	read    []part   // of those, what was read
-	waits   bool     // for the next of those
-	holds   bool     // it is one of those of its subscriber that rows are read for, or that read is of
-	stop    func()   // ends that reading; guarded by the hub's lock
+	batches []*batch // subscribes that wait for its end
+	old     []*old   // rows that only the journal has; they are sent first
+	read    []part   // the rows that were read from the journal
+	waits   bool     // it waits for the next of those
+	holds   bool     // it counts in wait.holders: rows are read for it, or it has some
+	stop    func()   // ends the reading; guarded by the hub's lock
 	parts   []part
-	spans   []span // go out behind the parts
-	after   []kept // live messages that go out behind the rows, by position
-	bytes   int    // of those
+	spans   []span // sent after parts
+	after   []kept // live messages that are sent after the rows, by position
+	bytes   int    // size of the frames in after
 }
 
-// push puts a copy of a live message behind the rows.
+// push appends a copy of a live message behind the rows.
 func (r *replay) push(k kept) {
 	rec := *k.rec
-	k = kept{&rec, slices.Clone(k.frame)} // the segment that it lies in can be freed
+	k = kept{&rec, slices.Clone(k.frame)} // a copy, so that the segment can be freed
 	r.after = append(r.after, k)
 	r.bytes += len(k.frame)
 }
 
-// kept is a message that left its ring before it was gathered.
+// kept is a message that was taken out of its ring before it is sent.
 type kept struct {
 	rec   *record
 	frame []byte
@@ -40,24 +40,24 @@ type kept struct {
 
 type part struct {
 	in   *instrument
-	n    uint64 // of the next row
+	n    uint64 // N of the next row
 	rows [][]recent.Row
 }
 
-// batch is the replays of one Subscribe; when the last has ended, its message goes out.
+// batch is the replays of one Subscribe. Its message is sent when the last of them has ended.
 type batch struct {
 	left int
 	end  ReplayEnd
 }
 
-// ReplayEnd is the framed messages that say how the replays of one Subscribe ended: one of them is sent.
+// ReplayEnd is the framed messages that end the replays of one Subscribe. One of them is sent.
 type ReplayEnd struct {
 	Whole  []byte // all rows were sent
-	Cut    []byte // some were not, since the client took them out of its set; nil: as Whole
-	Failed []byte // some could not be read; it goes out at once, and nothing behind it
+	Cut    []byte // some were not, because the client removed them from its set; nil: Whole is sent
+	Failed []byte // some could not be read; this is sent at once, and nothing after it
 }
 
-// done tells the batches, once, that the rows have gone, or that the rest of them is not to come.
+// done ends a replay for its batches. whole reports whether all of its rows were sent.
 func (r *replay) done(s *Subscriber, whole bool) {
 	for _, b := range r.batches {
 		if !whole && b.end.Cut != nil {
@@ -73,8 +73,7 @@ func (r *replay) done(s *Subscriber, whole bool) {
 	r.batches = nil
 }
 
-// fail tells the batches that some of the rows will not come: that they are caught up is not
-// said, of each batch once.
+// fail reports to the batches, once, that some rows could not be read. They never send Whole.
 func (r *replay) fail(s *Subscriber) {
 	w := s.waiting()
 	for _, b := range r.batches {
@@ -83,11 +82,11 @@ func (r *replay) fail(s *Subscriber) {
 	}
 }
 
-// errGone says that the journal has not the rows that it had when they were promised.
+// errGone reports that the journal no longer has rows that were promised.
 var errGone = errors.New("rows are no longer kept")
 
-// AfterReplay sends a message right after the last row that the last Subscribe replays; at once where
-// it replays none. The frames are kept until then.
+// AfterReplay sends a message after the last row that the last Subscribe replays, or at once if it
+// replays none. The frames are kept until then.
 func (s *Subscriber) AfterReplay(end ReplayEnd) {
 	w := s.waiting()
 	rows := s.replayVenues(nil)
@@ -99,7 +98,7 @@ func (s *Subscriber) AfterReplay(end ReplayEnd) {
 	w.batch.end = end
 }
 
-// resumed tells where an item stands that was there already.
+// resumed reports the newest N of an item that was in the set already.
 func (t *taking) resumed(it *item) {
 	r := t.o.Resume
 	if r == nil || it.id().IsPattern() || !it.channel().Replays() {
@@ -126,7 +125,7 @@ func (o *Outcome) lose(c wire.Channel, name string, l Lost) {
 	o.Lost[c][name] = l
 }
 
-// resume gives a fresh item of trades or status its replay, or says what is lost.
+// resume has a new item continue where the client was, or reports what is lost.
 func (t *taking) resume(it *item) {
 	h, r, since, out := t.shard.hub, t.o.Resume, &t.since, t.out
 	name := it.id().String()
@@ -156,7 +155,7 @@ func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
 	last := h.last(in.Recent(it.channel()))
 	switch {
 	case n > last && in.replica != nil:
-		// It was sent live, before a right fell; or it does not exist yet, which must not show.
+		// It was sent live, before the right changed; or it does not exist yet, which must not show.
 		out.resume(it.channel(), it.id().String(), n)
 		sent := &sentRows{}
 		sent.put(in.id, sentTo{n: n, hasN: true, by: h.committed})
@@ -167,8 +166,8 @@ func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
 		return
 	}
 	x := sentTo{n: n, hasN: true}
-	// A client that names both an N and a position has nothing of this instrument to come between
-	// them. If it named no position, none is known until row n was found in the journal.
+	// Nothing of this instrument is between the N and the position that a client names. If it named no
+	// position, none is known until row n was found in the journal.
 	if since := &t.since; since.epoch == h.epoch {
 		delay := it.tier().Delay
 		x.safe = min(since.safe.For(delay), since.For(delay))
@@ -178,8 +177,8 @@ func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
 	c.replay(t.wait.batch)
 }
 
-// resumeByPosition replays everything after a position: of one instrument, or of
-// all that a pattern covers and no other item of the set does.
+// resumeByPosition replays everything after a position: of one instrument, or of all that a pattern
+// covers and no other item of the set owns.
 func (t *taking) resumeByPosition(it *item) {
 	h, delay := t.shard.hub, it.tier().Delay
 	pos := t.since.For(delay)
@@ -198,7 +197,7 @@ func (t *taking) resumeByPosition(it *item) {
 	c.replay(t.wait.batch)
 }
 
-// next takes the next row of a replay; ok is false at its end.
+// next returns the next row of a replay, and steps over it; ok is false at the end.
 func (r *replay) next(h *Hub, c wire.Channel) (in *instrument, n uint64, rw *recent.Row, ok bool) {
 	if in, n, rw, ok = takeRow(&r.read); ok || len(r.old) > 0 {
 		return in, n, rw, ok
@@ -210,7 +209,7 @@ func (r *replay) next(h *Hub, c wire.Channel) (in *instrument, n uint64, rw *rec
 	return takeRow(&r.parts)
 }
 
-// takeRow takes the next row of parts.
+// takeRow returns the next row of a list of parts, and steps over it.
 func takeRow(parts *[]part) (in *instrument, n uint64, rw *recent.Row, ok bool) {
 	for len(*parts) > 0 {
 		p := &(*parts)[0]
@@ -229,7 +228,7 @@ func takeRow(parts *[]part) (in *instrument, n uint64, rw *recent.Row, ok bool) 
 	return nil, 0, nil, false
 }
 
-// position is a place that nothing unsent of the replay lies at or before.
+// position returns a position after which all unsent rows of the replay are.
 func (r *replay) position() uint64 {
 	low := ^uint64(0)
 	if len(r.after) > 0 {

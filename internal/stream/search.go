@@ -9,38 +9,39 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Where the rows of a start are no longer in memory, its points are found by the goroutines that read old
-// rows, some milliseconds of one search at a time. The subscribe is asked again when they have been found.
+// If the rows of a start are not in memory, the goroutines that read old rows find its points. They
+// spend some milliseconds on one search at a time. The client subscribes again when they have been
+// found.
 
 const (
-	searchTime = 2 * time.Second  // of reading for one message
-	searchWait = 10 * time.Second // until it is answered, with those that come before it
+	searchTime = 2 * time.Second  // reading time for one message
+	searchWait = 10 * time.Second // time until the message is answered, and the later messages of the client
 )
 
-// Search finds the points of a start in the journal, for one subscribe.
+// Search finds the points of a start in the journal, for one Subscribe.
 type Search struct {
 	hub   *Hub
-	found func()              // is called once, when it has ended
-	ask   []search            // what is left
+	found func()              // called once, when the search has ended
+	ask   []search            // sequences that are left
 	point map[pointKey]uint64 // N of the last row before the start
-	place map[pointKey]uint64 // the position before the row that follows
-	used  time.Duration       // reading
-	until int64               // by the hub's clock: it has failed then
-	fault *wire.Fault         // it has failed
-	over  bool                // guarded by the hub's lock, as what follows
-	stop  context.CancelFunc  // of the reading that is under way
+	place map[pointKey]uint64 // the position before the next row
+	used  time.Duration       // reading time
+	until int64               // by the hub's clock: the search fails then
+	fault *wire.Fault         // why it failed
+	over  bool                // guarded by the hub's lock, like the following
+	stop  context.CancelFunc  // ends the reading in progress
 	gone  bool                // given up
 	left  int                 // replicas that are being loaded
 }
 
-// Over says whether the search has ended.
+// Over reports whether the search has ended.
 func (x *Search) Over() bool {
 	x.hub.mu.Lock()
 	defer x.hub.mu.Unlock()
 	return x.over
 }
 
-// Stop gives the search up, if it has not ended: nobody reads for it any more.
+// Stop gives up the search if it has not ended.
 func (x *Search) Stop() {
 	h := x.hub
 	h.mu.Lock()
@@ -52,7 +53,8 @@ func (x *Search) Stop() {
 	h.searches = slices.DeleteFunc(h.searches, func(y *Search) bool { return x == y })
 }
 
-// fill puts into points what was found, and returns what has yet to be. A nil Search has found nothing.
+// fill adds the points that were found, and returns the sequences that are left. A nil Search is
+// empty.
 func (x *Search) fill(points map[pointKey]uint64, ask []search) (left []search) {
 	for _, a := range ask {
 		n, ok := uint64(0), false
@@ -68,7 +70,7 @@ func (x *Search) fill(points map[pointKey]uint64, ask []search) (left []search) 
 	return left
 }
 
-// next is a search for what one has not found, which knows what that one has found.
+// next returns a search for the sequences that are left, with the points that this one has found.
 func (x *Search) next(h *Hub, ask []search, found func()) *Search {
 	y := &Search{hub: h, found: found, ask: ask, until: h.clock() + int64(searchWait), point: map[pointKey]uint64{}, place: map[pointKey]uint64{}}
 	if x != nil {
@@ -77,7 +79,7 @@ func (x *Search) next(h *Hub, ask []search, found func()) *Search {
 	return y
 }
 
-// begin hands a search to the readers; false: there are none, or nobody waits for it.
+// begin hands a search to the readers. It returns false if there are none, or if Found is not set.
 func (x *Search) begin() bool {
 	h := x.hub
 	h.mu.Lock()
@@ -90,7 +92,7 @@ func (x *Search) begin() bool {
 	return true
 }
 
-// read looks for the points that are left, for about a time. more says that some are left then.
+// read searches for about a time. more reports whether sequences are left.
 func (x *Search) read(ctx context.Context, limit time.Duration) (more bool) {
 	begin := time.Now()
 	defer func() { x.used += time.Since(begin) }()
@@ -126,7 +128,7 @@ func tooLong() *wire.Fault {
 	return wire.NewFault(wire.RangeTooLarge, "The start takes too long to find; begin later, or with fewer instruments")
 }
 
-// searchNext goes on with the search that has waited longest; false: there is none.
+// searchNext continues the oldest search. It returns false if there is none.
 func (h *Hub) searchNext(ctx context.Context) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -144,10 +146,10 @@ func (h *Hub) searchNext(ctx context.Context) bool {
 	case x.gone:
 		h.mu.Unlock()
 		return true
-	case ctx.Err() != nil: // the hub's own ends
+	case ctx.Err() != nil: // the hub ends
 		x.fault = wire.NewFault(wire.Internal, "")
 	case more:
-		h.searches = append(h.searches, x) // behind the others
+		h.searches = append(h.searches, x) // other searches come first
 		h.mu.Unlock()
 		return true
 	}
@@ -157,8 +159,8 @@ func (h *Hub) searchNext(ctx context.Context) bool {
 	return true
 }
 
-// nextSearch takes the next search, and those for which it is too late. stop ends its reading when it is
-// given up.
+// nextSearch returns the oldest search, and the searches whose time is over. stop is called when it
+// is given up.
 func (h *Hub) nextSearch(stop context.CancelFunc) (x *Search, late []*Search) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,12 +180,12 @@ func (h *Hub) nextSearch(stop context.CancelFunc) (x *Search, late []*Search) {
 	x.stop = stop
 	h.searches[0] = nil
 	if h.searches = h.searches[1:]; len(h.searches) > 0 {
-		h.callReader() // another
+		h.callReader() // another one
 	}
 	return x, late
 }
 
-// before is the position before the first row of a replay.
+// before returns the position before the first row of a replay, 0 if it is not known.
 func (x *Search) before(in *instrument, c wire.Channel) uint64 {
 	if x == nil {
 		return 0

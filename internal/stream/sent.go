@@ -50,8 +50,8 @@ func (r *sentRows) of(id market.InstrumentID) (x sentTo, ok bool) {
 	return x, false
 }
 
-// unseen reports whether nothing was sent of an instrument, so that its snapshot is due; known is false
-// if nothing is recorded of it.
+// unseen reports whether nothing was sent of an instrument, so that its snapshot is due; known is
+// false if nothing is recorded of it.
 func (r *sentRows) unseen(id market.InstrumentID) (unseen, known bool) {
 	if r == nil {
 		return false, false
@@ -131,7 +131,8 @@ func (r *sentRows) patternBefore(pos uint64) bool {
 	return slices.ContainsFunc(r.patterns, func(p sentPattern) bool { return p.pos < pos })
 }
 
-// forItem returns the entries of an item's instruments, and of the patterns whose sender from accepts.
+// forItem returns the entries of an item's instruments, and of the patterns whose sender from
+// accepts.
 func (r *sentRows) forItem(it *item, from func(p *item) bool) *sentRows {
 	list, id := &sentRows{}, it.id()
 	if !id.IsPattern() {
@@ -186,8 +187,8 @@ func (it *item) suppresses(rec *record) bool {
 	return ok && (rec.Position <= x.pos || rec.Flag&ring.Echo == 0 && rec.N <= x.n)
 }
 
-// resumes reports whether a snapshot of an instrument may be sent: the replica is past what was sent.
-// The hub's lock is held.
+// resumes reports whether a snapshot of an instrument may be sent: the replica is past what was
+// sent. The hub's lock is held.
 func (it *item) resumes(in *instrument) bool {
 	if it.late.elsewhere == nil {
 		return true
@@ -292,8 +293,8 @@ type reach struct {
 	pos   uint64
 }
 
-// awaitReached makes a snapshot of an item due when its replica is past what was sent. The hub's lock
-// is held.
+// awaitReached makes a snapshot of an item due when its replica is past what was sent. The hub's
+// lock is held.
 func (s *Shard) awaitReached(it *item) {
 	r := reach{it.sub, it, it.late, it.tier().Delay, it.late.elsewhere.most}
 	s.reaches = append(s.reaches, r)

@@ -8,19 +8,19 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Where there is a journal, a replay keeps no rows in memory: it knows which it has yet to send, and reads them
-// when it sends them, from the tape or, where that has dropped them by then, from the journal. Without a journal
-// the tape alone has them, and the replay keeps them as views, since they were promised.
+// With a journal, a replay keeps no rows in memory. It keeps their numbers, and reads the rows when
+// it sends them: from memory, or from the journal if memory has dropped them. Without a journal it
+// keeps views of the rows, because they were promised.
 
-// span is the rows of an instrument from n to to, which a replay has yet to send.
+// span is rows of an instrument that a replay has not sent, from n to to.
 type span struct {
 	in    *instrument
 	n, to uint64
-	pos   uint64 // nothing of the span lies at or before it
+	pos   uint64 // all rows of the span are behind it
 }
 
-// toSpans turns views of tapes into spans, where the journal has their rows. They go out ahead of
-// the others. Views of rows that the journal has lost stay, ahead of those.
+// toSpans turns views into spans if the journal has their rows. They are sent before the other
+// spans. Views of rows that the journal has lost stay, and are sent before all spans.
 func (r *replay) toSpans(h *Hub, c wire.Channel) {
 	if h.cfg.Journal == nil || len(r.parts) == 0 {
 		return
@@ -50,16 +50,16 @@ func (r *replay) toSpans(h *Hub, c wire.Channel) {
 	r.parts, r.spans = left, append(list, r.spans...)
 }
 
-// inJournalFrom is the N from which on the journal has the rows of an instrument, at least 1.
+// inJournalFrom returns the N from which on the journal has the rows of an instrument, at least 1.
 func (h *Hub) inJournalFrom(in *instrument, c wire.Channel) uint64 {
 	return h.cfg.Journal.Oldest(in.Series(c))
 }
 
-// maxViewed is how many rows of a span are looked at with one hold of the hub's lock.
+// maxViewed bounds the rows of a span that are visited with one hold of the hub's lock.
 const maxViewed = 1024
 
-// view gives the next rows of the first span to parts, where they are in memory; where they are not, they are
-// to be read from the journal.
+// view adds the next rows of the first span to parts. If they are not in memory, they are to be
+// read from the journal.
 func (r *replay) view(h *Hub, c wire.Channel) {
 	if len(r.spans) == 0 || len(r.parts) > 0 {
 		return
@@ -86,7 +86,7 @@ func (r *replay) view(h *Hub, c wire.Channel) {
 	}
 }
 
-// firstRows is the first n rows of a list.
+// firstRows returns the first n rows of a list.
 func firstRows(list [][]recent.Row, n int) [][]recent.Row {
 	for i, rows := range list {
 		if len(rows) >= n {
@@ -98,8 +98,8 @@ func firstRows(list [][]recent.Row, n int) [][]recent.Row {
 	return list
 }
 
-// letGo has what waits behind the item's replay read again when it is sent, rather than keep segments of the
-// ring from being freed for it. Where the journal does not have it, all stays as it is.
+// letGo releases what waits behind the item's replay, so that its segments can be freed. It is read
+// again when it is sent. What the journal does not have stays.
 func (it *item) letGo() {
 	h, l := it.sub.shard.hub, it.late
 	r := l.replay
@@ -110,7 +110,7 @@ func (it *item) letGo() {
 		return
 	}
 	r.toSpans(h, it.channel())
-	last := make(map[*instrument]int) // places of the last spans
+	last := make(map[*instrument]int) // index of the last span
 	for i := range r.spans {
 		last[r.spans[i].in] = i
 	}
@@ -123,7 +123,7 @@ func (it *item) letGo() {
 		}
 		r.spans[i].to = rec.N
 	}
-	oldest := make(map[*instrument]uint64) // N from which the journal has rows; 0: some it has not
+	oldest := make(map[*instrument]uint64) // N from which on the journal has the rows; 0: it does not have all
 	stays := func(rec *record) bool {
 		if rec.Flag&ring.Echo != 0 {
 			return true
@@ -161,7 +161,7 @@ func (it *item) letGo() {
 	}
 }
 
-// position is a place that nothing unsent of the spans lies at or before.
+// spansPosition returns a position after which all rows of the spans are.
 func (r *replay) spansPosition() uint64 {
 	low := uint64(math.MaxUint64)
 	for i := range r.spans {

@@ -13,13 +13,13 @@ import (
 
 const (
 	maxStarted  = 1_000_000 // rows of one replay from a time
-	maxSearched = 200       // sequences whose point one message has looked up in the journal
+	maxSearched = 200       // sequences that are searched in the journal for one message
 )
 
 // Start is a time to replay from. The zero Start is none.
 type Start struct {
 	Time int64 // Unix ns
-	Open bool  // from when the instrument's market opened today, or 00:00 UTC where it never does
+	Open bool  // from the open of the instrument's market today, or from 00:00 UTC if it never opens
 }
 
 func (s Start) asked() bool { return s.Open || s.Time != 0 }
@@ -29,7 +29,7 @@ type pointKey struct {
 	channel wire.Channel
 }
 
-// search is a point that only the journal knows.
+// search is a point that only the journal can answer.
 type search struct {
 	key    pointKey
 	series journal.Series
@@ -37,10 +37,10 @@ type search struct {
 	first  uint64 // N of the oldest row in memory
 }
 
-// findPoints finds the N of the last row before the start, of every sequence that a list of items
-// replays. What is not in memory is looked up in the journal, without the hub's lock; too much is
-// refused before that. It returns false if the request is refused, or if others search and the client
-// subscribes again when they have.
+// findPoints finds the N of the last row before the start in each sequence that a list of items
+// replays. What is not in memory is searched in the journal, without the hub's lock. It returns
+// false if the request is refused, or if a goroutine of the hub searches; the client subscribes
+// again then.
 func (t *taking) findPoints(items []Item) bool {
 	h, o := t.shard.hub, t.o
 	if h.cfg.Journal == nil {
@@ -70,10 +70,10 @@ func (t *taking) findPoints(items []Item) bool {
 	}
 }
 
-// pointsInMemory finds the points among the rows in memory, and returns where one may lie before them.
+// pointsInMemory finds the points in memory, and returns the sequences that have to be searched.
 func (t *taking) pointsInMemory(items []Item) (points map[pointKey]uint64, ask []search, fault *wire.Fault) {
 	h := t.shard.hub
-	items, _ = t.accept(items) // what is refused costs nothing
+	items, _ = t.accept(items) // refused items cost nothing
 	h.prepare(items)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,7 +110,8 @@ func (t *taking) pointsInMemory(items []Item) (points map[pointKey]uint64, ask [
 	return points, ask, h.tooMany(points)
 }
 
-// tooMany refuses points behind which lie more rows than one replay may have. The hub's lock is held.
+// tooMany refuses points with more rows behind them than one replay may have. The hub's lock is
+// held.
 func (h *Hub) tooMany(points map[pointKey]uint64) *wire.Fault {
 	rows := uint64(0)
 	for key, n := range points {
@@ -123,7 +124,7 @@ func (h *Hub) tooMany(points map[pointKey]uint64) *wire.Fault {
 	return nil
 }
 
-// openings are the starts of the instruments that one message asks for, each found once.
+// openings are the start times of the markets of one message, each computed once.
 type openings map[openingKey]int64
 
 type openingKey struct {
@@ -131,7 +132,7 @@ type openingKey struct {
 	now          int64
 }
 
-// start is the start for an instrument. The hub's lock is held.
+// start returns the start time of an instrument. The hub's lock is held.
 func (o openings) start(h *Hub, in *instrument, s Start, now int64) int64 {
 	if !s.Open {
 		return s.Time
@@ -153,7 +154,7 @@ func (h *Hub) isHistory(in *instrument, at int64) bool {
 	return at < now-resumable && at < h.opening(openingKey{in.id.Market, in.id.Term, now})
 }
 
-// opening is when a market opened on the day of a time.
+// opening returns the time at which a market opened on the day of key.now.
 func (h *Hub) opening(key openingKey) int64 {
 	now := time.Unix(0, key.now)
 	midnight, _ := market.TradingDay(now, time.UTC)
@@ -172,7 +173,7 @@ func (t *taking) replayFrom(it *item) {
 	h := t.shard.hub
 	c := catchUp{it: it, out: t.out, at: h.reached(it.tier().Delay), fresh: true, fromTime: true}
 	for in := range c.pieces(h.covered(it.item())) {
-		if n, ok := t.points[pointKey{in, it.channel()}]; ok { // otherwise it was listed since
+		if n, ok := t.points[pointKey{in, it.channel()}]; ok { // otherwise it was listed later
 			c.behind(in, sentTo{n: n, hasN: true, exact: true, pos: t.o.Search.before(in, it.channel())})
 		}
 	}

@@ -7,51 +7,51 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Options of a Subscribe.
+// Options are the options of Subscribe.
 type Options struct {
-	Replace    bool         // items become the whole set, unless none of them can be taken
-	NoSnapshot bool         // no R:true of quotes, books and status
+	Replace    bool         // items become the whole set, unless all of them are rejected
+	NoSnapshot bool         // no snapshots of quotes, books, statuses and summaries
 	Resume     *wire.Resume // what the client has seen; nil: live from now
-	Start      Start        // replay what was told since; not together with Resume
+	Start      Start        // replay what was published since; not together with Resume
 	Today      bool         // replay nothing that is history
-	Found      func()       // is called, by any goroutine, when the Search of an Outcome has ended; nil: it is made at once
-	Search     *Search      // of a Subscribe of the same items before; nil: there was none
+	Found      func()       // called by any goroutine when the Search of an Outcome has ended; nil: Subscribe waits for it
+	Search     *Search      // from the Outcome of an earlier Subscribe of the same items
 }
 
-// Outcome is what became of a Subscribe.
+// Outcome is the result of Subscribe.
 type Outcome struct {
 	Epoch    string
 	Position string // safe to resume from now on; "": not known
 	CaughtUp string // safe to resume from once the replay has ended; "": not known
 	Rejected []Rejected
 	Resumed  [wire.NumChannels]map[string]uint64 // by identifier: the N at which its replay ends
-	Lost     [wire.NumChannels]map[string]Lost   // by identifier: what is gone
-	Moved    []Item                              // that were in the set, and go on at another delay
-	Gone     int                                 // identifiers that are no longer in the set
-	States   int                                 // of instruments that are to be told anew, since their tier is another
-	Left     int                                 // instruments of the patterns that are no longer in the set
+	Lost     [wire.NumChannels]map[string]Lost   // by identifier: what cannot be replayed
+	Moved    []Item                              // items of the set that continue at another delay
+	Gone     int                                 // number of identifiers that were removed from the set
+	States   int                                 // instruments whose snapshots are due because their tier is another
+	Left     int                                 // instruments of the patterns that were removed from the set
 	Looked   int                                 // sequences in which a resume by position or a start looked for its first row
-	Fault    *wire.Fault                         // the whole request is at fault; nothing changed
-	Search   *Search                             // the start is being looked for: nothing changed; Subscribe again when it has ended
+	Fault    *wire.Fault                         // the whole request is refused; nothing has changed
+	Search   *Search                             // nothing has changed yet: call Subscribe again when the search has ended
 }
 
-// Rejected is an item that was not taken.
+// Rejected is an item that was refused.
 type Rejected struct {
 	Item   Item
 	Reason wire.Reason
 	Hint   string
 }
 
-// Lost is a range of N that can't be sent again.
+// Lost is a range of N that cannot be sent again.
 type Lost struct {
-	From, To uint64 // 0: not told
+	From, To uint64 // 0: not known
 	Reason   string // buffer_exceeded, ahead, epoch_changed
 }
 
-// Subscribe adds items to the set, or makes them the set. What is there
-// already with the same tier stays as it is; with another tier it moves, and an instrument whose delay
-// becomes another goes on behind the last N sent, as with Change. Rights and limits
-// are the caller's to check. What is due (states, replay) comes with the next Gather.
+// Subscribe adds items to the set, or makes them the set. An item of the set with the same tier
+// stays as it is. With another tier it moves, and with another delay it continues behind the last N
+// sent, as with Change. The caller checks rights and limits. Snapshots and replays come with the
+// next Gather.
 func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	h := s.shard.hub
 	t := taking{Subscriber: s, out: &out, o: &o, settled: make(map[*item]bool), passed: make(passed)}
@@ -63,7 +63,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 		return out
 	}
 	defer h.pin(items)()
-	if o.Search != nil && o.Search.point == nil { // it has waited for replicas
+	if o.Search != nil && o.Search.point == nil { // it was a search for replicas
 		o.Search = nil
 	}
 	if t.since.epoch != "" && h.cfg.Journal != nil {
@@ -78,10 +78,10 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	h.mu.Lock()
 	h.commit()
 	if len(s.shard.touched) == 0 {
-		s.shard.note() // nothing of what came since was for this shard
+		s.shard.note() // nothing of what came since is for this shard
 	}
 	h.mu.Unlock()
-	t.since.safe = s.safe(items...) // without the lock: it looks at all that waits
+	t.since.safe = s.safe(items...) // without the lock: it visits all that waits
 	defer func() { out.Position = s.safe().Text(h.epoch); s.rest() }()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,18 +90,18 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	var gone []*item
 	if o.Replace && (len(items) > 0 || asked == 0) {
 		gone = s.replaced(items)
-		s.settle(gone, items, make(map[*item]bool)) // now, so that nothing of what is new comes before the answer
+		s.settle(gone, items, make(map[*item]bool)) // before the moves: nothing of what is new comes ahead of the answer
 	}
 	before := s.markets()
 	t.stated = s.statedMarkets()
 	t.moveDelays(items)
 	s.waiting().batch = &batch{}
 	if len(s.items) == 0 {
-		s.shard.spare = make([]item, len(items)) // together: many small pieces cost memory between them
+		s.shard.spare = make([]item, len(items)) // at once: many small allocations cost more memory
 		s.items = slices.Grow(s.items, len(items))
 	}
-	// Exact items first: a pattern that comes in the same message then leaves
-	// them alone, and each keeps its own resume.
+	// Exact items first: a pattern of the same message then leaves their instruments to them, and
+	// each of them has its own resume.
 	for _, patterns := range [2]bool{false, true} {
 		for _, x := range items {
 			if x.ID.IsPattern() == patterns {
@@ -112,7 +112,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	}
 	s.shard.spare = nil
 	t.passed.takeFrom()
-	// What goes comes after what is new: an instrument that both cover passes from one to the other
+	// Items are removed after the new ones were added: what both cover passes from one to the other
 	// without a message lost.
 	s.remove(gone, &out)
 	s.rearrange(before)
@@ -122,11 +122,11 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	if pos := t.since.For(0); t.since.epoch == h.epoch && pos <= h.position && len(s.waiting().venues) > 0 {
 		s.wait.since = &pos
 	}
-	h.published() // a new topic may have taken rows that are to be committed
+	h.published() // a new topic may have taken rows that are not committed
 	return out
 }
 
-// taking is a Subscribe under way.
+// taking is a Subscribe in progress.
 type taking struct {
 	*Subscriber
 	out     *Outcome
@@ -134,12 +134,12 @@ type taking struct {
 	since   resumePoint
 	points  map[pointKey]uint64
 	settled map[*item]bool
-	stated  []string // markets of status items that need not begin with how those stand
+	stated  []string // markets whose status the set has received, or will
 	passed  passed   // to new items at another delay
 }
 
-// pauseTaking lets others have the hub's lock when the present hold has done enough. What is
-// published meanwhile has to be settled anew.
+// pause releases the hub's lock for a moment if the present hold has done enough. What is published
+// meanwhile has to be settled again.
 func (t *taking) pause() {
 	h := t.shard.hub
 	if h.mu.visit(1); h.mu.full() {
@@ -148,7 +148,7 @@ func (t *taking) pause() {
 	}
 }
 
-// take adds one item and makes due what it begins with: a replay, or else a state.
+// take adds one item, and makes its replay or its snapshot due.
 func (t *taking) take(x Item) {
 	it, fresh := t.put(x)
 	if !fresh {
@@ -164,7 +164,7 @@ func (t *taking) take(x Item) {
 	}
 	if replays := it.late != nil && it.late.replay != nil; !replays && hasState(x.Channel) && !t.o.NoSnapshot {
 		l := it.behind()
-		// A status that was resumed goes on at its N: the state skips none.
+		// A status that was resumed continues at its N: the snapshot replaces none.
 		l.state, l.fresh = true, !t.continues(x)
 		t.enqueue(it)
 	}
@@ -176,7 +176,8 @@ func (t *taking) take(x Item) {
 	}
 }
 
-// continues says that an item goes on where the client was: no status that follows may be left to its state.
+// continues reports whether an item continues where the client was, so that its first snapshot must
+// not replace statuses.
 func (t *taking) continues(x Item) bool {
 	if t.o.Resume == nil {
 		return t.points != nil
@@ -185,16 +186,16 @@ func (t *taking) continues(x Item) bool {
 	return byN || t.since.epoch != ""
 }
 
-// maxPatterns bounds the patterns of a subscriber: finding which of them owns an
-// instrument is a walk through them.
+// maxPatterns bounds the patterns of a subscriber, which are searched for the owner of an
+// instrument.
 const maxPatterns = 64
 
-// maxHints bounds the unknown identifiers of a message for which a similar one is looked for.
+// maxHints bounds the unknown identifiers of a message for which a similar one is searched.
 const maxHints = 10
 
-// accept parts the items that name something listed from those that do not.
-// A pattern is taken when its market is known: it covers what is listed later too.
-// The hub's lock is not held.
+// accept returns the items that name something listed, and the others as rejected. A pattern is
+// accepted if its market is known, because it covers later listings too. The hub's lock is not
+// held.
 func (t *taking) accept(items []Item) (taken []Item, rejected []Rejected) {
 	h := t.shard.hub
 	patterns := len(t.patterns())
@@ -254,7 +255,7 @@ func (t *taking) accept(items []Item) (taken []Item, rejected []Rejected) {
 	return taken, rejected
 }
 
-// put adds an item, or moves it to another tier; fresh is false where it was there as it is.
+// put adds an item, or moves it to another tier; fresh is false if nothing has to begin.
 func (t *taking) put(x Item) (it *item, fresh bool) {
 	old := t.find(x.Channel, x.ID)
 	if old == nil {
@@ -266,16 +267,16 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 		it = t.add(x)
 		it.inherit()
 		if passes {
-			it.behind().state = true // asked for or not: what the client has is of another tier
+			it.behind().state = true // also without snapshots: the client's state is of another tier
 			t.enqueue(it)
 		}
 		return it, !covered
 	}
-	if old.tier() == x.Tier || old.tier().Delay != x.Tier.Delay { // moveDelays has moved it; it was named twice
+	if old.tier() == x.Tier || old.tier().Delay != x.Tier.Delay { // moveDelays has moved it, or it is named twice
 		return old, false
 	}
 	t.settle([]*item{old}, nil, t.settled)
-	var sent *sentRows // which they are in whatever tier of the same delay
+	var sent *sentRows // the same in all tiers of a delay
 	if old.late != nil {
 		sent = old.late.elsewhere
 	}
@@ -283,7 +284,7 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 	old.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
 	if p := t.covering(x); p != nil {
 		if hasState(x.Channel) {
-			p.behind().state = true // what the client has is of another tier
+			p.behind().state = true // the client's state is of another tier
 			t.enqueue(p)
 		}
 		return old, false
@@ -296,13 +297,13 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 		old.suppress(sent)
 	}
 	if !x.Channel.Replays() {
-		old.behind().state = true // asked for or not: what the client has is of another tier
+		old.behind().state = true // also without snapshots: the client's state is of another tier
 		t.enqueue(old)
 	}
 	return old, true
 }
 
-// covering is the pattern that feeds an exact item already.
+// covering returns the pattern of the same tier that feeds an exact item, or nil.
 func (s *itemSet) covering(x Item) *item {
 	if x.ID.IsPattern() {
 		return nil
@@ -313,7 +314,7 @@ func (s *itemSet) covering(x Item) *item {
 	return nil
 }
 
-// replaced returns the items that are not among those of a message that is the whole set.
+// replaced returns the items of the set that are not in a list.
 func (s *itemSet) replaced(items []Item) (gone []*item) {
 	keep := make(map[itemKey]bool, len(items))
 	for _, x := range items {
@@ -327,8 +328,8 @@ func (s *itemSet) replaced(items []Item) (gone []*item) {
 	return gone
 }
 
-// remove takes items out of the set, some at a time: as if the client had named so many in each of its
-// messages. The hub's lock is held, and released in between.
+// remove removes items from the set, in pieces, as if the client had sent several messages. The
+// hub's lock is held, and released in between.
 func (s *Subscriber) remove(gone []*item, out *Outcome) {
 	h := s.shard.hub
 	for piece := range slices.Chunk(gone, lockPiece) {
@@ -346,7 +347,7 @@ func (s *Subscriber) remove(gone []*item, out *Outcome) {
 	}
 }
 
-// instrumentsOf is how many instruments the patterns among items cover.
+// instrumentsOf returns the number of instruments that the patterns among items cover.
 func instrumentsOf(list []*item) (n int) {
 	for _, it := range list {
 		if it.id().IsPattern() && it.reads() {
@@ -356,9 +357,9 @@ func instrumentsOf(list []*item) (n int) {
 	return n
 }
 
-// Unsubscribe removes identifiers from the set, as they were written. Nothing of
-// them is gathered afterwards, but for what another item of the set covers. It
-// returns how many instruments the patterns among them cover.
+// Unsubscribe removes identifiers from the set, as they were written. Afterwards Gather returns
+// nothing of them that no other item covers. It returns the number of instruments that the patterns
+// among them cover.
 func (s *Subscriber) Unsubscribe(items []Item) (instruments int) {
 	s.hold()
 	s.shard.hub.mu.Lock()
@@ -376,10 +377,11 @@ func (s *Subscriber) Unsubscribe(items []Item) (instruments int) {
 	return out.Left
 }
 
-// hasState says whether an R:true tells how a channel stands.
+// hasState reports whether a channel has snapshots.
 func hasState(c wire.Channel) bool { return c == wire.Status || !c.Replays() }
 
-// Resync makes a fresh R:true due for items of the set, of so many instruments in all. What is not in the set is rejected.
+// Resync makes snapshots due for items of the set. It returns the number of their instruments, and
+// the items that are not in the set.
 func (s *Subscriber) Resync(items []Item) (states int, rejected []Rejected) {
 	s.hold()
 	s.shard.hub.mu.Lock()

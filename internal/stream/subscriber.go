@@ -21,50 +21,49 @@ type itemKey struct {
 	id      market.InstrumentID
 }
 
-// Subscriber is one connection's set of subscriptions and its places in the
-// rings. It has no queue: what waits for it is what lies behind its cursors, and
-// one that keeps up has not even those. It lies by value in its host's memory;
-// Shard.Open begins it.
+// Subscriber is the subscriptions of one connection, with its cursors in the rings. It has no
+// queue: what waits for it is between its cursors and the tails, and while it keeps up it needs no
+// cursors. Its host stores it by value. Shard.Open initializes it.
 type Subscriber struct {
 	shard *Shard
 	key   any
 	itemSet
-	wait *wait // nil: nothing waits but what the present turn brought
+	wait *wait // nil: nothing waits except what the present turn brought
 
-	head, tail int32 // of its entries in the present turn, from 1; 0: none
+	head, tail int32 // its entries in the present turn, from 1; 0: none
 	slot       int32 // in shard.subs
-	longest    uint8 // the longest delay that an item had: the place of its replica, from 1; 0: none
-	called     bool  // in the present turn
+	longest    uint8 // index of the replica with the longest delay that an item had, from 1; 0: none
+	called     bool  // listed as ready in the present turn
 	closed     bool
-	strict     bool // nothing of it is collapsed
+	strict     bool // nothing is conflated for it
 }
 
 // itemSet is the identifiers of a subscriber.
 type itemSet struct {
-	items []*item // by arrival
+	items []*item // in the order in which they were added
 	set   *set    // nil: few items, all of them exact
 }
 
-// set is what a larger or less plain set of subscriptions needs.
+// set is the parts of an itemSet that only sets with many identifiers or with patterns need.
 type set struct {
-	index    map[itemKey]*item // nil: few items
+	index    map[itemKey]*item // nil: few items, which are searched one by one
 	patterns []*item
-	noticed  map[noticeKey]uint64 // N of the newest notice of an instrument sent by echo
+	noticed  map[noticeKey]uint64 // N of the newest notice of an instrument that was sent as an echo
 
-	noticedBytes int // counted for them
+	noticedBytes int // memory that is counted for noticed
 }
 
-// wait is what waits for a subscriber beyond the present turn.
+// wait is what waits for a subscriber in addition to what the present turn brought.
 type wait struct {
-	queue   []*item    // those with something to gather
-	carry   []byte     // frames made ahead of time; they go out first
-	batch   *batch     // of the last Subscribe
-	venues  []venueDue // markets as a whole whose state is due
-	since   *uint64    // position from which on the statuses of those new to the set are sent again; nil: their state is
-	reading []*item    // that wait for rows of the journal, or for their turn to
-	gated   []*item    // that wait for a commit
-	venueAt uint64     // the commit that venues wait for; 0: none
-	holders int        // replays that hold
+	queue   []*item    // items with something to send
+	carry   []byte     // frames that were encoded ahead of time and are sent first
+	batch   *batch     // replays of the last Subscribe
+	venues  []venueDue // markets whose status is due
+	since   *uint64    // if not nil, statuses of new markets are replayed from this position instead of a snapshot
+	reading []*item    // items that wait for rows of the journal
+	gated   []*item    // items that wait for a commit
+	venueAt uint64     // position whose commit venues wait for; 0: none
+	holders int        // number of replays with holds set
 	slot    int        // in shard.waiters
 
 	unfinished bool // see Subscriber.Unfinished
@@ -72,45 +71,46 @@ type wait struct {
 
 type venueDue struct {
 	market string
-	fresh  bool // nothing of it was told yet
-	bare   bool // its phase was not asked for
+	fresh  bool // nothing of the market was sent yet
+	bare   bool // its phase was not requested
 }
 
-// item is one identifier of the set at work: 32 bytes, since there may be millions.
+// item is one identifier of a set. It has 32 bytes, because there may be millions.
 type item struct {
-	view  *view // of itself alone when it does not read
+	view  *view // a view without a topic while the item does not read
 	sub   *Subscriber
-	late  *late // nil: it takes what each turn brings
-	place int32 // in view.readers
+	late  *late // nil: the item is live and receives what each turn brings
+	place int32 // index in view.readers
 	flag  itemFlag
 }
 
 type itemFlag uint8
 
 const (
-	reading itemFlag = 1 << iota // not shadowed
-	overlap                      // some of its instruments are another item's
-	bare                         // it began without snapshots
+	reading itemFlag = 1 << iota // it has a ring of its own; a pattern does not feed it
+	overlap                      // some of its instruments are owned by other items
+	bare                         // it was added without snapshots
 )
 
-// late is the place of an item that does not simply take what each turn brings.
+// late is the state of an item that is not live: it is behind, or has a snapshot or a replay to
+// send.
 type late struct {
-	at        cursor      // next record, not past view.tail
-	sent      ring.Offset // what lies before is not for it: a state or a replay has sent it
-	sentPos   uint64      // position of the newest row that was sent by those
-	listed    bool        // in the queue
-	state     bool        // an R:true is due
-	fresh     bool        // nothing of its ring was gathered yet
+	at        cursor      // the next record, not past view.tail
+	sent      ring.Offset // records before this are not sent: a snapshot or a replay contains them
+	sentPos   uint64      // position of the newest row that those contain
+	listed    bool        // in wait.queue
+	state     bool        // a snapshot is due
+	fresh     bool        // nothing of its ring was sent yet
 	telling   *telling
 	replay    *replay
-	elsewhere *sentRows // rows that were sent by others, or at another delay; nil: none
+	elsewhere *sentRows // rows that other items sent, or that were sent at another delay
 
-	gate  uint64 // nothing is gathered until this position is committed; 0: it is open
-	held  []byte // frames to gather first then
+	gate  uint64 // nothing is sent until this position is committed; 0: no gate
+	held  []byte // frames that are sent first when the gate opens
 	floor uint64 // nothing at or before this position waits for the gate
 }
 
-// behind gives an item a place of its own.
+// behind returns the late state of an item. An item that was live begins at the tail.
 func (it *item) behind() *late {
 	if it.late == nil {
 		it.late = &late{at: it.view.tail}
@@ -119,7 +119,7 @@ func (it *item) behind() *late {
 }
 
 // skipTo records that all rows up to a position have been sent. The item continues at end in its
-// ring, which may lie beyond the view's tail. The hub's lock is held.
+// ring, which may be past the view's tail. The hub's lock is held.
 func (it *item) skipTo(pos uint64, end cursor) {
 	l := it.behind()
 	it.view.tail.Forward()
@@ -140,7 +140,7 @@ func (it *item) tier() Tier { return it.view.key.tier }
 
 func (it *item) item() Item { return Item{it.view.key.channel, it.view.key.id, it.view.key.tier} }
 
-// waiting makes room for what waits.
+// waiting returns the wait of a subscriber, which it makes if there is none.
 func (s *Subscriber) waiting() *wait {
 	if s.wait == nil {
 		s.wait = &wait{slot: len(s.shard.waiters)}
@@ -149,14 +149,14 @@ func (s *Subscriber) waiting() *wait {
 	return s.wait
 }
 
-// rest lets go of the room once nothing is in it.
+// rest releases the wait if nothing waits.
 func (s *Subscriber) rest() {
 	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && len(w.gated) == 0 && (w.batch == nil || w.batch.left == 0) {
 		s.unwait()
 	}
 }
 
-// hold keeps what the present turn brought for later.
+// hold keeps what the present turn brought, to be sent later.
 func (s *Subscriber) hold() {
 	for n := s.head; n != 0; {
 		e := &s.shard.entries[n-1]
@@ -167,7 +167,7 @@ func (s *Subscriber) hold() {
 	s.head, s.tail = 0, 0
 }
 
-// enqueue lists an item as having something to gather.
+// enqueue lists an item that has something to send.
 func (s *Subscriber) enqueue(it *item) {
 	if l := it.behind(); !l.listed {
 		l.listed = true
@@ -176,8 +176,8 @@ func (s *Subscriber) enqueue(it *item) {
 	}
 }
 
-// queue is the items with something to gather, once hold has been called; those too that
-// wait for rows of the journal or for a commit. Each is there once.
+// queue returns the items with something to send, each once, including those that wait for rows of
+// the journal or for a commit. Call hold before it.
 func (s *Subscriber) queue() []*item {
 	switch {
 	case s.wait == nil:
@@ -189,16 +189,16 @@ func (s *Subscriber) queue() []*item {
 	return s.wait.queue
 }
 
-// Key is what Shard.Open was given.
+// Key returns the key that was given to Shard.Open.
 func (s *Subscriber) Key() any { return s.key }
 
-// Len is the number of identifiers in the set.
+// Len returns the number of identifiers in the set.
 func (s *itemSet) Len() int { return len(s.items) }
 
-// Has says whether an identifier is in the set, as written.
+// Has reports whether an identifier is in the set, as the client wrote it.
 func (s *itemSet) Has(c wire.Channel, id market.InstrumentID) bool { return s.find(c, id) != nil }
 
-// manyItems are found by a map, fewer by looking at each.
+// manyItems is the size from which a set has an index.
 const manyItems = 16
 
 func (s *itemSet) find(c wire.Channel, id market.InstrumentID) *item {
@@ -213,7 +213,7 @@ func (s *itemSet) find(c wire.Channel, id market.InstrumentID) *item {
 	return nil
 }
 
-// patterns are the items that are such, by arrival.
+// patterns returns the items with a wildcard, in the order in which they were added.
 func (s *itemSet) patterns() []*item {
 	if s.set == nil {
 		return nil
@@ -228,7 +228,7 @@ func (s *itemSet) more() *set {
 	return s.set
 }
 
-// List is a channel's part of the set, as written, in the order of arrival.
+// List returns the items of a channel, in the order in which they were added.
 func (s *itemSet) List(c wire.Channel) []Item {
 	var list []Item
 	for _, it := range s.items {
@@ -239,7 +239,7 @@ func (s *itemSet) List(c wire.Channel) []Item {
 	return list
 }
 
-// All goes through the set, as written, in the order of arrival.
+// All yields all items, in the order in which they were added.
 func (s *itemSet) All(yield func(Item) bool) {
 	for _, it := range s.items {
 		if !yield(it.item()) {
@@ -278,7 +278,7 @@ func (s *Subscriber) Count(c wire.Channel) (n int) {
 	return n + covered.Count()
 }
 
-// newItem takes from the room, or makes more.
+// newItem returns an item, from the spare ones if there are any.
 func (s *Shard) newItem() *item {
 	if len(s.spare) == 0 {
 		return new(item)
@@ -288,7 +288,7 @@ func (s *Shard) newItem() *item {
 	return it
 }
 
-// add puts an item into the set and starts its reading. The hub's lock is held.
+// add adds an item to the set and begins its reading. The hub's lock is held.
 func (s *Subscriber) add(x Item) *item {
 	it := s.shard.newItem()
 	it.sub = s
@@ -315,14 +315,14 @@ func (s *Subscriber) add(x Item) *item {
 	return it
 }
 
-// start makes an item read from now on. The hub's lock is held.
+// start has an item read from the tail of its ring. The hub's lock is held.
 func (it *item) start() {
 	it.sub.shard.join(it, it.view.key)
 	it.sub.overlaps(it)
 }
 
-// overlaps marks the patterns that may share instruments with an item that begins to read, and the
-// item itself. rearrange takes back the marks that are not needed.
+// overlaps marks an item that begins to read, and the patterns that may share instruments with it.
+// rearrange removes the marks that are not needed.
 func (s *itemSet) overlaps(it *item) {
 	if !it.reads() {
 		return
@@ -339,7 +339,7 @@ func (s *itemSet) overlaps(it *item) {
 	}
 }
 
-// drop ends an item's reading and forgets what was due to it. The hub's lock is held.
+// drop ends the reading of an item and drops what was due to it. The hub's lock is held.
 func (it *item) drop() {
 	s := it.sub
 	if l := it.late; l != nil {
@@ -371,7 +371,7 @@ func without(list []*item, it *item) []*item {
 	return list
 }
 
-// shadowed says whether a pattern that came before feeds an exact item with the same tier.
+// shadowed reports whether an earlier pattern of the same tier feeds an exact item.
 func (s *itemSet) shadowed(x Item) bool {
 	if x.ID.IsPattern() {
 		return false
@@ -380,7 +380,7 @@ func (s *itemSet) shadowed(x Item) bool {
 	return p != nil && p.tier() == x.Tier
 }
 
-// pattern is the first pattern of a channel that covers id.
+// pattern returns the first pattern of a channel that covers id.
 func (s *itemSet) pattern(c wire.Channel, id market.InstrumentID) *item {
 	for _, it := range s.patterns() {
 		if it.channel() == c && it.id().Matches(id) {
@@ -390,8 +390,8 @@ func (s *itemSet) pattern(c wire.Channel, id market.InstrumentID) *item {
 	return nil
 }
 
-// owner is the item by which a subscriber gets an instrument's channel: the exact one,
-// or else the first pattern that covers it.
+// owner returns the item that sends a channel of an instrument: the exact one, or the first pattern
+// that covers it.
 func (s *itemSet) owner(c wire.Channel, id market.InstrumentID) *item {
 	if it := s.find(c, id); it != nil && it.reads() {
 		return it
@@ -399,9 +399,8 @@ func (s *itemSet) owner(c wire.Channel, id market.InstrumentID) *item {
 	return s.pattern(c, id)
 }
 
-// rearrange finds anew which patterns share instruments with other items, and whose
-// market-wide statuses concern it. before are the markets that did until now. The
-// hub's lock is held.
+// rearrange finds which patterns share instruments with other items, and which statuses of markets
+// the set receives. before are the markets of the set before the change. The hub's lock is held.
 func (s *Subscriber) rearrange(before []string) {
 	for _, it := range s.items {
 		if !it.reads() && !s.shadowed(it.item()) {
@@ -429,7 +428,7 @@ func (s *Subscriber) rearrange(before []string) {
 	s.followVenues(before)
 }
 
-// maxCompared bounds the comparisons of patterns with items by which marks are taken back.
+// maxCompared bounds the comparisons of patterns with items by which rearrange removes marks.
 const maxCompared = 1 << 14
 
 func intersect(a, b market.InstrumentID) bool {
@@ -437,7 +436,7 @@ func intersect(a, b market.InstrumentID) bool {
 	return meet(a.Symbol, b.Symbol) && meet(a.Market, b.Market) && meet(a.Term, b.Term)
 }
 
-// Close gives everything back. The subscriber is not used afterwards.
+// Close ends all reading. The subscriber is not used afterwards.
 func (s *Subscriber) Close() {
 	if s.closed || s.shard == nil {
 		return
@@ -456,6 +455,6 @@ func (s *Subscriber) Close() {
 	sh.forget(s)
 	s.unwait()
 	s.dropNoticed()
-	// The key stays untouched: others may be reading it.
+	// The key is not changed: other goroutines may read it.
 	s.items, s.set, s.wait, s.head, s.tail, s.called = nil, nil, nil, 0, 0, false
 }

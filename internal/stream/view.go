@@ -2,34 +2,34 @@ package stream
 
 import "github.com/ruedahq/rueda/wire"
 
-// view is what a shard knows of a topic: how far it may read, and who of its own
-// reads it. Only a Turn moves the tail, so that the readers that keep up need no
-// cursor of their own: each takes what lies between prev and tail.
+// view is the state of a topic in a shard: how far it may be read, and its readers. Only a Turn
+// moves the tail, so live readers need no cursors of their own: each receives what is between prev
+// and tail.
 type view struct {
 	key        topicKey
 	topic      *topic // nil: of an item that does not read
 	prev, tail cursor
-	pos        uint64 // of the hub when tail was taken
-	echoes     int    // records with that flag before tail
-	mixed      bool   // some of the present turn's are of that kind
+	pos        uint64 // position of the hub when tail was taken
+	echoes     int    // number of echoes before tail
+	mixed      bool   // there are echoes between prev and tail
 	readers    []*item
 
 	round uint64 // of the shard's report in which low was set
 	low   uint64 // the oldest segment that an item of the view holds
 
-	plain []byte // what lies between prev and tail; nil: each record has to be looked at
+	plain []byte // the frames between prev and tail; nil: each record has to be checked
 	other map[wire.Format]*variant
 }
 
-// variant is plain in another format, made when the first reader of a turn asks.
+// variant is plain in another format. It is made when the first reader of a turn needs it.
 type variant struct {
-	of    *byte  // of plain, that it was made from
-	bytes []byte // as long as its readers need it, since it is only appended to
-	room  []byte
+	of    *byte  // first byte of the plain that it was made from
+	bytes []byte // stays valid for its readers, because the memory is only appended to
+	buf   []byte
 }
 
-// advance moves the tail to the ring's, or by as many messages at most where there is a limit. whole says
-// that it came to the ring's. The hub's lock is held.
+// advance moves the tail to that of the ring, or by at most most messages if that is not 0. whole
+// reports whether it is that of the ring. The hub's lock is held.
 func (v *view) advance(pos uint64, most int) (whole bool) {
 	r := &v.topic.ring
 	v.prev, v.tail = v.tail, r.Tail()
@@ -46,21 +46,20 @@ func (v *view) advance(pos uint64, most int) (whole bool) {
 	return true
 }
 
-// more says whether more than n messages, but not very many, lie between prev and tail.
+// more reports whether more than n messages, but not too many bytes, are between prev and tail.
 func (v *view) more(n int) bool {
 	messages, bytes := v.prev.Waiting(v.tail)
 	return messages > n && bytes <= maxPlain
 }
 
 const (
-	// maxPlain is the most that is handed on in one piece.
+	// maxPlain is the size up to which what is between prev and tail is sent as one piece.
 	maxPlain = 64 << 10
-	// maxRoomed is the largest piece that room for the next ones is kept for in other formats.
+	// maxRoomed is the size of a piece in another format up to which its buffer is reused.
 	maxRoomed = 4 << 10
 )
 
-// join makes plain: a piece of the ring's own memory, or where a segment ends in
-// between a copy.
+// join sets plain: memory of the ring itself, or a copy if a segment ends in between.
 func (v *view) join() {
 	v.plain = nil
 	if v.mixed {
@@ -69,7 +68,7 @@ func (v *view) join() {
 	v.plain = v.prev.Frames(v.tail, maxPlain)
 }
 
-// chunk is plain in a format; empty where there is no plain.
+// chunk returns plain in a format. It is empty if there is no plain.
 func (v *view) chunk(f wire.Format, t *wire.Transcoder) []byte {
 	if f == wire.JSON || len(v.plain) == 0 {
 		return v.plain
@@ -84,17 +83,17 @@ func (v *view) chunk(f wire.Format, t *wire.Transcoder) []byte {
 	}
 	switch {
 	case x.of == &v.plain[0]:
-	case len(v.plain) > maxRoomed: // rare, such as a whole book: it leaves no room behind
-		x.of, x.bytes, x.room = &v.plain[0], t.Append(nil, v.plain, f), nil
+	case len(v.plain) > maxRoomed: // rare, such as a whole book
+		x.of, x.bytes, x.buf = &v.plain[0], t.Append(nil, v.plain, f), nil
 	default:
-		if cap(x.room)-len(x.room) < 2*len(v.plain) {
-			x.room = make([]byte, 0, max(4<<10, 8*len(v.plain)))
+		if cap(x.buf)-len(x.buf) < 2*len(v.plain) {
+			x.buf = make([]byte, 0, max(4<<10, 8*len(v.plain)))
 		}
-		n := len(x.room)
-		room := t.Append(x.room[n:n], v.plain, f)
-		x.of, x.bytes = &v.plain[0], room[:len(room):len(room)]
-		if n+len(room) <= cap(x.room) {
-			x.room = x.room[:n+len(room)]
+		n := len(x.buf)
+		buf := t.Append(x.buf[n:n], v.plain, f)
+		x.of, x.bytes = &v.plain[0], buf[:len(buf):len(buf)]
+		if n+len(buf) <= cap(x.buf) {
+			x.buf = x.buf[:n+len(buf)]
 		}
 	}
 	return x.bytes
