@@ -2,16 +2,12 @@ package rueda_test
 
 import (
 	"go/ast"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 )
-
-// allowedNames is the list of names that still have a retired word, by package.
-const allowedNames = "testdata/retired_names.txt"
 
 // retiredNameWords returns words that no declared name contains. The glossary of CONTRIBUTING.md
 // has the words to use instead.
@@ -72,46 +68,15 @@ func declaredNames(f *ast.File) []*ast.Ident {
 	return names
 }
 
-// TestWords checks that no declared name contains a retired word, except for the listed names of
-// packages that are not renamed yet. The list only shrinks: a name on it that is not declared any
-// more is an error too, and -update removes such names but adds none.
+// TestWords checks that no declared name contains a retired word.
 func TestWords(t *testing.T) {
-	text, err := os.ReadFile(allowedNames)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		listed[strings.TrimSpace(line)] = false
-	}
 	retired := retiredNameWords()
 	for _, s := range sources(t) {
 		for _, id := range declaredNames(s.file) {
 			i := slices.IndexFunc(nameWords(id.Name), func(w string) bool { return slices.Contains(retired, w) })
-			if i < 0 {
-				continue
+			if i >= 0 {
+				t.Errorf("%s: %s: %q is retired; CONTRIBUTING.md has the word to use", s.at(id.Pos()), id.Name, nameWords(id.Name)[i])
 			}
-			key := s.dir + " " + id.Name
-			if _, ok := listed[key]; ok {
-				listed[key] = true
-				continue
-			}
-			t.Errorf("%s: %s: %q is retired; CONTRIBUTING.md has the word to use", s.at(id.Pos()), id.Name, nameWords(id.Name)[i])
-		}
-	}
-	var kept []string
-	for key, found := range listed {
-		switch {
-		case found:
-			kept = append(kept, key)
-		case !*update:
-			t.Errorf("%s: %s is not declared any more: go test . -run TestWords -update", allowedNames, key)
-		}
-	}
-	if *update {
-		slices.Sort(kept)
-		if err := os.WriteFile(allowedNames, []byte(strings.Join(kept, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

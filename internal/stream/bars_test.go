@@ -32,8 +32,8 @@ type figures struct {
 	D                    *int64
 }
 
-// tellings parses server frames.
-func tellings(t testing.TB, b []byte) (list []figures) {
+// readFigures parses server frames.
+func readFigures(t testing.TB, b []byte) (list []figures) {
 	t.Helper()
 	for len(b) > 0 {
 		n, head := int(b[1]), 2
@@ -230,7 +230,7 @@ func everyBar(name string, delay int) (items []Item) {
 
 func gatherAll(t testing.TB, s *Subscriber) (list []figures) {
 	for s.Pending() {
-		list = append(list, tellings(t, s.Gather(nil, 1<<20, wire.JSON, false))...)
+		list = append(list, readFigures(t, s.Gather(nil, 1<<20, wire.JSON, false))...)
 	}
 	return list
 }

@@ -151,7 +151,11 @@ func (c *catchUp) replay(batches ...*batch) {
 		l.replay = &replay{}
 	}
 	r := l.replay
-	r.parts, r.old = append(r.parts, c.parts...), append(r.old, c.older...)
+	if len(r.parts)+len(r.old) == 0 { // long lists are not copied under the lock
+		r.parts, r.old = c.parts, c.older
+	} else {
+		r.parts, r.old = append(r.parts, c.parts...), append(r.old, c.older...)
+	}
 	for _, b := range batches {
 		if !slices.Contains(r.batches, b) {
 			b.left++

@@ -5,11 +5,10 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Gather gives the frames that wait, about max bytes of them, and steps over them.
-// They are appended to dst, whose length is 0, or are memory that other subscribers share:
-// the result is only read. With conflate, waiting quotes and books collapse to their
-// newest state first: a quote or summary to the newest of its instrument, updates of a book to
-// one R:true. Trades, status and bars never do.
+// Gather returns about max bytes of the frames that wait, and steps over them. They are appended to
+// dst, whose length is 0, or are memory that other subscribers share, so the result must not be
+// changed. With conflate, only the newest waiting quote and summary of each instrument is sent, and
+// a snapshot instead of updates of a book. Trades, statuses and bars are never conflated.
 func (s *Subscriber) Gather(dst []byte, max int, f wire.Format, conflate bool) []byte {
 	if s.wait == nil {
 		if s.head == 0 {
@@ -33,8 +32,8 @@ func (s *Subscriber) Gather(dst []byte, max int, f wire.Format, conflate bool) [
 	return dst
 }
 
-// gatherTurn gives what the present turn brought to a subscriber that keeps up; ok is
-// false, and nothing done, where that has to be looked at message by message.
+// gatherTurn returns what the present turn brought to a live subscriber. If its messages have to be
+// checked one by one, ok is false, and nothing has changed.
 func (s *Subscriber) gatherTurn(dst []byte, max int, f wire.Format) (_ []byte, ok bool) {
 	sh := s.shard
 	e := &sh.entries[s.head-1]
@@ -80,10 +79,10 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 		case it.late.gate != 0:
 			it.late.listed = false // until the commit
 		case more:
-			// It goes on after the others: no instrument starves another.
+			// It continues after the others, so that no item starves another.
 			w.queue = append(w.queue, it)
 		case it.late.replay != nil:
-			it.late.listed = false // until what it waits for was read
+			it.late.listed = false // until the rows were read
 		default:
 			it.keepUp()
 		}
@@ -99,19 +98,19 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 	return dst
 }
 
-// maxVisited is the number of instruments that one Gather visits at most for their states. Others
-// are not to wait for a client that has many, few of which have anything to send.
+// maxVisited bounds the instruments that one Gather visits for snapshots, so that other clients do
+// not wait for one with many instruments.
 const maxVisited = 256
 
-// Unfinished reports whether the last Gather stopped before its limit of bytes because it had
-// visited enough instruments. It may have returned nothing; the next one goes on.
+// Unfinished reports whether the last Gather ended before its limit of bytes because it had visited
+// enough instruments. It may have returned nothing. The next one continues.
 func (s *Subscriber) Unfinished() bool { return s.wait != nil && s.wait.unfinished }
 
 // tired reports whether the present Gather has visited enough instruments.
 func (s *Shard) tired() bool { return s.visited >= maxVisited }
 
-// keepUp takes an item of which nothing waits any more off the queue; if it can, it
-// goes on with what each turn brings.
+// keepUp takes an item for which nothing waits out of the queue. It is live again if that is
+// possible.
 func (it *item) keepUp() {
 	it.late.listed = false
 	if !it.view.tail.Offset().Before(it.late.sent) && it.late.elsewhere == nil {
@@ -127,15 +126,15 @@ func (s *Subscriber) Transcode(dst, frames []byte, f wire.Format) []byte {
 	return s.shard.transcoder.Append(dst, frames, f)
 }
 
-// Scratch is empty memory of the shard to make one message in. It is used anew by the next.
+// Scratch returns empty memory of the shard for one message. The next call reuses it.
 func (s *Subscriber) Scratch() []byte { return s.shard.message[:0] }
 
-// Pending says whether Gather would give something, or might.
+// Pending reports whether Gather may return something.
 func (s *Subscriber) Pending() bool {
 	return s.head != 0 || s.wait != nil && (len(s.wait.queue) > 0 || len(s.wait.carry) > 0 || len(s.wait.venues) > 0 && s.wait.venueAt == 0)
 }
 
-// Replaying says whether a replay is under way.
+// Replaying reports whether a replay is in progress.
 func (s *Subscriber) Replaying() bool {
 	for _, it := range s.queue() {
 		if it.late.replay != nil {
@@ -145,8 +144,8 @@ func (s *Subscriber) Replaying() bool {
 	return s.wait != nil && len(s.wait.reading) > 0
 }
 
-// TakeCarry appends the frames that were made ahead of time, of before the last
-// change of the set, and lets go of them.
+// TakeCarry appends the frames that come ahead of the answer to the last change of the set, and
+// drops them.
 func (s *Subscriber) TakeCarry(dst []byte) []byte {
 	if s.wait == nil {
 		return dst
@@ -169,7 +168,7 @@ func (w *wait) takeCarry(dst []byte) []byte {
 	return dst
 }
 
-// gather appends what one item has; more says that it stopped at the limit.
+// gather appends what one item has to send; more reports whether it stopped at the limit.
 func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more bool) {
 	l := it.late
 	if l.gate != 0 {
@@ -187,20 +186,20 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	if !it.reads() {
 		return dst, false
 	}
-	if conflate && l.at != it.view.tail && l.telling == nil {
+	if conflate && l.at != it.view.tail && l.progress == nil {
 		switch it.channel() {
 		case wire.Quotes, wire.Summary:
-			if !l.state {
+			if !l.needsSnapshot {
 				return it.gatherNewest(dst), false
 			}
 			dst = it.gatherNotices(dst, it.view.tail)
 		case wire.OrderBook:
 			dst = it.gatherNotices(dst, it.view.tail)
-			l.state = true
+			l.needsSnapshot = true
 		}
 	}
-	if l.state || l.telling != nil {
-		if dst = it.gatherStates(dst, limit, conflate); l.telling != nil || l.gate != 0 {
+	if l.needsSnapshot || l.progress != nil {
+		if dst = it.gatherStates(dst, limit, conflate); l.progress != nil || l.gate != 0 {
 			return dst, true
 		}
 	}
@@ -211,7 +210,8 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	return dst, l.at != it.view.tail
 }
 
-// take is the next record for the item before a tail, and its frame; ok is false at the tail.
+// take returns the next record for the item before a tail, and steps over it; ok is false at the
+// tail.
 func (it *item) take(tail cursor) (rec *record, frame []byte, ok bool) {
 	l := it.late
 	for {
@@ -227,7 +227,7 @@ func (it *item) take(tail cursor) (rec *record, frame []byte, ok bool) {
 	}
 }
 
-// gatherRing appends what lies between the item's place and a tail, up to the limit.
+// gatherRing appends the messages between the item's cursor and a tail, up to the limit.
 func (it *item) gatherRing(dst []byte, tail cursor, limit int) []byte {
 	for len(dst) < limit {
 		rec, frame, ok := it.take(tail)
@@ -275,7 +275,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 	return dst
 }
 
-// wants says whether a message of the item's ring is to be sent by this item.
+// wants reports whether the item sends a message of its ring.
 func (it *item) wants(rec *record) bool {
 	switch {
 	case rec.Flag&ring.Echo != 0:
@@ -286,8 +286,8 @@ func (it *item) wants(rec *record) bool {
 	return true
 }
 
-// wantsEcho says whether a notice in the ring of another channel is news: it is
-// not where the status itself is subscribed, or another of those rings told it.
+// wantsEcho reports whether a copy of a notice is to be sent: not if the set has the status itself,
+// or if another ring has brought the notice.
 func (it *item) wantsEcho(rec *record) bool {
 	s := it.sub
 	if s.owner(wire.Status, rec.Of.id) != nil {
@@ -320,7 +320,7 @@ func (it *item) gatherNewest(dst []byte) []byte {
 	}
 }
 
-// gatherNotices appends the notices among what waits before a tail and steps over the rest.
+// gatherNotices appends the notices among what waits before a tail, and steps over the rest.
 func (it *item) gatherNotices(dst []byte, tail cursor) []byte {
 	for {
 		rec, frame, ok := it.take(tail)

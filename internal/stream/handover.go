@@ -60,7 +60,7 @@ func (it *item) settle(done map[*item]bool) {
 	l, present := it.behind(), it.view.topic.ring.Tail()
 	if !it.channel().Replays() {
 		w.carry = it.gatherNotices(w.carry, present)
-		l.state, l.held = true, nil
+		l.needsSnapshot, l.held = true, nil
 		it.sub.enqueue(it)
 	} else {
 		it.carryOver(w, present)
@@ -86,7 +86,7 @@ func (it *item) unseen(in *instrument) bool {
 	switch {
 	case l == nil, it.channel() != wire.Status:
 		return false
-	case l.telling == nil && !l.state, l.telling != nil && !l.telling.unsaid.Has(in.index):
+	case l.progress == nil && !l.needsSnapshot, l.progress != nil && !l.progress.unsent.Has(in.index):
 		return false
 	}
 	unseen, known := l.elsewhere.unseen(in.id)
@@ -95,7 +95,7 @@ func (it *item) unseen(in *instrument) bool {
 
 // stateDue reports whether a snapshot of statuses is due, in whole or in part.
 func (it *item) stateDue() bool {
-	return it.late != nil && it.channel() == wire.Status && (it.late.state || it.late.telling != nil)
+	return it.late != nil && it.channel() == wire.Status && (it.late.needsSnapshot || it.late.progress != nil)
 }
 
 // carryOver takes the messages before a tail out of the item's ring. They are sent first, or behind

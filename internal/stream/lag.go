@@ -89,8 +89,8 @@ const sentBytes = 96
 // size returns the memory of the late state of an item in bytes, without its replay.
 func (l *late) size() int {
 	n := len(l.held) + sentBytes*l.elsewhere.size()
-	if l.telling != nil {
-		n += 8 * cap(l.telling.unsaid)
+	if l.progress != nil {
+		n += 8 * cap(l.progress.unsent)
 	}
 	return n
 }
@@ -149,7 +149,7 @@ func (s *Subscriber) Collapse() {
 func (it *item) collapse() {
 	w := it.sub.wait
 	w.carry = it.gatherNotices(w.carry, it.view.tail)
-	it.late.state = true
+	it.late.needsSnapshot = true
 }
 
 // gathered returns a position up to which all rows of the item have been sent. Quotes, books and

@@ -71,7 +71,7 @@ func (t *taking) moveDelays(items []Item) {
 		}
 		t.out.States += len(owner.view.topic.group.Members)
 		if it.channel() == wire.Status && !t.o.NoSnapshot {
-			owner.behind().state = true
+			owner.behind().needsSnapshot = true
 			t.enqueue(owner)
 		}
 	}
@@ -232,7 +232,7 @@ func (r *replay) without(taken map[*instrument]bool) *replay {
 func (m *move) drop() (fresh []*item) {
 	s := m.sub
 	for _, it := range m.leaving {
-		if l := it.late; l != nil && l.fresh && l.state && l.telling == nil && it.channel() == wire.Status {
+		if l := it.late; l != nil && l.fresh && l.needsSnapshot && l.progress == nil && it.channel() == wire.Status {
 			fresh = append(fresh, it)
 		}
 		if it.late != nil && it.late.replay != nil {
@@ -298,7 +298,7 @@ func (m *move) resume(it *item) {
 		m.resumeBehind(it, sent)
 	}
 	if slices.ContainsFunc(all.due, func(id market.InstrumentID) bool { return intersect(id, it.id()) }) {
-		it.behind().state = true
+		it.behind().needsSnapshot = true
 		m.sub.enqueue(it)
 	}
 }
@@ -364,7 +364,7 @@ func (m *move) resumeBehind(it *item, sent *sentRows) {
 		}
 		c.replay(m.batches...)
 	case !suppresses:
-		it.behind().state = true
+		it.behind().needsSnapshot = true
 		s.enqueue(it)
 	}
 }
@@ -388,17 +388,6 @@ func (r *sentRows) instruments(h *Hub, it *item, at uint64) (list []*instrument)
 	return list
 }
 
-// otherDelay returns the pattern that feeds the instrument of a new exact item at another delay.
-func (s *itemSet) otherDelay(x Item) *item {
-	if x.ID.IsPattern() {
-		return nil
-	}
-	if p := s.pattern(x.Channel, x.ID); p != nil && p.tier().Delay != x.Tier.Delay {
-		return p
-	}
-	return nil
-}
-
 // passTo adds an exact item, to which its instrument passes from a pattern at another delay. The
 // hub's lock is held, and released in between.
 func (t *taking) passTo(x Item, p *item) *item {
@@ -415,7 +404,7 @@ func (t *taking) passTo(x Item, p *item) *item {
 		t.out.States++
 	}
 	if state {
-		it.behind().state = true
+		it.behind().needsSnapshot = true
 		it.late.fresh = unseen
 		t.enqueue(it)
 	}

@@ -2,22 +2,21 @@ package stream
 
 import "github.com/ruedahq/rueda/internal/ring"
 
-// A notice lies in the rings of several channels, and a client is sent it once. A set remembers the notices
-// that it has sent for as long as one of its rings may bring them again.
+// A notice is in the rings of several channels, and is sent to a client once. A set remembers the
+// notices that it has sent as long as one of its rings may bring them again.
 
-// noticeKey names the notices of an instrument that are in the same rings, and in the same order there.
+// noticeKey identifies the notices of an instrument that are in the same rings, in the same order.
 type noticeKey struct {
 	in   *instrument
 	kind ring.Flag // Lost, or 0
 }
 
 const (
-	noticedBytes = 80      // about what a notice takes that a set remembers, for the budget
-	noticedPiece = 1 << 15 // notices that a shard looks at in one report, of one set at least
+	noticedBytes = 80      // estimated memory of a notice that a set remembers
+	noticedPiece = 1 << 15 // notices that a shard visits in one report; those of one set at least
 )
 
-// unnoticed says whether a notice of an instrument with sequence n is news, and
-// takes note of it.
+// unnoticed reports whether notice n of an instrument is new, and remembers it.
 func (s *Subscriber) unnoticed(key noticeKey, n uint64) bool {
 	m := s.more()
 	if m.noticed[key] >= n {
@@ -33,14 +32,14 @@ func (s *Subscriber) unnoticed(key noticeKey, n uint64) bool {
 	return true
 }
 
-// countNoticed tells the hub's memory what the notices take that the set remembers.
+// countNoticed updates the memory that is counted for the notices of the set.
 func (s *Subscriber) countNoticed() {
 	bytes := len(s.set.noticed) * noticedBytes
 	s.Hold(bytes - s.set.noticedBytes)
 	s.set.noticedBytes = bytes
 }
 
-// forgetNotices has sets forget the notices that none of their rings can bring again.
+// forgetNotices drops the notices of all sets that none of their rings can bring again.
 func (s *Shard) forgetNotices() {
 	if len(s.noticing) == 0 {
 		return
@@ -59,8 +58,9 @@ func (s *Shard) forgetNotices() {
 	}
 }
 
-// forgetNotices forgets the notices that all rings of the set have passed, at every delay. The shard has taken all up
-// to bound. A notice of a book that is not known is kept, since a state would tell it again; not so where memory is short.
+// forgetNotices drops the notices that all rings of the set have passed, at every delay. The shard
+// has taken everything up to bound. A notice of a book that is not known is kept, because a
+// snapshot would repeat it, unless memory is short.
 func (s *Subscriber) forgetNotices(bound uint64) {
 	if s.head != 0 {
 		return
@@ -86,7 +86,7 @@ func (s *Subscriber) forgetNotices(bound uint64) {
 	}
 }
 
-// dropNoticed lets go of all notices that the set remembers.
+// dropNoticed drops all notices that the set remembers.
 func (s *Subscriber) dropNoticed() {
 	if s.set == nil || s.set.noticed == nil {
 		return
@@ -97,7 +97,8 @@ func (s *Subscriber) dropNoticed() {
 	s.shard.hub.memory.notices.Add(-1)
 }
 
-// passed says whether the instrument has told its status n, at every delay, at or before a position. The hub's lock is held.
+// passed reports whether status n of the instrument is at or before a position at every delay. The
+// hub's lock is held.
 func (in *instrument) passed(h *Hub, n, pos uint64) bool {
 	live := h.lookup(in.id)
 	if live == nil {

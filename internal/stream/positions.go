@@ -38,8 +38,8 @@ func readResume(r *wire.Resume) (p resumePoint, f *wire.Fault) {
 	return p, nil
 }
 
-// taken returns the position up to which the shard's last Turn took all that is published at a delay in
-// seconds.
+// taken returns the position up to which the shard's last Turn took all that is published at a
+// delay in seconds.
 func (s *Shard) taken(delay int) uint64 {
 	if delay == 0 {
 		return s.position
@@ -91,8 +91,8 @@ func (s *Subscriber) delays(added []Item) (list []int) {
 	return list
 }
 
-// safe returns a position to resume from: nothing at or before it still waits. What the present turn
-// brought has been held.
+// safe returns a position to resume from: nothing at or before it still waits. What the present
+// turn brought has been held.
 func (s *Subscriber) safe(added ...Item) position.Positions {
 	if len(s.shard.hub.replicas) == 0 {
 		low, unknown := s.safeAt(0)
@@ -112,8 +112,8 @@ func (s *Subscriber) safe(added ...Item) position.Positions {
 	return p
 }
 
-// safeAt returns a position to resume the items of a delay from; it is unknown while a replay has not
-// found its first row. Items that suppress rows are ahead of their replica.
+// safeAt returns a position to resume the items of a delay from; it is unknown while a replay has
+// not found its first row. Items that suppress rows are ahead of their replica.
 func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
 	all := s.shard.taken(delay)
 	low = all
@@ -140,8 +140,8 @@ func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
 	return low, low == 0 && all > 0
 }
 
-// Position returns a position to resume from: nothing at or before it still waits. It is "" while that
-// is not known, because a replay has not found its first row in the journal.
+// Position returns a position to resume from: nothing at or before it still waits. It is "" while
+// that is not known, because a replay has not found its first row in the journal.
 func (s *Subscriber) Position() (epoch, position string) {
 	s.hold()
 	return s.shard.hub.epoch, s.safe().Text(s.shard.hub.epoch)

@@ -237,14 +237,14 @@ func (r *sentRows) add(it *item) {
 		r.putPattern(sentPattern{it.id(), base, it})
 		return
 	}
-	unsent := l.fresh && l.state && l.telling == nil && it.channel() == wire.Status // except by others
+	unsent := l.fresh && l.needsSnapshot && l.progress == nil && it.channel() == wire.Status // except by others
 	put := func(id market.InstrumentID, x sentTo) {
 		if it.flag&overlap == 0 || s.owner(it.channel(), id) == it {
 			r.put(id, x)
 		}
 	}
-	if l.telling != nil {
-		for _, in := range l.telling.left {
+	if l.progress != nil {
+		for _, in := range l.progress.left {
 			if it.unseen(in) {
 				put(in.id, sentTo{unseen: true})
 			}
@@ -341,7 +341,7 @@ func (s *Shard) openReached(list []reach) {
 		if r.sub.closed || r.it.late != r.late || r.late.elsewhere == nil || r.late.elsewhere.most > r.pos {
 			continue // it waits for a later position
 		}
-		r.late.elsewhere, r.late.state = nil, true
+		r.late.elsewhere, r.late.needsSnapshot = nil, true
 		r.sub.enqueue(r.it)
 		s.mark(r.sub)
 	}

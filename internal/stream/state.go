@@ -9,49 +9,50 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// An R:true tells how an instrument stands, and all that was published of it until then. A pattern may have thousands of
-// instruments, and what is told of them is made under the hub's lock; so that nobody waits long for it, and no more
-// memory is taken than the socket takes, it is made in pieces. What is published between two pieces goes out as it comes
-// of instruments that have been told, and is in the R:true of the others.
+// A snapshot (R:true) of an instrument replaces all that was published of it before. A pattern may
+// have thousands of instruments, and their snapshots are made under the hub's lock. They are made
+// in pieces, so that nobody waits long for the lock, and no more memory is used than the socket
+// takes. What is published between two pieces is sent at once if the instrument's snapshot was
+// sent. Otherwise its snapshot contains it.
 
-// stateBatch is how many instruments are told at once.
+// stateBatch is the number of snapshots that are made at once.
 const stateBatch = 64
 
-// telling is how far an item is with telling how its instruments stand.
-type telling struct {
-	left   []*instrument // yet to be told, in order
-	unsaid catalogue.Set // those of whom nothing need be said until then: their state is to tell it
+// snapshotProgress is which snapshots of an item were sent.
+type snapshotProgress struct {
+	left   []*instrument // instruments whose snapshots are to be sent, in order
+	unsent catalogue.Set // of those, instruments whose messages are left to the snapshot
 }
 
-// put lists an instrument, the last.
-func (x *telling) put(in *instrument) {
-	if !x.unsaid.Has(in.index) {
-		x.unsaid.Add(in.index)
+// put adds an instrument at the end.
+func (x *snapshotProgress) put(in *instrument) {
+	if !x.unsent.Has(in.index) {
+		x.unsent.Add(in.index)
 		x.left = append(x.left, in)
 	}
 }
 
-// gatherStates appends the R:true of all instruments the item owns, or as many of them as there is room for; then
-// late.telling are left.
+// gatherStates appends the snapshots of the instruments that the item owns, up to the limit. If not
+// all of them fit, late.progress has the others.
 func (it *item) gatherStates(dst []byte, limit int, conflate bool) []byte {
 	l := it.late
 	for {
-		if l.telling != nil && !l.state {
+		if l.progress != nil && !l.needsSnapshot {
 			if dst = it.gatherBetween(dst, it.view.tail, limit, conflate); len(dst) >= limit {
 				return dst
 			}
 		}
 		dst = it.gatherPiece(dst, conflate)
 		it.sub.shard.visited += stateBatch
-		if l.telling == nil || l.gate != 0 || len(dst) >= limit || it.sub.shard.tired() {
+		if l.progress == nil || l.gate != 0 || len(dst) >= limit || it.sub.shard.tired() {
 			return dst
 		}
 	}
 }
 
-// gatherPiece appends the R:true of the next instruments. What was published up to now is told by
-// it. Where some of that is not committed it is held until it is. Statuses, none of which is left
-// out, wait until they are told.
+// gatherPiece appends the next snapshots. They contain what was published up to now. If some of
+// that is not committed, they are held until it is. Statuses are all sent, so their snapshots are
+// made when what was published is committed.
 func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	l, h := it.late, it.sub.shard.hub
 	h.mu.Lock()
@@ -63,22 +64,22 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 		it.close()
 		return dst
 	}
-	pos, begins := h.reached(it.tier().Delay), l.state
+	pos, begins := h.reached(it.tier().Delay), l.needsSnapshot
 	var batch []*instrument
 	switch {
-	case l.state:
-		switch { // no status is left out once one was told
+	case l.needsSnapshot:
+		switch { // after a snapshot was sent, all statuses are
 		case it.channel() != wire.Status:
-		case l.fresh && l.telling != nil:
+		case l.fresh && l.progress != nil:
 			dst = it.gatherBetween(dst, now, maxInt, false)
 		default:
 			dst = it.gatherRing(dst, now, maxInt)
 		}
-		l.state = false
+		l.needsSnapshot = false
 		batch = it.beginStates(h.covered(it.item()))
 	default:
 		dst = it.gatherBetween(dst, now, maxInt, conflate)
-		batch = l.telling.left
+		batch = l.progress.left
 	}
 	out := &dst
 	if next := batch[:min(stateBatch, len(batch))]; it.channel() != wire.Status && h.uncommitted(next) {
@@ -94,23 +95,23 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	it.skipTo(pos, now)
 	h.mu.visit(min(stateBatch, len(batch)))
 	for _, in := range batch[:min(stateBatch, len(batch))] {
-		if l.telling != nil {
-			l.telling.unsaid.Remove(in.index)
+		if l.progress != nil {
+			l.progress.unsent.Remove(in.index)
 		}
 		if it.flag&overlap != 0 && it.sub.owner(it.channel(), in.id) != it || !it.resumes(in) {
 			continue
 		}
 		*out = it.sub.appendState(*out, in, it.channel(), it.tier())
 	}
-	if l.telling != nil {
-		if l.telling.left = batch[min(stateBatch, len(batch)):]; len(l.telling.left) == 0 {
-			l.telling = nil
+	if l.progress != nil {
+		if l.progress.left = batch[min(stateBatch, len(batch)):]; len(l.progress.left) == 0 {
+			l.progress = nil
 		}
 	}
 	return dst
 }
 
-// gatherGaps appends the gaps among what waits before a tail, which no state tells.
+// gatherGaps appends the gaps among what waits before a tail, which no snapshot contains.
 func (it *item) gatherGaps(dst []byte, tail cursor) []byte {
 	if all, _ := it.view.topic.ring.Echoes(); all == 0 {
 		return dst
@@ -126,29 +127,29 @@ func (it *item) gatherGaps(dst []byte, tail cursor) []byte {
 	}
 }
 
-// beginStates has all instruments told, and gives them in their order: those first that were not when they were all to be
-// told anew, or else the last ones might never be.
+// beginStates makes the snapshots of all instruments due, and returns the instruments in the order
+// of sending. Those that were left from before come first, so that they are not starved.
 func (it *item) beginStates(all []*instrument) []*instrument {
 	l := it.late
 	if len(all) <= stateBatch {
-		l.telling = nil
+		l.progress = nil
 		return all
 	}
-	unsaid := slices.Clone(it.view.topic.group.Set)
-	if l.telling != nil {
-		if i := slices.Index(all, l.telling.left[0]); i > 0 {
+	unsent := slices.Clone(it.view.topic.group.Set)
+	if l.progress != nil {
+		if i := slices.Index(all, l.progress.left[0]); i > 0 {
 			all = slices.Concat(all[i:], all[:i])
 		}
 		if it.channel() == wire.Status {
-			unsaid = l.telling.unsaid
+			unsent = l.progress.unsent
 		}
 	}
-	l.telling = &telling{all, unsaid}
+	l.progress = &snapshotProgress{all, unsent}
 	return all
 }
 
-// gatherBetween appends, between two pieces, what the ring has of instruments that were told. With conflate their
-// state is to be told again instead.
+// gatherBetween appends, between two pieces, the messages of instruments whose snapshots were sent.
+// With conflate, a new snapshot of them is due instead.
 func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool) []byte {
 	l := it.late
 	for len(dst) < limit {
@@ -157,11 +158,11 @@ func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool)
 		case !ok:
 			return dst
 		case rec.Flag&ring.Echo != 0:
-		case it.channel() == wire.Status && !it.unseen(rec.Of): // none is left out
-		case l.telling.unsaid.Has(rec.Of.index):
+		case it.channel() == wire.Status && !it.unseen(rec.Of): // statuses are all sent
+		case l.progress.unsent.Has(rec.Of.index):
 			continue
 		case conflate && !it.channel().Replays():
-			l.telling.put(rec.Of)
+			l.progress.put(rec.Of)
 			continue
 		}
 		if it.wants(rec) {
@@ -173,14 +174,13 @@ func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool)
 
 const maxInt = int(^uint(0) >> 1)
 
-// appendState appends the framed R:true of an instrument's tier, or nothing
-// where there is none yet. A book that is not known, and quotes that come from it,
-// are told as such, once.
+// appendState appends the framed snapshot of an instrument's tier, or nothing if there is none. Of
+// a book that is not known, and of quotes made from it, it appends the status that says so, once.
 func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier) []byte {
 	h := s.shard.hub
 	if c == wire.Status {
 		if in.Phase == market.NoPhase {
-			return dst // a replica has not come that far
+			return dst // the replica is not there yet
 		}
 		return h.appendStatus(dst, in, in.Phase, in.Reason, in.Until)
 	}
@@ -210,7 +210,7 @@ func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tie
 	return dst
 }
 
-// appendStatus appends a framed status that tells how things stand.
+// appendStatus appends a framed status with R:true.
 func (h *applier) appendStatus(dst []byte, in *instrument, phase market.Phase, reason string, until int64) []byte {
 	h.scratch.payload = in.AppendStatus(h.scratch.payload[:0], phase, reason, until)
 	return wire.AppendText(dst, h.scratch.payload)

@@ -165,7 +165,7 @@ func (t *taking) take(x Item) {
 	if replays := it.late != nil && it.late.replay != nil; !replays && hasState(x.Channel) && !t.o.NoSnapshot {
 		l := it.behind()
 		// A status that was resumed continues at its N: the snapshot replaces none.
-		l.state, l.fresh = true, !t.continues(x)
+		l.needsSnapshot, l.fresh = true, !t.continues(x)
 		t.enqueue(it)
 	}
 	switch {
@@ -260,14 +260,14 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 	old := t.find(x.Channel, x.ID)
 	if old == nil {
 		covered := t.covering(x) != nil
-		if p := t.otherDelay(x); p != nil {
+		if p := t.pattern(x.Channel, x.ID); p != nil && !x.ID.IsPattern() && p.tier().Delay != x.Tier.Delay {
 			return t.passTo(x, p), false
 		}
 		passes := !covered && !x.Channel.Replays() && !x.ID.IsPattern() && t.pattern(x.Channel, x.ID) != nil
 		it = t.add(x)
 		it.inherit()
 		if passes {
-			it.behind().state = true // also without snapshots: the client's state is of another tier
+			it.behind().needsSnapshot = true // also without snapshots: the client's state is of another tier
 			t.enqueue(it)
 		}
 		return it, !covered
@@ -284,7 +284,7 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 	old.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
 	if p := t.covering(x); p != nil {
 		if hasState(x.Channel) {
-			p.behind().state = true // the client's state is of another tier
+			p.behind().needsSnapshot = true // the client's state is of another tier
 			t.enqueue(p)
 		}
 		return old, false
@@ -297,7 +297,7 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 		old.suppress(sent)
 	}
 	if !x.Channel.Replays() {
-		old.behind().state = true // also without snapshots: the client's state is of another tier
+		old.behind().needsSnapshot = true // also without snapshots: the client's state is of another tier
 		t.enqueue(old)
 	}
 	return old, true
@@ -334,10 +334,11 @@ func (s *Subscriber) remove(gone []*item, out *Outcome) {
 	h := s.shard.hub
 	for piece := range slices.Chunk(gone, lockPiece) {
 		out.Gone += len(piece)
-		out.Left += instrumentsOf(piece)
 		leaving := make(map[*item]bool, len(piece))
 		for _, it := range piece {
-			leaving[it] = true
+			if leaving[it] = true; it.id().IsPattern() {
+				out.Left += len(it.view.topic.group.Members)
+			}
 		}
 		m := move{sub: s, gone: leaving, out: out}
 		m.run()
@@ -345,16 +346,6 @@ func (s *Subscriber) remove(gone []*item, out *Outcome) {
 			h.mu.pause()
 		}
 	}
-}
-
-// instrumentsOf returns the number of instruments that the patterns among items cover.
-func instrumentsOf(list []*item) (n int) {
-	for _, it := range list {
-		if it.id().IsPattern() && it.reads() {
-			n += len(it.view.topic.group.Members)
-		}
-	}
-	return n
 }
 
 // Unsubscribe removes identifiers from the set, as they were written. Afterwards Gather returns
@@ -399,10 +390,10 @@ func (s *Subscriber) Resync(items []Item) (states int, rejected []Rejected) {
 		if !it.reads() {
 			it = s.pattern(x.Channel, x.ID)
 		}
-		if it.view.topic != nil && !it.behind().state {
+		if it.view.topic != nil && !it.behind().needsSnapshot {
 			states += len(it.view.topic.group.Members)
 		}
-		it.behind().state = true
+		it.behind().needsSnapshot = true
 		s.enqueue(it)
 	}
 	return states, rejected

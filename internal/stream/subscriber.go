@@ -95,15 +95,15 @@ const (
 // late is the state of an item that is not live: it is behind, or has a snapshot or a replay to
 // send.
 type late struct {
-	at        cursor      // the next record, not past view.tail
-	sent      ring.Offset // records before this are not sent: a snapshot or a replay contains them
-	sentPos   uint64      // position of the newest row that those contain
-	listed    bool        // in wait.queue
-	state     bool        // a snapshot is due
-	fresh     bool        // nothing of its ring was sent yet
-	telling   *telling
-	replay    *replay
-	elsewhere *sentRows // rows that other items sent, or that were sent at another delay
+	at            cursor      // the next record, not past view.tail
+	sent          ring.Offset // records before this are not sent: a snapshot or a replay contains them
+	sentPos       uint64      // position of the newest row that those contain
+	listed        bool        // in wait.queue
+	needsSnapshot bool        // a snapshot is due
+	fresh         bool        // nothing of its ring was sent yet
+	progress      *snapshotProgress
+	replay        *replay
+	elsewhere     *sentRows // rows that other items sent, or that were sent at another delay
 
 	gate  uint64 // nothing is sent until this position is committed; 0: no gate
 	held  []byte // frames that are sent first when the gate opens
@@ -292,7 +292,7 @@ func (s *Shard) newItem() *item {
 func (s *Subscriber) add(x Item) *item {
 	it := s.shard.newItem()
 	it.sub = s
-	if s.shadowed(x) {
+	if s.covering(x) != nil {
 		it.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
 	} else {
 		s.shard.join(it, topicKey{x.Channel, x.ID, x.Tier})
@@ -371,15 +371,6 @@ func without(list []*item, it *item) []*item {
 	return list
 }
 
-// shadowed reports whether an earlier pattern of the same tier feeds an exact item.
-func (s *itemSet) shadowed(x Item) bool {
-	if x.ID.IsPattern() {
-		return false
-	}
-	p := s.pattern(x.Channel, x.ID)
-	return p != nil && p.tier() == x.Tier
-}
-
 // pattern returns the first pattern of a channel that covers id.
 func (s *itemSet) pattern(c wire.Channel, id market.InstrumentID) *item {
 	for _, it := range s.patterns() {
@@ -403,10 +394,10 @@ func (s *itemSet) owner(c wire.Channel, id market.InstrumentID) *item {
 // the set receives. before are the markets of the set before the change. The hub's lock is held.
 func (s *Subscriber) rearrange(before []string) {
 	for _, it := range s.items {
-		if !it.reads() && !s.shadowed(it.item()) {
+		if !it.reads() && s.covering(it.item()) == nil {
 			it.start()
 			if !it.channel().Replays() {
-				it.behind().state = true
+				it.behind().needsSnapshot = true
 				s.enqueue(it)
 			}
 		}

@@ -8,10 +8,10 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// The statuses of a market as a whole concern whoever has anything of that market:
-// that its feed is down, and with a status subscription its phases.
+// The statuses of a market as a whole go to all who have something of that market: that its feed is
+// down, and its phases with a status subscription.
 
-// markets are those that a set touches, without repeats, in the order of arrival.
+// markets returns the markets of a set, each once, in the order in which they were added.
 func (s *itemSet) markets() []string {
 	var list []string
 	for _, it := range s.items {
@@ -22,7 +22,7 @@ func (s *itemSet) markets() []string {
 	return list
 }
 
-// followVenues makes due how the markets stand that are new to the set.
+// followVenues makes the statuses of the markets due that are new to the set.
 func (s *Subscriber) followVenues(before []string) {
 	if slices.Contains(before, market.Any) {
 		return
@@ -32,8 +32,8 @@ func (s *Subscriber) followVenues(before []string) {
 	}
 }
 
-// dueVenues makes due how a market as a whole stands, or how all of them do, but for those to skip.
-// The hub's lock is held.
+// dueVenues makes the status of a market due, or of all markets, except those to skip. The hub's
+// lock is held.
 func (s *Subscriber) dueVenues(m string, fresh bool, skip func(name string) bool) {
 	for _, v := range s.shard.hub.venuesOf(m) {
 		if name := v.id.Market; !skip(name) {
@@ -42,7 +42,7 @@ func (s *Subscriber) dueVenues(m string, fresh bool, skip func(name string) bool
 	}
 }
 
-// dueVenue makes how a market as a whole stands due.
+// dueVenue makes the status of a market due.
 func (w *wait) dueVenue(m string, fresh bool) {
 	for i := range w.venues {
 		if w.venues[i].market == m {
@@ -53,9 +53,9 @@ func (w *wait) dueVenue(m string, fresh bool) {
 	w.venues = append(w.venues, venueDue{market: m, fresh: fresh})
 }
 
-// bareVenues takes the phase out of what is due of markets that are new to the set, for a
-// subscription without snapshots: that a feed is down is still sent. What is published meanwhile
-// is sent as it is, unless a resume sends it again.
+// bareVenues leaves the phases of markets that are new to the set out of what is due, for a
+// subscription without snapshots. A feed that is down is still sent. What is published meanwhile is
+// sent as it is, unless a resume sends it.
 func (t *taking) bareVenues(before []string) {
 	for i := range t.waiting().venues {
 		if v := &t.wait.venues[i]; !slices.Contains(before, v.market) {
@@ -64,7 +64,7 @@ func (t *taking) bareVenues(before []string) {
 	}
 }
 
-// statedMarkets are the markets of status items that began with how those stand as a whole.
+// statedMarkets returns the markets of status items that began with the status of the market.
 func (s *itemSet) statedMarkets() []string {
 	var list []string
 	for _, it := range s.items {
@@ -75,7 +75,7 @@ func (s *itemSet) statedMarkets() []string {
 	return list
 }
 
-// takeStatus makes due how the markets of a new status item stand, where the client was not told yet.
+// takeStatus makes the status of the markets of a new status item due, unless the client has it.
 func (t *taking) takeStatus(m string) {
 	t.dueVenues(m, false, func(name string) bool {
 		return slices.Contains(t.stated, name) || slices.Contains(t.stated, market.Any)
@@ -85,13 +85,13 @@ func (t *taking) takeStatus(m string) {
 	}
 }
 
-// concerns says whether a market-wide status is for this subscriber.
+// concerns reports whether a status of a market is for this subscriber.
 func (s *Subscriber) concerns(rec *record) bool {
 	m := rec.Of.id.Market
 	if s.wait != nil {
 		for _, v := range s.wait.venues {
 			if v.fresh && v.market == m {
-				// The state that is due tells it, but for a gap, which no state tells.
+				// The status that is due contains it, unless it is a gap.
 				return rec.Flag&ring.Lost != 0 && s.wait.since == nil
 			}
 		}
@@ -104,7 +104,7 @@ func (s *Subscriber) concerns(rec *record) bool {
 	return false
 }
 
-// followsStatus says whether the set has status of a market, which market-wide statuses come with.
+// followsStatus reports whether the set has statuses of a market.
 func (s *itemSet) followsStatus(m string) bool {
 	for _, it := range s.items {
 		if it.channel() == wire.Status && (it.id().Market == m || it.id().Market == market.Any) {
@@ -114,14 +114,14 @@ func (s *itemSet) followsStatus(m string) bool {
 	return false
 }
 
-// gatherVenues appends how the markets stand that are due.
+// gatherVenues appends the statuses of markets that are due.
 func (s *Subscriber) gatherVenues(dst []byte) []byte {
 	w := s.wait
 	if len(w.venues) == 0 {
 		return dst
 	}
 	states, whole := s.venueStates()
-	s.shard.passVenues() // what was told before
+	s.shard.passVenues() // what was published before
 	dst = append(w.takeCarry(dst), states...)
 	if whole {
 		w.venues = nil
@@ -129,8 +129,8 @@ func (s *Subscriber) gatherVenues(dst []byte) []byte {
 	return dst
 }
 
-// venueStates is how the markets stand that are due, and notes how far that goes. Where that is not
-// committed yet, they wait: whole is false.
+// venueStates returns the statuses of markets that are due. If some of that is not committed, they
+// wait, and whole is false.
 func (s *Subscriber) venueStates() (states []byte, whole bool) {
 	h := s.shard.hub
 	h.mu.Lock()
@@ -151,8 +151,8 @@ func (s *Subscriber) venueStates() (states []byte, whole bool) {
 	return states, true
 }
 
-// appendVenue appends how a market as a whole stands: that its feed is down, to
-// everybody, and its phase, where its status is subscribed and not bare.
+// appendVenue appends the status of a market: that its feed is down, and its phase if its status is
+// subscribed and not bare.
 func (s *Subscriber) appendVenue(dst []byte, in *instrument, bare bool) []byte {
 	h := s.shard.hub
 	if !bare && in.Phase != market.NoPhase && s.followsStatus(in.id.Market) {
@@ -164,8 +164,8 @@ func (s *Subscriber) appendVenue(dst []byte, in *instrument, bare bool) []byte {
 	return dst
 }
 
-// replayVenues appends what markets as a whole told since the position of a resume, where that is
-// kept; of the others the state is still due.
+// replayVenues appends the statuses of markets since the position of a resume, as far as they are
+// stored. Of the others the status stays due.
 func (s *Subscriber) replayVenues(dst []byte) []byte {
 	w := s.wait
 	if w == nil || w.since == nil {
@@ -174,12 +174,12 @@ func (s *Subscriber) replayVenues(dst []byte) []byte {
 	since := *w.since
 	w.since = nil
 	left, dst := s.venueRows(dst, since)
-	s.shard.passVenues() // while what is due says what the rows have told
+	s.shard.passVenues() // before venues changes, so that what the rows contain is not sent again
 	w.venues = left
 	return dst
 }
 
-// venueRows appends the rows of replayVenues, and returns the markets whose state is still due.
+// venueRows appends the rows for replayVenues, and returns the markets whose status stays due.
 func (s *Subscriber) venueRows(dst []byte, since uint64) ([]venueDue, []byte) {
 	h := s.shard.hub
 	h.mu.Lock()
@@ -197,7 +197,7 @@ func (s *Subscriber) venueRows(dst []byte, since uint64) ([]venueDue, []byte) {
 			for _, rows := range v.Statuses.After(n) {
 				for i := range rows {
 					if rows[i].Pos > h.committed {
-						break // the ring tells it
+						break // it is in the ring
 					}
 					n++
 					h.scratch.payload = rows[i].Message(h.scratch.payload[:0], v.Ident, n)
