@@ -20,9 +20,6 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 	h := s.shard.hub
 	defer h.pin(moved)()
 	h.prepare(moved)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.commit()
 	out := make(map[*item]bool)
 	for _, x := range gone {
 		if it := s.find(x.Channel, x.ID); it != nil {
@@ -35,6 +32,9 @@ func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[stri
 			tiers[it] = x.Tier
 		}
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
 	var result Outcome
 	m := move{sub: s, gone: out, tiers: tiers, out: &result}
 	m.run()
