@@ -7,9 +7,8 @@
 // result of After may be read without the lock that guards the Rows, and stays valid after rows are
 // dropped.
 //
-// A [Row] is made from an event or from a row of the journal ([RowOf]), and can be converted back
-// ([Row.Put], [EventOf]). [Row.Message] encodes the message as it was sent. [AppendRow] does the
-// same directly from a row of the journal.
+// A [Row] is made from a row of the journal ([RowOf]). [Row.Message] encodes the message as it was
+// sent. [AppendRow] does the same directly from a row of the journal.
 //
 // This package is pure: no goroutines, no clock, no I/O. Its types are not locked; the caller must
 // guard them.

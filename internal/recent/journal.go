@@ -35,21 +35,6 @@ func RowOf(j *journal.Row) Row {
 	return r
 }
 
-// Put copies a trade, cancellation or correction to a row of the journal. The caller sets the other
-// fields.
-func (r *Row) Put(j *journal.Row) {
-	switch r.Kind {
-	case market.KindCancel:
-		j.Kind = journal.Cancel
-	case market.KindCorrect:
-		j.Kind = journal.Correct
-	}
-	j.Price, j.Size, j.Side, j.ID = r.Price, r.Size, r.Side, r.ID
-	if m := r.More; m != nil {
-		j.OldPrice, j.OldSize, j.RefN, j.TradeDetails = m.OldPrice, m.OldSize, m.RefN, m.TradeDetails
-	}
-}
-
 // barOf returns the bar in a row of the journal.
 func barOf(j *journal.Row) bars.Bar {
 	return bars.Bar{
@@ -81,29 +66,4 @@ func AppendRow(b []byte, ident wire.Ident, r *journal.Row) []byte {
 		return wire.AppendQuote(b, &h, bid, ask, false)
 	}
 	return b
-}
-
-// EventOf returns the event that a row of the journal was made from.
-func EventOf(j *journal.Row) market.Event {
-	if j.Kind == journal.Reference {
-		e := market.Event{Kind: market.KindReference, Time: j.Time, PreviousClose: j.Price, Settlement: j.OldPrice, OpenInterest: j.Size}
-		if j.Latency < 0 {
-			e.Time, e.Receive = 0, j.Time
-		}
-		return e
-	}
-	r := RowOf(j)
-	return r.event()
-}
-
-// event returns the event that a row was made from.
-func (r *Row) event() market.Event {
-	e := market.Event{Kind: r.Kind, Side: r.Side, Phase: r.Phase, Time: r.Time, Price: r.Price, Size: r.Size, TradeID: r.ID}
-	if r.Latency < 0 {
-		e.Time, e.Receive = 0, r.Time
-	}
-	if m := r.More; m != nil {
-		e.OldPrice, e.OldSize, e.TradeDetails, e.Reason, e.Until = m.OldPrice, m.OldSize, m.TradeDetails, m.Reason, m.Until
-	}
-	return e
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // TestRowsModel compares Rows with a list of all rows, of which it has the end.
@@ -98,26 +99,18 @@ func TestViewsStayValid(t *testing.T) {
 	}
 }
 
-// TestJournalAndBack checks that a row of the journal survives the conversion to a Row and back.
-func TestJournalAndBack(t *testing.T) {
-	for _, want := range []journal.Row{
-		{Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 12, Size: 4, Side: market.Buy, ID: "a"},
-		{Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: -1, Price: 12, Size: 4, TradeDetails: market.TradeDetails{Conditions: []string{"odd_lot"}}},
-		{Kind: journal.Cancel, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, ID: "a", OldPrice: 12, OldSize: 4, RefN: 2},
-		{Kind: journal.Correct, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 13, Size: 5, ID: "a", OldPrice: 12, OldSize: 4, RefN: 2},
+// TestMessageOfRow checks that a Row keeps all that its message shows of a row of the journal.
+func TestMessageOfRow(t *testing.T) {
+	ident := wire.MakeIdent(market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"})
+	for want, j := range map[string]journal.Row{
+		`{"type":"T","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","D":1,"P":12,"Z":4,"X":"a","G":"B"}`:               {Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 12e8, Size: 4e8, Side: market.Buy, ID: "a"},
+		`{"type":"T","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","P":12,"Z":4,"C":["odd_lot"]}`:                     {Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: -1, Price: 12e8, Size: 4e8, TradeDetails: market.TradeDetails{Conditions: []string{"odd_lot"}}},
+		`{"type":"X","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","D":1,"X":"a","P":0,"Z":0,"XN":2}`:                 {Kind: journal.Cancel, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, ID: "a", OldPrice: 12e8, OldSize: 4e8, RefN: 2},
+		`{"type":"C","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","D":1,"X":"a","P":13,"Z":5,"XP":12,"XZ":4,"XN":2}`: {Kind: journal.Correct, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 13e8, Size: 5e8, ID: "a", OldPrice: 12e8, OldSize: 4e8, RefN: 2},
 	} {
-		r := RowOf(&want)
-		got := journal.Row{Kind: journal.Trade, Position: r.Pos, N: want.N, Time: r.Time, At: r.At, Latency: r.Latency}
-		r.Put(&got)
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("got  %+v\nwant %+v", got, want)
-		}
-		e := EventOf(&want)
-		if e.Kind != r.Kind || e.Price != want.Price || e.Size != want.Size || e.TradeID != want.ID || e.OldPrice != want.OldPrice || e.OldSize != want.OldSize {
-			t.Errorf("event %+v of %+v", e, want)
-		}
-		if untimed := want.Latency < 0; untimed != (e.Time == 0) || untimed != (e.Receive == want.Time) {
-			t.Errorf("event of time %d, received %d", e.Time, e.Receive)
+		r := RowOf(&j)
+		if got := string(r.Message(nil, ident, j.N)); got != want || r.Pos != j.Position || r.At != j.At {
+			t.Errorf("row %+v with message\n%s, want\n%s", r, got, want)
 		}
 	}
 }

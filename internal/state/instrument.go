@@ -198,16 +198,6 @@ func (in *Instrument) Header(n uint64, s Stamp) wire.Header {
 	return wire.Header{Ident: in.Ident, N: n, Time: s.Time, Latency: s.Latency}
 }
 
-// AppendStatus appends the payload of a status with R:true.
-func (in *Instrument) AppendStatus(b []byte, phase market.Phase, reason string, until int64) []byte {
-	s := Stamp{in.Statuses.LastAt, -1}
-	if r, _ := in.Statuses.Newest(func(r *recent.Row) bool { return r.Phase == phase }); r != nil {
-		s = Stamp{r.Time, r.Latency}
-	}
-	hd := in.Header(in.Statuses.Last, s)
-	return wire.AppendStatus(b, &hd, phase, reason, until, true)
-}
-
 // First returns the best level of a side, or none.
 func First(levels []market.Level) market.Level {
 	if len(levels) == 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/catalogue"
-	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -172,14 +172,6 @@ func (d *directory) Clock(name string) time.Time {
 	return time.Now()
 }
 
-// State is the trading status of an instrument or a market.
-type State struct {
-	Phase  market.Phase
-	Reason string
-	Since  int64 // Unix ns; 0: not known
-	Until  int64 // next expected change, Unix ns; 0: not known
-}
-
 // Instruments returns the listed instruments with their present phases, in the order of definition.
 // version rises with every definition.
 func (d *directory) Instruments() (list []market.Instrument, version uint64) {
@@ -228,36 +220,24 @@ func (d *directory) HasMarket(name string) bool {
 }
 
 // Status returns the trading status of a listed instrument at a delay in seconds, after AwaitDelay.
-func (d *directory) Status(id market.InstrumentID, delay int) (State, bool) {
+func (d *directory) Status(id market.InstrumentID, delay int) (state.Status, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	in := d.lookupItem(Item{ID: id, Tier: Tier{Delay: delay}})
 	if in == nil {
-		return State{}, false
+		return state.Status{}, false
 	}
-	return in.state(), true
+	return in.Status(), true
 }
 
 // MarketStatus returns the status of a market as a whole; ok is false if neither its feed nor its
 // schedule has stated one.
-func (d *directory) MarketStatus(name string) (s State, ok bool) {
+func (d *directory) MarketStatus(name string) (s state.Status, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.venues[name]
 	if v == nil || v.Statuses.Last == 0 {
-		return State{}, false
+		return state.Status{}, false
 	}
-	return v.state(), true
-}
-
-// state returns the trading status.
-func (in *instrument) state() State {
-	s := State{Phase: in.Phase, Reason: in.Reason, Until: in.Until}
-	if in.Down {
-		s = State{Phase: market.FeedDown}
-	}
-	if r, _ := in.Statuses.Newest(func(r *recent.Row) bool { return r.Phase == s.Phase }); r != nil {
-		s.Since = r.Time
-	}
-	return s
+	return v.Status(), true
 }
