@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Shard is the hub's counterpart of one goroutine that owns connections. All
-// methods of it and its subscribers are called by that goroutine.
+// Shard is the part of the hub that belongs to one goroutine with connections. That goroutine calls
+// all methods of it and of its subscribers.
 type Shard struct {
 	hub   *Hub
 	index int
@@ -53,8 +53,8 @@ type Shard struct {
 	message    [1024]byte
 }
 
-// entry says that the present turn brings something for an item. The entries of a
-// subscriber are linked.
+// entry states that the present turn has something for an item. The entries of a subscriber are
+// linked.
 type entry struct {
 	item *item
 	next int32 // place of the subscriber's next entry, from 1; 0: none
@@ -123,8 +123,8 @@ func (s *Shard) wakeUrgently() {
 	}
 }
 
-// Turn takes note of what was published since the last Turn. Next gives the
-// subscribers for whom there is something to gather.
+// Turn notes what was published since the last Turn. Next returns the subscribers that have
+// something to gather.
 func (s *Shard) Turn() {
 	for s.Next() != nil { // of a turn that was left early
 	}
@@ -220,8 +220,8 @@ func (s *Shard) mark(sub *Subscriber) {
 	}
 }
 
-// Next is the next subscriber of this turn for whom there is something to gather;
-// nil at the end. Between two calls anything may be done with any subscriber.
+// Next returns the next subscriber of this turn that has something to gather, nil at the end.
+// Between two calls any method of any subscriber may be called.
 func (s *Shard) Next() *Subscriber {
 	for {
 		if s.next > 0 {
@@ -311,8 +311,8 @@ func (s *Shard) takeVenues() {
 	}
 }
 
-// passVenues gives the market-wide statuses before the tail that was noted to all whom they concern. They
-// are few, and so have no cursor a subscriber. It needs no lock.
+// passVenues gives the market-wide statuses before the tail that was noted to all whom they
+// concern. They are few, and so have no cursor a subscriber. It needs no lock.
 func (s *Shard) passVenues() {
 	v := s.venue
 	if v == nil {

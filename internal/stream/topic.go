@@ -11,8 +11,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Tier is the variant of a channel that a subscriber asked for or may have. Trades and
-// status have one tier for each delay.
+// Tier is the variant of a channel that a subscription has. Trades and status have one tier for
+// each delay.
 type Tier struct {
 	Depth    int // of order_book: 1, 5, 10, 25, or 0 for all levels
 	Conflate int // of quotes and order_book: at most one message in so many milliseconds; 0: every change
@@ -99,7 +99,7 @@ func (h *publisher) append(tp *topic, frame []byte, rec record) {
 	}
 }
 
-// show has the shards take note of messages of a topic that are committed.
+// show marks a topic as having committed messages, so that shards read them at their next turn.
 func (h *publisher) show(tp *topic, bytes int) {
 	for i := range tp.seen {
 		s := &tp.seen[i]
@@ -117,7 +117,8 @@ func (h *publisher) show(tp *topic, bytes int) {
 	}
 }
 
-// topic finds or makes the topic of a key. Instruments take note of it before their next message; see tiers.
+// topic returns the topic of a key, which it makes if there is none. Instruments find it before
+// their next message; see tiers.
 func (h *publisher) topic(key topicKey) *topic {
 	if tp, ok := h.topics[key]; ok {
 		return tp
@@ -163,8 +164,8 @@ func (h *publisher) release(tp *topic) {
 	}
 }
 
-// changed has the instruments of a topic that comes or goes find their topics anew: that of an exact
-// topic at once, those of a pattern before their next message.
+// changed has instruments find their topics again after a topic was made or dropped: the instrument
+// of an exact topic now, those of a pattern before their next message.
 func (h *publisher) changed(tp *topic, by int) {
 	c, id := tp.key.channel, tp.key.id
 	if id.IsPattern() {
@@ -183,9 +184,8 @@ type readKey struct {
 	id      market.InstrumentID
 }
 
-// tiers are the tiers of a channel of an instrument that somebody reads. It is called before
-// anything is changed that a tier tells, so that a tier which is new begins as things were when
-// its reader came: nothing was changed since.
+// tiers returns the tiers of a channel of an instrument that somebody reads. Call it before the
+// state changes that a tier sends, so that a new tier begins with the state from before.
 func (h *publisher) tiers(in *instrument, c wire.Channel) []*tierState {
 	ch := &in.channels[c]
 	if ch.generation != h.generation[c] {
@@ -243,7 +243,7 @@ func (h *publisher) attachTopic(in *instrument, ch *channel, was []*tierState, t
 	ch.tiers = append(ch.tiers, t)
 }
 
-// delay is the delay that an instrument is told under, in seconds.
+// delay returns the delay at which an instrument is published, in seconds.
 func (in *instrument) delay() int {
 	if in.replica == nil {
 		return 0
