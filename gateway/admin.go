@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/rest"
 )
@@ -26,13 +24,16 @@ type Admin struct {
 	Listen string // "": none. Port 0 chooses a free port, which Bound.Admin has
 
 	// TokenFile is a file with the token that requests send as Authorization: Bearer. It has one
-	// line of at least 32 characters, and only its owner may read it. It is read once.
+	// line of at least 32 characters, or a line for each operator: a name, the SHA-256 of the token
+	// in hexadecimal, read or operate, and perhaps the last day. Only its owner may read it. It is
+	// read again when it changes.
 	TokenFile string
 
 	// TLS names the certificate files; zero: plain HTTP, on a loopback address only.
 	TLS TLS
 	// ClientCA is a PEM file with certificate authorities. Clients must have a certificate of one
-	// of them. It is required, with TLS, for an address that other machines can reach.
+	// of them. It is required, with TLS, for an address that other machines can reach. It is read
+	// again when it changes.
 	ClientCA string
 }
 
@@ -45,8 +46,8 @@ var errAdminOpen = errors.New("an address that other machines can reach needs ce
 // administrator has the state of the listener.
 type administrator struct {
 	server      *rest.Server
-	certificate *certificate.Certificate // nil: plain HTTP
-	clients     *x509.CertPool           // nil: no client certificate is required
+	certificate *certificate.Certificate  // nil: plain HTTP
+	clients     *reloaded[*x509.CertPool] // nil: no client certificate is required
 }
 
 // buildAdmin builds the server for administrators, if it is configured.
@@ -59,7 +60,7 @@ func (g *Gateway) buildAdmin() error {
 		return nil
 	}
 	a := &administrator{}
-	token, err := readToken(c.TokenFile)
+	operators, err := newReloaded(c.TokenFile, readOperators, g.log)
 	if err != nil {
 		return fmt.Errorf("%w: read the token: %w", ErrAdmin, err)
 	}
@@ -69,7 +70,7 @@ func (g *Gateway) buildAdmin() error {
 		}
 	}
 	if c.ClientCA != "" {
-		if a.clients, err = readAuthorities(c.ClientCA); err != nil {
+		if a.clients, err = newReloaded(c.ClientCA, readAuthorities, g.log); err != nil {
 			return fmt.Errorf("%w: %w", ErrAdmin, err)
 		}
 		if a.certificate == nil {
@@ -80,7 +81,7 @@ func (g *Gateway) buildAdmin() error {
 		return err
 	}
 	handler, err := rest.NewAdmin(rest.AdminConfig{
-		Auth: g.auth, Token: token, Ready: g.ready, Sockets: g.registry.FamilyConnections,
+		Auth: g.auth, Operators: operators.get, Ready: g.ready, Sockets: g.registry.FamilyConnections,
 		Secure: a.certificate != nil, Logger: g.log,
 	})
 	if err != nil {
@@ -123,7 +124,13 @@ func (a *administrator) open(ctx context.Context, address string) (net.Listener,
 	}
 	secure := a.certificate.Config()
 	if a.clients != nil {
-		secure.ClientAuth, secure.ClientCAs = tls.RequireAndVerifyClientCert, a.clients
+		secure.ClientAuth = tls.RequireAndVerifyClientCert
+		base := secure.Clone()
+		secure.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			now := base.Clone()
+			now.ClientCAs = a.clients.get()
+			return now, nil
+		}
 	}
 	return tls.NewListener(l, secure), nil
 }
@@ -151,37 +158,29 @@ func (g *Gateway) runAdmin(l net.Listener, servers *group) {
 	}
 }
 
-// Limits of the token's length, in bytes.
+// Limits of a token's length and of the file's size, in bytes.
 const (
 	leastToken = 32
-	mostToken  = 1 << 10
+	mostTokens = 64 << 10
 )
 
-// readToken reads a token from a file that only its owner may read.
-func readToken(name string) (auth.Secret, error) {
+// readTokenFile reads a file that only its owner may read.
+func readTokenFile(name string) (string, error) {
 	if name == "" {
-		return auth.Secret{}, errors.New("token_file is missing")
+		return "", errors.New("token_file is missing")
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return auth.Secret{}, err
+		return "", err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return auth.Secret{}, fmt.Errorf("mode %04o of %s lets others read it: run chmod 600", mode, name)
+		return "", fmt.Errorf("mode %04o of %s lets others read it: run chmod 600", mode, name)
 	}
-	if info.Size() > mostToken || !info.Mode().IsRegular() {
-		return auth.Secret{}, fmt.Errorf("%s must be a file with one line of at most %d bytes", name, mostToken)
+	if info.Size() > mostTokens || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s must be a file of at most %d bytes", name, mostTokens)
 	}
 	text, err := os.ReadFile(name)
-	if err != nil {
-		return auth.Secret{}, err
-	}
-	token := string(bytes.TrimSpace(text))
-	notToken := func(r rune) bool { return r <= ' ' || r > '~' }
-	if len(token) < leastToken || strings.ContainsFunc(token, notToken) {
-		return auth.Secret{}, fmt.Errorf("%s must have one line of at least %d characters, letters and digits", name, leastToken)
-	}
-	return auth.NewSecret(token), nil
+	return string(text), err
 }
 
 // readAuthorities reads the certificates of certificate authorities.

@@ -24,6 +24,7 @@ const (
 	Refresh        Kind = "refresh"
 	RefreshRefused Kind = "refresh_refused"
 	AdminRefused   Kind = "admin_refused" // a wrong token of an administrator
+	AdminRead      Kind = "admin_read"    // an administrator has looked at something; Detail: what
 	Reuse          Kind = "reuse"         // a used refresh token was presented late: the family is revoked
 	Logout         Kind = "logout"        // by a client with a token of the family
 	SessionEnded   Kind = "session_ended" // one family, by its user, an administrator or the gateway; Detail: why
@@ -42,7 +43,7 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, AdminRefused, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
+		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, AdminRefused, AdminRead, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
 		UserChanged, GrantChanged, AccessDenied, KeyChanged, Certificate, Started, ChainBroken, Pruned,
 	}
 }

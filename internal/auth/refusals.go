@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -176,10 +177,11 @@ func (s *Service) refreshRefused(ctx context.Context, why string, family Family,
 	s.noteOnce(ctx, about, audit.Event{Kind: audit.RefreshRefused, User: family.UserID, Family: family.ID, Detail: why}, from)
 }
 
-// AdminRefused records a wrong token of an administrator.
-func (s *Service) AdminRefused(ctx context.Context, from Origin) {
-	about := "administrator " + clientaddr.Client(from.Address).String()
-	s.noteOnce(ctx, about, audit.Event{Kind: audit.AdminRefused, Detail: "wrong token"}, from)
+// RecordAdmin records a request of an administrator, or a refused one, once a minute for each
+// actor, address, user and detail.
+func (s *Service) RecordAdmin(ctx context.Context, e audit.Event, from Origin) {
+	about := strings.Join([]string{e.Actor, clientaddr.Client(from.Address).String(), e.User, e.Detail}, "\n")
+	s.noteOnce(ctx, about, e, from)
 }
 
 // noteOnce appends an event about something once a minute. The answer does not depend on it.
@@ -190,7 +192,7 @@ func (s *Service) noteOnce(ctx context.Context, about string, e audit.Event, fro
 	if !s.noted[e.Kind].due(about, clientaddr.Network(from.Address), now) {
 		return
 	}
-	e.Time, e.Actor, e.Address, e.Client = now, "client", addressText(from), clientText(from)
+	e.Time, e.Actor, e.Address, e.Client = now, cmp.Or(e.Actor, "client"), addressText(from), clientText(from)
 	if err := s.cfg.Store.Append(ctx, e); err != nil {
 		s.cfg.Logger.Warn("refusal not written to the audit log", "reason", e.Kind, "error", err)
 	}

@@ -176,7 +176,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		users:    newUsers(cfg.Users, cfg.UserTTL),
 	}
 	s.throttle = throttle.New(cfg.Throttle, cfg.Shared, func(purpose, text string) [32]byte { return s.keyed(purpose, text) }, cfg.Logger)
-	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused, audit.AdminRefused} {
+	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused, audit.AdminRefused, audit.AdminRead} {
 		s.noted[kind] = newNoted(kind)
 	}
 	// No sockets exist yet, so no hook is called.
@@ -195,6 +195,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 type Origin struct {
 	Address netip.Addr
 	Client  string // User-Agent
+	Actor   string // in the audit log, of an administrator with a name; "": administrator
 }
 
 // Identity is the verified content of an access token with its user.

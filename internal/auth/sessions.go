@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -126,7 +127,7 @@ func (s *Service) EndUser(ctx context.Context, userID string, from Origin) (int,
 			return 0, unavailable(err)
 		}
 	}
-	return s.endUser(ctx, userID, audit.Event{Kind: audit.UserEnded, Actor: "administrator", Address: addressText(from), Client: clientText(from)})
+	return s.endUser(ctx, userID, audit.Event{Kind: audit.UserEnded, Actor: cmp.Or(from.Actor, "administrator"), Address: addressText(from), Client: clientText(from)})
 }
 
 // endUser ends all logins of a user and appends e to the audit log.

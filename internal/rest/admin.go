@@ -3,38 +3,50 @@ package rest
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// AdminConfig configures the handler of the administrator's listener. Auth and Token are required.
+// AdminConfig configures the handler of the administrator's listener. Auth is required, and so is
+// Token or Operators.
 type AdminConfig struct {
-	Auth    *auth.Service
-	Token   auth.Secret             // that requests must send
-	Ready   func() error            // see Config
-	Sockets func(family string) int // see Config
-	Secure  bool                    // see Config
-	Logger  *slog.Logger            // nil discards
+	Auth      *auth.Service
+	Token     auth.Secret             // that requests must send
+	Operators func() []Operator       // whose tokens are accepted now; nil: only Token
+	Ready     func() error            // see Config
+	Sockets   func(family string) int // see Config
+	Secure    bool                    // see Config
+	Logger    *slog.Logger            // nil discards
 }
 
 // NewAdmin returns the handler of the administrator's listener. It shares only the health routes
 // with the handler of clients.
 func NewAdmin(cfg AdminConfig) (*Handler, error) {
-	if cfg.Auth == nil || cfg.Token.Reveal() == "" {
-		return nil, errors.New("rest: Auth and Token are needed")
+	if cfg.Auth == nil || cfg.Token.Reveal() == "" && cfg.Operators == nil {
+		return nil, errors.New("rest: Auth, and Token or Operators are needed")
+	}
+	if cfg.Operators == nil {
+		only := []Operator{{Hash: sha256.Sum256([]byte(cfg.Token.Reveal()))}}
+		cfg.Operators = func() []Operator { return only }
 	}
 	h := newHandler(Config{
 		Auth: cfg.Auth, Ready: cfg.Ready, Sockets: cfg.Sockets, Secure: cfg.Secure, Logger: cfg.Logger,
 		Origins: []string{noOrigin},
 	})
-	h.operator = h.checkOperator(sha256.Sum256([]byte(cfg.Token.Reveal())))
+	h.operator = h.checkOperator(cfg.Operators)
 	h.routes = byPath(h.adminRoutes())
 	return h, nil
 }
@@ -56,9 +68,17 @@ func (h *Handler) adminRoutes() []*route {
 // failuresPerMinute limits wrong tokens of an administrator, by address.
 const failuresPerMinute = 30
 
-// checkOperator returns a function that accepts only the token with this hash. Comparing hashes
-// takes the same time for all tokens, and does not reveal the token's length.
-func (h *Handler) checkOperator(want [sha256.Size]byte) func(*request) error {
+// Operator is a person or program that may use the administrator's listener.
+type Operator struct {
+	Name     string            // in the audit log; "": that of the only token
+	Hash     [sha256.Size]byte // SHA-256 of the token
+	ReadOnly bool              // may look at things, and end nothing
+	Expires  time.Time         // zero: never
+}
+
+// checkOperator returns a function that accepts only the tokens of operators. Comparing hashes
+// takes the same time for all tokens, and does not reveal the length of one.
+func (h *Handler) checkOperator(operators func() []Operator) func(*request) error {
 	return func(q *request) error {
 		if err := q.readToken(); err != nil {
 			return err
@@ -71,14 +91,64 @@ func (h *Handler) checkOperator(want [sha256.Size]byte) func(*request) error {
 			return q.spend("address", quota)
 		}
 		got := sha256.Sum256([]byte(q.Token))
-		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
-			h.addresses.refund(key, failuresPerMinute)
-			return nil
+		var found *Operator
+		for _, o := range operators() {
+			if subtle.ConstantTimeCompare(got[:], o.Hash[:]) == 1 && (o.Expires.IsZero() || now.Before(o.Expires)) {
+				found = &o
+			}
 		}
-		_ = q.spend("address", quota) // only its headers: this attempt was within the limit
-		h.cfg.Auth.AdminRefused(q.Context(), q.origin())
-		return wire.NewFault(wire.InvalidToken, "This is not the administrator's token")
+		if found == nil {
+			_ = q.spend("address", quota) // only its headers: this attempt was within the limit
+			h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRefused, Actor: "client", Detail: "wrong token"}, q.origin())
+			return wire.NewFault(wire.InvalidToken, "This is not the administrator's token")
+		}
+		h.addresses.refund(key, failuresPerMinute)
+		q.actor = actor(found.Name, certificateName(q.Conn))
+		if found.ReadOnly && q.Method == http.MethodDelete {
+			h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRefused, Actor: q.actor, Detail: "may only read"}, q.origin())
+			return wire.NewFault(wire.Forbidden, "This token may only read")
+		}
+		return nil
 	}
+}
+
+// actor returns the actor of audit rows: the operator's name and that of the client certificate.
+func actor(names ...string) string {
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "" })
+	if len(names) == 0 {
+		return "administrator"
+	}
+	return "administrator (" + strings.Join(names, ", ") + ")"
+}
+
+// maxCertificateName bounds the common name of a certificate in the audit log, in bytes.
+const maxCertificateName = 64
+
+// certificateName returns the common name of the client certificate of a connection; "": none.
+func certificateName(c net.Conn) string {
+	secure, ok := c.(*tls.Conn)
+	for !ok {
+		wrapper, wraps := c.(interface{ NetConn() net.Conn })
+		if !wraps {
+			return ""
+		}
+		c = wrapper.NetConn()
+		secure, ok = c.(*tls.Conn)
+	}
+	certificates := secure.ConnectionState().PeerCertificates
+	if len(certificates) == 0 {
+		return ""
+	}
+	name := certificates[0].Subject.CommonName
+	if len(name) > maxCertificateName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return strconv.QuoteToASCII(name[:min(len(name), maxCertificateName)])
+	}
+	return name
+}
+
+// recordRead records that an operator has looked at something, once a minute for each thing.
+func (h *Handler) recordRead(q *request, user, what string) {
+	h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRead, Actor: q.actor, User: user, Detail: what}, q.origin())
 }
 
 // introspect serves POST /oauth/introspect (RFC 7662). An invalid token is not active.
@@ -91,6 +161,7 @@ func (h *Handler) introspect(q *request) (api.Result, error) {
 	if err != nil {
 		return api.Result{}, err
 	}
+	h.recordRead(q, "", "introspection")
 	// A resource server that reads only active must not take a refresh token for an access token.
 	if !state.Active || state.TokenType == auth.TypeRefresh && asked.Hint != auth.TypeRefresh {
 		return api.Result{Status: http.StatusOK, Raw: []byte(wire.InactiveToken)}, nil
@@ -111,12 +182,15 @@ func (h *Handler) sessionsOfUser(q *request) (api.Result, error) {
 	if err != nil {
 		return api.Result{}, noSuchUser(err)
 	}
+	h.recordRead(q, q.segment, "sessions")
 	return api.Result{Object: h.appendSessions(list)}, nil
 }
 
 // endUser serves DELETE /admin/users/{id}/sessions: it ends all logins of a user and their sockets.
 func (h *Handler) endUser(q *request) (api.Result, error) {
-	ended, err := h.cfg.Auth.EndUser(q.Context(), q.segment, q.origin())
+	from := q.origin()
+	from.Actor = q.actor
+	ended, err := h.cfg.Auth.EndUser(q.Context(), q.segment, from)
 	if err != nil {
 		return api.Result{}, noSuchUser(err)
 	}

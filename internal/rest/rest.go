@@ -157,6 +157,7 @@ type request struct {
 	segment  string        // the segment of the path that the route leaves open
 	identity auth.Identity // of the token
 	presents bool          // a Bearer token was given
+	actor    string        // of an administrator's request, for the audit log
 }
 
 // ServeHTTP answers a request.

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/rest"
+)
+
+// reloadInterval is how often a file of the administrator's listener is looked at, at most.
+const reloadInterval = time.Second
+
+// reloaded is the content of a file, which is read again when it changes. A file that cannot be
+// read then leaves the content as it was.
+type reloaded[T any] struct {
+	name   string
+	read   func(name string) (T, error)
+	logger *slog.Logger
+
+	mu    sync.Mutex
+	value T
+	at    time.Time // of the last look
+	info  os.FileInfo
+}
+
+func newReloaded[T any](name string, read func(string) (T, error), logger *slog.Logger) (r *reloaded[T], err error) {
+	r = &reloaded[T]{name: name, read: read, logger: logger, at: time.Now()}
+	r.info, _ = os.Stat(name) // read reports the error
+	r.value, err = read(name)
+	return r, err
+}
+
+// get returns the current content.
+func (r *reloaded[T]) get() T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if now.Sub(r.at) < reloadInterval {
+		return r.value
+	}
+	r.at = now
+	info, err := os.Stat(r.name)
+	if err == nil && r.info != nil && os.SameFile(info, r.info) && info.ModTime().Equal(r.info.ModTime()) && info.Size() == r.info.Size() {
+		return r.value
+	}
+	value, err := r.read(r.name)
+	if err != nil {
+		r.logger.Error("file of the administrator's listener not read, keeping its last content", "file", r.name, "error", err)
+		return r.value
+	}
+	r.value, r.info = value, info
+	r.logger.Info("file of the administrator's listener read again", "file", r.name)
+	return value
+}
+
+// readOperators reads the operators of a token file. It has one token, or a line for each operator:
+// a name, the SHA-256 of the token in hexadecimal, "read" or "operate", and perhaps the last day.
+func readOperators(name string) ([]rest.Operator, error) {
+	text, err := readTokenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var list []rest.Operator
+	lines := 0
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		lines++
+		o, err := parseOperator(fields)
+		if err != nil {
+			return nil, fmt.Errorf("%s: operator %d: %w", name, lines, err)
+		}
+		list = append(list, o)
+	}
+	if len(list) == 0 || len(list) > 1 && list[0].Name == "" {
+		return nil, fmt.Errorf("%s must have one line of at least %d characters, letters and digits, or a line for each operator", name, leastToken)
+	}
+	return list, nil
+}
+
+func parseOperator(fields []string) (o rest.Operator, err error) {
+	notToken := func(r rune) bool { return r <= ' ' || r > '~' }
+	if len(fields) == 1 { // a token
+		if len(fields[0]) < leastToken || strings.ContainsFunc(fields[0], notToken) {
+			return o, fmt.Errorf("a token has one line of at least %d characters, letters and digits", leastToken)
+		}
+		return rest.Operator{Hash: sha256.Sum256([]byte(fields[0]))}, nil
+	}
+	if len(fields) < 3 || len(fields) > 4 || len(fields[0]) > 64 || strings.ContainsFunc(fields[0], notToken) {
+		return o, errors.New("want NAME SHA256 read|operate [YYYY-MM-DD]")
+	}
+	o.Name = fields[0]
+	sum, err := hex.DecodeString(fields[1])
+	if err != nil || len(sum) != len(o.Hash) {
+		return o, errors.New("the SHA-256 of a token has 64 hexadecimal digits")
+	}
+	copy(o.Hash[:], sum)
+	switch fields[2] {
+	case "read":
+		o.ReadOnly = true
+	case "operate":
+	default:
+		return o, fmt.Errorf("%q is neither read nor operate", fields[2])
+	}
+	if len(fields) == 4 {
+		day, err := time.Parse(time.DateOnly, fields[3])
+		if err != nil {
+			return o, fmt.Errorf("%q is no day like 2027-01-31", fields[3])
+		}
+		o.Expires = day.AddDate(0, 0, 1)
+	}
+	return o, nil
+}

@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/certificate/certtest"
+)
+
+func tokenHash(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+
+// TestThreat35Operators checks that each operator has an own token with a scope and an end. What
+// operators do is in the audit log with their names and those of their certificates.
+func TestThreat35Operators(t *testing.T) {
+	data, err := OpenData(t.Context(), DataConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	user, err := data.Users.Add(t.Context(), local.NewUser{Username: "maria", Password: "a long password of hers"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	server, client := TLS(certtest.Write(t, folder, "server")), TLS(certtest.Write(t, t.TempDir(), "ops-17"))
+	yesterday := time.Now().AddDate(0, 0, -2).UTC().Format(time.DateOnly)
+	lines := "# operators\n" +
+		"ana " + tokenHash("ana's token") + " operate 2099-12-31\n\n" +
+		"otto " + tokenHash("otto's token") + " read\n" +
+		"old " + tokenHash("old token") + " operate " + yesterday + "\n"
+	b := serveAdmin(t, Config{Data: data, Admin: Admin{
+		Listen: "127.0.0.1:0", TokenFile: writeToken(t, folder, lines, 0o600), TLS: server, ClientCA: client.Certificate,
+	}})
+	_, port, err := net.SplitHostPort(b.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if text, err := os.ReadFile(server.Certificate); err != nil || !roots.AppendCertsFromPEM(text) {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(client.Certificate, client.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}}}
+	defer c.CloseIdleConnections()
+	at := "https://127.0.0.1:" + port
+	for _, tt := range []struct {
+		token, method, path string
+		want                int
+	}{
+		{"ana's token", "GET", "/admin/users/" + user.ID + "/sessions", 200},
+		{"ana's token", "DELETE", "/admin/users/" + user.ID + "/sessions", 200},
+		{"otto's token", "GET", "/admin/users/" + user.ID + "/sessions", 200},
+		{"otto's token", "POST", "/oauth/introspect", 200},
+		{"otto's token", "DELETE", "/admin/users/" + user.ID + "/sessions", 403},
+		{"old token", "GET", "/admin/users/" + user.ID + "/sessions", 401},
+		{tokenHash("ana's token"), "GET", "/admin/users/" + user.ID + "/sessions", 401},
+	} {
+		if got := askStatus(t, c, tt.method, at+tt.path, tt.token); got != tt.want {
+			t.Errorf("%s %s with %s: %d, want %d", tt.method, tt.path, tt.token, got, tt.want)
+		}
+	}
+	rows, err := data.db.Store.AuditLast(t.Context(), 100, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, r := range rows {
+		if strings.HasPrefix(string(r.Kind), "admin") || r.Kind == audit.UserEnded {
+			fmt.Fprintln(&got, r.Kind, r.Actor, r.User == user.ID, r.Detail)
+		}
+	}
+	const want = `admin_read administrator (ana, ops-17) true sessions
+user_ended administrator (ana, ops-17) true 
+admin_read administrator (otto, ops-17) true sessions
+admin_read administrator (otto, ops-17) false introspection
+admin_refused administrator (otto, ops-17) false may only read
+admin_refused client false wrong token
+`
+	if got.String() != want {
+		t.Errorf("the audit log has\n%swant\n%s", got.String(), want)
+	}
+}
+
+// TestOperatorFile reads files of operators, good and bad.
+func TestOperatorFile(t *testing.T) {
+	sum := tokenHash("x")
+	for text, want := range map[string]string{
+		testAdminToken: "", "ana " + sum + " read": "", "ana " + sum + " operate 2027-01-31\notto " + sum + " read\n": "",
+		"": "one line", "# none\n": "one line", testAdminToken + "\n" + testAdminToken: "one line", "short": "at least 32",
+		"ana " + sum[1:] + " read": "64 hexadecimal digits", "ana " + sum + " write": "neither read nor operate",
+		"ana " + sum: "want NAME SHA256", "ana " + sum + " read tomorrow": "no day", "ana " + sum + " read 2027-01-31 x": "want NAME",
+	} {
+		name := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		list, err := readOperators(name)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(list) == 0 {
+			t.Errorf("%q: %d operators, %v, want %q", text, len(list), err, want)
+		}
+	}
+}
+
+// TestReloaded checks that a file is read again when it changes, and that its last content stays if
+// it cannot be read.
+func TestReloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := filepath.Join(t.TempDir(), "file")
+		put := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(reloadInterval)
+		}
+		put("one")
+		reads := 0
+		var said bytes.Buffer
+		r, err := newReloaded(name, func(name string) (string, error) {
+			reads++
+			text, err := os.ReadFile(name)
+			if string(text) == "bad" {
+				err = errors.New("bad")
+			}
+			return string(text), err
+		}, slog.New(slog.NewTextHandler(&said, nil)))
+		if err != nil || r.get() != "one" {
+			t.Fatal(r.get(), err)
+		}
+		time.Sleep(time.Minute)
+		if r.get() != "one" || reads != 1 {
+			t.Errorf("an unchanged file was read %d times", reads)
+		}
+		put("three")
+		if got := r.get(); got != "three" {
+			t.Errorf("got %q", got)
+		}
+		put("bad")
+		if got := r.get(); got != "three" || !strings.Contains(said.String(), "keeping its last content") {
+			t.Errorf("got %q", got)
+		}
+		put("seven")
+		if got := r.get(); got != "seven" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
