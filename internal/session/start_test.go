@@ -66,7 +66,7 @@ func newStarter(t *testing.T) *starter {
 
 func (s *starter) begin() {
 	id := &session.Identity{User: "u", Family: "f", Expires: s.now.Add(time.Hour), Grants: session.Grants{
-		Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: "BYMA", Trades: true, Quotes: true}},
+		Scopes: []string{"marketdata:read", "marketdata:history"}, Rights: entitlement.Set{{Market: "BYMA", Trades: true, Quotes: true}},
 	}}
 	s.sess = new(session.Session)
 	s.sess.Start(s.env, session.Peer{Identity: id}, s.shard, s, s.now)
