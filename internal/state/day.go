@@ -81,13 +81,13 @@ func (d *Day) Refer(previousClose, settlement market.Price, openInterest market.
 	}
 }
 
-// NextSummary numbers the next summary, and returns its header.
-func (in *Instrument) NextSummary(s Stamp, now int64) wire.Header {
+// NextSummary numbers the next summary, and returns its N.
+func (in *Instrument) NextSummary(s Stamp, now int64) uint64 {
 	q := &in.Sequences[wire.Summary]
 	q.N++
 	q.At = now
 	in.Day.stamp = s
-	return in.Header(q.N, s)
+	return q.N
 }
 
 // Summary returns the figures of the trading day.

@@ -189,11 +189,11 @@ func (h *applier) applyReference(in *instrument, r *journal.Row, now int64) {
 // sendSummary numbers and sends the summary. It has the position of the row that changed it.
 func (h *applier) sendSummary(in *instrument, pos uint64, s state.Stamp, now int64) {
 	tiers := h.tiers(in, wire.Summary)
-	hd := in.NextSummary(s, now)
+	n := in.NextSummary(s, now)
 	for _, t := range tiers {
-		m := in.Summary()
+		hd, m := in.Header(n, s), in.Summary()
 		h.scratch.payload = wire.AppendSummary(h.scratch.payload[:0], &hd, &m, false)
-		h.emit(t, h.framed(), record{Position: pos, N: hd.N, At: now, Of: in})
+		h.emit(t, h.framed(), record{Position: pos, N: n, At: now, Of: in})
 	}
 }
 
