@@ -20,7 +20,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// figures are the members of T, X, C, D and K that a client counts with.
+// figures holds the members of T, X, C, D and K messages from which a client counts.
 type figures struct {
 	Type, I, T, X, IV    string
 	DE                   int
@@ -50,7 +50,7 @@ func readFigures(t testing.TB, b []byte) (list []figures) {
 	return list
 }
 
-// oldTrade is a trade as a client keeps it to count for itself.
+// oldTrade is a trade that a client keeps so that it can count bars itself.
 type oldTrade struct {
 	n     uint64
 	at    int64
@@ -68,7 +68,7 @@ type counter struct {
 	days     []figures // D
 	newest   int64     // T
 	now      int64     // when the event was published, by the clock of the market; 0: not known
-	each     bool      // it reads after each event, so that a summary is of what was read before
+	each     bool      // the client reads after each event, so that a summary covers all that it has read
 }
 
 func newCounter(t testing.TB, zone *time.Location) *counter {
@@ -78,7 +78,7 @@ func newCounter(t testing.TB, zone *time.Location) *counter {
 func (c *counter) take(list []figures) {
 	c.t.Helper()
 	rank := func(f figures) int { return strings.Index("TXC", f.Type) }
-	slices.SortStableFunc(list, func(a, b figures) int { // what is counted before what it comes to
+	slices.SortStableFunc(list, func(a, b figures) int { // trades and their changes come before summaries and bars
 		return cmp.Compare(min(rank(b), 0), min(rank(a), 0))
 	})
 	for _, f := range list {
@@ -110,7 +110,8 @@ func (c *counter) count(f figures) {
 		c.now = at + *f.D - int64(f.DE)*1e9
 	}
 	if c.now != 0 && (f.Type == "T" || old >= 0) {
-		// Revised are the bars of this trading day, and of the one before in the hour after it.
+		// The hub revises the bars of this trading day. In the first hour of the day it also
+		// revises those of the day before.
 		day, _ := market.TradingDay(time.Unix(0, c.now-int64(time.Hour)), c.zone)
 		received := at
 		if old >= 0 {
@@ -130,7 +131,7 @@ func (c *counter) count(f figures) {
 		c.trades[old].price, c.trades[old].size = price, size
 	case f.Type == "D":
 		c.days = append(c.days, f)
-		if c.each && f.N%7 == 0 { // it is a count of all
+		if c.each && f.N%7 == 0 { // a comparison counts all trades again
 			c.compareDay(f, max(c.newest, c.now))
 		}
 	case f.Type == "K":
@@ -142,7 +143,7 @@ func (c *counter) count(f figures) {
 	}
 }
 
-// compareDay holds a summary of a moment to the trades.
+// compareDay compares a summary at the time now with the trades.
 func (c *counter) compareDay(got figures, now int64) {
 	c.t.Helper()
 	from, _ := market.TradingDay(time.Unix(0, now), c.zone)
@@ -168,7 +169,7 @@ func (c *counter) compareDay(got figures, now int64) {
 	}
 }
 
-// bars counts the bars of an interval, by their start.
+// recount counts the bars of an interval from the trades, by their start.
 func (c *counter) recount(i market.Interval) map[int64]*bars.Totals {
 	all := map[int64]*bars.Totals{}
 	for _, o := range c.trades {
@@ -185,7 +186,8 @@ func (c *counter) recount(i market.Interval) map[int64]*bars.Totals {
 	return all
 }
 
-// compare holds the bars that were told to those counted; what began at open or later may be open.
+// compare compares the received bars with those counted from the trades, and returns how many it
+// compared. It skips bars that end after open.
 func (c *counter) compare(open int64) (bars int) {
 	c.t.Helper()
 	for i := range market.NumIntervals {
@@ -217,7 +219,7 @@ func barText(t *bars.Totals) string {
 		t.Trades, " ", string(market.AppendAverage(nil, t.Value, t.Volume)))
 }
 
-// everyBar is the items of an instrument's trades, summary and bars.
+// everyBar returns the items of an instrument's trades, summary and bars.
 func everyBar(name string, delay int) (items []Item) {
 	for _, c := range []wire.Channel{wire.Trades, wire.Summary} {
 		items = append(items, Item{c, id(name), Tier{Delay: delay}})
@@ -236,7 +238,7 @@ func gatherAll(t testing.TB, s *Subscriber) (list []figures) {
 }
 
 // randomTrades makes the events of a busy and unreliable market: late trades, cancels and
-// corrections of trades long ago, bursts and pauses.
+// corrections of old trades, bursts and pauses.
 type randomTrades struct {
 	rng  *rand.Rand
 	ids  int
@@ -279,8 +281,9 @@ func (r *randomTrades) pause() time.Duration {
 	return time.Duration(r.rng.Int64N(int64(700 * time.Millisecond)))
 }
 
-// TestBarsEqualTheirTrades counts every bar that was told again from the trades, cancels and
-// corrections, live and a quarter of an hour late, over a midnight of the market.
+// TestBarsEqualTheirTrades checks that all bars equal those counted from the trades, cancels and
+// corrections. One client reads live and one with a delay of 15 minutes, over a midnight of the
+// market.
 func TestBarsEqualTheirTrades(t *testing.T) {
 	zone, err := time.LoadLocation("America/Argentina/Buenos_Aires")
 	if err != nil {
@@ -329,8 +332,8 @@ func TestBarsEqualTheirTrades(t *testing.T) {
 	}
 }
 
-// TestVirtualBars goes by the newest event time of the market: an event of one instrument ends the
-// bars of all. Two runs tell the same.
+// TestVirtualBars checks that the bars of a virtual clock follow the newest event time of the
+// market. An event of one instrument ends the bars of all. Two runs send the same messages.
 func TestVirtualBars(t *testing.T) {
 	var first []string
 	for run := range 2 {
@@ -348,7 +351,7 @@ func TestVirtualBars(t *testing.T) {
 		var all []string
 		for range 1200 {
 			now += int64(r.pause())
-			if r.rng.IntN(3) == 0 { // and it comes to an end without a trade
+			if r.rng.IntN(3) == 0 { // an event of another instrument ends the bars
 				publish(t, h, market.Event{Kind: market.KindUpdate, Handle: b, Time: now, Bids: []market.Level{level(1, 1)}})
 				count.now = max(count.now, now)
 				continue
@@ -380,7 +383,8 @@ func TestVirtualBars(t *testing.T) {
 	}
 }
 
-// TestBarsOfARecordingThatBeginsAgain counts anew from where its time goes back.
+// TestBarsOfARecordingThatBeginsAgain checks that the bars are counted again from the start when
+// the time of a recording goes back.
 func TestBarsOfARecordingThatBeginsAgain(t *testing.T) {
 	h := New(Config{})
 	a := define(t, h, "A|M|CI", func(in *market.Instrument) { in.VirtualClock = true })
@@ -418,8 +422,8 @@ func TestBarsOfARecordingThatBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestBarsWithinTheBudget drops old deals: the bars go on to be right, and what was dropped can
-// no longer be cancelled.
+// TestBarsWithinTheBudget checks that bars remain right when the hub drops old trades to stay
+// within its budget. A cancel of a dropped trade has no XN.
 func TestBarsWithinTheBudget(t *testing.T) {
 	h := New(Config{RecentBytes: 4 * 512 * bars.TradeBytes, TradesKept: recent.ChunkRows})
 	virtual := func(in *market.Instrument) { in.VirtualClock = true }

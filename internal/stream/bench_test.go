@@ -10,7 +10,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// BenchmarkPublishTrade is a trade from feed to ring: numbered, kept, encoded, framed.
+// BenchmarkPublishTrade measures a trade from feed to ring: it is numbered, kept, encoded and
+// framed.
 func BenchmarkPublishTrade(b *testing.B) {
 	h := New(Config{TradesKept: 1000})
 	hd := define(b, h, "A|M|CI", nil)
@@ -25,8 +26,8 @@ func BenchmarkPublishTrade(b *testing.B) {
 	}
 }
 
-// BenchmarkBars is what all bars and the summary of an instrument cost a trade, with 200
-// trades a second of market time and nobody who reads them.
+// BenchmarkBars measures the cost per trade of all bars and the summary of an instrument. There are
+// 200 trades in a second of market time, and nobody reads the bars.
 func BenchmarkBars(b *testing.B) {
 	h := New(Config{RecentBytes: 8 << 20})
 	in := h.handles[define(b, h, "A|M|CI", func(in *market.Instrument) { in.VirtualClock = true })]
@@ -42,8 +43,8 @@ func BenchmarkBars(b *testing.B) {
 	}
 }
 
-// BenchmarkPublishBook is a change of one level with tiers of depth 5 and all
-// levels read, and the quote derived from it.
+// BenchmarkPublishBook measures a change of one level and of the quote derived from it. A tier of
+// depth 5 and a tier of all levels have a reader each.
 func BenchmarkPublishBook(b *testing.B) {
 	h := New(Config{})
 	hd := define(b, h, "A|M|CI", nil)
@@ -66,7 +67,8 @@ func BenchmarkPublishBook(b *testing.B) {
 	}
 }
 
-// BenchmarkFanout is one trade to n subscribers: their Turn and Gather, without sockets.
+// BenchmarkFanout measures one trade to n subscribers: the Turn of their shard and the Gather of
+// each, without sockets.
 func BenchmarkFanout(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -93,8 +95,8 @@ func BenchmarkFanout(b *testing.B) {
 	}
 }
 
-// BenchmarkSpread is 100 trades of 100 instruments to 1,000 subscribers of 20 of them
-// each: one turn, and what each gathers, without sockets.
+// BenchmarkSpread measures 100 trades of 100 instruments to 1,000 subscribers of 20 instruments
+// each: one Turn and the Gather of each subscriber, without sockets.
 func BenchmarkSpread(b *testing.B) {
 	h := New(Config{TradesKept: 1000})
 	sh := h.NewShard(func(bool) {})

@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// checkpointed is a hub of so many instruments that a checkpoint takes several pieces.
+// checkpointed is a hub with so many instruments that a checkpoint takes several pieces.
 type checkpointed struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -42,7 +42,7 @@ func (w *checkpointed) begin() {
 	}
 }
 
-// define lists the instruments; a restart has to know how they stood.
+// define defines the instruments. They do not start empty, so a restart must know their state.
 func (w *checkpointed) define() {
 	w.handles = w.handles[:0]
 	for i := range checkpointedInstruments {
@@ -52,7 +52,7 @@ func (w *checkpointed) define() {
 	}
 }
 
-// event is a random event of an instrument, most of them of the first few.
+// event returns a random event of an instrument. Most events are of the first few instruments.
 func (w *checkpointed) event() market.Event {
 	i := w.rng.IntN(1 + w.rng.IntN(checkpointedInstruments))
 	w.at += 1 + w.rng.Int64N(30e6)
@@ -92,7 +92,7 @@ func (w *checkpointed) event() market.Event {
 	return e
 }
 
-// stand is what a restart has to know of an instrument.
+// stand is the state of an instrument that a restart must restore.
 type stand struct {
 	Counts   journal.Counts
 	Phase    market.Phase
@@ -121,7 +121,7 @@ func (w *checkpointed) stands() map[string]stand {
 	return all
 }
 
-// books are the books as the hub has them, by instrument; those that are not known are left out.
+// books returns the books of the hub by instrument, without those that are not known.
 func (w *checkpointed) books() map[string]string {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
@@ -136,8 +136,9 @@ func (w *checkpointed) books() map[string]string {
 	return all
 }
 
-// TestRestoreBetweenPieces kills a hub at random moments, mostly while a checkpoint is written in pieces: a restart
-// knows every counter, status, quote, bar and summary, and the journal every book.
+// TestRestoreBetweenPieces checks that a hub killed at random times restores every counter, status,
+// quote, bar and summary, and that the journal returns its books. At least one kill comes while a
+// checkpoint is written in pieces.
 func TestRestoreBetweenPieces(t *testing.T) {
 	unfinished := 0
 	for seed := range uint64(soak(40)) {
@@ -167,7 +168,9 @@ func TestRestoreBetweenPieces(t *testing.T) {
 	t.Logf("figure: %d kills while a checkpoint was written", unfinished)
 }
 
-// kill leaves the hub as a process does that is killed, and takes it up again in half of the cases: otherwise the hub goes on.
+// kill restores a hub from a copy of the journal, as after a kill, and compares it with the
+// original. In half of the cases the test continues with the restored hub, otherwise with the
+// original.
 func (w *checkpointed) kill(what string) {
 	w.t.Helper()
 	stands, books := w.stands(), w.books()

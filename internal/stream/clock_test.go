@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestConflationWhenTheClockIsSet sets the wall clock back by an hour, and then ahead by two: each
-// interval still sends the newest quote.
+// TestConflationWhenTheClockIsSet checks that each interval still sends the newest quote when the
+// wall clock is set back by an hour and later ahead by two hours.
 func TestConflationWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{})
@@ -35,7 +35,7 @@ func TestConflationWhenTheClockIsSet(t *testing.T) {
 			h.mu.Lock()
 			wait := h.sendDue(wall())
 			h.mu.Unlock()
-			if wait > time.Second { // that of measuring memory
+			if wait > time.Second { // the longest wait is for the next measurement of memory
 				t.Fatalf("quote %d: next wait is %v", k, wait)
 			}
 			turn(sh)

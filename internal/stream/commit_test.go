@@ -18,8 +18,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// slowHub is a hub whose committer is the test: rows are committed when commitOnce is called, or
-// between begin and end of a commit that takes its time.
+// slowHub is a hub whose commits are made by the test. Rows are committed by commitOnce, or by a
+// slow commit that stall begins.
 type slowHub struct {
 	*Hub
 	folder  string
@@ -51,7 +51,7 @@ func newSlowHub(t *testing.T, folder string, cfg Config) *slowHub {
 	return w
 }
 
-// stall begins a commit that takes its time. The result ends it.
+// stall begins a slow commit and returns the function that ends it.
 func (w *slowHub) stall() (end func()) {
 	w.mu.Lock()
 	b := w.beginCommit()
@@ -71,13 +71,13 @@ func (w *slowHub) stall() (end func()) {
 	}
 }
 
-// take takes a turn and reads all that may be had.
+// take runs a turn and reads all messages that the client can receive.
 func (w *slowHub) take(c *client) {
 	turn(w.shard)
 	c.read(1<<20, false)
 }
 
-// killed is a copy of the journal as a kill leaves it now.
+// killed returns a copy of the journal as a kill would leave it now.
 func (w *slowHub) killed(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "journal")
@@ -87,8 +87,8 @@ func (w *slowHub) killed(t *testing.T) string {
 	return folder
 }
 
-// TestUnsubscribeSendsNothingUncommitted: what an unsubscribe gives ahead of its answer is in the
-// journal. The rest comes by the identifier that still covers the instrument.
+// TestUnsubscribeSendsNothingUncommitted checks that an unsubscribe sends only committed messages
+// ahead of its answer. The rest comes by the identifier that still covers the instrument.
 func TestUnsubscribeSendsNothingUncommitted(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	a := define(t, w.Hub, "A|M|CI", nil)
@@ -117,8 +117,8 @@ func TestUnsubscribeSendsNothingUncommitted(t *testing.T) {
 	}
 }
 
-// TestStalledWrite: while a commit takes its time nobody gets what it is about, and everybody all
-// else.
+// TestStalledWrite checks that clients do not receive the rows of a commit that has not ended, but
+// receive everything else.
 func TestStalledWrite(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	hot, quiet := define(t, w.Hub, "HOT|M|CI", nil), define(t, w.Hub, "QUIET|M|CI", nil)
@@ -138,7 +138,7 @@ func TestStalledWrite(t *testing.T) {
 	if _, now := c.sub.Position(); len(c.trades["HOT|M|CI"]) != 1 || now != safe {
 		t.Fatalf("trades %v at %s, it was %s", c.trades["HOT|M|CI"], now, safe)
 	}
-	// A subscribe is answered at once, of the quiet instrument with what is due.
+	// A subscribe is answered at once, and the snapshots of the quiet instrument are sent.
 	d := newClient(t, w.shard)
 	for _, ch := range []wire.Channel{wire.Status, wire.OrderBook, wire.Summary} {
 		subscribe(t, d.sub, ch, "QUIET|M|CI")
@@ -147,7 +147,7 @@ func TestStalledWrite(t *testing.T) {
 	if len(d.notes) != 1 || d.books["QUIET|M|CI"] == nil {
 		t.Errorf("notes %v, books %v", d.notes, d.books)
 	}
-	// Of the hot one it is as of what is committed, and the rest comes with the commit.
+	// The answer for the hot instrument covers its committed rows. The rest comes after the commit.
 	for _, ch := range []wire.Channel{wire.Quotes, wire.OrderBook} {
 		subscribe(t, d.sub, ch, "HOT|M|CI")
 	}
@@ -178,7 +178,8 @@ func TestStalledWrite(t *testing.T) {
 	}
 }
 
-// TestRecentRowsStayUntilCommitted: rows that nobody could be sent yet are not dropped, however few are kept.
+// TestRecentRowsStayUntilCommitted checks that recent rows are not dropped before they are
+// committed, however few rows the hub keeps.
 func TestRecentRowsStayUntilCommitted(t *testing.T) {
 	for _, cfg := range []Config{{TradesKept: 1}, {RecentBytes: 1}} {
 		w := newSlowHub(t, t.TempDir(), cfg)
@@ -210,8 +211,8 @@ func TestRecentRowsStayUntilCommitted(t *testing.T) {
 	}
 }
 
-// TestUnsubscribeWhatIsHeld: a state that waits for a commit is not sent once its instrument was
-// unsubscribed.
+// TestUnsubscribeWhatIsHeld checks that a snapshot that waits for a commit is not sent after its
+// instrument was unsubscribed.
 func TestUnsubscribeWhatIsHeld(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	a := define(t, w.Hub, "A|M|CI", ownQuotes)
@@ -236,8 +237,8 @@ func TestUnsubscribeWhatIsHeld(t *testing.T) {
 	}
 }
 
-// TestGapBehindHeldState: a gap that no state tells comes once, also where it is committed together
-// with the state that is due.
+// TestGapBehindHeldState checks that a gap is sent once even if it is committed together with a
+// snapshot that is due. A snapshot does not show the gap.
 func TestGapBehindHeldState(t *testing.T) {
 	for _, instruments := range []int{1, 2*stateBatch + 1} {
 		w := newSlowHub(t, t.TempDir(), Config{})
@@ -279,8 +280,8 @@ func TestGapBehindHeldState(t *testing.T) {
 	}
 }
 
-// TestAwaitCommit: an answer waits for the instruments that it tells of, and as long as it wants
-// to.
+// TestAwaitCommit checks that an answer waits only for the instruments that it covers, and no
+// longer than its context allows.
 func TestAwaitCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSlowHub(t, t.TempDir(), Config{})
@@ -313,9 +314,9 @@ func TestAwaitCommit(t *testing.T) {
 	})
 }
 
-// TestCommitModel has clients come, go, resume and change what they have while commits take their
-// time, and kills the process now and then: nobody was shown an N that the journal does not have,
-// and nobody misses a trade or has one twice.
+// TestCommitModel checks random clients that connect, resume and change their sets while commits
+// are slow and the process is killed. No client receives an N that the journal does not have. No
+// client misses a trade or receives one twice.
 func TestCommitModel(t *testing.T) {
 	for seed := range uint64(soak(160)) {
 		m := &commitModel{t: t, rng: rand.New(rand.NewPCG(seed, 5)), names: []string{"A|M|CI", "B|M|CI", "C|M|CI"}}
@@ -332,14 +333,14 @@ func TestCommitModel(t *testing.T) {
 	}
 }
 
-// commitModel is a hub and its clients, and what each of them has seen.
+// commitModel is a hub with its clients and the messages that each has received.
 type commitModel struct {
 	t       *testing.T
 	rng     *rand.Rand
 	names   []string
 	w       *slowHub
 	handles []market.Handle
-	end     func() // of a commit under way
+	end     func() // of a slow commit; nil: none
 	clients []*client
 	n       int
 }
@@ -397,8 +398,8 @@ func (m *commitModel) publish() {
 	publish(m.t, m.w.Hub, e)
 }
 
-// subscribe takes up trades where the client has seen them last, exact or by a pattern too, and
-// other channels.
+// subscribe resumes the trades of an instrument after the last one that the client received. It
+// then subscribes to another channel, by the instrument or by a pattern.
 func (m *commitModel) subscribe(c *client) {
 	name := m.names[m.rng.IntN(len(m.names))]
 	seen := &wire.Resume{Epoch: m.w.Epoch()}
@@ -412,14 +413,14 @@ func (m *commitModel) subscribe(c *client) {
 	m.carry(c)
 }
 
-// unsubscribe takes out what the client can resume later.
+// unsubscribe removes trades that the client can resume later, and quotes.
 func (m *commitModel) unsubscribe(c *client) {
 	name := m.names[m.rng.IntN(len(m.names))]
 	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id(name)}, {Channel: wire.Quotes, ID: id("*|M|*")}, {Channel: wire.Quotes, ID: id(name)}})
 	m.carry(c)
 }
 
-// carry takes what goes out ahead of an answer.
+// carry reads the messages that are sent ahead of an answer.
 func (m *commitModel) carry(c *client) {
 	list := frames(m.t, c.sub.TakeCarry(nil))
 	for i := range list {
@@ -429,7 +430,7 @@ func (m *commitModel) carry(c *client) {
 	m.took(c, list)
 }
 
-// took looks whether trades go on where a client was that came back by a position.
+// took checks that trades have no gap after a client resumed by a position.
 func (m *commitModel) took(c *client, list []message) {
 	for i := range list {
 		f := &list[i]
@@ -442,13 +443,13 @@ func (m *commitModel) took(c *client, list []message) {
 	}
 }
 
-// join has a client begin, with all trades or with those of one instrument.
+// join adds a client with all trades or with those of one instrument.
 func (m *commitModel) join(c *client) {
 	m.clients = append(m.clients, c)
 	if m.rng.IntN(2) == 0 {
 		seen := &wire.Resume{Epoch: m.w.Epoch(), Position: positionText(m.w.Hub, 0)}
 		if c.place != "" {
-			// A place is safe, and so may lie before what was sent.
+			// A position is safe, and so may lie before messages that were sent.
 			seen.Position, c.last, c.before = c.place, map[string]uint64{}, c.follows
 		}
 		if out := c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("*|M|*")}}, Options{Resume: seen}); len(out.Lost[wire.Trades]) > 0 {
@@ -460,8 +461,8 @@ func (m *commitModel) join(c *client) {
 	m.subscribe(c)
 }
 
-// kill copies the journal, looks that it has all that was shown, and goes on with it. Clients come
-// back.
+// kill copies the journal, checks that it has all messages that were sent, and continues with the
+// copy. The clients connect again.
 func (m *commitModel) kill() {
 	folder := m.w.killed(m.t)
 	was := m.w.Epoch()
@@ -497,7 +498,7 @@ func (m *commitModel) kill() {
 	}
 }
 
-// finish commits everything: whoever has trades then has all of them.
+// finish commits everything and checks that a client with trades has all of them.
 func (m *commitModel) finish() {
 	if m.end != nil {
 		m.end()
@@ -523,7 +524,8 @@ func (m *commitModel) finish() {
 	}
 }
 
-// TestCommitOfADefinition ends where all that waits is the definition of a market as a whole.
+// TestCommitOfADefinition checks that AwaitCommit ends when only the definition of a market as a
+// whole waits for a commit.
 func TestCommitOfADefinition(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	publish(t, w.Hub, trade(define(t, w.Hub, "A|M|CI", nil), 1))
@@ -538,7 +540,7 @@ func TestCommitOfADefinition(t *testing.T) {
 	}
 }
 
-// TestAwaitCommitEndsWithRun: who waits for a commit when Run ends waits no longer.
+// TestAwaitCommitEndsWithRun checks that AwaitCommit returns when Run ends.
 func TestAwaitCommitEndsWithRun(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	a := define(t, w.Hub, "A|M|CI", nil)
@@ -560,8 +562,8 @@ func TestAwaitCommitEndsWithRun(t *testing.T) {
 	}
 }
 
-// TestLagCountsOnce measures what waits of an item once, also where messages come while it waits
-// for a commit.
+// TestLagCountsOnce checks that Lag counts the waiting bytes of an item once, even if messages come
+// while the item waits for a commit.
 func TestLagCountsOnce(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	a := define(t, w.Hub, "A|M|CI", ownQuotes)
@@ -582,7 +584,7 @@ func TestLagCountsOnce(t *testing.T) {
 	if len(c.sub.wait.gated) != 1 || before.Held == 0 {
 		t.Fatalf("%+v does not wait for a commit", c.sub.wait)
 	}
-	end() // of the first quote: the state tells the second
+	end() // of the first quote; the snapshot shows the second
 	turn(w.shard)
 	if after := c.sub.Lag(); after.Held != before.Held {
 		t.Errorf("it holds %d bytes, then %d", before.Held, after.Held)
@@ -591,8 +593,8 @@ func TestLagCountsOnce(t *testing.T) {
 	w.take(c)
 }
 
-// TestSubscribeWhileACommitStalls counts what a subscribe to many instruments visits in one hold
-// of the lock while rows of all of them wait for the disk.
+// TestSubscribeWhileACommitStalls checks how many instruments a large subscribe visits in one hold
+// of the lock. Rows of all instruments wait for the disk at that time.
 func TestSubscribeWhileACommitStalls(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{})
 	const instruments = 20 * lockPiece

@@ -7,8 +7,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestReplayCutShort has a client take a pattern out of its set in the middle of a resume by position:
-// the message behind the replay must not say that all was sent.
+// TestReplayCutShort checks the message behind the replay of a resume by position. If the client
+// unsubscribes the pattern during the replay, the message does not state that all was sent.
 func TestReplayCutShort(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		h := New(Config{})

@@ -11,8 +11,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestDelay has one client live and one a quarter of an hour late: it sees the same
-// messages with the same N, each no earlier than that.
+// TestDelay checks that a client with a delay of 15 minutes receives the same messages with the
+// same N as a live client, and none of them early.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runningHub(t, Config{Delays: []time.Duration{15 * time.Minute}})
@@ -61,13 +61,13 @@ func TestDelay(t *testing.T) {
 		synctest.Wait()
 		turn(sh)
 		got = append(got, late.read(1<<20, false)...)
-		// By channel, since no order is promised between them. Number 1 of status and book
-		// is of the listing, which the live one came after.
+		// Messages are compared by channel, since no order is promised between channels. Number 1
+		// of status and book belongs to the listing. The live client subscribed after it.
 		comparable := func(list []message) map[string][]string {
 			all := make(map[string][]string)
 			for _, m := range list {
 				if m.I == "*|M|*" || m.N == 1 && (m.Type == "H" || m.Type == "O") {
-					continue // of the market as a whole, told at once
+					continue // of the market as a whole, sent without delay
 				}
 				m.D = nil
 				all[m.Type] = append(all[m.Type], fmt.Sprintf("%+v", m))

@@ -9,7 +9,8 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// delayedHub is a hub with a journal of its own, from which it serves delayed data. Run does not run.
+// delayedHub returns a hub that serves delayed data from a journal of its own. Its Run is not
+// called.
 func delayedHub(t testing.TB, cfg Config) *Hub {
 	t.Helper()
 	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
@@ -25,7 +26,7 @@ func delayedHub(t testing.TB, cfg Config) *Hub {
 	return h
 }
 
-// runningHub is delayedHub with Run.
+// runningHub returns a hub like delayedHub and calls its Run.
 func runningHub(t testing.TB, cfg Config) *Hub {
 	t.Helper()
 	h := delayedHub(t, cfg)
@@ -36,8 +37,8 @@ func runningHub(t testing.TB, cfg Config) *Hub {
 	return h
 }
 
-// age makes all that was published older by a time, and applies what is due then to the replicas of a hub
-// without Run. The hub's lock is held.
+// age makes all published rows older by a time. It then applies the rows that are due to the
+// replicas of a hub without Run. The caller holds the hub's lock.
 func (h *Hub) age(by time.Duration) {
 	h.made = h.made.Add(-by)
 	h.commit()
@@ -67,7 +68,7 @@ func (h *Hub) age(by time.Duration) {
 	h.wakeShards()
 }
 
-// ageUnlocked is age without the lock held.
+// ageUnlocked is age for a caller that does not hold the lock.
 func (h *Hub) ageUnlocked(by time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,8 +7,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestDeliveredIsBounded names, of a large pattern, the instruments alone of which something waits, in the ring
-// or in a replay, and no more than are asked for; it takes no lock of the hub's.
+// TestDeliveredIsBounded checks that Delivered names only those instruments of a large pattern of
+// which a message waits, in the ring or in a replay. It names no more than requested, and does not
+// take the hub's lock, which the test holds.
 func TestDeliveredIsBounded(t *testing.T) {
 	for _, replays := range []bool{false, true} {
 		h := New(Config{})
@@ -46,7 +47,7 @@ func TestDeliveredIsBounded(t *testing.T) {
 		}
 		want, first := 100, h.handles[list[0]].id.String()
 		if replays {
-			want = 1 // of the others nothing came yet
+			want = 1 // no message of the others was sent
 		}
 		if got := ask(1000); len(got) != want || got[first] != 1 {
 			t.Errorf("replays %v: named %d, %d of %s", replays, len(got), got[first], first)

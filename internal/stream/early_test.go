@@ -26,7 +26,7 @@ type earlyWorld struct {
 	shard   *Shard
 	end     func()
 	handles []market.Handle
-	made    map[string]time.Time // publication, by instrument and N
+	made    map[string]time.Time // time of publication, by instrument and N
 	clients []*earlyClient
 	event   int64 // time of the next event of the virtual market
 	read    int
@@ -91,7 +91,7 @@ func (w *earlyWorld) publish() {
 	publish(w.t, w.hub, e)
 }
 
-// take reads what came, and demands that none of it is early.
+// take reads all messages and checks that none of them is early.
 func (w *earlyWorld) take() {
 	w.t.Helper()
 	for range 3 {
@@ -128,9 +128,9 @@ func (w *earlyWorld) take() {
 	}
 }
 
-// TestNothingComesEarly publishes at random under random delays, with restarts, a market on a virtual
-// clock, and steps of the wall clock: no trade comes before its delay is over, each comes once and in order,
-// also by the position of a live reader's log, and all of them come in the end.
+// TestNothingComesEarly checks that no trade is sent before its delay is over. Each trade comes
+// once and in order, and all trades come in the end. The delays are random, one market has a
+// virtual clock, and clients resume by their positions after restarts.
 func TestNothingComesEarly(t *testing.T) {
 	seeds := uint64(8)
 	if os.Getenv("RUEDA_SOAK") != "" {
@@ -184,8 +184,8 @@ func TestNothingComesEarly(t *testing.T) {
 	}
 }
 
-// TestDelayCostsNothing has a delay that nobody uses: there is no replica before the first reader comes, and
-// none some time after the last one has left.
+// TestDelayCostsNothing checks that a delay without readers has no replica, neither before the
+// first reader comes nor some time after the last one has left.
 func TestDelayCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runningHub(t, Config{Delays: []time.Duration{time.Minute}})

@@ -12,11 +12,11 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// inBetween begins something beside a function at its first pause, and keeps the lock for long
-// enough then that the next pause hands it over.
+// inBetween calls do on another goroutine when a function first holds the lock. It then keeps the
+// lock so long that the function's next pause hands it over.
 type inBetween struct {
 	of string
-	do func() // nil: done
+	do func() // nil: it was called
 }
 
 func (w *inBetween) locked(function string) {
@@ -31,8 +31,8 @@ func (w *inBetween) locked(function string) {
 
 func (w *inBetween) unlocking(int) {}
 
-// TestFeedsTakeTurns has one feed tell a snapshot while what another told of the whole market is
-// being applied: the events come in one order, and a replica has the same N.
+// TestFeedsTakeTurns checks that the events of two feeds have one order, and that a replica has the
+// same N. One feed publishes a snapshot while the hub applies a gap of the whole market.
 func TestFeedsTakeTurns(t *testing.T) {
 	h := delayedHub(t, Config{Delays: []time.Duration{time.Minute}})
 	if x := h.await([]Item{{Tier: Tier{Delay: 60}}}, nil); x != nil {

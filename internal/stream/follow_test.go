@@ -126,8 +126,8 @@ func (r *replicas) event() market.Event {
 	return e
 }
 
-// follow gives the second hub the rows of the first one's journal that it does not have, in batches of
-// random sizes; some rows are given twice.
+// follow sends the second hub the rows of the first hub's journal that it does not have, in batches
+// of random sizes. Some rows are sent twice.
 func (r *replicas) follow() {
 	r.t.Helper()
 	a, b := r.hubs[0], r.hubs[1]
@@ -175,7 +175,7 @@ func (r *replicas) join(o Options) {
 		for _, ident := range []string{"S0|M|CI", "S1|M|CI", "S2|M|CI", "S3|M|CI", "S4|V|CI", "*|M|*", "*|*|*"} {
 			for c := range wire.NumChannels {
 				if r.resumed && c == wire.Summary {
-					continue // a restart counts the day again, without what was late
+					continue // a restart counts the day again, without late trades
 				}
 				depths := []int{0}
 				if c == wire.OrderBook {
@@ -194,7 +194,7 @@ func (r *replicas) join(o Options) {
 	}
 }
 
-// compare demands that the subscribers of both hubs receive the same bytes.
+// compare checks that the subscribers of both hubs receive the same bytes.
 func (r *replicas) compare() {
 	r.t.Helper()
 	for _, sh := range r.shards {
@@ -214,7 +214,7 @@ func (r *replicas) compare() {
 	}
 }
 
-// difference returns what of a begins where it differs from b.
+// difference returns the part of a around the first byte that differs from b.
 func difference(a, b []byte) []byte {
 	i := 0
 	for i < min(len(a), len(b)) && a[i] == b[i] {

@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// notices are the statuses among messages, as "N phase reason", with R for a state.
+// notices returns the statuses among messages as "N phase reason", with R for a snapshot.
 func notices(list []message) (received []string) {
 	for _, m := range list {
 		if m.Type != "H" {
@@ -28,8 +28,8 @@ func notices(list []message) (received []string) {
 	return received
 }
 
-// TestGapReachesEveryChannel loses events of an instrument: each connection with any subscription
-// of it is sent one gap, whatever its channels, and the phase goes on.
+// TestGapReachesEveryChannel checks that each connection with any subscription to an instrument
+// receives one gap when events are lost. The phase of the instrument does not change.
 func TestGapReachesEveryChannel(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
@@ -93,7 +93,7 @@ func TestGapReachesEveryChannel(t *testing.T) {
 	}
 }
 
-// TestGapIsResumed comes back with an N of status: gaps are sent again in their place.
+// TestGapIsResumed checks that a resume by an N of status sends gaps again, in order.
 func TestGapIsResumed(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
@@ -111,7 +111,8 @@ func TestGapIsResumed(t *testing.T) {
 	}
 }
 
-// TestGapOfMarket loses events of a market as a whole: one gap reaches everybody there.
+// TestGapOfMarket checks that one gap of a market as a whole reaches every client there, and no
+// other.
 func TestGapOfMarket(t *testing.T) {
 	h := New(Config{})
 	define(t, h, "A|M|CI", nil)
@@ -140,7 +141,7 @@ func TestGapOfMarket(t *testing.T) {
 	}
 }
 
-// TestGapWithoutBook loses events of an instrument, but none of its book: that goes on.
+// TestGapWithoutBook checks that a book continues after a gap that lost none of its events.
 func TestGapWithoutBook(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
@@ -159,8 +160,8 @@ func TestGapWithoutBook(t *testing.T) {
 	}
 }
 
-// TestGapAfterRestart takes up a journal with gaps: N goes on, the phase is the one before, and gaps
-// are sent again from the journal.
+// TestGapAfterRestart checks a restart from a journal with gaps. N continues, the phase is the one
+// before the gap, and gaps are sent again from the journal.
 func TestGapAfterRestart(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		w := &house{t: t, folder: t.TempDir(), names: []string{"A|M|CI", "B|M|CI"}, kept: 1}

@@ -11,9 +11,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestNothingGoesBeforeTheAcknowledgement: a message that moves a book to another
-// tier and resumes trades has its replay behind the acknowledgement, which is sent
-// after TakeCarry.
+// TestNothingGoesBeforeTheAcknowledgement checks a request that moves a book to another tier and
+// resumes trades. The replay comes behind the acknowledgement, which is sent after TakeCarry.
 func TestNothingGoesBeforeTheAcknowledgement(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
@@ -34,7 +33,8 @@ func TestNothingGoesBeforeTheAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestPositionOfTheAcknowledgement is safe although the replay has not been sent.
+// TestPositionOfTheAcknowledgement checks that a client can resume from the position of an
+// acknowledgement although the replay was not sent.
 func TestPositionOfTheAcknowledgement(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
@@ -57,8 +57,8 @@ func TestPositionOfTheAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestReplayIsInherited: a pattern that goes while it replays leaves the rest to
-// the identifiers that stay, behind which its own live messages come.
+// TestReplayIsInherited checks that a pattern which is unsubscribed during its replay transfers the
+// rest to the identifiers that stay. Live messages come behind that replay.
 func TestReplayIsInherited(t *testing.T) {
 	h := New(Config{})
 	sh := h.NewShard(func(bool) {})
@@ -90,8 +90,8 @@ func TestReplayIsInherited(t *testing.T) {
 	}
 }
 
-// TestConflatedQuoteSurvives: what a conflated tier still had to say is told by
-// the identifier that takes over.
+// TestConflatedQuoteSurvives checks that a quote which waits in a conflated tier is sent by the
+// identifier that covers the instrument afterwards.
 func TestConflatedQuoteSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{})
@@ -114,7 +114,7 @@ func TestConflatedQuoteSurvives(t *testing.T) {
 	})
 }
 
-// TestNoStatusIsSkipped: a state that is due does not jump over what waits.
+// TestNoStatusIsSkipped checks that a snapshot that is due does not replace statuses that wait.
 func TestNoStatusIsSkipped(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
@@ -141,8 +141,8 @@ func TestNoStatusIsSkipped(t *testing.T) {
 	}
 }
 
-// TestReplaceIsTheWholeSet: what is replaced does not count towards a limit, and
-// a replacement of which nothing is good changes nothing.
+// TestReplaceIsTheWholeSet checks that replaced identifiers do not count towards a limit. A
+// replacement without a valid identifier changes nothing. An empty replacement removes all.
 func TestReplaceIsTheWholeSet(t *testing.T) {
 	h := New(Config{})
 	define(t, h, "A|M|CI", nil)
@@ -167,7 +167,8 @@ func TestReplaceIsTheWholeSet(t *testing.T) {
 	}
 }
 
-// TestBooksOfOneKind: levels and single orders do not mix, and no side grows without bound.
+// TestBooksOfOneKind checks that a book does not mix levels and single orders, and that no side
+// grows without bound.
 func TestBooksOfOneKind(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
@@ -194,8 +195,8 @@ func TestBooksOfOneKind(t *testing.T) {
 	}
 }
 
-// TestStateDoesNotHideWhatWaits: a slow socket's waiting data is counted and let go
-// of also where a state is due already.
+// TestStateDoesNotHideWhatWaits checks that the waiting data of a slow socket is counted and
+// released even if a snapshot is due.
 func TestStateDoesNotHideWhatWaits(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
@@ -215,8 +216,9 @@ func TestStateDoesNotHideWhatWaits(t *testing.T) {
 	}
 }
 
-// TestReplaceLosesNothing: where a pattern is replaced by one of its instruments, what waited of that
-// one is sent, as it is where the one is added first and the other removed then.
+// TestReplaceLosesNothing checks a replacement of a pattern by one of its instruments. Waiting
+// messages of the instrument are sent, as if it were added first and the pattern removed
+// afterwards.
 func TestReplaceLosesNothing(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
@@ -226,7 +228,7 @@ func TestReplaceLosesNothing(t *testing.T) {
 	publish(t, h, trade(hd, 1))
 	turn(sh)
 	c.read(1<<20, false)
-	publish(t, h, trade(hd, 2)) // the shard has yet to turn
+	publish(t, h, trade(hd, 2)) // the shard has not run a turn
 	c.sub.Subscribe([]Item{{Channel: wire.Trades, ID: id("A|M|CI")}}, Options{Replace: true})
 	publish(t, h, trade(hd, 3))
 	turn(sh)
@@ -235,8 +237,8 @@ func TestReplaceLosesNothing(t *testing.T) {
 	}
 }
 
-// TestBehindReplayCounts: live messages that left their ring for behind a replay wait as much as
-// those in it.
+// TestBehindReplayCounts checks that live messages which wait behind a replay count as much as
+// messages in the ring.
 func TestBehindReplayCounts(t *testing.T) {
 	h := New(Config{})
 	hd := define(t, h, "A|M|CI", nil)
