@@ -68,7 +68,7 @@ type counter struct {
 	days     []figures // D
 	newest   int64     // T
 	now      int64     // when the event was published, by the clock of the market; 0: not known
-	each     bool      // the client reads after each event, so that a summary covers all that it has read
+	each     bool      // the client reads after each event, so a summary covers what it has read
 }
 
 func newCounter(t testing.TB, zone *time.Location) *counter {
@@ -78,7 +78,7 @@ func newCounter(t testing.TB, zone *time.Location) *counter {
 func (c *counter) take(list []figures) {
 	c.t.Helper()
 	rank := func(f figures) int { return strings.Index("TXC", f.Type) }
-	slices.SortStableFunc(list, func(a, b figures) int { // trades and their changes come before summaries and bars
+	slices.SortStableFunc(list, func(a, b figures) int { // trades and changes before summaries and bars
 		return cmp.Compare(min(rank(b), 0), min(rank(a), 0))
 	})
 	for _, f := range list {

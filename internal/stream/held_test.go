@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// wide is a subscribe to the trades, statuses and bars of all instruments.
+// wide returns the items of the trades, statuses and bars of all instruments.
 func wide() (items []Item) {
 	for _, c := range []wire.Channel{wire.Trades, wire.Status, wire.BarsOf(0), wire.BarsOf(1), wire.BarsOf(2), wire.BarsOf(3), wire.BarsOf(4), wire.BarsOf(5)} {
 		items = append(items, Item{Channel: c, ID: id("*|M|*")})
@@ -17,8 +17,8 @@ func wide() (items []Item) {
 	return items
 }
 
-// TestReplaysAndStatesAreCounted has clients ask for all that there is and take a little of it: what they hold of
-// memory is what Lag says, about.
+// TestReplaysAndStatesAreCounted checks that Lag counts roughly the memory that clients hold. The
+// clients request everything and read little of it.
 func TestReplaysAndStatesAreCounted(t *testing.T) {
 	const instruments, clients = 4000, 8
 	h := journaled(t, Config{Markets: []market.Market{{ID: "M"}}, Memory: 1 << 30})
@@ -34,7 +34,7 @@ func TestReplaysAndStatesAreCounted(t *testing.T) {
 	h.mu.Unlock()
 	turn(sh)
 	measure := func(name string, ask func(s *Subscriber)) (kept int64) {
-		first := open(sh) // what all share is made for it
+		first := open(sh) // the first subscriber causes what all share to be made
 		ask(first)
 		defer first.Close()
 		before, held := heap(), int64(0)
@@ -74,8 +74,9 @@ func TestReplaysAndStatesAreCounted(t *testing.T) {
 	}
 }
 
-// TestNoticesAreForgotten has a gap of every instrument reach a client by two channels. What it remembers of that is
-// counted, and forgotten once both have passed it and the books are known again; each gap is sent once.
+// TestNoticesAreForgotten checks a gap of every instrument that reaches a client by two channels.
+// Each gap is sent once. The notes about sent gaps are counted, and dropped when both channels have
+// passed the gap, the books are known again and no replica needs them.
 func TestNoticesAreForgotten(t *testing.T) {
 	const instruments = 3 * lockPiece
 	h := delayedHub(t, Config{Delays: []time.Duration{time.Hour}, TradesKept: 1})
@@ -86,7 +87,7 @@ func TestNoticesAreForgotten(t *testing.T) {
 	c.sub.Subscribe([]Item{{Channel: wire.OrderBook, ID: id("*|M|*")}, {Channel: wire.Trades, ID: id("*|M|*")}}, Options{})
 	gone := newClient(t, sh)
 	gone.sub.Subscribe([]Item{{Channel: wire.OrderBook, ID: id("*|M|*")}, {Channel: wire.Trades, ID: id("*|M|*")}}, Options{})
-	makeDue := func() { h.ageUnlocked(2 * time.Hour) } // the replica comes as far
+	makeDue := func() { h.ageUnlocked(2 * time.Hour) } // the replica catches up
 	makeDue()
 	turn(sh)
 	c.read(1<<20, false)

@@ -12,12 +12,13 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// holds watches the hub's lock: the longest hold of an operation, and the most that one visited.
+// holds watches the hub's lock. It records the longest hold, and the most instruments that one hold
+// visited.
 type holds struct {
 	clock   func() time.Duration // nil: holds are not timed
 	began   time.Duration
 	longest time.Duration
-	by      string // function that took the lock for it
+	by      string // function that took the lock for the longest hold
 	cause   string
 	count   int
 	visited int
@@ -54,14 +55,14 @@ type crowd struct {
 	n         int // counts trades
 	cancelled int
 	deals     int        // of the first instrument
-	disk      sync.Mutex // held by what writes rows, where that is not the publisher
+	disk      sync.Mutex // held while rows are written, unless the publisher writes them
 }
 
 const (
 	dealt = "S0|M|CI" // the instrument with the most trades
 
-	// stalled is the commit of what came while the disk took nothing. Its holds grow with the topics
-	// that took messages meanwhile.
+	// stalled is the commit of the rows that came while the disk wrote nothing. Its holds grow with
+	// the topics that received messages in that time.
 	stalled = "commit of 10,000 rows at once"
 )
 
@@ -96,7 +97,7 @@ func newCrowd(t testing.TB, instruments, connections, deals int) *crowd {
 		}
 	}
 	now := time.Now().UnixNano()
-	for i := range int64(deals) { // over the day, as far as it has come
+	for i := range int64(deals) { // spread over the day until now
 		w.n++
 		e := trade(w.handles[0], w.n)
 		e.Time = now - now%int64(24*time.Hour) + now%int64(24*time.Hour)*i/int64(deals)
@@ -115,7 +116,7 @@ func (w *crowd) trade(i int) {
 	publish(w.t, w.hub, trade(w.handles[i], w.n))
 }
 
-// calm has all clients gather all that waits.
+// calm lets all clients gather all that waits.
 func (w *crowd) calm() {
 	w.hub.Commit()
 	for _, sh := range w.shards {
@@ -128,7 +129,7 @@ func (w *crowd) calm() {
 	}
 }
 
-// names are n identifiers, of instruments or of nothing.
+// names returns n identifiers, of instruments or of nothing.
 func (w *crowd) names(n int, format string) (items []Item) {
 	for i := range min(n, len(w.handles)) {
 		items = append(items, Item{Channel: wire.Trades, ID: id(fmt.Sprintf(format, i))})
@@ -136,7 +137,7 @@ func (w *crowd) names(n int, format string) (items []Item) {
 	return items
 }
 
-// patterns are the patterns that a client may have, most of one instrument and some of all.
+// patterns returns as many patterns as a client may have: most of one instrument, some of all.
 func (w *crowd) patterns() (items []Item) {
 	for i := range maxPatterns {
 		x := id(fmt.Sprintf("S%d|*|*", i))
@@ -153,7 +154,7 @@ func (w *crowd) patterns() (items []Item) {
 	return items
 }
 
-// operation is something that takes the hub's lock. prepare does what is not measured.
+// operation is something that takes the hub's lock. prepare does the part that is not measured.
 type operation struct {
 	name    string
 	prepare func(w *crowd) (run func())
@@ -163,7 +164,7 @@ func once(run func(w *crowd)) func(w *crowd) func() {
 	return func(w *crowd) func() { return func() { run(w) } }
 }
 
-// client gives a fresh subscriber to an operation, which has subscribed already.
+// fresh makes an operation of a new subscriber, which has subscribed to the items of had.
 func fresh(had func(w *crowd) []Item, run func(w *crowd, s *Subscriber, had []Item)) func(w *crowd) func() {
 	return func(w *crowd) func() {
 		s := open(w.shards[0])
@@ -184,7 +185,7 @@ func unknown(w *crowd) []Item     { return w.names(2000, "X%dABCDEFGHIJKLMNOPQRS
 func patterns(w *crowd) []Item    { return w.patterns() }
 func whole(*crowd) []Item         { return []Item{{Channel: wire.Trades, ID: id("*|M|*")}} }
 
-// feedOperations are those of feeds and clocks.
+// feedOperations returns the operations of feeds and clocks.
 func feedOperations() []operation {
 	one := func(e market.Event) func(w *crowd) func() {
 		return once(func(w *crowd) {
@@ -279,7 +280,7 @@ func feedOperations() []operation {
 	}
 }
 
-// clientOperations are those of clients.
+// clientOperations returns the operations of clients.
 func clientOperations() []operation {
 	back := func(channel wire.Channel) func(w *crowd) func() {
 		return func(w *crowd) func() {
@@ -360,8 +361,8 @@ func clientOperations() []operation {
 	}
 }
 
-// TestHoldOfAMove moves a set of many patterns and identifiers to another delay and back: it takes
-// the hub's lock in pieces, however many instruments the patterns cover.
+// TestHoldOfAMove checks that a move of many patterns and identifiers to another delay and back
+// takes the hub's lock in pieces, however many instruments the patterns cover.
 func TestHoldOfAMove(t *testing.T) {
 	h := delayedHub(t, Config{Delays: []time.Duration{time.Minute}})
 	const instruments = 3000

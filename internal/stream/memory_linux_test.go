@@ -17,13 +17,15 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// hoarder is the environment variable that makes the test binary the process that TestHoarderE2E measures.
+// hoarder is an environment variable. It makes the test binary the process that TestHoarderE2E
+// measures.
 const hoarder = "RUEDA_TEST_HOARDER"
 
-// TestHoarderE2E has one user ask for all that a user can, in a process of its own: on 8 connections
-// thousands of tiers of books, read slowly, and on 8 more a resume of as many instruments, hardly read at all. The
-// hub stays within Config.Memory, and the process within twice that and what the market itself takes: the garbage
-// collector lets the heap double.
+// TestHoarderE2E checks the memory of a process of its own in which one user requests all that a
+// user can. On 8 connections it reads thousands of tiers of books, slowly. On 8 more it resumes as
+// many instruments and reads almost nothing. The hub stays within Config.Memory and a quarter more.
+// The process stays within twice the sum of that limit and the memory of the market, because the
+// garbage collector lets the heap double.
 func TestHoarderE2E(t *testing.T) {
 	if os.Getenv(hoarder) != "" {
 		hoard(t)
@@ -42,7 +44,7 @@ func TestHoarderE2E(t *testing.T) {
 	}
 }
 
-// resident is a figure of this process's memory in bytes, such as VmRSS or its peak VmHWM.
+// resident returns a figure of this process's memory in bytes, such as VmRSS or its peak VmHWM.
 func resident(t *testing.T, name string) (bytes int64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")
@@ -67,11 +69,11 @@ type hoardWorld struct {
 	handles     []market.Handle
 	tiers, back []*Subscriber
 	closed      int
-	most        int64  // of what counts
-	parts       string // of the most
+	most        int64  // most memory that was counted
+	parts       string // parts of most
 }
 
-// note takes note of what counts.
+// note records the counted memory if it is the most so far.
 func (w *hoardWorld) note() {
 	h := w.hub
 	h.mu.Lock()
@@ -129,7 +131,7 @@ func hoard(t *testing.T) {
 	}
 }
 
-// round is a trade and a change of the book of each instrument.
+// round publishes a trade and a change of the book of each instrument.
 func (w *hoardWorld) round(k int) {
 	var batch []market.Event
 	for i, hd := range w.handles {
@@ -147,7 +149,7 @@ func (w *hoardWorld) round(k int) {
 	}
 }
 
-// ask subscribes and resumes all that a user may.
+// ask subscribes to all books and resumes all trades that a user may.
 func (w *hoardWorld) ask(each int) {
 	for c := range 8 {
 		books, trades := open(w.shards[c%2]), open(w.shards[c%2])
@@ -169,7 +171,8 @@ func (w *hoardWorld) ask(each int) {
 	}
 }
 
-// look has a connection take some bytes, and treats it as a session does.
+// look lets a connection read some bytes, and then closes it or collapses its backlog as a session
+// does.
 func (w *hoardWorld) look(s *Subscriber, bytes int) {
 	if s.closed {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// defineMany lists n instruments.
+// defineMany defines n instruments.
 func defineMany(t testing.TB, h *Hub, n int, edit func(*market.Instrument)) (list []market.Handle) {
 	t.Helper()
 	for i := range n {
@@ -24,12 +24,12 @@ func defineMany(t testing.TB, h *Hub, n int, edit func(*market.Instrument)) (lis
 	return list
 }
 
-// withoutBook is of an instrument without a book.
+// withoutBook makes a definition that of an instrument without a book.
 func withoutBook(in *market.Instrument) {
 	in.NoBook, in.QuotesFromFeed, in.StartsEmpty = true, true, false
 }
 
-// heap is what is in use once all garbage is collected.
+// heap returns the heap in use after a garbage collection.
 func heap() int64 {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
@@ -37,7 +37,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// journaled is a hub with a journal, which runs until the test ends.
+// journaled returns a hub with a journal, which runs until the test ends.
 func journaled(t *testing.T, cfg Config) *Hub {
 	t.Helper()
 	var err error
@@ -61,14 +61,14 @@ func journaled(t *testing.T, cfg Config) *Hub {
 	return h
 }
 
-// used is what the hub's memory counts.
+// used returns the memory that the hub counts.
 func used(h *Hub) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.used()
 }
 
-// measured has the hub measure once, with the reports of its shards.
+// measured lets the hub measure its memory once, with the reports of its shards.
 func measured(h *Hub, shards ...*Shard) {
 	step := func() (done bool) {
 		h.mu.Lock()
@@ -86,8 +86,8 @@ func measured(h *Hub, shards ...*Shard) {
 	}
 }
 
-// TestQuietRingsHoldNothingE2E: readers that keep up and rings to which nothing comes any more cost next to
-// nothing, in the count and in fact.
+// TestQuietRingsHoldNothingE2E checks that readers that are live and rings without new messages
+// hold almost no memory, both as counted and as measured.
 func TestQuietRingsHoldNothingE2E(t *testing.T) {
 	const instruments = 50
 	h := New(Config{TradesKept: 1})
@@ -155,8 +155,8 @@ func TestQuietRingsHoldNothingE2E(t *testing.T) {
 	}
 }
 
-// TestHeldSegmentsAreCounted: what a reader that is behind keeps from being freed is counted once, however
-// many are there, and until the last of them has gathered it.
+// TestHeldSegmentsAreCounted checks the count of ring segments that slow readers keep in memory.
+// They are counted once, however many readers there are, until the last reader has gathered them.
 func TestHeldSegmentsAreCounted(t *testing.T) {
 	h := New(Config{TradesKept: 1})
 	hd := define(t, h, "A|M|CI", withoutBook)
@@ -196,9 +196,9 @@ func TestHeldSegmentsAreCounted(t *testing.T) {
 	}
 }
 
-// TestSlowReplayHoldsLittleE2E checks that a client which resumes many instruments and reads hardly
-// anything keeps neither rows nor rings from being freed, and gets all of it once it reads. It runs
-// without the race detector.
+// TestSlowReplayHoldsLittleE2E checks a client that resumes many instruments and reads almost
+// nothing. It keeps neither rows nor rings in memory, and receives everything when it reads. It
+// runs without the race detector.
 func TestSlowReplayHoldsLittleE2E(t *testing.T) {
 	const instruments = 60
 	live := max(2500, soak(5000))
@@ -248,7 +248,7 @@ func TestSlowReplayHoldsLittleE2E(t *testing.T) {
 	t.Logf("the heap grew by %d KiB; at most %d bytes waited, %d were kept", grew>>10, most.Bytes, most.Pinned)
 	full := ring.New[*instrument]()
 	full.Append(make([]byte, 64<<10), record{})
-	oneEach := instruments * int(full.SegmentBytes()) // that is not full yet, where trades come fast
+	oneEach := instruments * int(full.SegmentBytes()) // a segment that is not full
 	if grew > 24<<20 || most.Bytes > 1<<20 || most.Pinned > 2*maxBehindReplay+oneEach {
 		t.Errorf("the heap grew by %d KiB; at most %d bytes waited, %d were kept", grew>>10, most.Bytes, most.Pinned)
 	}
@@ -261,8 +261,8 @@ func TestSlowReplayHoldsLittleE2E(t *testing.T) {
 	}
 }
 
-// TestSlowReplayWithoutJournalCounts: what a replay keeps that nothing else has counts as waiting, for all items
-// together.
+// TestSlowReplayWithoutJournalCounts checks that rows which only a replay keeps count as waiting,
+// for all items together.
 func TestSlowReplayWithoutJournalCounts(t *testing.T) {
 	const instruments = 60
 	h := New(Config{TradesKept: 1000})

@@ -10,7 +10,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestChangeLargeGap raises a subscription over more trades than memory keeps: they come from the journal.
+// TestChangeLargeGap checks a subscription that becomes live when more trades are missing than
+// memory keeps. The trades come from the journal.
 func TestChangeLargeGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runningHub(t, Config{Delays: []time.Duration{15 * time.Minute}, TradesKept: 1})
@@ -67,8 +68,8 @@ func TestChangeLargeGap(t *testing.T) {
 	})
 }
 
-// TestChangeOfAPattern lowers one of two identifiers of an instrument that overlap: the other, whose right stays, has
-// it alone from then on, without a trade twice.
+// TestChangeOfAPattern checks two identifiers that overlap when one of them gets a delay. The other
+// continues live and alone, and no trade is sent twice.
 func TestChangeOfAPattern(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runningHub(t, Config{Delays: []time.Duration{time.Minute}})
@@ -94,7 +95,7 @@ func TestChangeOfAPattern(t *testing.T) {
 		both := func(i int) { publish(t, h, trade(a, i), trade(b, i)) }
 		both(1)
 		want("live", 1, 1)
-		both(2) // waits, of both, while the pattern falls
+		both(2) // the trades of both wait while the pattern gets a delay
 		h.Commit()
 		turn(sh)
 		all.Tier.Delay = 60
@@ -114,8 +115,8 @@ func TestChangeOfAPattern(t *testing.T) {
 	})
 }
 
-// TestChangeInTheMiddleOfAReplay lowers a subscription whose resume has not been read: the rest comes late, and the resume's
-// end is told once.
+// TestChangeInTheMiddleOfAReplay checks a subscription that gets a delay before its resume was
+// read. The rest comes with the delay, and the end of the resume is sent once.
 func TestChangeInTheMiddleOfAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runningHub(t, Config{Delays: []time.Duration{time.Minute}})
@@ -165,8 +166,9 @@ func TestChangeInTheMiddleOfAReplay(t *testing.T) {
 	})
 }
 
-// TestOverlapAfterAPatternLeft has an exact identifier read for itself once the pattern that fed it has gone: another pattern, of another
-// conflation, leaves its instrument alone.
+// TestOverlapAfterAPatternLeft checks that an exact identifier sends its instrument alone after the
+// pattern that covered it was unsubscribed. Another pattern with another conflation does not send
+// it too.
 func TestOverlapAfterAPatternLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{})
@@ -192,8 +194,8 @@ func TestOverlapAfterAPatternLeft(t *testing.T) {
 	})
 }
 
-// TestPassingFromAReplay takes one instrument over, to another delay, from a pattern that replays:
-// the replay goes on with all others.
+// TestPassingFromAReplay checks that a replay of a pattern continues with all other instruments
+// when an exact identifier at another delay gets one of them.
 func TestPassingFromAReplay(t *testing.T) {
 	w := newSlowHub(t, t.TempDir(), Config{Delays: []time.Duration{time.Minute}})
 	a, b := define(t, w.Hub, "A|M|CI", nil), define(t, w.Hub, "B|M|CI", nil)
@@ -218,8 +220,9 @@ func TestPassingFromAReplay(t *testing.T) {
 	}
 }
 
-// TestNothingOfAMoveBeforeTheAnswer replaces a set by an identifier of it at a shorter delay: what the client gets
-// earlier by that comes behind the answer that names the move, what waited anyway ahead of it.
+// TestNothingOfAMoveBeforeTheAnswer checks a replacement of a set by one of its identifiers at a
+// shorter delay. Messages that waited anyway come ahead of the answer. Messages that are due only
+// by the shorter delay come behind it.
 func TestNothingOfAMoveBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runningHub(t, Config{Delays: []time.Duration{5 * time.Second, 20 * time.Second}})
@@ -246,8 +249,9 @@ func TestNothingOfAMoveBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-// TestChangeWhileBothWait removes one of two identifiers of an instrument for both of which trades wait, most of which
-// memory has dropped: the other sends each trade once.
+// TestChangeWhileBothWait checks the removal of one of two identifiers of an instrument while
+// trades wait for both. Memory has dropped most of the trades. The other identifier sends each
+// trade once.
 func TestChangeWhileBothWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runningHub(t, Config{TradesKept: 1})

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// longHouse has many more trades in its journal than in memory.
+// longHouse returns a house with many more trades in its journal than in memory.
 func longHouse(t *testing.T, instruments, trades int) *house {
 	t.Helper()
 	w := &house{t: t, folder: t.TempDir(), kept: 1}
@@ -25,14 +25,14 @@ func longHouse(t *testing.T, instruments, trades int) *house {
 		publish(t, w.hub, trade(w.handles[rng.IntN(instruments)], i))
 	}
 	w.hub.Commit()
-	for i := range instruments * recent.ChunkRows * 2 { // so that every tape has let go of some
+	for i := range instruments * recent.ChunkRows * 2 { // so that each drops some recent rows
 		publish(t, w.hub, trade(w.handles[i%instruments], i))
 	}
 	w.hub.Commit()
 	return w
 }
 
-// replayed takes all that is replayed to a client, and demands that it is whole.
+// replayed reads a client's replay to its end.
 func (w *house) replayed(c *client) {
 	w.t.Helper()
 	for until := time.Now().Add(2 * time.Minute); ; turn(w.shard) {
@@ -46,8 +46,8 @@ func (w *house) replayed(c *client) {
 	}
 }
 
-// TestResumeByPositionFromJournal: by any position, exact identifiers and patterns get every trade
-// behind it and none before.
+// TestResumeByPositionFromJournal checks that exact identifiers and patterns that resume from any
+// position receive every trade behind it and none before.
 func TestResumeByPositionFromJournal(t *testing.T) { testResumeByPositionFromJournal(t, 6) }
 
 // TestResumeByPositionFromJournalE2E is the same from more positions, without the race detector.
@@ -96,8 +96,9 @@ func testResumeByPositionFromJournal(t *testing.T, positions int) {
 	}
 }
 
-// TestReplaysTakeTurns: of a client that does not read, the rows of two items are held and counted,
-// and the others wait without being pending. Who reads gets all.
+// TestReplaysTakeTurns checks the replays of a client that does not read. The rows of two items are
+// held and counted. The other items wait without being pending. When the client reads, it receives
+// everything.
 func TestReplaysTakeTurns(t *testing.T) {
 	const items = 12
 	w := longHouse(t, items, items*2*oldRows)
@@ -111,7 +112,7 @@ func TestReplaysTakeTurns(t *testing.T) {
 		list = append(list, Item{Channel: wire.Trades, ID: id(name)})
 	}
 	c.sub.Subscribe(list, Options{Resume: r})
-	c.sub.Gather(nil, 1<<10, wire.JSON, false) // has them all begin; nothing is to be had yet
+	c.sub.Gather(nil, 1<<10, wire.JSON, false) // all items begin; none has a message yet
 	if c.sub.Pending() || len(c.sub.wait.reading) != items || !c.sub.Replaying() {
 		t.Fatalf("pending %v, %d waiting", c.sub.Pending(), len(c.sub.wait.reading))
 	}
@@ -132,7 +133,7 @@ func TestReplaysTakeTurns(t *testing.T) {
 		lag.Held < maxHolders*oldRows*recent.RowBytes/2 || lag.Held > maxHolders*oldRows*2*recent.RowBytes {
 		t.Errorf("%d items hold rows, %d wait; %+v", held, len(c.sub.wait.reading), lag)
 	}
-	// One that goes passes its turn on.
+	// An item that is unsubscribed lets another one begin.
 	c.sub.Unsubscribe(list[:1])
 	w.replayed(c)
 	for _, name := range w.names[1:] {
@@ -145,8 +146,8 @@ func TestReplaysTakeTurns(t *testing.T) {
 	}
 }
 
-// TestNobodyReadsForThoseGone: what a client asked for that is gone, or that has unsubscribed it, is not
-// read on.
+// TestNobodyReadsForThoseGone checks that the journal is not read further for a client that has
+// closed, unsubscribed or moved to another delay.
 func TestNobodyReadsForThoseGone(t *testing.T) {
 	w := longHouse(t, 3, 3000)
 	defer w.leave(true)
@@ -180,8 +181,8 @@ func TestNobodyReadsForThoseGone(t *testing.T) {
 	}
 }
 
-// TestFailedReplayIsNotCaughtUp: a batch of which something could not be read ends with one Error, and
-// is not told to be complete.
+// TestFailedReplayIsNotCaughtUp checks that a batch with rows that could not be read ends with one
+// Error, and that no message states that it is complete.
 func TestFailedReplayIsNotCaughtUp(t *testing.T) {
 	w := longHouse(t, 3, 3000)
 	defer w.leave(true)

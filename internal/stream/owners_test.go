@@ -13,11 +13,12 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestOwnersAndDelays makes random changes of sets whose identifiers overlap and come at several delays: subscribes, also of
-// what is there, at another delay; replacements, changes of rights, resumes by N and from a start of nothing, slow
-// readers. From the client's side each trade and status of what it follows comes once, in order, not early, and all of
-// them in the end; a state comes first of what is new, and never skips what is not. One seed runs alone with
-// -run 'TestOwnersAndDelays/seed_7$'.
+// TestOwnersAndDelays checks random changes of sets whose identifiers overlap and have several
+// delays. The changes are subscribes, moves to another delay, replacements, changes of rights and
+// resumes by N, and clients read slowly. Each client receives each trade and status that it follows
+// once, in order and not early, and all of them in the end. A new status begins with its snapshot.
+// A snapshot never skips a status of an older subscription. One seed runs alone with -run
+// 'TestOwnersAndDelays/seed_7$'.
 func TestOwnersAndDelays(t *testing.T) {
 	runs, steps := 15, 600
 	if os.Getenv("RUEDA_SOAK") != "" {
@@ -64,7 +65,7 @@ type ownersWorld struct {
 	hub     *Hub
 	shard   *Shard
 	handles []market.Handle
-	at      map[ownersKey][]time.Time // publication, by N - 1
+	at      map[ownersKey][]time.Time // times of publication, by N - 1
 	clients []*ownersClient
 
 	frames, moves, taken, resumes int
@@ -123,7 +124,7 @@ func (w *ownersWorld) publish() {
 	w.hub.Commit()
 }
 
-// end has everything come, and looks whether it did.
+// end lets all messages come, and checks that each client has all of them.
 func (w *ownersWorld) end() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
@@ -154,10 +155,10 @@ type ownersClient struct {
 	w     *ownersWorld
 	sub   *Subscriber
 	log   []string
-	set   []Item // by arrival
+	set   []Item // in the order of the subscribes
 	last  map[ownersKey]uint64
-	fresh map[ownersKey]bool // its state is to come first
-	loose map[ownersKey]bool // and passed to another owner before it came: anything may be the first
+	fresh map[ownersKey]bool // its snapshot must come first
+	loose map[ownersKey]bool // its owner changed before the snapshot: any message may be first
 }
 
 func (c *ownersClient) fatal(format string, args ...any) {
@@ -169,7 +170,7 @@ func (c *ownersClient) note(format string, args ...any) {
 	c.log = append(c.log, fmt.Sprintf(format, args...))
 }
 
-// owner is the item by which a set has a sequence: the exact one, or else the first pattern.
+// owner returns the item by which a set has a sequence: the exact one, or else the first pattern.
 func owner(set []Item, k ownersKey) (x Item, ok bool) {
 	for _, y := range set {
 		if y.Channel != k.channel || !y.ID.Matches(id(k.name)) {
@@ -208,7 +209,7 @@ func holdsItem(items []Item, x Item) bool {
 	return false
 }
 
-// subscribe adds, moves or replaces; seen is a resume.
+// subscribe adds, moves or replaces items. seen is a resume.
 func (c *ownersClient) subscribe(items []Item, replace bool, seen map[ownersKey]uint64) {
 	before := c.set
 	o := Options{Replace: replace, NoSnapshot: c.w.rng.IntN(2) == 0}
@@ -226,7 +227,7 @@ func (c *ownersClient) subscribe(items []Item, replace bool, seen map[ownersKey]
 	}
 	c.note("subscribe %v replace %v, no snapshot %v, resume %v", items, replace, o.NoSnapshot, seen)
 	out := c.sub.Subscribe(items, o)
-	c.take(c.sub.TakeCarry(nil)) // goes before the answer
+	c.take(c.sub.TakeCarry(nil)) // these messages are sent before the answer
 	c.w.moves += len(out.Moved)
 	if len(out.Rejected) > 0 || out.Fault != nil {
 		c.fatal("%+v", out)
@@ -257,7 +258,7 @@ func (c *ownersClient) subscribe(items []Item, replace bool, seen map[ownersKey]
 	c.become(before, set, &out, seen, !o.NoSnapshot)
 }
 
-// become sets what is expected of another set.
+// become changes what the client expects after a change of its set.
 func (c *ownersClient) become(before, set []Item, out *Outcome, seen map[ownersKey]uint64, states bool) {
 	c.set = set
 	for _, ch := range []wire.Channel{wire.Trades, wire.Status} {
@@ -307,7 +308,7 @@ func (c *ownersClient) unsubscribe() {
 	c.become(c.set, set, nil, nil, false)
 }
 
-// change takes rights away, and moves others to another delay.
+// change removes the rights to some items, and moves others to another delay.
 func (c *ownersClient) change() {
 	var gone, moved, set []Item
 	for _, y := range c.set {
@@ -329,12 +330,12 @@ func (c *ownersClient) change() {
 	c.become(c.set, set, &Outcome{Lost: lost}, nil, false)
 }
 
-// reconnect comes back on another connection: what is exact resumes by N.
+// reconnect opens another connection. Exact identifiers resume by N.
 func (c *ownersClient) reconnect() {
 	c.sub.Close()
 	seen, set := c.last, c.set
 	for k := range seen {
-		if c.fresh[k] || c.loose[k] { // it has seen nothing yet
+		if c.fresh[k] || c.loose[k] { // no message of it has come
 			delete(seen, k)
 		}
 	}
