@@ -17,7 +17,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// panicEnv makes a test program be a hub that panics: the place, and the folder of its journal.
+// panicEnv is an environment variable with a way to panic and the folder of a journal. It makes a
+// test binary run a hub that panics.
 const panicEnv = "RUEDA_TEST_PANIC"
 
 // doomed is a hub with a journal and an instrument whose channels all have readers.
@@ -52,14 +53,15 @@ func newDoomed(t *testing.T, folder string) *doomed {
 	return d
 }
 
-// poison has the next message of a channel of an instrument panic.
+// poison makes the next message of a channel of an instrument panic.
 func (d *doomed) poison(in *instrument, c wire.Channel) {
 	for _, t := range d.hub.tiers(in, c) {
 		t.topics = []*topic{nil}
 	}
 }
 
-// ways are how an event comes to be applied; each is to panic. Clocks say that Run applies it.
+// ways returns the ways in which an event is applied. Each of them must panic. If clocks is true,
+// Run applies the event.
 func (d *doomed) ways() map[string]func() (e *market.Event, clocks bool) {
 	h, in := d.hub, d.hub.handles[d.handle]
 	of := func(c wire.Channel, e market.Event) func() (*market.Event, bool) {
@@ -113,7 +115,8 @@ func (d *doomed) ways() map[string]func() (e *market.Event, clocks bool) {
 	}
 }
 
-// TestPanicChild is not a test of its own: it is the process that ends in TestPanicEndsTheProcessE2E.
+// TestPanicChild checks nothing itself. It is the process that TestPanicEndsTheProcessE2E starts
+// and that must end.
 func TestPanicChild(t *testing.T) {
 	place, folder, ok := strings.Cut(os.Getenv(panicEnv), ":")
 	if !ok {
@@ -141,8 +144,9 @@ func TestPanicChild(t *testing.T) {
 	fmt.Println("the process goes on")
 }
 
-// TestPanicEndsTheProcessE2E has the hub panic wherever it applies events. The process ends with the stack in its
-// log, though the caller recovers, and a restart goes on from the journal.
+// TestPanicEndsTheProcessE2E checks that the process ends when the hub panics while it applies
+// events, even if the caller recovers. The log has the stack, and a restart continues from the
+// journal.
 func TestPanicEndsTheProcessE2E(t *testing.T) {
 	for place := range newDoomed(t, t.TempDir()).ways() {
 		t.Run(place, func(t *testing.T) {

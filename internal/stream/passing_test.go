@@ -11,10 +11,10 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// atPauses does something, once, as soon as a function has taken the lock again after a pause.
+// atPauses calls do once, when a function takes the lock again after a pause.
 type atPauses struct {
 	of string
-	do func() // nil: done
+	do func() // nil: it was called
 }
 
 func (w *atPauses) locked(function string) {
@@ -26,9 +26,9 @@ func (w *atPauses) locked(function string) {
 
 func (w *atPauses) unlocking(int) {}
 
-// TestPassingInPieces has a client take hundreds of instruments over from a pattern at another
-// delay, in which the hub's lock is released while trades come on both lines: it gets each trade
-// once, in order.
+// TestPassingInPieces checks a client that moves hundreds of instruments from a pattern to exact
+// identifiers at another delay. The hub's lock is released in between, and trades come at both
+// delays. The client receives each trade once, in order.
 func TestPassingInPieces(t *testing.T) {
 	for _, rises := range []bool{true, false} {
 		t.Run(fmt.Sprintf("rises %v", rises), func(t *testing.T) { passInPieces(t, rises) })
@@ -70,7 +70,7 @@ func passInPieces(t *testing.T, rises bool) {
 	publish(t, h, all(1)...)
 	age()
 	read()
-	publish(t, h, all(2)...) // on its way, or sent
+	publish(t, h, all(2)...) // in flight, or sent
 	read()
 	events := all(3)
 	of := "(*taking).pause"

@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// afterHolds asks for events whenever somebody but a feed lets go of the lock.
+// afterHolds requests events whenever a function other than Publish releases the lock.
 type afterHolds struct {
 	ask    chan struct{}
 	byFeed bool
@@ -27,8 +27,9 @@ func (w *afterHolds) unlocking(int) {
 	}
 }
 
-// TestPausesLoseNothing has clients resume, replace and unsubscribe hundreds of identifiers, in which the hub's
-// lock is released, while trades are published all the time: each client gets every trade once, in order.
+// TestPausesLoseNothing checks resumes, replacements and unsubscribes of hundreds of identifiers,
+// during which the hub's lock is released and trades are published. Each client receives every
+// trade once, in order.
 func TestPausesLoseNothing(t *testing.T) {
 	h := New(Config{Epoch: "e1"})
 	sh := h.NewShard(func(bool) {})
@@ -91,13 +92,14 @@ func TestPausesLoseNothing(t *testing.T) {
 	feed.Wait()
 }
 
-// TestHoldsAreBounded counts what each operation visits in one hold of the hub's lock.
+// TestHoldsAreBounded checks how many instruments each operation visits in one hold of the hub's
+// lock.
 func TestHoldsAreBounded(t *testing.T) {
 	w := newCrowd(t, 3000, 600, 5000)
 	for _, op := range append(feedOperations(), clientOperations()...) {
 		bound := 2*lockPiece + maxPatterns
 		switch op.name {
-		case "checkpoint": // the journal's
+		case "checkpoint": // made by the journal
 			continue
 		case "commit of 10,000 rows":
 			continue
@@ -118,9 +120,10 @@ func TestHoldsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHeirsInPieces has clients resume a pattern and take it out of the set before they have read any of it,
-// while another covers the same instruments and trades are published all the time: each client gets
-// every trade once, in order, and nobody waits for the lock until all instruments have passed to the other.
+// TestHeirsInPieces checks a client that resumes a pattern and unsubscribes it before it has read
+// anything. Another pattern covers the same instruments, and trades are published all the time. The
+// client receives every trade once, in order. The hub releases the lock while instruments pass to
+// the other pattern.
 func TestHeirsInPieces(t *testing.T) {
 	h := New(Config{Epoch: "e1"})
 	sh := h.NewShard(func(bool) {})
@@ -177,7 +180,7 @@ func TestHeirsInPieces(t *testing.T) {
 	}
 }
 
-// countHolds counts the holds besides.
+// countHolds is afterHolds that also counts the holds of functions other than Publish.
 type countHolds struct {
 	*afterHolds
 	holds int

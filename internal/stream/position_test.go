@@ -9,8 +9,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestPositionOfAnInheritedReplay: messages behind a replay that another identifier leaves to it have
-// lower positions than its own. At any moment, the position to resume from leaves none of them out.
+// TestPositionOfAnInheritedReplay checks positions when an identifier transfers messages to another
+// one that replays. The transferred messages have lower positions than those of the replay. A
+// client that resumes from its position never misses one of them.
 func TestPositionOfAnInheritedReplay(t *testing.T) {
 	h := New(Config{})
 	a, b := define(t, h, "A|M|CI", nil), define(t, h, "B|M|CI", nil)
@@ -26,7 +27,7 @@ func TestPositionOfAnInheritedReplay(t *testing.T) {
 		Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: pos}})
 	publish(t, h, trade(b, 5), trade(b, 6), trade(a, 5))
 	turn(sh)
-	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("C|M|CI")}}) // settles the pattern, and not B
+	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("C|M|CI")}}) // drains the pattern, not B
 	c.sub.Unsubscribe([]Item{{Channel: wire.Trades, ID: id("B|M|CI")}})
 	for {
 		_, received := c.sub.Position()
@@ -52,9 +53,9 @@ func TestPositionOfAnInheritedReplay(t *testing.T) {
 	}
 }
 
-// TestPositionOfALongResume: until rows of the journal have come, the position of a client that resumes
-// by N is the one that it gave, or that before the first row in memory. It is not known where the client gave
-// none, and never is the beginning of the stream.
+// TestPositionOfALongResume checks the position of a client that resumes by N while rows of the
+// journal have not come. It is the lower of the position in the request and the one before the
+// first row in memory. A client that sent no position receives none.
 func TestPositionOfALongResume(t *testing.T) {
 	w := longHouse(t, 2, 3000)
 	defer func() { w.leave(true) }()
@@ -83,8 +84,8 @@ func TestPositionOfALongResume(t *testing.T) {
 	}
 }
 
-// TestPositionOfAnInheritedResume: a pattern that inherits a resume by N before its rows were read
-// has no N to resume by, so that no position after those rows is safe.
+// TestPositionOfAnInheritedResume checks a pattern that inherits a resume by N before its rows were
+// read. The pattern has no N to resume by, so a position after those rows is not safe.
 func TestPositionOfAnInheritedResume(t *testing.T) {
 	w := longHouse(t, 2, 3000)
 	defer func() { w.leave(true) }()

@@ -55,7 +55,7 @@ func frames(t testing.TB, b []byte) (list []message) {
 	return list
 }
 
-// copyBook is a client's book: levels by price, checked against every message.
+// copyBook is a client's book: levels by price. Every message is checked against it.
 type copyBook struct {
 	bids, asks market.Book
 	n          uint64
@@ -100,7 +100,7 @@ func (c *copyBook) take(t testing.TB, m *message) {
 	}
 }
 
-// client is a subscriber with what it has seen.
+// client is a subscriber with the messages that it has received.
 type client struct {
 	t       testing.TB
 	sub     *Subscriber
@@ -110,7 +110,7 @@ type client struct {
 	notes   []message
 	raw     []message
 	place   string            // to resume from
-	before  map[string]uint64 // trades, before it came back by a position
+	before  map[string]uint64 // trades, before it resumed by a position
 	follows map[string]uint64 // trades that it had when its process was killed
 }
 
@@ -120,7 +120,7 @@ func open(sh *Shard) *Subscriber {
 	return sub
 }
 
-// turn has a shard take note of what was published, and nobody gather it yet.
+// turn runs a turn of a shard, without gathering. It returns how many subscribers are ready.
 func turn(sh *Shard) (ready int) {
 	for sh.Turn(); sh.Next() != nil; ready++ {
 	}
@@ -131,7 +131,7 @@ func newClient(t testing.TB, sh *Shard) *client {
 	return &client{t: t, sub: open(sh), books: map[string]*copyBook{}, trades: map[string][]uint64{}, last: map[string]uint64{}}
 }
 
-// read gathers all that waits, in pieces.
+// read gathers all messages that wait, in pieces.
 func (c *client) read(max int, conflate bool) []message {
 	c.t.Helper()
 	var all []message

@@ -12,8 +12,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestReliefOrder fills the stream's memory: quotes of a client that is behind collapse first, no new tier is made,
-// then fewer rows are kept, and connections are to go last; trades and those who keep up lose nothing.
+// TestReliefOrder checks the order of the measures against a full memory. Quotes of a slow client
+// collapse first, and no new tier is made. Then the hub keeps fewer rows, and connections are
+// closed last. Trades, fast clients and clients that keep all messages lose nothing.
 func TestReliefOrder(t *testing.T) {
 	const count = 20_000
 	h := New(Config{Memory: 3 << 20})
@@ -92,8 +93,8 @@ func TestReliefOrder(t *testing.T) {
 	}
 }
 
-// TestLettingGoLosesNothing: clients that resume, follow and change their sets at random get every trade once,
-// whatever is let go of meanwhile.
+// TestLettingGoLosesNothing checks that a client that resumes, subscribes and unsubscribes at
+// random receives every trade once, even if its waiting data is released.
 func TestLettingGoLosesNothing(t *testing.T) {
 	for seed := range soak(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { letGoAtRandom(t, uint64(seed)) })
@@ -151,7 +152,7 @@ func letGoAtRandom(t *testing.T, seed uint64) {
 	}
 }
 
-// soak is the full count of a long test where RUEDA_SOAK is set, and else a twentieth.
+// soak returns the full count of a long test if RUEDA_SOAK is set, and else a twentieth of it.
 func soak(n int) int {
 	if os.Getenv("RUEDA_SOAK") != "" {
 		return n
@@ -159,8 +160,8 @@ func soak(n int) int {
 	return max(1, n/20)
 }
 
-// TestSubscribeUnderRelief has two shards subscribe while the memory is full, where what makes a
-// new topic is refused.
+// TestSubscribeUnderRelief checks that two shards can subscribe at once while the memory is full
+// and new topics are refused.
 func TestSubscribeUnderRelief(t *testing.T) {
 	h := New(Config{})
 	define(t, h, "A|M|CI", nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// restarted is a hub on the journal of a folder, as a process has it.
+// restarted is a hub with the journal of a folder, as a restarted process has it.
 type restarted struct {
 	hub   *Hub
 	shard *Shard
@@ -49,8 +49,8 @@ func restart(t testing.TB, folder string, cfg Config) *restarted {
 
 func ownQuotes(in *market.Instrument) { in.QuotesFromFeed = true }
 
-// TestRestartSendsNothingEarly asks for delayed data right after a restart: of what was
-// published within the delay, nothing is there, and all of it after the delay.
+// TestRestartSendsNothingEarly checks delayed data immediately after a restart. Nothing that was
+// published within the delay is sent, and all of it is sent after the delay.
 func TestRestartSendsNothingEarly(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		t.Run(fmt.Sprint("virtual ", virtual), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestRestartSendsNothingEarly(t *testing.T) {
 	}
 }
 
-// follower is one who reads all of an instrument under a delay, restarts or not.
+// follower reads all messages of an instrument at a delay, over restarts.
 type follower struct {
 	t     *testing.T
 	delay int
@@ -156,7 +156,7 @@ func (f *follower) take(b []byte) {
 	}
 	n := uint64(m["N"].(float64))
 	kind := m["type"].(string)
-	state := kind != "K" && m["R"] == true // of a bar it says that it revises one
+	state := kind != "K" && m["R"] == true // the R of a bar marks a revision
 	c := map[string]wire.Channel{"T": wire.Trades, "X": wire.Trades, "C": wire.Trades, "H": wire.Status, "D": wire.Summary, "Q": wire.Quotes}[kind]
 	if kind == "K" {
 		i, _ := market.ParseInterval(m["IV"].(string))
@@ -187,8 +187,9 @@ func (f *follower) take(b []byte) {
 	f.texts[key], f.when[key] = string(text), time.Now()
 }
 
-// TestDelayedGoOnAfterRestart leaves the hub and takes it up again while things are on their way: who reads
-// with a delay is told what the live one is sent, under the same numbers, bars and summary as well, and never early.
+// TestDelayedGoOnAfterRestart checks restarts while delayed messages are in flight. The delayed
+// client receives the messages of the live client with the same numbers, also bars and summaries,
+// and never early.
 func TestDelayedGoOnAfterRestart(t *testing.T) {
 	for seed := range uint64(soak(80)) {
 		folder := t.TempDir()
@@ -252,12 +253,12 @@ func goOn(t *testing.T, folder string, seed uint64) {
 	for key, text := range live.texts {
 		got, ok := late.texts[key]
 		switch {
-		case !ok && !strings.HasPrefix(key, "quotes") && !strings.HasPrefix(key, "summary"): // those became due while nobody was there
+		case !ok && !strings.HasPrefix(key, "quotes") && !strings.HasPrefix(key, "summary"): // due without a client
 			t.Errorf("%s was not told late: %s", key, text)
-		case key == fmt.Sprint(wire.Status, nil, " 1"): // of the listing, which the line does later
+		case key == fmt.Sprint(wire.Status, nil, " 1"): // of the listing, which the replica makes later
 		case ok && got != text:
 			t.Errorf("%s\nlive %s\nlate %s", key, text, got)
-		case ok && late.when[key].Sub(live.when[key]) < (delay-2)*time.Second: // it may have been read so much later live
+		case ok && late.when[key].Sub(live.when[key]) < (delay-2)*time.Second: // the live client may read 2 s late
 			t.Errorf("%s is early by %v: %s", key, delay*time.Second-late.when[key].Sub(live.when[key]), text)
 		}
 	}

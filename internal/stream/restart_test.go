@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// house is a hub with a journal that is left and taken up again.
+// house is a hub with a journal that is closed and opened again.
 type house struct {
 	t       testing.TB
 	folder  string
@@ -31,7 +31,7 @@ type house struct {
 	end     func()
 }
 
-// begin opens the journal and everything on it.
+// begin opens the journal and a hub with it.
 func (w *house) begin() {
 	w.t.Helper()
 	var err error
@@ -56,12 +56,12 @@ func (w *house) begin() {
 	}
 }
 
-// leave ends it, cleanly or as a process ends that is killed.
+// leave ends the hub, cleanly or as a killed process ends.
 func (w *house) leave(clean bool) {
 	w.t.Helper()
 	w.end()
 	if !clean {
-		// What was committed is in the file; the rest of the process's memory is gone.
+		// The file has the committed rows. The rest of the process's memory is lost.
 		copied := filepath.Join(w.t.TempDir(), "journal")
 		if err := os.CopyFS(copied, os.DirFS(w.folder)); err != nil {
 			w.t.Fatal(err)
@@ -73,7 +73,7 @@ func (w *house) leave(clean bool) {
 	}
 }
 
-// told is the payloads that a subscriber got, by sequence.
+// received holds the payloads that a subscriber has received, by sequence.
 type received struct {
 	t        testing.TB
 	sub      *Subscriber
@@ -81,7 +81,7 @@ type received struct {
 	position string
 }
 
-// follow subscribes to all that replays, from what was seen.
+// follow subscribes to all channels that replay, and resumes after the payloads in seen.
 func (w *house) follow(seen *received) {
 	w.t.Helper()
 	seen.sub = open(w.shard)
@@ -112,7 +112,7 @@ func key(c wire.Channel, name string) string {
 	return c.String() + " " + string(c.Append(nil, id(name)))
 }
 
-// read takes what waits; with all it waits for what is being read from the journal.
+// read reads the messages that wait. If all is true, it also waits for the replay to end.
 func (w *house) read(seen *received, all bool) {
 	w.t.Helper()
 	if all {
@@ -168,7 +168,7 @@ func (x *received) take(text string) {
 	x.texts[k] = append(x.texts[k], text)
 }
 
-// happenings are events of a day or two, with trades, cancels, corrections, references and statuses.
+// happenings returns n random events: trades, cancels, corrections, references and statuses.
 func happenings(n, instruments int, seed uint64) []market.Event {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	at := time.Date(2026, 3, 2, 13, 0, 0, 0, time.UTC).UnixNano()
@@ -200,9 +200,9 @@ func happenings(n, instruments int, seed uint64) []market.Event {
 	return all
 }
 
-// TestRestart leaves the hub many times, cleanly or not, and takes it up again: what a client who
-// resumes is sent, bars and summary included, is what one is told who never saw a restart, and
-// the journal has it byte for byte.
+// TestRestart checks a hub that is closed many times, cleanly or not, and opened again. A client
+// that resumes receives the same messages, bars and summaries as one without restarts. The journal
+// has each message byte for byte.
 func TestRestart(t *testing.T) {
 	names := []string{"A|M|CI", "B|M|CI", "C|M|CI"}
 	events := happenings(2500, len(names), 1)
@@ -273,7 +273,7 @@ func at(list []string, i int) string {
 	return "nothing"
 }
 
-// states is the summary of each instrument.
+// states returns the summary of each instrument.
 func states(t *testing.T, w *house) (all string) {
 	t.Helper()
 	for _, name := range w.names {
@@ -285,7 +285,7 @@ func states(t *testing.T, w *house) (all string) {
 	return all
 }
 
-// inJournal demands from the journal what was sent.
+// inJournal checks that the journal has the messages that were sent.
 func inJournal(t *testing.T, w *house, got *received) {
 	t.Helper()
 	w.hub.Commit()

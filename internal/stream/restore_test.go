@@ -11,8 +11,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestRestartKeepsTheBudgetE2E restores more rows than memory may hold. All instruments have some, and
-// a client that resumes from a position gets the others from the journal, or a report of the range.
+// TestRestartKeepsTheBudgetE2E checks a restart from more rows than memory may hold. All
+// instruments keep some rows. A client that resumes from a position receives the others from the
+// journal.
 func TestRestartKeepsTheBudgetE2E(t *testing.T) {
 	synctest.Test(t, keepsTheBudget)
 }
@@ -34,7 +35,7 @@ func keepsTheBudget(t *testing.T) {
 			publish(t, r.hub, e)
 		}
 	}
-	time.Sleep(1500 * time.Millisecond) // nothing is on its way
+	time.Sleep(1500 * time.Millisecond) // nothing is in flight
 	r.leave()
 	r = restart(t, folder, cfg)
 	defer r.leave()
@@ -61,7 +62,7 @@ func keepsTheBudget(t *testing.T) {
 			}
 		}
 	}
-	if kept != r.hub.shared.Rows || kept > r.hub.shared.MaxRows+r.hub.shared.MaxRows/10 { // and bars that are told since
+	if kept != r.hub.shared.Rows || kept > r.hub.shared.MaxRows+r.hub.shared.MaxRows/10 { // bars may be added
 		t.Errorf("%d rows are in memory, said to be %d, of %d", kept, r.hub.shared.Rows, r.hub.shared.MaxRows)
 	}
 	r.hub.mu.Unlock()
@@ -79,7 +80,8 @@ func keepsTheBudget(t *testing.T) {
 	}
 }
 
-// TestNoStatusBeforeListing asks for the status of what a replica has not come to.
+// TestNoStatusBeforeListing checks that a delayed client receives no status of an instrument before
+// its replica has the listing.
 func TestNoStatusBeforeListing(t *testing.T) {
 	h := delayedHub(t, Config{Delays: []time.Duration{time.Hour}})
 	h.await([]Item{{Tier: Tier{Delay: 3600}}}, nil)

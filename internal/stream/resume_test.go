@@ -88,7 +88,7 @@ func TestPatternResumesByPosition(t *testing.T) {
 	c := newClient(t, sh)
 	subscribe(t, c.sub, wire.Trades, "*|M|CI")
 	for i := range 100 {
-		publish(t, h, trade(handles[i%4], i)) // nothing of the fifth yet
+		publish(t, h, trade(handles[i%4], i)) // no trade of the fifth instrument
 	}
 	turn(sh)
 	c.read(2000, false)
@@ -191,7 +191,7 @@ func TestQuietAndDelivered(t *testing.T) {
 	subscribe(t, c.sub, wire.Trades, "*|M|CI")
 	publish(t, h, trade(a, 1), trade(a, 2), trade(a, 3))
 	turn(sh)
-	size := len(c.sub.Gather(nil, 1, wire.JSON, false)) // the first alone
+	size := len(c.sub.Gather(nil, 1, wire.JSON, false)) // only the first message
 	if size == 0 {
 		t.Fatal("nothing gathered")
 	}
@@ -212,8 +212,8 @@ func TestQuietAndDelivered(t *testing.T) {
 	})
 }
 
-// TestQuietGoesRound looks at a large set some at a time, and in the end at all of it, whatever
-// is subscribed meanwhile.
+// TestQuietGoesRound checks that Quiet visits a large set in parts, and all of it in the end, even
+// if the client subscribes meanwhile.
 func TestQuietGoesRound(t *testing.T) {
 	h := New(Config{})
 	sh := h.NewShard(func(bool) {})
@@ -247,7 +247,7 @@ func TestQuietGoesRound(t *testing.T) {
 	c.sub.Quiet(1<<62, &place, 9, func(wire.Channel, market.InstrumentID, uint64) {})
 }
 
-// BenchmarkQuiet is an Alive mark of a subscriber of every instrument of 5,000.
+// BenchmarkQuiet measures an Alive mark of a subscriber of all 5,000 instruments.
 func BenchmarkQuiet(b *testing.B) {
 	h := New(Config{})
 	sh := h.NewShard(func(bool) {})
@@ -264,7 +264,8 @@ func BenchmarkQuiet(b *testing.B) {
 	}
 }
 
-// TestReplayOutlivesRecentRows holds a replay open while the tape drops its rows.
+// TestReplayOutlivesRecentRows checks that a replay sends all its rows although they are dropped
+// from the recent rows in the middle of it.
 func TestReplayOutlivesRecentRows(t *testing.T) {
 	h := New(Config{Epoch: "e1", TradesKept: 1})
 	sh := h.NewShard(func(bool) {})
