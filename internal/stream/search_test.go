@@ -8,7 +8,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// searchHouse has trades in its journal that are long gone from memory, and nobody who reads them but the test.
+// searchHouse returns a house with trades that are in its journal but not in memory. Only the test
+// reads them.
 func searchHouse(t *testing.T) (w *house, items []Item, o Options, ended *int) {
 	t.Helper()
 	w = longHouse(t, 3, 3000)
@@ -22,8 +23,9 @@ func searchHouse(t *testing.T) (w *house, items []Item, o Options, ended *int) {
 	return w, items, Options{Start: Start{Time: 1}, Found: func() { *ended++ }}, ended
 }
 
-// TestStartIsLookedForElsewhere: a subscribe whose start is in the journal changes nothing and reads nothing. Asked again once
-// the search has ended, it replays from the first trade on, and its position is the one before that.
+// TestStartIsLookedForElsewhere checks a subscribe whose start is in the journal. It begins a
+// search, but changes nothing and reads nothing. The same subscribe after the search replays from
+// the first trade, and its position is the one before that trade.
 func TestStartIsLookedForElsewhere(t *testing.T) {
 	w, items, o, ended := searchHouse(t)
 	c := newClient(t, w.shard)
@@ -39,7 +41,7 @@ func TestStartIsLookedForElsewhere(t *testing.T) {
 	if *ended != 1 || !out.Search.Over() {
 		t.Fatalf("ended %d", *ended)
 	}
-	// A market has more instruments by then: those that the search does not know are looked for too.
+	// The market may have new instruments by then. The hub searches for their start too.
 	o.Search = out.Search
 	delete(o.Search.point, pointKey{w.hub.lookup(id(w.names[2])), wire.Trades})
 	if out = c.sub.Subscribe(items, o); out.Search == nil || len(out.Search.ask) != 1 {
@@ -53,7 +55,7 @@ func TestStartIsLookedForElsewhere(t *testing.T) {
 	if out.Search != nil || out.Fault != nil || c.sub.Len() != 3 || *ended != 2 || err != nil || pos.For(0) == 0 || pos.For(0) > 10 {
 		t.Fatalf("%+v, %d in the set", out, c.sub.Len())
 	}
-	for { // the rows
+	for { // read the rows
 		for c.sub.Pending() {
 			c.read(1<<16, false)
 		}
@@ -69,7 +71,8 @@ func TestStartIsLookedForElsewhere(t *testing.T) {
 	}
 }
 
-// TestSearchEnds: a search that nobody waits for any more is not made, and one that cannot be made says so.
+// TestSearchEnds checks that a search for which no client waits is not made, and that a search that
+// cannot be made ends with a fault.
 func TestSearchEnds(t *testing.T) {
 	w, items, o, ended := searchHouse(t)
 	sub := open(w.shard)
@@ -112,7 +115,7 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
-// TestSearchesTakeTurns: a search gives way to others after a while.
+// TestSearchesTakeTurns checks that a search stops after a while so that others can run.
 func TestSearchesTakeTurns(t *testing.T) {
 	w, items, o, _ := searchHouse(t)
 	x := open(w.shard).Subscribe(items, o).Search

@@ -10,8 +10,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestStartIsBoundedE2E: what is too much is refused before the journal is read, each sequence counts
-// once however often it is named, and what is not taken counts for nothing.
+// TestStartIsBoundedE2E checks that a start with too many searches is refused before the journal is
+// read. Each sequence counts once, however often it is named, and rejected items do not count.
 func TestStartIsBoundedE2E(t *testing.T) {
 	w := &house{t: t, folder: t.TempDir(), kept: 1}
 	for i := range maxSearched + 1 {
@@ -53,7 +53,7 @@ func TestStartIsBoundedE2E(t *testing.T) {
 	if out := ask(1, append(most, "S1|NOWHERE|CI")...); out.Fault != nil || len(out.Rejected) != 1 {
 		t.Errorf("each named three times: %+v", out)
 	}
-	// Without a journal that could be read the rows in memory alone are too many.
+	// A hub without a journal refuses too many rows in memory.
 	in := w.hub.lookup(id("S0|M|CI"))
 	points := map[pointKey]uint64{{in, wire.Trades}: 0}
 	in.Trades.Last += maxStarted

@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// reader follows quotes and statuses of many instruments, and knows what may come.
+// reader follows quotes and statuses of many instruments, and checks their order.
 type reader struct {
 	*client
 	quotes, statuses map[string]message
@@ -19,7 +19,7 @@ func newReader(t *testing.T, sh *Shard) *reader {
 	return &reader{newClient(t, sh), map[string]message{}, map[string]message{}}
 }
 
-// take is for all that a Gather gave.
+// take checks all messages of one Gather.
 func (r *reader) take(list []message) {
 	r.t.Helper()
 	for _, m := range list {
@@ -45,7 +45,7 @@ func (r *reader) take(list []message) {
 	}
 }
 
-// gather takes about so many bytes at once.
+// gather reads about most bytes at once and returns how many it has read.
 func (r *reader) gather(most int, conflate bool) int {
 	b := r.sub.Gather(nil, most, wire.JSON, conflate)
 	n := len(b)
@@ -53,8 +53,10 @@ func (r *reader) gather(most int, conflate bool) int {
 	return n
 }
 
-// TestStatesInPieces tells how hundreds of instruments stand in pieces, while they change, and the reader reads little, is
-// conflated, or asks anew: each begins with its R:true, nothing is left out, and all end as they stand.
+// TestStatesInPieces checks that snapshots of hundreds of instruments are sent in pieces while the
+// instruments change. The reader reads little, is conflated, or requests snapshots again. Each
+// instrument begins with R:true, and none is left out. In the end the reader has the newest state
+// of all.
 func TestStatesInPieces(t *testing.T) { testStatesInPieces(t, 2) }
 
 // TestStatesInPiecesE2E is TestStatesInPieces with more seeds, without the race detector.
@@ -92,7 +94,7 @@ func testStatesInPieces(t *testing.T, seeds uint64) {
 			subscribe(t, r.sub, c, "*|M|*")
 		}
 		for range 150 {
-			for n, received := rng.IntN(40), rng.IntN(40); n >= 0; n-- { // some of it after the turn, so that the shard does not know
+			for n, received := rng.IntN(40), rng.IntN(40); n >= 0; n-- { // the shard does not know changes after the turn
 				if n == received {
 					turn(sh)
 				}
@@ -132,8 +134,8 @@ func testStatesInPieces(t *testing.T, seeds uint64) {
 	}
 }
 
-// TestStatesAreFair tells the state of each instrument, though a reader is so slow that before each of its pieces
-// all have to be told anew.
+// TestStatesAreFair checks that the snapshot of each instrument is sent even if the reader is so
+// slow that all snapshots are due again before each piece.
 func TestStatesAreFair(t *testing.T) {
 	h := New(Config{Epoch: "e1"})
 	sh := h.NewShard(func(bool) {})
@@ -162,7 +164,7 @@ func TestStatesAreFair(t *testing.T) {
 }
 
 // TestStatesInSlices checks that one Gather visits a limited number of instruments, although few of
-// them have a state, and that the next ones go on.
+// them have a state, and that the next calls continue.
 func TestStatesInSlices(t *testing.T) {
 	h := New(Config{})
 	handles := defineMany(t, h, 5*maxVisited, nil)

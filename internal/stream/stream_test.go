@@ -35,7 +35,7 @@ func TestTradeReachesItsReadersOnce(t *testing.T) {
 	}
 }
 
-// TestAwaitTurn holds a feed back until the shard with readers has looked.
+// TestAwaitTurn checks that AwaitTurn waits until the shard with readers has run a turn.
 func TestAwaitTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{})
@@ -72,8 +72,9 @@ func TestAwaitTurn(t *testing.T) {
 	})
 }
 
-// TestPerTurn has turns bring a few messages at a time, over many segments of the ring, one subscriber beginning amid
-// them: each message comes once, and nothing that waits lies before a position that is sent.
+// TestPerTurn checks turns that publish a few messages at a time, over many segments of the ring.
+// One subscriber begins in the middle. Each message comes once, and no message that waits lies
+// before a position that is sent.
 func TestPerTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 3
@@ -102,7 +103,7 @@ func TestPerTurn(t *testing.T) {
 				subscribe(t, second.sub, wire.Trades, "A|M|CI")
 				late = n
 			}
-			for woken { // or half of the times, so that some wait
+			for woken { // only once in every second round, so that messages wait
 				woken = false
 				turn(sh)
 				turns++
@@ -204,8 +205,9 @@ func TestBookTiersFollowTheBook(t *testing.T) {
 	})
 }
 
-// TestResumeLosesNothing drops a reader of 20 instruments at random moments; it
-// resumes by N or by position and must see every trade once and in order.
+// TestResumeLosesNothing checks a reader of 20 instruments that disconnects at random times and
+// resumes by N or by position. It receives every trade once and in order, except for those reported
+// as lost.
 func TestResumeLosesNothing(t *testing.T) {
 	h := New(Config{TradesKept: 600})
 	sh := h.NewShard(func(bool) {})
@@ -286,8 +288,8 @@ func TestResumeLosesNothing(t *testing.T) {
 	}
 }
 
-// TestOverlappingIdentifiers adds and removes exact identifiers and patterns at
-// random: as long as any of them covers an instrument its trades come once each.
+// TestOverlappingIdentifiers checks exact identifiers and patterns that are added and removed at
+// random. As long as one of them covers an instrument, each of its trades comes once.
 func TestOverlappingIdentifiers(t *testing.T) {
 	pool := []string{"*|M|CI", "*|M|*", "*|*|*", "A|*|*", "A|M|*", "A|M|CI", "B|M|CI", "A|M|24hs", "B|N|CI", "*|N|CI"}
 	names := []string{"A|M|CI", "B|M|CI", "A|M|24hs", "A|N|CI", "B|N|CI"}
@@ -319,7 +321,8 @@ func TestOverlappingIdentifiers(t *testing.T) {
 				set[p] = true
 			case 1:
 				p := pool[rng.IntN(len(pool))]
-				// What waits and is no longer covered may or may not have been sent: read first.
+				// The client reads first, since waiting messages without an identifier may be sent
+				// or not.
 				turn(sh)
 				for c.sub.Pending() {
 					for _, m := range frames(t, c.sub.Gather(nil, 1<<20, wire.JSON, false)) {
@@ -402,7 +405,7 @@ func TestStaleBookIsReported(t *testing.T) {
 			kinds += ":" + m.E + " "
 		}
 	}
-	// Each notice once, though it stands in the rings of the book and the quotes.
+	// Each status comes once, although the rings of the book and the quotes both have it.
 	if kinds != "OH:gap H:feed_down H:feed_up OQQ" {
 		t.Fatalf("got %s", kinds)
 	}
@@ -515,7 +518,8 @@ func TestRefusedEventsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse has publishers, shards and queries at work at once, for the race detector.
+// TestConcurrentUse checks that publishers, shards and queries can run at once. It is for the race
+// detector.
 func TestConcurrentUse(t *testing.T) {
 	h := New(Config{TradesKept: 700})
 	var handles []market.Handle
@@ -595,7 +599,7 @@ func TestCollapseLetsGo(t *testing.T) {
 	publish(t, h, market.Event{Kind: market.KindGap, Handle: hd}, market.Event{Kind: market.KindSnapshot, Handle: hd, Bids: []market.Level{level(50, 100)}})
 	turn(sh)
 	c.sub.Collapse()
-	// The gap waits among the trades too.
+	// The gap waits in the ring of the trades too.
 	if lag := c.sub.Lag(); lag.Messages != 101 || lag.KeptBytes+len(c.sub.wait.carry) != lag.Bytes {
 		t.Fatalf("%+v", lag)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// fullDisk lets no file of this process grow until what it returns is called.
+// fullDisk prevents the files of this process from growing until restore is called.
 func fullDisk(t *testing.T) (restore func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
@@ -29,9 +29,9 @@ func fullDisk(t *testing.T) (restore func()) {
 	return restore
 }
 
-// TestResumeWhileSuspended resumes from before what is in memory while rows are being lost: what
-// lies before the hole alone is not sent, and lost tells the exact range. An instrument of which
-// nothing was lost is resumed as ever.
+// TestResumeWhileSuspended checks resumes while the journal loses rows. If a resume would have a
+// gap, the rows before the gap are not sent, and Lost has the exact range. An instrument without
+// lost rows resumes as usual.
 func TestResumeWhileSuspended(t *testing.T) {
 	w := &house{t: t, folder: t.TempDir(), kept: 10, names: []string{"A|M|CI", "B|M|CI"}}
 	w.begin()
@@ -56,7 +56,7 @@ func TestResumeWhileSuspended(t *testing.T) {
 		from, to uint64
 	}{
 		{"A|M|CI", 500, Lost{From: 501, To: 6000, Reason: "buffer_exceeded"}, 0, 0},
-		{"A|M|CI", 3000, Lost{From: 3001, To: 6000, Reason: "buffer_exceeded"}, 0, 0}, // all that was kept was received
+		{"A|M|CI", 3000, Lost{From: 3001, To: 6000, Reason: "buffer_exceeded"}, 0, 0}, // all rows of the journal
 		{"A|M|CI", 3500, Lost{From: 3501, To: 6000, Reason: "buffer_exceeded"}, 0, 0},
 		{"A|M|CI", 5990, Lost{}, 5991, 6000},
 		{"B|M|CI", 50, Lost{}, 51, 3000},
@@ -96,8 +96,8 @@ func TestResumeWhileSuspended(t *testing.T) {
 	w.leave(true)
 }
 
-// TestSlowReplayWhileSuspended resumes among rows that the journal has lost and memory has, and
-// reads them after memory has let go of them too: what was promised comes.
+// TestSlowReplayWhileSuspended checks a resume from rows that the journal has lost and memory has.
+// The client receives all of them, even if it reads them after memory has dropped them.
 func TestSlowReplayWhileSuspended(t *testing.T) {
 	w := &house{t: t, folder: t.TempDir(), kept: 2000, names: []string{"A|M|CI"}}
 	w.begin()

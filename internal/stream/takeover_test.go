@@ -18,8 +18,8 @@ func halts(t *testing.T, h *Hub, hd market.Handle, phases ...market.Phase) {
 	}
 }
 
-// takeStatuses reads what waits, the frames that go before an answer first: the N of the statuses of an
-// instrument that are not a state, and of those that are.
+// takeStatuses reads all that waits, and first the messages that are sent before an answer. It
+// returns the N of an instrument's statuses: updates in live, snapshots in states.
 func (c *client) takeStatuses(name string) (live, states []uint64) {
 	c.t.Helper()
 	list := append(frames(c.t, c.sub.TakeCarry(nil)), c.read(1<<20, false)...)
@@ -35,9 +35,9 @@ func (c *client) takeStatuses(name string) (live, states []uint64) {
 	return live, states
 }
 
-// TestStatusesOfAnotherOwner has a pattern take an instrument over, in each way, before its own state
-// was sent: no status of the instrument is left out, and one of an instrument that is new comes after its
-// state.
+// TestStatusesOfAnotherOwner checks an instrument that passes in several ways to a pattern that has
+// not sent its snapshots. No status of the instrument is left out. A status of a new instrument
+// comes after its snapshot.
 func TestStatusesOfAnotherOwner(t *testing.T) {
 	pattern := []Item{{Channel: wire.Status, ID: id("*|M|*")}}
 	exact := []Item{{Channel: wire.Status, ID: id("A|M|CI")}}
@@ -94,8 +94,8 @@ func TestStatusesOfAnotherOwner(t *testing.T) {
 	}
 }
 
-// TestStateOfAnotherOwner: an identifier that goes before its state was sent leaves it to those that
-// have its instruments.
+// TestStateOfAnotherOwner checks that an identifier which is unsubscribed before its snapshot was
+// sent transfers the snapshot to the identifiers that cover the instrument.
 func TestStateOfAnotherOwner(t *testing.T) {
 	h := New(Config{})
 	define(t, h, "A|M|CI", nil)
@@ -113,7 +113,7 @@ func TestStateOfAnotherOwner(t *testing.T) {
 	}
 }
 
-// many defines instruments.
+// many defines n instruments.
 func many(t *testing.T, h *Hub, n int) (list []market.Handle) {
 	t.Helper()
 	for i := range n {
@@ -122,8 +122,9 @@ func many(t *testing.T, h *Hub, n int) (list []market.Handle) {
 	return list
 }
 
-// TestSubscribeAtAnotherDelay subscribes again what is in the set, at another delay: each trade comes once
-// and in order, what lies between at once upwards, and after a pause downwards.
+// TestSubscribeAtAnotherDelay checks a second subscribe of an identifier at another delay. Each
+// trade comes once and in order. Without a delay, the missing trades come at once. With a delay,
+// trades pause until they are due.
 func TestSubscribeAtAnotherDelay(t *testing.T) {
 	for _, name := range []string{"A|M|CI", "*|M|*"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestSubscribeAtAnotherDelay(t *testing.T) {
 				t.Helper()
 				h.Commit()
 				turn(sh)
-				c.read(1<<20, false) // demands that each follows the one before
+				c.read(1<<20, false) // checks that each trade follows the one before
 				if c.last["A|M|CI"] != last {
 					t.Errorf("%s: has trades up to %d, want %d", what, c.last["A|M|CI"], last)
 				}
@@ -165,7 +166,7 @@ func TestSubscribeAtAnotherDelay(t *testing.T) {
 			want("risen", 5)
 			trades(3)
 			h.Commit()
-			turn(sh) // they wait
+			turn(sh) // the trades wait
 			moved(60)
 			want("what waited comes late", 5)
 			trades(2)
@@ -182,8 +183,9 @@ func TestSubscribeAtAnotherDelay(t *testing.T) {
 	}
 }
 
-// TestExactOverADelayedPattern has an exact identifier take its instrument over from a pattern at another
-// delay, also while the pattern replays and while that waits for rows of the journal: each trade comes once.
+// TestExactOverADelayedPattern checks an instrument that passes from a pattern to an exact
+// identifier at another delay. Each trade comes once, also while the pattern replays and while it
+// waits for rows of the journal.
 func TestExactOverADelayedPattern(t *testing.T) {
 	for _, d := range []struct{ pattern, exact int }{{60, 0}, {0, 60}} {
 		for _, replays := range []bool{false, true} {
@@ -230,7 +232,7 @@ func TestExactOverADelayedPattern(t *testing.T) {
 				c.read(1000, false)
 				wantA, wantB := uint64(60), uint64(50)
 				if d.exact > 0 {
-					wantA, wantB = 50, 60 // the rest was not sent yet, and is late
+					wantA, wantB = 50, 60 // the rest was not sent, and comes with the delay
 				}
 				if c.last["A|M|CI"] != wantA || c.last["B|M|CI"] != wantB {
 					t.Errorf("pattern %d s, exact %d s, replays %v: %v, want %d and %d", d.pattern, d.exact, replays, c.last, wantA, wantB)
@@ -250,7 +252,8 @@ func TestExactOverADelayedPattern(t *testing.T) {
 	}
 }
 
-// TestQuotesAtAnotherDelay moves quotes and a book, with another depth besides: nothing goes back in time.
+// TestQuotesAtAnotherDelay checks quotes and a book that move to another delay, the book also to
+// another depth. No message has a lower N than the one before.
 func TestQuotesAtAnotherDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runningHub(t, Config{Delays: []time.Duration{time.Minute}})
@@ -274,7 +277,7 @@ func TestQuotesAtAnotherDelay(t *testing.T) {
 			}
 		}
 		for round, delay := range []int{0, 60, 0, 60} {
-			change(100 + int64(round)) // which a line has yet to tell
+			change(100 + int64(round)) // which the replica has not sent
 			read()
 			c.sub.Subscribe([]Item{{wire.Quotes, id("A|M|CI"), Tier{Delay: delay}}, {wire.OrderBook, id("A|M|CI"), Tier{Delay: delay, Depth: 5 * (1 + round%2)}}}, Options{})
 			read()
@@ -294,8 +297,9 @@ func TestQuotesAtAnotherDelay(t *testing.T) {
 	})
 }
 
-// TestManyTakenOver replaces many exact statuses by a pattern, and patterns by patterns, unread: what is noted of it is
-// bounded, and no status is skipped.
+// TestManyTakenOver checks many exact statuses that are replaced by a pattern, and patterns that
+// are replaced by patterns, while the client does not read. The memory of these changes is bounded,
+// and no status is skipped.
 func TestManyTakenOver(t *testing.T) {
 	h := New(Config{})
 	list := many(t, h, 2*maxBeforeState)
@@ -328,8 +332,9 @@ func TestManyTakenOver(t *testing.T) {
 	}
 }
 
-// TestStatePassedToAPattern has a status whose first snapshot is due pass to a pattern that has sent its own snapshots,
-// and move with that one: the client gets no status before that snapshot, and so none is missing.
+// TestStatePassedToAPattern checks a status whose first snapshot is due. It passes to a pattern
+// that has sent its own snapshots and then moves to another delay. The client receives no status
+// before the snapshot, so none is missing.
 func TestStatePassedToAPattern(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runningHub(t, Config{Delays: []time.Duration{time.Minute}})
@@ -351,7 +356,7 @@ func TestStatePassedToAPattern(t *testing.T) {
 				}
 			}
 		}
-		take(sub.Gather(nil, 1, wire.JSON, false)) // the snapshots of the pattern alone
+		take(sub.Gather(nil, 1, wire.JSON, false)) // only the snapshots of the pattern
 		other := Item{wire.Status, id("A|M|CI"), Tier{}}
 		publish(t, h, trade(ahead, 1))
 		h.Commit()

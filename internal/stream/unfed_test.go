@@ -14,9 +14,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestBeforeAFeedDefines: after a restart, what the journal has is listed as it was: resumes, patterns,
-// questions and markets as a whole are answered before any feed has defined anything. What the feed then
-// says goes on under the same numbers.
+// TestBeforeAFeedDefines checks a restart before a feed has defined any instrument. The hub lists
+// what the journal has, and serves resumes, patterns, requests and the status of markets as a
+// whole. Later events of the feed continue the numbers.
 func TestBeforeAFeedDefines(t *testing.T) {
 	w := &house{t: t, folder: t.TempDir(), kept: 1, names: []string{"A|M|CI", "B|M|CI", "*|M|*"}}
 	w.begin()
@@ -85,8 +85,9 @@ func TestBeforeAFeedDefines(t *testing.T) {
 	w.leave(true)
 }
 
-// TestDelayedBeforeAFeedDefines: an instrument that no feed has defined yet comes at a delay as well, with the
-// same numbers, once all of before the restart is old enough; what its feed then defines comes a delay later.
+// TestDelayedBeforeAFeedDefines checks delayed data of an instrument that no feed has defined since
+// a restart. It comes with the same numbers when it is as old as the delay. What the feed defines
+// later comes with the delay too.
 func TestDelayedBeforeAFeedDefines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := t.TempDir()
@@ -157,8 +158,9 @@ func TestDelayedBeforeAFeedDefines(t *testing.T) {
 	})
 }
 
-// TestExpiredInstruments: an instrument whose rows the journal has let go of is not listed by a restart, and its
-// numbers go on when it is defined again. One whose rows are there is listed, fed or not.
+// TestExpiredInstruments checks that a restart does not list an instrument whose rows the journal
+// has deleted. Its numbers continue when it is defined again. An instrument with rows is listed,
+// with or without a feed.
 func TestExpiredInstruments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := t.TempDir()

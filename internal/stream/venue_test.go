@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// TestMarketStatusIsResumed comes back with a position: what the market as a whole told since is sent
-// again, once and before the client is caught up.
+// TestMarketStatusIsResumed checks a resume by position of the statuses of a market as a whole. The
+// missed statuses are sent once, before the client is caught up.
 func TestMarketStatusIsResumed(t *testing.T) {
 	h := New(Config{})
 	define(t, h, "A|M|CI", nil)
@@ -50,8 +50,9 @@ func TestMarketStatusIsResumed(t *testing.T) {
 	}
 }
 
-// TestMarketStatusIsSentOnce subscribes to status in a market more than once, with and without
-// snapshots: how the market as a whole stands comes once, and only to who asked for snapshots.
+// TestMarketStatusIsSentOnce checks several subscribes to status in a market, with and without
+// snapshots. The status of the market as a whole is sent once, and only to a client that requests
+// snapshots. A feed that is down is reported without that.
 func TestMarketStatusIsSentOnce(t *testing.T) {
 	h := New(Config{})
 	for _, s := range []string{"A|M|CI", "B|M|CI", "C|L|CI"} {
@@ -109,8 +110,8 @@ func TestMarketStatusIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestMarketStatusWithoutSnapshot publishes between a subscription without snapshot and the next
-// output: that status comes.
+// TestMarketStatusWithoutSnapshot checks that a status is sent if it is published between a
+// subscribe without snapshots and the next output.
 func TestMarketStatusWithoutSnapshot(t *testing.T) {
 	h := New(Config{})
 	define(t, h, "A|M|CI", nil)
