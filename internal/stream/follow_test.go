@@ -253,7 +253,7 @@ func (r *replicas) restart() {
 // over restarts, sends its subscribers the same bytes and keeps the same journal.
 func TestFollow(t *testing.T) { testFollow(t, 3) }
 
-// TestFollowE2E is TestFollow with more seeds, without the race detector.
+// TestFollowE2E checks the same as TestFollow, with more seeds and without the race detector.
 func TestFollowE2E(t *testing.T) {
 	seeds := uint64(10)
 	if os.Getenv("RUEDA_SOAK") != "" {

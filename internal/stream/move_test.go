@@ -232,7 +232,7 @@ func TestNothingOfAMoveBeforeTheAnswer(t *testing.T) {
 		c.sub.Subscribe([]Item{{wire.Trades, id("*|M|*"), Tier{Delay: 5}}, {wire.Trades, id("B|M|CI"), Tier{Delay: 20}}}, Options{})
 		publish(t, h, trade(a, 1), trade(b, 1))
 		h.Commit()
-		time.Sleep(8 * time.Second) // the shard takes no turn
+		time.Sleep(8 * time.Second) // the shard runs no turn
 		synctest.Wait()
 		out := c.sub.Subscribe([]Item{{wire.Trades, id("B|M|CI"), Tier{Delay: 5}}}, Options{Replace: true})
 		if len(out.Moved) != 1 || out.Gone != 1 {

@@ -50,7 +50,8 @@ func (w *house) replayed(c *client) {
 // position receive every trade behind it and none before.
 func TestResumeByPositionFromJournal(t *testing.T) { testResumeByPositionFromJournal(t, 6) }
 
-// TestResumeByPositionFromJournalE2E is the same from more positions, without the race detector.
+// TestResumeByPositionFromJournalE2E checks the same as TestResumeByPositionFromJournal, from more
+// positions and without the race detector.
 func TestResumeByPositionFromJournalE2E(t *testing.T) { testResumeByPositionFromJournal(t, 24) }
 
 func testResumeByPositionFromJournal(t *testing.T, positions int) {
@@ -133,7 +134,7 @@ func TestReplaysTakeTurns(t *testing.T) {
 		lag.Held < maxHolders*oldRows*recent.RowBytes/2 || lag.Held > maxHolders*oldRows*2*recent.RowBytes {
 		t.Errorf("%d items hold rows, %d wait; %+v", held, len(c.sub.wait.reading), lag)
 	}
-	// An item that is unsubscribed lets another one begin.
+	// An unsubscribed item lets another one read.
 	c.sub.Unsubscribe(list[:1])
 	w.replayed(c)
 	for _, name := range w.names[1:] {

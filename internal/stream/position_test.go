@@ -98,7 +98,7 @@ func TestPositionOfAnInheritedResume(t *testing.T) {
 	c.sub.Unsubscribe([]Item{one})
 	_, received := c.sub.Position()
 	if received == "" {
-		return // it is not known, and not sent
+		return // an unknown position is not sent
 	}
 	_, pos, err := position.Parse(received)
 	if err != nil {

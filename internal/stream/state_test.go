@@ -59,7 +59,8 @@ func (r *reader) gather(most int, conflate bool) int {
 // of all.
 func TestStatesInPieces(t *testing.T) { testStatesInPieces(t, 2) }
 
-// TestStatesInPiecesE2E is TestStatesInPieces with more seeds, without the race detector.
+// TestStatesInPiecesE2E checks the same as TestStatesInPieces, with more seeds and without the race
+// detector.
 func TestStatesInPiecesE2E(t *testing.T) { testStatesInPieces(t, 8) }
 
 func testStatesInPieces(t *testing.T, seeds uint64) {

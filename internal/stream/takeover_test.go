@@ -161,7 +161,7 @@ func TestSubscribeAtAnotherDelay(t *testing.T) {
 			}
 			trades(5)
 			want("on their way", 0)
-			c.last["A|M|CI"] = 0 // from the first on
+			c.last["A|M|CI"] = 0 // from the first trade on
 			moved(0)
 			want("risen", 5)
 			trades(3)
@@ -362,7 +362,7 @@ func TestStatePassedToAPattern(t *testing.T) {
 		h.Commit()
 		sub.Subscribe([]Item{other}, Options{NoSnapshot: true})
 		exact.Tier.Delay, other.Tier.Delay = 60, 60
-		sub.Change(nil, []Item{exact, other}) // the pattern is behind what was sent of the other one
+		sub.Change(nil, []Item{exact, other}) // the pattern is behind the messages of other
 		if last > 0 {
 			t.Fatal("the snapshot was sent already")
 		}
