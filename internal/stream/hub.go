@@ -12,41 +12,41 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Config of a Hub. The zero value is ready for use.
+// Config has the settings of a Hub. The zero value is ready for use.
 type Config struct {
-	Epoch       string           // of the numbering; "" makes a new one
+	Epoch       string           // name of the numbering; "": New makes a new one
 	Markets     []market.Market  // known before their instruments are defined
-	TradesKept  int              // rows an instrument kept for resume; 0: 10,000
-	Delays      []time.Duration  // delays that data are served at besides at once, in whole seconds; not without Journal
-	PerTurn     int              // messages of a topic that a shard takes in one turn at most, while few wait; 0: all
-	RecentBytes int64            // bytes of rows kept for all instruments, and once more of trades that bars are counted from; 0: 256 MiB
+	TradesKept  int              // rows kept for each instrument for resume; 0: 10,000
+	Delays      []time.Duration  // delays of delayed data, in whole seconds; needs Journal
+	PerTurn     int              // most messages of a topic that a shard takes in one turn, while at most 64 KiB of it wait; 0: all
+	RecentBytes int64            // bytes of rows kept for all instruments; trades that bars are counted from may use as much again; 0: 256 MiB
 	Memory      int64            // bytes of rings, rows kept, replays and the output of slow clients together; 0: 1 GiB
-	Journal     *journal.Journal // of what is numbered, and where history comes from; nil: none is kept
-	Logger      *slog.Logger     // nil discards
-	Following   bool             // the hub applies the rows of another one: Follow is called instead of Publish
+	Journal     *journal.Journal // stores the numbered rows, and serves history; nil: no rows are stored
+	Logger      *slog.Logger     // nil: logs are discarded
+	Following   bool             // the hub applies the rows of another hub; callers use Follow instead of Publish
 }
 
 // Hub numbers market events, keeps the books, encodes each message once and appends it to the rings
 // of its readers. It is a feed.Sink.
 //
-// It has the layers of layers.go. Hub itself has the operations of feeds, restarts, replicas and
+// layers.go describes its layers. Hub itself has the operations of feeds, restarts, replicas and
 // readers of the journal.
 type Hub struct {
 	sequencer
 
-	// An event of a whole market releases mu now and then. Events of other feeds wait until it has
-	// been applied. It is taken before mu.
+	// feeding makes events of other feeds wait until an event has been applied, because an event of
+	// a whole market releases mu now and then. It is taken before mu.
 	feeding sync.Mutex
 
-	restored uint64                 // the position at the end of Restore
+	restored uint64                 // position at the end of Restore
 	followed map[uint32]*instrument // by number in the journal of the hub that this one follows
 	fetches  []fetch                // rows of the journal that items wait for
-	searches []*Search              // starts that are to be found in the journal
-	readers  bool                   // Run reads those
-	fetching chan struct{}          // there are some
+	searches []*Search              // searches for the start of a replay in the journal
+	readers  bool                   // Run serves fetches and searches
+	fetching chan struct{}          // wakes a goroutine that serves them
 }
 
-// New makes a Hub.
+// New returns a Hub. It logs the markets and time zones of cfg that it cannot use.
 func New(cfg Config) *Hub {
 	if cfg.TradesKept <= 0 {
 		cfg.TradesKept = 10_000
@@ -84,7 +84,7 @@ func New(cfg Config) *Hub {
 }
 
 // Define lists an instrument or changes its definition; see feed.Sink. A pattern *|MARKET|* lists a
-// market as a whole.
+// market as a whole. The error states why the definition is not valid.
 func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	h.feeding.Lock()
 	defer h.feeding.Unlock()
@@ -105,8 +105,8 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	return in.handle, nil
 }
 
-// define defines an instrument or a market as a whole, or changes its definition; fresh is false
-// then. The hub's lock is held.
+// define defines an instrument or a market as a whole, or changes its definition. fresh reports
+// whether it is new. The hub's lock is held.
 func (h *Hub) define(def market.Instrument) (in *instrument, fresh bool, err error) {
 	if def.ID.Symbol == market.Any && def.ID.Term == market.Any {
 		return h.defineVenue(def)
@@ -162,9 +162,9 @@ func (h *Hub) newInstrument(def market.Instrument) *instrument {
 	return in
 }
 
-// list publishes an instrument when it is listed: its status is number 1 of that channel, and a book
-// that is known to be empty is number 1 of that. An instrument of the journal continues with its
-// numbers, and publishes its status if that has changed.
+// list publishes a newly listed instrument. Its status has N 1 in the channel of statuses. A book
+// that is known to be empty has N 1 in the channel of books. An instrument of the journal continues
+// with its numbers, and publishes its status only if the status has changed.
 func (h *sequencer) list(in *instrument) {
 	now := time.Now().UnixNano()
 	at := now

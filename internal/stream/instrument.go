@@ -6,18 +6,18 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// instrument is an instrument, or a market as a whole, as the hub sends it: its state, and the topics
-// that take its messages.
+// instrument is an instrument, or a market as a whole. It has its state, and the topics that take
+// its messages.
 type instrument struct {
 	state.Instrument
 	id      market.InstrumentID
 	handle  market.Handle
-	index   uint32        // in the catalogue; venues have none
-	pos     uint64        // of its newest message
-	unfed   bool          // of the journal: no feed has defined it since the start
-	later   []*instrument // the same in each replica; of a live instrument
-	replica *replica      // that it is of; nil: it is live
-	clock   *tradingClock // the same as Clock; see setClock
+	index   uint32        // in the catalogue; markets as a whole have none
+	pos     uint64        // position of its newest message
+	unfed   bool          // from the journal; no feed has defined it since the start
+	later   []*instrument // of a live instrument: the same instrument in each replica
+	replica *replica      // the replica that it belongs to; nil: it is live
+	clock   *tradingClock // has the Clock of state.Instrument; see setClock
 
 	channels [state.MarketStatus + 1]channel
 }
@@ -28,8 +28,8 @@ type channel struct {
 	generation uint32
 }
 
-// makeInstrument returns an instrument of which only the definition is known. c is its replica, nil
-// for a live one.
+// makeInstrument returns an instrument that has only a definition. c is its replica, nil for a live
+// instrument.
 func (h *applier) makeInstrument(def market.Instrument, c *replica) *instrument {
 	in := &instrument{Instrument: state.New(def), id: def.ID, replica: c}
 	in.Owner = in
@@ -43,8 +43,8 @@ func (in *instrument) ID() market.InstrumentID { return in.id }
 // Index returns the index in the catalogue.
 func (in *instrument) Index() uint32 { return in.index }
 
-// startTier gives a new tier the state that it is in, so that its first message contains what has
-// changed since now.
+// startTier sets a new tier to the present state of the instrument. The first message of the tier
+// then contains the changes from now on.
 func (in *instrument) startTier(c wire.Channel, t *tierState) {
 	switch c {
 	case wire.Quotes:

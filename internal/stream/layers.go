@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// A hub is built in layers. Each one embeds the layer below, and calls nothing of those above:
+// A hub is built in layers. Each layer embeds the one below, and calls nothing above it:
 //
 //	sequencer   turns events into rows: it assigns N and position, and appends to the journal
 //	applier     applies rows: it changes the state of instruments, and encodes messages
@@ -20,25 +20,26 @@ import (
 //	directory   finds instruments and markets
 //	core        configuration, the lock and the clock
 //
-// The lock of the core guards them all, except for what says otherwise.
+// The lock of the core guards all layers, except where a comment states otherwise.
 
-// core is what all layers use.
+// core has what all layers use.
 type core struct {
 	cfg   Config
 	log   *slog.Logger
 	epoch string
 
-	made   time.Time     // with the monotonic clock
-	madeAt int64         // the same by the wall clock, Unix ns
-	kick   chan struct{} // something is due earlier than Run knows
+	made   time.Time     // time of New, with the monotonic clock
+	madeAt int64         // time of New by the wall clock, Unix ns
+	kick   chan struct{} // wakes Run: something is due earlier than Run expects
 
 	mu lock
 }
 
-// clock returns the nanoseconds since the hub was made. A step of the wall clock does not change it.
+// clock returns the nanoseconds since the hub was made. A step of the wall clock does not change
+// it.
 func (h *core) clock() int64 { return int64(time.Since(h.made)) }
 
-// kickClock has Run look at what is due.
+// kickClock wakes Run, which checks what is due.
 func (h *core) kickClock() {
 	select {
 	case h.kick <- struct{}{}:
@@ -49,16 +50,16 @@ func (h *core) kickClock() {
 // Epoch returns the name of the numbering.
 func (h *core) Epoch() string { return h.epoch }
 
-// publisher appends messages to the rings of topics, and shows them to shards when their rows are in
+// publisher appends messages to the rings of topics. It shows them to shards when their rows are in
 // the journal.
 type publisher struct {
 	directory
 
-	position   uint64 // of the newest row
+	position   uint64 // position of the newest row
 	topics     map[topicKey]*topic
-	readBy     map[readKey][]*topic                             // the same, of all tiers
-	patterns   [state.MarketStatus + 1][catalogue.NumShapes]int // topics of patterns, by shape
-	generation [state.MarketStatus + 1]uint32                   // rises when a topic of a pattern comes or goes
+	readBy     map[readKey][]*topic                             // the topics of all tiers of a channel and identifier
+	patterns   [state.MarketStatus + 1][catalogue.NumShapes]int // number of topics of patterns, by shape
+	generation [state.MarketStatus + 1]uint32                   // increases when a topic of a pattern is added or removed
 	shards     []*Shard
 	taken      chan struct{} // closed at a shard's next Turn; nil: nobody waits
 	replicas   []*replica    // one for each delay that is served
@@ -77,7 +78,7 @@ type scratch struct {
 	row                 journal.Row
 }
 
-// Position returns the epoch, and the position of the newest message that is committed.
+// Position returns the epoch, and the position of the newest committed message as a text.
 func (h *publisher) Position() (epoch, pos string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +86,7 @@ func (h *publisher) Position() (epoch, pos string) {
 	return h.epoch, position.At(h.committed).Text(h.epoch)
 }
 
-// applier applies rows, of this hub and of one that it follows.
+// applier applies rows of this hub, or of the hub that it follows.
 type applier struct {
 	publisher
 

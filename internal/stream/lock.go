@@ -9,14 +9,15 @@ import (
 	"sync"
 )
 
-// lockPiece limits what one hold of the hub's lock does: events applied, and instruments,
-// subscriptions or topics visited. Longer work releases the lock in between; see step.
+// lockPiece limits the work of one hold of the hub's lock: the number of events that it applies,
+// and of instruments, subscriptions or topics that it visits. Longer work releases the lock in
+// between; see step.
 const (
 	lockPiece    = 128
 	publishPiece = 64 // events of a batch
 )
 
-// lock is the mutex of a Hub. It counts what a hold visits, and tests may watch it.
+// lock is the mutex of a Hub. It counts the visits of a hold, and tests may watch it.
 type lock struct {
 	mutex   sync.Mutex
 	visited int     // by the present hold
@@ -25,7 +26,7 @@ type lock struct {
 
 // watcher observes the holds of a lock. Its methods are called while the lock is held.
 type watcher interface {
-	locked(function string) // that took it
+	locked(function string) // the function that took the lock
 	unlocking(visited int)
 }
 
@@ -46,7 +47,7 @@ func (l *lock) Unlock() {
 	l.mutex.Unlock()
 }
 
-// lockedBy names the function that takes the lock, for a watcher.
+// lockedBy returns the name of the function that takes the lock, for a watcher.
 func lockedBy() string {
 	var pcs [8]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
@@ -67,42 +68,44 @@ func lockedBy() string {
 // visit counts n visited instruments, subscriptions or topics.
 func (l *lock) visit(n int) { l.visited += n }
 
-// full reports whether the present hold has done enough.
+// full reports whether the present hold has reached lockPiece.
 func (l *lock) full() bool { return l.visited >= lockPiece }
 
-// pause ends the present hold and begins another. A goroutine that waits for the lock gets it after
-// a millisecond at the latest: the mutex is handed over to one that has waited that long. To yield
-// the processor here as well would cost a feed a time slice of the shards for every piece.
+// pause ends the present hold and begins another. The mutex passes to a goroutine that has waited
+// for a millisecond. pause does not also yield the processor, because a feed would then wait for a
+// time slice of the shards after every piece.
 func (l *lock) pause() {
 	l.Unlock()
 	l.Lock()
 }
 
-// step counts one visit and pauses when the present hold has done enough. The caller must not rely on
-// anything that others may change meanwhile.
+// step counts one visit, and pauses when the present hold is full. Other goroutines may change the
+// state of the hub during the pause.
 func (l *lock) step() {
 	if l.visited++; l.full() {
 		l.pause()
 	}
 }
 
-// stepPublishing is step for a caller that publishes: it also waits while too much waits for a commit.
+// stepPublishing does the same as step for a caller that publishes. It also waits while the next
+// commit is crowded; see awaitTopics.
 func (h *publisher) stepPublishing() {
 	h.mu.step()
 	h.awaitTopics()
 }
 
-// exitPanic is the exit status of a process that ends because the hub panicked: that of any panic.
+// exitPanic is the exit status of a process that ends because the hub panicked. It is the same as
+// for any panic.
 const exitPanic = 2
 
-// endOnPanic ends the process when the deferring function panicked while it held the hub's lock. The
-// state of the hub is uncertain then, and a restart continues from the journal. The lock stays held,
-// so that nobody sees that state, and no caller can recover.
+// endOnPanic ends the process if the function that defers it panics while it holds the hub's lock.
+// The state of the hub is then uncertain, and a restart continues from the journal. The lock stays
+// held, so that no other goroutine sees that state. No caller can recover from the panic.
 func (h *core) endOnPanic() {
 	if p := recover(); p != nil {
 		stack := debug.Stack()
 		h.log.Error("the hub panicked: the process ends", slog.Any("error", p), slog.String("stack", string(stack)))
-		// As the runtime would, also where nothing is logged.
+		// The runtime prints a panic in the same way. This is needed where logs are discarded.
 		_, _ = fmt.Fprintf(os.Stderr, "panic: %v\n\n%s", p, stack)
 		os.Exit(exitPanic)
 	}
