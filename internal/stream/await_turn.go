@@ -2,9 +2,9 @@ package stream
 
 import "context"
 
-// AwaitTurn waits until every shard has seen all that was published until now, except for the newest
-// messages, of which there may be as many as behind. A feed whose events are not bound to time uses it
-// to limit its rate. The error is that of ctx.
+// AwaitTurn waits until every shard has seen the messages that were published before the call. The
+// newest messages do not count: behind is their number. A feed that does not follow real time
+// limits its rate with AwaitTurn. The error is the cause of the end of ctx.
 func (h *publisher) AwaitTurn(ctx context.Context, behind uint64) error {
 	h.mu.Lock()
 	until := h.position - min(h.position, behind)
@@ -25,7 +25,8 @@ func (h *publisher) AwaitTurn(ctx context.Context, behind uint64) error {
 	return nil
 }
 
-// takenUpTo reports whether all shards have seen what was published up to a position.
+// takenUpTo reports whether all shards have seen the messages up to a position. The hub's lock is
+// held.
 func (h *publisher) takenUpTo(pos uint64) bool {
 	if pos > h.committed && len(h.grown)+len(h.marks) > 0 {
 		return false

@@ -13,11 +13,12 @@ import (
 var conflations = [...]int{100, 250, 1000}
 
 // clock has the conflated tiers of one interval that have changed. They are sent together, at whole
-// multiples of the interval of the hub's clock: a step of the wall clock does not delay them.
+// multiples of the interval. A step of the wall clock does not delay them, because the hub's clock
+// is monotonic.
 type clock struct {
-	due   int64 // by the hub's clock; 0: nothing waits
+	due   int64 // by the hub's clock, ns; 0: no tier waits
 	tiers []dirtyTier
-	spare []dirtyTier // empty: memory for those of the next interval
+	spare []dirtyTier // empty; memory for the tiers of the next interval
 }
 
 type dirtyTier struct {
@@ -26,8 +27,8 @@ type dirtyTier struct {
 	tier    *tierState
 }
 
-// Run sends conflated tiers and the bars that have ended when they are due, serves delayed data, reads
-// old rows and commits what was published. It returns nil when ctx ends.
+// Run sends conflated tiers and bars when they are due, serves delayed data, reads old rows of the
+// journal, and commits what was published. It returns nil when ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	if h.cfg.Journal != nil {
 		var readers sync.WaitGroup
@@ -58,8 +59,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 }
 
-// runClocks does what is due now, and returns how long to wait before the next call; 0: until the hub
-// is woken.
+// runClocks sends what is due now, and returns how long to wait before the next call. It returns 0
+// if the next call is needed only when the hub is woken.
 func (h *Hub) runClocks() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,8 +70,8 @@ func (h *Hub) runClocks() time.Duration {
 	return wait
 }
 
-// sendDue sends the messages of the tiers whose clocks are due and the bars that have ended, and
-// returns how long to wait before the next call; 0: until the hub is woken.
+// sendDue sends the conflated tiers that are due and the bars that have ended. It returns how long
+// to wait before the next call. It returns 0 if the next call is needed only when the hub is woken.
 func (h *sequencer) sendDue(now int64) (wait time.Duration) {
 	clock := h.clock()
 	for i := range h.clocks {
@@ -111,7 +112,7 @@ func (h *applier) flush(c *clock, now int64) {
 	c.tiers, c.spare, c.due = c.spare, nil, 0
 	for i, d := range list {
 		list[i] = dirtyTier{}
-		h.tiers(d.in, d.channel) // the present ones: this one may be gone
+		h.tiers(d.in, d.channel) // updates the list of tiers: this one may be gone
 		if !d.tier.dirty {
 			continue // gone, or sent by a snapshot
 		}
@@ -126,7 +127,7 @@ func (h *applier) flush(c *clock, now int64) {
 	c.spare = list[:0]
 }
 
-// markDirty has a conflated tier sent when its interval is over. s is the time of the change.
+// markDirty schedules a conflated tier for the end of its interval. s is the time of the change.
 func (h *applier) markDirty(in *instrument, ch wire.Channel, t *tierState, s state.Stamp) {
 	t.due = s
 	if t.dirty {

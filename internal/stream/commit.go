@@ -15,51 +15,52 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// A row is in the journal before anyone is sent it. While Run runs, a goroutine of its own writes the
-// rows, without the hub's lock. It then moves the tails of the rings to where they stood when it
-// began, and with them the committed position. What is read outside of the rings, such as an R:true,
-// may contain more than that: it is held behind a gate until its position is committed. Without Run,
-// as in many tests, the goroutine that publishes commits the rows before it returns.
+// A row is in the journal before any client receives it. While Run runs, the committer goroutine
+// writes the rows without the hub's lock. It then moves the tail of each ring to the end that the
+// ring had when the commit began, and moves the committed position too. Data that is read outside
+// of the rings, such as an R:true message, may contain later rows. A gate holds it until its
+// position is committed. Without Run, as in many tests, the goroutine that publishes commits the
+// rows before it returns.
 
-// commitAfter is the longest time until rows that nobody waits for are written.
+// commitAfter is the longest time until a commit begins if nobody waits for the rows.
 const commitAfter = 50e6 // ns
 
-// pieceAfter is the least time between two pieces of a checkpoint.
+// pieceAfter is the shortest time between two pieces of a checkpoint.
 const pieceAfter = 2e6 // ns
 
 // commitTopics is the number of topics with new messages at which a commit begins, even within a
-// batch: what a commit does under the hub's lock grows with them.
+// batch. The work of a commit under the hub's lock grows with this number.
 const commitTopics = 256
 
 // commits is the progress of committing. The hub's lock guards it.
 type commits struct {
-	committed uint64        // position; nothing after it is sent to anyone
-	commitDue int64         // by the hub's clock: rows are to be committed then; 0: none wait, or soon
-	pieceDue  int64         // by the hub's clock: the next piece of a checkpoint may be written
-	kept      bool          // rows were appended since the last published
-	wanted    bool          // by a shard that does not come by itself
-	recent    []*instrument // with messages that are not committed
-	grown     []*topic      // took messages since the last commit began
-	marks     []mark        // where the rings stood then
-	target    uint64        // position that the commit under way reaches
-	writing   bool          // it is under way
-	began     uint64        // commits
+	committed uint64        // position; no client receives later rows
+	commitDue int64         // by the hub's clock: when to commit rows; 0: no commit is scheduled
+	pieceDue  int64         // by the hub's clock: when the next piece of a checkpoint may be written
+	kept      bool          // rows were appended since the last call of published
+	wanted    bool          // published starts a commit at once
+	recent    []*instrument // instruments with messages that are not committed
+	grown     []*topic      // topics that have taken messages since the last commit began
+	marks     []mark        // the ends of the rings when the commit began
+	target    uint64        // position that the present commit reaches
+	writing   bool          // the committer is writing
+	began     uint64        // number of commits that have begun
 	stalled   bool          // a feed has waited for a commit for long enough
-	ended     uint64        // likewise; that many of those that began
+	ended     uint64        // the value of began at the end of the last commit
 	running   bool          // the committer runs
-	kicked    chan struct{} // it has something to do
+	kicked    chan struct{} // wakes the committer
 	advanced  chan struct{} // closed when more is committed; nil: nobody waits
 }
 
-// mark is how far a ring went when a commit began.
+// mark is the end of a ring when a commit began.
 type mark struct {
 	topic *topic
 	at    ring.Mark[*instrument]
-	bytes int // since the mark before
+	bytes int // appended since the previous mark
 }
 
-// published ends a change that may have appended rows: they are shown to readers, or committed first.
-// The hub's lock is held.
+// published ends a change that may have appended rows. It shows the rows to readers, or has them
+// committed first. The hub's lock is held.
 func (h *publisher) published() {
 	kept, wanted, j := h.kept, h.wanted, h.cfg.Journal
 	h.kept, h.wanted = false, false
@@ -69,7 +70,7 @@ func (h *publisher) published() {
 		h.showAll()
 		h.wakeShards()
 		if kept {
-			h.commitSoon() // rows are being lost: the journal may have space again
+			h.commitSoon() // the journal lost rows; it may have space again
 		}
 	case !h.running && len(h.grown) > 0:
 		h.commit()
@@ -80,7 +81,7 @@ func (h *publisher) published() {
 	}
 }
 
-// commitSoon has rows committed that nobody waits for. The hub's lock is held.
+// commitSoon schedules a commit after commitAfter, if none is scheduled. The hub's lock is held.
 func (h *publisher) commitSoon() {
 	if h.commitDue == 0 {
 		h.commitDue = h.clock() + commitAfter
@@ -88,7 +89,7 @@ func (h *publisher) commitSoon() {
 	}
 }
 
-// commitNow has rows committed as soon as the last commit is done. The hub's lock is held.
+// commitNow starts a commit as soon as the present commit ends. The hub's lock is held.
 func (h *publisher) commitNow() {
 	if !h.running {
 		h.commit()
@@ -115,7 +116,7 @@ func (h *publisher) commit() {
 // pending reports whether anything waits to be written. The hub's lock is held.
 func (h *publisher) pending() bool { return h.cfg.Journal != nil && h.cfg.Journal.Pending() }
 
-// startCommits starts the goroutine that commits. stop ends it, and waits for it.
+// startCommits starts the committer. stop ends the committer, waits for it, and commits the rest.
 func (h *publisher) startCommits(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	h.mu.Lock()
@@ -130,7 +131,7 @@ func (h *publisher) startCommits(ctx context.Context) (stop func()) {
 		defer h.mu.Unlock()
 		h.running = false
 		h.commit()
-		if h.advanced != nil { // nobody is to wait any more
+		if h.advanced != nil { // nobody may wait from now on
 			close(h.advanced)
 			h.advanced = nil
 		}
@@ -148,7 +149,7 @@ func (h *publisher) runCommits(ctx context.Context) {
 	}
 }
 
-// commitOnce commits what was published until now, without the hub's lock while it writes.
+// commitOnce commits what was published until now. It releases the hub's lock while it writes.
 func (h *publisher) commitOnce() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,7 +165,7 @@ func (h *publisher) commitOnce() {
 	h.endCommit()
 }
 
-// beginCommit returns what is to be written, or nil, and notes how far the rings go. The hub's lock is
+// beginCommit returns the rows to write, or nil, and notes the ends of the rings. The hub's lock is
 // held.
 func (h *publisher) beginCommit() *journal.Batch {
 	h.commitDue, h.target = 0, h.position
@@ -186,12 +187,12 @@ func (h *publisher) beginCommit() *journal.Batch {
 	return h.cfg.Journal.Take()
 }
 
-// endCommit shows what was written. The hub's lock is held.
+// endCommit shows the written rows to readers. The hub's lock is held.
 func (h *publisher) endCommit() {
 	h.committed, h.ended, h.stalled = max(h.committed, h.target), h.began, false
 	for i := range h.marks {
 		m := &h.marks[i]
-		if m.topic.refs > 0 { // of others the ring may be another by now
+		if m.topic.refs > 0 { // without readers, the topic may have another ring by now
 			m.topic.ring.Commit(m.at)
 			h.show(m.topic, m.bytes)
 		}
@@ -217,7 +218,8 @@ func (h *publisher) endCommit() {
 	h.wakeShards()
 }
 
-// showAll shows all that was published: nothing of it waits to be written. The hub's lock is held.
+// showAll shows readers everything that was published. The caller has checked that no row waits to
+// be written. The hub's lock is held.
 func (h *publisher) showAll() {
 	h.committed = h.position
 	clear(h.recent)
@@ -239,8 +241,8 @@ func (h *publisher) awaitAdvance() <-chan struct{} {
 	return h.advanced
 }
 
-// awaitJournal waits while so much waits for the disk that rows would be lost. The hub's lock is held,
-// but not meanwhile. waited reports whether time has passed.
+// awaitJournal waits while so many rows wait for the disk that the journal would lose more rows.
+// The hub's lock is held, except during the wait. waited reports whether it has waited.
 func (h *publisher) awaitJournal() (waited bool) {
 	waited = h.awaitTopics()
 	for h.running && h.cfg.Journal.Full() {
@@ -262,12 +264,12 @@ const (
 	commitWait = 20 * time.Millisecond
 )
 
-// crowded reports whether the next commit has as much to visit as it may.
+// crowded reports whether the next commit has reached one of these limits.
 func (c *commits) crowded() bool { return len(c.grown) >= maxGrown || len(c.recent) >= maxRecent }
 
-// awaitTopics waits while the next commit would have too many topics. After one wait of commitWait the
-// disk counts as stalled until a commit ends. The hub's lock is held, but not meanwhile. waited reports
-// whether time has passed.
+// awaitTopics waits while the next commit is crowded. After a wait of commitWait, the disk counts
+// as stalled until a commit ends. The hub's lock is held, except during the wait. waited reports
+// whether it has waited.
 func (h *publisher) awaitTopics() (waited bool) {
 	if !h.crowded() || !h.running || h.stalled {
 		return false
@@ -290,22 +292,23 @@ func (h *publisher) awaitTopics() (waited bool) {
 	return true
 }
 
-// AwaitCommit waits until all that was published of instruments until now is in the journal; of
-// everything where none are named. The error is that of ctx.
+// AwaitCommit waits until the rows of the given instruments that were published until now are in
+// the journal. Without ids it waits for the rows of all instruments. The error is the cause of the
+// end of ctx.
 func (h *publisher) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
 	var pos, turn uint64
 	if len(ids) == 0 && h.pending() {
-		turn = h.began + 1 // a commit that is under way may have begun too early
+		turn = h.began + 1 // the present commit may have begun too early
 	}
 	for _, id := range ids {
 		if in := h.lookup(id); in != nil {
 			pos = max(pos, in.pos)
 		}
 	}
-	for h.committed < pos || h.running && h.ended < turn { // where Run ends, all is committed at once
+	for h.committed < pos || h.running && h.ended < turn { // when Run ends, it commits everything
 		h.commitNow()
 		advanced := h.awaitAdvance()
 		h.mu.Unlock()
@@ -320,7 +323,7 @@ func (h *publisher) AwaitCommit(ctx context.Context, ids ...market.InstrumentID)
 	return nil
 }
 
-// Commit waits until all that was published until now is in the journal.
+// Commit waits until all rows that were published until now are in the journal.
 func (h *publisher) Commit() { _ = h.AwaitCommit(context.Background()) }
 
 // nextPosition assigns the next position of the stream to a row of an instrument. The hub's lock is
@@ -330,7 +333,7 @@ func (h *publisher) nextPosition(in *instrument) uint64 {
 	return h.position
 }
 
-// takePosition moves the hub on to the position of a row of an instrument.
+// takePosition sets the position of the hub to that of a row of an instrument.
 func (h *publisher) takePosition(in *instrument, pos uint64) {
 	if in.pos <= h.committed {
 		h.recent = append(h.recent, in)
@@ -338,12 +341,13 @@ func (h *publisher) takePosition(in *instrument, pos uint64) {
 	h.position, in.pos = pos, pos
 }
 
-// uncommitted reports whether something of instruments is not committed. The hub's lock is held.
+// uncommitted reports whether some of the instruments have rows that are not committed. The hub's
+// lock is held.
 func (h *publisher) uncommitted(list []*instrument) bool {
 	return h.committed != h.position && slices.ContainsFunc(list, func(in *instrument) bool { return in.pos > h.committed })
 }
 
-// last returns the N of the newest of recent rows that is committed. The hub's lock is held.
+// last returns the N of the newest committed row among recent rows. The hub's lock is held.
 func (h *publisher) last(t *recent.Rows) uint64 {
 	if h.committed == h.position {
 		return t.Last
@@ -351,18 +355,18 @@ func (h *publisher) last(t *recent.Rows) uint64 {
 	return t.Seek(h.committed)
 }
 
-// keep adds a row to the recent rows of a channel. Rows that are not committed stay, since nobody
-// could be sent them otherwise. The hub's lock is held.
+// keep adds a row to the recent rows of a channel. It does not drop rows that are not committed,
+// because clients have not received them. The hub's lock is held.
 func (h *publisher) keep(in *instrument, c wire.Channel, row recent.Row) {
 	rows, keep, full := in.Recent(c), state.MaxRows(c, h.cfg.TradesKept), h.shared.Full()
 	if h.running && rows.Drops(keep, full) {
-		least := int(rows.Last-rows.Seek(h.committed)) + 1 // and the new row
+		least := int(rows.Last-rows.Seek(h.committed)) + 1 // plus the new row
 		keep, full = max(keep, least), full && rows.Leaves() >= least
 	}
 	h.shared.Add(c, rows, row, keep, full)
 }
 
-// partOf returns the recent rows after n, up to last.
+// partOf returns the recent rows with N above n, up to last.
 func partOf(in *instrument, t *recent.Rows, n, last uint64) part {
 	p := part{in: in, n: n + 1}
 	if n >= last || n+1 < t.First() {
@@ -380,8 +384,8 @@ func partOf(in *instrument, t *recent.Rows, n, last uint64) part {
 	return p
 }
 
-// backfill appends the rows that are not committed to a new topic of a channel that replays: its
-// readers begin with what is committed. The hub's lock is held.
+// backfill appends the uncommitted rows to a new topic of a channel that replays, because its
+// readers begin at the committed position. The hub's lock is held.
 func (h *publisher) backfill(tp *topic) {
 	c := tp.key.channel
 	if h.committed == h.position || !c.Replays() && c != state.MarketStatus || tp.key.tier.Delay != 0 {
@@ -432,22 +436,22 @@ func (h *publisher) backfill(tp *topic) {
 	}
 }
 
-// markTopic notes how far a ring goes, for the commit under way. The hub's lock is held.
+// markTopic notes the end of a ring for the present commit. The hub's lock is held.
 func (h *publisher) markTopic(tp *topic) {
 	h.marks = append(h.marks, mark{tp, tp.ring.Mark(), tp.bytes})
 	tp.bytes = 0
 }
 
-// gate is where something of a subscriber waits for a commit.
+// gate holds messages of a subscriber until a position is committed.
 type gate struct {
 	pos  uint64
 	sub  *Subscriber
-	it   *item // nil: market-wide states
-	late *late // of it
+	it   *item // nil: the gate holds market-wide states
+	late *late // the late state of the item
 }
 
-// close has nothing of an item gathered until all that was published until now is committed. The
-// result takes the frames that are gathered first then. The hub's lock is held.
+// close makes the item wait until everything that was published until now is committed. The caller
+// appends frames to the result, which the item sends first after the wait. The hub's lock is held.
 func (it *item) close() (held *[]byte) {
 	l, s := it.late, it.sub.shard
 	if l.gate == 0 {
@@ -463,7 +467,7 @@ func (it *item) close() (held *[]byte) {
 	return &l.held
 }
 
-// awaitVenues has the market-wide states that are due wait for a commit. The hub's lock is held.
+// awaitVenues makes the due market-wide states wait for a commit. The hub's lock is held.
 func (s *Subscriber) awaitVenues() {
 	h := s.shard.hub
 	if s.wait.venueAt == 0 {
@@ -473,10 +477,11 @@ func (s *Subscriber) awaitVenues() {
 	}
 }
 
-// opened reports whether a gate of the shard is open. The hub's lock is held.
+// opened reports whether the position of the shard's first gate is committed. The hub's lock is
+// held.
 func (s *Shard) opened() bool { return len(s.gates) > 0 && s.gates[0].pos <= s.hub.committed }
 
-// takeGates takes the gates that are open. The hub's lock is held.
+// takeGates removes and returns the open gates. The hub's lock is held.
 func (s *Shard) takeGates() (open []gate) {
 	n := 0
 	for n < len(s.gates) && s.gates[n].pos <= s.hub.committed {
@@ -489,7 +494,7 @@ func (s *Shard) takeGates() (open []gate) {
 	return open
 }
 
-// open has what waited at gates gathered.
+// open schedules what the given gates held for the next Gather.
 func (s *Shard) open(list []gate) {
 	for i := range list {
 		g := &list[i]
@@ -511,9 +516,10 @@ func (s *Shard) open(list []gate) {
 	}
 }
 
-// AwaitCommit starts a commit of what was published, if one is needed. If it returns true, the shard
-// is woken when that has ended, and should take its next Turn then. It is for a shard that has a turn
-// only now and then: what was published would wait for another one.
+// AwaitCommit starts a commit of what was published, if one is needed. If it returns true, the hub
+// wakes the shard when the commit has ended. The shard should take its next Turn then. AwaitCommit
+// is for a shard that takes turns rarely, because the new messages would otherwise wait for one
+// turn more.
 func (s *Shard) AwaitCommit() bool {
 	h := s.hub
 	h.mu.Lock()

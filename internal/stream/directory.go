@@ -11,16 +11,16 @@ import (
 
 type group = catalogue.Group[*instrument]
 
-// directory has the instruments and the markets as a whole that are known. Except for the catalogue
-// and the listings, which have locks of their own, the hub's lock guards it.
+// directory has the known instruments and markets as a whole. The hub's lock guards it, except for
+// the catalogue and the listings, which have their own locks.
 type directory struct {
 	core
 
 	catalog  catalogue.Catalogue
 	handles  []*instrument          // by handle: listed instruments and markets as a whole
 	venues   map[string]*instrument // markets as a whole
-	numbered []*instrument          // by number in the journal, also those that are not listed
-	// unlisted has instruments of the journal, which has no row of them any more. They are listed when
+	numbered []*instrument          // by number in the journal, listed or not
+	// unlisted has instruments of which the journal no longer has any row. They are listed when
 	// they are defined again.
 	unlisted map[market.InstrumentID]*instrument
 	zones    map[string]*time.Location // of markets; nil if not known
@@ -30,7 +30,7 @@ type directory struct {
 	withBook catalogue.Set
 }
 
-// enter lists an instrument that has an index in the catalogue. The hub's lock is held.
+// enter lists an instrument with its index in the catalogue. The hub's lock is held.
 func (d *directory) enter(in *instrument, index int) {
 	in.index = uint32(index)
 	for _, x := range in.later {
@@ -64,8 +64,8 @@ func (d *directory) covered(x Item) []*instrument {
 	return delayed
 }
 
-// group returns the group of an identifier. That of a pattern may take long to make: see prepare. The
-// hub's lock is held.
+// group returns the group of an identifier. It makes the group if none exists. For a pattern this
+// may take long, so callers call prepare before. The hub's lock is held.
 func (d *directory) group(id market.InstrumentID) *group {
 	if !id.IsPattern() {
 		if in := d.lookup(id); in != nil {
@@ -81,8 +81,8 @@ func (d *directory) group(id market.InstrumentID) *group {
 	return d.groups.Make(id, catalogue.Matching(nil, list, id))
 }
 
-// prepare makes the missing groups of patterns, without holding the hub's lock for long. The caller
-// does not hold it.
+// prepare makes the missing groups of patterns. It does not hold the hub's lock for long. The
+// caller must not hold the lock.
 func (d *directory) prepare(items []Item) {
 	for _, x := range items {
 		if x.ID.IsPattern() {
@@ -103,7 +103,7 @@ func (d *directory) prepareGroup(id market.InstrumentID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.groups.Find(id) == nil {
-		d.groups.Make(id, catalogue.Matching(members, d.groups.All()[listed:], id)) // and those listed meanwhile
+		d.groups.Make(id, catalogue.Matching(members, d.groups.All()[listed:], id)) // plus those listed meanwhile
 	}
 }
 
@@ -115,7 +115,8 @@ func (d *directory) noteBook(in *instrument) {
 	}
 }
 
-// lookupItem returns the instrument that an exact item reads, or nil. The hub's lock is held.
+// lookupItem returns the instrument that an exact item reads, at the delay of the item, or nil. The
+// hub's lock is held.
 func (d *directory) lookupItem(x Item) *instrument {
 	if in := d.lookup(x.ID); in != nil {
 		return in.under(x.Tier.Delay)
@@ -123,8 +124,8 @@ func (d *directory) lookupItem(x Item) *instrument {
 	return nil
 }
 
-// venuesOf returns a market as a whole, or all of them in the order of definition. The hub's lock is
-// held.
+// venuesOf returns a market as a whole. If name is market.Any, it returns all of them in the order
+// of definition. The hub's lock is held.
 func (d *directory) venuesOf(name string) []*instrument {
 	if name != market.Any {
 		if v := d.venues[name]; v != nil {
@@ -150,7 +151,7 @@ func (d *directory) marketDown(in *instrument) bool {
 	return v != nil && v.Down
 }
 
-// number makes an instrument known by its number in the journal. The hub's lock is held.
+// number records an instrument under its number in the journal. The hub's lock is held.
 func (d *directory) number(in *instrument) {
 	for int(in.Number) >= len(d.numbered) {
 		d.numbered = append(d.numbered, nil)
@@ -158,8 +159,8 @@ func (d *directory) number(in *instrument) {
 	d.numbered[in.Number] = in
 }
 
-// Clock returns the time on a market: with a virtual clock the newest event time, otherwise the
-// present time.
+// Clock returns the time on a market. With a virtual clock this is the newest event time, otherwise
+// the present time.
 func (d *directory) Clock(name string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,12 +174,12 @@ func (d *directory) Clock(name string) time.Time {
 }
 
 // Instruments returns the listed instruments with their present phases, in the order of definition.
-// version rises with every definition.
+// version increases with every definition.
 func (d *directory) Instruments() (list []market.Instrument, version uint64) {
 	d.mu.Lock()
 	n := len(d.groups.All())
 	d.mu.Unlock()
-	list = make([]market.Instrument, 0, n) // megabytes: not under the lock
+	list = make([]market.Instrument, 0, n) // may take megabytes, so not under the lock
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	version = d.version
@@ -190,7 +191,8 @@ func (d *directory) Instruments() (list []market.Instrument, version uint64) {
 	return list, version
 }
 
-// Instrument returns the definition of a listed instrument, with its present phase.
+// Instrument returns the definition of a listed instrument, with its present phase. It returns
+// false if the instrument is not listed.
 func (d *directory) Instrument(id market.InstrumentID) (market.Instrument, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -219,7 +221,8 @@ func (d *directory) HasMarket(name string) bool {
 	return ok
 }
 
-// Status returns the trading status of a listed instrument at a delay in seconds, after AwaitDelay.
+// Status returns the trading status of a listed instrument at a delay in seconds. The caller calls
+// AwaitDelay before. Status returns false if the instrument is not known at that delay.
 func (d *directory) Status(id market.InstrumentID, delay int) (state.Status, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -230,7 +233,7 @@ func (d *directory) Status(id market.InstrumentID, delay int) (state.Status, boo
 	return in.Status(), true
 }
 
-// MarketStatus returns the status of a market as a whole; ok is false if neither its feed nor its
+// MarketStatus returns the status of a market as a whole. ok is false if neither its feed nor its
 // schedule has stated one.
 func (d *directory) MarketStatus(name string) (s state.Status, ok bool) {
 	d.mu.Lock()

@@ -7,22 +7,23 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// A Listing is what is defined at one time, in the order of market.InstrumentID.Compare. It does not
-// change.
+// Listing has the instruments that are defined at one time, in the order of
+// market.InstrumentID.Compare. It does not change.
 type Listing struct {
 	Instruments []market.Instrument // without their phases; see Phases
 
 	version     uint64
-	instruments []*instrument // of Instruments
+	instruments []*instrument // in the same order as Instruments
 }
 
 // listings keeps the newest Listing.
 type listings struct {
-	mu     sync.Mutex // held while one is made; Hub.mu may be taken under it
+	mu     sync.Mutex // held while a Listing is made; the hub's lock may be taken under it
 	newest *Listing
 }
 
-// Listing returns what is defined now. It is made once for each change of the catalogue.
+// Listing returns the instruments that are defined now. It makes one Listing for each version of
+// the catalogue.
 func (d *directory) Listing() *Listing {
 	c := &d.listings
 	c.mu.Lock()
@@ -55,8 +56,9 @@ func (d *directory) newListing() *Listing {
 	return l
 }
 
-// Phases returns the phases of instruments of a listing, given by their indexes in it, each at a
-// delay in seconds, after AwaitDelay. It is NoPhase for a negative delay.
+// Phases returns the phases of the instruments at some indexes of a Listing, each at its own delay
+// in seconds. The caller calls AwaitDelay before. The phase is NoPhase for a negative delay, or if
+// the instrument is not known at that delay.
 func (d *directory) Phases(l *Listing, indexes, delays []int) []market.Phase {
 	phases := make([]market.Phase, len(indexes))
 	d.mu.Lock()

@@ -9,13 +9,13 @@ import (
 )
 
 // tradingClock is the clock of the bars and trading days of a market. It shows the time of this
-// machine or, for instruments with a virtual clock, the newest event time of the market. A market has
-// one of each kind, and one of each kind for each replica.
+// machine or, for instruments with a virtual clock, the newest event time of the market. A market
+// has at most one clock of each kind for live data, and one of each kind for each replica.
 type tradingClock struct {
 	*bars.Clock
-	replica *replica // nil: live
+	replica *replica // nil: the clock is for live data
 
-	followed int64 // time of the newest row of a hub that is followed
+	followed int64 // time of the newest row of the followed hub, Unix ns
 }
 
 type clockKey struct {
@@ -27,11 +27,11 @@ type clockKey struct {
 // tradingClocks has the trading clocks of all markets.
 type tradingClocks struct {
 	byKey map[clockKey]*tradingClock
-	live  []*tradingClock // with the time of this machine, in the order of arrival
-	due   int64           // the earliest end of an open bar of those; 0: none is open
+	live  []*tradingClock // live clocks with the time of this machine, in the order of creation
+	due   int64           // earliest end of an open bar of the live clocks, Unix ns; 0: no bar is open
 }
 
-// of returns the clock of a key, which it makes if there is none. zone may be nil.
+// of returns the clock of a key. It makes the clock if there is none, with UTC if zone is nil.
 func (c *tradingClocks) of(key clockKey, zone *time.Location) *tradingClock {
 	if x := c.byKey[key]; x != nil {
 		return x
@@ -44,7 +44,7 @@ func (c *tradingClocks) of(key clockKey, zone *time.Location) *tradingClock {
 	return x
 }
 
-// drop forgets the clocks of a replica.
+// drop removes the clocks of a replica.
 func (c *tradingClocks) drop(r *replica) {
 	for key := range c.byKey {
 		if key.replica == r {
@@ -63,7 +63,7 @@ func (c *tradingClocks) await(x *tradingClock) bool {
 	return true
 }
 
-// setClock gives an instrument the clock that its definition requires.
+// setClock sets the clock of an instrument as its definition requires.
 func (h *applier) setClock(in *instrument) {
 	if in.clock != nil && in.clock.Virtual() == in.Def.VirtualClock {
 		return
@@ -72,14 +72,15 @@ func (h *applier) setClock(in *instrument) {
 	in.SetClock(in.clock.Clock)
 }
 
-// awaitBars has the clock of this machine look at a trading clock when its next bar ends.
+// awaitBars schedules the end of the next bar of a trading clock with the time of this machine.
 func (h *applier) awaitBars(x *tradingClock) {
 	if !h.cfg.Following && h.trading.await(x) {
 		h.kickClock()
 	}
 }
 
-// advanceClock brings the virtual clock of an event's market forward to its time.
+// advanceClock moves the virtual clock of an event's market forward to the time of the event. It
+// sends the bars that end by then.
 func (h *sequencer) advanceClock(in *instrument, e *market.Event, now int64) {
 	if in.Def.VirtualClock && (e.Time != 0 || e.Receive != 0) {
 		if t := in.Stamp(e, now).Time; in.clock.Move(t) {
@@ -100,16 +101,18 @@ func (h *sequencer) sendBars(now int64) {
 	}
 }
 
-// sendBarsOf sends the bars of a clock that have ended at t. It may release the hub's lock in between.
+// sendBarsOf sends the bars of a clock that have ended at t, in Unix ns. It may release the hub's
+// lock in between.
 func (h *applier) sendBarsOf(x *tradingClock, t int64, send bars.SendFunc) {
 	for x.Begin(t); x.Continue(send); {
-		h.mu.visit(7) // each may have bars of all intervals
+		h.mu.visit(7) // an instrument may have bars of all intervals
 		h.stepPublishing()
 	}
 }
 
 // restart begins the bars of an instrument with a virtual clock again, because its recording begins
-// again. It has a clock of its own from now on, since others may be elsewhere in their recordings.
+// again. From then on the instrument has its own clock, because the recordings of other instruments
+// may be at other times.
 func (h *applier) restart(in *instrument, send bars.SendFunc) {
 	x := in.clock
 	in.clock = &tradingClock{Clock: x.Like(), replica: x.replica}
