@@ -9,7 +9,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// updateBook applies changed levels, or an event of a single order. A book that is stale takes none.
+// updateBook applies changed levels, or an event of a single order. It ignores events of a stale
+// book. It returns why the book refused the event, or nil.
 func (h *sequencer) updateBook(in *instrument, e *market.Event, now int64) *market.Refused {
 	if in.Stale {
 		return nil
@@ -29,8 +30,8 @@ func (h *sequencer) updateBook(in *instrument, e *market.Event, now int64) *mark
 	return nil
 }
 
-// refuseBook returns why a book took no event. A book that is too deep, or has sizes that cannot be
-// sent, is stale from then on.
+// refuseBook returns why a book refused an event. A book that is too deep, or has sizes that cannot
+// be sent, becomes stale.
 func (h *sequencer) refuseBook(in *instrument, e *market.Event, err error, now int64) *market.Refused {
 	reason, lost := "bad_order", ""
 	switch {
@@ -47,7 +48,7 @@ func (h *sequencer) refuseBook(in *instrument, e *market.Event, err error, now i
 	return &market.Refused{ID: in.id, Reason: reason, Detail: err.Error()}
 }
 
-// bookChanged numbers the changes of an event to a book, and of the quote that is made from it.
+// bookChanged numbers the changes of a book, and the quote that results from them.
 func (h *sequencer) bookChanged(in *instrument, changes []book.Change, s state.Stamp, now int64) {
 	changes = book.Compact(changes)
 	h.scratch.changes = changes[:0]
@@ -58,7 +59,7 @@ func (h *sequencer) bookChanged(in *instrument, changes []book.Change, s state.S
 	h.derive(in, s, now)
 }
 
-// sendChanges sends what changed in a tier's view of the book.
+// sendChanges sends the changes in a tier's view of the book.
 func (h *applier) sendChanges(in *instrument, t *tierState, s state.Stamp, rec record) {
 	x := &h.scratch
 	if t.view.Advance(&x.levels, &x.top, &in.Book); !x.levels.Empty() {
@@ -66,8 +67,8 @@ func (h *applier) sendChanges(in *instrument, t *tierState, s state.Stamp, rec r
 	}
 }
 
-// sendUpdate sends the levels in scratch memory as an update of a tier, which follows its newest
-// message.
+// sendUpdate sends the levels in scratch memory as an update of a tier. The update follows the
+// newest message of the tier.
 func (h *applier) sendUpdate(in *instrument, t *tierState, s state.Stamp, rec record) {
 	hd, x := in.Header(rec.N, s), &h.scratch
 	n := wire.ChecksumLevels(t.tier.Depth)
@@ -77,13 +78,13 @@ func (h *applier) sendUpdate(in *instrument, t *tierState, s state.Stamp, rec re
 	h.emit(t, h.framed(), rec)
 }
 
-// checksum returns the K of the best n levels.
+// checksum returns the checksum K of the best n levels.
 func (h *applier) checksum(in *instrument, l *book.Levels, n int) (k uint32) {
 	k, h.scratch.sum = wire.Checksum(h.scratch.sum, l.Bids, l.Asks, n, in.Def.PriceDecimals, in.Def.SizeDecimals)
 	return k
 }
 
-// flushBook sends what changed in a conflated tier since its newest message.
+// flushBook sends the changes of a conflated tier since its newest message.
 func (h *applier) flushBook(in *instrument, t *tierState, now int64) {
 	if in.Stale {
 		return
@@ -91,7 +92,7 @@ func (h *applier) flushBook(in *instrument, t *tierState, now int64) {
 	h.sendChanges(in, t, t.due.AsOf(now), record{Position: h.newest(in), N: in.Sequences[wire.OrderBook].N, At: now, Of: in})
 }
 
-// takeSnapshot replaces a book, which is not stale any more.
+// takeSnapshot replaces a book with the snapshot of an event. The book is then no longer stale.
 func (h *sequencer) takeSnapshot(in *instrument, e *market.Event, now int64) {
 	h.tiers(in, wire.OrderBook) // as they are before the change
 	in.Book.Replace(e.Bids, e.Asks)
@@ -106,8 +107,8 @@ func (h *sequencer) takeSnapshot(in *instrument, e *market.Event, now int64) {
 	h.derive(in, in.Changed, now)
 }
 
-// appendBook appends the payload of a book tier as of its newest message; ok is false while the book is
-// not known.
+// appendBook appends the payload of a book tier as of its newest message. ok is false while the
+// book is not known.
 func (h *applier) appendBook(b []byte, in *instrument, t *tierState) (_ []byte, ok bool) {
 	if in.Stale || t.n == 0 {
 		return b, false

@@ -8,7 +8,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Publish applies a batch of events; see feed.Sink.
+// Publish applies a batch of events; see feed.Sink. The error joins a market.Refused for each event
+// that was refused. The other events are applied.
 func (h *Hub) Publish(events []market.Event) error {
 	var refused []error
 	h.feeding.Lock()
@@ -17,7 +18,7 @@ func (h *Hub) Publish(events []market.Event) error {
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
 	h.awaitJournal()
-	now := h.beginBatch() // not before: the disk may have stalled
+	now := h.beginBatch() // after the wait: the disk may have stalled
 	for i := range events {
 		if r := h.apply(&events[i], now); r != nil {
 			r.Index = i
@@ -27,7 +28,7 @@ func (h *Hub) Publish(events []market.Event) error {
 			h.published()
 			h.mu.Unlock()
 			h.feeding.Unlock()
-			h.feeding.Lock() // both mutexes go to a goroutine that has waited for a millisecond
+			h.feeding.Lock() // both mutexes pass to a goroutine that has waited for a millisecond
 			h.mu.Lock()
 			if h.awaitJournal() {
 				now = h.beginBatch()
@@ -38,8 +39,8 @@ func (h *Hub) Publish(events []market.Event) error {
 	return errors.Join(refused...)
 }
 
-// beginBatch returns the time of publication of the events that follow, and sends the bars that have
-// ended by then.
+// beginBatch returns the publication time of the following events, in Unix ns. It sends the bars
+// that have ended by that time.
 func (h *sequencer) beginBatch() (now int64) {
 	now = time.Now().UnixNano()
 	if h.trading.due > 0 && h.trading.due <= now {
@@ -48,7 +49,7 @@ func (h *sequencer) beginBatch() (now int64) {
 	return now
 }
 
-// apply applies one event, or returns why it is refused.
+// apply applies one event. It returns why the event is refused, or nil.
 func (h *sequencer) apply(e *market.Event, now int64) *market.Refused {
 	if int(e.Handle) >= len(h.handles) {
 		return &market.Refused{Reason: "unknown_handle", Detail: "no instrument was defined under it"}
@@ -60,7 +61,8 @@ func (h *sequencer) apply(e *market.Event, now int64) *market.Refused {
 	return h.applyTo(in, e, now)
 }
 
-// applyTo applies an event that was checked to an instrument.
+// applyTo applies a checked event to an instrument. It returns why the book refused the event, or
+// nil.
 func (h *sequencer) applyTo(in *instrument, e *market.Event, now int64) *market.Refused {
 	h.advanceClock(in, e, now)
 	switch e.Kind {
@@ -85,10 +87,11 @@ func (h *sequencer) applyTo(in *instrument, e *market.Event, now int64) *market.
 	return nil
 }
 
-// replayRestarted is the reason of a gap by which a recording says that it begins again.
+// replayRestarted is the reason of the gap that marks the restart of a recording.
 const replayRestarted = "replay_restarted"
 
-// setStatus takes a status of an instrument or a market.
+// setStatus applies a status event of an instrument or a market. A status that its feed is down
+// makes the books stale.
 func (h *sequencer) setStatus(in *instrument, now int64, e *market.Event) {
 	switch {
 	case e.Phase == market.FeedDown && in.Venue:
@@ -103,16 +106,16 @@ func (h *sequencer) setStatus(in *instrument, now int64, e *market.Event) {
 	}
 }
 
-// takeGap publishes that the source lost events, in all channels of the instrument or of the market,
-// and makes the book stale.
+// takeGap publishes that the source lost events, in all channels of the instrument, and makes its
+// book stale. For a market as a whole, it makes all books of the market stale.
 func (h *sequencer) takeGap(in *instrument, now int64, e *market.Event) {
 	gap := market.Event{Kind: market.KindStatus, Phase: market.Gap, Reason: e.Reason, Time: e.Time, Receive: e.Receive}
 	h.status(in, &gap, now)
 	h.loseBook(in, now, e)
 }
 
-// loseBook makes a book stale until its next snapshot and informs its readers. Of a market as a whole
-// it makes every book stale.
+// loseBook makes a book stale until its next snapshot, and informs its readers. For a market as a
+// whole, it does this for every book.
 func (h *sequencer) loseBook(in *instrument, now int64, e *market.Event) {
 	if in.Venue {
 		for _, x := range h.groups.All() {
@@ -126,7 +129,7 @@ func (h *sequencer) loseBook(in *instrument, now int64, e *market.Event) {
 	if in.Stale || in.Def.NoBook {
 		return
 	}
-	h.mu.visit(3) // it costs a status and a row more
+	h.mu.visit(3) // it adds a status and another row
 	in.Stale = true
 	reason := e.Reason
 	if reason == "" {
@@ -137,7 +140,7 @@ func (h *sequencer) loseBook(in *instrument, now int64, e *market.Event) {
 	h.bookLost(in, reason, now)
 }
 
-// loseMarket makes all books of a market stale. The notice of the market informs their readers.
+// loseMarket makes all books of a market stale. The status of the market informs their readers.
 func (h *sequencer) loseMarket(name string, now int64) {
 	for _, in := range h.groups.All() {
 		if in.id.Market == name && !in.Stale && !in.Def.NoBook {

@@ -6,8 +6,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// derive numbers the quote at the top of the book, if that is its source. There is none while the book
-// is not known, and while it is locked or crossed as in an auction.
+// derive numbers the quote at the top of the book, for an instrument that derives its quotes from
+// the book. It does nothing while the book is stale or crossed, or in an auction or pre-open phase.
 func (h *sequencer) derive(in *instrument, s state.Stamp, now int64) {
 	if !in.DerivesQuotes() || in.Stale || in.Phase == market.Auction || in.Phase == market.PreOpen || in.Book.Levels().Crossed() {
 		return
@@ -17,7 +17,8 @@ func (h *sequencer) derive(in *instrument, s state.Stamp, now int64) {
 	h.setQuote(in, bid, ask, s, now)
 }
 
-// flushQuote sends a conflated tier's newest quote, unless it is what was sent last.
+// flushQuote sends the newest quote of a conflated tier, unless it equals the quote that was sent
+// last.
 func (h *applier) flushQuote(in *instrument, t *tierState, now int64) {
 	if t.bid == in.Bid && t.ask == in.Ask && t.n > 0 {
 		return
@@ -29,8 +30,8 @@ func (h *applier) flushQuote(in *instrument, t *tierState, now int64) {
 	h.emit(t, h.framed(), rec)
 }
 
-// quoteState appends the payload of a quote tier as of its newest message; ok is false if there is
-// none.
+// quoteState appends the payload of a quote tier as of its newest message. ok is false if there is
+// no such message.
 func (in *instrument) quoteState(b []byte, t *tierState) (_ []byte, ok bool) {
 	if in.Sequences[wire.Quotes].N == 0 || t.n == 0 || t.stamp == (state.Stamp{}) {
 		return b, false

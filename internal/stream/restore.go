@@ -9,10 +9,11 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Restore continues where the journal ends: with its epoch, the N of every sequence, and the recent
-// rows. It is called once, before anything is defined. Instruments are listed as they were; their books
-// are not known before their feed defines them again. An instrument of which the journal has no row any
-// more is not listed before that.
+// Restore continues at the end of the journal, with its epoch, the N of every sequence, and the
+// recent rows. Call it once, before any Define. It lists instruments as they were. A book is not
+// known until its feed defines the instrument again. An instrument without rows in the journal is
+// not listed until then. Restore returns an error if the journal cannot be read or started, or the
+// cause of the end of ctx.
 func (h *Hub) Restore(ctx context.Context) error {
 	j := h.cfg.Journal
 	if j == nil {
@@ -45,8 +46,8 @@ type restorer struct {
 	order   []*instrument
 }
 
-// instrument returns the instrument of a number in the journal, which is not listed yet; nil if there
-// is none.
+// instrument returns the instrument with a number in the journal. It is not listed at this time.
+// The result is nil if the journal does not define the number.
 func (r *restorer) instrument(number uint32) *instrument {
 	if in := r.numbers[number]; in != nil {
 		return in
@@ -64,7 +65,8 @@ func (r *restorer) instrument(number uint32) *instrument {
 	return in
 }
 
-// row applies a row of the last checkpoint, or after it.
+// row applies a row of the last checkpoint, or a later row. It returns an error if the instrument
+// of the row is not defined.
 func (r *restorer) row(j *journal.Row) error {
 	h := r.hub
 	h.position = max(h.position, j.Position)
@@ -79,15 +81,15 @@ func (r *restorer) row(j *journal.Row) error {
 	return nil
 }
 
-// restoreRow applies a row of a checkpoint, or after it. Only a hub that follows another one, and a
-// replica, know their books after a restart: others wait for a snapshot of their feed.
+// restoreRow applies a row of a checkpoint, or a later row. Only a hub that follows another one, or
+// a replica, knows its books after a restart. Other hubs wait for a snapshot from the feed.
 func (h *Hub) restoreRow(in *instrument, j *journal.Row) {
 	in.Restore(j, h.cfg.Following || in.replica != nil)
 }
 
-// refill fills the recent rows, bars and summary of an instrument from the journal, as of a position.
-// among is the number of instruments that are to be filled, with this one. The hub's lock is held,
-// but not while the journal is read.
+// refill fills the recent rows, bars and summary of an instrument from the journal, as of a
+// position. among is the number of instruments that are not filled yet, including this one. The
+// hub's lock is held, but released during a read of the journal.
 func (h *Hub) refill(ctx context.Context, in *instrument, pos uint64, among int) error {
 	read := func(ctx context.Context, s journal.Series, r journal.Range, yield func(*journal.Row) bool) error {
 		r.Epoch = h.epoch
@@ -101,8 +103,8 @@ func (h *Hub) refill(ctx context.Context, in *instrument, pos uint64, among int)
 	return err
 }
 
-// listRestored lists the instruments of the journal, and the markets as a whole. The hub's lock is
-// held.
+// listRestored lists the instruments of the journal that have rows, and the markets as a whole. The
+// hub's lock is held.
 func (h *Hub) listRestored(order []*instrument) {
 	for _, in := range order {
 		if in.Recorded(h.cfg.Journal) {
@@ -138,7 +140,7 @@ func (h *Hub) relist(in *instrument) {
 	}
 }
 
-// fed continues an instrument of the journal that a feed has defined for the first time since the
+// fed publishes an instrument of the journal that a feed has defined for the first time since the
 // start. The hub's lock is held.
 func (h *sequencer) fed(in *instrument) {
 	in.unfed = false
@@ -147,8 +149,8 @@ func (h *sequencer) fed(in *instrument) {
 	h.published()
 }
 
-// restoreInstrument returns an instrument of the journal that is not listed, with a new definition;
-// nil if the journal does not have it.
+// restoreInstrument returns an unlisted instrument of the journal, and sets its new definition. It
+// returns nil if there is no such instrument.
 func (h *Hub) restoreInstrument(def market.Instrument) *instrument {
 	in := h.unlisted[def.ID]
 	if in == nil {
@@ -161,8 +163,8 @@ func (h *Hub) restoreInstrument(def market.Instrument) *instrument {
 	return in
 }
 
-// checkpoint passes the rows of an instrument's checkpoint to emit, if there is one of that number. The
-// hub's lock is held, or no other goroutine runs yet.
+// checkpoint passes the rows of an instrument's checkpoint to emit, if an instrument has the
+// number. The hub's lock is held, or no other goroutine runs yet.
 func (h *Hub) checkpoint(number uint32, emit func(*journal.Row)) {
 	if int(number) >= len(h.numbered) || h.numbered[number] == nil {
 		return
