@@ -7,57 +7,59 @@ import (
 	"github.com/ruedahq/rueda/internal/ring"
 )
 
-// Config.Memory limits what rings, recent rows, replays and the output of slow clients use together.
-// A segment is counted from when a ring begins it until no shard holds it any more. To know that, each
-// shard reports the oldest segment that it holds of each ring, once a second and more often when
-// memory is short. The hub then releases the last segments of rings to which nothing came since the
-// report before. relief.go describes what is cut above the limit.
+// Config.Memory limits the memory that rings, recent rows, replays and the output of slow clients
+// use together. A segment of a ring counts from its first message until no shard holds it. For
+// this, each shard reports the oldest segment of each ring that it holds. The hub asks for reports
+// once a second, and more often when memory is short. It then releases the last segment of each
+// ring that got no message since the previous report. relief.go describes what the hub does above
+// the limit.
 
-// memory counts the memory that Config.Memory limits. The hub's lock guards what is not atomic.
+// memory counts the memory that Config.Memory limits. The hub's lock guards the fields that are not
+// atomic.
 type memory struct {
 	limit     int64
-	rings     int64        // of segments
-	own       atomic.Int64 // of sessions, not shared with others
-	level     atomic.Int32 // of relief
-	notices   atomic.Int32 // sets of subscriptions that remember notices
-	followers int64        // instruments of replicas
-	covers    int64        // instruments whose messages topics take, each counted for each topic
-	listed    []*topic     // topics whose rings hold anything
+	rings     int64        // bytes of segments
+	own       atomic.Int64 // bytes of sessions that are not shared
+	level     atomic.Int32 // level of relief
+	notices   atomic.Int32 // number of sets of subscriptions that remember notices
+	followers int64        // number of instruments of replicas
+	covers    int64        // number of pairs of a topic and an instrument with messages for it
+	listed    []*topic     // topics with messages in their rings
 	due       int64        // by the hub's clock: when the next step of measuring is due; 0: nothing is held
-	warnDue   int64        // by the hub's clock: when it may be logged again that all of this is full
-	asked     int64        // when the shards were asked to report; 0: they were not
+	warnDue   int64        // by the hub's clock: when the next warning about full memory is allowed
+	asked     int64        // by the hub's clock: when the shards were asked to report; 0: they were not
 	next      int          // index in listed at which measuring continues
 }
 
-// topicMemory is what the memory knows of a topic.
+// topicMemory is the part of memory for one topic.
 type topicMemory struct {
-	bytes  int64 // counted for it
+	bytes  int64 // counted for its ring
 	listed bool
-	end    ring.Offset // of its ring at the last measuring
+	end    ring.Offset // end of its ring at the last measuring
 }
 
 const (
 	defaultMemory = 1 << 30
 
-	// topicBytes is about the memory of a topic and its shards' views, without the ring.
+	// topicBytes estimates the memory of a topic and its shards' views, without the ring.
 	topicBytes = 2 << 10
-	coverBytes = 256 // the same, of an instrument whose messages a topic takes
+	coverBytes = 256 // estimates the memory of one pair in covers
 
 	measureEvery  = int64(time.Second)
-	measureSeldom = int64(time.Minute)            // if a shard does not report, because it has no turns
+	measureSeldom = int64(time.Minute)            // while a shard does not report, because it has no turns
 	measureNext   = int64(100 * time.Millisecond) // while memory is short
-	reportTime    = int64(20 * time.Millisecond)  // between two checks whether all shards have reported
-	reportTimeout = int64(2 * time.Second)        // after that, the last report of a shard counts
-	measuredPiece = 256                           // topics in one hold of the hub's lock
+	reportTime    = int64(20 * time.Millisecond)  // from one check to the next whether all shards have reported
+	reportTimeout = int64(2 * time.Second)        // then the previous report of a shard counts
+	measuredPiece = 256                           // topics that one hold of the hub's lock measures
 )
 
-// used returns the memory that is limited, in bytes. The hub's lock is held.
+// used returns the memory that counts toward the limit, in bytes. The hub's lock is held.
 func (h *publisher) used() int64 {
 	m := &h.memory
 	return m.rings + m.own.Load() + h.shared.Bytes() + topicBytes*int64(len(h.topics)) + coverBytes*m.covers + followerBytes*m.followers
 }
 
-// grew counts the segment that a topic's ring has begun. The hub's lock is held.
+// grew counts a new segment of a topic's ring. The hub's lock is held.
 func (h *publisher) grew(tp *topic) {
 	m, bytes := &h.memory, tp.ring.SegmentBytes()
 	m.rings += bytes
@@ -78,14 +80,14 @@ func (h *publisher) grew(tp *topic) {
 	}
 }
 
-// release subtracts the ring of a topic that nobody reads any more.
+// release subtracts the ring of a topic that has no readers any more.
 func (m *memory) release(tp *topic) {
 	m.rings -= tp.memory.bytes
 	tp.memory.bytes = 0
 }
 
-// measure takes the next step of measuring if it is due, and returns how long to wait before the one
-// after it; 0: until a ring begins to hold something. The hub's lock is held.
+// measure takes the next step of measuring if it is due. It returns how long to wait before the
+// next step. It returns 0 if no step is needed until a ring gets a message. The hub's lock is held.
 func (h *publisher) measure(now int64) (wait time.Duration) {
 	m := &h.memory
 	switch {
@@ -121,7 +123,8 @@ func (h *publisher) measure(now int64) (wait time.Duration) {
 	return 1
 }
 
-// measured ends a measuring, and returns how long to wait before the next one.
+// measured ends a measuring, and returns how long to wait before the next one. 0 means the same as
+// in measure.
 func (h *publisher) measured(now int64) (wait time.Duration) {
 	m := &h.memory
 	m.asked = 0
@@ -141,7 +144,7 @@ func (h *publisher) measured(now int64) (wait time.Duration) {
 	return time.Duration(m.due - now)
 }
 
-// reported reports whether all shards have reported what they hold.
+// reported returns whether all shards with readers have reported what they hold.
 func (h *publisher) reported() bool {
 	for _, s := range h.shards {
 		if len(s.views) > 0 && s.measure.Load() {
@@ -151,8 +154,8 @@ func (h *publisher) reported() bool {
 	return true
 }
 
-// measureTopic counts what a topic's ring holds, and releases its last segment if nothing came since
-// the last measuring. It reports whether the ring holds something.
+// measureTopic counts the bytes that a topic's ring holds. It releases the last segment if the ring
+// got no message since the last measuring. It reports whether the ring still holds messages.
 func (h *publisher) measureTopic(tp *topic) (more bool) {
 	r, m := &tp.ring, &h.memory
 	if tp.refs == 0 {
@@ -174,12 +177,12 @@ func (h *publisher) measureTopic(tp *topic) (more bool) {
 	return bytes > 0
 }
 
-// report is a shard's account of what it holds of the rings.
+// report is the state of a shard's reports about the segments that it holds.
 type report struct {
 	round uint64
 }
 
-// askReport has the shard report at its next Turn. The hub's lock is held.
+// askReport requests a report at the shard's next Turn. The hub's lock is held.
 func (s *Shard) askReport() {
 	s.measure.Store(true)
 	if !s.woken {
@@ -188,14 +191,15 @@ func (s *Shard) askReport() {
 	}
 }
 
-// reportHeld reports the oldest segment that the shard holds of each ring, if it was asked to. It is
-// called when the last turn is over: what an item did not gather it holds by a cursor of its own.
+// reportHeld reports the oldest segment that the shard holds of each ring, if a report was
+// requested. Turn calls it after the previous turn has ended. By then, an item has its own cursor
+// at the messages that it did not gather.
 func (s *Shard) reportHeld() {
 	if !s.measure.Load() {
 		return
 	}
 	s.report.round++
-	for i := len(s.waiters) - 1; i >= 0; i-- { // relief may end the waiting of one, whose place the last one takes
+	for i := len(s.waiters) - 1; i >= 0; i-- { // from the end: relief may remove one, and the last one moves to its index
 		sub := s.waiters[i]
 		sub.relieve()
 		for _, it := range sub.queue() {
@@ -219,7 +223,8 @@ func (s *Shard) reportHeld() {
 	s.measure.Store(false)
 }
 
-// noteHeld notes the oldest segment that the item holds, and releases one that it has gathered whole.
+// noteHeld notes the oldest segment that the item holds. It releases a segment that the item has
+// gathered to its end.
 func (it *item) noteHeld(round uint64) {
 	if !it.reads() || it.late == nil {
 		return
@@ -235,8 +240,8 @@ func (it *item) noteHeld(round uint64) {
 	v.low = min(v.low, at.Segment())
 }
 
-// holds returns the oldest segment that a view holds between two turns. The view releases what it has
-// given to all its readers. The hub's lock is held.
+// holds returns the oldest segment that a view holds between two turns. The view releases the
+// messages that all its readers have received. The hub's lock is held.
 func (v *view) holds(round uint64) uint64 {
 	v.tail.Forward()
 	v.prev, v.plain, v.other = v.tail, nil, nil
@@ -246,7 +251,7 @@ func (v *view) holds(round uint64) uint64 {
 	return v.tail.Segment()
 }
 
-// unwait ends the subscriber's waiting.
+// unwait removes the wait of the subscriber, and the subscriber from the waiters of its shard.
 func (s *Subscriber) unwait() {
 	if s.wait == nil {
 		return

@@ -7,27 +7,29 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// While the memory is above its limit, each measuring raises the level of relief by one, and there are
-// ten a second. The first levels cost nobody a message:
+// While the memory is above its limit, each measuring raises the level of relief by one. The hub
+// then measures about ten times a second. With the first two levels, no client loses a message:
 //
-//   - relieveReaders: a replay keeps nothing in memory: its rows are read from the journal when they
-//     are sent. Waiting quotes, books and summaries of a client that is more than a segment behind
-//     become one R:true. No subscription may make a new tier of quotes or books.
-//   - relieveRecent: fewer rows are kept in memory for clients that resume. The journal has the older
-//     ones.
-//   - relieveSessions: the connections that hold the most are closed as slow consumers.
+//   - relieveReaders: a replay keeps no rows in memory; the shard reads them from the journal when
+//     it sends them. If a client is more than a segment behind, one R:true replaces its waiting
+//     quotes, books and summaries. No subscription may make a new tier of quotes or books.
+//   - relieveRecent: the hub keeps fewer rows in memory for clients that resume. The journal has
+//     the older rows.
+//   - relieveSessions: the server closes the connections that hold the most memory, as slow
+//     consumers.
 //
-// Trades, statuses and bars that wait for a client within its limits are cut by the last level only.
+// Only the last level drops trades, statuses and bars that wait for a client within its limits.
 const (
 	relieveReaders int32 = 1 + iota
 	relieveRecent
 	relieveSessions
 )
 
-// warnEvery is the least time between two warnings that the memory is full.
+// warnEvery is the shortest time between two warnings that the memory is full.
 const warnEvery = int64(time.Minute)
 
-// relieve sets the level of relief for the memory that is used. The hub's lock is held.
+// relieve sets the level of relief and the limit of recent rows from the used memory. The hub's
+// lock is held.
 func (h *publisher) relieve() {
 	m, r, used := &h.memory, &h.shared, h.used()
 	level := m.level.Load()
@@ -55,9 +57,9 @@ const noMemory = "The server's memory for the stream is full; use a depth and co
 // plainDepth is the depth of a book whose subscriber asks for none.
 const plainDepth = 5
 
-// mayAdd reports whether an item may make a topic, if it needs one, at the present level of relief. A
-// topic of every change at the default depth is always allowed. The caller does not hold the hub's
-// lock.
+// mayAdd reports whether the present level of relief allows an item. An item is always allowed if
+// its topic exists. A topic without conflation, at the default depth, is always allowed too. The
+// caller does not hold the hub's lock.
 func (h *publisher) mayAdd(x Item) bool {
 	if h.memory.level.Load() == 0 || x.Tier.Conflate == 0 && (x.Channel != wire.OrderBook || x.Tier.Depth == plainDepth) {
 		return true
@@ -67,18 +69,18 @@ func (h *publisher) mayAdd(x Item) bool {
 	return h.topics[topicKey{x.Channel, x.ID, x.Tier}] != nil
 }
 
-// KeepAll sets whether all quotes, books and summaries of the subscriber are sent, instead of their
-// newest state when too many wait.
+// KeepAll sets whether the subscriber receives every quote, book update and summary. Otherwise it
+// receives only their newest state when too many wait.
 func (s *Subscriber) KeepAll(on bool) { s.strict = on }
 
-// Hold adds bytes, which may be negative, to the memory that the subscriber's host uses for it.
+// Hold adds bytes to the memory that is counted for the subscriber. bytes may be negative.
 func (s *Subscriber) Hold(bytes int) { s.shard.hub.memory.own.Add(int64(bytes)) }
 
-// Excess reports whether the memory is so full that the connections which hold the most must be
-// closed.
+// Excess reports whether the memory is so full that the host must close the connections that hold
+// the most.
 func (s *Subscriber) Excess() bool { return s.shard.hub.memory.level.Load() >= relieveSessions }
 
-// relieve releases what the subscriber keeps in memory, as far as the level of relief demands.
+// relieve releases memory that the subscriber keeps, as far as the level of relief requires.
 func (s *Subscriber) relieve() {
 	if s.shard.hub.memory.level.Load() < relieveReaders {
 		return

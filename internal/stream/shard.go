@@ -9,60 +9,60 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Shard is the part of the hub that belongs to one goroutine with connections. That goroutine calls
-// all methods of it and of its subscribers.
+// Shard is the part of the hub that belongs to one goroutine with connections. Only that goroutine
+// calls methods of the shard and of its subscribers.
 type Shard struct {
 	hub   *Hub
 	index int
 	wake  func(urgent bool)
 
-	touched []*topic // since the last Turn; guarded by the hub's lock
+	touched []*topic // topics with new messages since the last Turn; guarded by the hub's lock
 	woken   bool     // wake was called since the last Turn; guarded by the hub's lock
-	urgent  bool     // likewise, as urgent
+	urgent  bool     // wake was called as urgent since the last Turn; guarded by the hub's lock
 
 	views     map[*topic]*view
 	subs      []*Subscriber
-	venue     *view          // of all market-wide statuses; nil without subscribers
-	news      []*Subscriber  // got market-wide statuses since the last Turn
-	position  uint64         // of the hub up to which the last Turn took all
-	delayed   []uint64       // the same of each replica
-	fetched   []fetch        // rows of the journal that were read; guarded by the hub's lock
-	gates     []gate         // what waits for a commit; guarded by the hub's lock
-	reaches   []reach        // what waits for a replica; guarded by the hub's lock
-	nextReach map[int]uint64 // of those, the first position of each delay
-	awaits    bool           // AwaitCommit put a turn off; guarded by the hub's lock
+	venue     *view          // view of all market-wide statuses; nil without subscribers
+	news      []*Subscriber  // subscribers that got market-wide statuses since the last Turn
+	position  uint64         // the last Turn took all messages up to this position of the hub
+	delayed   []uint64       // the same for each replica
+	fetched   []fetch        // finished reads of the journal; guarded by the hub's lock
+	gates     []gate         // messages that wait for a commit; guarded by the hub's lock
+	reaches   []reach        // items that wait for a replica; guarded by the hub's lock
+	nextReach map[int]uint64 // the first position in reaches for each delay
+	awaits    bool           // AwaitCommit postponed a turn; guarded by the hub's lock
 
 	// The present turn.
 	turn    []*topic // reused
 	ready   []*Subscriber
-	next    int // in ready
+	next    int // index in ready
 	entries []entry
 
-	visited int // instruments visited for their states by the present Gather
+	visited int // instruments that the present Gather has visited for snapshots
 
-	spare []item // room for the items that are being subscribed
+	spare []item // memory for the items of the present Subscribe
 
-	measure atomic.Bool // the next Turn is to report what the shard holds of the rings
+	measure atomic.Bool // the next Turn reports which segments of rings the shard holds
 	report  report
-	waiters []*Subscriber // those with a wait
+	waiters []*Subscriber // subscribers with a wait
 
-	noticing map[*Subscriber]struct{} // those that remember notices
+	noticing map[*Subscriber]struct{} // subscribers that remember notices
 
 	transcoder wire.Transcoder
 	scratch    []byte
 	message    [1024]byte
 }
 
-// entry states that the present turn has something for an item. The entries of a subscriber are
+// entry states that the present turn has messages for an item. The entries of a subscriber are
 // linked.
 type entry struct {
 	item *item
-	next int32 // place of the subscriber's next entry, from 1; 0: none
+	next int32 // index of the subscriber's next entry, from 1; 0: none
 }
 
-// NewShard adds a shard. wake is called, under the hub's lock, when there is
-// something new for it, and once more, urgent, when much of one topic waits; it must
-// not block nor call back.
+// NewShard adds a shard and returns it. The hub calls wake under its lock when the shard has
+// something new. It calls wake again, with urgent, when many bytes of one topic wait. wake must not
+// block and must not call back.
 func (h *Hub) NewShard(wake func(urgent bool)) *Shard {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,8 +76,8 @@ func (h *Hub) NewShard(wake func(urgent bool)) *Shard {
 	return s
 }
 
-// Open begins a subscriber, which lies in its host's memory. key is what the host
-// finds it by.
+// Open initializes a subscriber, which is in its host's memory. The host finds the subscriber by
+// key.
 func (s *Shard) Open(sub *Subscriber, key any) {
 	*sub = Subscriber{shard: s, key: key, slot: int32(len(s.subs))}
 	s.subs = append(s.subs, sub)
@@ -91,7 +91,7 @@ func (s *Shard) Open(sub *Subscriber, key any) {
 	}
 }
 
-// forget takes a subscriber out of the shard's list. The hub's lock is held.
+// forget removes a subscriber from the shard's list. The hub's lock is held.
 func (s *Shard) forget(sub *Subscriber) {
 	last := len(s.subs) - 1
 	s.subs[sub.slot] = s.subs[last]
@@ -106,7 +106,8 @@ func (s *Shard) forget(sub *Subscriber) {
 
 func (s *Shard) touch(tp *topic) { s.touched = append(s.touched, tp) }
 
-// urgentBytes of one topic are not held back for the sake of larger writes.
+// urgentBytes is the number of new bytes of one topic that wakes a shard with urgent. A shard does
+// not delay them in order to write more at once.
 const urgentBytes = 16 << 10
 
 func (s *Shard) wakeIfTouched() {
@@ -123,10 +124,10 @@ func (s *Shard) wakeUrgently() {
 	}
 }
 
-// Turn notes what was published since the last Turn. Next returns the subscribers that have
-// something to gather.
+// Turn notes what was published since the last Turn. After it, Next returns the subscribers that
+// have something to gather.
 func (s *Shard) Turn() {
-	for s.Next() != nil { // of a turn that was left early
+	for s.Next() != nil { // ends a turn that the host left early
 	}
 	s.entries = s.entries[:0]
 	s.reportHeld()
@@ -148,8 +149,8 @@ func (s *Shard) Turn() {
 	s.news = s.news[:0]
 }
 
-// takeTails notes how far each touched ring goes now, and takes the rows that were read and
-// the gates that are open.
+// takeTails notes the present tail of each touched ring. It returns the rows that were read, the
+// open gates, and the items whose replica has reached its position.
 func (s *Shard) takeTails() (fetched []fetch, open []gate, reached []reach) {
 	h := s.hub
 	h.mu.Lock()
@@ -181,18 +182,18 @@ func (s *Shard) takeTails() (fetched []fetch, open []gate, reached []reach) {
 				s.touch(tp)
 			}
 		}
-		if h.mu.visit(1); h.mu.full() { // each view has a place of its own; the shard's is that of the beginning
+		if h.mu.visit(1); h.mu.full() { // each view has its own position; that of the shard is from the beginning of the turn
 			h.mu.pause()
 		}
 	}
-	s.wakeIfTouched() // for what this turn leaves
+	s.wakeIfTouched() // for the messages that this turn leaves
 	if len(h.grown) > 0 {
 		h.commitNow()
 	}
 	return fetched, open, reached
 }
 
-// collect lists the readers of a view that the turn has brought forward.
+// collect lists the readers of a view that has new messages in this turn.
 func (s *Shard) collect(v *view) {
 	v.join()
 	for _, it := range v.readers {
@@ -220,12 +221,12 @@ func (s *Shard) mark(sub *Subscriber) {
 	}
 }
 
-// Next returns the next subscriber of this turn that has something to gather, nil at the end.
-// Between two calls any method of any subscriber may be called.
+// Next returns the next subscriber of this turn that has something to gather, or nil at the end.
+// Between two calls, the host may call any method of any subscriber.
 func (s *Shard) Next() *Subscriber {
 	for {
 		if s.next > 0 {
-			// What the host did not gather for the last one waits from now on.
+			// Messages that the host did not gather for the previous subscriber wait from now on.
 			s.ready[s.next-1].hold()
 			s.ready[s.next-1] = nil
 		}
@@ -242,7 +243,7 @@ func (s *Shard) Next() *Subscriber {
 	}
 }
 
-// join makes an item a reader of a topic from its tail on. The hub's lock is held.
+// join makes an item a reader of a topic, from the tail of its ring on. The hub's lock is held.
 func (s *Shard) join(it *item, key topicKey) {
 	v := s.view(key)
 	v.read(s)
@@ -254,12 +255,13 @@ func (s *Shard) join(it *item, key topicKey) {
 	v.readers = append(v.readers, it)
 	v.tail.Forward()
 	if v.tail != v.topic.ring.Tail() {
-		// What the shard has yet to take note of was published before.
+		// Messages that the shard has not noted yet were published before the item joined.
 		it.late = &late{at: v.tail, sent: v.topic.ring.Tail().Offset(), sentPos: s.hub.reached(key.tier.Delay)}
 	}
 }
 
-// view finds or makes the shard's view of a topic. The hub's lock is held.
+// view returns the shard's view of a topic. It makes the view and the topic if they do not exist.
+// The hub's lock is held.
 func (s *Shard) view(key topicKey) *view {
 	tp := s.hub.topic(key)
 	v := s.views[tp]
@@ -272,7 +274,7 @@ func (s *Shard) view(key topicKey) *view {
 	return v
 }
 
-// leave ends an item's reading. The hub's lock is held.
+// leave removes an item from the readers of its view. The hub's lock is held.
 func (s *Shard) leave(it *item) {
 	if it.flag&reading == 0 {
 		return
@@ -288,8 +290,8 @@ func (s *Shard) leave(it *item) {
 	v.unread(s)
 }
 
-// read counts a reader of the view's topic in; unread counts it out, and lets go of
-// what nobody reads. The hub's lock is held.
+// read adds a reader to the counts of the view's topic. unread subtracts it, and releases a topic
+// or a view without readers. The hub's lock is held.
 func (v *view) read(s *Shard) {
 	v.topic.refs++
 	v.topic.seen[s.index].readers++
@@ -304,15 +306,15 @@ func (v *view) unread(s *Shard) {
 	s.hub.release(v.topic)
 }
 
-// takeVenues notes how far the market-wide statuses go. The hub's lock is held.
+// takeVenues notes the present tail of the market-wide statuses. The hub's lock is held.
 func (s *Shard) takeVenues() {
 	if v := s.venue; v != nil {
 		v.tail, v.pos = v.topic.ring.Tail(), s.hub.committed
 	}
 }
 
-// passVenues gives the market-wide statuses before the tail that was noted to all whom they
-// concern. They are few, and so have no cursor a subscriber. It needs no lock.
+// passVenues gives the market-wide statuses before the noted tail to all subscribers that they
+// concern. These statuses are rare, so subscribers have no cursors for them. It needs no lock.
 func (s *Shard) passVenues() {
 	v := s.venue
 	if v == nil {
