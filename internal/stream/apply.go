@@ -11,25 +11,26 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Applying a row changes the state of its instrument, keeps the row for clients that resume, and
-// appends its message to the rings of the topics that take it. now is the time of that, in Unix ns;
-// the row has the time when it was numbered. The hub's lock is held.
+// The functions of this file apply a row. They change the state of its instrument, keep the row for
+// clients that resume, and append its message to the rings of the topics that take it. now is the
+// present time in Unix ns. The row has the time when it was numbered. The hub's lock is held.
 
-// advance moves a channel on to a row, and returns the record of the row's message.
+// advance sets the N of a channel to that of a row, and returns the record of the row's message.
 func (h *applier) advance(in *instrument, c wire.Channel, r *journal.Row, now int64) record {
 	in.Sequences[c] = state.Sequence{N: r.N, At: now}
 	return record{Position: r.Position, N: r.N, At: now, Of: in}
 }
 
-// framed frames the payload in the hub's scratch memory.
+// framed returns the frame of the payload in scratch memory. The next call reuses the memory of the
+// frame.
 func (h *publisher) framed() []byte {
 	h.scratch.frame = wire.AppendText(h.scratch.frame[:0], h.scratch.payload)
 	return h.scratch.frame
 }
 
-// applyTrade applies a trade, a cancellation or a correction. The bars and the summary that it
-// changes follow: send numbers the bars, or is noBars for rows of another hub, whose bars are rows
-// too.
+// applyTrade applies a trade, a cancellation or a correction. It then sends the bars and the
+// summary that change. send numbers the bars. For rows of another hub it is noBars, because the
+// bars of that hub are rows too.
 func (h *applier) applyTrade(in *instrument, r *journal.Row, now int64, send bars.SendFunc) {
 	in.Dated(r.Time, r.At)
 	rec, row, s := h.advance(in, wire.Trades, r, now), recent.RowOf(r), state.StampOf(r)
@@ -52,7 +53,8 @@ func (h *applier) applyTrade(in *instrument, r *journal.Row, now int64, send bar
 	h.sendSummary(in, rec.Position, s, now)
 }
 
-// noticeOf returns the flags of a status that concerns more than the channel of statuses.
+// noticeOf returns the flags of a status that concerns other channels too. It returns 0 for other
+// statuses.
 func noticeOf(p market.Phase) ring.Flag {
 	switch p {
 	case market.FeedDown, market.FeedUp:
@@ -63,8 +65,8 @@ func noticeOf(p market.Phase) ring.Flag {
 	return 0
 }
 
-// applyStatus applies a status. A notice goes to the readers of the book and of quotes made from it
-// as well, and a gap to those of every channel.
+// applyStatus applies a status. A notice also goes to the readers of the book, and of quotes that
+// are derived from the book. A gap goes to the readers of every channel.
 func (h *applier) applyStatus(in *instrument, r *journal.Row, now int64) {
 	c := in.StatusChannel()
 	switch r.Phase {
@@ -130,7 +132,7 @@ func (h *applier) applyQuote(in *instrument, r *journal.Row, now int64) {
 	}
 }
 
-// applyChanges applies changes of a book, which has them already.
+// applyChanges publishes changes that the book of the instrument already has.
 func (h *applier) applyChanges(in *instrument, r *journal.Row, changes []book.Change, now int64) {
 	s := state.StampOf(r)
 	in.Changed = s
@@ -149,7 +151,7 @@ func (h *applier) applyChanges(in *instrument, r *journal.Row, changes []book.Ch
 	}
 }
 
-// applyBook applies a whole book, which the instrument has already.
+// applyBook publishes a whole book that the instrument already has.
 func (h *applier) applyBook(in *instrument, r *journal.Row, now int64) {
 	s := state.StampOf(r)
 	in.Changed = s

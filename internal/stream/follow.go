@@ -10,11 +10,13 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// A hub with Config.Following applies the rows of another hub instead of numbering events. Its
-// subscribers receive what those of the other hub receive, and its journal has the same rows.
+// A hub with Config.Following applies the rows of another hub, and does not number events. Its
+// subscribers receive the same messages as those of the other hub, and its journal has the same
+// rows.
 
 // FollowDefinition defines an instrument, or a market as a whole, of the hub that this one follows.
-// number is its number in that hub's journal. A later call changes the definition.
+// number is its number in that hub's journal. A later call changes the definition. The error states
+// why the definition is not valid.
 func (h *Hub) FollowDefinition(number uint32, def market.Instrument) error {
 	h.feeding.Lock()
 	defer h.feeding.Unlock()
@@ -85,8 +87,8 @@ func (h *Hub) follow(from *journal.Row, now int64) error {
 	return nil
 }
 
-// followClock brings the clock of an instrument's bars to the time of a row. The bars that are over
-// count as sent: they come as rows.
+// followClock moves the clock of an instrument's bars to the time of a row. It does not send the
+// bars that have ended, because they come as rows.
 func (h *applier) followClock(in *instrument, r *journal.Row, now int64) {
 	if in.Venue || in.restarts(r) {
 		return
@@ -94,7 +96,8 @@ func (h *applier) followClock(in *instrument, r *journal.Row, now int64) {
 	x := in.clock
 	switch {
 	case !x.Virtual():
-		// The other hub looks once for each batch, all rows of which have one time.
+		// The other hub checks its clock once for each batch. All rows of a batch have the same
+		// time.
 		if r.At != x.followed && x.Next() != 0 && x.Next() <= r.At {
 			h.sendBarsOf(x, r.At, noBars)
 		}
@@ -111,7 +114,7 @@ func (in *instrument) restarts(r *journal.Row) bool {
 	return r.Phase == market.Gap && r.Reason == replayRestarted && in.Def.VirtualClock && !in.Venue
 }
 
-// applyRow applies a row of another hub to what this one knows.
+// applyRow applies a row of another hub to the state of this hub.
 func (h *applier) applyRow(in *instrument, r *journal.Row, now int64) {
 	switch r.Kind {
 	case journal.Trade, journal.Cancel, journal.Correct:

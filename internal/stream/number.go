@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Numbering turns events into rows: it assigns N and position, and appends the row to the journal.
-// apply.go applies rows, those of this hub and those that it follows.
+// The functions of this file turn events into rows. They assign N and position, and append the row
+// to the journal. apply.go applies the rows of this hub, and of a hub that it follows.
 
 // newRow begins the next row of a channel. The row is in scratch memory, which the next one reuses.
 func (h *sequencer) newRow(in *instrument, k journal.Kind, c wire.Channel, s state.Stamp, now int64) *journal.Row {
@@ -52,8 +52,8 @@ func (h *sequencer) trade(in *instrument, e *market.Event, now int64) {
 	h.applyTrade(in, r, now, h.sendBar(now))
 }
 
-// status numbers a status of an instrument or of a market as a whole. Without a time of its own it
-// has that of its publication.
+// status numbers a status of an instrument or of a market as a whole. A status without a time gets
+// the time of its publication.
 func (h *sequencer) status(in *instrument, e *market.Event, now int64) {
 	s := in.Stamp(e, now)
 	if e.Time == 0 && e.Receive == 0 {
@@ -65,8 +65,8 @@ func (h *sequencer) status(in *instrument, e *market.Event, now int64) {
 	h.applyStatus(in, r, now)
 }
 
-// setQuote numbers a quote, unless it is the one that was published last. A Size of 0 is an empty
-// side.
+// setQuote numbers a quote, unless it equals the quote that was published last. A Size of 0 means
+// an empty side.
 func (h *sequencer) setQuote(in *instrument, bid, ask market.Level, s state.Stamp, now int64) {
 	if bid.Size == 0 {
 		bid = market.Level{}
@@ -89,7 +89,7 @@ func (h *sequencer) setQuote(in *instrument, bid, ask market.Level, s state.Stam
 	h.applyQuote(in, r, now)
 }
 
-// bookChanges numbers changes of a book, which has them already.
+// bookChanges numbers changes that the book already has.
 func (h *sequencer) bookChanges(in *instrument, changes []book.Change, s state.Stamp, now int64) {
 	r := h.newRow(in, journal.BookUpdate, wire.OrderBook, s, now)
 	l := &h.scratch.levels
@@ -111,8 +111,8 @@ func (h *sequencer) bookState(in *instrument, s state.Stamp, now int64) {
 	h.applyBook(in, r, now)
 }
 
-// bookLost makes a book stale until its next snapshot, and numbers that. It is no message: N is
-// that of the newest one.
+// bookLost makes a book stale until its next snapshot, and numbers a row for it. The row is not a
+// message, so it has the N of the newest message.
 func (h *sequencer) bookLost(in *instrument, reason string, now int64) {
 	if in.Def.NoBook {
 		return

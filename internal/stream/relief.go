@@ -8,7 +8,7 @@ import (
 )
 
 // While the memory is above its limit, each measuring raises the level of relief by one. The hub
-// then measures about ten times a second. With the first two levels, no client loses a message:
+// then measures about ten times a second. The levels are:
 //
 //   - relieveReaders: a replay keeps no rows in memory; the shard reads them from the journal when
 //     it sends them. If a client is more than a segment behind, one R:true replaces its waiting
@@ -58,8 +58,8 @@ const noMemory = "The server's memory for the stream is full; use a depth and co
 const plainDepth = 5
 
 // mayAdd reports whether the present level of relief allows an item. An item is always allowed if
-// its topic exists. A topic without conflation, at the default depth, is always allowed too. The
-// caller does not hold the hub's lock.
+// its topic exists. A topic without conflation is always allowed too, for a book only at the
+// default depth. The caller does not hold the hub's lock.
 func (h *publisher) mayAdd(x Item) bool {
 	if h.memory.level.Load() == 0 || x.Tier.Conflate == 0 && (x.Channel != wire.OrderBook || x.Tier.Depth == plainDepth) {
 		return true
