@@ -7,17 +7,17 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// catchUp finds the rows that an item replays before it continues with its ring: those behind what
-// the client has, up to a position. They are in memory or in the journal, or they are lost. The
-// hub's lock is held.
+// catchUp finds the rows that an item replays before it continues with its ring. These are the rows
+// after those that the client has, up to a position. They are in memory or in the journal, or they
+// are lost. The hub's lock is held.
 type catchUp struct {
 	it       *item
 	out      *Outcome
 	at       uint64                 // rows up to this position are replayed; later ones are in the ring
-	fresh    bool                   // the item is new to the set: out says where its replay ends
-	fromTime bool                   // rows that are left are replayed although older ones are lost
+	fresh    bool                   // the item is new to the set: out gets the N at which its replay ends
+	fromTime bool                   // the available rows are replayed even if older ones are lost
 	promised map[*instrument][]part // rows of replays that have ended; memory may not have them any more
-	complete uint64                 // the journal has all rows behind this position
+	complete uint64                 // the journal has all rows after this position
 	known    bool                   // complete is set
 	today    bool                   // Options.Today
 
@@ -43,8 +43,8 @@ func (c *catchUp) pieces(list []*instrument) iter.Seq[*instrument] {
 	}
 }
 
-// pause releases the hub's lock if the present hold has done enough. Messages that are published
-// meanwhile are in the ring.
+// pause counts a visit, and releases the hub's lock for a short time if the present hold is full.
+// Messages that are published meanwhile are in the ring.
 func (c *catchUp) pause() {
 	h := c.it.sub.shard.hub
 	if h.mu.visit(4); h.mu.full() { // the rows of an instrument are searched too
@@ -52,8 +52,8 @@ func (c *catchUp) pause() {
 	}
 }
 
-// behind finds the rows of an instrument behind those that the client has. All of them are replayed
-// or none, except in a replay from a time.
+// behind finds the rows of an instrument after those that the client has. It replays all of them or
+// none, except in a replay from a time.
 func (c *catchUp) behind(in *instrument, x sentTo) {
 	ch := c.it.channel()
 	t := in.Recent(ch)
@@ -104,8 +104,8 @@ func (c *catchUp) lose(in *instrument, x sentTo, before, last uint64, reason str
 	c.out.lose(c.it.channel(), name, l)
 }
 
-// inJournal returns the rows of an instrument behind those that the client has, up to N to, which
-// only the journal has. It returns nil if the journal does not have all of them.
+// inJournal returns the rows of an instrument that follow those of the client, up to N to. Only the
+// journal has these rows. It returns nil if the journal does not have all of them.
 func (c *catchUp) inJournal(in *instrument, x sentTo, to uint64) *old {
 	j := c.it.sub.shard.hub.cfg.Journal
 	if j == nil {
@@ -124,7 +124,7 @@ func (c *catchUp) inJournal(in *instrument, x sentTo, to uint64) *old {
 			o.pos = x.safe
 		}
 	case x.hasN:
-		o.seek = x.pos >= j.Begins() // rows behind n may have been sent too
+		o.seek = x.pos >= j.Begins() // rows after n may have been sent too
 	case x.pos < c.completeFrom(j):
 		return nil
 	default:
@@ -133,7 +133,7 @@ func (c *catchUp) inJournal(in *instrument, x sentTo, to uint64) *old {
 	return o
 }
 
-// completeFrom returns the position behind which the journal has all rows.
+// completeFrom returns the position after which the journal has all rows.
 func (c *catchUp) completeFrom(j *journal.Journal) uint64 {
 	if !c.known {
 		c.complete, c.known = j.Complete(), true
@@ -141,7 +141,8 @@ func (c *catchUp) completeFrom(j *journal.Journal) uint64 {
 	return c.complete
 }
 
-// replay has the item send the rows that were found. The batches end with them.
+// replay adds the rows that were found to the replay of the item. The batches end when the replay
+// ends.
 func (c *catchUp) replay(batches ...*batch) {
 	if len(c.parts)+len(c.older) == 0 {
 		return

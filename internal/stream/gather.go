@@ -5,10 +5,11 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Gather returns about max bytes of the frames that wait, and steps over them. They are appended to
-// dst, whose length is 0, or are memory that other subscribers share, so the result must not be
-// changed. With conflate, only the newest waiting quote and summary of each instrument is sent, and
-// a snapshot instead of updates of a book. Trades, statuses and bars are never conflated.
+// Gather returns about max bytes of the waiting frames in a format, and removes them from what
+// waits. The result is dst with the frames appended, or memory that other subscribers share, so the
+// caller must not change it. The length of dst is 0. With conflate, Gather returns only the newest
+// waiting quote and summary of each instrument, and a snapshot instead of updates of a book. It
+// never conflates trades, statuses and bars.
 func (s *Subscriber) Gather(dst []byte, max int, f wire.Format, conflate bool) []byte {
 	if s.wait == nil {
 		if s.head == 0 {
@@ -32,8 +33,8 @@ func (s *Subscriber) Gather(dst []byte, max int, f wire.Format, conflate bool) [
 	return dst
 }
 
-// gatherTurn returns what the present turn brought to a live subscriber. If its messages have to be
-// checked one by one, ok is false, and nothing has changed.
+// gatherTurn returns the messages of the present turn for a live subscriber. ok is false, and
+// nothing has changed, if the messages have to be checked one by one, or do not fit into max bytes.
 func (s *Subscriber) gatherTurn(dst []byte, max int, f wire.Format) (_ []byte, ok bool) {
 	sh := s.shard
 	e := &sh.entries[s.head-1]
@@ -59,7 +60,7 @@ func (s *Subscriber) gatherTurn(dst []byte, max int, f wire.Format) (_ []byte, o
 	return dst, true
 }
 
-// gatherWaiting appends what waits, as JSON.
+// gatherWaiting appends the waiting frames, as JSON.
 func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 	w := s.wait
 	if w == nil {
@@ -79,10 +80,10 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 		case it.late.gate != 0:
 			it.late.listed = false // until the commit
 		case more:
-			// It continues after the others, so that no item starves another.
+			// The item continues after the others, so that it does not delay them.
 			w.queue = append(w.queue, it)
 		case it.late.replay != nil:
-			it.late.listed = false // until the rows were read
+			it.late.listed = false // until the rows are read
 		default:
 			it.keepUp()
 		}
@@ -98,19 +99,19 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 	return dst
 }
 
-// maxVisited bounds the instruments that one Gather visits for snapshots, so that other clients do
-// not wait for one with many instruments.
+// maxVisited limits the instruments that one Gather visits for snapshots. Without the limit, other
+// clients would wait for a client with many instruments.
 const maxVisited = 256
 
-// Unfinished reports whether the last Gather ended before its limit of bytes because it had visited
-// enough instruments. It may have returned nothing. The next one continues.
+// Unfinished reports whether the last Gather ended before its limit of bytes, because it had
+// visited enough instruments. That Gather may have returned nothing. The next Gather continues.
 func (s *Subscriber) Unfinished() bool { return s.wait != nil && s.wait.unfinished }
 
 // tired reports whether the present Gather has visited enough instruments.
 func (s *Shard) tired() bool { return s.visited >= maxVisited }
 
-// keepUp takes an item for which nothing waits out of the queue. It is live again if that is
-// possible.
+// keepUp marks an item for which nothing waits as not queued. It makes the item live again if that
+// is possible.
 func (it *item) keepUp() {
 	it.late.listed = false
 	if !it.view.tail.Offset().Before(it.late.sent) && it.late.elsewhere == nil {
@@ -118,7 +119,7 @@ func (it *item) keepUp() {
 	}
 }
 
-// Transcode appends frames in another format.
+// Transcode appends frames to dst in format f. The frames are JSON.
 func (s *Subscriber) Transcode(dst, frames []byte, f wire.Format) []byte {
 	if f == wire.JSON || len(frames) == 0 {
 		return append(dst, frames...)
@@ -144,8 +145,8 @@ func (s *Subscriber) Replaying() bool {
 	return s.wait != nil && len(s.wait.reading) > 0
 }
 
-// TakeCarry appends the frames that come ahead of the answer to the last change of the set, and
-// drops them.
+// TakeCarry appends the frames that come before the answer to the last change of the set. It
+// returns each frame only once.
 func (s *Subscriber) TakeCarry(dst []byte) []byte {
 	if s.wait == nil {
 		return dst
@@ -168,7 +169,7 @@ func (w *wait) takeCarry(dst []byte) []byte {
 	return dst
 }
 
-// gather appends what one item has to send; more reports whether it stopped at the limit.
+// gather appends the waiting frames of one item. more reports whether it stopped at the limit.
 func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more bool) {
 	l := it.late
 	if l.gate != 0 {
@@ -210,8 +211,8 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	return dst, l.at != it.view.tail
 }
 
-// take returns the next record for the item before a tail, and steps over it; ok is false at the
-// tail.
+// take returns the next record for the item before a tail, and moves the cursor past it. ok is
+// false at the tail.
 func (it *item) take(tail cursor) (rec *record, frame []byte, ok bool) {
 	l := it.late
 	for {
@@ -286,8 +287,8 @@ func (it *item) wants(rec *record) bool {
 	return true
 }
 
-// wantsEcho reports whether a copy of a notice is to be sent: not if the set has the status itself,
-// or if another ring has brought the notice.
+// wantsEcho reports whether to send a copy of a notice. The copy is not sent if the set has the
+// status itself, or if another ring has brought the notice.
 func (it *item) wantsEcho(rec *record) bool {
 	s := it.sub
 	if s.owner(wire.Status, rec.Of.id) != nil {
@@ -320,7 +321,7 @@ func (it *item) gatherNewest(dst []byte) []byte {
 	}
 }
 
-// gatherNotices appends the notices among what waits before a tail, and steps over the rest.
+// gatherNotices appends the waiting notices before a tail, and skips the other messages.
 func (it *item) gatherNotices(dst []byte, tail cursor) []byte {
 	for {
 		rec, frame, ok := it.take(tail)

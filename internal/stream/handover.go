@@ -7,16 +7,16 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Where identifiers of a set overlap, one item owns each instrument and sends it. When an item
-// leaves or moves to another tier, its instruments pass to the next owner. No message is lost or
-// sent twice. Trades and statuses that waited are sent first, or behind the replay that they wait
-// for. Of quotes, books and summaries the next owner sends a snapshot.
+// If identifiers of a set overlap, one item owns each shared instrument and sends its messages.
+// When an item leaves or moves to another tier, its instruments pass to the next owner. No message
+// is lost or sent twice. Trades and statuses that waited are sent first, or after the replay that
+// they wait for. For quotes, books and summaries, the next owner sends a snapshot.
 
-// settle has what waits for leaving items sent before the next answer, and what waits for the items
-// that share instruments with them. added are identifiers that the same message adds. done lists
-// items that are settled already. Exact items share nothing with each other, so only patterns are
-// compared with the whole set. The hub's lock is held, and released between two leaving items; move
-// handles what is published meanwhile.
+// settle schedules the messages that wait for leaving items before the next answer. It does the
+// same for items that share instruments with them. added are identifiers that the same message
+// adds. done has the items that are settled already. Exact items share no instruments with each
+// other, so settle compares only patterns with the whole set. The hub's lock is held, and may be
+// released between two leaving items. move handles what is published meanwhile.
 func (s *Subscriber) settle(leaving []*item, added []Item, done map[*item]bool) {
 	h := s.shard.hub
 	var addedPatterns []Item
@@ -49,8 +49,8 @@ func (s *Subscriber) settle(leaving []*item, added []Item, done map[*item]bool) 
 	}
 }
 
-// settle takes what waits for an item out of its ring, once. Of quotes, books and summaries a
-// snapshot is due instead.
+// settle takes the messages that wait for an item out of its ring, once. For quotes, books and
+// summaries, it makes a snapshot due instead.
 func (it *item) settle(done map[*item]bool) {
 	if done[it] || !it.reads() {
 		return
@@ -68,7 +68,7 @@ func (it *item) settle(done map[*item]bool) {
 	it.skipTo(it.sub.shard.hub.reached(it.tier().Delay), present)
 }
 
-// both returns the identifier of what two intersecting identifiers have in common.
+// both returns the identifier of the instruments that two intersecting identifiers have in common.
 func both(a, b market.InstrumentID) market.InstrumentID {
 	part := func(x, y string) string {
 		if x == market.Any {
@@ -79,8 +79,8 @@ func both(a, b market.InstrumentID) market.InstrumentID {
 	return market.InstrumentID{Symbol: part(a.Symbol, b.Symbol), Market: part(a.Market, b.Market), Term: part(a.Term, b.Term)}
 }
 
-// unseen reports whether the first status that is sent of an instrument is the snapshot that is
-// due.
+// unseen reports whether no status of an instrument was sent, so that the due snapshot is the
+// first.
 func (it *item) unseen(in *instrument) bool {
 	l := it.late
 	switch {
@@ -98,7 +98,7 @@ func (it *item) stateDue() bool {
 	return it.late != nil && it.channel() == wire.Status && (it.late.needsSnapshot || it.late.progress != nil)
 }
 
-// carryOver takes the messages before a tail out of the item's ring. They are sent first, or behind
+// carryOver takes the messages before a tail out of the item's ring. They are sent first, or after
 // the item's replay.
 func (it *item) carryOver(w *wait, tail cursor) {
 	for {

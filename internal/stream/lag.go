@@ -9,22 +9,23 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// maxBehindReplay bounds what waits behind the replays of a connection. What is beyond that is read
-// from the journal later, or counts as waiting if there is no journal.
+// maxBehindReplay limits the bytes that wait behind the replays of a connection. Above it, the
+// messages are read from the journal later, or count as waiting if there is no journal.
 const maxBehindReplay = 8 << 20
 
-// Lag is what waits for a subscriber. A replay counts only as memory that is held.
+// Lag has the amount of data that waits for a subscriber. A replay counts only in Held and Pinned.
 type Lag struct {
 	Bytes, Messages int
-	Oldest          int64 // publication of the oldest waiting message, Unix ns; 0: none
-	KeptBytes       int   // of trades, statuses and bars, which are never conflated
+	Oldest          int64 // publication time of the oldest waiting message, Unix ns; 0: none
+	KeptBytes       int   // waiting bytes of trades, statuses and bars, which are never conflated
 	OldestKept      int64
 	Held            int // bytes that no other subscriber shares: encoded frames, rows read from the journal, lists
 	Pinned          int // bytes of rings and recent rows that this subscriber keeps in memory, perhaps with others
 }
 
-// Lag measures what waits for the socket. It visits the segments between each cursor and its tail.
-// If more than maxBehindReplay waits behind replays and the journal has it, it is released.
+// Lag returns the amount of data that waits for the socket. It visits the segments between each
+// cursor and its tail. If maxBehindReplay or more waits behind replays, it releases the messages
+// that the journal has.
 func (s *Subscriber) Lag() Lag {
 	s.hold()
 	l, behind := s.lag()
@@ -40,9 +41,9 @@ func (s *Subscriber) Lag() Lag {
 	return l
 }
 
-// lag measures what waits, and how much of that waits behind replays.
+// lag returns the amount of waiting data, and the bytes that wait behind replays.
 func (s *Subscriber) lag() (l Lag, behind int) {
-	var late Lag // what waits behind replays
+	var late Lag // amount that waits behind replays
 	if s.wait != nil {
 		l.Held = len(s.wait.carry)
 		l.Bytes = l.Held
@@ -95,7 +96,7 @@ func (l *late) size() int {
 	return n
 }
 
-// add counts what waits for an item.
+// add counts the waiting messages of an item. oldest is the publication time of the first, Unix ns.
 func (l *Lag) add(c wire.Channel, messages, bytes int, oldest int64) {
 	l.Messages += messages
 	l.Bytes += bytes
@@ -111,7 +112,7 @@ func (l *Lag) add(c wire.Channel, messages, bytes int, oldest int64) {
 	}
 }
 
-// droppedBytes returns the memory of rows that only a replay keeps.
+// droppedBytes estimates the memory of rows that only a replay keeps, in bytes.
 func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
 	if len(r.parts) == 0 {
 		return 0
@@ -133,8 +134,8 @@ func (h *Hub) droppedBytes(r *replay, c wire.Channel) (bytes int) {
 	return bytes
 }
 
-// Collapse drops the waiting quotes, books and summaries of a socket that accepts nothing.
-// Snapshots are due instead.
+// Collapse drops the waiting quotes, books and summaries of the subscriber, and makes snapshots due
+// instead. It is for a socket that accepts no data.
 func (s *Subscriber) Collapse() {
 	s.hold()
 	for _, it := range s.queue() {
@@ -145,7 +146,7 @@ func (s *Subscriber) Collapse() {
 	}
 }
 
-// collapse drops what waits for an item, except notices. A snapshot is due instead.
+// collapse drops the waiting messages of an item, except notices, and makes a snapshot due instead.
 func (it *item) collapse() {
 	w := it.sub.wait
 	w.carry = it.gatherNotices(w.carry, it.view.tail)
@@ -171,10 +172,10 @@ func (it *item) gathered() uint64 {
 	return low
 }
 
-// position returns a position from which the item can be resumed.
+// position returns a position from which a client can resume the item.
 func (it *item) position() uint64 { return min(it.gathered(), it.sub.shard.taken(it.tier().Delay)) }
 
-// ringPosition returns a position after which all waiting messages of the item's ring are.
+// ringPosition returns a position before all waiting messages of the item's ring.
 func (it *item) ringPosition() uint64 {
 	switch {
 	case !it.reads():
@@ -189,9 +190,9 @@ func (it *item) ringPosition() uint64 {
 	return max(it.view.pos, it.late.sentPos)
 }
 
-// Delivered calls f with the last N sent of each instrument of a channel that replays (trades,
-// status, bars) and of which something waits, for up to most instruments. Instruments of which
-// nothing was sent are left out. It returns the number of calls.
+// Delivered calls f with the last N that was sent, for the instruments of a channel with waiting
+// messages. The channel is one that replays: trades, status or bars. Delivered skips instruments of
+// which nothing was sent. It makes up to most calls, and returns their number.
 func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.InstrumentID, n uint64)) (named int) {
 	s.hold()
 	seen := make(map[*instrument]bool)
@@ -222,13 +223,13 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 	return named
 }
 
-// replayed is how far a replay is with an instrument.
+// replayed is the progress of a replay in one instrument.
 type replayed struct {
-	n, pos uint64 // the last N that was sent, 0: not known; a position up to which all rows were sent
+	n, pos uint64 // last N that was sent, 0: not known; position up to which all rows were sent
 	byN    bool   // pos holds for a client that has row n
 }
 
-// replayed returns how far the replay of an item is with the instruments that it has not finished.
+// replayed returns the progress of an item's replay in the instruments that it has not finished.
 func (it *item) replayed() map[*instrument]replayed {
 	if it.late == nil || it.late.replay == nil {
 		return nil
@@ -275,12 +276,13 @@ func (it *item) replayed() map[*instrument]replayed {
 	return m
 }
 
-// QuietPlace is how far Quiet is in the set. The zero QuietPlace is the beginning.
+// QuietPlace is the place in the set at which Quiet continues. The zero QuietPlace is the
+// beginning.
 type QuietPlace struct{ item, instrument int }
 
-// Quiet calls f for instruments and channels of the set whose last message is older than before
-// (Unix ns), with its N (0: none yet). It visits at most most of them from place on, and sets place
-// to where the next call continues. Nothing must be pending.
+// Quiet calls f for the instruments and channels of the set that had no message since before (Unix
+// ns). n is the N of the last message, 0 if there was none. Quiet visits up to most instruments
+// from place on, and sets place for the next call. The caller checks that Pending is false.
 func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c wire.Channel, id market.InstrumentID, n uint64)) {
 	h := s.shard.hub
 	h.mu.Lock()

@@ -8,13 +8,13 @@ import (
 )
 
 // When a right changes to another delay, its items continue at that delay. A row has the same
-// position at every delay, so an item continues behind the rows that were sent (sent.go). If the
-// replica is past them, the rows that follow are replayed. If it is not there yet, rows are
-// suppressed until it is. Quotes, books and summaries then begin with a snapshot.
+// position at every delay, so an item continues after the rows that were sent (sent.go). If the
+// replica is past these rows, the item replays the rows that follow. Otherwise the item suppresses
+// rows until the replica has passed them. Quotes, books and summaries then begin with a snapshot.
 
-// Change removes items from the set that are no longer allowed, and moves others to another delay.
-// Those are given with their new tier, which differs only in the delay. Change returns the rows in
-// between that cannot be sent, by identifier.
+// Change removes the items gone from the set, and moves the items moved to another delay. The moved
+// items have their new tier, which differs only in the delay. Change returns the rows in between
+// that cannot be sent, by channel and identifier.
 func (s *Subscriber) Change(gone, moved []Item) (lost [wire.NumChannels]map[string]Lost) {
 	s.hold()
 	h := s.shard.hub
@@ -77,8 +77,8 @@ func (t *taking) moveDelays(items []Item) {
 	}
 }
 
-// run removes items and moves others to another tier. What is lost is reported in out. The hub's
-// lock is held, and released in between.
+// run removes items and moves others to another tier. It reports lost rows in out. The hub's lock
+// is held, and released in between.
 func (m *move) run() {
 	if len(m.gone)+len(m.tiers) == 0 {
 		return
@@ -121,7 +121,7 @@ func (m *move) run() {
 	s.rest()
 }
 
-// pause releases the hub's lock for a moment if the present hold has done enough.
+// pause counts a visit, and releases the hub's lock for a short time if the present hold is full.
 func (m *move) pause() {
 	h := m.sub.shard.hub
 	if h.mu.visit(1); h.mu.full() {
@@ -136,11 +136,11 @@ type move struct {
 	tiers   map[*item]Tier
 	leaving []*item
 	fed     map[*item]bool              // exact items that stay and that a pattern fed
-	sent    [wire.NumChannels]*sentRows // by the leaving items
+	sent    [wire.NumChannels]*sentRows // rows that the leaving items have sent
 	order   map[*item]int               // index of each pattern before the change
-	batches []*batch                    // of replays that have ended
-	views   map[*instrument][]part      // rows of those that only memory has
-	rest    map[pointKey]bool           // sequences of which those had rows left
+	batches []*batch                    // batches of the ended replays
+	views   map[*instrument][]part      // rows of the ended replays that only memory has
+	rest    map[pointKey]bool           // sequences of which the ended replays had rows left
 	out     *Outcome
 }
 
@@ -174,7 +174,8 @@ func (m *move) noteSent() {
 				r.add(it)
 				continue
 			}
-			// A pattern feeds its instrument: one that leaves too and is recorded already, or one that stays.
+			// A pattern feeds its instrument: one that leaves too and is recorded already, or one
+			// that stays.
 			if p := s.pattern(it.channel(), it.id()); p != nil && !m.leaves(p) && !m.gone[it] {
 				if in := s.shard.hub.lookupItem(it.item()); in != nil {
 					r.put(it.id(), p.sentOf(in))
@@ -186,7 +187,7 @@ func (m *move) noteSent() {
 	taken.takeFrom()
 }
 
-// passed is the instruments that pass to other items from patterns that stay in the set.
+// passed has the instruments that pass to other items from patterns that stay in the set.
 type passed map[*item]map[*instrument]bool
 
 // put adds an instrument of a pattern.
@@ -203,7 +204,7 @@ func (list passed) takeFrom() {
 		if p.late == nil || p.late.replay == nil {
 			continue
 		}
-		// Rows that are being read are for the old replay, and are dropped. Those of other
+		// Rows of a read in progress belong to the old replay, and are dropped. The rows of other
 		// instruments are read again.
 		p.late.replay.release(p.sub, true)
 		p.late.replay = p.late.replay.without(taken)
@@ -227,8 +228,8 @@ func (r *replay) without(taken map[*instrument]bool) *replay {
 	return rest
 }
 
-// drop ends the reading of the leaving items. It returns the status items that have sent nothing.
-// The hub's lock is held, and released in between.
+// drop removes the leaving items from their rings. It returns the status items that have sent
+// nothing. The hub's lock is held, and released in between.
 func (m *move) drop() (fresh []*item) {
 	s := m.sub
 	for _, it := range m.leaving {
@@ -267,7 +268,7 @@ func (m *move) end(it *item) {
 	}
 }
 
-// whole reports whether other items send all rows that the ended replays had left.
+// whole reports whether other items send all rows that the ended replays had not sent.
 func (m *move) whole() bool {
 	for key := range m.rest {
 		if o := m.sub.owner(key.channel, key.in.id); o == nil || !o.reads() {
@@ -277,8 +278,8 @@ func (m *move) whole() bool {
 	return true
 }
 
-// resume has an item continue with the instruments that pass to it from leaving items, or from
-// itself at another tier. The hub's lock is held, and released in between.
+// resume continues an item with the instruments that pass to it from leaving items, or from itself
+// at another tier. The hub's lock is held, and released in between.
 func (m *move) resume(it *item) {
 	all := m.sent[it.channel()]
 	if all == nil || !it.reads() {
@@ -292,7 +293,7 @@ func (m *move) resume(it *item) {
 		m.sub.shard.hub.mu.visit(len(all.exact) / 8)
 	}
 	m.pause()
-	// A pattern owned what it shares with later patterns before, too.
+	// The pattern already owned the instruments that it shares with later patterns.
 	sent := all.forItem(it, func(p *item) bool { return p == it || m.order[p] < m.order[it] || !it.id().IsPattern() })
 	if sent.size() > 0 {
 		m.resumeBehind(it, sent)
@@ -303,7 +304,7 @@ func (m *move) resume(it *item) {
 	}
 }
 
-// copyNoticed records the notices that were sent of instruments at the delays of moved items too.
+// copyNoticed records the sent notices also for the same instruments at the delays of moved items.
 func (m *move) copyNoticed(moved ...*item) {
 	s := m.sub
 	if s.set == nil || len(s.set.noticed) == 0 {
@@ -334,12 +335,12 @@ func (m *move) copyNoticed(moved ...*item) {
 	s.countNoticed()
 }
 
-// maxBeforeState bounds what an item whose first snapshot is due records about rows that other
-// items sent. With more records, all statuses are sent one by one, some of them before that
+// maxBeforeState limits what an item records about rows that other items sent, while its first
+// snapshot is due. With more records, it sends all statuses one by one, some of them before that
 // snapshot.
 const maxBeforeState = 256
 
-// resumeBehind has an item continue behind rows that other items sent, or that it sent at another
+// resumeBehind continues an item after rows that other items sent, or that it sent at another
 // delay. The hub's lock is held, and released in between.
 func (m *move) resumeBehind(it *item, sent *sentRows) {
 	s := m.sub
@@ -369,8 +370,8 @@ func (m *move) resumeBehind(it *item, sent *sentRows) {
 	}
 }
 
-// instruments returns the instruments of an item of which rows may follow those that were sent, up
-// to a position. The hub's lock is held.
+// instruments returns the instruments of an item that may have rows between those that were sent
+// and a position. The hub's lock is held.
 func (r *sentRows) instruments(h *Hub, it *item, at uint64) (list []*instrument) {
 	if it.id().IsPattern() && r.patternBefore(at) {
 		return h.covered(it.item())
@@ -388,7 +389,7 @@ func (r *sentRows) instruments(h *Hub, it *item, at uint64) (list []*instrument)
 	return list
 }
 
-// passTo adds an exact item, to which its instrument passes from a pattern at another delay. The
+// passTo adds an exact item whose instrument passes to it from a pattern at another delay. The
 // hub's lock is held, and released in between.
 func (t *taking) passTo(x Item, p *item) *item {
 	state := x.Channel == wire.Status && (!t.o.NoSnapshot || p.stateDue())
@@ -414,8 +415,8 @@ func (t *taking) passTo(x Item, p *item) *item {
 	return it
 }
 
-// inherit has a new exact item suppress what the pattern suppresses from which its instrument
-// passes. The hub's lock is held.
+// inherit copies the suppressed rows to a new exact item from the pattern that owned its
+// instrument. The hub's lock is held.
 func (it *item) inherit() {
 	if it.id().IsPattern() || !it.reads() {
 		return
@@ -431,8 +432,8 @@ func (it *item) inherit() {
 	}
 }
 
-// suppress has an item skip rows that were sent. Of quotes, books and summaries a snapshot is sent
-// when the replica is past those rows.
+// suppress makes an item skip rows that were sent. For quotes, books and summaries, the item sends
+// a snapshot when the replica is past those rows.
 func (it *item) suppress(sent *sentRows) {
 	if it.channel().Replays() {
 		it.behind().suppress(sent)

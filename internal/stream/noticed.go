@@ -2,8 +2,8 @@ package stream
 
 import "github.com/ruedahq/rueda/internal/ring"
 
-// A notice is in the rings of several channels, and is sent to a client once. A set remembers the
-// notices that it has sent as long as one of its rings may bring them again.
+// A notice is in the rings of several channels, but a client receives it once. A set remembers a
+// sent notice as long as one of its rings may bring it again.
 
 // noticeKey identifies the notices of an instrument that are in the same rings, in the same order.
 type noticeKey struct {
@@ -13,7 +13,7 @@ type noticeKey struct {
 
 const (
 	noticedBytes = 80      // estimated memory of a notice that a set remembers
-	noticedPiece = 1 << 15 // notices that a shard visits in one report; those of one set at least
+	noticedPiece = 1 << 15 // notices that a shard visits in one report; it visits at least those of one set
 )
 
 // unnoticed reports whether notice n of an instrument is new, and remembers it.
@@ -47,7 +47,7 @@ func (s *Shard) forgetNotices() {
 	looked, bound := 0, s.position
 	s.hub.mu.Lock()
 	if len(s.touched) == 0 {
-		bound = s.hub.committed // nothing of what came since is for this shard
+		bound = s.hub.committed // later messages are not for this shard
 	}
 	s.hub.mu.Unlock()
 	for sub := range s.noticing {
@@ -59,8 +59,8 @@ func (s *Shard) forgetNotices() {
 }
 
 // forgetNotices drops the notices that all rings of the set have passed, at every delay. The shard
-// has taken everything up to bound. A notice of a book that is not known is kept, because a
-// snapshot would repeat it, unless memory is short.
+// has taken all messages up to bound. A notice of a stale book is kept, because a snapshot would
+// repeat it. If memory is short, it is dropped too.
 func (s *Subscriber) forgetNotices(bound uint64) {
 	if s.head != 0 {
 		return
