@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Wanted is an instrument of a Snapshot, with what may be sent of it.
+// Wanted is an instrument of a Snapshot, with the data that may be sent.
 type Wanted struct {
 	ID     market.InstrumentID
 	Trades bool
@@ -18,8 +18,9 @@ type Wanted struct {
 }
 
 // Snapshot appends a JSON object for each listed instrument of list (state.AppendSnapshot),
-// separated by commas. All of them are as of the position, so that a client can resume from them.
-// What is not committed yet is in them too: call AwaitCommit before they are sent.
+// separated by commas. The objects have the state at the position that Snapshot returns, so that a
+// client can resume from it. They may contain uncommitted rows: call AwaitCommit before you send
+// them.
 func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, pos string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,13 +50,13 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, pos string) 
 	return dst, h.epoch, position.Of(places).Text(h.epoch)
 }
 
-// ErrStale states that a book is not known at present: its feed has lost events and has not sent a
+// ErrStale states that a book is not known at present. Its feed has lost events, and has not sent a
 // snapshot since.
 var ErrStale = errors.New("order book not known at present")
 
-// AppendBook appends an O message with R:true: the book of an instrument to the tier's depth and
-// delay. Call AwaitCommit before it is sent. Errors: market.ErrUnknownInstrument, ErrNoBook,
-// ErrStale.
+// AppendBook appends an O message with R:true. It contains the book of an instrument at the depth
+// and the delay of a tier. Call AwaitCommit before you send it. AppendBook returns
+// market.ErrUnknownInstrument, ErrNoBook or ErrStale if there is no such book.
 func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, tier Tier) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

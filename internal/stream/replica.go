@@ -10,27 +10,27 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Delayed data comes from a replica: a second set of instruments, to which the rows of the journal
-// are applied when they are as old as the delay. A replica is loaded when it is needed, as a hub is
-// after a restart, and released some time after its last reader has left. Its messages have the N
-// and the positions of the live ones.
+// Delayed data comes from a replica, which is a second set of instruments. A replica applies the
+// rows of the journal when they are as old as the delay. It is loaded when it is needed, in the
+// same way as a hub after a restart. It is released replicaIdleTime after its last use. Its
+// messages have the N and the positions of the live messages.
 
-// replica is the market as it was some time ago. The hub's lock guards it, except for the fields of
-// the loader.
+// replica has the state of all instruments at a time in the past. The hub's lock guards it, except
+// for the fields that loader guards.
 type replica struct {
 	hub   *Hub
 	delay int64         // ns
 	index int           // in Hub.replicas
-	kick  chan struct{} // it is needed, or there are new rows
+	kick  chan struct{} // wakes its goroutine: it is needed, or there are new rows
 	times samples
 
 	state    replicaState
 	position uint64 // all rows up to this position have been applied
-	topics   int    // topics that read it
-	pins     int    // calls that are about to read it
+	topics   int    // number of topics that read it
+	pins     int    // number of calls that are about to read it
 	used     int64  // time of the last use, by the hub's clock
-	quiet    bool   // no rows wait: the next one wakes it
-	err      error  // of the last loading
+	quiet    bool   // no rows wait: the next row wakes its goroutine
+	err      error  // error of the last loading
 	ended    chan struct{}
 	waiting  []*Search
 
@@ -63,15 +63,15 @@ const (
 	samplesOfADelay = 8192
 )
 
-// sample is the position of the log at a time of the hub's clock.
+// sample has the position of the log at a time of the hub's clock.
 type sample struct {
 	clock    int64
 	position uint64
 }
 
-// samples are positions of the log during the last delay, at most one in each interval. A row is
-// due when the first sample at or after its position is as old as the delay. So no row is early,
-// and none is much later than its time.
+// samples has positions of the log during the last delay, at most one in each interval. A row is
+// due when the first sample at or after its position is as old as the delay. Therefore no row is
+// early, and no row is much later than its time.
 type samples struct {
 	list  []sample
 	delay int64
@@ -101,8 +101,8 @@ func (s *samples) passed(clock int64) (n int) {
 	return n
 }
 
-// due returns the position up to which rows are as old as the delay, 0 for none, and the time at
-// which more of them are; 0: there are no more.
+// due returns the position up to which rows are as old as the delay, or 0 if none are. next is the
+// time at which more rows are due, or 0 if there are no more.
 func (s *samples) due(clock int64) (pos uint64, next int64) {
 	s.list = slices.Delete(s.list, 0, s.passed(clock))
 	for _, x := range s.list {
@@ -147,14 +147,14 @@ func (h *publisher) replica(seconds int) *replica {
 	return nil
 }
 
-// Serves reports whether data is served at a delay in seconds; 0 is real time.
+// Serves reports whether the hub serves data at a delay in seconds. A delay of 0 is real time.
 func (h *publisher) Serves(delay int) bool { return delay == 0 || h.replica(delay) != nil }
 
-// Serves is Hub.Serves.
+// Serves reports whether the hub serves data at a delay in seconds. A delay of 0 is real time.
 func (s *Subscriber) Serves(delay int) bool { return s.shard.hub.Serves(delay) }
 
-// under returns the instrument at a delay in seconds: itself for 0, nil if the replica is not
-// there.
+// under returns the instrument at a delay in seconds. It returns the instrument itself for 0, and
+// nil if no replica of that delay has it.
 func (in *instrument) under(seconds int) *instrument {
 	if seconds == 0 {
 		return in
@@ -187,8 +187,9 @@ func (h *publisher) newest(in *instrument) uint64 {
 	return h.position
 }
 
-// Due returns the position of the newest row that is as old as a delay in seconds. Rows of before
-// the last restart are old enough when the hub has run for the delay, whatever their times are.
+// Due returns the position of the newest row that is as old as a delay in seconds. Rows from before
+// the last restart are old enough when the hub has run for the delay, at any time of the row. Due
+// returns 0 if the delay is not served.
 func (h *Hub) Due(delay int) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,9 +223,9 @@ func (h *Hub) followNew(in *instrument) {
 	}
 }
 
-// await begins to load the replicas that items need. It returns nil if all are there, and otherwise
-// a Search that ends when they are; the caller then gives the items again. If found is nil, or if
-// Run does not run, await waits for them.
+// await begins to load the replicas that items need. It returns nil if all are loaded, and
+// otherwise a Search that ends when they are. The caller then gives the items again. If found is
+// nil, or if Run does not run, await waits until they are loaded.
 func (h *Hub) await(items []Item, found func()) *Search {
 	var x *Search
 	h.mu.Lock()
@@ -261,7 +262,7 @@ func (c *replica) is(state replicaState) bool {
 	return c.state == state
 }
 
-// begin begins to load a replica that is not there. The hub's lock is held.
+// begin begins to load a replica that is idle. The hub's lock is held.
 func (c *replica) begin() {
 	if c.state == replicaIdle {
 		c.state, c.err, c.ended = replicaLoading, nil, make(chan struct{})
@@ -269,7 +270,7 @@ func (c *replica) begin() {
 	}
 }
 
-// awaitOne waits until a replica has been loaded. The hub's lock is released meanwhile.
+// awaitOne waits until the loading of a replica has ended. The hub's lock is released meanwhile.
 func (c *replica) awaitOne() {
 	h := c.hub
 	ended, own := c.ended, !h.readers
@@ -282,7 +283,8 @@ func (c *replica) awaitOne() {
 	h.mu.Lock()
 }
 
-// AwaitDelay waits until data at a delay in seconds is there. The error is that of ctx.
+// AwaitDelay waits until the loading of the data at a delay in seconds has ended. The error is the
+// cause of the end of ctx.
 func (h *Hub) AwaitDelay(ctx context.Context, delay int) error {
 	c := h.replica(delay)
 	if c == nil {
@@ -308,13 +310,14 @@ func (h *Hub) AwaitDelay(ctx context.Context, delay int) error {
 	}
 }
 
-// Await begins to load the replicas that items need. It returns nil if they are there. Otherwise
-// found is called, by any goroutine, when the Search has ended.
+// Await begins to load the replicas that items need. It returns nil if all are loaded. Otherwise
+// any goroutine calls found when the Search has ended.
 func (s *Subscriber) Await(items []Item, found func()) *Search {
 	return s.shard.hub.await(items, found)
 }
 
-// pin keeps the replicas of items until the result is called. It waits until they are loaded.
+// pin keeps the replicas of items in use until unpin is called. It waits until their loading has
+// ended.
 func (h *Hub) pin(items []Item) (unpin func()) {
 	var list []*replica
 	for i := range items {
@@ -377,8 +380,8 @@ func (h *Hub) endReplicas() {
 	}
 }
 
-// serve loads, advances or releases a replica. It returns the time until the next call; 0: when it
-// is woken.
+// serve loads, advances or releases a replica. It returns the time until the next call, or 0 if the
+// next call is needed only when the replica is woken.
 func (c *replica) serve(ctx context.Context) (wait time.Duration) {
 	h := c.hub
 	h.mu.Lock()
@@ -400,8 +403,8 @@ func (c *replica) serve(ctx context.Context) (wait time.Duration) {
 	return c.advance(ctx)
 }
 
-// advance applies the rows that are due. It returns the time until the next call; 0: when something
-// is published.
+// advance applies the rows that are due. It returns the time until the next call, or 0 if the next
+// call is needed only when the replica is woken.
 func (c *replica) advance(ctx context.Context) (wait time.Duration) {
 	h := c.hub
 	for {
@@ -442,8 +445,8 @@ func (c *replica) advance(ctx context.Context) (wait time.Duration) {
 	}
 }
 
-// dueRows returns the position of a replica, the position up to which rows are due, and the time at
-// which more of them are; ok is false if the replica is not there.
+// dueRows returns the position of a replica and the position up to which rows are due. next is the
+// time at which more rows are due. ok is false if the replica is not loaded.
 func (c *replica) dueRows() (from, due uint64, next int64, ok bool) {
 	h := c.hub
 	h.mu.Lock()
@@ -477,8 +480,8 @@ func (c *replica) readDue(ctx context.Context, from, due uint64) error {
 	return err
 }
 
-// isDue reports whether a row is as old as the delay. Before a restart the wall clock of the row
-// counts, or the time of the restart if its instrument has a virtual clock.
+// isDue reports whether a row is as old as the delay. For a row from before the restart, its wall
+// clock time counts. If its instrument has a virtual clock, the time of the restart counts.
 func (c *replica) isDue(r *journal.Row, due uint64, clock int64) bool {
 	h := c.hub
 	switch {
@@ -504,7 +507,7 @@ func (c *replica) isVirtual(number uint32) bool {
 	return virtual
 }
 
-// keep copies a row to the batch, whose memory is reused.
+// keep copies a row to the batch. The batch reuses its memory.
 func (c *replica) keep(r *journal.Row) {
 	x := *r
 	keep := func(list []market.Level) []market.Level {
@@ -534,8 +537,8 @@ func (c *replica) applyDue() {
 	c.batch, c.levels = c.batch[:0], c.levels[:0]
 }
 
-// applyDelayed applies a row to a replica, whose position it is then. The hub's lock is held, and
-// may be released in between.
+// applyDelayed applies a row to a replica, and sets the position of the replica to that of the row.
+// The hub's lock is held, and may be released in between.
 func (c *replica) applyDelayed(r *journal.Row, now int64) {
 	h := c.hub
 	if r.Position <= c.position {
@@ -556,7 +559,8 @@ func (c *replica) applyDelayed(r *journal.Row, now int64) {
 	c.position = r.Position
 }
 
-// instrumentOf returns the instrument of a row in a replica; nil for a gap.
+// instrumentOf returns the instrument of a row in a replica. It returns nil for a gap, and for an
+// unknown instrument.
 func (c *replica) instrumentOf(r *journal.Row) *instrument {
 	h := c.hub
 	if r.Kind == journal.Gap || int(r.Instrument) >= len(h.numbered) || h.numbered[r.Instrument] == nil {
@@ -565,7 +569,7 @@ func (c *replica) instrumentOf(r *journal.Row) *instrument {
 	return h.numbered[r.Instrument].under(int(c.delay / 1e9))
 }
 
-// passRestart makes the books of a replica unknown, as the restart did. The hub's lock is held.
+// passRestart makes the books of a replica stale, as the restart did. The hub's lock is held.
 func (c *replica) passRestart() {
 	h := c.hub
 	for i := 0; i < len(h.numbered); i++ {

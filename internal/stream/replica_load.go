@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// load makes a replica with the state of a delay ago.
+// load loads a replica with the state of one delay ago.
 func (c *replica) load(ctx context.Context) {
 	h := c.hub
 	c.loader.Lock()
@@ -34,7 +34,7 @@ func (c *replica) load(ctx context.Context) {
 	}
 }
 
-// endLoading ends the wait for a replica, and returns the searches that have ended. The hub's lock
+// endLoading ends all waits for a replica, and returns the searches that have ended. The hub's lock
 // is held.
 func (c *replica) endLoading() (found []*Search) {
 	h := c.hub
@@ -55,10 +55,11 @@ type loading struct {
 	hub   *Hub
 	c     *replica
 	table []*instrument // by number in the journal
-	pos   uint64        // of the newest row
+	pos   uint64        // position of the newest row
 }
 
-// loadRows makes the instruments of a replica and applies the rows that are due.
+// loadRows makes the instruments of a replica, and applies the rows that are due. It returns an
+// error if the journal cannot be read, or if ctx ends.
 func (c *replica) loadRows(ctx context.Context) error {
 	h := c.hub
 	l := loading{hub: h, c: c}
@@ -121,7 +122,7 @@ func (l *loading) row(r *journal.Row) {
 	}
 }
 
-// drop releases a replica that nobody reads.
+// drop releases a replica without readers.
 func (c *replica) drop() {
 	h := c.hub
 	h.mu.Lock()
