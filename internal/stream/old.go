@@ -11,29 +11,29 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Rows that are no longer in memory are read from the journal by goroutines of the hub. The item
-// that wants them waits outside of its subscriber's queue. A shard never waits for a disk.
+// Goroutines of the hub read rows from the journal that are no longer in memory. The item that
+// needs the rows waits outside of its subscriber's queue. A shard never waits for a disk.
 
 const (
-	oldRows    = 1000                  // read at once
-	oldTime    = 50 * time.Millisecond // of one reading; then another item is served
-	oldReaders = 2                     // goroutines
-	maxHolders = 2                     // replays of a subscriber that hold rows, or have some read, at a time
+	oldRows    = 1000                  // rows of one reading
+	oldTime    = 50 * time.Millisecond // time of one reading; then another item is served
+	oldReaders = 2                     // number of goroutines that read
+	maxHolders = 2                     // replays of a subscriber that hold rows of the journal, or wait for a reading, at a time
 )
 
-// old is rows of a replay that only the journal has: those of one instrument above n, up to to. It
-// belongs to the shard; readers do not change it.
+// old is a range of rows of a replay that only the journal has: those of one instrument with N
+// above n, up to to. It belongs to the shard; readers do not change it.
 type old struct {
 	in     *instrument
 	series journal.Series
 	n, to  uint64
-	pos    uint64 // unread rows are behind this position
-	until  uint64 // rows behind this position are not read; 0: no limit
-	seek   bool   // n is only a lower bound; the rows begin behind pos
+	pos    uint64 // unread rows are after this position
+	until  uint64 // rows after this position are not read; 0: no limit
+	seek   bool   // n is only a lower bound; the rows begin after pos
 	byN    bool   // pos holds for a client that has row n of this instrument; false once rows were read
 }
 
-// fetch is what a reader is to read, and then what it has read.
+// fetch is a request to read rows, and later its result.
 type fetch struct {
 	it    *item
 	r     *replay
@@ -42,11 +42,11 @@ type fetch struct {
 	parts []part
 	rows  int
 	done  int  // number of olds that are finished
-	rest  *old // what is left of the next one, if it was begun
+	rest  *old // the rest of the next one, if its reading has begun
 	err   error
 }
 
-// await has the next rows of an item read. The item waits from now on.
+// await requests the next rows of an item from the journal. The item waits from now on.
 func (it *item) await() {
 	w, r := it.sub.waiting(), it.late.replay
 	r.waits = true
@@ -54,8 +54,8 @@ func (it *item) await() {
 	it.giveBack()
 }
 
-// giveBack ends the hold of an item's replay, which has sent all rows that were read. Rows of
-// another replay can be read then.
+// giveBack ends the hold of an item's replay, which has sent all rows that were read. Then the rows
+// of another replay can be read.
 func (it *item) giveBack() {
 	it.sub.shard.hub.mu.Lock()
 	defer it.sub.shard.hub.mu.Unlock()
@@ -63,8 +63,8 @@ func (it *item) giveBack() {
 	it.sub.fetchNext()
 }
 
-// release ends the hold of a replay. If the replay is given up, the reading for it ends. The hub's
-// lock is held.
+// release ends the hold of a replay. If the replay is given up, release also cancels its reading.
+// The hub's lock is held.
 func (r *replay) release(s *Subscriber, givenUp bool) {
 	if !r.holds {
 		return
@@ -80,8 +80,8 @@ func (r *replay) release(s *Subscriber, givenUp bool) {
 	}
 }
 
-// fetchNext has rows read for the replays that come first. The others wait, so a client that does
-// not read what it asked for holds little memory. The hub's lock is held.
+// fetchNext requests rows for the first maxHolders replays. The others wait, so that a client that
+// does not read its socket holds little memory. The hub's lock is held.
 func (s *Subscriber) fetchNext() {
 	h, w := s.shard.hub, s.waiting()
 	for _, it := range w.reading {
@@ -121,7 +121,8 @@ func (h *Hub) readOld(ctx context.Context) {
 	}
 }
 
-// setReaders records whether goroutines read the journal for shards. If not, waiting searches fail.
+// setReaders records whether goroutines read the journal for shards. If they do not, waiting
+// searches fail.
 func (h *Hub) setReaders(on bool) {
 	h.mu.Lock()
 	h.readers = on
@@ -157,7 +158,7 @@ func (h *Hub) readNext(ctx context.Context) bool {
 	return true
 }
 
-// nextFetch returns the oldest fetch. stop is called when it is given up.
+// nextFetch returns the oldest fetch. The hub calls stop if the fetch is given up.
 func (h *Hub) nextFetch(stop context.CancelFunc) (f fetch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,7 +174,8 @@ func (h *Hub) nextFetch(stop context.CancelFunc) (f fetch, ok bool) {
 	return f, true
 }
 
-// read reads until it has enough rows, or its time is over.
+// read reads rows until it has enough, or its time is over. It sets err if the journal cannot be
+// read.
 func (f *fetch) read(ctx context.Context, j *journal.Journal) {
 	for begin := time.Now(); f.done < len(f.olds) && f.rows < oldRows && time.Since(begin) < oldTime; {
 		o := *f.olds[f.done]
@@ -191,8 +193,9 @@ func (f *fetch) read(ctx context.Context, j *journal.Journal) {
 	}
 }
 
-// find sets n to the row before the first one behind pos. The positions of a series rise. Most
-// clients were connected not long ago, so the search begins near the end.
+// find sets n to the N before the first row after pos, if seek is set. The positions of a series
+// increase. Most clients were connected recently, so the search begins near the end. It returns
+// errGone if the journal no longer has the rows.
 func (o *old) find(ctx context.Context, j *journal.Journal) error {
 	if !o.seek {
 		return nil
@@ -200,7 +203,7 @@ func (o *old) find(ctx context.Context, j *journal.Journal) error {
 	high := o.to
 	for step := uint64(oldRows); o.n < high; step *= 4 {
 		mid := max(o.n+(high-o.n+1)/2, high-min(high, step))
-		behind := false // a missing row is not behind pos, which was checked before and is checked again below
+		behind := false // a missing row counts as not after pos; the check below finds lost rows
 		err := j.Read(ctx, o.series, journal.Range{Epoch: j.Epoch(), AfterN: mid - 1, ToN: mid}, func(_ string, r *journal.Row) bool {
 			behind = r.Position > o.pos
 			return false
@@ -215,13 +218,14 @@ func (o *old) find(ctx context.Context, j *journal.Journal) error {
 		}
 	}
 	if o.pos < j.Begins() {
-		return errGone // a day was removed meanwhile; other lost rows are not before those that were promised
+		return errGone // a day was removed meanwhile; other lost rows do not come before the promised rows
 	}
 	o.seek = false
 	return nil
 }
 
-// readSeries reads the rows that follow n, and sets n to the last of them.
+// readSeries reads the rows that follow n, and sets n to the last of them. It returns errGone if
+// the journal no longer has them.
 func (f *fetch) readSeries(ctx context.Context, j *journal.Journal, o *old) error {
 	if o.n >= o.to {
 		return nil
@@ -275,8 +279,8 @@ func (s *Shard) takeFetched(list []fetch) {
 	}
 }
 
-// held returns the memory of a replay in bytes: rows that were read, messages behind it, and its
-// lists. Rows that are in memory for all clients do not count.
+// held returns the memory of a replay in bytes: rows that were read, messages that wait behind it,
+// and its lists. Rows that are in memory for all clients do not count.
 func (r *replay) held() (bytes int) {
 	for _, p := range r.read {
 		for _, rows := range p.rows {

@@ -9,15 +9,16 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// resumePoint is where a client states that it was.
+// resumePoint is the position that a client states in a resume.
 type resumePoint struct {
 	position.Positions
-	epoch    string             // "": it did not state any
-	complete uint64             // the journal has everything after this one
-	safe     position.Positions // where the subscriber was before
+	epoch    string             // "": it stated no position
+	complete uint64             // the journal has all rows after this position
+	safe     position.Positions // position of the subscriber before the resume
 }
 
-// readResume reads the position of a resume, and refuses an N where none can be.
+// readResume reads the position of a resume. It returns a fault if the position is not valid, or if
+// a pattern has an N.
 func readResume(r *wire.Resume) (p resumePoint, f *wire.Fault) {
 	if r == nil {
 		return p, nil
@@ -38,8 +39,8 @@ func readResume(r *wire.Resume) (p resumePoint, f *wire.Fault) {
 	return p, nil
 }
 
-// taken returns the position up to which the shard's last Turn took all that is published at a
-// delay in seconds.
+// taken returns the position up to which the shard's last Turn took all messages of a delay in
+// seconds.
 func (s *Shard) taken(delay int) uint64 {
 	if delay == 0 {
 		return s.position
@@ -50,7 +51,7 @@ func (s *Shard) taken(delay int) uint64 {
 	return 0
 }
 
-// note records that the shard has taken all that is published. The hub's lock is held.
+// note records that the shard has taken all published messages. The hub's lock is held.
 func (s *Shard) note() {
 	s.position = s.hub.committed
 	for i, c := range s.hub.replicas {
@@ -58,7 +59,7 @@ func (s *Shard) note() {
 	}
 }
 
-// holdBack lowers the position of a delay, since something of it was not taken.
+// holdBack lowers the position of a delay, because the shard did not take all of its messages.
 func (s *Shard) holdBack(delay int, pos uint64) {
 	if c := s.hub.replica(delay); c != nil {
 		s.delayed[c.index] = min(s.delayed[c.index], pos)
@@ -67,8 +68,8 @@ func (s *Shard) holdBack(delay int, pos uint64) {
 	}
 }
 
-// delays returns the delays of a set and of items that are added to it, each once; of a set without
-// items that of those it had.
+// delays returns the delays of the items of a set and of added items, each once. If there are no
+// items, it returns the longest delay that an item of the set had before, or 0.
 func (s *Subscriber) delays(added []Item) (list []int) {
 	put := func(d int) {
 		if n := len(list); (n == 0 || list[n-1] != d) && !slices.Contains(list, d) {
@@ -91,8 +92,8 @@ func (s *Subscriber) delays(added []Item) (list []int) {
 	return list
 }
 
-// safe returns a position to resume from: nothing at or before it still waits. What the present
-// turn brought has been held.
+// safe returns a position to resume from. No message at or before it still waits. The caller has
+// called hold before.
 func (s *Subscriber) safe(added ...Item) position.Positions {
 	if len(s.shard.hub.replicas) == 0 {
 		low, unknown := s.safeAt(0)
@@ -112,8 +113,8 @@ func (s *Subscriber) safe(added ...Item) position.Positions {
 	return p
 }
 
-// safeAt returns a position to resume the items of a delay from; it is unknown while a replay has
-// not found its first row. Items that suppress rows are ahead of their replica.
+// safeAt returns a position from which a client can resume the items of a delay. unknown is true
+// while a replay has not found its first row. Items that suppress rows are ahead of their replica.
 func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
 	all := s.shard.taken(delay)
 	low = all
@@ -140,8 +141,8 @@ func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
 	return low, low == 0 && all > 0
 }
 
-// Position returns a position to resume from: nothing at or before it still waits. It is "" while
-// that is not known, because a replay has not found its first row in the journal.
+// Position returns the epoch and a position to resume from. No message at or before the position
+// still waits. The position is "" while a replay has not found its first row in the journal.
 func (s *Subscriber) Position() (epoch, position string) {
 	s.hold()
 	return s.shard.hub.epoch, s.safe().Text(s.shard.hub.epoch)

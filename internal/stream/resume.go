@@ -8,15 +8,15 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// replay is the rows that an item sends before it continues with its ring. Rows in memory are views
-// that were taken under the hub's lock. A view stays as it is while it is used, so a range that was
-// promised is sent as a whole, however long that takes.
+// replay has the rows that an item sends before it continues with its ring. Rows in memory are
+// views that were taken under the hub's lock. A view does not change while it is used. Therefore
+// the item can send a promised range completely, even if this takes long.
 type replay struct {
-	batches []*batch // subscribes that wait for its end
+	batches []*batch // calls of Subscribe that wait for its end
 	old     []*old   // rows that only the journal has; they are sent first
 	read    []part   // the rows that were read from the journal
-	waits   bool     // it waits for the next of those
-	holds   bool     // it counts in wait.holders: rows are read for it, or it has some
+	waits   bool     // it waits for the next rows of the journal
+	holds   bool     // it counts in wait.holders: rows of the journal are read for it, or it has some
 	stop    func()   // ends the reading; guarded by the hub's lock
 	parts   []part
 	spans   []span // sent after parts
@@ -24,7 +24,7 @@ type replay struct {
 	bytes   int    // size of the frames in after
 }
 
-// push appends a copy of a live message behind the rows.
+// push appends a copy of a live message after the rows.
 func (r *replay) push(k kept) {
 	rec := *k.rec
 	k = kept{&rec, slices.Clone(k.frame)} // a copy, so that the segment can be freed
@@ -44,17 +44,17 @@ type part struct {
 	rows [][]recent.Row
 }
 
-// batch is the replays of one Subscribe. Its message is sent when the last of them has ended.
+// batch has the replays of one Subscribe. Its message is sent when the last replay has ended.
 type batch struct {
 	left int
 	end  ReplayEnd
 }
 
-// ReplayEnd is the framed messages that end the replays of one Subscribe. One of them is sent.
+// ReplayEnd has the framed messages that can end the replays of one Subscribe. One of them is sent.
 type ReplayEnd struct {
 	Whole  []byte // all rows were sent
-	Cut    []byte // some were not, because the client removed them from its set; nil: Whole is sent
-	Failed []byte // some could not be read; this is sent at once, and nothing after it
+	Cut    []byte // some rows were not sent, because the client removed their items from its set; nil: Whole is sent
+	Failed []byte // some rows could not be read; it is sent at once, and the others are not sent
 }
 
 // done ends a replay for its batches. whole reports whether all of its rows were sent.
@@ -73,7 +73,7 @@ func (r *replay) done(s *Subscriber, whole bool) {
 	r.batches = nil
 }
 
-// fail reports to the batches, once, that some rows could not be read. They never send Whole.
+// fail sends the Failed message of each batch, once. The batches then never send Whole.
 func (r *replay) fail(s *Subscriber) {
 	w := s.waiting()
 	for _, b := range r.batches {
@@ -82,11 +82,11 @@ func (r *replay) fail(s *Subscriber) {
 	}
 }
 
-// errGone reports that the journal no longer has rows that were promised.
+// errGone states that the journal no longer has rows that were promised.
 var errGone = errors.New("rows are no longer kept")
 
 // AfterReplay sends a message after the last row that the last Subscribe replays, or at once if it
-// replays none. The frames are kept until then.
+// replays none. It keeps the frames until then, so the caller must not change them.
 func (s *Subscriber) AfterReplay(end ReplayEnd) {
 	w := s.waiting()
 	rows := s.replayVenues(nil)
@@ -125,7 +125,7 @@ func (o *Outcome) lose(c wire.Channel, name string, l Lost) {
 	o.Lost[c][name] = l
 }
 
-// resume has a new item continue where the client was, or reports what is lost.
+// resume continues a new item after the last row of the client, or reports what is lost.
 func (t *taking) resume(it *item) {
 	h, r, since, out := t.shard.hub, t.o.Resume, &t.since, t.out
 	name := it.id().String()
@@ -142,20 +142,21 @@ func (t *taking) resume(it *item) {
 	case since.epoch != h.epoch || r.Epoch != h.epoch:
 		out.lose(it.channel(), name, Lost{Reason: "epoch_changed"})
 		return
-	case it.tier().Delay == 0 && since.For(0) > h.position: // at a delay this would show how far real time is
+	case it.tier().Delay == 0 && since.For(0) > h.position: // at a delay, the answer would reveal the position of real time
 		out.lose(it.channel(), name, Lost{Reason: "ahead"})
 		return
 	}
 	t.resumeByPosition(it)
 }
 
-// resumeByN has an item continue behind row n of its instrument.
+// resumeByN continues an item after row n of its instrument.
 func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
 	h, out := t.shard.hub, t.out
 	last := h.last(in.Recent(it.channel()))
 	switch {
 	case n > last && in.replica != nil:
-		// It was sent live, before the right changed; or it does not exist yet, which must not show.
+		// The row was sent live, before the right changed. Or it does not exist yet, and the answer
+		// must not reveal that.
 		out.resume(it.channel(), it.id().String(), n)
 		sent := &sentRows{}
 		sent.put(in.id, sentTo{n: n, hasN: true, by: h.committed})
@@ -166,8 +167,8 @@ func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
 		return
 	}
 	x := sentTo{n: n, hasN: true}
-	// Nothing of this instrument is between the N and the position that a client names. If it named no
-	// position, none is known until row n was found in the journal.
+	// The instrument has no rows between the N and the position that a client states. If the client
+	// stated no position, the position is not known until row n is found in the journal.
 	if since := &t.since; since.epoch == h.epoch {
 		delay := it.tier().Delay
 		x.safe = min(since.safe.For(delay), since.For(delay))
@@ -177,16 +178,16 @@ func (t *taking) resumeByN(it *item, in *instrument, n uint64) {
 	c.replay(t.wait.batch)
 }
 
-// resumeByPosition replays everything after a position: of one instrument, or of all that a pattern
-// covers and no other item of the set owns.
+// resumeByPosition replays all rows after a position. These are the rows of one instrument, or of
+// the instruments that a pattern covers and no other item of the set owns.
 func (t *taking) resumeByPosition(it *item) {
 	h, delay := t.shard.hub, it.tier().Delay
 	pos := t.since.For(delay)
 	c := catchUp{it: it, out: t.out, at: h.reached(delay), fresh: true, complete: t.since.complete, known: true, today: t.o.Today}
-	if pos > c.at { // it was sent at another delay
+	if pos > c.at { // the rows were sent at another delay
 		sent := &sentRows{}
 		sent.putPattern(sentPattern{id: it.id(), pos: pos})
-		sent.most = min(sent.most, h.committed) // a position that nobody was sent is forgotten then
+		sent.most = min(sent.most, h.committed) // so that a position that no client received expires
 		it.suppress(sent)
 	}
 	covered := h.covered(it.item())
@@ -197,7 +198,7 @@ func (t *taking) resumeByPosition(it *item) {
 	c.replay(t.wait.batch)
 }
 
-// next returns the next row of a replay, and steps over it; ok is false at the end.
+// next returns the next row of a replay, and moves past it. ok is false at the end.
 func (r *replay) next(h *Hub, c wire.Channel) (in *instrument, n uint64, rw *recent.Row, ok bool) {
 	if in, n, rw, ok = takeRow(&r.read); ok || len(r.old) > 0 {
 		return in, n, rw, ok
@@ -209,7 +210,7 @@ func (r *replay) next(h *Hub, c wire.Channel) (in *instrument, n uint64, rw *rec
 	return takeRow(&r.parts)
 }
 
-// takeRow returns the next row of a list of parts, and steps over it.
+// takeRow returns the next row of a list of parts, and moves past it. ok is false at the end.
 func takeRow(parts *[]part) (in *instrument, n uint64, rw *recent.Row, ok bool) {
 	for len(*parts) > 0 {
 		p := &(*parts)[0]
@@ -228,7 +229,7 @@ func takeRow(parts *[]part) (in *instrument, n uint64, rw *recent.Row, ok bool) 
 	return nil, 0, nil, false
 }
 
-// position returns a position after which all unsent rows of the replay are.
+// position returns a position before all unsent rows of the replay.
 func (r *replay) position() uint64 {
 	low := ^uint64(0)
 	if len(r.after) > 0 {

@@ -10,28 +10,28 @@ import (
 )
 
 // If the rows of a start are not in memory, the goroutines that read old rows find its points. They
-// spend some milliseconds on one search at a time. The client subscribes again when they have been
-// found.
+// work on one search for some milliseconds at a time. The host subscribes again when the points
+// have been found.
 
 const (
 	searchTime = 2 * time.Second  // reading time for one message
-	searchWait = 10 * time.Second // time until the message is answered, and the later messages of the client
+	searchWait = 10 * time.Second // longest time until the message is answered; later messages of the client wait
 )
 
-// Search finds the points of a start in the journal, for one Subscribe.
+// Search finds the points of a start in the journal, or waits for replicas, for one Subscribe.
 type Search struct {
 	hub   *Hub
-	found func()              // called once, when the search has ended
-	ask   []search            // sequences that are left
+	found func()              // is called once, when the search has ended
+	ask   []search            // sequences that are not searched yet
 	point map[pointKey]uint64 // N of the last row before the start
 	place map[pointKey]uint64 // the position before the next row
 	used  time.Duration       // reading time
-	until int64               // by the hub's clock: the search fails then
+	until int64               // by the hub's clock: when the search fails
 	fault *wire.Fault         // why it failed
 	over  bool                // guarded by the hub's lock, like the following
 	stop  context.CancelFunc  // ends the reading in progress
-	gone  bool                // given up
-	left  int                 // replicas that are being loaded
+	gone  bool                // Stop was called
+	left  int                 // number of replicas that are being loaded
 }
 
 // Over reports whether the search has ended.
@@ -53,8 +53,8 @@ func (x *Search) Stop() {
 	h.searches = slices.DeleteFunc(h.searches, func(y *Search) bool { return x == y })
 }
 
-// fill adds the points that were found, and returns the sequences that are left. A nil Search is
-// empty.
+// fill adds the points that were found, and returns the sequences without a point. A nil Search has
+// no points.
 func (x *Search) fill(points map[pointKey]uint64, ask []search) (left []search) {
 	for _, a := range ask {
 		n, ok := uint64(0), false
@@ -70,7 +70,8 @@ func (x *Search) fill(points map[pointKey]uint64, ask []search) (left []search) 
 	return left
 }
 
-// next returns a search for the sequences that are left, with the points that this one has found.
+// next returns a search for the sequences of ask. It has the points and the time limits of this
+// one.
 func (x *Search) next(h *Hub, ask []search, found func()) *Search {
 	y := &Search{hub: h, found: found, ask: ask, until: h.clock() + int64(searchWait), point: map[pointKey]uint64{}, place: map[pointKey]uint64{}}
 	if x != nil {
@@ -79,7 +80,8 @@ func (x *Search) next(h *Hub, ask []search, found func()) *Search {
 	return y
 }
 
-// begin hands a search to the readers. It returns false if there are none, or if Found is not set.
+// begin passes a search to the readers of the journal. It returns false if there are no readers, or
+// if found is nil.
 func (x *Search) begin() bool {
 	h := x.hub
 	h.mu.Lock()
@@ -92,7 +94,7 @@ func (x *Search) begin() bool {
 	return true
 }
 
-// read searches for about a time. more reports whether sequences are left.
+// read searches for about the time limit. more reports whether sequences are left.
 func (x *Search) read(ctx context.Context, limit time.Duration) (more bool) {
 	begin := time.Now()
 	defer func() { x.used += time.Since(begin) }()
@@ -159,8 +161,8 @@ func (h *Hub) searchNext(ctx context.Context) bool {
 	return true
 }
 
-// nextSearch returns the oldest search, and the searches whose time is over. stop is called when it
-// is given up.
+// nextSearch returns the oldest search, and the searches whose time is over. The hub calls stop if
+// the oldest search is given up.
 func (h *Hub) nextSearch(stop context.CancelFunc) (x *Search, late []*Search) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,7 +187,7 @@ func (h *Hub) nextSearch(stop context.CancelFunc) (x *Search, late []*Search) {
 	return x, late
 }
 
-// before returns the position before the first row of a replay, 0 if it is not known.
+// before returns the position before the first row of a replay, or 0 if it is not known.
 func (x *Search) before(in *instrument, c wire.Channel) uint64 {
 	if x == nil {
 		return 0
