@@ -7,7 +7,8 @@ import (
 )
 
 // derive numbers the quote at the top of the book, for an instrument that derives its quotes from
-// the book. It does nothing while the book is stale or crossed, or in an auction or pre-open phase.
+// the book. It does nothing while the book is stale, locked or crossed, or in an auction or
+// pre-open phase.
 func (h *sequencer) derive(in *instrument, s state.Stamp, now int64) {
 	if !in.DerivesQuotes() || in.Stale || in.Phase == market.Auction || in.Phase == market.PreOpen || in.Book.Levels().Crossed() {
 		return

@@ -9,14 +9,14 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// A replay from a time begins, in each sequence, at its first row of that time or later.
+// A replay from a time begins in each sequence at the first row of that time or later.
 
 const (
-	maxStarted  = 1_000_000 // rows of one replay from a time
-	maxSearched = 200       // sequences that are searched in the journal for one message
+	maxStarted  = 1_000_000 // rows of one replay from a time, at most
+	maxSearched = 200       // sequences that are searched in the journal for one message, at most
 )
 
-// Start is a time to replay from. The zero Start is none.
+// Start is a time to replay from. The zero Start means no replay.
 type Start struct {
 	Time int64 // Unix ns
 	Open bool  // from the open of the instrument's market today, or from 00:00 UTC if it never opens
@@ -29,7 +29,7 @@ type pointKey struct {
 	channel wire.Channel
 }
 
-// search is a point that only the journal can answer.
+// search is a request for a point that is not in memory.
 type search struct {
 	key    pointKey
 	series journal.Series
@@ -38,9 +38,9 @@ type search struct {
 }
 
 // findPoints finds the N of the last row before the start in each sequence that a list of items
-// replays. What is not in memory is searched in the journal, without the hub's lock. It returns
-// false if the request is refused, or if a goroutine of the hub searches; the client subscribes
-// again then.
+// replays. It searches the journal for points that are not in memory, without the hub's lock. It
+// returns false if the request is refused. It also returns false if a goroutine of the hub
+// searches. In this case the host subscribes again later.
 func (t *taking) findPoints(items []Item) bool {
 	h, o := t.shard.hub, t.o
 	if h.cfg.Journal == nil {
@@ -70,7 +70,8 @@ func (t *taking) findPoints(items []Item) bool {
 	}
 }
 
-// pointsInMemory finds the points in memory, and returns the sequences that have to be searched.
+// pointsInMemory returns the points that are in memory, and the sequences that have to be searched
+// in the journal. fault states why the request is refused; nil: it is not.
 func (t *taking) pointsInMemory(items []Item) (points map[pointKey]uint64, ask []search, fault *wire.Fault) {
 	h := t.shard.hub
 	items, _ = t.accept(items) // refused items cost nothing
@@ -110,8 +111,7 @@ func (t *taking) pointsInMemory(items []Item) (points map[pointKey]uint64, ask [
 	return points, ask, h.tooMany(points)
 }
 
-// tooMany refuses points with more rows behind them than one replay may have. The hub's lock is
-// held.
+// tooMany returns a fault if more than maxStarted rows follow the points. The hub's lock is held.
 func (h *Hub) tooMany(points map[pointKey]uint64) *wire.Fault {
 	rows := uint64(0)
 	for key, n := range points {
@@ -132,7 +132,7 @@ type openingKey struct {
 	now          int64
 }
 
-// start returns the start time of an instrument. The hub's lock is held.
+// start returns the start time of an instrument, in Unix ns. The hub's lock is held.
 func (o openings) start(h *Hub, in *instrument, s Start, now int64) int64 {
 	if !s.Open {
 		return s.Time
@@ -148,13 +148,15 @@ func (o openings) start(h *Hub, in *instrument, s Start, now int64) int64 {
 
 const resumable = int64(time.Hour) // age of rows that are replayed without the right to history
 
-// isHistory reports whether a row of a time needs the right to history. The hub's lock is held.
+// isHistory reports whether a row with the time at, in Unix ns, needs the right to history. The
+// hub's lock is held.
 func (h *Hub) isHistory(in *instrument, at int64) bool {
 	now := in.Publication(time.Now().UnixNano())
 	return at < now-resumable && at < h.opening(openingKey{in.id.Market, in.id.Term, now})
 }
 
-// opening returns the time at which a market opened on the day of key.now.
+// opening returns the time at which a market opened on the day of key.now, in Unix ns. It returns
+// midnight UTC if the market has no opening.
 func (h *Hub) opening(key openingKey) int64 {
 	now := time.Unix(0, key.now)
 	midnight, _ := market.TradingDay(now, time.UTC)
@@ -168,7 +170,7 @@ func (h *Hub) opening(key openingKey) int64 {
 	return midnight.UnixNano()
 }
 
-// replayFrom has a new item begin with the rows behind its points.
+// replayFrom makes a new item begin with the rows after its points.
 func (t *taking) replayFrom(it *item) {
 	h := t.shard.hub
 	c := catchUp{it: it, out: t.out, at: h.reached(it.tier().Delay), fresh: true, fromTime: true}

@@ -7,35 +7,35 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Options are the options of Subscribe.
+// Options has the options of Subscribe.
 type Options struct {
-	Replace    bool         // items become the whole set, unless all of them are rejected
+	Replace    bool         // the items replace the whole set, unless all of them are rejected
 	NoSnapshot bool         // no snapshots of quotes, books, statuses and summaries
-	Resume     *wire.Resume // what the client has seen; nil: live from now
-	Start      Start        // replay what was published since; not together with Resume
-	Today      bool         // replay nothing that is history
-	Found      func()       // called by any goroutine when the Search of an Outcome has ended; nil: Subscribe waits for it
+	Resume     *wire.Resume // what the client has received; nil: live from now
+	Start      Start        // replay rows from this time on; not together with Resume
+	Today      bool         // do not replay rows that need the right to history
+	Found      func()       // any goroutine calls it when the Search of an Outcome has ended; nil: Subscribe waits
 	Search     *Search      // from the Outcome of an earlier Subscribe of the same items
 }
 
-// Outcome is the result of Subscribe.
+// Outcome has the result of Subscribe.
 type Outcome struct {
 	Epoch    string
-	Position string // safe to resume from now on; "": not known
-	CaughtUp string // safe to resume from once the replay has ended; "": not known
+	Position string // a client can resume from it after this Subscribe; "": not known
+	CaughtUp string // a client can resume from it after the replay has ended; "": not known
 	Rejected []Rejected
 	Resumed  [wire.NumChannels]map[string]uint64 // by identifier: the N at which its replay ends
-	Lost     [wire.NumChannels]map[string]Lost   // by identifier: what cannot be replayed
+	Lost     [wire.NumChannels]map[string]Lost   // by identifier: the rows that cannot be replayed
 	Moved    []Item                              // items of the set that continue at another delay
 	Gone     int                                 // number of identifiers that were removed from the set
-	States   int                                 // instruments whose snapshots are due because their tier is another
-	Left     int                                 // instruments of the patterns that were removed from the set
-	Looked   int                                 // sequences in which a resume by position or a start looked for its first row
-	Fault    *wire.Fault                         // the whole request is refused; nothing has changed
+	States   int                                 // number of instruments whose snapshots are due because their tier has changed
+	Left     int                                 // number of instruments of the patterns that were removed from the set
+	Looked   int                                 // number of sequences in which a resume by position or a start searched its first row
+	Fault    *wire.Fault                         // why the whole request is refused; nothing has changed
 	Search   *Search                             // nothing has changed yet: call Subscribe again when the search has ended
 }
 
-// Rejected is an item that was refused.
+// Rejected is an item that was refused, with the reason and a hint for the client.
 type Rejected struct {
 	Item   Item
 	Reason wire.Reason
@@ -48,10 +48,10 @@ type Lost struct {
 	Reason   string // buffer_exceeded, ahead, epoch_changed
 }
 
-// Subscribe adds items to the set, or makes them the set. An item of the set with the same tier
-// stays as it is. With another tier it moves, and with another delay it continues behind the last N
-// sent, as with Change. The caller checks rights and limits. Snapshots and replays come with the
-// next Gather.
+// Subscribe adds items to the set, or replaces the set with them. An item that the set has with the
+// same tier stays as it is. An item with another tier moves to that tier. With another delay it
+// continues after the last N that was sent, as with Change. The caller checks rights and limits.
+// The next Gather returns snapshots and replays.
 func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	h := s.shard.hub
 	t := taking{Subscriber: s, out: &out, o: &o, settled: make(map[*item]bool), passed: make(passed)}
@@ -78,10 +78,10 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	h.mu.Lock()
 	h.commit()
 	if len(s.shard.touched) == 0 {
-		s.shard.note() // nothing of what came since is for this shard
+		s.shard.note() // later messages are not for this shard
 	}
 	h.mu.Unlock()
-	t.since.safe = s.safe(items...) // without the lock: it visits all that waits
+	t.since.safe = s.safe(items...) // without the lock: it visits all waiting messages
 	defer func() { out.Position = s.safe().Text(h.epoch); s.rest() }()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	var gone []*item
 	if o.Replace && (len(items) > 0 || asked == 0) {
 		gone = s.replaced(items)
-		s.settle(gone, items, make(map[*item]bool)) // before the moves: nothing of what is new comes ahead of the answer
+		s.settle(gone, items, make(map[*item]bool)) // before the moves, so that no new message comes before the answer
 	}
 	before := s.markets()
 	t.stated = s.statedMarkets()
@@ -100,8 +100,8 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 		s.shard.spare = make([]item, len(items)) // at once: many small allocations cost more memory
 		s.items = slices.Grow(s.items, len(items))
 	}
-	// Exact items first: a pattern of the same message then leaves their instruments to them, and
-	// each of them has its own resume.
+	// Exact items come first. A pattern of the same message then does not own their instruments,
+	// and each exact item has its own resume.
 	for _, patterns := range [2]bool{false, true} {
 		for _, x := range items {
 			if x.ID.IsPattern() == patterns {
@@ -112,8 +112,8 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	}
 	s.shard.spare = nil
 	t.passed.takeFrom()
-	// Items are removed after the new ones were added: what both cover passes from one to the other
-	// without a message lost.
+	// Items are removed after the new ones were added. An instrument that both cover then passes to
+	// the new item, and no message is lost.
 	s.remove(gone, &out)
 	s.rearrange(before)
 	if o.NoSnapshot {
@@ -126,7 +126,7 @@ func (s *Subscriber) Subscribe(items []Item, o Options) (out Outcome) {
 	return out
 }
 
-// taking is a Subscribe in progress.
+// taking has the state of a Subscribe in progress.
 type taking struct {
 	*Subscriber
 	out     *Outcome
@@ -135,11 +135,11 @@ type taking struct {
 	points  map[pointKey]uint64
 	settled map[*item]bool
 	stated  []string // markets whose status the set has received, or will
-	passed  passed   // to new items at another delay
+	passed  passed   // instruments that pass to new items at another delay
 }
 
-// pause releases the hub's lock for a moment if the present hold has done enough. What is published
-// meanwhile has to be settled again.
+// pause counts a visit, and releases the hub's lock for a short time if the present hold is full.
+// Messages that are published meanwhile must be settled again.
 func (t *taking) pause() {
 	h := t.shard.hub
 	if h.mu.visit(1); h.mu.full() {
@@ -164,7 +164,7 @@ func (t *taking) take(x Item) {
 	}
 	if replays := it.late != nil && it.late.replay != nil; !replays && hasState(x.Channel) && !t.o.NoSnapshot {
 		l := it.behind()
-		// A status that was resumed continues at its N: the snapshot replaces none.
+		// A resumed status item continues at its N, so that the snapshot does not replace statuses.
 		l.needsSnapshot, l.fresh = true, !t.continues(x)
 		t.enqueue(it)
 	}
@@ -176,8 +176,8 @@ func (t *taking) take(x Item) {
 	}
 }
 
-// continues reports whether an item continues where the client was, so that its first snapshot must
-// not replace statuses.
+// continues reports whether an item continues after rows that the client has. Its first snapshot
+// must not replace statuses then.
 func (t *taking) continues(x Item) bool {
 	if t.o.Resume == nil {
 		return t.points != nil
@@ -186,16 +186,16 @@ func (t *taking) continues(x Item) bool {
 	return byN || t.since.epoch != ""
 }
 
-// maxPatterns bounds the patterns of a subscriber, which are searched for the owner of an
-// instrument.
+// maxPatterns limits the patterns of a subscriber, because the search for the owner of an
+// instrument visits all of them.
 const maxPatterns = 64
 
-// maxHints bounds the unknown identifiers of a message for which a similar one is searched.
+// maxHints limits the unknown identifiers of a message for which a similar identifier is searched.
 const maxHints = 10
 
-// accept returns the items that name something listed, and the others as rejected. A pattern is
-// accepted if its market is known, because it covers later listings too. The hub's lock is not
-// held.
+// accept returns the items that may be subscribed, and the others as rejected. It accepts an exact
+// item only if its instrument is listed. It accepts a pattern if its market is known, because a
+// pattern also covers later listings. The hub's lock is not held.
 func (t *taking) accept(items []Item) (taken []Item, rejected []Rejected) {
 	h := t.shard.hub
 	patterns := len(t.patterns())
@@ -255,7 +255,8 @@ func (t *taking) accept(items []Item) (taken []Item, rejected []Rejected) {
 	return taken, rejected
 }
 
-// put adds an item, or moves it to another tier; fresh is false if nothing has to begin.
+// put adds an item, or moves it to another tier. fresh reports whether the caller must begin its
+// replay or snapshot.
 func (t *taking) put(x Item) (it *item, fresh bool) {
 	old := t.find(x.Channel, x.ID)
 	if old == nil {
@@ -267,16 +268,16 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 		it = t.add(x)
 		it.inherit()
 		if passes {
-			it.behind().needsSnapshot = true // also without snapshots: the client's state is of another tier
+			it.behind().needsSnapshot = true // even with NoSnapshot, because the client has the state of another tier
 			t.enqueue(it)
 		}
 		return it, !covered
 	}
-	if old.tier() == x.Tier || old.tier().Delay != x.Tier.Delay { // moveDelays has moved it, or it is named twice
+	if old.tier() == x.Tier || old.tier().Delay != x.Tier.Delay { // moveDelays has moved it, or the message names it twice
 		return old, false
 	}
 	t.settle([]*item{old}, nil, t.settled)
-	var sent *sentRows // the same in all tiers of a delay
+	var sent *sentRows // the rows are the same in all tiers of a delay
 	if old.late != nil {
 		sent = old.late.elsewhere
 	}
@@ -284,7 +285,7 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 	old.view = &view{key: topicKey{x.Channel, x.ID, x.Tier}}
 	if p := t.covering(x); p != nil {
 		if hasState(x.Channel) {
-			p.behind().needsSnapshot = true // the client's state is of another tier
+			p.behind().needsSnapshot = true // the client has the state of another tier
 			t.enqueue(p)
 		}
 		return old, false
@@ -297,7 +298,7 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 		old.suppress(sent)
 	}
 	if !x.Channel.Replays() {
-		old.behind().needsSnapshot = true // also without snapshots: the client's state is of another tier
+		old.behind().needsSnapshot = true // even with NoSnapshot, because the client has the state of another tier
 		t.enqueue(old)
 	}
 	return old, true
@@ -348,9 +349,9 @@ func (s *Subscriber) remove(gone []*item, out *Outcome) {
 	}
 }
 
-// Unsubscribe removes identifiers from the set, as they were written. Afterwards Gather returns
-// nothing of them that no other item covers. It returns the number of instruments that the patterns
-// among them cover.
+// Unsubscribe removes identifiers from the set, as the client wrote them. Afterwards Gather returns
+// only messages that other items cover. Unsubscribe returns the number of instruments that the
+// removed patterns cover.
 func (s *Subscriber) Unsubscribe(items []Item) (instruments int) {
 	s.hold()
 	s.shard.hub.mu.Lock()

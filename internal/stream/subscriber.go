@@ -21,30 +21,30 @@ type itemKey struct {
 	id      market.InstrumentID
 }
 
-// Subscriber is the subscriptions of one connection, with its cursors in the rings. It has no
-// queue: what waits for it is between its cursors and the tails, and while it keeps up it needs no
-// cursors. Its host stores it by value. Shard.Open initializes it.
+// Subscriber has the subscriptions of one connection, with its cursors in the rings. It has no
+// queue, because the messages that wait for it are between its cursors and the tails. It needs no
+// cursors while it is live. Its host stores it by value. Shard.Open initializes it.
 type Subscriber struct {
 	shard *Shard
 	key   any
 	itemSet
-	wait *wait // nil: nothing waits except what the present turn brought
+	wait *wait // nil: nothing waits except the messages of the present turn
 
 	head, tail int32 // its entries in the present turn, from 1; 0: none
 	slot       int32 // in shard.subs
 	longest    uint8 // index of the replica with the longest delay that an item had, from 1; 0: none
 	called     bool  // listed as ready in the present turn
 	closed     bool
-	strict     bool // nothing is conflated for it
+	strict     bool // KeepAll is on: nothing is conflated for it
 }
 
-// itemSet is the identifiers of a subscriber.
+// itemSet has the identifiers of a subscriber.
 type itemSet struct {
 	items []*item // in the order in which they were added
 	set   *set    // nil: few items, all of them exact
 }
 
-// set is the parts of an itemSet that only sets with many identifiers or with patterns need.
+// set has the parts of an itemSet that only sets with many identifiers or with patterns need.
 type set struct {
 	index    map[itemKey]*item // nil: few items, which are searched one by one
 	patterns []*item
@@ -53,16 +53,16 @@ type set struct {
 	noticedBytes int // memory that is counted for noticed
 }
 
-// wait is what waits for a subscriber in addition to what the present turn brought.
+// wait has what waits for a subscriber, except for the messages of the present turn.
 type wait struct {
 	queue   []*item    // items with something to send
-	carry   []byte     // frames that were encoded ahead of time and are sent first
+	carry   []byte     // encoded frames that are sent first
 	batch   *batch     // replays of the last Subscribe
 	venues  []venueDue // markets whose status is due
-	since   *uint64    // if not nil, statuses of new markets are replayed from this position instead of a snapshot
+	since   *uint64    // position from which statuses of new markets are replayed; nil: their snapshots are sent
 	reading []*item    // items that wait for rows of the journal
 	gated   []*item    // items that wait for a commit
-	venueAt uint64     // position whose commit venues wait for; 0: none
+	venueAt uint64     // venues wait until this position is committed; 0: no wait
 	holders int        // number of replays with holds set
 	slot    int        // in shard.waiters
 
@@ -75,11 +75,11 @@ type venueDue struct {
 	bare   bool // its phase was not requested
 }
 
-// item is one identifier of a set. It has 32 bytes, because there may be millions.
+// item is one identifier of a set. It has only 32 bytes, because there may be millions of items.
 type item struct {
 	view  *view // a view without a topic while the item does not read
 	sub   *Subscriber
-	late  *late // nil: the item is live and receives what each turn brings
+	late  *late // nil: the item is live and receives the messages of each turn
 	place int32 // index in view.readers
 	flag  itemFlag
 }
@@ -87,17 +87,17 @@ type item struct {
 type itemFlag uint8
 
 const (
-	reading itemFlag = 1 << iota // it has a ring of its own; a pattern does not feed it
+	reading itemFlag = 1 << iota // it reads its own ring; no pattern sends its messages
 	overlap                      // some of its instruments are owned by other items
 	bare                         // it was added without snapshots
 )
 
-// late is the state of an item that is not live: it is behind, or has a snapshot or a replay to
-// send.
+// late has the state of an item that is not live. Such an item is behind, or has a snapshot or a
+// replay to send.
 type late struct {
 	at            cursor      // the next record, not past view.tail
 	sent          ring.Offset // records before this are not sent: a snapshot or a replay contains them
-	sentPos       uint64      // position of the newest row that those contain
+	sentPos       uint64      // position of the newest row in that snapshot or replay
 	listed        bool        // in wait.queue
 	needsSnapshot bool        // a snapshot is due
 	fresh         bool        // nothing of its ring was sent yet
@@ -140,7 +140,7 @@ func (it *item) tier() Tier { return it.view.key.tier }
 
 func (it *item) item() Item { return Item{it.view.key.channel, it.view.key.id, it.view.key.tier} }
 
-// waiting returns the wait of a subscriber, which it makes if there is none.
+// waiting returns the wait of a subscriber. It makes the wait if there is none.
 func (s *Subscriber) waiting() *wait {
 	if s.wait == nil {
 		s.wait = &wait{slot: len(s.shard.waiters)}
@@ -156,7 +156,7 @@ func (s *Subscriber) rest() {
 	}
 }
 
-// hold keeps what the present turn brought, to be sent later.
+// hold keeps the messages of the present turn, to be sent later.
 func (s *Subscriber) hold() {
 	for n := s.head; n != 0; {
 		e := &s.shard.entries[n-1]
@@ -198,7 +198,7 @@ func (s *itemSet) Len() int { return len(s.items) }
 // Has reports whether an identifier is in the set, as the client wrote it.
 func (s *itemSet) Has(c wire.Channel, id market.InstrumentID) bool { return s.find(c, id) != nil }
 
-// manyItems is the size from which a set has an index.
+// manyItems is the largest size of a set without an index.
 const manyItems = 16
 
 func (s *itemSet) find(c wire.Channel, id market.InstrumentID) *item {
@@ -248,7 +248,7 @@ func (s *itemSet) All(yield func(Item) bool) {
 	}
 }
 
-// Count returns the number of instruments that a channel's part of the set covers.
+// Count returns the number of instruments that the items of a channel cover.
 func (s *Subscriber) Count(c wire.Channel) (n int) {
 	h := s.shard.hub
 	var covered catalogue.Set
@@ -278,7 +278,7 @@ func (s *Subscriber) Count(c wire.Channel) (n int) {
 	return n + covered.Count()
 }
 
-// newItem returns an item, from the spare ones if there are any.
+// newItem returns an empty item. It takes a spare item if there is one.
 func (s *Shard) newItem() *item {
 	if len(s.spare) == 0 {
 		return new(item)
@@ -288,7 +288,8 @@ func (s *Shard) newItem() *item {
 	return it
 }
 
-// add adds an item to the set and begins its reading. The hub's lock is held.
+// add adds an item to the set, and makes it a reader of its ring unless a pattern covers it. The
+// hub's lock is held.
 func (s *Subscriber) add(x Item) *item {
 	it := s.shard.newItem()
 	it.sub = s
@@ -315,7 +316,7 @@ func (s *Subscriber) add(x Item) *item {
 	return it
 }
 
-// start has an item read from the tail of its ring. The hub's lock is held.
+// start makes an item a reader of its ring, from the tail on. The hub's lock is held.
 func (it *item) start() {
 	it.sub.shard.join(it, it.view.key)
 	it.sub.overlaps(it)
@@ -339,7 +340,7 @@ func (s *itemSet) overlaps(it *item) {
 	}
 }
 
-// drop ends the reading of an item and drops what was due to it. The hub's lock is held.
+// drop removes an item from its ring, and drops what waited for it. The hub's lock is held.
 func (it *item) drop() {
 	s := it.sub
 	if l := it.late; l != nil {
@@ -390,8 +391,9 @@ func (s *itemSet) owner(c wire.Channel, id market.InstrumentID) *item {
 	return s.pattern(c, id)
 }
 
-// rearrange finds which patterns share instruments with other items, and which statuses of markets
-// the set receives. before are the markets of the set before the change. The hub's lock is held.
+// rearrange updates the set after a change. It finds which patterns share instruments with other
+// items, and which statuses of markets the set receives. before has the markets of the set before
+// the change. The hub's lock is held.
 func (s *Subscriber) rearrange(before []string) {
 	for _, it := range s.items {
 		if !it.reads() && s.covering(it.item()) == nil {
@@ -419,7 +421,7 @@ func (s *Subscriber) rearrange(before []string) {
 	s.followVenues(before)
 }
 
-// maxCompared bounds the comparisons of patterns with items by which rearrange removes marks.
+// maxCompared limits the comparisons of patterns with items in rearrange.
 const maxCompared = 1 << 14
 
 func intersect(a, b market.InstrumentID) bool {
@@ -427,7 +429,8 @@ func intersect(a, b market.InstrumentID) bool {
 	return meet(a.Symbol, b.Symbol) && meet(a.Market, b.Market) && meet(a.Term, b.Term)
 }
 
-// Close ends all reading. The subscriber is not used afterwards.
+// Close removes all items of the subscriber, and the subscriber from its shard. Do not use the
+// subscriber afterwards.
 func (s *Subscriber) Close() {
 	if s.closed || s.shard == nil {
 		return
