@@ -15,11 +15,11 @@ import (
 // each delay.
 type Tier struct {
 	Depth    int // of order_book: 1, 5, 10, 25, or 0 for all levels
-	Conflate int // of quotes and order_book: at most one message in so many milliseconds; 0: every change
-	Delay    int // seconds that the data are held back; one of Config.Delays, or 0: none
+	Conflate int // of quotes and order_book: interval in milliseconds with at most one message; 0: every change
+	Delay    int // seconds of delay; one of Config.Delays, or 0: real time
 }
 
-// The messages of rings are about instruments.
+// The records of rings refer to instruments.
 type (
 	record = ring.Record[*instrument]
 	cursor = ring.Cursor[*instrument]
@@ -31,39 +31,39 @@ type topicKey struct {
 	tier    Tier
 }
 
-// A topic is a ring and who reads it. It exists while it has readers. The topic of
-// a pattern is a group: it takes the messages of all instruments it covers, so
-// that a subscriber of hundreds follows one ring.
+// topic has a ring and the counts of its readers. It exists while it has readers. The topic of a
+// pattern takes the messages of all instruments that the pattern covers. A subscriber of hundreds
+// of instruments therefore reads one ring.
 type topic struct {
 	key    topicKey
 	ring   ring.Ring[*instrument]
-	group  *group      // whose messages it takes; nil: those of markets as a whole
-	seen   []shardSeen // by shard; guarded by the hub's lock as everything here
+	group  *group      // instruments whose messages it takes; nil: markets as a whole
+	seen   []shardSeen // by shard; the hub's lock guards it, like all fields
 	refs   int
 	memory topicMemory
 	grown  bool // listed for the next commit
-	bytes  int  // appended since the last one
+	bytes  int  // bytes appended since the last commit began
 }
 
 type shardSeen struct {
 	readers int32
-	bytes   int32  // since the shard's last Turn
+	bytes   int32  // bytes shown since the shard's last Turn
 	oldest  uint64 // the oldest segment that the shard may hold, as of its last report
 	touched bool   // listed for the shard's next Turn
 }
 
-// tierState is a channel's tier of one instrument: the topics that take its
-// messages, and what the newest of them said.
+// tierState is a tier of a channel of one instrument. It has the topics that take its messages, and
+// the state as of the newest message.
 type tierState struct {
 	tier   Tier
 	topics []*topic
-	n      uint64      // of the newest message; the N that an R:true of this tier carries
+	n      uint64      // N of the newest message; an R:true message of this tier has it too
 	at     int64       // publication time of the newest message
-	dirty  bool        // a conflated tier with something to say
-	stamp  state.Stamp // of the newest message
-	due    state.Stamp // of what it has to say
+	dirty  bool        // a conflated tier that has changed since its newest message
+	stamp  state.Stamp // stamp of the newest message
+	due    state.Stamp // stamp of the newest change
 
-	// As of the newest message: of a quote tier bid and ask, of a book tier view.
+	// State as of the newest message: bid and ask of a quote tier, view of a book tier.
 	bid, ask market.Level
 	view     book.View
 }
@@ -117,8 +117,8 @@ func (h *publisher) show(tp *topic, bytes int) {
 	}
 }
 
-// topic returns the topic of a key, which it makes if there is none. Instruments find it before
-// their next message; see tiers.
+// topic returns the topic of a key. It makes the topic if there is none. Instruments find a new
+// topic before their next message; see tiers.
 func (h *publisher) topic(key topicKey) *topic {
 	if tp, ok := h.topics[key]; ok {
 		return tp
@@ -164,8 +164,9 @@ func (h *publisher) release(tp *topic) {
 	}
 }
 
-// changed has instruments find their topics again after a topic was made or dropped: the instrument
-// of an exact topic now, those of a pattern before their next message.
+// changed makes instruments find their topics again after a topic was made or dropped. The
+// instrument of an exact topic does so now. The instruments of a pattern do so before their next
+// message.
 func (h *publisher) changed(tp *topic, by int) {
 	c, id := tp.key.channel, tp.key.id
 	if id.IsPattern() {
@@ -178,14 +179,14 @@ func (h *publisher) changed(tp *topic, by int) {
 	}
 }
 
-// readKey is what topics of all tiers have in common.
+// readKey has the parts of a topicKey that topics of all tiers have in common.
 type readKey struct {
 	channel wire.Channel
 	id      market.InstrumentID
 }
 
-// tiers returns the tiers of a channel of an instrument that somebody reads. Call it before the
-// state changes that a tier sends, so that a new tier begins with the state from before.
+// tiers returns the tiers of a channel of an instrument that have readers. Call it before a change
+// of the state, so that a new tier begins with the state before the change.
 func (h *publisher) tiers(in *instrument, c wire.Channel) []*tierState {
 	ch := &in.channels[c]
 	if ch.generation != h.generation[c] {

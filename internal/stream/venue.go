@@ -8,8 +8,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// The statuses of a market as a whole go to all who have something of that market: that its feed is
-// down, and its phases with a status subscription.
+// The statuses of a market as a whole go to all subscribers of that market. Each of them learns
+// whether the feed is down. Subscribers of the channel of statuses also receive the phases of the
+// market.
 
 // markets returns the markets of a set, each once, in the order in which they were added.
 func (s *itemSet) markets() []string {
@@ -22,7 +23,7 @@ func (s *itemSet) markets() []string {
 	return list
 }
 
-// followVenues makes the statuses of the markets due that are new to the set.
+// followVenues makes the status of each market due that is new to the set.
 func (s *Subscriber) followVenues(before []string) {
 	if slices.Contains(before, market.Any) {
 		return
@@ -32,8 +33,8 @@ func (s *Subscriber) followVenues(before []string) {
 	}
 }
 
-// dueVenues makes the status of a market due, or of all markets, except those to skip. The hub's
-// lock is held.
+// dueVenues makes the status of a market due, or of all markets if m is market.Any. It leaves out
+// markets for which skip returns true. The hub's lock is held.
 func (s *Subscriber) dueVenues(m string, fresh bool, skip func(name string) bool) {
 	for _, v := range s.shard.hub.venuesOf(m) {
 		if name := v.id.Market; !skip(name) {
@@ -53,9 +54,9 @@ func (w *wait) dueVenue(m string, fresh bool) {
 	w.venues = append(w.venues, venueDue{market: m, fresh: fresh})
 }
 
-// bareVenues leaves the phases of markets that are new to the set out of what is due, for a
-// subscription without snapshots. A feed that is down is still sent. What is published meanwhile is
-// sent as it is, unless a resume sends it.
+// bareVenues removes the phases of new markets of the set from the due statuses, for a subscription
+// without snapshots. A status that the feed is down is still sent. Statuses that are published
+// meanwhile are sent as usual, unless a resume sends them.
 func (t *taking) bareVenues(before []string) {
 	for i := range t.waiting().venues {
 		if v := &t.wait.venues[i]; !slices.Contains(before, v.market) {
@@ -64,7 +65,7 @@ func (t *taking) bareVenues(before []string) {
 	}
 }
 
-// statedMarkets returns the markets of status items that began with the status of the market.
+// statedMarkets returns the markets of status items that were added with snapshots.
 func (s *itemSet) statedMarkets() []string {
 	var list []string
 	for _, it := range s.items {
@@ -75,7 +76,8 @@ func (s *itemSet) statedMarkets() []string {
 	return list
 }
 
-// takeStatus makes the status of the markets of a new status item due, unless the client has it.
+// takeStatus makes the status of the markets of a new status item due, unless the client has
+// received it.
 func (t *taking) takeStatus(m string) {
 	t.dueVenues(m, false, func(name string) bool {
 		return slices.Contains(t.stated, name) || slices.Contains(t.stated, market.Any)
@@ -85,7 +87,7 @@ func (t *taking) takeStatus(m string) {
 	}
 }
 
-// concerns reports whether a status of a market is for this subscriber.
+// concerns reports whether the subscriber receives a status of a market.
 func (s *Subscriber) concerns(rec *record) bool {
 	m := rec.Of.id.Market
 	if s.wait != nil {
@@ -104,7 +106,7 @@ func (s *Subscriber) concerns(rec *record) bool {
 	return false
 }
 
-// followsStatus reports whether the set has statuses of a market.
+// followsStatus reports whether the set has a status item of a market.
 func (s *itemSet) followsStatus(m string) bool {
 	for _, it := range s.items {
 		if it.channel() == wire.Status && (it.id().Market == m || it.id().Market == market.Any) {
@@ -114,14 +116,14 @@ func (s *itemSet) followsStatus(m string) bool {
 	return false
 }
 
-// gatherVenues appends the statuses of markets that are due.
+// gatherVenues appends the due statuses of markets.
 func (s *Subscriber) gatherVenues(dst []byte) []byte {
 	w := s.wait
 	if len(w.venues) == 0 {
 		return dst
 	}
 	states, whole := s.venueStates()
-	s.shard.passVenues() // what was published before
+	s.shard.passVenues() // the statuses that were published before
 	dst = append(w.takeCarry(dst), states...)
 	if whole {
 		w.venues = nil
@@ -129,7 +131,7 @@ func (s *Subscriber) gatherVenues(dst []byte) []byte {
 	return dst
 }
 
-// venueStates returns the statuses of markets that are due. If some of that is not committed, they
+// venueStates returns the due statuses of markets. If one of them is not committed, all of them
 // wait, and whole is false.
 func (s *Subscriber) venueStates() (states []byte, whole bool) {
 	h := s.shard.hub
@@ -151,8 +153,8 @@ func (s *Subscriber) venueStates() (states []byte, whole bool) {
 	return states, true
 }
 
-// appendVenue appends the status of a market: that its feed is down, and its phase if its status is
-// subscribed and not bare.
+// appendVenue appends the status of a market. It appends the phase if the set has a status item of
+// the market and bare is false. It appends FeedDown if the feed is down.
 func (s *Subscriber) appendVenue(dst []byte, in *instrument, bare bool) []byte {
 	h := s.shard.hub
 	if !bare && in.Phase != market.NoPhase && s.followsStatus(in.id.Market) {
@@ -164,8 +166,8 @@ func (s *Subscriber) appendVenue(dst []byte, in *instrument, bare bool) []byte {
 	return dst
 }
 
-// replayVenues appends the statuses of markets since the position of a resume, as far as they are
-// stored. Of the others the status stays due.
+// replayVenues appends the statuses of markets since the position of a resume, if all of them are
+// in memory. For other markets, the present status stays due.
 func (s *Subscriber) replayVenues(dst []byte) []byte {
 	w := s.wait
 	if w == nil || w.since == nil {
@@ -197,7 +199,7 @@ func (s *Subscriber) venueRows(dst []byte, since uint64) ([]venueDue, []byte) {
 			for _, rows := range v.Statuses.After(n) {
 				for i := range rows {
 					if rows[i].Pos > h.committed {
-						break // it is in the ring
+						break // the row is in the ring
 					}
 					n++
 					h.scratch.payload = rows[i].Message(h.scratch.payload[:0], v.Ident, n)

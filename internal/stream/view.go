@@ -2,34 +2,35 @@ package stream
 
 import "github.com/ruedahq/rueda/wire"
 
-// view is the state of a topic in a shard: how far it may be read, and its readers. Only a Turn
-// moves the tail, so live readers need no cursors of their own: each receives what is between prev
-// and tail.
+// view is the state of a topic in a shard. It has the tail up to which the shard may read, and the
+// readers. Only a Turn moves the tail, so live readers need no cursors. Each of them receives the
+// messages between prev and tail.
 type view struct {
 	key        topicKey
-	topic      *topic // nil: of an item that does not read
+	topic      *topic // nil: the view is of an item that does not read
 	prev, tail cursor
 	pos        uint64 // position of the hub when tail was taken
 	echoes     int    // number of echoes before tail
-	mixed      bool   // there are echoes between prev and tail
+	mixed      bool   // true if there are echoes between prev and tail
 	readers    []*item
 
-	round uint64 // of the shard's report in which low was set
+	round uint64 // round of the shard's report that set low
 	low   uint64 // the oldest segment that an item of the view holds
 
-	plain []byte // the frames between prev and tail; nil: each record has to be checked
+	plain []byte // the frames between prev and tail; nil: each record must be checked
 	other map[wire.Format]*variant
 }
 
-// variant is plain in another format. It is made when the first reader of a turn needs it.
+// variant has plain in another format. It is made when the first reader of a turn needs it.
 type variant struct {
 	of    *byte  // first byte of the plain that it was made from
 	bytes []byte // stays valid for its readers, because the memory is only appended to
 	buf   []byte
 }
 
-// advance moves the tail to that of the ring, or by at most most messages if that is not 0. whole
-// reports whether it is that of the ring. The hub's lock is held.
+// advance moves the tail to the tail of the ring. If most is not 0, it moves it by at most that
+// many messages, unless more than maxPlain bytes wait. whole reports whether the tail is that of
+// the ring. The hub's lock is held.
 func (v *view) advance(pos uint64, most int) (whole bool) {
 	r := &v.topic.ring
 	v.prev, v.tail = v.tail, r.Tail()
@@ -53,13 +54,13 @@ func (v *view) more(n int) bool {
 }
 
 const (
-	// maxPlain is the size up to which what is between prev and tail is sent as one piece.
+	// maxPlain limits the bytes between prev and tail that are sent as one piece.
 	maxPlain = 64 << 10
-	// maxRoomed is the size of a piece in another format up to which its buffer is reused.
+	// maxRoomed limits the bytes of a piece for which the buffer of another format is reused.
 	maxRoomed = 4 << 10
 )
 
-// join sets plain: memory of the ring itself, or a copy if a segment ends in between.
+// join sets plain. It is memory of the ring itself, or a copy if a segment ends in between.
 func (v *view) join() {
 	v.plain = nil
 	if v.mixed {
@@ -68,7 +69,7 @@ func (v *view) join() {
 	v.plain = v.prev.Frames(v.tail, maxPlain)
 }
 
-// chunk returns plain in a format. It is empty if there is no plain.
+// chunk returns plain in a format. The result is empty if plain is nil.
 func (v *view) chunk(f wire.Format, t *wire.Transcoder) []byte {
 	if f == wire.JSON || len(v.plain) == 0 {
 		return v.plain
