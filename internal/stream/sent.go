@@ -9,20 +9,21 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// sentTo is how far the rows of an instrument were sent: up to a position, and up to an N.
+// sentTo states how far the rows of an instrument were sent: up to a position, and up to an N.
 type sentTo struct {
 	pos, n uint64
 	hasN   bool   // n is known, and may be 0
-	exact  bool   // pos is behind row n and not behind the next one
+	exact  bool   // pos is at or after row n, and before the next row
 	by     uint64 // the row of n is at or before this position
-	safe   uint64 // if pos is 0: a position to resume from
+	safe   uint64 // a position to resume from, if pos is 0
 	unseen bool   // nothing was sent; a snapshot is due
 }
 
-// sentRows is how far other items have sent the rows of instruments, or this one at another delay.
+// sentRows states how far other items have sent the rows of instruments, or this item at another
+// delay.
 type sentRows struct {
 	exact    map[market.InstrumentID]sentTo
-	patterns []sentPattern         // of the other instruments; the first match counts
+	patterns []sentPattern         // for the other instruments; the first match counts
 	most     uint64                // the greatest position
 	due      []market.InstrumentID // status identifiers whose snapshot is due
 }
@@ -33,7 +34,7 @@ type sentPattern struct {
 	from *item // the item that sent it
 }
 
-// of returns how far the rows of an instrument were sent; ok is false if that is not known, or if
+// of returns how far the rows of an instrument were sent. ok is false if that is not known, or if
 // nothing was sent. A nil list is empty.
 func (r *sentRows) of(id market.InstrumentID) (x sentTo, ok bool) {
 	if r == nil {
@@ -50,8 +51,8 @@ func (r *sentRows) of(id market.InstrumentID) (x sentTo, ok bool) {
 	return x, false
 }
 
-// unseen reports whether nothing was sent of an instrument, so that its snapshot is due; known is
-// false if nothing is recorded of it.
+// unseen reports whether nothing of an instrument was sent, so that its snapshot is due. known is
+// false if there is no record of the instrument.
 func (r *sentRows) unseen(id market.InstrumentID) (unseen, known bool) {
 	if r == nil {
 		return false, false
@@ -63,7 +64,7 @@ func (r *sentRows) unseen(id market.InstrumentID) (unseen, known bool) {
 	return false, known
 }
 
-// see records that snapshots were sent of the instruments of which nothing was sent before.
+// see records that the snapshots of all unseen instruments were sent.
 func (r *sentRows) see() {
 	if r == nil {
 		return
@@ -107,7 +108,8 @@ func (r *sentRows) level() {
 	}
 }
 
-// least returns a position up to which all rows of an identifier were sent; 0: not known.
+// least returns a position up to which all rows of an identifier were sent, or 0 if it is not
+// known.
 func (r *sentRows) least(id market.InstrumentID) uint64 {
 	if !id.IsPattern() {
 		x, _ := r.of(id)
@@ -126,13 +128,13 @@ func (r *sentRows) least(id market.InstrumentID) uint64 {
 	return low
 }
 
-// patternBefore reports whether the rows of some pattern were sent only up to an earlier position.
+// patternBefore reports whether the rows of any pattern were sent only up to an earlier position.
 func (r *sentRows) patternBefore(pos uint64) bool {
 	return slices.ContainsFunc(r.patterns, func(p sentPattern) bool { return p.pos < pos })
 }
 
-// forItem returns the entries of an item's instruments, and of the patterns whose sender from
-// accepts.
+// forItem returns the entries of an item's instruments. It includes the entry of a pattern only if
+// from returns true for the item that sent it.
 func (r *sentRows) forItem(it *item, from func(p *item) bool) *sentRows {
 	list, id := &sentRows{}, it.id()
 	if !id.IsPattern() {
@@ -155,8 +157,8 @@ func (r *sentRows) forItem(it *item, from func(p *item) bool) *sentRows {
 	return list
 }
 
-// suppress adds rows that are not to be sent again. Earlier entries of the same instruments are
-// replaced.
+// suppress adds rows that must not be sent again. It replaces earlier entries of the same
+// instruments.
 func (l *late) suppress(sent *sentRows) {
 	was := l.elsewhere
 	l.elsewhere = &sentRows{patterns: slices.Clone(sent.patterns), most: sent.most}
@@ -187,8 +189,8 @@ func (it *item) suppresses(rec *record) bool {
 	return ok && (rec.Position <= x.pos || rec.Flag&ring.Echo == 0 && rec.N <= x.n)
 }
 
-// resumes reports whether a snapshot of an instrument may be sent: the replica is past what was
-// sent. The hub's lock is held.
+// resumes reports whether the item may send a snapshot of an instrument, because the replica is
+// past the rows that were sent. The hub's lock is held.
 func (it *item) resumes(in *instrument) bool {
 	if it.late.elsewhere == nil {
 		return true
@@ -237,7 +239,7 @@ func (r *sentRows) add(it *item) {
 		r.putPattern(sentPattern{it.id(), base, it})
 		return
 	}
-	unsent := l.fresh && l.needsSnapshot && l.progress == nil && it.channel() == wire.Status // except by others
+	unsent := l.fresh && l.needsSnapshot && l.progress == nil && it.channel() == wire.Status // the item sent nothing itself
 	put := func(id market.InstrumentID, x sentTo) {
 		if it.flag&overlap == 0 || s.owner(it.channel(), id) == it {
 			r.put(id, x)
@@ -284,7 +286,7 @@ func (it *item) forgetSent() {
 	}
 }
 
-// reach is an item whose snapshot is due when its replica is at a position.
+// reach has an item whose snapshot is due when its replica is at a position.
 type reach struct {
 	sub   *Subscriber
 	it    *item
@@ -293,8 +295,8 @@ type reach struct {
 	pos   uint64
 }
 
-// awaitReached makes a snapshot of an item due when its replica is past what was sent. The hub's
-// lock is held.
+// awaitReached schedules a snapshot of an item for the time when its replica is past the rows that
+// were sent. The hub's lock is held.
 func (s *Shard) awaitReached(it *item) {
 	r := reach{it.sub, it, it.late, it.tier().Delay, it.late.elsewhere.most}
 	s.reaches = append(s.reaches, r)
@@ -303,7 +305,8 @@ func (s *Shard) awaitReached(it *item) {
 	}
 }
 
-// reached reports whether a replica is where an item waits for it. The hub's lock is held.
+// reached reports whether a replica has reached the position that an item waits for. The hub's lock
+// is held.
 func (s *Shard) reached() bool {
 	for delay, pos := range s.nextReach {
 		if pos <= s.hub.reached(delay) {
@@ -313,7 +316,8 @@ func (s *Shard) reached() bool {
 	return false
 }
 
-// takeReached returns the items whose wait for their replica is over. The hub's lock is held.
+// takeReached removes and returns the items whose wait for their replica is over. The hub's lock is
+// held.
 func (s *Shard) takeReached() (open []reach) {
 	if !s.reached() {
 		return nil
@@ -335,7 +339,7 @@ func (s *Shard) takeReached() (open []reach) {
 	return open
 }
 
-// openReached makes snapshots of such items due.
+// openReached makes snapshots of the items of a list due.
 func (s *Shard) openReached(list []reach) {
 	for _, r := range list {
 		if r.sub.closed || r.it.late != r.late || r.late.elsewhere == nil || r.late.elsewhere.most > r.pos {

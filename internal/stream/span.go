@@ -8,18 +8,18 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// With a journal, a replay keeps no rows in memory. It keeps their numbers, and reads the rows when
-// it sends them: from memory, or from the journal if memory has dropped them. Without a journal it
-// keeps views of the rows, because they were promised.
+// With a journal, a replay keeps the numbers of its rows instead of the rows. When it sends the
+// rows, it reads them from the recent rows, or from the journal if the recent rows no longer have
+// them. Without a journal it keeps views of the rows, because they were promised.
 
-// span is rows of an instrument that a replay has not sent, from n to to.
+// span is a range of rows of an instrument that a replay has not sent, with N from n to to.
 type span struct {
 	in    *instrument
 	n, to uint64
-	pos   uint64 // all rows of the span are behind it
+	pos   uint64 // all rows of the span are after this position
 }
 
-// toSpans turns views into spans if the journal has their rows. They are sent before the other
+// toSpans converts views into spans if the journal has their rows. These are sent before the other
 // spans. Views of rows that the journal has lost stay, and are sent before all spans.
 func (r *replay) toSpans(h *Hub, c wire.Channel) {
 	if h.cfg.Journal == nil || len(r.parts) == 0 {
@@ -50,16 +50,16 @@ func (r *replay) toSpans(h *Hub, c wire.Channel) {
 	r.parts, r.spans = left, append(list, r.spans...)
 }
 
-// inJournalFrom returns the N from which on the journal has the rows of an instrument, at least 1.
+// inJournalFrom returns the N of the oldest row of an instrument that the journal has, at least 1.
 func (h *Hub) inJournalFrom(in *instrument, c wire.Channel) uint64 {
 	return h.cfg.Journal.Oldest(in.Series(c))
 }
 
-// maxViewed bounds the rows of a span that are visited with one hold of the hub's lock.
+// maxViewed limits the rows of a span that view visits in one hold of the hub's lock.
 const maxViewed = 1024
 
-// view adds the next rows of the first span to parts. If they are not in memory, they are to be
-// read from the journal.
+// view adds the next rows of the first span to parts. If they are not in memory, it adds them to
+// old, to be read from the journal.
 func (r *replay) view(h *Hub, c wire.Channel) {
 	if len(r.spans) == 0 || len(r.parts) > 0 {
 		return
@@ -98,8 +98,9 @@ func firstRows(list [][]recent.Row, n int) [][]recent.Row {
 	return list
 }
 
-// letGo releases what waits behind the item's replay, so that its segments can be freed. It is read
-// again when it is sent. What the journal does not have stays.
+// letGo releases the messages that wait behind the item's replay, so that their segments can be
+// freed. It keeps their numbers in spans, and the rows are read again when they are sent. Messages
+// that the journal does not have stay.
 func (it *item) letGo() {
 	h, l := it.sub.shard.hub, it.late
 	r := l.replay
@@ -123,7 +124,7 @@ func (it *item) letGo() {
 		}
 		r.spans[i].to = rec.N
 	}
-	oldest := make(map[*instrument]uint64) // N from which on the journal has the rows; 0: it does not have all
+	oldest := make(map[*instrument]uint64) // N of the oldest row that the journal has; 0: it does not have all
 	stays := func(rec *record) bool {
 		if rec.Flag&ring.Echo != 0 {
 			return true
@@ -161,7 +162,7 @@ func (it *item) letGo() {
 	}
 }
 
-// spansPosition returns a position after which all rows of the spans are.
+// spansPosition returns a position before all rows of the spans.
 func (r *replay) spansPosition() uint64 {
 	low := uint64(math.MaxUint64)
 	for i := range r.spans {

@@ -9,19 +9,19 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// A snapshot (R:true) of an instrument replaces all that was published of it before. A pattern may
-// have thousands of instruments, and their snapshots are made under the hub's lock. They are made
-// in pieces, so that nobody waits long for the lock, and no more memory is used than the socket
-// takes. What is published between two pieces is sent at once if the instrument's snapshot was
-// sent. Otherwise its snapshot contains it.
+// A snapshot (R:true) of an instrument replaces all messages that were published before it. A
+// pattern may have thousands of instruments, and their snapshots are made under the hub's lock.
+// They are made in pieces, so that nobody waits long for the lock. The pieces also limit the memory
+// to what the socket accepts. A message that is published between two pieces is sent at once if the
+// snapshot of its instrument was sent. Otherwise the snapshot contains it.
 
-// stateBatch is the number of snapshots that are made at once.
+// stateBatch is the number of snapshots in one piece.
 const stateBatch = 64
 
-// snapshotProgress is which snapshots of an item were sent.
+// snapshotProgress states which snapshots of an item were sent.
 type snapshotProgress struct {
 	left   []*instrument // instruments whose snapshots are to be sent, in order
-	unsent catalogue.Set // of those, instruments whose messages are left to the snapshot
+	unsent catalogue.Set // instruments in left whose messages are not sent, because the snapshot contains them
 }
 
 // put adds an instrument at the end.
@@ -50,9 +50,9 @@ func (it *item) gatherStates(dst []byte, limit int, conflate bool) []byte {
 	}
 }
 
-// gatherPiece appends the next snapshots. They contain what was published up to now. If some of
-// that is not committed, they are held until it is. Statuses are all sent, so their snapshots are
-// made when what was published is committed.
+// gatherPiece appends the next piece of snapshots. They contain what was published up to now. If
+// some of that is not committed, a gate holds them until it is. All statuses are sent one by one,
+// so their snapshots are made only when all published rows are committed.
 func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	l, h := it.late, it.sub.shard.hub
 	h.mu.Lock()
@@ -68,7 +68,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	var batch []*instrument
 	switch {
 	case l.needsSnapshot:
-		switch { // after a snapshot was sent, all statuses are
+		switch { // after a snapshot was sent, all statuses are sent too
 		case it.channel() != wire.Status:
 		case l.fresh && l.progress != nil:
 			dst = it.gatherBetween(dst, now, maxInt, false)
@@ -111,7 +111,7 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 	return dst
 }
 
-// gatherGaps appends the gaps among what waits before a tail, which no snapshot contains.
+// gatherGaps appends the gap notices that wait before a tail, because no snapshot contains them.
 func (it *item) gatherGaps(dst []byte, tail cursor) []byte {
 	if all, _ := it.view.topic.ring.Echoes(); all == 0 {
 		return dst
@@ -128,7 +128,8 @@ func (it *item) gatherGaps(dst []byte, tail cursor) []byte {
 }
 
 // beginStates makes the snapshots of all instruments due, and returns the instruments in the order
-// of sending. Those that were left from before come first, so that they are not starved.
+// of sending. Instruments that were left from an earlier request come first, so that their
+// snapshots are not delayed again.
 func (it *item) beginStates(all []*instrument) []*instrument {
 	l := it.late
 	if len(all) <= stateBatch {
@@ -148,8 +149,8 @@ func (it *item) beginStates(all []*instrument) []*instrument {
 	return all
 }
 
-// gatherBetween appends, between two pieces, the messages of instruments whose snapshots were sent.
-// With conflate, a new snapshot of them is due instead.
+// gatherBetween appends the messages that were published between two pieces, of instruments whose
+// snapshots were sent. With conflate, it makes a new snapshot of these instruments due instead.
 func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool) []byte {
 	l := it.late
 	for len(dst) < limit {
@@ -174,13 +175,14 @@ func (it *item) gatherBetween(dst []byte, tail cursor, limit int, conflate bool)
 
 const maxInt = int(^uint(0) >> 1)
 
-// appendState appends the framed snapshot of an instrument's tier, or nothing if there is none. Of
-// a book that is not known, and of quotes made from it, it appends the status that says so, once.
+// appendState appends the framed snapshot of an instrument's tier, or nothing if there is none. For
+// a stale book, and for quotes that are derived from it, it appends a status that states this,
+// once.
 func (s *Subscriber) appendState(dst []byte, in *instrument, c wire.Channel, tier Tier) []byte {
 	h := s.shard.hub
 	if c == wire.Status {
 		if in.Phase == market.NoPhase {
-			return dst // the replica is not there yet
+			return dst // the replica has no status yet
 		}
 		return h.appendStatus(dst, in, in.Phase, in.Reason, in.Until)
 	}
