@@ -2,9 +2,9 @@ package stream
 
 import "context"
 
-// AwaitTurn waits until every shard has seen the messages that were published before the call. The
-// newest messages do not count: behind is their number. A feed that does not follow real time
-// limits its rate with AwaitTurn. The error is the cause of the end of ctx.
+// AwaitTurn waits until every shard has seen the messages that were published before the call. It
+// does not wait for the newest messages; behind is the number of these. A feed that does not follow
+// real time limits its rate with AwaitTurn. The error is the cause of the end of ctx.
 func (h *publisher) AwaitTurn(ctx context.Context, behind uint64) error {
 	h.mu.Lock()
 	until := h.position - min(h.position, behind)

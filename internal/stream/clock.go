@@ -112,9 +112,9 @@ func (h *applier) flush(c *clock, now int64) {
 	c.tiers, c.spare, c.due = c.spare, nil, 0
 	for i, d := range list {
 		list[i] = dirtyTier{}
-		h.tiers(d.in, d.channel) // updates the list of tiers: this one may be gone
+		h.tiers(d.in, d.channel) // updates the tiers: a tier without readers is no longer dirty
 		if !d.tier.dirty {
-			continue // gone, or sent by a snapshot
+			continue // it has no readers, or a whole book was sent
 		}
 		d.tier.dirty = false
 		if d.channel == wire.Quotes {

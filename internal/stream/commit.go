@@ -494,7 +494,7 @@ func (s *Shard) takeGates() (open []gate) {
 	return open
 }
 
-// open schedules what the given gates held for the next Gather.
+// open schedules the messages of the open gates for the next Gather.
 func (s *Shard) open(list []gate) {
 	for i := range list {
 		g := &list[i]

@@ -23,7 +23,7 @@ type directory struct {
 	// unlisted has instruments of which the journal no longer has any row. They are listed when
 	// they are defined again.
 	unlisted map[market.InstrumentID]*instrument
-	zones    map[string]*time.Location // of markets; nil if not known
+	zones    map[string]*time.Location // time zones by market; nil if not known
 	version  uint64                    // of the catalogue, for ETags
 	listings listings
 	groups   catalogue.Groups[*instrument]

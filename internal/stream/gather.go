@@ -5,11 +5,11 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Gather returns about max bytes of the waiting frames in a format, and removes them from what
-// waits. The result is dst with the frames appended, or memory that other subscribers share, so the
-// caller must not change it. The length of dst is 0. With conflate, Gather returns only the newest
-// waiting quote and summary of each instrument, and a snapshot instead of updates of a book. It
-// never conflates trades, statuses and bars.
+// Gather returns about max bytes of the waiting frames in format f. These frames no longer wait.
+// The result is dst with the frames appended, or memory that other subscribers share, so the caller
+// must not change it. The length of dst is 0. With conflate, Gather returns only the newest waiting
+// quote and summary of each instrument, and a snapshot instead of updates of a book. It never
+// conflates trades, statuses and bars.
 func (s *Subscriber) Gather(dst []byte, max int, f wire.Format, conflate bool) []byte {
 	if s.wait == nil {
 		if s.head == 0 {

@@ -259,7 +259,7 @@ func (s *Shard) takeFetched(list []fetch) {
 		f := &list[i]
 		it, r := f.it, f.r
 		if it.sub.closed || it.late == nil || it.late.replay != r || !r.waits {
-			continue // unsubscribed meanwhile
+			continue // the client has unsubscribed it
 		}
 		sub := it.sub
 		w := sub.waiting()

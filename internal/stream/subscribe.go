@@ -304,7 +304,7 @@ func (t *taking) put(x Item) (it *item, fresh bool) {
 	return old, true
 }
 
-// covering returns the pattern of the same tier that feeds an exact item, or nil.
+// covering returns the pattern of the same tier that sends the messages of an exact item, or nil.
 func (s *itemSet) covering(x Item) *item {
 	if x.ID.IsPattern() {
 		return nil

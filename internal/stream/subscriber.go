@@ -53,7 +53,7 @@ type set struct {
 	noticedBytes int // memory that is counted for noticed
 }
 
-// wait has what waits for a subscriber, except for the messages of the present turn.
+// wait has the data that waits for a subscriber, except for the messages of the present turn.
 type wait struct {
 	queue   []*item    // items with something to send
 	carry   []byte     // encoded frames that are sent first
