@@ -27,13 +27,13 @@ type attacker struct {
 	n       int // the input's number
 	network int
 	next    *atomic.Int32 // address
-	address string        // of all requests; "": another one each
+	source  string        // address of all requests; "": another one each
 }
 
 // from returns the address of the attacker, or one that no other input uses.
 func (a *attacker) from() string {
-	if a.address != "" {
-		return a.address
+	if a.source != "" {
+		return a.source
 	}
 	k := int(a.next.Add(1))
 	return fmt.Sprintf("127.%d.%d.%d", 10+a.network, k/200+1, k%200+1)

@@ -312,7 +312,7 @@ func refreshInputs() []input {
 			}
 		}},
 		{38, "dead parent", func(a *attacker) {
-			a.address = a.from()                              // an accident within the grace period has one network
+			a.source = a.from()                               // an accident within the grace period has one network
 			parent, child := dead(a, "user5", 15*time.Second) // half of the grace period
 			a.want("late", a.refresh(parent.refresh), 401, "invalid_refresh_token")
 			a.want("the family lives", a.refresh(child.refresh), 200, "")
