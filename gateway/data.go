@@ -35,8 +35,8 @@ type DataConfig struct {
 	EncryptionKeyEnv  string        // environment variable with that key; both "": the keys are not encrypted
 	KeysMustExist     bool          // missing keys are an error, also for a new database
 
-	// AcceptOlderKeys accepts keys that are older than those used before, which are refused otherwise.
-	// It is for an operator who has restored a backup of the keys.
+	// AcceptOlderKeys accepts keys that are older than those used before. Without it they are
+	// refused. Set it after restoring a backup of the keys.
 	AcceptOlderKeys bool
 }
 

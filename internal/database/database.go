@@ -81,7 +81,7 @@ type Config struct {
 	EncryptionKeyFile string
 	EncryptionKeyEnv  string
 	KeysMustExist     bool
-	AcceptOlderKeys   bool // by a command of an operator who has restored a backup of the keys
+	AcceptOlderKeys   bool // accept keys from a restored backup
 }
 
 // Exists reports whether the database exists. One in memory never does, and PostgreSQL always does.

@@ -19,8 +19,8 @@ func (k *Set) Anchored() (audit.Head, error) {
 // can write to the database only cannot change it.
 func (k *Set) Anchor(ctx context.Context, head audit.Head) error { return k.anchor(ctx, head, false) }
 
-// Reanchor stores a head also if a later one is stored. It is for an operator who has restored an
-// older database.
+// Reanchor stores a head even if a later one is stored. Call it after an older database was
+// restored.
 func (k *Set) Reanchor(ctx context.Context, head audit.Head) error {
 	return k.anchor(ctx, head, true)
 }

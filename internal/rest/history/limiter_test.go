@@ -82,8 +82,8 @@ func TestLimiter(t *testing.T) {
 	})
 }
 
-// TestExportsOfFewUsers checks that users with running exports, who begin another one whenever one
-// ends, do not keep a user out who has had none.
+// TestExportsOfFewUsers checks that a user without exports gets a slot while others start a new
+// export whenever one of theirs ends.
 func TestExportsOfFewUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Config{Readers: 1, PerUser: 4})
