@@ -133,7 +133,7 @@ func (s *Source) logSkipped(err error) {
 		return
 	}
 	level := slog.LevelInfo
-	if stats.Incomplete() {
+	if stats.ManyLost() {
 		level = slog.LevelWarn
 	}
 	s.config.Logger.Log(context.Background(), level, "recording played", "file", s.path, "lines", stats.Lines, "used", stats.Used, "skipped", stats.Skipped.String())

@@ -28,9 +28,10 @@ func NewSink(c Config) *Sink {
 	return &Sink{v: New(c), byID: map[string]market.Handle{}}
 }
 
-// Records adds the numbers of records of a file, of those that were used, and of those with which
-// market data was lost. skipped names the reasons. If incomplete is set, the loss is a finding.
-func (s *Sink) Records(used, lost int, skipped string, incomplete bool) {
+// Records adds how many records of a file were used, and with how many market data was lost.
+// skipped lists all records that were not used, by reason. If manyLost is set, the loss is a
+// finding.
+func (s *Sink) Records(used, lost int, skipped string, manyLost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := &s.v.checks[Records]
@@ -38,7 +39,7 @@ func (s *Sink) Records(used, lost int, skipped string, incomplete bool) {
 	if skipped != "" {
 		s.v.Note("records that were not used: %s", skipped)
 	}
-	if !incomplete {
+	if !manyLost {
 		t.Unjudged += uint64(lost)
 		return
 	}

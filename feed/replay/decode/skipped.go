@@ -60,7 +60,7 @@ func (s *Skipped) String() string {
 	return strings.Join(list, ", ")
 }
 
-// Count counts a record.
+// Count counts a record that was skipped for a reason, or Played.
 func (s *Stats) Count(r Reason) {
 	s.Lines++
 	if r == Played {
@@ -70,10 +70,8 @@ func (s *Stats) Count(r Reason) {
 	}
 }
 
-// lossBound is the share of lost records, one in lossBound, from which a recording was not read
-// well.
+// lossBound is how many records there must be for each lost one.
 const lossBound = 1000
 
-// Incomplete reports whether so many records were lost that the recording was not read well: more
-// than one in a thousand.
-func (s *Stats) Incomplete() bool { return s.Skipped.Lost()*lossBound > s.Lines }
+// ManyLost reports whether more than one record in a thousand was lost.
+func (s *Stats) ManyLost() bool { return s.Skipped.Lost()*lossBound > s.Lines }

@@ -186,7 +186,7 @@ func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, 
 		sink.Unreadable(err)
 	}
 	stats := source.Stats()
-	sink.Records(stats.Used, stats.Skipped.Lost(), stats.Skipped.String(), stats.Incomplete())
+	sink.Records(stats.Used, stats.Skipped.Lost(), stats.Skipped.String(), stats.ManyLost())
 	return sink.Report().Describe(name, "recorded %s", source.Instrument().ID.Market), nil
 }
 
