@@ -57,7 +57,10 @@ func openShared(t *testing.T, dsn, key string) *gateway.Data {
 func node(t *testing.T, data *gateway.Data) *literalClient {
 	t.Helper()
 	limits := floodLimits()
-	limits.Logins = gateway.Logins{RefreshesPerMinute: 10_000, RefreshBurst: 10_000}
+	limits.Logins = gateway.Logins{
+		RefreshesPerMinute: 10_000, RefreshBurst: 10_000,
+		UserRefreshesPerMinute: 100_000, UserRefreshBurst: 100_000, // the load is eight logins of one user
+	}
 	c, stop, done := launch(t, gateway.Config{
 		Data: data, Drain: time.Millisecond, Limits: limits,
 		Feeds: []gateway.Feed{{Name: "metronome", Source: metronome{[]string{"GGAL|BYMA|24hs"}, 10 * time.Millisecond}}},

@@ -145,7 +145,10 @@ func serve(text string) error {
 		Stream:  gateway.Stream{TLSByGoroutines: s.TLSGoroutines, IOUring: s.Uring},
 		Limits: gateway.Limits{
 			RequestsPerMinute: 100_000, Sockets: s.Sockets,
-			Logins: gateway.Logins{RefreshesPerMinute: s.Refreshes, RefreshBurst: s.Refreshes},
+			Logins: gateway.Logins{
+				RefreshesPerMinute: s.Refreshes, RefreshBurst: s.Refreshes,
+				UserRefreshesPerMinute: s.Refreshes, UserRefreshBurst: s.Refreshes,
+			},
 		},
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 		OnReady: func(b gateway.Bound) { fmt.Println(b.Address) },
