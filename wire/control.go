@@ -165,7 +165,7 @@ func appendLists(b []byte, s *Subscription) []byte {
 }
 
 // rejectionSize is the usual length of a rejection.
-const rejectionSize = 224
+const rejectionSize = 176
 
 // AppendRejected appends the member "rejected" with a leading comma, or nothing for an empty list.
 func AppendRejected(b []byte, list []Rejection) []byte {

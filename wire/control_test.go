@@ -40,7 +40,7 @@ func TestControl(t *testing.T) {
 		string(AppendShuttingDown(nil, 3120)),
 		string(AppendError(nil, NewFault(TokenExpired, ""), []byte("1"), nil)),
 		string(AppendError(nil, &Fault{Reason: RateLimited, Msg: "Wait", RetryAfter: 1, Hint: "slow down"}, nil, nil)),
-		string(AppendError(nil, NewFault(SlowClient, ""), nil, AppendLast(nil, &Last{}))),
+		string(AppendError(nil, NewFault(SlowClient, ""), nil, func(b []byte) []byte { return AppendLast(b, &Last{}) })),
 		string(AppendSubscription(nil, &Subscription{
 			Msg: "Subscribed", Epoch: "e", Position: "e:1",
 			Given: [NumChannels]bool{Summary: true, Bars: true, Bars + 1: true},

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"slices"
 	"strconv"
 )
 
@@ -141,9 +140,12 @@ func (r Reason) Socket() SocketError {
 	return SocketError{Code: 500, Msg: "Internal error", Closes: true, Retry: true}
 }
 
-// AppendError appends an Error message. id is the request's id as sent, empty for none. extra is
-// appended as further members; it starts with "," and a name.
-func AppendError(b []byte, f *Fault, id []byte, extra []byte) []byte {
+// Extra appends further members of an Error, each with a leading comma.
+type Extra func(b []byte) []byte
+
+// AppendError appends an Error message. id is the request's id as sent, empty for none. extra may
+// be nil.
+func AppendError(b []byte, f *Fault, id []byte, extra Extra) []byte {
 	e := f.Reason.Socket()
 	b = append(b, `{"type":"Error","code":`...)
 	b = strconv.AppendInt(b, int64(e.Code), 10)
@@ -166,7 +168,9 @@ func AppendError(b []byte, f *Fault, id []byte, extra []byte) []byte {
 		b = append(b, `,"hint":`...)
 		b = AppendString(b, f.Hint)
 	}
-	b = append(slices.Grow(b, len(extra)+1), extra...)
+	if extra != nil {
+		b = extra(b)
+	}
 	return append(b, '}')
 }
 

@@ -18,7 +18,7 @@ func (p *producer) fault(line int, f *wire.Fault) {
 	p.source.count(func(c *Stats) { c.Faults++ })
 	answer := *f
 	answer.Msg = "line " + strconv.Itoa(line) + ": " + f.Msg
-	p.answer(wire.AppendError(nil, &answer, nil, fmt.Appendf(nil, `,"line":%d`, line)))
+	p.answer(wire.AppendError(nil, &answer, nil, func(b []byte) []byte { return fmt.Appendf(b, `,"line":%d`, line) }))
 }
 
 // warn answers a line that was accepted but that may not have the effect its sender expects.

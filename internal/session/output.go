@@ -74,13 +74,15 @@ func (o *optional) controlBytes() int {
 	return len(o.control)
 }
 
-// reply sends an Error and leaves the connection open. extra are further members of the Error.
-func (s *Session) reply(f *wire.Fault, id, extra []byte) {
+// reply sends an Error and leaves the connection open. extra appends further members of the
+// Error; nil: none.
+func (s *Session) reply(f *wire.Fault, id []byte, extra wire.Extra) {
 	s.send(wire.AppendError(s.sub.Scratch(), f, id, extra))
 }
 
-// fail sends an Error and ends the session. extra are further members of the Error.
-func (s *Session) fail(f *wire.Fault, id, extra []byte) {
+// fail sends an Error and ends the session. extra appends further members of the Error; nil:
+// none.
+func (s *Session) fail(f *wire.Fault, id []byte, extra wire.Extra) {
 	if s.closeReason() != nil {
 		return
 	}

@@ -45,16 +45,17 @@ func (r *request) debit(n int) {
 	r.allowance.whole = max(r.allowance.whole, r.t).add(min(time.Duration(n), rate.Burst/rate.Interval) * rate.Interval)
 }
 
-// The work that counts as one more message: identifiers that leave the set or are refused, and
-// instruments that a removed pattern covered or whose snapshots are sent again.
+// The work that counts as one more message: identifiers that leave the set, identifiers that are
+// refused, and instruments that a removed pattern covered or whose snapshots are sent again.
 const (
 	removedPerMessage   = 200
+	refusedPerMessage   = 50 // each has an answer of its own, and a user can repeat them without end
 	snapshotsPerMessage = 1000
 )
 
 // debitWork charges the work for a message that was answered already, up to a burst.
-func (r *request) debitWork(removed, snapshots int) {
-	r.debit(removed/removedPerMessage + snapshots/snapshotsPerMessage)
+func (r *request) debitWork(removed, refused, snapshots int) {
+	r.debit(removed/removedPerMessage + refused/refusedPerMessage + snapshots/snapshotsPerMessage)
 }
 
 const (
@@ -119,8 +120,8 @@ func (r *recent) add(t instant, n int) bool {
 }
 
 // reject answers a message with a fault. Too many faults of code 400 close the connection. extra
-// are further members of the Error.
-func (r *request) reject(f *wire.Fault, extra []byte) {
+// appends further members of the Error; nil: none.
+func (r *request) reject(f *wire.Fault, extra wire.Extra) {
 	if f.Reason.Socket().Code == 400 && r.ext().faultCounts().bad.add(r.t, r.env.badMessages()) {
 		r.fail(f, r.id, extra)
 		return

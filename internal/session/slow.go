@@ -246,5 +246,5 @@ func (s *Session) failSlow() {
 			last[c] = append(last[c], wire.Sequence{ID: id, N: n})
 		})
 	}
-	s.fail(wire.NewFault(wire.SlowClient, ""), nil, wire.AppendLast(nil, &last))
+	s.fail(wire.NewFault(wire.SlowClient, ""), nil, func(b []byte) []byte { return wire.AppendLast(b, &last) })
 }

@@ -88,7 +88,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 	var buf [8]Use
 	before := s.env.uses(&s.sub, buf[:0])
 	if len(items) == 0 && len(list) > 0 {
-		r.debitWork(len(list), 0)
+		r.debitWork(0, len(list), 0)
 		r.rejectAll(list)
 		return
 	}
@@ -111,7 +111,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 		return
 	}
 	markRejected(list, out.Rejected)
-	r.debitWork(out.Gone+countRefused(list), out.States+out.Left)
+	r.debitWork(out.Gone, countRefused(list), out.States+out.Left)
 	if len(out.Rejected) == len(items) && len(list) > 0 {
 		r.rejectAll(list)
 		return
@@ -209,7 +209,7 @@ func (r *request) unsubscribe(m *wire.Message) {
 	if len(items) > 0 {
 		var buf [8]Use
 		before := r.env.uses(&r.sub, buf[:0])
-		r.debitWork(len(items), r.sub.Unsubscribe(items))
+		r.debitWork(len(items), 0, r.sub.Unsubscribe(items))
 		r.countUses(before)
 	}
 	r.finish("Unsubscribed", &req, kept)
@@ -229,7 +229,7 @@ func (r *request) resync(m *wire.Message) {
 	}
 	snapshots, rejected := r.sub.Resync(items)
 	markRejected(list, rejected)
-	r.debitWork(0, snapshots)
+	r.debitWork(0, 0, snapshots)
 	r.finish("Resynced", &req, list)
 }
 
@@ -292,7 +292,8 @@ func (r *request) acknowledgeItems(ack *wire.Subscription, req *wire.Subscribe, 
 // rejectAll answers a request whose items are all refused.
 func (r *request) rejectAll(list []wanted) {
 	first := &wire.Fault{Reason: list[0].reason, Hint: list[0].hint}
-	r.reject(first, wire.AppendRejected(nil, rejections(list)))
+	rejected := rejections(list)
+	r.reject(first, func(b []byte) []byte { return wire.AppendRejected(b, rejected) })
 }
 
 func rejections(list []wanted) []wire.Rejection {

@@ -66,9 +66,9 @@ func TestWorkIsCharged(t *testing.T) {
 	}
 	d.pass(10e9)
 	d.take()
-	d.text(`{"action":"subscribe","trades":[` + strings.ReplaceAll(strings.Join(list, ","), `"W`, `"V`) + `]}`) // 1, since nothing was added, and 5
+	d.text(`{"action":"subscribe","trades":[` + strings.ReplaceAll(strings.Join(list, ","), `"W`, `"V`) + `]}`) // 1, since nothing was added, and 20
 	d.take()
-	if n := refused(60); n != 60-54 {
-		t.Errorf("%d of a burst refused after a thousand unknown identifiers, want 6", n)
+	if n := refused(60); n != 60-39 {
+		t.Errorf("%d of a burst refused after a thousand unknown identifiers, want 21", n)
 	}
 }

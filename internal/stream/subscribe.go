@@ -204,28 +204,34 @@ func (t *taking) accept(items []Item) (taken []Item, rejected []Rejected) {
 	}
 	hints := 0
 	taken = make([]Item, 0, len(items))
+	reject := func(x Item, reason wire.Reason, hint string) {
+		if rejected == nil {
+			rejected = make([]Rejected, 0, len(items)-len(taken))
+		}
+		rejected = append(rejected, Rejected{x, reason, hint})
+	}
 	for _, x := range items {
 		if c := h.replica(x.Tier.Delay); c == nil && x.Tier.Delay != 0 {
-			rejected = append(rejected, Rejected{x, wire.NotEntitled, "Data at your delay are not served here"})
+			reject(x, wire.NotEntitled, "Data at your delay are not served here")
 			continue
 		} else if c != nil && !c.is(replicaReady) {
-			rejected = append(rejected, Rejected{x, wire.Unavailable, "Data at your delay could not be read; try later"})
+			reject(x, wire.Unavailable, "Data at your delay could not be read; try later")
 			continue
 		}
 		if x.ID.IsPattern() {
 			if _, ok := h.catalog.Market(x.ID.Market); !ok && x.ID.Market != market.Any {
-				rejected = append(rejected, Rejected{x, wire.UnknownInstrument, "No market " + x.ID.Market + " is listed; see GET /market/markets"})
+				reject(x, wire.UnknownInstrument, "No market "+x.ID.Market+" is listed; see GET /market/markets")
 				continue
 			}
 			if !t.Has(x.Channel, x.ID) || t.o.Replace {
 				patterns++
 			}
 			if patterns > maxPatterns {
-				rejected = append(rejected, Rejected{x, wire.SubscriptionLimit, "A connection holds at most 64 patterns"})
+				reject(x, wire.SubscriptionLimit, "A connection holds at most 64 patterns")
 				continue
 			}
 			if !h.mayAdd(x) {
-				rejected = append(rejected, Rejected{x, wire.SubscriptionLimit, noMemory})
+				reject(x, wire.SubscriptionLimit, noMemory)
 				continue
 			}
 			taken = append(taken, x)
@@ -239,15 +245,15 @@ func (t *taking) accept(items []Item) (taken []Item, rejected []Rejected) {
 					hint = "Did you mean " + near.String() + "?"
 				}
 			}
-			rejected = append(rejected, Rejected{x, wire.UnknownInstrument, hint})
+			reject(x, wire.UnknownInstrument, hint)
 			continue
 		}
 		if x.Channel == wire.OrderBook && !book {
-			rejected = append(rejected, Rejected{x, wire.UnknownChannel, "This instrument has no order book"})
+			reject(x, wire.UnknownChannel, "This instrument has no order book")
 			continue
 		}
 		if !h.mayAdd(x) {
-			rejected = append(rejected, Rejected{x, wire.SubscriptionLimit, noMemory})
+			reject(x, wire.SubscriptionLimit, noMemory)
 			continue
 		}
 		taken = append(taken, x)
