@@ -154,8 +154,8 @@ func openRecorded(s *shared, in *input) (playable, error) {
 }
 
 func openDBN(s *shared, in *input) (playable, error) {
-	filter := s.filter()
-	return openRecords(s, in, func() (decoder, error) { return dbn.New(filter), nil })
+	c := dbn.Config{Filter: s.filter(), Orders: s.config.Orders}
+	return openRecords(s, in, func() (decoder, error) { return dbn.New(c), nil })
 }
 
 func openIEX(s *shared, in *input) (playable, error) {

@@ -23,6 +23,9 @@ type Config struct {
 	From    int64    // events received before this time (Unix ns) are played at once; 0: none
 	Loop    bool     // start again at the end; books are then stale until their next snapshot
 	Symbols []string // symbols or identifiers to play; empty: all
+	// play each change of an order of Databento MBO as an event of its own, for statistics; a stream
+	// of them would have books that never existed
+	Orders bool
 	// day of a recording that has none (NASDAQ ITCH, LOBSTER), as 2006-01-02, in New York
 	Date string
 	// take Date, and the symbol of LOBSTER, from the file name if they are not set

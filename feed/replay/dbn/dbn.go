@@ -49,13 +49,17 @@ const cacheBits = 11
 // none marks an undefined price or time.
 const none = math.MaxInt64
 
-// maxGroup limits the events that wait for a record with F_LAST. Snapshots are the longest groups,
-// with one event per order.
-const maxGroup = 1 << 14
+// Config configures a Decoder. The zero Config plays all instruments.
+type Config struct {
+	Filter decode.Filter
+	// Orders plays each change of an order (MBO) as an event of its own. Otherwise the changes of a
+	// book are played at the end of each event of the exchange.
+	Orders bool
+}
 
 // Decoder decodes one file from beginning to end.
 type Decoder struct {
-	filter    decode.Filter
+	config    Config
 	header    *header
 	played    byte // the type of records that is played
 	chosen    bool
@@ -64,7 +68,11 @@ type Decoder struct {
 	live      map[uint32]string
 	known     map[uint64]*instrument
 	cache     [1 << cacheBits]*instrument // cache of known, by a hash of the key
-	time      uint64                      // event time of the newest record
+	current   *instrument                 // of the record that is decoded
+	time      int64                       // event time of the newest record
+	receive   int64                       // receive time of the newest record
+	marked    bool                        // a record had F_LAST
+	unmarked  []*instrument               // whose events may end when the time advances
 	orders    int                         // in all books
 }
 
@@ -76,15 +84,17 @@ type instrument struct {
 	handle  market.Handle
 	skipped bool // excluded by the filter
 	ready   bool // the book is known
+	shown   bool // so is the one that was published
 	// the newest record of MBO is part of a snapshot
 	snapshot bool
-	orders   decode.Orders
-	levels   [10 * levelSize]byte // of the newest record of levels
+	event    event
+	book     market.OrderBook
+	levels   [10 * levelSize]byte // of the levels that were published
 }
 
 // New returns a decoder for a file.
-func New(filter decode.Filter) *Decoder {
-	return &Decoder{filter: filter, live: make(map[uint32]string), known: make(map[uint64]*instrument)}
+func New(c Config) *Decoder {
+	return &Decoder{config: c, live: make(map[uint32]string), known: make(map[uint64]*instrument)}
 }
 
 // Named returns the instruments that the header names, sorted by symbol, after a record was
@@ -98,7 +108,7 @@ func (d *Decoder) Named() []market.Instrument {
 	for _, names := range d.header.names {
 		for _, n := range names {
 			def := d.define(n.symbol, d.header.venue)
-			if !seen[n.symbol] && d.filter.Matches(def.ID) && def.Validate() == nil {
+			if !seen[n.symbol] && d.config.Filter.Matches(def.ID) && def.Validate() == nil {
 				seen[n.symbol] = true
 				list = append(list, def)
 			}
@@ -123,7 +133,7 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 	if !d.chosen {
 		d.detectPlayed(data[n:])
 	}
-	for !d.full(b) && len(data)-n >= headSize {
+	for !b.Full() && len(data)-n >= headSize {
 		size := int(data[n]) * 4
 		if size < headSize {
 			return n, fmt.Errorf("a record of %d bytes", size)
@@ -131,26 +141,23 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 		if len(data)-n < size {
 			break
 		}
+		d.current = nil
 		if err := d.record(data[n:n+size:n+size], b); err != nil {
+			d.endAll(b)
 			return n, err
 		}
-		b.EndRecord()
+		if b.EndRecord() && d.current != nil && d.current.event.open {
+			d.current.event.played++
+		}
+		b.Cut()
 		n += size
 	}
 	return n, nil
 }
 
-// full reports whether the batch is full. It lets a group of events that belong together be
-// completed, within limits.
-func (d *Decoder) full(b *decode.Batch) bool {
-	if len(b.Events) >= maxGroup {
-		b.Cut()
-	}
-	return b.Full() && len(b.Cuts) > 0 && b.Cuts[len(b.Cuts)-1] == len(b.Events)
-}
-
 // End implements the decoder interface of package decode.
 func (d *Decoder) End(rest []byte, b *decode.Batch) error {
+	d.endAll(b)
 	b.Cut()
 	switch {
 	case d.header == nil:
@@ -226,7 +233,7 @@ func (d *Decoder) record(m []byte, b *decode.Batch) error {
 		b.Skip(decode.Repeated)
 		return nil
 	}
-	d.endGroup(m, b)
+	d.advance(m, b)
 	in, err := d.instrument(m, b)
 	if err != nil {
 		return err
@@ -235,37 +242,18 @@ func (d *Decoder) record(m []byte, b *decode.Batch) error {
 		b.Skip(decode.Filtered)
 		return nil
 	}
+	d.current = in
 	switch m[1] {
 	case typeMBO:
 		return d.order(in, m, b)
 	case typeStatus:
 		status(in, m, b)
-	case typeMBP10:
-		d.levels(in, m, b)
-	case typeMBP1:
-		d.quote(in, m, b)
+	case typeMBP10, typeMBP1:
+		d.aggregated(in, m, b)
 	default:
-		trade(in, m, 0, b)
-		b.Cut()
+		d.trade(in, m, b)
 	}
 	return nil
-}
-
-// endGroup ends a group of events when the time advances, in case F_LAST is missing. Records of a
-// snapshot have the times at which their orders were entered.
-func (d *Decoder) endGroup(m []byte, b *decode.Batch) {
-	t, flags := binary.LittleEndian.Uint64(m[8:]), byte(0)
-	switch m[1] {
-	case typeMBO:
-		flags = m[36]
-	case typeStatus:
-	default:
-		flags = m[30]
-	}
-	if t != d.time && flags&flagSnapshot == 0 {
-		b.Cut()
-	}
-	d.time = t
 }
 
 // times returns the event time and the receive time of a record.
@@ -337,10 +325,11 @@ func (d *Decoder) resolve(was *instrument, key uint64, t int64, b *decode.Batch)
 		was.until = until
 		return was, nil
 	}
-	in := &instrument{key: key, until: until, id: def.ID, skipped: !d.filter.Matches(def.ID)}
+	in := &instrument{key: key, until: until, id: def.ID, skipped: !d.config.Filter.Matches(def.ID)}
 	if was != nil {
-		d.orders -= was.orders.Len()
-		if was.ready && !def.NoBook {
+		d.orders -= was.book.Len()
+		d.drop(was, b)
+		if was.shown && !def.NoBook {
 			b.Gap(was.handle, 0, t, "instrument_changed")
 		}
 	}

@@ -25,7 +25,7 @@ var apple = replaytest.Mapping{Symbol: "AAPL", Number: "32", From: 20240101, To:
 func nine(cents int64) int64 { return cents * 10_000_000 }
 
 func run(data []byte, filter ...string) *replaytest.Decoded {
-	return replaytest.Run(New(decode.NewFilter(filter)), data, 0)
+	return replaytest.Run(New(Config{Filter: decode.NewFilter(filter)}), data, 0)
 }
 
 func describe(d *replaytest.Decoded) []string {
@@ -63,7 +63,7 @@ func orders(version byte, sent bool) []byte {
 	w.MBO(at(1, rec{Action: 'A', Side: 'B', OrderID: 9, Price: nine(100), Size: 1, Flags: last})) // of a book that is not known
 	w.MBO(at(2, rec{Action: 'R', Side: 'N', Price: replaytest.Undefined, Flags: replaytest.Snapshot}))
 	w.MBO(at(1, rec{Action: 'A', Side: 'B', OrderID: 1, Price: nine(15000), Size: 300, Flags: replaytest.Snapshot, Sequence: 5}))
-	w.MBO(at(2, rec{Action: 'A', Side: 'A', OrderID: 2, Price: nine(15001), Size: 200, Flags: replaytest.Snapshot | last}))
+	w.MBO(at(2, rec{Action: 'A', Side: 'A', OrderID: 2, Price: nine(15001), Size: 200, Flags: replaytest.Snapshot | last, Sequence: 6}))
 	w.MBO(at(10, rec{Action: 'T', Side: 'B', OrderID: 77, Price: nine(15001), Size: 50}))
 	w.MBO(at(10, rec{Action: 'F', Side: 'A', OrderID: 2, Price: nine(15001), Size: 50}))
 	w.MBO(at(10, rec{Action: 'C', Side: 'A', OrderID: 2, Price: nine(15001), Size: 50, Flags: last}))
@@ -86,6 +86,21 @@ func TestOrders(t *testing.T) {
 			data := orders(version, sent)
 			got := run(data)
 			expect(t, got,
+				"AAPL snapshot [300@150/1] [200@150.01/1] +2",
+				`AAPL trade "" buy 50 at 150.01 +10`,
+				"AAPL update [] [150@150.01/1] +10",
+				"AAPL update [0@150 250@149.99/1] [] +11",
+				"AAPL update [] [10@150.03/1] +12",
+				"AAPL update [10@149.98/1] [0@150.03] +13",
+				"AAPL update [0@149.99] [] +14",
+				`AAPL trade "" 7 at 150.02 +17`,
+				"AAPL update [0@149.98] [] +20",
+			)
+			if want := []int{1, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(got.Groups, want) {
+				t.Errorf("events are seen at %v, want %v", got.Groups, want)
+			}
+			single := replaytest.Run(New(Config{Orders: true}), data, 0)
+			expect(t, single,
 				"AAPL snapshot [] [] +2",
 				"AAPL add 1 buy 300 at 150 +1",
 				"AAPL add 2 sell 200 at 150.01 +2",
@@ -99,14 +114,14 @@ func TestOrders(t *testing.T) {
 				`AAPL trade "" 7 at 150.02 +17`,
 				"AAPL delete 3 +20",
 			)
-			if want := []int{3, 5, 6, 7, 9, 10, 11, 12}; !slices.Equal(got.Groups, want) {
-				t.Errorf("events are seen at %v, want %v", got.Groups, want)
+			if single.Stats != got.Stats {
+				t.Errorf("order by order: counted %+v", single.Stats)
 			}
 			want := decode.Stats{Lines: 17, Trades: 2, Orders: 9, Snapshots: 1, Used: 11, Skipped: decode.Skipped{decode.OtherType: 1, decode.UnknownBook: 1, decode.NoEffect: 3, decode.HiddenOrder: 1}}
 			if got.Stats != want {
 				t.Errorf("counted %+v\n    want %+v", got.Stats, want)
 			}
-			if e := got.Events[1]; e.Receive != begin+701 || e.Sequence != 5 {
+			if e := got.Events[0]; e.Receive != begin+702 || e.Sequence != 6 {
 				t.Errorf("%+v", e)
 			}
 			if in := got.Listed[0]; in.ID.String() != "AAPL|XNAS|24hs" || in.QuotesFromFeed || in.NoBook || in.StartsEmpty || !in.VirtualClock || in.PriceDecimals != 4 {
@@ -153,11 +168,11 @@ func TestLostBooks(t *testing.T) {
 			}))
 			expect(t, got,
 				"AAPL snapshot [] [] +1",
-				"AAPL add 1 buy 300 at 150 +2",
+				"AAPL update [300@150/1] [] +2",
 				"AAPL gap  "+tt.reason+" +5",
 				`AAPL trade "" buy 1 at 150 +7`,
 				"AAPL snapshot [] [] +1",
-				"AAPL add 1 buy 300 at 150 +2",
+				"AAPL update [300@150/1] [] +2",
 			)
 			if got.Stats.Gaps != 1 || len(got.Notes) != 1 || got.Notes[0].Reason != tt.reason {
 				t.Errorf("noted %+v, counted %+v", got.Notes, got.Stats)
@@ -188,13 +203,13 @@ func TestSnapshots(t *testing.T) {
 			snapshot(5, 5)
 		}))
 		expect(t, got,
-			"AAPL snapshot [] [] +1", "AAPL add 1 buy 300 at 150 +1", "AAPL add 2 sell 200 at 150.01 +1",
-			"AAPL delete 1 +2",
-			"AAPL snapshot [] [] +3", "AAPL add 3 buy 300 at 150 +3", "AAPL add 4 sell 200 at 150.01 +3",
+			"AAPL snapshot [300@150/1] [200@150.01/1] +1",
+			"AAPL update [0@150] [] +2",
+			"AAPL snapshot [300@150/1] [200@150.01/1] +3",
 			"AAPL gap  unknown_order +4",
-			"AAPL snapshot [] [] +5", "AAPL add 5 buy 300 at 150 +5", "AAPL add 6 sell 200 at 150.01 +5",
+			"AAPL snapshot [300@150/1] [200@150.01/1] +5",
 		)
-		if want := []int{3, 4, 7, 8, 11}; !slices.Equal(got.Groups, want) {
+		if want := []int{1, 2, 3, 4, 5}; !slices.Equal(got.Groups, want) {
 			t.Errorf("events are seen at %v, want %v", got.Groups, want)
 		}
 		if got.Stats.Skipped.Lost() != 0 || got.Stats.Snapshots != 3 {
@@ -323,8 +338,8 @@ func TestRoundTrip(t *testing.T) {
 			byOrder.Order(&e, uint32(i))
 			byLevel.Levels(&rec{Time: e.Time, Receive: e.Time, Instrument: uint32(100 + e.Handle), Action: 'A', Flags: replaytest.Last}, 10, replaytest.Pairs(f.Book(int(e.Handle)))...)
 		}
-		orders := replaytest.Run(New(nil), byOrder.Bytes, piece)
-		levels := replaytest.Run(New(nil), byLevel.Bytes, piece)
+		orders := replaytest.Run(New(Config{}), byOrder.Bytes, piece)
+		levels := replaytest.Run(New(Config{}), byLevel.Bytes, piece)
 		for _, got := range []*replaytest.Decoded{orders, levels} {
 			if got.Err != nil || got.Check() != nil || got.Stats.Gaps != 0 {
 				t.Fatalf("%v, %v, %+v", got.Err, got.Check(), got.Stats)
@@ -351,35 +366,26 @@ func flowHeader(instruments int, schema uint16) *replaytest.DBN {
 // compare applies events to books and compares them with the flow's.
 func compare(t *testing.T, got *replaytest.Decoded, f *replaytest.Flow, depth int) {
 	t.Helper()
-	orders := make([]market.OrderBook, len(got.Listed))
-	levels := make([]market.Book, len(got.Listed))
+	books := make([]market.Book, len(got.Listed))
 	for i := range got.Events {
 		e := &got.Events[i]
-		if err := replaytest.Apply(&orders[e.Handle], e); err != nil {
-			t.Fatalf("event %d: %v", i, err)
-		}
 		if e.Kind == market.KindSnapshot {
-			orders[e.Handle].Reset()
-			levels[e.Handle].Reset()
+			books[e.Handle].Reset()
 		}
 		for side, list := range map[market.Side][]market.Level{market.Buy: e.Bids, market.Sell: e.Asks} {
 			for _, l := range list {
-				if _, changed := levels[e.Handle].Set(side, l); !changed {
+				if _, changed := books[e.Handle].Set(side, l); !changed {
 					t.Fatalf("event %d: %v changes nothing", i, l)
 				}
 			}
 		}
 	}
 	for h := range got.Listed {
-		book := orders[h].Book()
-		if depth > 0 {
-			book = &levels[h]
-		}
 		var i int
 		if _, err := fmt.Sscanf(got.Listed[h].ID.Symbol, "SYM%d", &i); err != nil {
 			t.Fatal(err)
 		}
-		if err := replaytest.Equal(book, f.Book(i), depth); err != nil {
+		if err := replaytest.Equal(&books[h], f.Book(i), depth); err != nil {
 			t.Errorf("%s: %v", got.Listed[h].ID, err)
 		}
 	}

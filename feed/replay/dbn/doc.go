@@ -3,7 +3,7 @@
 // A file consists of a header, which names the dataset, the schema and the symbols, and of
 // little-endian records of fixed size. These are played:
 //
-//	MBO             orders; trades (action T)
+//	MBO             books, from their orders; trades (action T)
 //	MBP-10          ten levels per side, as a snapshot and then changes; trades
 //	MBP-1, TBBO     quotes that change; trades. In TBBO the quote precedes its trade
 //	trades          trades
@@ -31,6 +31,23 @@
 // unknown or duplicate order makes the book stale (KindGap, reason unknown_order or
 // duplicate_order) until the next clear or snapshot, and so does the flag F_MAYBE_BAD_BOOK
 // (upstream_gap).
-// Records with F_TOB do not describe a single order and are skipped. Events up to a record with
-// F_LAST belong together.
+// Records with F_TOB do not describe a single order and are skipped.
+//
+// # Events
+//
+// The records of an instrument up to one with F_LAST are one event of the exchange. Nothing of an
+// event of MBO is published before its end: its trades come then, and after them the levels that it
+// changed in all, with the newest times of its records. A snapshot is published as one whole book.
+// With Config.Orders each record is an event of its own instead.
+//
+// An event ends without F_LAST where a snapshot ends, and where the time advances after a clear. In
+// a file that has had no F_LAST yet, every event ends when both times of a record differ from those
+// of the record before. An event is too long if it lasts longer than a second, or has more than
+// 4,096 trades or 8,192 changed levels. Its trades are then published as they come, and the book is
+// stale (KindGap, reason unfinished_event) until the end of the event, which brings the whole book.
+// The records of an event that the file does not end are skipped and counted as incomplete.
+//
+// Files of levels (MBP) contain only records that change these levels, and may lack the last one of
+// an event. Their trades are published at once. The levels of a record without F_LAST are published
+// when the time advances, unless another record of the event replaces them.
 package dbn

@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 		if in := got.Listed[0]; in.Kind != "future" || in.PriceDecimals != 8 || in.Currency != "" {
 			t.Errorf("listed %+v", in)
 		}
-		d := New(nil)
+		d := New(Config{})
 		replaytest.Run(d, w.Bytes, 0)
 		var named []string
 		for _, in := range d.Named() {
@@ -76,10 +76,10 @@ func TestRoll(t *testing.T) {
 	}
 	expect(t, run(w.Bytes),
 		"ES.c.0 snapshot [] [] +0",
-		"ES.c.0 add 1 buy 1 at 0.01 +0",
+		"ES.c.0 update [1@0.01/1] [] +0",
 		"ES.c.0 gap  instrument_changed",
 		"ES.c.0 snapshot [] [] +86400000000000",
-		"ES.c.0 add 1 buy 1 at 0.01 +86400000000000",
+		"ES.c.0 update [1@0.01/1] [] +86400000000000",
 	)
 }
 
@@ -139,26 +139,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestGroups checks that a group without an end is published in pieces, and one without F_LAST when
-// the time advances.
-func TestGroups(t *testing.T) {
-	got := run(file(replaytest.SchemaMBO, func(w *replaytest.DBN) {
-		w.MBO(at(1, rec{Action: 'R', Side: 'N', Flags: replaytest.Snapshot}))
-		for i := range uint64(2 * maxGroup) {
-			w.MBO(at(1, rec{Action: 'A', Side: 'B', OrderID: i, Price: nine(1), Size: 1, Flags: replaytest.Snapshot}))
-		}
-		w.MBO(at(2, rec{Action: 'A', Side: 'B', OrderID: 1 << 40, Price: nine(1), Size: 1}))
-		w.MBO(at(2, rec{Action: 'A', Side: 'B', OrderID: 1<<40 + 1, Price: nine(1), Size: 1}))
-		w.MBO(at(3, rec{Action: 'C', Side: 'B', OrderID: 1 << 40, Price: nine(1), Size: 1}))
-	}))
-	if want := []int{maxGroup, 2 * maxGroup, 2*maxGroup + 1, 2*maxGroup + 3, 2*maxGroup + 4}; !slices.Equal(got.Groups, want) || got.Err != nil {
-		t.Errorf("events are seen at %v, want %v: %v", got.Groups, want, got.Err)
-	}
-}
-
 // FuzzDBN checks that any file is played up to an error and that its events keep the contract. The
-// sizes of pieces make no difference, except for the choice among mixed types and the ends of
-// groups.
+// sizes of pieces make no difference, except for the choice among mixed types.
 func FuzzDBN(f *testing.F) {
 	f.Add(orders(1, false), 7)
 	f.Add(orders(3, true), 64)
@@ -176,7 +158,7 @@ func FuzzDBN(f *testing.F) {
 		if err := all.Check(); err != nil {
 			t.Fatal(err)
 		}
-		d := New(nil)
+		d := New(Config{})
 		parts := replaytest.Run(d, data, max(1, piece%5000))
 		d.Named()
 		if d.header != nil && d.header.schema == schemaMixed {
@@ -227,7 +209,7 @@ func measure(b *testing.B, data []byte) {
 	b.ReportAllocs()
 	records := 0
 	for b.Loop() {
-		d := New(nil)
+		d := New(Config{})
 		var batch decode.Batch
 		for rest := data; len(rest) > 0; {
 			n, err := d.Decode(rest, &batch)
@@ -256,7 +238,7 @@ func TestMutants(t *testing.T) {
 		w.Levels(at(4, rec{Action: 'T', Price: nine(1), Size: 1}), 1, pair{Bid: nine(2), BidSize: 1, Ask: nine(3), AskSize: 1})
 	})
 	for i, data := range [][]byte{orders(1, true), orders(3, false), levels.Bytes, mixed} {
-		if err := replaytest.Mutants(uint64(i), 500, data, func() replaytest.Decoder { return New(nil) }); err != nil {
+		if err := replaytest.Mutants(uint64(i), 500, data, func() replaytest.Decoder { return New(Config{}) }); err != nil {
 			t.Error(err)
 		}
 	}
@@ -277,7 +259,7 @@ func TestAllocations(t *testing.T) {
 	data := w.Bytes
 	records := 0
 	allocs := testing.AllocsPerRun(1, func() {
-		d := New(nil)
+		d := New(Config{})
 		var batch decode.Batch
 		for rest := data; len(rest) > 0; {
 			n, err := d.Decode(rest, &batch)

@@ -10,10 +10,12 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// price converts units of 1e-9 to 1e-8. ok is false if the result is not exact.
+// price converts units of 1e-9 to 1e-8. ok is false if the result is not exact, or has more digits
+// than the stream can carry.
 func price(m []byte) (p market.Price, ok bool) {
 	v := int64(binary.LittleEndian.Uint64(m))
-	return market.Price(v / 10), v%10 == 0
+	p = market.Price(v / 10)
+	return p, v%10 == 0 && p.Exact()
 }
 
 func undefined(m []byte) bool { return binary.LittleEndian.Uint64(m) == none }
@@ -30,17 +32,19 @@ func side(c byte) market.Side {
 	return market.NoSide
 }
 
-// inexact counts a record whose price cannot be represented.
-func inexact(in *instrument, m []byte, b *decode.Batch) {
-	b.Skip(decode.Inexact)
-	b.Note("inexact_price", "%s: price %d times 1e-9 has more than 8 decimals", in.id, int64(binary.LittleEndian.Uint64(m)))
+// inexact skips a record whose price cannot be represented.
+func inexact(in *instrument, m []byte, b *decode.Batch) { b.Skip(inexactLevel(in, m, b)) }
+
+// inexactLevel notes a price that cannot be represented.
+func inexactLevel(in *instrument, m []byte, b *decode.Batch) decode.Reason {
+	b.Note("inexact_price", "%s: price %d times 1e-9 has more than 8 decimals, or too many digits", in.id, int64(binary.LittleEndian.Uint64(m)))
+	return decode.Inexact
 }
 
-// trade plays the trade of a record. from is the type of the record: those of MBO have a different
-// layout from those of levels.
-func trade(in *instrument, m []byte, from byte, b *decode.Batch) {
+// trade plays the trade of a record.
+func (d *Decoder) trade(in *instrument, m []byte, b *decode.Batch) {
 	sizeAt, sideAt, sequenceAt, priceAt := 24, 29, 44, 16
-	if from == typeMBO {
+	if m[1] == typeMBO { // a different layout
 		sizeAt, sideAt, sequenceAt, priceAt = 32, 39, 52, 24
 	}
 	size := binary.LittleEndian.Uint32(m[sizeAt:])
@@ -54,32 +58,40 @@ func trade(in *instrument, m []byte, from byte, b *decode.Batch) {
 		return
 	}
 	b.Stats.Trades++
-	e := b.Add(market.KindTrade, in.handle)
+	e := d.tradeEvent(in, m, b)
 	e.Time, e.Receive = times(m)
 	e.Sequence = uint64(binary.LittleEndian.Uint32(m[sequenceAt:]))
 	e.Price, e.Size, e.Side = p, units(size), side(m[sideAt])
 }
 
+// tradeEvent adds a trade: to the event of its record, if it is of orders.
+func (d *Decoder) tradeEvent(in *instrument, m []byte, b *decode.Batch) *market.Event {
+	if m[1] == typeMBO {
+		return d.hold(in, market.KindTrade, b)
+	}
+	return b.Add(market.KindTrade, in.handle)
+}
+
 // markStale makes a known book stale.
-func (d *Decoder) markStale(in *instrument, m []byte, reason string, b *decode.Batch) {
+func (d *Decoder) markStale(in *instrument, reason string, b *decode.Batch) {
 	if !in.ready {
 		return
 	}
 	in.ready = false
-	d.orders -= in.orders.Len()
-	in.orders.Reset()
-	event, receive := times(m)
-	b.Gap(in.handle, event, receive, reason)
+	d.orders -= in.book.Len()
+	in.book.Reset()
+	in.event.whole, in.event.before = false, in.event.before[:0]
+	d.gap(in, reason, b)
 	b.Note(reason, "%s: the book is stale until its next snapshot", in.id)
 }
 
 // order plays a record of MBO.
 func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
-	flags := m[36]
+	flags, action := m[36], m[38]
+	d.begin(in, m, b)
 	if flags&flagBadBook != 0 {
-		d.markStale(in, m, "upstream_gap", b)
+		d.markStale(in, "upstream_gap", b)
 	}
-	action := m[38]
 	if begins := flags&flagSnapshot != 0 && !in.snapshot; begins && action != 'R' {
 		d.clear(in, m, b) // not all snapshots have a clear record
 	}
@@ -87,7 +99,7 @@ func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
 	var err error
 	switch action {
 	case 'T':
-		trade(in, m, typeMBO, b)
+		d.trade(in, m, b)
 	case 'F', 'N':
 		b.Skip(decode.NoEffect)
 	case 'R':
@@ -103,24 +115,30 @@ func (d *Decoder) order(in *instrument, m []byte, b *decode.Batch) error {
 			err = d.change(in, m, b)
 		}
 	default:
-		return fmt.Errorf("action %q", action)
+		err = fmt.Errorf("action %q", action)
 	}
-	if flags&flagLast != 0 {
-		b.Cut()
+	if last := flags&flagLast != 0; err == nil && (last || d.config.Orders) {
+		d.marked = d.marked || last
+		d.end(in, b)
 	}
 	return err
 }
 
 // clear starts an empty book.
 func (d *Decoder) clear(in *instrument, m []byte, b *decode.Batch) {
-	d.orders -= in.orders.Len()
-	in.orders.Reset()
+	d.orders -= in.book.Len()
+	in.book.Reset()
 	in.ready = true
 	b.Stats.Snapshots++
-	d.event(market.KindSnapshot, in, m, b).OrderID = 0
+	if d.config.Orders {
+		in.shown = true
+		d.event(market.KindSnapshot, in, m, b).OrderID = 0
+		return
+	}
+	in.event.whole, in.event.before = true, in.event.before[:0]
 }
 
-// event appends an event of a record of MBO.
+// event appends an event of one record of MBO.
 func (d *Decoder) event(kind market.Kind, in *instrument, m []byte, b *decode.Batch) *market.Event {
 	e := b.Add(kind, in.handle)
 	e.Time, e.Receive = times(m)
@@ -134,106 +152,154 @@ func (d *Decoder) change(in *instrument, m []byte, b *decode.Batch) error {
 	id := binary.LittleEndian.Uint64(m[16:])
 	size := binary.LittleEndian.Uint32(m[32:])
 	if m[38] == 'C' {
-		d.cancel(in, id, size, m, b)
+		d.cancel(in, id, units(size), m, b)
 		return nil
 	}
 	if undefined(m[24:]) {
 		b.Skip(decode.UnknownBook)
-		d.markStale(in, m, "undefined_price", b)
+		d.markStale(in, "undefined_price", b)
 		return nil
 	}
 	p, ok := price(m[24:])
 	if !ok {
 		inexact(in, m[24:], b)
-		d.markStale(in, m, "inexact_price", b)
+		d.markStale(in, "inexact_price", b)
 		return nil
 	}
-	o := in.orders.Find(id)
+	was, _, _, known := in.book.Order(id)
 	switch now := side(m[39]); {
-	case o != nil && m[38] == 'A':
-		d.markStale(in, m, "duplicate_order", b)
+	case known && m[38] == 'A':
+		d.markStale(in, "duplicate_order", b)
 	case now == market.NoSide || size == 0:
-		if o == nil {
+		if !known {
 			b.Skip(decode.HiddenOrder)
 			return nil
 		}
-		d.delete(in, id, m, b)
-	case o != nil && o.Side == now:
-		o.Price, o.Size = p, size
-		b.Stats.Orders++
-		e := d.event(market.KindOrderModify, in, m, b)
-		e.Price, e.Size = p, units(size)
+		d.apply(market.KindOrderDelete, in, &market.Event{OrderID: id}, m, b)
+	case known && was == now:
+		d.apply(market.KindOrderModify, in, &market.Event{OrderID: id, Price: p, Size: units(size)}, m, b)
 	default:
-		if o != nil {
-			d.delete(in, id, m, b)
+		if known {
+			d.apply(market.KindOrderDelete, in, &market.Event{OrderID: id}, m, b)
 		}
 		if d.orders >= decode.MaxOrders {
 			return fmt.Errorf("more than %d orders at a time", decode.MaxOrders)
 		}
-		in.orders.Add(decode.Order{ID: id, Price: p, Size: size, Side: now})
-		d.orders++
-		b.Stats.Orders++
-		e := d.event(market.KindOrderAdd, in, m, b)
-		e.Side, e.Price, e.Size = now, p, units(size)
+		d.apply(market.KindOrderAdd, in, &market.Event{OrderID: id, Side: now, Price: p, Size: units(size)}, m, b)
 	}
 	return nil
 }
 
 // cancel reduces an order by a size, or removes it.
-func (d *Decoder) cancel(in *instrument, id uint64, size uint32, m []byte, b *decode.Batch) {
-	o := in.orders.Find(id)
+func (d *Decoder) cancel(in *instrument, id uint64, size market.Size, m []byte, b *decode.Batch) {
+	_, p, now, known := in.book.Order(id)
 	switch {
-	case o == nil || size > o.Size:
-		d.markStale(in, m, "unknown_order", b)
-	case size == o.Size:
-		d.delete(in, id, m, b)
+	case !known || size > now:
+		d.markStale(in, "unknown_order", b)
+	case size == now:
+		d.apply(market.KindOrderDelete, in, &market.Event{OrderID: id}, m, b)
 	case size > 0:
-		o.Size -= size
-		b.Stats.Orders++
-		e := d.event(market.KindOrderModify, in, m, b)
-		e.Price, e.Size = o.Price, units(o.Size)
+		d.apply(market.KindOrderModify, in, &market.Event{OrderID: id, Price: p, Size: now - size}, m, b)
 	default:
 		b.Skip(decode.NoEffect)
 	}
 }
 
-func (d *Decoder) delete(in *instrument, id uint64, m []byte, b *decode.Batch) {
-	in.orders.Remove(id)
-	d.orders--
+// apply applies a change of an order to the book of its instrument. c has the order's id, side,
+// price and size.
+func (d *Decoder) apply(kind market.Kind, in *instrument, c *market.Event, m []byte, b *decode.Batch) {
+	s, p, _, _ := in.book.Order(c.OrderID)
+	if kind == market.KindOrderAdd {
+		s, p = c.Side, c.Price
+	}
+	if !d.config.Orders {
+		in.touch(s, p)
+		if kind == market.KindOrderModify && c.Price != p {
+			in.touch(s, c.Price)
+		}
+	}
+	before := in.book.Len()
+	var err error
+	switch kind {
+	case market.KindOrderAdd:
+		_, err = in.book.Add(c.OrderID, c.Side, c.Price, c.Size)
+	case market.KindOrderModify:
+		_, _, _, err = in.book.Modify(c.OrderID, c.Price, c.Size)
+	default:
+		_, _, err = in.book.Delete(c.OrderID)
+	}
+	d.orders += in.book.Len() - before
+	if err != nil { // the sizes at a price are too large
+		b.Skip(decode.Inexact)
+		d.markStale(in, "bad_size", b)
+		return
+	}
 	b.Stats.Orders++
-	d.event(market.KindOrderDelete, in, m, b)
+	if d.config.Orders {
+		e := d.event(kind, in, m, b)
+		e.Side, e.Price, e.Size = c.Side, c.Price, c.Size
+	}
+}
+
+// aggregated plays a record of levels (MBP). Its state of the book is published at the end of the
+// event, and at once if it is the one before a trade (TBBO).
+func (d *Decoder) aggregated(in *instrument, m []byte, b *decode.Batch) {
+	traded, last := m[28] == 'T', m[30]&flagLast != 0
+	before := traded && d.header.schema == schemaTBBO
+	if traded && !before {
+		d.trade(in, m, b)
+	}
+	d.marked = d.marked || last
+	d.stamp(in, m)
+	if e := &in.event; last || before || m[30]&flagBadBook != 0 {
+		e.open, e.record = false, e.record[:0]
+		if r := d.state(in, m, b); r != decode.Played {
+			b.Skip(r)
+		}
+	} else {
+		e.record = append(e.record[:0], m...)
+		d.endLater(in)
+	}
+	if before {
+		d.trade(in, m, b)
+	}
+}
+
+// state publishes the state of the book in a record of levels. It returns why the record cannot be
+// played.
+func (d *Decoder) state(in *instrument, m []byte, b *decode.Batch) decode.Reason {
+	switch {
+	case m[1] == typeMBP1:
+		return d.quote(in, m, b)
+	case m[30]&flagBadBook != 0:
+		d.markStale(in, "upstream_gap", b)
+		return decode.Played
+	}
+	return d.depth(in, m, m[tradesSize:mbp10Size], b)
 }
 
 // quote plays a record of MBP-1 or TBBO.
-func (d *Decoder) quote(in *instrument, m []byte, b *decode.Batch) {
-	traded := m[28] == 'T'
-	before := traded && d.header.schema == schemaTBBO
-	if traded && !before {
-		trade(in, m, typeMBP1, b)
+func (d *Decoder) quote(in *instrument, m []byte, b *decode.Batch) decode.Reason {
+	pair := m[tradesSize:mbp1Size]
+	if in.ready && bytes.Equal(pair, in.levels[:levelSize]) {
+		return decode.Played
 	}
-	if pair := m[tradesSize:mbp1Size]; !in.ready || !bytes.Equal(pair, in.levels[:levelSize]) {
-		bid, okBid := level(pair, market.Buy)
-		ask, okAsk := level(pair, market.Sell)
-		if okBid && okAsk {
-			in.ready = true
-			copy(in.levels[:], pair)
-			b.Stats.Quotes++
-			e := b.Add(market.KindQuote, in.handle)
-			e.Time, e.Receive = times(m)
-			e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
-			e.Bids, e.Asks = b.Level(bid), b.Level(ask)
-		} else if okBid {
-			inexact(in, pair[8:], b)
-		} else {
-			inexact(in, pair, b)
-		}
+	bid, okBid := level(pair, market.Buy)
+	ask, okAsk := level(pair, market.Sell)
+	switch {
+	case !okBid:
+		return inexactLevel(in, pair, b)
+	case !okAsk:
+		return inexactLevel(in, pair[8:], b)
 	}
-	if before {
-		trade(in, m, typeMBP1, b)
-	}
-	if m[30]&flagLast != 0 || traded {
-		b.Cut()
-	}
+	in.ready = true
+	copy(in.levels[:], pair)
+	b.Stats.Quotes++
+	e := b.Add(market.KindQuote, in.handle)
+	e.Time, e.Receive = times(m)
+	e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
+	e.Bids, e.Asks = b.Level(bid), b.Level(ask)
+	return decode.Played
 }
 
 // level returns one side of a pair of levels, of size 0 if it is empty.
@@ -251,25 +317,8 @@ func level(pair []byte, s market.Side) (l market.Level, ok bool) {
 	return l, ok
 }
 
-// levels plays a record of MBP-10.
-func (d *Decoder) levels(in *instrument, m []byte, b *decode.Batch) {
-	if m[28] == 'T' {
-		trade(in, m, typeMBP10, b)
-	}
-	flags := m[30]
-	now := m[tradesSize:mbp10Size]
-	if flags&flagBadBook != 0 {
-		d.markStale(in, m, "upstream_gap", b)
-	} else {
-		d.depth(in, m, now, b)
-	}
-	if flags&flagLast != 0 || m[28] == 'T' {
-		b.Cut()
-	}
-}
-
-// depth updates a book of ten levels per side.
-func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
+// depth updates a book of ten levels per side. It returns why the record cannot be played.
+func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) decode.Reason {
 	b.Stats.Depth++
 	kind, was := market.KindUpdate, in.levels[:]
 	bid, ask := span{0, len(now)}, span{0, len(now)}
@@ -284,24 +333,21 @@ func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 		asks, wrong = diff(was, now, ask, market.Sell, b)
 	}
 	if wrong != nil {
-		reason := "unordered_levels"
-		if _, exact := price(wrong); exact {
-			b.Skip(decode.UnknownBook)
-		} else {
-			reason = "inexact_price"
-			inexact(in, wrong, b)
+		reason, skipped := "unordered_levels", decode.UnknownBook
+		if _, exact := price(wrong); !exact {
+			reason, skipped = "inexact_price", inexactLevel(in, wrong, b)
 		}
-		d.markStale(in, m, reason, b)
-		return
+		d.markStale(in, reason, b)
+		return skipped
 	}
 	if from, to := min(bid.from, ask.from), max(bid.to, ask.to); from < to {
 		copy(in.levels[from:to], now[from:to])
 	}
 	if bids+asks == 0 && in.ready {
-		return
+		return decode.Played
 	}
 	if !in.ready {
-		in.ready = true
+		in.ready, in.shown = true, true
 		b.Stats.Snapshots++
 	}
 	b.Stats.Levels += bids + asks
@@ -309,6 +355,7 @@ func (d *Decoder) depth(in *instrument, m, now []byte, b *decode.Batch) {
 	e.Bids, e.Asks = b.LastLevels(bids, asks), b.LastLevels(asks, 0)
 	e.Time, e.Receive = times(m)
 	e.Sequence = uint64(binary.LittleEndian.Uint32(m[44:]))
+	return decode.Played
 }
 
 // span is a range of the pairs of a record, in bytes.

@@ -166,10 +166,12 @@ func (b *Batch) Skip(r Reason) {
 	}
 }
 
-// EndRecord counts the current record.
-func (b *Batch) EndRecord() {
-	b.Stats.Count(b.skipped)
+// EndRecord counts the current record, and reports whether it was played.
+func (b *Batch) EndRecord() (played bool) {
+	r := b.skipped
+	b.Stats.Count(r)
 	b.skipped = Played
+	return r == Played
 }
 
 // Gap appends a gap of a book.

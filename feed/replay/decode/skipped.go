@@ -70,6 +70,12 @@ func (s *Stats) Count(r Reason) {
 	}
 }
 
+// Recount counts n records, which were counted as played, as skipped for a reason.
+func (s *Stats) Recount(n int, r Reason) {
+	s.Used -= n
+	s.Skipped[r] += n
+}
+
 // lossBound is how many records there must be for each lost one.
 const lossBound = 1000
 

@@ -69,7 +69,7 @@ func fit(ctx context.Context, std command.Streams, o fitOptions, files []string)
 	c := facts.New()
 	c.Class = sim.Classes()
 	for _, name := range files {
-		source, err := openSource(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == "", Logger: log})
+		source, err := openSource(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == "", Orders: true, Logger: log})
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,296 @@
+package dbn
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/ruedahq/rueda/feed/replay/decode"
+	"github.com/ruedahq/rueda/market"
+)
+
+// event is what the records of an instrument since the end of its last event mean. It is published
+// as a whole: between two records of an event the book is in a state that the exchange never
+// showed.
+type event struct {
+	open     bool
+	late     bool           // it lasted too long: see Decoder.overdue
+	whole    bool           // the book has begun again
+	clear    bool           // the newest record is a clear that belongs to no snapshot
+	unmarked bool           // in Decoder.unmarked
+	played   int            // records that were played, without the one that ends the event
+	first    int64          // receive time of its first record
+	stamp    stamp          // of the event so far
+	held     []market.Event // trades, and a gap
+	before   []before       // levels as they were before the event; may have a level several times
+	record   []byte         // the newest record of levels (MBP)
+}
+
+// stamp holds the times and the sequence of a published event.
+type stamp struct {
+	time, receive int64
+	sequence      uint64
+}
+
+// before is a level before an event.
+type before struct {
+	side  market.Side
+	level market.Level // of size 0 if it did not exist
+}
+
+// Limits of an event. A snapshot may last longer.
+const (
+	maxLasts  = int64(time.Second)
+	maxHeld   = 1 << 12
+	maxBefore = 1 << 14
+)
+
+// begin adds a record of orders to the event of its instrument. A record without F_SNAPSHOT ends a
+// snapshot.
+func (d *Decoder) begin(in *instrument, m []byte, b *decode.Batch) {
+	snapshot, e := m[36]&flagSnapshot != 0, &in.event
+	if e.open && in.snapshot && !snapshot {
+		d.end(in, b)
+	}
+	if d.stamp(in, m); d.config.Orders {
+		return
+	}
+	e.clear = m[38] == 'R' && !snapshot
+	if !e.late && (!snapshot && e.stamp.receive-e.first > maxLasts || len(e.held) >= maxHeld || len(e.before) >= maxBefore) {
+		d.overdue(in, b)
+	}
+	if !d.marked || e.clear {
+		d.endLater(in)
+	}
+}
+
+// stamp opens the event of a record's instrument, if none is open, and advances its times.
+func (d *Decoder) stamp(in *instrument, m []byte) {
+	t, receive := times(m)
+	e := &in.event
+	if !e.open {
+		*e = event{open: true, unmarked: e.unmarked, first: receive, held: e.held[:0], before: e.before[:0], record: e.record[:0]}
+	}
+	at := 44
+	if m[1] == typeMBO {
+		at = 52
+	}
+	e.stamp = stamp{max(e.stamp.time, t), receive, uint64(binary.LittleEndian.Uint32(m[at:]))}
+}
+
+// endLater has the event of an instrument ended when the time advances.
+func (d *Decoder) endLater(in *instrument) {
+	if !in.event.unmarked {
+		in.event.unmarked = true
+		d.unmarked = append(d.unmarked, in)
+	}
+}
+
+// overdue handles an event that lasts too long, perhaps because its end is missing. Its trades are
+// published as they come, and the book that clients have is stale until the event ends. The memory
+// of an event is therefore bounded.
+func (d *Decoder) overdue(in *instrument, b *decode.Batch) {
+	e := &in.event
+	e.before = compact(e.before)
+	if e.stamp.receive-e.first <= maxLasts && len(e.held) < maxHeld && len(e.before) < maxBefore/2 {
+		return // it changes few levels many times
+	}
+	if in.shown || len(e.held) > 0 {
+		b.Note("unfinished_event", "%s: an event has no end within %v or %d trades; the book is stale until its end", in.id, time.Duration(maxLasts), maxHeld)
+	}
+	d.gap(in, "unfinished_event", b)
+	d.release(in, b)
+	e.late, e.whole, e.before = true, true, nil
+}
+
+// gap makes the book that clients have stale.
+func (d *Decoder) gap(in *instrument, reason string, b *decode.Batch) {
+	if in.shown {
+		in.shown = false
+		b.Stats.Gaps++
+		d.hold(in, market.KindGap, b).Reason = reason
+	}
+}
+
+// hold adds an event to those that are published at the end of the event of an instrument. It
+// returns it, with the stamp of the newest record.
+func (d *Decoder) hold(in *instrument, kind market.Kind, b *decode.Batch) *market.Event {
+	e := &in.event
+	x := market.Event{Kind: kind, Handle: in.handle, Time: e.stamp.time, Receive: e.stamp.receive, Sequence: e.stamp.sequence}
+	if e.late || !e.open || d.config.Orders {
+		p := b.Add(kind, in.handle)
+		*p = x
+		return p
+	}
+	e.held = append(e.held, x)
+	return &e.held[len(e.held)-1]
+}
+
+// release publishes the held events.
+func (d *Decoder) release(in *instrument, b *decode.Batch) {
+	if len(in.event.held) == 0 {
+		return
+	}
+	for i := range in.event.held {
+		*b.Add(in.event.held[i].Kind, in.handle) = in.event.held[i]
+	}
+	clear(in.event.held)
+	in.event.held = in.event.held[:0]
+}
+
+// touch stores the level at a price before the event changes it.
+func (in *instrument) touch(side market.Side, p market.Price) {
+	if in.event.whole {
+		return
+	}
+	l, ok := in.book.Book().Find(side, p)
+	if !ok {
+		l = market.Level{Price: p}
+	}
+	in.event.before = append(in.event.before, before{side, l})
+}
+
+// compact sorts levels best first, bids before asks, and keeps the first one of each price.
+func compact(list []before) []before {
+	slices.SortStableFunc(list, func(x, y before) int {
+		switch {
+		case x.side != y.side:
+			return int(x.side) - int(y.side)
+		case x.side == market.Sell:
+			return cmp.Compare(x.level.Price, y.level.Price)
+		}
+		return cmp.Compare(y.level.Price, x.level.Price)
+	})
+	return slices.CompactFunc(list, func(x, y before) bool { return x.side == y.side && x.level.Price == y.level.Price })
+}
+
+// end publishes the event of an instrument: its trades, and then what it changed in the book.
+func (d *Decoder) end(in *instrument, b *decode.Batch) {
+	e := &in.event
+	if len(e.record) > 0 {
+		if r := d.state(in, e.record, b); r != decode.Played {
+			b.Stats.Recount(1, r)
+		}
+		e.record = e.record[:0]
+	}
+	d.release(in, b)
+	switch {
+	case !in.ready:
+	case e.whole:
+		d.publishBook(in, b)
+	case len(e.before) > 0:
+		d.publishChanges(in, b)
+	}
+	e.open, e.late, e.whole, e.played, e.before = false, false, false, 0, e.before[:0]
+}
+
+// publishBook publishes the whole book of an instrument.
+func (d *Decoder) publishBook(in *instrument, b *decode.Batch) {
+	book := in.book.Book()
+	bids, asks := book.Len(market.Buy), book.Len(market.Sell)
+	for _, side := range [...]market.Side{market.Buy, market.Sell} {
+		for i := range book.Len(side) {
+			b.AppendLevel(book.At(side, i))
+		}
+	}
+	d.publish(in, market.KindSnapshot, b.LastLevels(bids, asks), b.LastLevels(asks, 0), b)
+}
+
+// publishChanges publishes the levels of a book that differ from those before the event.
+func (d *Decoder) publishChanges(in *instrument, b *decode.Batch) {
+	var n [market.Sell + 1]int
+	for _, was := range compact(in.event.before) {
+		now, ok := in.book.Book().Find(was.side, was.level.Price)
+		if !ok {
+			now = market.Level{Price: was.level.Price}
+		}
+		if now != was.level {
+			b.AppendLevel(now)
+			n[was.side]++
+		}
+	}
+	bids, asks := n[market.Buy], n[market.Sell]
+	if bids+asks > 0 {
+		d.publish(in, market.KindUpdate, b.LastLevels(bids, asks), b.LastLevels(asks, 0), b)
+	}
+}
+
+// publish appends an event of the book, unless a size is too large for the stream.
+func (d *Decoder) publish(in *instrument, kind market.Kind, bids, asks []market.Level, b *decode.Batch) {
+	for _, side := range [...][]market.Level{bids, asks} {
+		for i := range side {
+			if !side[i].Size.Exact() {
+				d.markStale(in, "bad_size", b)
+				d.release(in, b)
+				return
+			}
+		}
+	}
+	in.shown = true
+	s := &in.event.stamp
+	e := b.Add(kind, in.handle)
+	e.Time, e.Receive, e.Sequence = s.time, s.receive, s.sequence
+	e.Bids, e.Asks = bids, asks
+}
+
+// drop forgets an event whose end is missing, and counts its records as incomplete. It reports
+// whether there was one.
+func (d *Decoder) drop(in *instrument, b *decode.Batch) bool {
+	e := &in.event
+	if !e.open {
+		return false
+	}
+	b.Stats.Recount(e.played, decode.Incomplete)
+	for i := range e.held {
+		if e.held[i].Kind == market.KindTrade {
+			b.Stats.Trades--
+		}
+	}
+	*e = event{unmarked: e.unmarked}
+	return true
+}
+
+// endAll ends all events at the end of the file. It drops those that lack F_LAST.
+func (d *Decoder) endAll(b *decode.Batch) {
+	for _, in := range d.unmarked {
+		if in.event.open && d.endsByTime(in) {
+			d.end(in, b)
+		}
+	}
+	dropped := 0
+	for _, in := range d.known {
+		if d.drop(in, b) {
+			dropped++
+		}
+	}
+	if dropped > 0 {
+		b.Note("unfinished_event", "the file ends within an event of %d instruments; these events are not played", dropped)
+	}
+}
+
+// endsByTime reports whether the event of an instrument ends when the time advances. Files of
+// levels contain only some records of an event, perhaps not the last one. In a file of orders
+// F_LAST is trusted from its first occurrence on, but a clear may lack it.
+func (d *Decoder) endsByTime(in *instrument) bool {
+	return !d.marked || d.played != typeMBO || in.event.clear
+}
+
+// advance ends the events that need no F_LAST when both times of a record differ from those of the
+// record before.
+func (d *Decoder) advance(m []byte, b *decode.Batch) {
+	t, receive := times(m)
+	advanced := t != d.time && receive != d.receive
+	d.time, d.receive = t, receive
+	if !advanced || len(d.unmarked) == 0 || m[1] == typeMBO && m[36]&flagSnapshot != 0 {
+		return
+	}
+	for _, in := range d.unmarked {
+		if in.event.open && d.endsByTime(in) {
+			d.end(in, b)
+		}
+		in.event.unmarked = false
+	}
+	clear(d.unmarked)
+	d.unmarked = d.unmarked[:0]
+}
