@@ -117,6 +117,15 @@ type Head struct {
 	Hash Hash
 }
 
+// Export is the progress of sending the log to a receiver outside.
+type Export struct {
+	Name   string    // of the receiver: syslog or webhook
+	Sent   Head      // the newest row that was sent; the zero Head: none
+	At     time.Time // when Sent was stored; the zero Time: never
+	Holder string    // the process that sends, or sent last
+	Until  time.Time // the holder is the only one that sends until then, unless it continues
+}
+
 // Verify checks rows, beginning with the oldest stored one, and returns the head. before is the
 // hash of its predecessor: zero if the oldest is row 1, otherwise as stored when older rows were
 // pruned. A later row must then record the pruning, because an attacker who removes rows could also

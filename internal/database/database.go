@@ -48,6 +48,9 @@ type Store interface {
 	AuditLast(ctx context.Context, n int, user string, kind audit.Kind) ([]audit.Row, error)
 	PruneAudit(ctx context.Context, before time.Time) (int64, error)
 	AppendAudit(context.Context, *sql.Tx, audit.Event) error
+	ClaimExport(ctx context.Context, name, holder string, lease time.Duration) (sent audit.Head, ok bool, err error)
+	MoveExport(ctx context.Context, name, holder string, sent audit.Head, lease time.Duration) (held bool, err error)
+	AuditExports(context.Context) ([]audit.Export, error)
 	Used(context.Context) (bool, error)
 	Reset(context.Context) error
 	AddUsage(context.Context, []store.Usage) error

@@ -34,6 +34,9 @@ type backend interface {
 type database interface {
 	backend
 	AppendAudit(context.Context, *sql.Tx, audit.Event) error
+	ClaimExport(ctx context.Context, name, holder string, lease time.Duration) (sent audit.Head, ok bool, err error)
+	MoveExport(ctx context.Context, name, holder string, sent audit.Head, lease time.Duration) (held bool, err error)
+	AuditExports(context.Context) ([]audit.Export, error)
 	AddUsage(context.Context, []store.Usage) error
 	Usage(ctx context.Context, month string) ([]store.Usage, error)
 	Writer() *sql.DB

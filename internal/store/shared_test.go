@@ -25,6 +25,43 @@ var maxBatch = []struct {
 	{"two rotate one family", testTwoRotate},
 	{"a log that was changed", testTampering},
 	{"usage", testUsage},
+	{"one sends the audit log", testExports},
+}
+
+// testExports checks that one process sends at a time, and that the position is kept.
+func testExports(t *testing.T, open func() database) {
+	a, b := open(), open()
+	claim := func(s database, holder string, lease time.Duration, want bool, seq int64) {
+		t.Helper()
+		sent, ok, err := s.ClaimExport(t.Context(), "syslog", holder, lease)
+		if err != nil || ok != want || sent.Seq != seq || seq > 0 && sent.Hash != (audit.Hash{9}) {
+			t.Errorf("%s: %v, %v, %v; want %v after row %d", holder, sent, ok, err, want, seq)
+		}
+	}
+	move := func(s database, holder string, seq int64, want bool) {
+		t.Helper()
+		held, err := s.MoveExport(t.Context(), "syslog", holder, audit.Head{Seq: seq, Hash: audit.Hash{9}}, time.Hour)
+		if err != nil || held != want {
+			t.Errorf("%s: %v, %v; want %v", holder, held, err, want)
+		}
+	}
+	move(a, "a", 1, false) // not claimed
+	claim(a, "a", time.Hour, true, 0)
+	claim(b, "b", time.Hour, false, 0)
+	move(a, "a", 7, true)
+	move(b, "b", 8, false)
+	claim(a, "a", time.Hour, true, 7)
+	claim(a, "a", 0, true, 7) // returned
+	claim(b, "b", time.Hour, true, 7)
+	move(a, "a", 9, false)
+	if _, ok, err := a.ClaimExport(t.Context(), "webhook", "a", time.Hour); !ok || err != nil {
+		t.Errorf("another receiver: %v, %v", ok, err)
+	}
+	list, err := b.AuditExports(t.Context())
+	if err != nil || len(list) != 2 || list[0].Name != "syslog" || list[0].Holder != "b" || list[0].Sent.Seq != 7 || !list[0].Until.After(time.Now()) ||
+		time.Since(list[0].At).Abs() > time.Minute || list[1].Name != "webhook" || !list[1].At.IsZero() {
+		t.Errorf("%+v, %v", list, err)
+	}
 }
 
 // testTwoWriters checks that rows of two writers have no gaps.
