@@ -97,7 +97,7 @@ func TestNameWords(t *testing.T) {
 func plainPackages() []string {
 	return strings.Fields(`. bench/rivals broker broker/brokertest broker/guard broker/httpusers broker/ldapusers broker/local broker/password
 		broker/sqlusers cmd/rueda examples/custom-gateway feed feed/feedtest feed/ndjson feed/replay feed/replay/dbn feed/replay/decode feed/replay/iex feed/replay/itch
-		feed/replay/lobster feed/replay/replaytest feed/sim feed/sim/facts gateway internal/audit internal/auditlog internal/auth
+		feed/replay/lobster feed/replay/replaytest feed/sim feed/sim/facts gateway internal/audit internal/auditexport internal/auditlog internal/auth
 		internal/auth/keyset internal/auth/throttle internal/bars internal/bench internal/bench/bare internal/bench/host
 		internal/bench/load internal/bench/pattern internal/bench/proc internal/bench/tokens internal/book internal/cache internal/catalogue
 		internal/certificate internal/cli internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/server

@@ -3,10 +3,12 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auditexport"
 	"github.com/ruedahq/rueda/internal/auditlog"
 )
 
@@ -20,7 +22,27 @@ func (g *Gateway) recordCertificate(ctx context.Context, expires time.Time) {
 	auditlog.Record(ctx, g.auditLog, audit.Certificate, "valid until "+expires.UTC().Format(time.RFC3339), g.log)
 }
 
-// runAudit records the start of the gateway, and prunes and watches the audit log until ctx ends.
+// receivers returns the receivers of the audit log.
+func (a *Audit) receivers() (list []auditexport.Receiver, err error) {
+	if a.Syslog != (AuditSyslog{}) {
+		r, err := auditexport.NewSyslog(auditexport.Syslog(a.Syslog))
+		if err != nil {
+			return nil, fmt.Errorf("send the audit log to syslog: %w", err)
+		}
+		list = append(list, r)
+	}
+	if w := &a.Webhook; w.URL != "" || len(w.Secret) > 0 || w.Certificate != "" || w.Key != "" || w.Authorities != "" {
+		r, err := auditexport.NewWebhook(auditexport.Webhook(*w))
+		if err != nil {
+			return nil, fmt.Errorf("send the audit log to a webhook: %w", err)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// runAudit records the start of the gateway, and prunes, watches and exports the audit log until
+// ctx ends.
 func (g *Gateway) runAudit(ctx context.Context) error {
 	auditlog.Record(ctx, g.auditLog, audit.Started, g.cfg.Version, g.log)
 	if g.certificate != nil {
@@ -29,6 +51,7 @@ func (g *Gateway) runAudit(ctx context.Context) error {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	watch.Go(func() { auditlog.Watch(ctx, g.auditLog, g.keys, g.log) })
+	watch.Go(func() { auditexport.Run(ctx, g.auditLog, g.receivers, g.log) })
 	auditlog.Prune(ctx, g.auditLog, time.Duration(cmp.Or(g.cfg.Audit.Days, defaultAuditDays))*day, g.log)
 	return nil
 }

@@ -200,7 +200,32 @@ type Logins struct {
 
 // Audit configures the audit log.
 type Audit struct {
-	Days int // how long rows are kept; 0: 400
+	Days    int // how long rows are kept; 0: 400
+	Syslog  AuditSyslog
+	Webhook AuditWebhook
+}
+
+// AuditSyslog names a syslog server to which the rows of the audit log are sent, as messages of
+// RFC 5424. Without Address there is none.
+type AuditSyslog struct {
+	Address  string // udp://, tcp:// or tls://, a host and perhaps a port
+	Format   string // "structured" or "json"; "": structured
+	Facility string // such as "local0"; "": authpriv
+	SDID     string // name of the structured data; "": rueda@32473
+
+	// Files of a client certificate and its key, and of CA certificates, in PEM, for tls; "": none,
+	// and the authorities of the system.
+	Certificate, Key, Authorities string
+}
+
+// AuditWebhook names a web service to which the rows of the audit log are sent, as JSON lines in
+// POST requests. Without URL there is none.
+type AuditWebhook struct {
+	URL         string // https, or http to a loopback address
+	Secret      []byte // signs requests, at least 32 bytes; empty: Certificate is required
+	Certificate string // files of a client certificate and its key, in PEM; "": none
+	Key         string
+	Authorities string // file of CA certificates; "": those of the system
 }
 
 // Journal configures the journal. It has the messages of the stream on disk, for history, for

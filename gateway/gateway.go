@@ -11,6 +11,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/internal/auditexport"
 	"github.com/ruedahq/rueda/internal/auditlog"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
@@ -47,6 +48,7 @@ type Gateway struct {
 	usage       *usage.Meter
 	denials     *auditlog.Denials
 	auditLog    database.Store
+	receivers   []auditexport.Receiver // of the audit log
 	sockets     *socket.Server
 	rest        *rest.Server
 	requests    *rest.Handler
@@ -213,9 +215,12 @@ func (g *Gateway) buildUsers() error {
 		return err
 	}
 	g.auditLog = data.db.Store
+	var err error
+	if g.receivers, err = g.cfg.Audit.receivers(); err != nil {
+		return err
+	}
 	g.usage, g.denials = usage.NewMeter(data.db.Store, g.log), auditlog.NewDenials(data.db.Store, g.hub.HasMarket, g.log)
 	a, l := g.cfg.Auth, g.cfg.Limits
-	var err error
 	g.auth, err = auth.New(context.Background(), auth.Config{
 		Users: g.cfg.Users, Store: data.db.Store, Shared: data.db.Limits, Keys: g.keys,
 		Issuer: cmp.Or(a.Issuer, g.cfg.PublicURL), OldIssuer: g.oldIssuer(), Audience: a.Audience,

@@ -57,8 +57,8 @@ func Verify(secret []byte, r *http.Request, body []byte, now time.Time) (nonce s
 	return nonce, nil
 }
 
-// sign adds the header fields to a request.
-func sign(secret []byte, r *http.Request, body []byte, now time.Time) {
+// SignRequest adds the header fields to a request.
+func SignRequest(secret []byte, r *http.Request, body []byte, now time.Time) {
 	var random [nonceSize]byte
 	_, _ = rand.Read(random[:])
 	timestamp, nonce := strconv.FormatInt(now.Unix(), 10), hex.EncodeToString(random[:])

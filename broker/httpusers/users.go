@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,12 +13,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/certificate"
 )
 
 // Config configures Users. URL is required, and so is a Secret or a Certificate.
@@ -59,7 +58,7 @@ func New(cfg Config) (*Users, error) {
 	case at.Scheme == "http" && cfg.Certificate != "":
 		return nil, errors.New("a client certificate needs https")
 	}
-	security, err := cfg.tls()
+	security, err := certificate.ClientConfig(cfg.Certificate, cfg.Key, cfg.Authorities)
 	if err != nil {
 		return nil, err
 	}
@@ -113,34 +112,6 @@ func checkURL(text string) (*url.URL, error) {
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-func (c *Config) tls() (*tls.Config, error) {
-	security := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.Authorities != "" {
-		text, err := os.ReadFile(c.Authorities)
-		if err != nil {
-			return nil, fmt.Errorf("read the authorities: %w", err)
-		}
-		security.RootCAs = x509.NewCertPool()
-		if !security.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s holds no certificate", c.Authorities)
-		}
-	}
-	if c.Certificate != "" {
-		read := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
-			if err != nil {
-				return nil, fmt.Errorf("read the client certificate: %w", err)
-			}
-			return &pair, nil
-		}
-		if _, err := read(nil); err != nil {
-			return nil, err
-		}
-		security.GetClientCertificate = read
-	}
-	return security, nil
 }
 
 // Close closes idle connections. It returns nil.
@@ -291,7 +262,7 @@ func (u *Users) ask(ctx context.Context, path string, question any) ([]byte, err
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "rueda")
 	if len(u.secret) > 0 {
-		sign(u.secret, request, body, time.Now())
+		SignRequest(u.secret, request, body, time.Now())
 	}
 	answer, err := u.client.Do(request)
 	if err != nil {

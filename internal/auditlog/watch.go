@@ -73,7 +73,7 @@ func Watch(ctx context.Context, log AppendLog, anchor Anchor, logger *slog.Logge
 
 // check compares the log with the last seen row.
 func (w *watcher) check(ctx context.Context) {
-	head, err := newestHead(ctx, w.log)
+	head, err := Newest(ctx, w.log)
 	if err == nil {
 		err = Contains(ctx, w.log, head, w.last)
 	}
@@ -84,7 +84,7 @@ func (w *watcher) check(ctx context.Context) {
 		w.broken = true
 		w.logger.Error("audit log was cut or changed", "error", err)
 		Record(ctx, w.log, audit.ChainBroken, fmt.Sprintf("row %d is not as it was, the log ends with row %d", w.last.Seq, head.Seq), w.logger)
-		if head, err := newestHead(ctx, w.log); err == nil {
+		if head, err := Newest(ctx, w.log); err == nil {
 			w.last = head // each cut is reported once
 		}
 	case ctx.Err() == nil:
@@ -106,8 +106,8 @@ func (w *watcher) store(ctx context.Context) {
 	}
 }
 
-// newestHead returns the head of the log.
-func newestHead(ctx context.Context, log Log) (audit.Head, error) {
+// Newest returns the head of the log.
+func Newest(ctx context.Context, log Log) (audit.Head, error) {
 	rows, err := log.AuditLast(ctx, 1, "", "")
 	if err != nil {
 		return audit.Head{}, err

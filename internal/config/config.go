@@ -238,7 +238,6 @@ func (c *mainFile) check(doc *document) {
 	c.checkThrottle(doc)
 	c.checkUsers(doc)
 	c.checkKeys(doc)
-	c.checkAudit(doc)
 	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
 		doc.wrong("tls", "certificate and key go together")
 	}
@@ -422,7 +421,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				HistoryReaders: l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 			},
 			Journal: c.journal(doc),
-			Audit:   c.Audit.audit(),
+			Audit:   c.audit(doc),
 		},
 	}
 }

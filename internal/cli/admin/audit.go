@@ -50,7 +50,7 @@ itself and the previous row. The key is stored with the signing keys.`,
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.place.config, "config", "", "configuration file that names the database")
 	f.StringVar(&o.place.data, "data", "", "data folder with the database")
-	cmd.AddCommand(newAuditVerify(std, &o), newAuditTail(std, &o))
+	cmd.AddCommand(newAuditVerify(std, &o), newAuditTail(std, &o), newAuditExports(std, &o))
 	return cmd
 }
 
@@ -62,8 +62,10 @@ func newAuditVerify(std command.Streams, o *auditOptions) *cobra.Command {
 the newest row with its hash. A gateway may run meanwhile.
 
 Rows that were removed from the end leave no gap. A gateway stores the head with the keys
-once an hour: that row must still exist unchanged. Store the head too where nobody who can
-write the database and the keys can change it, and pass it to a later run with --expect.
+once an hour: that row must still exist unchanged, and so must the newest row that was sent
+to each receiver. Store the head too where nobody who can write the database and the keys
+can change it, and pass it to a later run with --expect. The newest row of a receiver is
+such a head.
 
 --anchor stores the head of a valid log with the keys, after an older database was
 restored.
@@ -135,6 +137,9 @@ func (o *auditOptions) verify(ctx context.Context, std command.Streams, data *da
 	report, err := auditlog.Verify(ctx, data.Store, noted, read.Store)
 	if err == nil {
 		err = auditlog.Contains(ctx, data.Store, report.Head, anchored)
+	}
+	if err == nil {
+		err = checkExports(ctx, data.Store, report.Head)
 	}
 	stop()
 	if err == nil && report.Rows == 0 {
