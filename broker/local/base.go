@@ -32,6 +32,7 @@ type Config struct {
 	Cost        password.Cost // of new hashes: 19 MiB, two passes
 	Peppers     [][]byte      // keys mixed into passwords, the first for new hashes: none
 	MinPassword int           // minimum characters of a new password: DefaultMinPassword
+	OTPIssuer   string        // name of the gateway in authenticator apps, without a colon: "Rueda"
 
 	// Secret encrypts second factors; without it users cannot have one. Store it outside the
 	// database.
@@ -52,6 +53,7 @@ type Base struct {
 	passwords *password.Checker
 	factors   *factors // nil: there is no Secret
 	min       int
+	issuer    string
 	audit     func(ctx context.Context, tx *sql.Tx, e audit.Event) error
 	actor     string
 
@@ -70,9 +72,7 @@ func Open(ctx context.Context, cfg Config) (*Base, error) {
 	if cfg.MinPassword <= 0 {
 		cfg.MinPassword = DefaultMinPassword
 	}
-	if cfg.Actor == "" {
-		cfg.Actor = "gateway"
-	}
+	cfg.Actor, cfg.OTPIssuer = cmp.Or(cfg.Actor, "gateway"), cmp.Or(cfg.OTPIssuer, "Rueda")
 	if cfg.Audit == nil {
 		cfg.Audit = func(context.Context, *sql.Tx, audit.Event) error { return nil }
 	}
@@ -81,7 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Base, error) {
 		passwords: password.New(password.Config{
 			Slots: cfg.Slots, Queue: cfg.Queue, QueueWait: cfg.QueueWait, Cost: cfg.Cost, Peppers: cfg.Peppers,
 		}),
-		min: cfg.MinPassword, audit: cfg.Audit, actor: cfg.Actor,
+		min: cfg.MinPassword, issuer: cfg.OTPIssuer, audit: cfg.Audit, actor: cfg.Actor,
 		changed: make(chan struct{}),
 	}
 	if cfg.Secret != nil {

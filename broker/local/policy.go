@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/password"
 )
 
@@ -33,7 +34,7 @@ func checkUsername(s string) error {
 	return nil
 }
 
-// CheckPassword returns what is wrong with a new password of a user.
+// CheckPassword implements broker.SelfService.
 func (b *Base) CheckPassword(username, password string) error {
 	return b.checkPassword(username, password, false)
 }
@@ -42,15 +43,19 @@ func (b *Base) CheckPassword(username, password string) error {
 func (b *Base) checkPassword(username, s string, weak bool) error {
 	switch {
 	case s == "" || len(s) > MaxPassword || !utf8.ValidString(s):
-		return fmt.Errorf("password must have 1 to %d bytes of UTF-8", MaxPassword)
+		return badPassword("must have 1 to %d bytes of UTF-8", MaxPassword)
 	case weak:
 		return nil
 	case utf8.RuneCountInString(s) < b.min:
-		return fmt.Errorf("password must have at least %d characters", b.min)
+		return badPassword("must have at least %d characters", b.min)
 	case isCommon(username, s):
-		return errors.New("password is one of those that are tried first: it is common, of few characters, or the username")
+		return badPassword("is one of those that are tried first: it is common, of few characters, or the username")
 	}
 	return nil
+}
+
+func badPassword(format string, args ...any) error {
+	return &broker.PasswordError{Problem: fmt.Sprintf(format, args...)}
 }
 
 // isCommon reports whether a password is a common one, with or without usual suffixes, equals the

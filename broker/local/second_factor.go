@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -23,19 +24,16 @@ type SecondFactor struct {
 }
 
 // EnableSecondFactor makes a user need one-time passwords and ends the user's logins, which were
-// made without one. issuer is the name of the
-// gateway in the user's app. Errors: ErrNoSecret, ErrExists, broker.ErrNotFound,
-// broker.ErrUnavailable.
+// made without one. issuer is the name of the gateway in the user's app; "": Config.OTPIssuer.
+// Errors: ErrNoSecret, ErrExists, broker.ErrNotFound, broker.ErrUnavailable.
 func (b *Base) EnableSecondFactor(ctx context.Context, username, issuer string) (SecondFactor, error) {
 	if b.factors == nil {
 		return SecondFactor{}, ErrNoSecret
 	}
+	issuer = cmp.Or(issuer, b.issuer)
 	secret := make([]byte, otpSecret)
 	_, _ = rand.Read(secret)
-	f := SecondFactor{Secret: b32().EncodeToString(secret), URL: otpURL(issuer, username, secret)}
-	for range recoveryCodes {
-		f.Codes = append(f.Codes, newRecoveryCode())
-	}
+	f := SecondFactor{Secret: b32().EncodeToString(secret), URL: otpURL(issuer, username, secret), Codes: newRecoveryCodes()}
 	err := b.write(ctx, "enable a second factor", func(c *change) error {
 		id, err := c.userID(ctx, username)
 		if err != nil {
@@ -49,10 +47,8 @@ func (b *Base) EnableSecondFactor(ctx context.Context, username, issuer string) 
 		if n == 0 {
 			return fmt.Errorf("a second factor of %s %w", username, ErrExists)
 		}
-		for _, code := range f.Codes {
-			if _, err := c.exec(ctx, `INSERT INTO recovery_codes (user_id, hash) VALUES (?, ?) ON CONFLICT DO NOTHING`, id, hashRecovery(code)); err != nil {
-				return err
-			}
+		if err := c.setRecoveryCodes(ctx, id, f.Codes); err != nil {
+			return err
 		}
 		if _, err := c.exec(ctx, `UPDATE users SET version = version + 1 WHERE id = ?`, id); err != nil {
 			return err
@@ -74,16 +70,21 @@ func (b *Base) DisableSecondFactor(ctx context.Context, username string) (was bo
 		if err != nil {
 			return err
 		}
-		if _, err := c.exec(ctx, `DELETE FROM recovery_codes WHERE user_id = ?`, id); err != nil {
-			return err
-		}
-		n, err := c.exec(ctx, `DELETE FROM second_factors WHERE user_id = ?`, id)
-		if was = n > 0; was {
-			c.log(audit.UserChanged, id, "second factor disabled")
-		}
+		was, err = c.removeFactor(ctx, id)
 		return err
 	})
 	return was && err == nil, err
+}
+
+func (c *change) removeFactor(ctx context.Context, userID string) (was bool, err error) {
+	if err := c.setRecoveryCodes(ctx, userID, nil); err != nil {
+		return false, err
+	}
+	n, err := c.exec(ctx, `DELETE FROM second_factors WHERE user_id = ?`, userID)
+	if n > 0 {
+		c.log(audit.UserChanged, userID, "second factor disabled")
+	}
+	return n > 0, err
 }
 
 // RecoveryCodes returns the number of a user's unused recovery codes.

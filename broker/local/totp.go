@@ -75,6 +75,13 @@ func newRecoveryCode() string {
 	return s[:4] + "-" + s[4:8] + "-" + s[8:12] + "-" + s[12:]
 }
 
+func newRecoveryCodes() (codes []string) {
+	for range recoveryCodes {
+		codes = append(codes, newRecoveryCode())
+	}
+	return codes
+}
+
 // hashRecovery returns the stored hash of a recovery code.
 func hashRecovery(code string) string {
 	sum := sha256.Sum256([]byte(plainOTP(code)))

@@ -19,7 +19,8 @@ type change struct {
 	what string // for errors
 
 	events []audit.Event
-	quiet  bool // do not notify Watch
+	quiet  bool           // do not notify Watch
+	by     *broker.Caller // of a change by its user; nil: the actor of the Base
 }
 
 // write runs do in one transaction with its audit events, and notifies Watch. A transaction without
@@ -104,9 +105,14 @@ func (c *change) userID(ctx context.Context, username string) (id string, err er
 
 // log adds an audit event. user is an id; "": none.
 func (c *change) log(kind audit.Kind, user, detail string) {
-	c.events = append(c.events, audit.Event{
-		Time: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, Actor: c.base.actor, User: user, Detail: cut(detail),
-	})
+	e := audit.Event{Time: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, Actor: c.base.actor, User: user, Detail: cut(detail)}
+	if c.by != nil {
+		e.Actor, e.Client = "user", c.by.Client
+		if c.by.Address.IsValid() {
+			e.Address = c.by.Address.Unmap().String()
+		}
+	}
+	c.events = append(c.events, e)
 }
 
 // maxDetail limits the detail of an audit event.

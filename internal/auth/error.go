@@ -17,6 +17,10 @@ const (
 	InvalidToken        = "invalid_token"
 	TokenExpired        = "token_expired"
 	TokenRevoked        = "token_revoked"
+	InvalidEnrolment    = "invalid_enrolment" // malformed, too old, used, or the user has changed since
+	InvalidOTP          = "invalid_otp"       // wrong one-time password of a new second factor
+	WeakPassword        = "weak_password"     // the cause is a *broker.PasswordError
+	Unsupported         = "unsupported_option"
 	NotFound            = "not_found"              // the user has no such session, or there is no such user
 	RateLimited         = throttle.RateLimited     // too many requests of this address or family
 	TooManyFailures     = throttle.TooManyFailures // too many wrong passwords of this account

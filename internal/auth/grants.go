@@ -31,36 +31,46 @@ const checkPatience = 15 * time.Second
 // InvalidCredentials, MFARequired, RateLimited, TooManyFailures or Unavailable. The answer is the
 // same for an unknown user, a wrong password and a disabled user.
 func (s *Service) Password(ctx context.Context, username, password, otp string, from Origin) (Tokens, error) {
-	if err := checkUsername(username); err != nil {
-		return Tokens{}, refuse(InvalidRequest, err)
+	user, err := checkLogin(ctx, s, broker.Login{Username: username, Password: password, OTP: otp}, from)
+	if err != nil {
+		return Tokens{}, err
 	}
-	if len(password) > maxPassword || !utf8.ValidString(password) {
-		return Tokens{}, refuse(InvalidRequest, errors.New("password is longer than 1024 bytes or not UTF-8"))
+	return s.login(ctx, user, from)
+}
+
+// checkLogin checks the credentials of a login, or of a user who changes them.
+func checkLogin(ctx context.Context, s *Service, login broker.Login, from Origin) (broker.User, error) {
+	if err := checkUsername(login.Username); err != nil {
+		return broker.User{}, refuse(InvalidRequest, err)
 	}
-	if len(otp) > maxOTP {
-		return Tokens{}, refuse(InvalidRequest, errors.New("one-time password is too long"))
+	if len(login.Password) > maxPassword || !utf8.ValidString(login.Password) {
+		return broker.User{}, refuse(InvalidRequest, errors.New("password is longer than 1024 bytes or not UTF-8"))
 	}
+	if len(login.OTP) > maxOTP {
+		return broker.User{}, refuse(InvalidRequest, errors.New("one-time password is too long"))
+	}
+	login.Address, login.Client = from.Address, from.Client
 	// A user base may ignore case in names. All spellings are one account here.
-	name := strings.ToLower(username)
-	attempt, denied := s.throttle.Attempt(ctx, name, from.Address, otp == "")
+	name := strings.ToLower(login.Username)
+	attempt, denied := s.throttle.Attempt(ctx, name, from.Address, login.OTP == "")
 	if refused := refusal(denied); refused != nil {
 		if refused.Reason != Unavailable {
 			s.cfg.Logger.Debug("login throttled", "reason", refused.Reason, "address", from.Address)
 			s.loginThrottled(ctx, refused, name, from)
 		}
-		return Tokens{}, refused
+		return broker.User{}, refused
 	}
 	defer attempt.Complete(ctx, throttle.Refunded) // in case the user base panics; only the first call counts
 	if err := ctx.Err(); err != nil {
-		return Tokens{}, unavailable(err) // no password was checked
+		return broker.User{}, unavailable(err) // no password was checked
 	}
 	if refused := refusal(s.throttle.LoginAllowed(name, time.Now())); refused != nil {
 		s.loginThrottled(ctx, refused, name, from)
-		return Tokens{}, refused
+		return broker.User{}, refused
 	}
 	end, err := s.checks.begin(ctx, checkedAccount{name, attempt.Trusted()})
 	if err != nil {
-		return Tokens{}, unavailable(err)
+		return broker.User{}, unavailable(err)
 	}
 	defer end()
 	account, refused := s.failures.reserve(ctx, name, attempt.Trusted())
@@ -68,30 +78,29 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 		if refused.Reason != Unavailable {
 			s.loginThrottled(ctx, refused, name, from)
 		}
-		return Tokens{}, refused
+		return broker.User{}, refused
 	}
 	// The check goes on when the client disconnects. Otherwise an attacker could disconnect before
 	// the attempt is charged.
 	checkCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkPatience)
 	defer cancel()
 	read := s.users.begin()
-	login := broker.Login{Username: username, Password: password, OTP: otp, Address: from.Address, Client: from.Client}
 	user, err := s.authenticate(checkCtx, login)
 	refused = checked(ctx, s, account, name, user.ID, err)
 	if wait := s.identify(attempt, user.ID, err); wait > 0 {
-		return Tokens{}, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
+		return broker.User{}, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
 	}
 	if err != nil {
-		return Tokens{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
+		return broker.User{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
 	}
 	attempt.Complete(ctx, throttle.Succeeded)
 	s.trusted.save(ctx, attempt)
 	if refused != nil {
 		s.loginThrottled(ctx, refused, name, from)
-		return Tokens{}, refused
+		return broker.User{}, refused
 	}
 	s.note(read, knownUser{user: user})
-	return s.login(ctx, user, from)
+	return user, nil
 }
 
 // checked charges a correct password to the account, and takes back the failure that was counted

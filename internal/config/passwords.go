@@ -1,10 +1,13 @@
 package config
 
+import "strings"
+
 // Bounds of what a configuration may ask of new passwords, and of the secrets mixed into them.
 const (
 	leastMinPassword = 8
 	mostMinPassword  = 64
 	leastPepper      = 16 // bytes
+	maxIssuer        = 64 // bytes of the name in authenticator apps
 )
 
 // peppers reads the secrets that are mixed into passwords, the present one first.
@@ -12,6 +15,9 @@ func (c *mainFile) peppers(doc *document) (list [][]byte) {
 	a := &c.Auth
 	if n := a.MinPassword; n != 0 && (n < leastMinPassword || n > mostMinPassword) {
 		doc.wrong("auth.min_password", "must be from %d to %d", leastMinPassword, mostMinPassword)
+	}
+	if strings.Contains(a.OTPIssuer, ":") || len(a.OTPIssuer) > maxIssuer {
+		doc.wrong("auth.otp_issuer", "must have at most %d bytes and no colon", maxIssuer)
 	}
 	now, old := a.PepperFile != "" || a.PepperEnv != "", a.OldPepperFile != "" || a.OldPepperEnv != ""
 	if old && !now {

@@ -15,6 +15,7 @@ import (
 // which attempts failed.
 const (
 	revokesPerMinute = 120
+	changesPerMinute = 120 // of passwords and second factors
 	readsPerMinute   = 600
 	unknownPerMinute = 600 // requests for paths that do not exist
 )

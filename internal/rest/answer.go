@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/web"
@@ -39,16 +40,32 @@ func (h *Handler) refuse(q *request, err error) answer {
 		return q.failed(failure)
 	case errors.As(err, &fault):
 	case errors.As(err, &refused):
-		fault = &wire.Fault{Reason: wire.Reason(refused.Reason), RetryAfter: web.Seconds(refused.RetryAfter)}
-		if refused.Reason == auth.MFARequired {
-			fault.Hint = "Send otp beside the password: six digits, or a recovery code"
-		}
+		return q.failed(refusal(refused))
 	default:
 		h.log.LogAttrs(q.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", q.ID), slog.Any("error", err))
 		fault = &wire.Fault{Reason: wire.Internal}
 	}
 	return q.failed(&wire.Failure{Fault: *fault})
+}
+
+// refusal returns the failure of a refused login or change of credentials.
+func refusal(e *auth.Error) *wire.Failure {
+	weak := (*broker.PasswordError)(nil)
+	f := &wire.Failure{Fault: wire.Fault{Reason: wire.Reason(e.Reason), RetryAfter: web.Seconds(e.RetryAfter)}}
+	switch {
+	case e.Reason == auth.MFARequired:
+		f.Hint = "Send otp beside the password: six digits, or a recovery code"
+	case e.Reason == auth.InvalidEnrolment:
+		f.Hint = "Begin again with the action enrol"
+	case errors.As(e, &weak):
+		return wire.NewFailure(wire.WeakPassword, "new_password", weak.Problem)
+	case errors.Is(e, broker.ErrNoFactor):
+		f.Msg = "The user has no second factor"
+	case e.Reason == auth.Unsupported:
+		f.Msg = "Passwords and second factors of this gateway's users are managed in the broker's user base"
+	}
+	return f
 }
 
 // failed returns the answer for a failure, and sets the headers of its status.

@@ -72,13 +72,17 @@ func (h *Handler) grant(q *request, media string, parse func([]byte) (wire.Token
 	if err != nil {
 		return wire.TokenResponse{}, err
 	}
+	return tokenResponse(&tokens), nil
+}
+
+func tokenResponse(t *auth.Tokens) wire.TokenResponse {
 	return wire.TokenResponse{
-		Access:           tokens.Access.Reveal(),
-		ExpiresIn:        int64(tokens.ExpiresIn / time.Second),
-		Refresh:          tokens.Refresh.Reveal(),
-		RefreshExpiresIn: int64(tokens.RefreshExpiresIn / time.Second),
-		Scope:            tokens.Scope,
-	}, nil
+		Access:           t.Access.Reveal(),
+		ExpiresIn:        int64(t.ExpiresIn / time.Second),
+		Refresh:          t.Refresh.Reveal(),
+		RefreshExpiresIn: int64(t.RefreshExpiresIn / time.Second),
+		Scope:            t.Scope,
+	}
 }
 
 // origin returns the client of a request, for package auth.

@@ -95,6 +95,7 @@ type Handler struct {
 	addresses   quotas
 	operator    func(*request) error // checks the administrator's token; nil: no administrator
 	history     *history.Routes
+	self        *auth.SelfService
 	compressors api.Compressors
 	panics      atomic.Uint64
 	refusals    *refusalLog
@@ -123,6 +124,7 @@ func New(cfg Config) (*Handler, error) {
 		Hub: cfg.Hub, Journal: cfg.Journal, Readers: cfg.HistoryReaders, PerUser: cfg.HistoryPerUser,
 		Compressors: &h.compressors, Logger: h.log,
 	})
+	h.self = auth.NewSelfService(cfg.Auth)
 	h.routes = byPath(h.publicRoutes())
 	return h, nil
 }

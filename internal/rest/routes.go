@@ -47,6 +47,8 @@ func (h *Handler) publicRoutes() []*route {
 	return []*route{
 		{method: http.MethodPost, path: "/auth/token", needs: anyone, serve: h.token},
 		{method: http.MethodPost, path: "/auth/revoke", needs: anyone, serve: h.revoke, limit: revokesPerMinute},
+		{method: http.MethodPost, path: "/auth/password", needs: anyone, serve: h.password, limit: changesPerMinute},
+		{method: http.MethodPost, path: "/auth/otp", needs: anyone, serve: h.otp, limit: changesPerMinute},
 		{method: http.MethodGet, path: "/auth/sessions", needs: anyUser, serve: h.sessions},
 		{method: http.MethodDelete, path: "/auth/sessions", needs: anyUser, serve: h.endSessions, query: []string{"keep"}},
 		{method: http.MethodDelete, path: "/auth/sessions/{id}", needs: anyUser, serve: h.endSession},

@@ -44,8 +44,9 @@ import (
 //
 // In an expected body "$name" takes the value at first and compares it later, "$_"
 // takes anything. In what is sent ${name} is such a value, ${repeat:x:n} is x n times,
-// ${hex:..} is bytes. Lines starting with # are comments. Whatever a script says, each
-// JSON answer must be an envelope in agreement with the status and X-Request-Id.
+// ${hex:..} is bytes; for ${otp:secret} see TestCredentialScripts. Lines starting with # are
+// comments. Whatever a script says, each JSON answer must be an envelope in agreement with the
+// status and X-Request-Id.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.http")
 	if err != nil || len(files) == 0 {
@@ -167,6 +168,9 @@ func (s *script) expand(text string) string {
 				s.fatalf("%v", err)
 			}
 			return string(b)
+		case "otp":
+			ahead, _ := strconv.ParseInt(part[3], 10, 64)
+			return oneTimePassword(s.t, s.vars[part[2]], ahead)
 		}
 		v, ok := s.vars[part[1]]
 		if !ok {

@@ -31,10 +31,13 @@ func TestThreat16SecretsStayIn(t *testing.T) {
 		`{"token":"` + canary + `"}`, `{"token":"` + access + `"}`, `{"` + canary + `":1,"` + canary + `":2}`, canary, `{"x":` + canary,
 		"grant_type=password&username=historian&password=" + canary, "grant_type=password&username=" + canary + "&password=" + canary,
 		"grant_type=" + canary, "grant_type=refresh_token&refresh_token=" + canary, "grant_type=refresh_token&refresh_token=" + refresh,
+		`{"username":"historian","password":"` + canary + `","new_password":"` + canary + `"}`,
+		`{"action":"` + canary + `","username":"` + canary + `"}`, `{"action":"confirm","enrolment":"` + canary + `","otp":"` + canary + `"}`,
+		`{"action":"enrol","username":"historian","password":"` + canary + `"}`,
 		canary + "=1&" + canary + "=2", "%zz" + canary, "token=" + canary, "grant_type=password&username=historian&password=x&otp=" + canary,
 	}
 	paths := []string{
-		"/auth/token", "/auth/revoke", "/oauth/token", "/oauth/revoke", "/auth/sessions", "/auth/sessions/" + canary, "/broker/accounts", "/broker/accounts/" + canary, "/market/markets", "/market/instruments",
+		"/auth/token", "/auth/revoke", "/auth/password", "/auth/otp", "/oauth/token", "/oauth/revoke", "/auth/sessions", "/auth/sessions/" + canary, "/broker/accounts", "/broker/accounts/" + canary, "/market/markets", "/market/instruments",
 		"/market/status", "/market/time", "/market/snapshot", "/market/book", "/.well-known/jwks.json", "/livez", "/readyz",
 		"/market/trades", "/market/bars", "/market/calendar", "/market/export", "/market/stream", "/stream", "/" + canary, "/auth/token/" + access,
 	}

@@ -16,7 +16,8 @@ import (
 func (o *userOptions) otp(std command.Streams) *cobra.Command {
 	var enable, disable bool
 	var issuer string
-	cmd := o.command(std, "otp NAME", "Turn a user's one-time passwords on or off", command.ExactArgs("name of the user"),
+	var cmd *cobra.Command
+	cmd = o.command(std, "otp NAME", "Turn a user's one-time passwords on or off", command.ExactArgs("name of the user"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
 			if enable == disable {
 				return command.Fail(command.ExitUsage, errors.New("--enable or --disable is missing"), "Use one of them.")
@@ -29,6 +30,12 @@ func (o *userOptions) otp(std command.Streams) *cobra.Command {
 				return command.Fail(command.ExitUsage, fmt.Errorf("users of type %s have no one-time passwords here", o.kind), "")
 			}
 			if enable {
+				if issuer == "" || strings.Contains(issuer, ":") {
+					return command.Fail(command.ExitUsage, fmt.Errorf("--issuer %q is empty or has a colon", issuer), "")
+				}
+				if !cmd.Flags().Changed("issuer") {
+					issuer = "" // that of the configuration
+				}
 				return enableOTP(ctx, std, users, args[0], issuer)
 			}
 			was, err := users.DisableSecondFactor(ctx, args[0])
@@ -48,14 +55,11 @@ rueda user check NAME --otp CODE.`
 	f := cmd.Flags()
 	f.BoolVar(&enable, "enable", false, "turn one-time passwords on")
 	f.BoolVar(&disable, "disable", false, "turn one-time passwords off")
-	f.StringVar(&issuer, "issuer", "Rueda", "name of the gateway in the user's app")
+	f.StringVar(&issuer, "issuer", "Rueda", "name of the gateway in the user's app, if the configuration has no otp_issuer")
 	return cmd
 }
 
 func enableOTP(ctx context.Context, std command.Streams, users *local.Base, name, issuer string) error {
-	if issuer == "" || strings.Contains(issuer, ":") {
-		return command.Fail(command.ExitUsage, fmt.Errorf("--issuer %q is empty or has a colon", issuer), "")
-	}
 	f, err := users.EnableSecondFactor(ctx, name, issuer)
 	if errors.Is(err, local.ErrExists) {
 		return command.Fail(command.ExitError, err, "Turn it off first: rueda user otp "+command.QuoteShell(name)+" --disable")

@@ -1,0 +1,153 @@
+package auth
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ruedahq/rueda/broker"
+)
+
+// SelfService lets users change their own passwords and second factors. The current password and
+// second factor are the authority for a change, not a token. They are checked and limited as those
+// of a login.
+type SelfService struct {
+	service *Service
+}
+
+// NewSelfService returns the SelfService of the users of s.
+func NewSelfService(s *Service) *SelfService { return &SelfService{s} }
+
+// ChangePassword changes the password of a user, who is authenticated by login. It ends all earlier
+// logins and returns the tokens of a new one. The reason of the Error is one of Password,
+// WeakPassword (nothing was checked), or Unsupported if the user base does not implement
+// broker.SelfService. After Unavailable the password may have changed.
+func (o *SelfService) ChangePassword(ctx context.Context, login broker.Login, password string, from Origin) (Tokens, error) {
+	base, err := o.base()
+	if err != nil {
+		return Tokens{}, err
+	}
+	// The new password comes first: a weak one must not use up a one-time password.
+	if password == login.Password {
+		return Tokens{}, refuse(WeakPassword, &broker.PasswordError{Problem: "must not be the current one"})
+	}
+	if err := base.CheckPassword(login.Username, password); err != nil {
+		return Tokens{}, o.refused(err)
+	}
+	user, err := checkLogin(ctx, o.service, login, from)
+	if err != nil {
+		return Tokens{}, err
+	}
+	changeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkPatience)
+	defer cancel()
+	if user, err = base.ChangePassword(changeCtx, user, password, caller(from)); err != nil {
+		return Tokens{}, o.refused(err)
+	}
+	o.service.cfg.Logger.Info("password changed by the user", "user", user.ID, "address", from.Address)
+	return o.login(ctx, user, from)
+}
+
+// Enrol returns a new second factor for a user, who is authenticated by login. ConfirmEnrolment
+// makes it valid. Errors are those of ChangePassword.
+func (o *SelfService) Enrol(ctx context.Context, login broker.Login, from Origin) (broker.Enrolment, error) {
+	base, user, err := o.user(ctx, login, from)
+	if err != nil {
+		return broker.Enrolment{}, err
+	}
+	e, err := base.BeginEnrolment(ctx, user)
+	if err != nil {
+		return broker.Enrolment{}, o.refused(err)
+	}
+	return e, nil
+}
+
+// ConfirmEnrolment makes the second factor of an enrolment valid. otp is a one-time password of it.
+// It ends all earlier logins of the user, and returns the tokens of a new one and recovery codes.
+// The reason of the Error is InvalidEnrolment, InvalidOTP, Unsupported or Unavailable.
+func (o *SelfService) ConfirmEnrolment(ctx context.Context, token Secret, otp string, from Origin) (Tokens, []string, error) {
+	base, err := o.base()
+	if err != nil {
+		return Tokens{}, nil, err
+	}
+	user, codes, err := base.ConfirmEnrolment(ctx, token.Reveal(), otp, caller(from))
+	if err != nil {
+		return Tokens{}, nil, o.refused(err)
+	}
+	o.service.cfg.Logger.Info("second factor confirmed", "user", user.ID, "address", from.Address)
+	tokens, err := o.login(ctx, user, from)
+	return tokens, codes, err
+}
+
+// RenewRecoveryCodes replaces the recovery codes of a user, who is authenticated by login. Errors
+// are those of ChangePassword; Unsupported also if the user has no second factor.
+func (o *SelfService) RenewRecoveryCodes(ctx context.Context, login broker.Login, from Origin) ([]string, error) {
+	base, user, err := o.user(ctx, login, from)
+	if err != nil {
+		return nil, err
+	}
+	codes, err := base.RenewRecoveryCodes(ctx, user, caller(from))
+	if err != nil {
+		return nil, o.refused(err)
+	}
+	return codes, nil
+}
+
+// RemoveSecondFactor removes the second factor of a user, who is authenticated by login. Errors are
+// those of RenewRecoveryCodes.
+func (o *SelfService) RemoveSecondFactor(ctx context.Context, login broker.Login, from Origin) error {
+	base, user, err := o.user(ctx, login, from)
+	if err != nil {
+		return err
+	}
+	if err := base.RemoveSecondFactor(ctx, user, caller(from)); err != nil {
+		return o.refused(err)
+	}
+	return nil
+}
+
+// user authenticates a user who changes the second factor.
+func (o *SelfService) user(ctx context.Context, login broker.Login, from Origin) (broker.SelfService, broker.User, error) {
+	base, err := o.base()
+	if err != nil {
+		return nil, broker.User{}, err
+	}
+	user, err := checkLogin(ctx, o.service, login, from)
+	return base, user, err
+}
+
+func (o *SelfService) base() (broker.SelfService, error) {
+	if base, ok := o.service.cfg.Users.(broker.SelfService); ok {
+		return base, nil
+	}
+	return nil, refuse(Unsupported, errors.New("passwords and second factors are managed in the broker's user base"))
+}
+
+// login logs in a user whose credentials have changed. The sockets of earlier logins end
+// first.
+func (o *SelfService) login(ctx context.Context, user broker.User, from Origin) (Tokens, error) {
+	s := o.service
+	s.note(s.users.begin(), knownUser{user: user})
+	return s.login(ctx, user, from)
+}
+
+func caller(from Origin) broker.Caller {
+	return broker.Caller{Address: from.Address, Client: clientText(from)}
+}
+
+// refused returns the error for a failed change of credentials.
+func (o *SelfService) refused(err error) error {
+	weak := (*broker.PasswordError)(nil)
+	switch {
+	case errors.As(err, &weak):
+		return refuse(WeakPassword, err)
+	case errors.Is(err, broker.ErrEnrolment):
+		return refuse(InvalidEnrolment, err)
+	case errors.Is(err, broker.ErrOTP):
+		return refuse(InvalidOTP, err)
+	case errors.Is(err, broker.ErrNoFactor):
+		return refuse(Unsupported, err)
+	case errors.Is(err, broker.ErrInvalidCredentials):
+		return refuse(InvalidCredentials, errors.New("the user has changed meanwhile"))
+	}
+	o.service.cfg.Logger.Warn("credentials not changed", "error", err)
+	return unavailable(err)
+}

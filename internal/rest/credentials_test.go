@@ -1,0 +1,112 @@
+package rest_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"database/sql"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/broker/password"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/auth/throttle"
+	"github.com/ruedahq/rueda/internal/rest"
+)
+
+// TestCredentialScripts plays testdata/credentials/*.http, with the users ana and otto in a local
+// user base. ${otp:secret} and ${otp:secret:1} are the one-time passwords of a secret for the
+// current and the next time step.
+func TestCredentialScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/credentials/*.http")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts found: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			users := newLocalUsers(t)
+			g := newGateway(t, func(_ *rest.Config, a *auth.Config) {
+				a.Users = users
+				a.Throttle = throttle.Config{AddressBurst: 10_000, AccountFree: 10_000}
+			})
+			s := &script{t: t, gateway: g, file: file, vars: map[string]string{}, address: g.serve(t)}
+			s.play(string(text))
+		})
+	}
+}
+
+func newLocalUsers(t *testing.T) *local.Base {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "users.db")+"?_txlock=immediate&_pragma=foreign_keys(1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = db.Close() })
+	users, err := local.Open(t.Context(), local.Config{
+		Writer: db, Secret: []byte("a secret of this test alone"), OTPIssuer: "Broker", Cost: password.Cost{Memory: 64, Time: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ana", "otto"} {
+		if _, err := users.Add(t.Context(), local.NewUser{Username: name, Password: name + "'s old password", Scopes: []string{broker.ScopeRead}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return users
+}
+
+// oneTimePassword returns the one-time password of a secret some time steps from now.
+func oneTimePassword(t *testing.T, secret string, ahead int64) string {
+	t.Helper()
+	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counter [8]byte
+	binary.BigEndian.PutUint64(counter[:], uint64(time.Now().Unix()/30+ahead))
+	mac := hmac.New(sha1.New, key)
+	mac.Write(counter[:])
+	sum := mac.Sum(nil)
+	at := sum[len(sum)-1] & 0xf
+	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[at:])&0x7fffffff%1_000_000)
+}
+
+// TestThreat01OtherRoutesOfPasswords checks that password checks of all routes share the limits of
+// logins.
+func TestThreat01OtherRoutesOfPasswords(t *testing.T) {
+	g := newGateway(t, func(_ *rest.Config, a *auth.Config) { a.Users = newLocalUsers(t) })
+	address := g.serve(t)
+	bodies := []struct{ path, body string }{
+		{"/auth/token", `{"grant_type":"password","username":"ana","password":"a guess"}`},
+		{"/auth/password", `{"username":"ana","password":"a guess","new_password":"a new password of ana's"}`},
+		{"/auth/otp", `{"action":"enrol","username":"ana","password":"a guess"}`},
+		{"/auth/otp", `{"action":"recovery_codes","username":"ana","password":"a guess"}`},
+		{"/auth/otp", `{"action":"disable","username":"ana","password":"a guess"}`},
+	}
+	for _, b := range bodies {
+		if status, text := exchange(t, address, "POST", b.path, "", b.body); status != 401 {
+			t.Fatalf("%s: %d %s", b.path, status, text)
+		}
+	}
+	for _, b := range bodies {
+		right := strings.ReplaceAll(b.body, "a guess", "ana's old password")
+		status, text := exchange(t, address, "POST", b.path, "", right)
+		if status != 429 || !strings.Contains(text, "too_many_failures") {
+			t.Errorf("%s after five wrong passwords: %d %s", b.path, status, text)
+		}
+	}
+}
