@@ -31,7 +31,7 @@ func resets(token string) []struct{ name, text string } {
 	}
 }
 
-// TestResetFloodE2E resets connections of clients of each kind (100,000 in full, otherwise 1,000).
+// TestResetFloodE2E resets connections of clients of each kind (100,000 in full, otherwise 5,000).
 // The gateway may see a reset at any time, even before it accepts the connection. It keeps running
 // and releases all resources, and another client misses no trade.
 func TestResetFloodE2E(t *testing.T) {
@@ -44,7 +44,7 @@ func TestResetFloodE2E(t *testing.T) {
 			stop := make(chan struct{})
 			trades := a.follow(stop)
 			before := a.figures(t)
-			n := 1000
+			n := 5000
 			if full() {
 				n = 100_000
 			}
