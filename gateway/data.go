@@ -25,6 +25,7 @@ type DataConfig struct {
 	PasswordQueue int           // logins that may wait for a slot; 0: 64 for each slot
 	PasswordWait  time.Duration // longest wait of a login for a slot; 0: 2 s
 	MinPassword   int           // characters of a new password; 0: local.DefaultMinPassword
+	Breached      string        // file of breached passwords, which new ones must not be: lines HASH:COUNT sorted by SHA-1; "": none
 	OTPIssuer     string        // name of the gateway in authenticator apps, without a colon; "": Rueda
 	Peppers       [][]byte      // keys mixed into passwords, the first one into new ones; nil: none
 	Actor         string        // who changes users, for the audit log; "": gateway

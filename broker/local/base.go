@@ -32,6 +32,7 @@ type Config struct {
 	Cost        password.Cost // of new hashes: 19 MiB, two passes
 	Peppers     [][]byte      // keys mixed into passwords, the first for new hashes: none
 	MinPassword int           // minimum characters of a new password: DefaultMinPassword
+	Breached    string        // file of passwords from breaches, see password.Breached: none
 	OTPIssuer   string        // name of the gateway in authenticator apps, without a colon: "Rueda"
 
 	// Secret encrypts second factors; without it users cannot have one. Store it outside the
@@ -53,6 +54,7 @@ type Base struct {
 	passwords *password.Checker
 	factors   *factors // nil: there is no Secret
 	min       int
+	breached  *password.Breached // nil: none
 	issuer    string
 	audit     func(ctx context.Context, tx *sql.Tx, e audit.Event) error
 	actor     string
@@ -83,6 +85,12 @@ func Open(ctx context.Context, cfg Config) (*Base, error) {
 		}),
 		min: cfg.MinPassword, issuer: cfg.OTPIssuer, audit: cfg.Audit, actor: cfg.Actor,
 		changed: make(chan struct{}),
+	}
+	if cfg.Breached != "" {
+		var err error
+		if b.breached, err = password.OpenBreached(cfg.Breached); err != nil {
+			return nil, fmt.Errorf("user base: %w", err)
+		}
 	}
 	if cfg.Secret != nil {
 		var err error

@@ -39,7 +39,8 @@ func (b *Base) CheckPassword(username, password string) error {
 	return b.checkPassword(username, password, false)
 }
 
-// checkPassword implements the policy: a minimum length and no common passwords.
+// checkPassword implements the policy: a minimum length, and no password that is common or known
+// from a breach. If the file of breached passwords cannot be read, no password is accepted.
 func (b *Base) checkPassword(username, s string, weak bool) error {
 	switch {
 	case s == "" || len(s) > MaxPassword || !utf8.ValidString(s):
@@ -50,6 +51,14 @@ func (b *Base) checkPassword(username, s string, weak bool) error {
 		return badPassword("must have at least %d characters", b.min)
 	case isCommon(username, s):
 		return badPassword("is one of those that are tried first: it is common, of few characters, or the username")
+	case b.breached == nil:
+		return nil
+	}
+	switch found, err := b.breached.Has(s); {
+	case err != nil:
+		return fmt.Errorf("%w: check a new password: %w", broker.ErrUnavailable, err)
+	case found:
+		return badPassword("is known from a breach of another system: people who attack accounts try it")
 	}
 	return nil
 }

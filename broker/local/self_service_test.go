@@ -2,9 +2,14 @@ package local
 
 import (
 	"context"
+	"crypto/sha1"
 	"database/sql"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -253,5 +258,51 @@ func TestOwnChangesAreAudited(t *testing.T) {
 	}
 	if want := []string{"password", "second factor enabled", "recovery codes renewed", "second factor disabled"}; !slices.Equal(details, want) {
 		t.Errorf("rows %q, want %q", details, want)
+	}
+}
+
+// TestBreachedPasswords checks that a password of the file is refused wherever a password is set,
+// and accepted at a login.
+func TestBreachedPasswords(t *testing.T) {
+	db := openDB(t, ":memory:")
+	const breached, other = "correct horse battery", "another horse battery"
+	before := openBase(t, db)
+	add(t, before, "ana", breached)
+	path := filepath.Join(t.TempDir(), "breached.txt")
+	line := fmt.Sprintf("%X:12\r\n", sha1.Sum([]byte(breached)))
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Config{Writer: db, Breached: path + ".none"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	b, err := Open(t.Context(), Config{Writer: db, Cost: cheap(), Secret: []byte("a secret of this test alone"), Breached: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ana := authenticated(t, b, "ana", breached, "")
+	set := map[string]func(password string) error{
+		"Add": func(p string) error {
+			_, err := b.Add(t.Context(), NewUser{Username: "otto " + p, Password: p})
+			return err
+		},
+		"SetPassword":    func(p string) error { return b.SetPassword(t.Context(), "otto "+other, p) },
+		"CheckPassword":  func(p string) error { return b.CheckPassword("ana", p) },
+		"ChangePassword": func(p string) error { _, err := b.ChangePassword(t.Context(), ana, p, here()); return err },
+	}
+	weak := (*broker.PasswordError)(nil)
+	for _, name := range []string{"Add", "SetPassword", "CheckPassword", "ChangePassword"} {
+		if err := set[name](breached); !errors.As(err, &weak) || !strings.Contains(err.Error(), "breach") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := set[name](other); err != nil {
+			t.Errorf("%s of another password: %v", name, err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CheckPassword("ana", "one more horse battery"); !errors.Is(err, broker.ErrUnavailable) || errors.As(err, &weak) {
+		t.Errorf("without the file: %v", err)
 	}
 }

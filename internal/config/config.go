@@ -62,6 +62,7 @@ type authConfig struct {
 	PasswordSlots int      `toml:"password_slots"`
 	PasswordQueue int      `toml:"password_queue"`
 	MinPassword   int      `toml:"min_password"`
+	Breached      string   `toml:"breached_passwords"`
 	OTPIssuer     string   `toml:"otp_issuer"`
 	PepperFile    string   `toml:"pepper_file"`
 	PepperEnv     string   `toml:"pepper_env"`
@@ -380,7 +381,7 @@ func (c *mainFile) data(doc *document) database.Config {
 		Folder:        doc.relative(cmp.Or(c.Data, "data")),
 		Postgres:      c.database(doc),
 		PasswordSlots: a.PasswordSlots, PasswordQueue: a.PasswordQueue,
-		MinPassword: a.MinPassword, OTPIssuer: a.OTPIssuer, Peppers: c.peppers(doc),
+		MinPassword: a.MinPassword, Breached: c.breached(doc), OTPIssuer: a.OTPIssuer, Peppers: c.peppers(doc),
 	}
 	c.keys(doc, &d)
 	return d

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/ruedahq/rueda/broker/password"
+)
 
 // Bounds of what a configuration may ask of new passwords, and of the secrets mixed into them.
 const (
@@ -9,6 +13,18 @@ const (
 	leastPepper      = 16 // bytes
 	maxIssuer        = 64 // bytes of the name in authenticator apps
 )
+
+// breached returns the file of breached passwords.
+func (c *mainFile) breached(doc *document) string {
+	file := doc.relative(c.Auth.Breached)
+	if file == "" {
+		return ""
+	}
+	if _, err := password.OpenBreached(file); err != nil {
+		doc.wrong("auth.breached_passwords", "%v", err)
+	}
+	return file
+}
 
 // peppers reads the secrets that are mixed into passwords, the present one first.
 func (c *mainFile) peppers(doc *document) (list [][]byte) {

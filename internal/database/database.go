@@ -75,6 +75,7 @@ type Config struct {
 	PasswordQueue int
 	PasswordWait  time.Duration
 	MinPassword   int
+	Breached      string
 	OTPIssuer     string
 	Peppers       [][]byte
 	Actor         string
@@ -177,7 +178,7 @@ func (d *DB) openUsers(ctx context.Context, keysMustExist bool) error {
 	d.Users, err = local.Open(ctx, local.Config{
 		Writer: d.Store.Writer(), Reader: d.Store.Reader(), Postgres: d.cfg.Postgres != "", Listen: d.listen,
 		Slots: d.cfg.PasswordSlots, Queue: d.cfg.PasswordQueue, QueueWait: d.cfg.PasswordWait,
-		MinPassword: d.cfg.MinPassword, OTPIssuer: d.cfg.OTPIssuer, Peppers: d.cfg.Peppers,
+		MinPassword: d.cfg.MinPassword, Breached: d.cfg.Breached, OTPIssuer: d.cfg.OTPIssuer, Peppers: d.cfg.Peppers,
 		Secret: keys.AuditKey(), Audit: d.Store.AppendAudit, Actor: d.cfg.Actor,
 	})
 	return err
