@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -28,6 +29,7 @@ type Admin struct {
 	// in hexadecimal, read or operate, and perhaps the last day. Only its owner may read it. It is
 	// read again when it changes.
 	TokenFile string
+	Tokens    string // what the file would have, a secret; "": TokenFile
 
 	// TLS names the certificate files; zero: plain HTTP, on a loopback address only.
 	TLS TLS
@@ -60,7 +62,7 @@ func (g *Gateway) buildAdmin() error {
 		return nil
 	}
 	a := &administrator{}
-	operators, err := newReloaded(c.TokenFile, readOperators, g.log)
+	operators, err := c.operators(g.log)
 	if err != nil {
 		return fmt.Errorf("%w: read the token: %w", ErrAdmin, err)
 	}
@@ -81,7 +83,7 @@ func (g *Gateway) buildAdmin() error {
 		return err
 	}
 	handler, err := rest.NewAdmin(rest.AdminConfig{
-		Auth: g.auth, Operators: operators.get, Ready: g.ready, Sockets: g.registry.FamilyConnections,
+		Auth: g.auth, Operators: operators, Ready: g.ready, Sockets: g.registry.FamilyConnections,
 		Secure: a.certificate != nil, Logger: g.log,
 	})
 	if err != nil {
@@ -90,6 +92,16 @@ func (g *Gateway) buildAdmin() error {
 	a.server = rest.NewServer(rest.ServerConfig{Handler: handler, Secure: a.certificate != nil, Logger: g.log})
 	g.admin = a
 	return nil
+}
+
+// operators returns a function that returns the operators.
+func (a *Admin) operators(logger *slog.Logger) (func() []rest.Operator, error) {
+	if a.Tokens != "" && a.TokenFile == "" {
+		list, err := parseOperators("the text of the tokens", a.Tokens)
+		return func() []rest.Operator { return list }, err
+	}
+	file, err := newReloaded(a.TokenFile, readOperators, logger)
+	return file.get, err
 }
 
 // checkAddress checks the address before it is opened.

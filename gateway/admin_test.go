@@ -81,7 +81,15 @@ func askStatus(t *testing.T, client *http.Client, method, url, token string) int
 
 // TestThreat35AdminListener checks that neither listener of a gateway has the routes of the other.
 func TestThreat35AdminListener(t *testing.T) {
-	b := serveAdmin(t, Config{Admin: Admin{Listen: "127.0.0.1:0", TokenFile: writeToken(t, t.TempDir(), testAdminToken+"\n", 0o600)}})
+	t.Run("token of a file", func(t *testing.T) {
+		testAdminListener(t, Admin{TokenFile: writeToken(t, t.TempDir(), testAdminToken+"\n", 0o600)})
+	})
+	t.Run("token of a command", func(t *testing.T) { testAdminListener(t, Admin{Tokens: testAdminToken}) })
+}
+
+func testAdminListener(t *testing.T, admin Admin) {
+	admin.Listen = "127.0.0.1:0"
+	b := serveAdmin(t, Config{Admin: admin})
 	client := &http.Client{}
 	defer client.CloseIdleConnections()
 	for _, r := range []struct {
@@ -185,6 +193,7 @@ func TestAdminRefusals(t *testing.T) {
 		{Admin{Listen: "127.0.0.1:0", TokenFile: open}, "chmod 600"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: short}, "at least 32 characters"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: lines}, "one line"},
+		{Admin{Listen: "127.0.0.1:0", Tokens: "short"}, "at least 32 characters"},
 		{Admin{Listen: "127.0.0.1", TokenFile: token}, "host:port"},
 		{Admin{Listen: "127.0.0.1:x", TokenFile: token}, "not a port"},
 		{Admin{Listen: "0.0.0.0:0", TokenFile: token}, "client_ca"},

@@ -34,7 +34,8 @@ type DataConfig struct {
 	KeyRotation       time.Duration // how long a key signs; 0: 30 days; negative: until rueda keys rotate
 	AccessTTL         time.Duration // life of access tokens, which keys outlive; 0: 24 h. A gateway uses Auth.AccessTTL
 	EncryptionKeyFile string        // file of mode 0600 with the key that encrypts the stored keys, 32 bytes in hexadecimal or base64; "": see EncryptionKeyEnv
-	EncryptionKeyEnv  string        // environment variable with that key; both "": the keys are not encrypted
+	EncryptionKeyEnv  string        // environment variable with that key; "": see EncryptionKey
+	EncryptionKey     string        // that key itself, a secret; all "": the keys are not encrypted
 	KeysMustExist     bool          // missing keys are an error, also for a new database
 
 	// AcceptOlderKeys accepts keys that are older than those used before. Without it they are

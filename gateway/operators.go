@@ -67,7 +67,11 @@ func readOperators(name string) ([]rest.Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []rest.Operator
+	return parseOperators(name, text)
+}
+
+// parseOperators parses a text that is called name in errors.
+func parseOperators(name, text string) (list []rest.Operator, err error) {
 	lines := 0
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"reflect"
-
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/auditexport"
 )
@@ -27,12 +25,13 @@ type syslogConfig struct {
 
 // webhookConfig is the table [audit.webhook].
 type webhookConfig struct {
-	URL         string `toml:"url"`
-	SecretFile  string `toml:"secret_file"`
-	SecretEnv   string `toml:"secret_env"`
-	Certificate string `toml:"certificate"`
-	Key         string `toml:"key"`
-	CA          string `toml:"ca"`
+	URL           string    `toml:"url"`
+	SecretFile    string    `toml:"secret_file"`
+	SecretEnv     string    `toml:"secret_env"`
+	SecretCommand *[]string `toml:"secret_command"`
+	Certificate   string    `toml:"certificate"`
+	Key           string    `toml:"key"`
+	CA            string    `toml:"ca"`
 }
 
 // maxAuditDays is a hundred years: more is a slip of the keyboard.
@@ -54,12 +53,12 @@ func (c *mainFile) audit(doc *document) gateway.Audit {
 			doc.wrong("audit.syslog", "%v", err)
 		}
 	}
-	if w := &a.Webhook; !reflect.ValueOf(*w).IsZero() {
+	if w := &a.Webhook; *w != (webhookConfig{}) {
 		g.Webhook = gateway.AuditWebhook{
 			URL: w.URL, Certificate: doc.relative(w.Certificate), Key: doc.relative(w.Key), Authorities: doc.relative(w.CA),
 		}
-		if w.SecretFile != "" || w.SecretEnv != "" {
-			g.Webhook.Secret = []byte(doc.secret("audit.webhook", "secret", w.SecretFile, w.SecretEnv))
+		if from := (secretSource{w.SecretFile, w.SecretEnv, w.SecretCommand}); from.exists() {
+			g.Webhook.Secret = []byte(doc.secret("audit.webhook", "secret", from))
 		}
 		if _, err := auditexport.NewWebhook(auditexport.Webhook(g.Webhook)); err != nil && doc.clean("audit.webhook") {
 			doc.wrong("audit.webhook", "%v", err)

@@ -51,23 +51,25 @@ type tlsConfig struct {
 }
 
 type authConfig struct {
-	Issuer        string   `toml:"issuer"`
-	Audience      string   `toml:"audience"`
-	AccessTTL     duration `toml:"access_ttl"`
-	RefreshTTL    duration `toml:"refresh_ttl"`
-	FamilyMaxAge  duration `toml:"family_max_age"`
-	MaxSessions   int      `toml:"max_sessions"`
-	Rotation      string   `toml:"rotation"`
-	GracePeriod   duration `toml:"grace_period"`
-	PasswordSlots int      `toml:"password_slots"`
-	PasswordQueue int      `toml:"password_queue"`
-	MinPassword   int      `toml:"min_password"`
-	Breached      string   `toml:"breached_passwords"`
-	OTPIssuer     string   `toml:"otp_issuer"`
-	PepperFile    string   `toml:"pepper_file"`
-	PepperEnv     string   `toml:"pepper_env"`
-	OldPepperFile string   `toml:"old_pepper_file"`
-	OldPepperEnv  string   `toml:"old_pepper_env"`
+	Issuer           string    `toml:"issuer"`
+	Audience         string    `toml:"audience"`
+	AccessTTL        duration  `toml:"access_ttl"`
+	RefreshTTL       duration  `toml:"refresh_ttl"`
+	FamilyMaxAge     duration  `toml:"family_max_age"`
+	MaxSessions      int       `toml:"max_sessions"`
+	Rotation         string    `toml:"rotation"`
+	GracePeriod      duration  `toml:"grace_period"`
+	PasswordSlots    int       `toml:"password_slots"`
+	PasswordQueue    int       `toml:"password_queue"`
+	MinPassword      int       `toml:"min_password"`
+	Breached         string    `toml:"breached_passwords"`
+	OTPIssuer        string    `toml:"otp_issuer"`
+	PepperFile       string    `toml:"pepper_file"`
+	PepperEnv        string    `toml:"pepper_env"`
+	PepperCommand    *[]string `toml:"pepper_command"`
+	OldPepperFile    string    `toml:"old_pepper_file"`
+	OldPepperEnv     string    `toml:"old_pepper_env"`
+	OldPepperCommand *[]string `toml:"old_pepper_command"`
 }
 
 type streamConfig struct {

@@ -25,7 +25,7 @@ func TestConfigDatabase(t *testing.T) {
 		{"none", "", "", ""},
 		{"a file", `url_file = "good"` + keys, url, ""},
 		{"the environment", `url_env = "RUEDA_TEST_URL"` + keys, url, ""},
-		{"both", "url_file = \"good\"\nurl_env = \"RUEDA_TEST_URL\"" + keys, "", "set either"},
+		{"both", "url_file = \"good\"\nurl_env = \"RUEDA_TEST_URL\"" + keys, "", "set only one of"},
 		{"here", `url = "` + url + `"` + keys, "", "must not be in this file"},
 		{"the URL as a variable", `url_env = "` + url + `"` + keys, "", "not the name of an environment variable"},
 		{"no such variable", `url_env = "RUEDA_TEST_NONE"` + keys, "", "environment variable RUEDA_TEST_NONE is not set"},

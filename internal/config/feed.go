@@ -25,22 +25,23 @@ import (
 // feedConfig is a [[feed]]: a type and its keys. Other kinds of feeds need a main of your own, see
 // examples/custom-gateway.
 type feedConfig struct {
-	Name        string   `toml:"name"`
-	Type        string   `toml:"type"`
-	Seed        int64    `toml:"seed"`        // sim
-	Instruments int      `toml:"instruments"` // sim
-	Speed       float64  `toml:"speed"`       // sim, replay
-	File        string   `toml:"file"`        // replay
-	Loop        bool     `toml:"loop"`        // replay
-	Symbols     []string `toml:"symbols"`     // replay
-	Date        string   `toml:"date"`        // replay
-	Listen      string   `toml:"listen"`      // ndjson
-	Insecure    bool     `toml:"insecure"`    // ndjson
-	TokenFile   string   `toml:"token_file"`  // ndjson
-	TokenEnv    string   `toml:"token_env"`   // ndjson
-	Certificate string   `toml:"certificate"` // ndjson
-	Key         string   `toml:"key"`         // ndjson
-	ClientCA    string   `toml:"client_ca"`   // ndjson
+	Name         string    `toml:"name"`
+	Type         string    `toml:"type"`
+	Seed         int64     `toml:"seed"`          // sim
+	Instruments  int       `toml:"instruments"`   // sim
+	Speed        float64   `toml:"speed"`         // sim, replay
+	File         string    `toml:"file"`          // replay
+	Loop         bool      `toml:"loop"`          // replay
+	Symbols      []string  `toml:"symbols"`       // replay
+	Date         string    `toml:"date"`          // replay
+	Listen       string    `toml:"listen"`        // ndjson
+	Insecure     bool      `toml:"insecure"`      // ndjson
+	TokenFile    string    `toml:"token_file"`    // ndjson
+	TokenEnv     string    `toml:"token_env"`     // ndjson
+	TokenCommand *[]string `toml:"token_command"` // ndjson
+	Certificate  string    `toml:"certificate"`   // ndjson
+	Key          string    `toml:"key"`           // ndjson
+	ClientCA     string    `toml:"client_ca"`     // ndjson
 }
 
 // feed creates the source. ok is false after a mistake, which doc has.
@@ -73,7 +74,7 @@ func (c *feedConfig) source(doc *document, key string, markets []market.Market, 
 			Speed: c.Speed, Loop: c.Loop, Symbols: c.Symbols, Date: c.Date, FromName: c.Date == "", Logger: log,
 		})
 	case "ndjson":
-		c.only(doc, key, "listen", "insecure", "token_file", "token_env", "certificate", "key", "client_ca")
+		c.only(doc, key, "listen", "insecure", "token_file", "token_env", "token_command", "certificate", "key", "client_ca")
 		return c.lines(doc, key, markets, log)
 	case "":
 		return nil, fmt.Errorf("type is missing: sim, replay or ndjson")
@@ -91,9 +92,9 @@ func (c *feedConfig) lines(doc *document, key string, markets []market.Market, l
 	if path, ok := strings.CutPrefix(c.Listen, "unix:"); ok && path != "" {
 		n.Listen = "unix:" + doc.relative(path)
 	}
-	if c.TokenFile != "" || c.TokenEnv != "" {
+	if from := (secretSource{c.TokenFile, c.TokenEnv, c.TokenCommand}); from.exists() {
 		before := len(doc.mistakes)
-		if n.Token = doc.secret(key, "token", c.TokenFile, c.TokenEnv); len(doc.mistakes) > before {
+		if n.Token = doc.secret(key, "token", from); len(doc.mistakes) > before {
 			return nil, nil
 		}
 	}
@@ -144,7 +145,7 @@ func (s *secureLines) Run(ctx context.Context, sink feed.Sink) error {
 
 // only reports keys of other types.
 func (c *feedConfig) only(doc *document, key string, own ...string) {
-	for _, k := range []string{"seed", "instruments", "speed", "file", "loop", "symbols", "date", "listen", "insecure", "token_file", "token_env", "certificate", "key", "client_ca"} {
+	for _, k := range []string{"seed", "instruments", "speed", "file", "loop", "symbols", "date", "listen", "insecure", "token_file", "token_env", "token_command", "certificate", "key", "client_ca"} {
 		if doc.lines[key+"."+k] > 0 && !slices.Contains(own, k) {
 			doc.wrong(key+"."+k, "is not a key of feeds of type %s", c.Type)
 		}

@@ -12,11 +12,12 @@ import (
 
 // adminConfig is the administrator's listener.
 type adminConfig struct {
-	Listen      string `toml:"listen"`
-	TokenFile   string `toml:"token_file"`
-	Certificate string `toml:"certificate"`
-	Key         string `toml:"key"`
-	ClientCA    string `toml:"client_ca"`
+	Listen       string    `toml:"listen"`
+	TokenFile    string    `toml:"token_file"`
+	TokenCommand *[]string `toml:"token_command"`
+	Certificate  string    `toml:"certificate"`
+	Key          string    `toml:"key"`
+	ClientCA     string    `toml:"client_ca"`
 }
 
 // checkAdmin finds what gateway.New would refuse, with the line of the key.
@@ -28,8 +29,11 @@ func (c *mainFile) checkAdmin(doc *document) {
 		}
 		return
 	}
-	if a.TokenFile == "" {
+	switch {
+	case a.TokenFile == "" && a.TokenCommand == nil:
 		doc.wrong("admin", "token_file is missing: a file of mode 0600 with the token of requests")
+	case a.TokenFile != "" && a.TokenCommand != nil:
+		doc.wrong("admin.token_command", "is set together with token_file: remove one")
 	}
 	if (a.Certificate == "") != (a.Key == "") {
 		doc.wrong("admin", "certificate and key go together")
@@ -107,6 +111,9 @@ func (c *mainFile) front(doc *document, g *gateway.Config) {
 		g.Admin = gateway.Admin{
 			Listen: a.Listen, TokenFile: doc.relative(a.TokenFile), ClientCA: doc.relative(a.ClientCA),
 			TLS: gateway.TLS{Certificate: doc.relative(a.Certificate), Key: doc.relative(a.Key)},
+		}
+		if a.TokenCommand != nil {
+			g.Admin.Tokens = doc.secret("admin", "token", secretSource{command: a.TokenCommand})
 		}
 	}
 }

@@ -10,10 +10,16 @@ import (
 
 // keysConfig is the table [keys]: the keys that sign access tokens.
 type keysConfig struct {
-	Algorithm         string    `toml:"algorithm"`
-	Rotate            *duration `toml:"rotate"`
-	EncryptionKeyFile string    `toml:"encryption_key_file"`
-	EncryptionKeyEnv  string    `toml:"encryption_key_env"`
+	Algorithm            string    `toml:"algorithm"`
+	Rotate               *duration `toml:"rotate"`
+	EncryptionKeyFile    string    `toml:"encryption_key_file"`
+	EncryptionKeyEnv     string    `toml:"encryption_key_env"`
+	EncryptionKeyCommand *[]string `toml:"encryption_key_command"`
+}
+
+// encryptionKey returns where the encryption key comes from.
+func (k *keysConfig) encryptionKey() secretSource {
+	return secretSource{k.EncryptionKeyFile, k.EncryptionKeyEnv, k.EncryptionKeyCommand}
 }
 
 // keyAlgorithms returns the supported algorithms.
@@ -49,8 +55,11 @@ func (c *mainFile) checkKeys(doc *document) {
 			doc.wrong("keys.rotate", "is too short: with auth.access_ttl = %v, more than %d keys would have valid tokens", time.Duration(life), maxVerifying)
 		}
 	}
-	if k.EncryptionKeyFile != "" && k.EncryptionKeyEnv != "" {
+	switch {
+	case k.EncryptionKeyFile != "" && k.EncryptionKeyEnv != "":
 		doc.wrong("keys.encryption_key_env", "is set together with encryption_key_file: remove one")
+		return
+	case k.EncryptionKeyCommand != nil: // keys runs it
 		return
 	}
 	if k.EncryptionKeyEnv != "" && !environmentName.MatchString(k.EncryptionKeyEnv) {
@@ -60,11 +69,16 @@ func (c *mainFile) checkKeys(doc *document) {
 	}
 	var settings database.Config
 	c.keys(doc, &settings)
-	if err := settings.CheckEncryptionKey(); err != nil {
-		key := "keys.encryption_key_file"
-		if k.EncryptionKeyEnv != "" {
-			key = "keys.encryption_key_env"
-		}
+	key := "keys.encryption_key_file"
+	if k.EncryptionKeyEnv != "" {
+		key = "keys.encryption_key_env"
+	}
+	checkEncryptionKey(doc, key, &settings)
+}
+
+// checkEncryptionKey reports an encryption key that cannot be read.
+func checkEncryptionKey(doc *document, key string, d *database.Config) {
+	if err := d.CheckEncryptionKey(); err != nil {
 		doc.wrong(key, "%v; rueda keys init-encryption FILE makes one", err)
 	}
 }
@@ -76,6 +90,10 @@ func (c *mainFile) keys(doc *document, d *database.Config) {
 	d.AccessTTL = time.Duration(c.Auth.AccessTTL)
 	d.EncryptionKeyFile = doc.relative(k.EncryptionKeyFile)
 	d.EncryptionKeyEnv = k.EncryptionKeyEnv
+	if k.EncryptionKeyCommand != nil {
+		d.EncryptionKey = doc.secret("keys", "encryption_key", k.encryptionKey())
+		checkEncryptionKey(doc, "keys.encryption_key_command", d)
+	}
 	switch {
 	case k.Rotate == nil:
 	case *k.Rotate == 0:

@@ -35,21 +35,20 @@ func (c *mainFile) peppers(doc *document) (list [][]byte) {
 	if strings.Contains(a.OTPIssuer, ":") || len(a.OTPIssuer) > maxIssuer {
 		doc.wrong("auth.otp_issuer", "must have at most %d bytes and no colon", maxIssuer)
 	}
-	now, old := a.PepperFile != "" || a.PepperEnv != "", a.OldPepperFile != "" || a.OldPepperEnv != ""
-	if old && !now {
+	now := secretSource{a.PepperFile, a.PepperEnv, a.PepperCommand}
+	old := secretSource{a.OldPepperFile, a.OldPepperEnv, a.OldPepperCommand}
+	if old.exists() && !now.exists() {
 		doc.wrong("auth.old_pepper_file", "goes with pepper_file: hashes made with the old one are replaced by ones made with the new one")
 		return nil
 	}
 	for _, p := range []struct {
-		there           bool
-		name, file, env string
-	}{
-		{now, "pepper", a.PepperFile, a.PepperEnv}, {old, "old_pepper", a.OldPepperFile, a.OldPepperEnv},
-	} {
-		if !p.there {
+		name string
+		from secretSource
+	}{{"pepper", now}, {"old_pepper", old}} {
+		if !p.from.exists() {
 			continue
 		}
-		secret := doc.secret("auth", p.name, p.file, p.env)
+		secret := doc.secret("auth", p.name, p.from)
 		if secret != "" && len(secret) < leastPepper {
 			doc.wrong("auth."+p.name+"_file", "must have %d bytes at least, such as those of: openssl rand -base64 32", leastPepper)
 		}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"os"
-	"strings"
 
 	"github.com/ruedahq/rueda/internal/fileowner"
 )
@@ -17,16 +16,37 @@ func mounted(info os.FileInfo) bool {
 	return ok && owner == 0 && os.Geteuid() != 0 && info.Mode().Perm()&0o077 == 0o040
 }
 
+// secretSource is where a secret comes from: one of a file, an environment variable and a command.
+type secretSource struct {
+	file, env string
+	command   *[]string // program and arguments; nil: none
+}
+
+// exists reports whether there is a source.
+func (s secretSource) exists() bool { return s != (secretSource{}) }
+
 // secret reads a secret that the configuration names: the text of a file with restricted
-// permissions, without the line end, or an environment variable.
-func (d *document) secret(key, name, file, env string) string {
+// permissions or the output of a command, without the line end, or an environment variable.
+func (d *document) secret(key, name string, from secretSource) string {
+	file, env := from.file, from.env
 	switch {
-	case file == "" && env == "":
-		d.wrong(key, "%s_file or %s_env is missing: a file of mode 0600, or an environment variable", name, name)
+	case !from.exists():
+		d.wrong(key, "%s_file, %s_env or %s_command is missing: a file of mode 0600, an environment variable, or a program with arguments", name, name, name)
 		return ""
-	case file != "" && env != "":
-		d.wrong(key, "set either %s_file or %s_env", name, name)
+	case file != "" && env != "" || from.command != nil && (file != "" || env != ""):
+		d.wrong(key, "set only one of %s_file, %s_env and %s_command", name, name, name)
 		return ""
+	case from.command != nil:
+		key += "." + name + "_command"
+		if argv := *from.command; len(argv) == 0 || argv[0] == "" {
+			d.wrong(key, "must be a program and its arguments, such as [\"pass\", \"show\", \"rueda\"]")
+			return ""
+		}
+		text, err := d.run(*from.command, secretTime)
+		if err != nil {
+			d.wrong(key, "%v", err)
+		}
+		return text
 	case env != "":
 		text := os.Getenv(env)
 		if text == "" {
@@ -56,7 +76,7 @@ func (d *document) secret(key, name, file, env string) string {
 		d.wrong(key, "%v", err)
 		return ""
 	}
-	secret := strings.TrimRight(string(text), "\r\n")
+	secret := string(trimLineEnd(text))
 	if secret == "" {
 		d.wrong(key, "%s is empty", file)
 	}

@@ -98,7 +98,7 @@ func (c *mainFile) accountSource(doc *document, from *UserSource, g *guard.Guard
 		}
 	case typeSQL:
 		a, key := c.Accounts.SQL, "accounts.sql"
-		at := sqlConfig{Driver: a.Driver, File: a.File, URLFile: a.URLFile, URLEnv: a.URLEnv}
+		at := sqlConfig{Driver: a.Driver, File: a.File, URLFile: a.URLFile, URLEnv: a.URLEnv, URLCommand: a.URLCommand}
 		if a.Query == "" {
 			doc.wrong("accounts.sql", "query is missing: the SELECT of a user's accounts")
 		}
@@ -150,7 +150,7 @@ func (c *mainFile) userSource(doc *document, s *Settings, g *guard.Guard) {
 		l := &c.Users.LDAP
 		u, err := ldapusers.New(ldapusers.Config{
 			URL: l.URL, StartTLS: l.StartTLS, Insecure: l.Insecure, Authorities: doc.relative(l.CA),
-			BindDN: l.BindDN, BindPassword: doc.secret("users.ldap", "bind_password", l.PasswordFile, l.PasswordEnv),
+			BindDN: l.BindDN, BindPassword: doc.secret("users.ldap", "bind_password", secretSource{l.PasswordFile, l.PasswordEnv, l.PasswordCommand}),
 			Base: l.Base, Filter: l.Filter, Username: l.Username, ID: l.ID, Version: l.Version, Disabled: l.Disabled, Expires: l.Expires,
 			GroupAttribute: l.GroupAttribute, GroupBase: l.GroupBase, GroupFilter: l.GroupFilter,
 			Rights: everybody, Groups: groups, Connections: l.Connections,
@@ -170,8 +170,8 @@ func (c *mainFile) userSource(doc *document, s *Settings, g *guard.Guard) {
 // open returns the users of a web service, or reports mistakes.
 func (h *httpConfig) open(doc *document, key string) *httpusers.Users {
 	var secret string
-	if h.SecretFile != "" || h.SecretEnv != "" {
-		secret = doc.secret(key, "secret", h.SecretFile, h.SecretEnv)
+	if from := (secretSource{h.SecretFile, h.SecretEnv, h.SecretCommand}); from.exists() {
+		secret = doc.secret(key, "secret", from)
 	}
 	u, err := httpusers.New(httpusers.Config{
 		URL: h.URL, Secret: []byte(secret),
@@ -188,7 +188,7 @@ func (q *sqlConfig) open(doc *document, key string, cfg sqlusers.Config) *sqluse
 	cfg.Driver, cfg.Source = q.Driver, doc.relative(q.File)
 	q.check(doc, key)
 	if q.Driver == sqlusers.Postgres && doc.clean(key+".file") {
-		cfg.Source = doc.secret(key, "url", q.URLFile, q.URLEnv)
+		cfg.Source = doc.secret(key, "url", q.source())
 	}
 	doc.blame(key, sqlusers.CheckQueries(cfg))
 	if !doc.clean(key) || !doc.clean("accounts.sql") {
@@ -201,16 +201,19 @@ func (q *sqlConfig) open(doc *document, key string, cfg sqlusers.Config) *sqluse
 	return u
 }
 
+// source returns where the connection string comes from.
+func (q *sqlConfig) source() secretSource { return secretSource{q.URLFile, q.URLEnv, q.URLCommand} }
+
 func (q *sqlConfig) check(doc *document, key string) {
 	switch {
 	case q.Driver == "":
 		doc.wrong(key, "driver is missing: %s or %s", sqlusers.SQLite, sqlusers.Postgres)
 	case q.Driver != sqlusers.SQLite && q.Driver != sqlusers.Postgres:
 		doc.wrong(key+".driver", "%q is neither %s nor %s", q.Driver, sqlusers.SQLite, sqlusers.Postgres)
-	case q.Driver == sqlusers.SQLite && (q.File == "" || q.URLFile != "" || q.URLEnv != ""):
+	case q.Driver == sqlusers.SQLite && (q.File == "" || q.source().exists()):
 		doc.wrong(key, "driver %q has its database in file", q.Driver)
 	case q.Driver == sqlusers.Postgres && q.File != "":
-		doc.wrong(key+".file", "is for driver %q; %q has url_file or url_env", sqlusers.SQLite, q.Driver)
+		doc.wrong(key+".file", "is for driver %q; %q has url_file, url_env or url_command", sqlusers.SQLite, q.Driver)
 	case q.Driver == sqlusers.SQLite:
 		if _, err := os.Stat(doc.relative(q.File)); err != nil {
 			doc.wrong(key+".file", "%v", err)

@@ -31,50 +31,54 @@ type accountsConfig struct {
 }
 
 type sqlConfig struct {
-	Driver  string `toml:"driver"`
-	File    string `toml:"file"`
-	URLFile string `toml:"url_file"`
-	URLEnv  string `toml:"url_env"`
-	Login   string `toml:"login"`
-	User    string `toml:"user"`
+	Driver     string    `toml:"driver"`
+	File       string    `toml:"file"`
+	URLFile    string    `toml:"url_file"`
+	URLEnv     string    `toml:"url_env"`
+	URLCommand *[]string `toml:"url_command"`
+	Login      string    `toml:"login"`
+	User       string    `toml:"user"`
 }
 
 type accountsSQLConfig struct {
-	Driver  string `toml:"driver"`
-	File    string `toml:"file"`
-	URLFile string `toml:"url_file"`
-	URLEnv  string `toml:"url_env"`
-	Query   string `toml:"query"`
+	Driver     string    `toml:"driver"`
+	File       string    `toml:"file"`
+	URLFile    string    `toml:"url_file"`
+	URLEnv     string    `toml:"url_env"`
+	URLCommand *[]string `toml:"url_command"`
+	Query      string    `toml:"query"`
 }
 
 type httpConfig struct {
-	URL         string `toml:"url"`
-	SecretFile  string `toml:"secret_file"`
-	SecretEnv   string `toml:"secret_env"`
-	Certificate string `toml:"certificate"`
-	Key         string `toml:"key"`
-	CA          string `toml:"ca"`
+	URL           string    `toml:"url"`
+	SecretFile    string    `toml:"secret_file"`
+	SecretEnv     string    `toml:"secret_env"`
+	SecretCommand *[]string `toml:"secret_command"`
+	Certificate   string    `toml:"certificate"`
+	Key           string    `toml:"key"`
+	CA            string    `toml:"ca"`
 }
 
 type ldapConfig struct {
-	URL            string `toml:"url"`
-	StartTLS       bool   `toml:"starttls"`
-	Insecure       bool   `toml:"insecure"`
-	CA             string `toml:"ca"`
-	BindDN         string `toml:"bind_dn"`
-	PasswordFile   string `toml:"bind_password_file"`
-	PasswordEnv    string `toml:"bind_password_env"`
-	Base           string `toml:"base"`
-	Filter         string `toml:"filter"`
-	Username       string `toml:"username"`
-	ID             string `toml:"id"`
-	Version        string `toml:"version"`
-	Disabled       string `toml:"disabled"`
-	Expires        string `toml:"expires"`
-	GroupAttribute string `toml:"group_attribute"`
-	GroupBase      string `toml:"group_base"`
-	GroupFilter    string `toml:"group_filter"`
-	Connections    int    `toml:"connections"`
+	URL             string    `toml:"url"`
+	StartTLS        bool      `toml:"starttls"`
+	Insecure        bool      `toml:"insecure"`
+	CA              string    `toml:"ca"`
+	BindDN          string    `toml:"bind_dn"`
+	PasswordFile    string    `toml:"bind_password_file"`
+	PasswordEnv     string    `toml:"bind_password_env"`
+	PasswordCommand *[]string `toml:"bind_password_command"`
+	Base            string    `toml:"base"`
+	Filter          string    `toml:"filter"`
+	Username        string    `toml:"username"`
+	ID              string    `toml:"id"`
+	Version         string    `toml:"version"`
+	Disabled        string    `toml:"disabled"`
+	Expires         string    `toml:"expires"`
+	GroupAttribute  string    `toml:"group_attribute"`
+	GroupBase       string    `toml:"group_base"`
+	GroupFilter     string    `toml:"group_filter"`
+	Connections     int       `toml:"connections"`
 }
 
 // rightConfig is the rights of a group, or of all users.

@@ -85,6 +85,7 @@ type Config struct {
 	AccessTTL         time.Duration
 	EncryptionKeyFile string
 	EncryptionKeyEnv  string
+	EncryptionKey     string
 	KeysMustExist     bool
 	AcceptOlderKeys   bool // accept keys from a restored backup
 }

@@ -38,6 +38,8 @@ func (c *Config) encryption() func() (keyset.EncryptionKey, error) {
 			}
 			return key, nil
 		}
+	case c.EncryptionKey != "":
+		return func() (keyset.EncryptionKey, error) { return keyset.ParseEncryptionKey(c.EncryptionKey) }
 	}
 	return nil
 }
