@@ -37,7 +37,7 @@ const (
 
 // History measures how large history requests affect live subscribers: windows without requests
 // alternate with windows in which pages of 10,000 trades are requested without a pause. It also
-// measures the cost of the journal.
+// measures the cost of the journal, and of delayed data.
 func History(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("history")
 	if err != nil {
@@ -50,6 +50,11 @@ func History(ctx context.Context, o Options) (*Report, error) {
 	}
 	if o.wants(historyJournal) {
 		if err := o.journal(ctx, r); err != nil {
+			return r, err
+		}
+	}
+	if o.wants(historyDelays) {
+		if err := o.delays(ctx, r); err != nil {
 			return r, err
 		}
 	}

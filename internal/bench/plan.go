@@ -72,7 +72,7 @@ func Workloads(what string, o Options) []string {
 	case "hostile":
 		names = []string{hostileUnknown, hostileWildcard}
 	case "history":
-		names = []string{historyQuestions, historyJournal}
+		names = []string{historyQuestions, historyJournal, historyDelays}
 	case "auth":
 		names = []string{authStore, authRefresh, authPostgres, authVerify, authLogin}
 	case "connect":

@@ -38,8 +38,9 @@ type Config struct {
 	Certificate string // certificate and key files; "": no TLS
 	Key         string
 	IOUring     bool
-	Journal     bool   // with a journal
-	Folder      string // of the journal
+	Journal     bool            // with a journal
+	Delays      []time.Duration // of delayed data; needs Journal
+	Folder      string          // of the journal
 
 	TLSByGoroutines bool
 }
@@ -143,6 +144,9 @@ func (s *server) config() (gateway.Config, string) {
 		config.Journal = gateway.Journal{Folder: c.Folder}
 		note("journal")
 	}
+	for _, d := range c.Delays {
+		note("delay=%v", d)
+	}
 	perUser := c.PerUser
 	if perUser <= 0 {
 		perUser = 8
@@ -165,7 +169,7 @@ func (s *server) config() (gateway.Config, string) {
 		PingInterval: c.Ping, PongTimeout: c.PongTimeout, BookWildcards: c.Market,
 		MaxWaiting: c.MaxWaiting, MaxAge: c.MaxAge, TradesKept: c.TradesKept,
 		MessagesPerFlush: c.PerTurn, FlushInterval: c.Flush, MaxBacklog: c.MaxBacklog, TLSByGoroutines: c.TLSByGoroutines, IOUring: c.IOUring,
-		AuthTimeout: time.Minute,
+		AuthTimeout: time.Minute, Delays: c.Delays,
 	}
 	note("stream.auth_timeout=1m")
 	for _, d := range []struct {

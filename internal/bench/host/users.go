@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ruedahq/rueda/broker"
 )
@@ -29,7 +31,20 @@ func (users) User(_ context.Context, id string) (broker.User, error) {
 // quotesOnly is the name prefix of users with a right to quotes only.
 const quotesOnly = "uq"
 
+// delayedUser is the name prefix of users with delayed data. Their delay in seconds follows.
+const delayedUser = "ud"
+
+// DelayedUser returns the name of a user whose data are delayed.
+func DelayedUser(delay time.Duration) string {
+	return delayedUser + strconv.Itoa(int(delay/time.Second))
+}
+
 func userOf(name string) broker.User {
+	if seconds, ok := strings.CutPrefix(name, delayedUser); ok {
+		n, _ := strconv.Atoi(seconds) // only names of DelayedUser log in
+		return broker.User{ID: name, Username: name, Scopes: []string{broker.ScopeRead, broker.ScopeWildcard},
+			Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Delay: n}}}
+	}
 	if strings.HasPrefix(name, quotesOnly) {
 		return broker.User{ID: name, Username: name, Scopes: []string{broker.ScopeRead},
 			Entitlements: []broker.Entitlement{{Market: "*", Quotes: true}}}

@@ -208,11 +208,15 @@ func (k *checker) find(q []byte) int32 {
 		return at
 	}
 	_, id, ok := strings.Cut(string(q[:end]), `","I":"`)
-	if !ok || !strings.HasSuffix(id, `"`) {
+	if !ok {
+		return -1
+	}
+	id, delay, ok := strings.Cut(id, `"`)
+	if !ok || delay != "" && !strings.HasPrefix(delay, `,"DE":`) {
 		return -1
 	}
 	at := int32(len(k.instruments))
-	in := instrument{id: id[:len(id)-1], tail: string(key)}
+	in := instrument{id: id, tail: string(key)}
 	k.instruments = append(k.instruments, in)
 	k.index[in.tail] = at
 	return at
