@@ -29,17 +29,22 @@ var (
 	// ErrSecondFactor means that the password is right and a one-time password is missing. A wrong
 	// one-time password is ErrInvalidCredentials.
 	ErrSecondFactor = errors.New("a one-time password is needed")
+
+	// ErrEnrolmentRequired means that the user must have a second factor and has none. At a login
+	// the password is right.
+	ErrEnrolmentRequired = errors.New("the user must enrol a second factor first")
 )
 
 // Users authenticates and reads users.
 type Users interface {
 	// Authenticate checks a password. It takes the same time for an unknown user and for a wrong
 	// password. Errors: ErrInvalidCredentials, ErrSecondFactor, ErrBadUser, ErrUnavailable. With
-	// the first two it may return a User that has only its ID, for the audit log.
+	// the first two it may return a User that has only its ID, for the audit log. A SelfService
+	// may also return ErrEnrolmentRequired, with the whole User.
 	Authenticate(ctx context.Context, login Login) (User, error)
 
 	// User reads a user by id, at refreshes and to update rights. Errors: ErrNotFound, ErrDisabled,
-	// ErrBadUser, ErrUnavailable.
+	// ErrEnrolmentRequired, which has the same effect, ErrBadUser, ErrUnavailable.
 	User(ctx context.Context, id string) (User, error)
 }
 

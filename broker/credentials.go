@@ -12,6 +12,7 @@ var (
 	ErrEnrolment = errors.New("the enrolment is not valid any more")
 	ErrOTP       = errors.New("wrong one-time password")
 	ErrNoFactor  = errors.New("the user has no second factor")
+	ErrFactor    = errors.New("a group of the user requires a second factor")
 )
 
 // PasswordError means that a new password does not conform to the policy.
@@ -29,7 +30,8 @@ type Caller struct {
 
 // SelfService is an optional interface of Users whose users change their own password and second
 // factor. The caller has authenticated the user just before, with the second factor if there is
-// one. user is the result of Authenticate. If the user has changed since, nothing is changed and
+// one. user is the result of Authenticate. For BeginEnrolment its error may be
+// ErrEnrolmentRequired. If the user has changed since, nothing is changed and
 // the error is ErrInvalidCredentials. Other errors: ErrUnavailable.
 type SelfService interface {
 	// CheckPassword returns what is wrong with a new password, as a *PasswordError.
@@ -52,7 +54,7 @@ type SelfService interface {
 	// RenewRecoveryCodes replaces the recovery codes. Errors: also ErrNoFactor.
 	RenewRecoveryCodes(ctx context.Context, user User, by Caller) ([]string, error)
 
-	// RemoveSecondFactor removes the second factor. Errors: also ErrNoFactor.
+	// RemoveSecondFactor removes the second factor. Errors: also ErrNoFactor and ErrFactor.
 	RemoveSecondFactor(ctx context.Context, user User, by Caller) error
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/broker/local"
 )
 
 // TestThreat44PasswordChangeE2E checks that a user's own change of the password ends all earlier
@@ -56,5 +58,48 @@ func TestThreat44PasswordChangeE2E(t *testing.T) {
 		if m.Action == "pong" {
 			return
 		}
+	}
+}
+
+// TestThreat45RequiredFactorE2E checks that a group that requires a second factor ends logins and
+// sockets of members without one, at both gateways, and that enrolment leads to a login.
+func TestThreat45RequiredFactorE2E(t *testing.T) {
+	t.Parallel()
+	here, elsewhere, users := twoGateways(t)
+	sockets := map[string]*bot{"here": connect(t, here), "elsewhere": connect(t, elsewhere)}
+	if err := users.AddGroup(t.Context(), "strict", local.Rights{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := users.Join(t.Context(), "demo", "strict"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if _, err := users.RequireFactor(t.Context(), "strict", true); err != nil {
+		t.Fatal(err)
+	}
+	for _, where := range []string{"here", "elsewhere"} {
+		b := sockets[where]
+		b.until(t, "Error", "token_revoked")
+		if _, err := b.next(t.Context()); websocket.CloseStatus(err) != 4401 {
+			t.Errorf("%s: closed by %v", where, err)
+		}
+		promised(t, "second factor required, socket "+where+" closed", began, 500*time.Millisecond)
+	}
+	for where, c := range map[string]*literalClient{"here": here, "elsewhere": elsewhere} {
+		if status, text := c.do(t, http.MethodGet, "/broker/accounts", ""); status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", where, status, text)
+		}
+		if status, text := c.do(t, http.MethodPost, "/auth/token", `{"grant_type":"refresh_token","refresh_token":"`+c.refresh+`"}`); status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", where, status, text)
+		}
+		if status, text := c.do(t, http.MethodPost, "/auth/token", `{"grant_type":"password","username":"demo","password":"demo-password"}`); status != http.StatusForbidden || !strings.Contains(text, "mfa_enrolment_required") {
+			t.Errorf("%s: %d %s", where, status, text)
+		}
+	}
+	if _, err := users.EnableSecondFactor(t.Context(), "demo", ""); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := elsewhere.do(t, http.MethodPost, "/auth/token", `{"grant_type":"password","username":"demo","password":"demo-password"}`); status != http.StatusForbidden || !strings.Contains(text, "mfa_required") {
+		t.Errorf("with a second factor: %d %s", status, text)
 	}
 }

@@ -9,9 +9,10 @@ import (
 
 // Reasons of the routes with which users change their own password and second factor.
 const (
-	WeakPassword     Reason = "weak_password"
-	InvalidEnrolment Reason = "invalid_enrolment"
-	InvalidOTP       Reason = "invalid_otp"
+	EnrolmentRequired Reason = "mfa_enrolment_required"
+	WeakPassword      Reason = "weak_password"
+	InvalidEnrolment  Reason = "invalid_enrolment"
+	InvalidOTP        Reason = "invalid_otp"
 )
 
 // Credentials identify a user who changes them. They are those of a login. When printed or logged

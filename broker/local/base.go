@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,6 +146,9 @@ func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.Use
 	if old {
 		b.rehash(ctx, &u, login)
 	}
+	if u.lacksFactor() {
+		return u.User, broker.ErrEnrolmentRequired
+	}
 	return u.User, nil
 }
 
@@ -167,8 +171,15 @@ func (u *row) answer() (broker.User, error) {
 		return broker.User{}, broker.ErrDisabled
 	case u.bad != nil:
 		return broker.User{}, u.bad
+	case u.lacksFactor():
+		return broker.User{}, broker.ErrEnrolmentRequired
 	}
 	return u.User, nil
+}
+
+// lacksFactor reports whether a group requires a second factor that the user does not have.
+func (u *row) lacksFactor() bool {
+	return !u.SecondFactor && slices.ContainsFunc(u.Groups, func(g Group) bool { return g.RequiredFactor })
 }
 
 // Entry is a user with its groups, for the command line. The rights of its User include those of
@@ -192,7 +203,7 @@ type row struct {
 
 const selectUsers = `
 	SELECT u.id, u.username, u.password, u.disabled, u.scopes, u.entitlements, u.limits, u.version, u.created_at,
-		COALESCE(f.secret, ''), g.name, g.scopes, g.entitlements, g.limits
+		COALESCE(f.secret, ''), g.name, g.scopes, g.entitlements, g.limits, COALESCE(g.required_factor, FALSE)
 	FROM users u
 	LEFT JOIN second_factors f ON f.user_id = u.id
 	LEFT JOIN user_groups m ON m.user_id = u.id
@@ -244,8 +255,9 @@ func scanUser(from interface{ Scan(...any) error }) (u row, err error) {
 	var created int64
 	var own [3]string
 	var name, scopes, entitlements, limits sql.NullString
+	var requiredFactor bool
 	err = from.Scan(&u.ID, &u.Username, &u.password, &u.Disabled, &own[0], &own[1], &own[2], &u.Version, &created,
-		&u.secret, &name, &scopes, &entitlements, &limits)
+		&u.secret, &name, &scopes, &entitlements, &limits, &requiredFactor)
 	if err != nil {
 		return row{}, err
 	}
@@ -255,7 +267,7 @@ func scanUser(from interface{ Scan(...any) error }) (u row, err error) {
 		u.bad = fmt.Errorf("%w: %s: %w", broker.ErrBadUser, u.ID, err)
 	}
 	if name.Valid {
-		g := Group{Name: name.String}
+		g := Group{Name: name.String, RequiredFactor: requiredFactor}
 		if err := g.decode(scopes.String, entitlements.String, limits.String); err != nil {
 			u.bad = fmt.Errorf("%w: %s: group %s: %w", broker.ErrBadUser, u.ID, g.Name, err)
 		}

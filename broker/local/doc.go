@@ -30,6 +30,9 @@
 // encrypted with AES-256-GCM under a key derived from Config.Secret, bound to their user; recovery
 // codes are hashed. A copy of the database contains no usable second factor.
 //
+// A group may require a second factor. A member without one gets broker.ErrEnrolmentRequired at a
+// login, and earlier logins end. Such a user can enrol one, and nothing else.
+//
 // # Concurrency
 //
 // A Base is safe for concurrent use. It starts no goroutine; Watch runs on its caller's. Other

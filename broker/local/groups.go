@@ -18,7 +18,8 @@ var ErrNoGroup = errors.New("no such group")
 type Group struct {
 	Name string
 	Rights
-	Members int // only in lists of groups
+	RequiredFactor bool // members must have a second factor
+	Members        int  // only in lists of groups
 }
 
 // AddGroup adds a group. Errors: ErrExists, broker.ErrUnavailable, or what is wrong with the group.
@@ -58,6 +59,31 @@ func (b *Base) EditGroup(ctx context.Context, name string, edit func(*Rights) er
 	return changed && err == nil, err
 }
 
+// RequireFactor sets whether the members of a group must have a second factor, and reports whether
+// that changed anything. Logins of members without one end. They can only enrol one. Errors:
+// ErrNoGroup, broker.ErrUnavailable.
+func (b *Base) RequireFactor(ctx context.Context, group string, required bool) (changed bool, err error) {
+	err = b.write(ctx, "change a group", func(c *change) error {
+		found, err := c.one(ctx, `SELECT name FROM groups WHERE name = ?`, group, new(string))
+		if err != nil {
+			return err
+		}
+		if !found {
+			return noGroup(group)
+		}
+		n, err := c.exec(ctx, `UPDATE groups SET required_factor = ? WHERE name = ? AND required_factor <> ?`, required, group, required)
+		if changed = n > 0; changed {
+			detail := "second factor required"
+			if !required {
+				detail = "second factor not required"
+			}
+			c.log(audit.GrantChanged, "", "group "+group+": "+detail)
+		}
+		return err
+	})
+	return changed && err == nil, err
+}
+
 // RemoveGroup removes a group, and returns the number of its members.
 func (b *Base) RemoveGroup(ctx context.Context, name string) (members int, err error) {
 	err = b.write(ctx, "remove a group", func(c *change) error {
@@ -81,14 +107,14 @@ func (b *Base) Groups(ctx context.Context) ([]Group, error) {
 	ctx, cancel := b.sql.limit(ctx, askLimit)
 	defer cancel()
 	rows, err := b.reader.QueryContext(ctx, b.sql.rebind(`
-		SELECT name, scopes, entitlements, limits, (SELECT COUNT(*) FROM user_groups m WHERE m.group_name = g.name)
+		SELECT name, scopes, entitlements, limits, required_factor, (SELECT COUNT(*) FROM user_groups m WHERE m.group_name = g.name)
 		FROM groups g`))
 	if err != nil {
 		return nil, unavailable("list groups", err)
 	}
 	all, err := scanAll(rows, func() (g Group, err error) {
 		var scopes, entitlements, limits string
-		if err = rows.Scan(&g.Name, &scopes, &entitlements, &limits, &g.Members); err == nil {
+		if err = rows.Scan(&g.Name, &scopes, &entitlements, &limits, &g.RequiredFactor, &g.Members); err == nil {
 			err = g.decode(scopes, entitlements, limits)
 		}
 		return g, err

@@ -143,6 +143,14 @@ func (b *Base) RemoveSecondFactor(ctx context.Context, user broker.User, by brok
 		if err := c.isCurrent(ctx, user); err != nil {
 			return err
 		}
+		required, err := c.one(ctx, `SELECT g.name FROM user_groups m JOIN groups g ON g.name = m.group_name
+			WHERE m.user_id = ? AND g.required_factor ORDER BY g.name LIMIT 1`, user.ID, new(string))
+		if err == nil && required {
+			err = broker.ErrFactor
+		}
+		if err != nil {
+			return err
+		}
 		was, err := c.removeFactor(ctx, user.ID)
 		if err == nil && !was {
 			err = broker.ErrNoFactor

@@ -33,7 +33,7 @@ func (o *SelfService) ChangePassword(ctx context.Context, login broker.Login, pa
 	if err := base.CheckPassword(login.Username, password); err != nil {
 		return Tokens{}, o.refused(err)
 	}
-	user, err := checkLogin(ctx, o.service, login, from)
+	user, err := checkLogin(ctx, o.service, login, false, from)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -49,7 +49,7 @@ func (o *SelfService) ChangePassword(ctx context.Context, login broker.Login, pa
 // Enrol returns a new second factor for a user, who is authenticated by login. ConfirmEnrolment
 // makes it valid. Errors are those of ChangePassword.
 func (o *SelfService) Enrol(ctx context.Context, login broker.Login, from Origin) (broker.Enrolment, error) {
-	base, user, err := o.user(ctx, login, from)
+	base, user, err := o.user(ctx, login, true, from)
 	if err != nil {
 		return broker.Enrolment{}, err
 	}
@@ -80,7 +80,7 @@ func (o *SelfService) ConfirmEnrolment(ctx context.Context, token Secret, otp st
 // RenewRecoveryCodes replaces the recovery codes of a user, who is authenticated by login. Errors
 // are those of ChangePassword; Unsupported also if the user has no second factor.
 func (o *SelfService) RenewRecoveryCodes(ctx context.Context, login broker.Login, from Origin) ([]string, error) {
-	base, user, err := o.user(ctx, login, from)
+	base, user, err := o.user(ctx, login, false, from)
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +92,9 @@ func (o *SelfService) RenewRecoveryCodes(ctx context.Context, login broker.Login
 }
 
 // RemoveSecondFactor removes the second factor of a user, who is authenticated by login. Errors are
-// those of RenewRecoveryCodes.
+// those of RenewRecoveryCodes, and Forbidden if a group requires one.
 func (o *SelfService) RemoveSecondFactor(ctx context.Context, login broker.Login, from Origin) error {
-	base, user, err := o.user(ctx, login, from)
+	base, user, err := o.user(ctx, login, false, from)
 	if err != nil {
 		return err
 	}
@@ -105,12 +105,12 @@ func (o *SelfService) RemoveSecondFactor(ctx context.Context, login broker.Login
 }
 
 // user authenticates a user who changes the second factor.
-func (o *SelfService) user(ctx context.Context, login broker.Login, from Origin) (broker.SelfService, broker.User, error) {
+func (o *SelfService) user(ctx context.Context, login broker.Login, enrols bool, from Origin) (broker.SelfService, broker.User, error) {
 	base, err := o.base()
 	if err != nil {
 		return nil, broker.User{}, err
 	}
-	user, err := checkLogin(ctx, o.service, login, from)
+	user, err := checkLogin(ctx, o.service, login, enrols, from)
 	return base, user, err
 }
 
@@ -145,6 +145,8 @@ func (o *SelfService) refused(err error) error {
 		return refuse(InvalidOTP, err)
 	case errors.Is(err, broker.ErrNoFactor):
 		return refuse(Unsupported, err)
+	case errors.Is(err, broker.ErrFactor):
+		return refuse(Forbidden, err)
 	case errors.Is(err, broker.ErrInvalidCredentials):
 		return refuse(InvalidCredentials, errors.New("the user has changed meanwhile"))
 	}

@@ -10,9 +10,11 @@ import (
 
 // Reasons of an Error: words of the protocol.
 const (
-	InvalidRequest      = "invalid_request"       // a field is missing, too long or has control characters
-	InvalidCredentials  = "invalid_credentials"   // unknown user, wrong password, disabled user
-	MFARequired         = "mfa_required"          // the password is correct, and a one-time password is needed too
+	InvalidRequest      = "invalid_request"        // a field is missing, too long or has control characters
+	InvalidCredentials  = "invalid_credentials"    // unknown user, wrong password, disabled user
+	MFARequired         = "mfa_required"           // the password is correct, and a one-time password is needed too
+	EnrolmentRequired   = "mfa_enrolment_required" // the password is correct, and the user must enrol a second factor
+	Forbidden           = "forbidden"
 	InvalidRefreshToken = "invalid_refresh_token" // malformed, unknown, expired, dead or revoked, or its user may not log in any more
 	InvalidToken        = "invalid_token"
 	TokenExpired        = "token_expired"

@@ -81,6 +81,6 @@ func endGoneUser(ctx context.Context, s *Service, id string) error {
 	if len(families) == 0 && s.cfg.RefreshTTL >= s.cfg.AccessTTL {
 		return nil
 	}
-	_, err = s.endUser(ctx, id, audit.Event{Kind: audit.UserEnded, Actor: "gateway", Detail: "user disabled or deleted"})
+	_, err = s.endUser(ctx, id, audit.Event{Kind: audit.UserEnded, Actor: "gateway", Detail: "user may not log in any more"})
 	return err
 }

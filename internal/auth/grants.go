@@ -28,18 +28,20 @@ const checkPatience = 15 * time.Second
 
 // Password is the password grant. It starts a token family. otp is the one-time password of the
 // second factor, or "" if the client sent none. The reason of the Error is InvalidRequest,
-// InvalidCredentials, MFARequired, RateLimited, TooManyFailures or Unavailable. The answer is the
+// InvalidCredentials, MFARequired, EnrolmentRequired, RateLimited, TooManyFailures or Unavailable.
+// The answer is the
 // same for an unknown user, a wrong password and a disabled user.
 func (s *Service) Password(ctx context.Context, username, password, otp string, from Origin) (Tokens, error) {
-	user, err := checkLogin(ctx, s, broker.Login{Username: username, Password: password, OTP: otp}, from)
+	user, err := checkLogin(ctx, s, broker.Login{Username: username, Password: password, OTP: otp}, false, from)
 	if err != nil {
 		return Tokens{}, err
 	}
 	return s.login(ctx, user, from)
 }
 
-// checkLogin checks the credentials of a login, or of a user who changes them.
-func checkLogin(ctx context.Context, s *Service, login broker.Login, from Origin) (broker.User, error) {
+// checkLogin checks the credentials of a login, or of a user who changes them. enrols means that a
+// user who must enrol a second factor does that.
+func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool, from Origin) (broker.User, error) {
 	if err := checkUsername(login.Username); err != nil {
 		return broker.User{}, refuse(InvalidRequest, err)
 	}
@@ -86,6 +88,10 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, from Origin
 	defer cancel()
 	read := s.users.begin()
 	user, err := s.authenticate(checkCtx, login)
+	onlyEnrols := enrols && errors.Is(err, broker.ErrEnrolmentRequired)
+	if onlyEnrols {
+		err = nil
+	}
 	refused = checked(ctx, s, account, name, user.ID, err)
 	if wait := s.identify(attempt, user.ID, err); wait > 0 {
 		return broker.User{}, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
@@ -99,7 +105,9 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, from Origin
 		s.loginThrottled(ctx, refused, name, from)
 		return broker.User{}, refused
 	}
-	s.note(read, knownUser{user: user})
+	if !onlyEnrols {
+		s.note(read, knownUser{user: user})
+	}
 	return user, nil
 }
 
@@ -108,7 +116,7 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, from Origin
 // often, perhaps by other spellings of the name.
 func checked(ctx context.Context, s *Service, account Hash, name, userID string, err error) (refused *Error) {
 	switch {
-	case err == nil, errors.Is(err, broker.ErrSecondFactor), errors.Is(err, broker.ErrBadUser):
+	case err == nil, isConfirmed(err), errors.Is(err, broker.ErrBadUser):
 		now := time.Now()
 		s.throttle.LoggedIn(name, now)
 		if userID != "" {
@@ -131,6 +139,8 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, lo
 	switch {
 	case errors.Is(cause, broker.ErrSecondFactor) && login.OTP == "":
 		reason = MFARequired
+	case errors.Is(cause, broker.ErrEnrolmentRequired):
+		reason = EnrolmentRequired
 	case errors.Is(cause, broker.ErrInvalidCredentials), errors.Is(cause, broker.ErrSecondFactor):
 	case errors.Is(cause, broker.ErrBadUser): // the user base works: others at this address do not wait
 		attempt.Complete(ctx, throttle.Refunded)
@@ -148,7 +158,7 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, lo
 	}
 	// The username is not logged, because people type passwords there.
 	s.cfg.Logger.Info("login refused", "reason", reason, "error", cause, "address", from.Address)
-	if reason == MFARequired {
+	if reason != InvalidCredentials {
 		attempt.Confirm(ctx)
 	} else {
 		attempt.Complete(ctx, throttle.Failed)
@@ -156,9 +166,14 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, lo
 	return refuse(reason, cause)
 }
 
+// isConfirmed reports whether a refused login had the right password.
+func isConfirmed(err error) bool {
+	return errors.Is(err, broker.ErrSecondFactor) || errors.Is(err, broker.ErrEnrolmentRequired)
+}
+
 // identify returns how long the user who was identified by an attempt still has to wait.
 func (s *Service) identify(a *throttle.Attempt, userID string, err error) time.Duration {
-	answered := err == nil || errors.Is(err, broker.ErrInvalidCredentials) || errors.Is(err, broker.ErrSecondFactor)
+	answered := err == nil || errors.Is(err, broker.ErrInvalidCredentials) || isConfirmed(err)
 	if userID == "" || !answered {
 		return 0
 	}

@@ -165,7 +165,7 @@ func (s *Service) answered(order uint64, id string, user broker.User, err error)
 	case err == nil:
 		user.ID = id
 		k.user = user
-	case errors.Is(err, broker.ErrNotFound), errors.Is(err, broker.ErrDisabled):
+	case errors.Is(err, broker.ErrNotFound), errors.Is(err, broker.ErrDisabled), errors.Is(err, broker.ErrEnrolmentRequired):
 		k.user.ID, k.gone = id, true
 	case errors.Is(err, broker.ErrBadUser):
 		s.users.failed.Store(0)

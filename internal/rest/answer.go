@@ -56,6 +56,10 @@ func refusal(e *auth.Error) *wire.Failure {
 	switch {
 	case e.Reason == auth.MFARequired:
 		f.Hint = "Send otp beside the password: six digits, or a recovery code"
+	case e.Reason == auth.EnrolmentRequired:
+		f.Hint = "Enrol one: POST /auth/otp with the action enrol"
+	case errors.Is(e, broker.ErrFactor):
+		f.Msg = "A group of the user requires a second factor"
 	case e.Reason == auth.InvalidEnrolment:
 		f.Hint = "Begin again with the action enrol"
 	case errors.As(e, &weak):

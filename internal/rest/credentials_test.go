@@ -41,7 +41,7 @@ func TestCredentialScripts(t *testing.T) {
 				a.Users = users
 				a.Throttle = throttle.Config{AddressBurst: 10_000, AccountFree: 10_000}
 			})
-			s := &script{t: t, gateway: g, file: file, vars: map[string]string{}, address: g.serve(t)}
+			s := &script{t: t, gateway: g, local: users, file: file, vars: map[string]string{}, address: g.serve(t)}
 			s.play(string(text))
 		})
 	}
@@ -67,6 +67,33 @@ func newLocalUsers(t *testing.T) *local.Base {
 		}
 	}
 	return users
+}
+
+// happenToUsers changes the users of TestCredentialScripts, as an operator does.
+func (s *script) happenToUsers(what string) {
+	s.t.Helper()
+	if s.local == nil {
+		s.fatalf("%q cannot happen", what)
+	}
+	ctx, err := s.t.Context(), error(nil)
+	switch what {
+	case "second factor required of ana":
+		err = s.local.AddGroup(ctx, "strict", local.Rights{})
+		if err == nil {
+			_, err = s.local.RequireFactor(ctx, "strict", true)
+		}
+		if err == nil {
+			_, err = s.local.Join(ctx, "ana", "strict")
+		}
+	case "second factor optional":
+		_, err = s.local.RequireFactor(ctx, "strict", false)
+	default:
+		s.fatalf("%q cannot happen", what)
+	}
+	if err != nil {
+		s.fatalf("%s: %v", what, err)
+	}
+	s.gateway.service.UsersChanged(ctx)
 }
 
 // oneTimePassword returns the one-time password of a secret some time steps from now.

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/throttle"
 	"github.com/ruedahq/rueda/internal/journal"
@@ -75,6 +76,7 @@ func TestScripts(t *testing.T) {
 type script struct {
 	t       *testing.T
 	gateway *gateway
+	local   *local.Base // of TestCredentialScripts
 	file    string
 	address string
 	name    string
@@ -149,7 +151,7 @@ func (s *script) happen(what string) {
 	case "disable basic":
 		g.users.set(func() { g.users.disabled["u2"] = true })
 	default:
-		s.fatalf("%q cannot happen", what)
+		s.happenToUsers(what)
 	}
 }
 

@@ -29,6 +29,7 @@ func statusOf(r wire.Reason) (code int, msg string) {
 		{wire.Forbidden, http.StatusForbidden, "Not allowed"},
 		{wire.NotEntitled, http.StatusForbidden, "No right to this data"},
 		{wire.MFARequired, http.StatusForbidden, "A second factor is needed"},
+		{wire.EnrolmentRequired, http.StatusForbidden, "A second factor must be enrolled first"},
 		{wire.NotFound, http.StatusNotFound, "Not found"},
 		{wire.UnknownChannel, http.StatusNotFound, "The instrument has no such channel"},
 		{wire.MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed"},

@@ -36,11 +36,37 @@ applies a change to all who are in it within half a second, and ends no login.`,
 	return cmd
 }
 
+// factorFlag is the flag for the second factor of a group.
+type factorFlag struct{ word string }
+
+func (f *factorFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.word, "second-factor", "", "required or optional for the members")
+}
+
+func (f *factorFlag) check() error {
+	if f.word != "" && f.word != "required" && f.word != "optional" {
+		return command.Fail(command.ExitUsage, fmt.Errorf("--second-factor %q is neither required nor optional", f.word), "")
+	}
+	return nil
+}
+
+// apply sets what the flag says, and reports whether that changed anything.
+func (f *factorFlag) apply(ctx context.Context, users *local.Base, group string) (changed bool, err error) {
+	if f.word == "" {
+		return false, nil
+	}
+	return users.RequireFactor(ctx, group, f.word == "required")
+}
+
 func (o *userOptions) addGroup(std command.Streams) *cobra.Command {
 	var s setFlags
+	var f factorFlag
 	var cmd *cobra.Command
 	cmd = o.creating(std, "add GROUP", "Add a group; creates the database if it does not exist", command.ExactArgs("name of the group"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			edit, err := s.edit(cmd, false)
 			if err != nil {
 				return err
@@ -52,18 +78,26 @@ func (o *userOptions) addGroup(std command.Streams) *cobra.Command {
 			if err := users.AddGroup(ctx, args[0], r); err != nil {
 				return err
 			}
+			if _, err := f.apply(ctx, users, args[0]); err != nil {
+				return err
+			}
 			return done(std, "Added group %s", args[0])
 		})
 	s.add(cmd)
+	f.add(cmd)
 	return teach(cmd, addGroupHelp, addGroupExample)
 }
 
 func (o *userOptions) setGroup(std command.Streams) *cobra.Command {
 	var s setFlags
+	var f factorFlag
 	var cmd *cobra.Command
 	cmd = o.command(std, "set GROUP", "Set a group's scopes and limits", command.ExactArgs("name of the group"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
-			edit, err := s.edit(cmd, true)
+			if err := f.check(); err != nil {
+				return err
+			}
+			edit, err := s.edit(cmd, f.word == "")
 			if err != nil {
 				return err
 			}
@@ -71,9 +105,14 @@ func (o *userOptions) setGroup(std command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return doneOr(std, changed, "Nothing to change.", "Changed group %s", args[0])
+			also, err := f.apply(ctx, users, args[0])
+			if err != nil {
+				return err
+			}
+			return doneOr(std, changed || also, "Nothing to change.", "Changed group %s", args[0])
 		})
 	s.add(cmd)
+	f.add(cmd)
 	return teach(cmd, setGroupHelp, setGroupExample)
 }
 
@@ -169,6 +208,9 @@ func listGroups(ctx context.Context, std command.Streams, users *local.Base, _ [
 			if l.value > 0 {
 				limits = append(limits, fmt.Sprintf("%s=%d", l.name, l.value))
 			}
+		}
+		if g.RequiredFactor {
+			limits = append(limits, "second-factor=required")
 		}
 		fmt.Fprintf(&table, "%s\t%d\t%s\t%s\t%s\n", g.Name, g.Members, strings.Join(g.Scopes, " "), strings.Join(rights, "; "), strings.Join(limits, " "))
 	}

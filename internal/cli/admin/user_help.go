@@ -49,8 +49,10 @@ rueda group grant, and users are added by rueda group join.`
 	addGroupExample = `  rueda group add equity --scopes marketdata:read,marketdata:depth --connections 5 --config rueda/rueda.toml`
 
 	setGroupHelp = `Set changes what the flags name. --scopes replaces all scopes. A limit of 0 is that of the
-configuration. If a user and its groups have a limit, the largest applies.`
-	setGroupExample = `  rueda group set equity --scopes marketdata:read --requests 600 --config rueda/rueda.toml`
+configuration. If a user and its groups have a limit, the largest applies. With --second-factor
+required, members without a second factor are logged out and can only enrol one.`
+	setGroupExample = `  rueda group set equity --scopes marketdata:read --requests 600 --config rueda/rueda.toml
+  rueda group set traders --second-factor required --config rueda/rueda.toml`
 
 	grantGroupHelp = `Grant gives all present and future members of a group a further right to data. The rights of a user and
 its groups add up, and the largest applies.`

@@ -284,6 +284,11 @@ func showUser(ctx context.Context, std command.Streams, users *local.Base, args 
 		}
 		factor = fmt.Sprintf("one-time passwords, %d recovery codes left", n)
 	}
+	for _, g := range u.Groups {
+		if g.RequiredFactor {
+			factor += ", required by " + g.Name
+		}
+	}
 	var table strings.Builder
 	row := func(what, value string, from ...string) {
 		fmt.Fprintf(&table, "%s\t%s\t%s\n", what, value, strings.Join(from, " "))
