@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -26,8 +27,11 @@ type Archive struct {
 	table   *table
 	unpack  *zstd.Decoder
 	sys     disk.System // not used by a Reader, which changes nothing
+	log     *slog.Logger
 	minSeqs atomic.Pointer[minSeqs]
 	lost    losses // rows lost while the journal is suspended
+
+	rebuilding sync.Mutex // held while the index of a day is built again
 
 	mu    sync.RWMutex // guards what follows, and the last segment's index
 	days  []*day       // oldest first
@@ -65,7 +69,7 @@ func newArchive() (*Archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make decompressor: %w", err)
 	}
-	return &Archive{table: newTable(), unpack: d}, nil
+	return &Archive{table: newTable(), unpack: d, log: slog.New(slog.DiscardHandler)}, nil
 }
 
 // Epoch returns the newest epoch. A Journal writes this epoch.
@@ -276,21 +280,14 @@ func isEmpty(e fs.DirEntry) bool {
 // loadDay reads the index of a closed day, or the segments of another day.
 func (a *Archive) loadDay(d *day) error {
 	index, err := dayfile.Open(filepath.Join(d.folder, dayfile.Name), a.unpack)
-	switch {
-	case err == nil:
-		if err := a.takeDay(d, index); err == nil {
+	if err == nil {
+		if err = a.takeDay(d, index); err == nil {
 			return nil
 		}
-		if err := index.Close(); err != nil {
-			return err
-		}
-	case errors.Is(err, fs.ErrNotExist):
-	default:
-		// Read the segments instead, which contain all rows.
-		var damage *Damage
-		if !errors.As(err, &damage) {
-			return err
-		}
+		err = errors.Join(err, index.Close())
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		a.reportIndex(err) // the segments have all rows
 	}
 	entries, err := os.ReadDir(d.folder)
 	if err != nil {

@@ -1,12 +1,17 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/journal/dayfile"
@@ -86,30 +91,149 @@ func TestBookAfterDamage(t *testing.T) {
 	}
 }
 
-// TestHostileDay refuses an index of a day with more spans than it has, although its checksums are
-// valid.
-func TestHostileDay(t *testing.T) {
-	cfg := testConfig(t)
-	cfg.Logger = nil
-	src := newRowSource(14, 4)
+// closedDay returns a journal with a closed day, the path of its index, and its rows.
+func closedDay(t *testing.T) (cfg Config, index string, src *rowSource) {
+	t.Helper()
+	cfg = testConfig(t)
+	src = newRowSource(14, 2)
 	j := begin(t, cfg, src)
-	writeDays(t, j, src, 2, 1_000)
+	writeDays(t, j, src, 2, 150)
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return cfg, filepath.Join(cfg.Folder, dateOf(dayOf(start)), dayfile.Name), src
+}
+
+// TestDamagedIndex checks that an index of a day with any wrong byte or length loses nothing,
+// because it is built again from the segments.
+func TestDamagedIndex(t *testing.T) {
+	cfg, file, src := closedDay(t)
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes", len(good))
+	step := max(1, len(good)/soak(40*20))
+	if soak(20) == 20 {
+		step = 1
+	}
+	enc := testEncoder(t)
+	check := func(what string, at int, bad []byte) {
+		var log bytes.Buffer
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		if err := os.WriteFile(file, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		what = fmt.Sprintf("%s at %d of %d", what, at, len(good))
+		r, err := OpenReader(cfg.Folder)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		checkAll(t, what, r.Archive, src)
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		j := mustOpen(t, cfg)
+		checkAll(t, what, j.Archive, src)
+		if !strings.Contains(log.String(), "built again") {
+			t.Errorf("%s: not logged: %s", what, &log)
+		}
+		if err := j.closeDays(t.Context(), enc); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		checkAll(t, what+", closed again", j.Archive, src)
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		log.Reset()
+		j = mustOpen(t, cfg)
+		checkAll(t, what+", opened again", j.Archive, src)
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if log.Len() > 0 {
+			t.Errorf("%s: the new index: %s", what, &log)
+		}
+	}
+	for at := 0; at < len(good); at += step {
+		bad := slices.Clone(good)
+		bad[at] ^= 1 << (at % 8)
+		check("a wrong byte", at, bad)
+		check("cut off", at, good[:at])
+	}
+	check("longer", len(good), append(slices.Clone(good), 0))
+}
+
+// TestIndexDamagedWhileOpen checks that reads find all rows if an index is damaged after it was
+// opened, in both directions and by several readers.
+func TestIndexDamagedWhileOpen(t *testing.T) {
+	cfg, file, src := closedDay(t)
+	for _, damage := range []func(b []byte, blocks int) []byte{
+		func(b []byte, _ int) []byte { return b[:9] },
+		func(b []byte, blocks int) []byte { return b[:blocks/2] },
+		func(b []byte, blocks int) []byte { clear(b[9:blocks]); return b },
+		func(b []byte, blocks int) []byte { clear(b[blocks/2 : blocks]); return b },
+		func(b []byte, blocks int) []byte { b[blocks*9/10]++; return b },
+		func(b []byte, _ int) []byte { return bytes.Repeat([]byte{0xff}, len(b)) },
+	} {
+		good, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := mustOpen(t, cfg)
+		blocks := int(record.Word(good[len(good)-4*24-16:], 0)) // they end where the first section begins
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(damage(good, blocks)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var readers sync.WaitGroup
+		for range 3 {
+			readers.Go(func() {
+				for i, def := range src.defs {
+					for slot := range record.NumSlots {
+						var rows []Row
+						err := j.Read(t.Context(), seriesOf(def.ID, slot), Range{Reverse: i == 1}, func(_ string, r *Row) bool {
+							rows = append(rows, cloneRow(r))
+							return true
+						})
+						if want := of(src.rows, src.numbers[i], slot); err != nil || len(rows) != len(want) {
+							t.Errorf("%d rows, want %d: %v", len(rows), len(want), err)
+						}
+					}
+				}
+			})
+		}
+		readers.Wait()
+		checkAll(t, "after the damage", j.Archive, src)
+		if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestHostileDay reads the segments of a day whose index has more spans than it can, although its
+// checksums are valid.
+func TestHostileDay(t *testing.T) {
+	cfg, file, src := closedDay(t)
 	for _, spans := range []int{1 << 59, 1 << 20, -1} {
-		forge(t, filepath.Join(cfg.Folder, dateOf(dayOf(start)), dayfile.Name), func(m *dayfile.Meta) { m.Segments[0].Spans = spans })
+		forge(t, file, func(m *dayfile.Meta) { m.Segments[0].Spans = spans })
 		r, err := OpenReader(cfg.Folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var d *Damage
-		if err := r.Scan(t.Context(), ScanStart{}, nil, allKinds, func(*Row) bool { return true }); !errors.As(err, &d) {
-			t.Errorf("%d spans: %v", spans, err)
-		}
+		checkAll(t, fmt.Sprintf("%d spans", spans), r.Archive, src)
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}

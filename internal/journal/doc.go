@@ -61,9 +61,10 @@
 // from a checkpoint. A Reader does the same for a folder that another process writes, or for one
 // segment. Rows that Read finds by offset in a segment were verified when they were written or the
 // journal was opened. All other data is verified as it is read, and so are segments after a failed
-// sync, because the kernel drops pages that it could not write. Errors about the content of files
-// are of type *Damage. A closed day that Read or Find uses is read to its end, even if it is
-// removed meanwhile; if another file was removed, the error is ErrNotKept.
+// sync, because the kernel drops pages that it could not write. A damaged day.idx is not an error:
+// it is logged, the rows are read from the segments, and Run writes the index again. Other errors
+// about the content of files are of type *Damage. A closed day that Read or Find uses is read to
+// its end, even if it is removed meanwhile; if another file was removed, the error is ErrNotKept.
 //
 // # A full disk
 //

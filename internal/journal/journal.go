@@ -128,7 +128,7 @@ func Open(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	archive.sys = cfg.sys
+	archive.sys, archive.log = cfg.sys, cfg.Logger
 	j := &Journal{Archive: archive, cfg: cfg, lock: lock, wake: make(chan struct{}, 1)}
 	j.writer.reset()
 	if err := j.open(); err != nil {

@@ -117,6 +117,9 @@ func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
 	}
 	if err := f.find(slot, epoch, date); err != nil {
 		f.Close()
+		if bad, ok := errors.AsType[*indexError](err); ok && a.rebuild(bad.index, bad.err) {
+			return a.find(s, epoch, date)
+		}
 		return nil, err
 	}
 	return f, nil
@@ -134,18 +137,10 @@ func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row 
 		slices.Reverse(parts)
 	}
 	r = r.bounded()
-	reader := seriesReader{archive: f.archive, r: r, yield: yield}
+	reader := seriesReader{archive: f.archive, series: f.series, r: r, yield: yield}
 	var err error
 	for i := range parts {
-		if err = ctx.Err(); err != nil {
-			return err
-		}
-		if p := &parts[i]; p.day != nil {
-			err = reader.day(ctx, p)
-		} else {
-			err = reader.segment(ctx, p)
-		}
-		if err != nil {
+		if err = reader.part(ctx, &parts[i]); err != nil {
 			break
 		}
 	}
@@ -154,6 +149,15 @@ func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row 
 	}
 	return err
 }
+
+// indexError is an error of the index of a day.
+type indexError struct {
+	index *dayfile.File
+	err   error
+}
+
+func (e *indexError) Error() string { return e.err.Error() }
+func (e *indexError) Unwrap() error { return e.err }
 
 // find finds the parts of the series, oldest first.
 func (f *Found) find(slot int, epoch, date string) error {
@@ -186,7 +190,7 @@ func (f *Found) find(slot int, epoch, date string) error {
 	for _, d := range f.heldDays {
 		found, err := d.Find(f.series.Instrument, slot)
 		if err != nil {
-			return err
+			return &indexError{d, err}
 		}
 		slices.SortStableFunc(found, func(x, y dayfile.Series) int { return int(x.Epoch) - int(y.Epoch) })
 		for _, s := range found {
@@ -202,19 +206,62 @@ func (f *Found) find(slot int, epoch, date string) error {
 // seriesReader reads the parts of a series.
 type seriesReader struct {
 	archive *Archive
+	series  Series
 	r       Range
 	yield   func(string, *Row) bool
 	dec     record.Decoder
 	raw     []byte
 	rows    []byte
 	order   []int // offsets of the records of a block, for reverse reads
+	yielded int   // rows of the part
+	skip    int   // rows of the part that were yielded before
 }
 
 func (s *seriesReader) yieldRow(epoch string, r *Row) error {
-	if !s.r.has(r.N, r.Time) || s.yield(epoch, r) {
+	switch {
+	case !s.r.has(r.N, r.Time):
+		return nil
+	case s.skip > 0:
+		s.skip--
+		return nil
+	}
+	s.yielded++
+	if s.yield(epoch, r) {
 		return nil
 	}
 	return errEnough
+}
+
+// part reads one part of the series. If the index of its day is damaged, it reads the rest from the
+// segments.
+func (s *seriesReader) part(ctx context.Context, p *seriesPart) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.yielded = 0
+	if p.day == nil {
+		return s.segment(ctx, p)
+	}
+	err := s.day(ctx, p)
+	if !s.archive.rebuild(p.day, err) {
+		return err
+	}
+	again, err := s.archive.find(s.series, p.epoch, p.day.Meta.Date)
+	if err != nil {
+		return err
+	}
+	defer again.Close()
+	if s.r.Reverse {
+		slices.Reverse(again.parts)
+	}
+	s.skip = s.yielded
+	for i := range again.parts {
+		if err := s.part(ctx, &again.parts[i]); err != nil {
+			return err
+		}
+	}
+	s.skip = 0
+	return nil
 }
 
 // day reads from the index of a closed day.

@@ -307,8 +307,12 @@ func (j *Journal) removeDay(ctx context.Context, d *day) error {
 	}
 	j.mu.Lock()
 	j.days = slices.Delete(slices.Clone(j.days), 0, 1)
+	index := d.index
 	j.mu.Unlock()
-	return errors.Join(err, d.index.Close(), j.sys.RemoveAll(removed), j.sys.SyncFolder(j.cfg.Folder))
+	if index != nil { // otherwise it was damaged
+		err = errors.Join(err, index.Close())
+	}
+	return errors.Join(err, j.sys.RemoveAll(removed), j.sys.SyncFolder(j.cfg.Folder))
 }
 
 // raiseMinSeqs sets minSeqs to those without a day.

@@ -45,6 +45,14 @@ func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *r
 // records of the frame that c has entered.
 func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, next *record.Span) bool, f func(c *record.Cursor) (more bool, err error)) error {
 	spans, err := v.spans()
+	if a.rebuild(v.index, err) {
+		now, e := a.current(v.number)
+		if e != nil {
+			return e
+		}
+		v = &now
+		spans, err = v.spans()
+	}
 	if err != nil {
 		return notKept(err)
 	}

@@ -172,7 +172,13 @@ func (d *File) open() error {
 	if d.Size < int64(len(magic))+footSize {
 		return d.bad(0)
 	}
-	foot := make([]byte, footSize)
+	head, foot := make([]byte, len(magic)), make([]byte, footSize)
+	if _, err := d.file.ReadAt(head, 0); err != nil {
+		return fmt.Errorf("read index of a day: %w", err)
+	}
+	if string(head) != magic {
+		return d.bad(0)
+	}
 	if _, err := d.file.ReadAt(foot, d.Size-footSize); err != nil {
 		return fmt.Errorf("read index of a day: %w", err)
 	}
@@ -273,7 +279,9 @@ func (d *File) entries(list, size int, from, count int64) ([]byte, error) {
 		return nil, d.bad(s.at)
 	}
 	b := make([]byte, count*int64(size))
-	if _, err := d.file.ReadAt(b, s.at+from*int64(size)); err != nil {
+	if _, err := d.file.ReadAt(b, s.at+from*int64(size)); errors.Is(err, io.EOF) {
+		return nil, d.bad(s.at) // it has become shorter
+	} else if err != nil {
 		return nil, fmt.Errorf("read index of a day: %w", err)
 	}
 	return b, nil
@@ -369,7 +377,9 @@ const Salt = 0x59414452
 // ReadBlock reads and decompresses a block.
 func (d *File) ReadBlock(k *Block, raw, dst []byte) (newRaw, rows []byte, err error) {
 	raw = slices.Grow(raw[:0], int(k.packed))[:k.packed]
-	if _, err := d.file.ReadAt(raw, k.At); err != nil {
+	if _, err := d.file.ReadAt(raw, k.At); errors.Is(err, io.EOF) {
+		return raw, dst, d.bad(k.At)
+	} else if err != nil {
 		return raw, dst, fmt.Errorf("read %s: %w", d.Name, err)
 	}
 	dst, err = record.Unpack(d.unpack, dst, raw, k.sum, int64(k.raw))
