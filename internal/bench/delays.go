@@ -20,8 +20,8 @@ const (
 // historyDelays is the workload of History with delayed data.
 const historyDelays = "delays"
 
-// delays measures what delayed data costs: the same trades to a client in real time, and in
-// addition to one client for each delay. Gateways without, with one and with three delays alternate.
+// delays measures what delayed data costs. A client gets the trades in real time, and another client
+// for each delay gets them later. Gateways without, with one and with three delays alternate.
 func (o *Options) delays(ctx context.Context, r *Report) error {
 	counts := [...]int{0, 1, 3}
 	var cases [len(counts)]*Case
