@@ -20,7 +20,7 @@ const (
 // historyDelays is the workload of History with delayed data.
 const historyDelays = "delays"
 
-// delays measures what delayed data costs. A client gets the trades in real time, and another client
+// delays measures what delayed data costs. A client gets the trades in real time, and another one
 // for each delay gets them later. Gateways without, with one and with three delays alternate.
 func (o *Options) delays(ctx context.Context, r *Report) error {
 	counts := [...]int{0, 1, 3}
