@@ -54,7 +54,7 @@ func (g *Gateway) open(ctx context.Context) (net.Listener, error) {
 	if err != nil || secure == nil {
 		return l, err
 	}
-	return tls.NewListener(l, secure), nil
+	return g.sockets.TLSListener(l, secure), nil
 }
 
 // listen opens the address with a goroutine for each connection. An address that other machines can

@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -39,7 +38,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 			return err
 		}
 	case g.certificate != nil:
-		l = tls.NewListener(l, g.certificate.Config())
+		l = g.sockets.TLSListener(l, g.certificate.Config())
 	}
 	bound := g.bound(l.Addr())
 

@@ -132,9 +132,14 @@ func run(t *testing.T, s *server, transport int, next *atomic.Int32, list []inpu
 		}
 		others.Wait()
 	})
-	var after figures
+	s.released(t, before, files)
+}
+
+// released waits until the process uses no more resources than before.
+func (s *server) released(t *testing.T, before figures, files string) {
+	t.Helper()
 	for end := time.Now().Add(90 * time.Second); ; <-time.After(100 * time.Millisecond) {
-		after = s.figures(t)
+		after := s.figures(t)
 		if after.Goroutines <= before.Goroutines && after.Files <= before.Files && after.Heap <= before.Heap+maxGrowth {
 			return
 		}

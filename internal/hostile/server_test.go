@@ -93,6 +93,7 @@ type settings struct {
 	Sockets     int     // in total; 0: the default
 	Refreshes   int     // of one login; 0: the default
 	Speed       float64 // of the market; 0: real time
+	Extra       bool    // a feed for producers, and a directory that locks accounts
 }
 
 // usernames returns the users of the gateway. Those with a number are for inputs that change a user
@@ -166,6 +167,12 @@ func serve(text string) error {
 	if s.TLS {
 		cfg.TLS = gateway.TLS{Certificate: filepath.Join(s.Folder, "cert.pem"), Key: filepath.Join(s.Folder, "key.pem")}
 	}
+	var more extra
+	if s.Extra {
+		if more, err = newExtra(&cfg, data); err != nil {
+			return err
+		}
+	}
 	if s.NetListener {
 		if cfg.Listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 			return err
@@ -177,7 +184,7 @@ func serve(text string) error {
 	}
 	go func() {
 		defer cancel()
-		answer(ctx, s.Folder, data, g, cancel)
+		answer(ctx, s.Folder, data, g, more, cancel)
 	}()
 	return errors.Join(g.Run(ctx), data.Close())
 }
@@ -255,7 +262,7 @@ type figures struct {
 }
 
 // answer executes the commands of the test, one a line.
-func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.Gateway, stop func()) {
+func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.Gateway, more extra, stop func()) {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		word, name, _ := strings.Cut(in.Text(), " ")
@@ -270,6 +277,12 @@ func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.G
 			continue
 		case "files":
 			fmt.Println(strings.Join(openFiles(), " "))
+			continue
+		case "feed":
+			fmt.Println(more.lines.Addr())
+			continue
+		case "failures":
+			fmt.Println(more.directory.failures(name))
 			continue
 		case "disable":
 			err = data.Users.Disable(ctx, name)

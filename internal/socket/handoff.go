@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"os"
@@ -36,6 +37,12 @@ func newHTTPListener(k *kernel) *httpListener {
 // request the stream in the usual form. An http.Server with this Server as the handler of the
 // stream must serve it. Closing it closes the connections that wait.
 func (s *Server) Requests() net.Listener { return s.requests }
+
+// TLSListener returns a listener of TLS connections that goroutines serve, with the limits of
+// [Server.Listen].
+func (s *Server) TLSListener(l net.Listener, config *tls.Config) net.Listener {
+	return s.tlsLimiter.Listen(l, config)
+}
 
 // handOff queues a connection. It returns false if the queue is full or closed.
 func (l *httpListener) handOff(h handoff) bool {

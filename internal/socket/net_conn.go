@@ -52,15 +52,32 @@ func newNetConn(c *conn, nc net.Conn, early []byte) *netConn {
 	switch t := nc.(type) {
 	case socketOptions:
 		p.tcp = t
-	case *tls.Conn:
-		under := t.NetConn()
-		if s, ok := under.(*tlsTransport); ok {
-			under = s.Conn
-		}
-		p.tcp, _ = under.(socketOptions)
-		p.secure = true
+	case secureConn:
+		p.tcp, p.secure = optionsOf(t.NetConn()), true
 	}
 	return p
+}
+
+// secureConn is a *tls.Conn, or a type that contains one.
+type secureConn interface {
+	NetConn() net.Conn
+	ConnectionState() tls.ConnectionState
+}
+
+// optionsOf returns the socket below TLS; nil if it is not known.
+func optionsOf(nc net.Conn) socketOptions {
+	for {
+		switch t := nc.(type) {
+		case socketOptions:
+			return t
+		case *tlsTransport:
+			nc = t.Conn
+		case interface{ NetConn() net.Conn }:
+			nc = t.NetConn()
+		default:
+			return nil
+		}
+	}
 }
 
 // start starts the goroutines. Options fail only if the connection is closed, which the reader

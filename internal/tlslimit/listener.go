@@ -1,0 +1,124 @@
+package tlslimit
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Listen returns a listener of TLS connections that goroutines serve. It closes those that the
+// address of the client has too many of. Closing it closes l.
+func (l *Limiter) Listen(inner net.Listener, config *tls.Config) net.Listener {
+	return &listener{Listener: inner, limiter: l, config: config}
+}
+
+type listener struct {
+	net.Listener
+	limiter *Limiter
+	config  *tls.Config
+}
+
+// Accept returns the next connection that is within the limits.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		t := &transport{Conn: c, limiter: l.limiter, read: l.limiter.Handshake()}
+		from := c.RemoteAddr()
+		ok := from != nil // otherwise it was reset
+		if at, tcp := from.(*net.TCPAddr); tcp {
+			t.peer = at.AddrPort().Addr().Unmap()
+			t.counted, ok = l.limiter.Begin(t.peer, time.Now())
+		}
+		if !ok {
+			_ = c.Close()
+			continue
+		}
+		return &conn{Conn: tls.Server(t, l.config), transport: t}, nil
+	}
+}
+
+// conn is a TLS connection whose handshake is limited.
+type conn struct {
+	*tls.Conn
+	transport *transport
+}
+
+// Read implements net.Conn. The first call does the handshake.
+func (c *conn) Read(b []byte) (int, error) {
+	if !c.transport.finished() {
+		err := c.Handshake() //nolint:noctx // the server has set a deadline
+		if c.transport.finish(); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(b)
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.transport.finish()
+	return c.Conn.Close()
+}
+
+// transport is the connection below a conn.
+type transport struct {
+	net.Conn
+	limiter *Limiter
+	peer    netip.Addr
+	counted bool // by limiter
+
+	mu   sync.Mutex // guards what follows: a server may close a connection while it is read
+	read Handshake
+	done bool
+}
+
+// errTooLarge ends a TLS handshake that needs too many bytes.
+var errTooLarge = errors.New("the TLS handshake is too large")
+
+// NetConn returns the connection as it was accepted.
+func (t *transport) NetConn() net.Conn { return t.Conn }
+
+// Read implements net.Conn.
+func (t *transport) Read(b []byte) (int, error) {
+	t.mu.Lock()
+	if !t.done {
+		if b = b[:min(len(b), t.read.Left())]; len(b) == 0 {
+			t.mu.Unlock()
+			return 0, errTooLarge
+		}
+	}
+	t.mu.Unlock()
+	n, err := t.Conn.Read(b)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.done {
+		t.read.Add(n)
+	}
+	return n, err
+}
+
+func (t *transport) finished() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
+// finish ends the count of the handshake.
+func (t *transport) finish() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done {
+		return
+	}
+	t.done = true
+	t.read.End()
+	if t.counted {
+		t.limiter.End(t.peer)
+	}
+}
