@@ -92,7 +92,9 @@ type User struct {
 	Scopes       []string
 	Entitlements []Entitlement
 	Limits       Limits
-	Version      int64 // rises when the password or status changes, not with rights; ends older tokens
+	Networks     []netip.Prefix // of the clients that may use the account; none: any client
+	Expires      time.Time      // when the account ends: then User returns ErrDisabled; zero: never
+	Version      int64          // rises when the password or status changes, not with rights; ends older tokens
 }
 
 // Scopes (protocol section 10).

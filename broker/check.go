@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func (u *User) Check() error {
 	if l := u.Limits; min(l.Connections, l.Subscriptions, l.MessagesPerSecond, l.RequestsPerMinute) < 0 {
 		return errors.New("a limit is negative")
 	}
-	return nil
+	return checkNetworks(u.Networks)
 }
 
 // notOfScope reports whether r is not allowed in a scope (RFC 6749, section 3.3).
@@ -92,7 +93,8 @@ func checkText(what, s string, most int) error {
 type Rights struct {
 	Scopes       []string
 	Entitlements []Entitlement
-	Limits       Limits // for each, the largest of a user's groups applies
+	Limits       Limits         // for each, the largest of a user's groups applies
+	Networks     []netip.Prefix // in addition to the user's own
 }
 
 // Membership is a group that a user belongs to.
@@ -111,6 +113,11 @@ func (u *User) Grant(r Rights) {
 	for _, e := range r.Entitlements {
 		if !slices.Contains(u.Entitlements, e) {
 			u.Entitlements = append(u.Entitlements, e)
+		}
+	}
+	for _, p := range r.Networks {
+		if !slices.Contains(u.Networks, p) {
+			u.Networks = append(u.Networks, p)
 		}
 	}
 	u.Limits.Connections = max(u.Limits.Connections, r.Limits.Connections)

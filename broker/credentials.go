@@ -10,6 +10,7 @@ import (
 // Errors of SelfService.
 var (
 	ErrEnrolment = errors.New("the enrolment is not valid any more")
+	ErrAddress   = errors.New("the client's address is not in the networks of the user")
 	ErrOTP       = errors.New("wrong one-time password")
 	ErrNoFactor  = errors.New("the user has no second factor")
 	ErrFactor    = errors.New("a group of the user requires a second factor")
@@ -48,7 +49,7 @@ type SelfService interface {
 	// ConfirmEnrolment makes the secret of an enrolment the second factor of its user, whom nobody
 	// needs to authenticate again. otp is a one-time password of that secret. It raises the
 	// version and returns the user with new recovery codes. Errors: ErrEnrolment, ErrOTP,
-	// ErrUnavailable.
+	// ErrAddress, ErrUnavailable.
 	ConfirmEnrolment(ctx context.Context, token, otp string, by Caller) (User, []string, error)
 
 	// RenewRecoveryCodes replaces the recovery codes. Errors: also ErrNoFactor.

@@ -2,7 +2,9 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/gateway"
 )
 
 // TestThreat44PasswordChangeE2E checks that a user's own change of the password ends all earlier
@@ -19,7 +22,6 @@ func TestThreat44PasswordChangeE2E(t *testing.T) {
 	t.Parallel()
 	here, elsewhere, _ := twoGateways(t)
 	sockets := map[string]*bot{"here": connect(t, here), "elsewhere": connect(t, elsewhere)}
-	began := time.Now()
 	status, text := here.do(t, http.MethodPost, "/auth/password", `{"username":"demo","password":"demo-password","new_password":"another long password"}`)
 	var answer struct {
 		Data struct {
@@ -30,6 +32,7 @@ func TestThreat44PasswordChangeE2E(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK {
 		t.Fatalf("change: %d %s %v", status, text, err)
 	}
+	began := time.Now()
 	here.access, here.refresh = answer.Data.Access, answer.Data.Refresh
 	fresh := connect(t, here)
 	for _, where := range []string{"here", "elsewhere"} {
@@ -102,4 +105,122 @@ func TestThreat45RequiredFactorE2E(t *testing.T) {
 	if status, text := elsewhere.do(t, http.MethodPost, "/auth/token", `{"grant_type":"password","username":"demo","password":"demo-password"}`); status != http.StatusForbidden || !strings.Contains(text, "mfa_required") {
 		t.Errorf("with a second factor: %d %s", status, text)
 	}
+}
+
+// from sends a request as the client of a proxy, and returns the status and the text of the answer.
+func (c *literalClient) from(t *testing.T, client, method, path, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, c.rest+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+c.access)
+	req.Header.Set("X-Forwarded-For", client)
+	res, err := c.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// socketFrom opens a socket as the client of a proxy, with the token in the handshake if bearer is
+// set.
+func (c *literalClient) socketFrom(t *testing.T, client string, bearer bool) (*bot, error) {
+	t.Helper()
+	header := http.Header{"X-Forwarded-For": {client}}
+	if bearer {
+		header.Set("Authorization", "Bearer "+c.access)
+	}
+	ws, _, err := websocket.Dial(t.Context(), c.stream, &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: header})
+	if err != nil {
+		return nil, err
+	}
+	b := &bot{t, ws}
+	if !bearer {
+		b.send(map[string]any{"action": "auth_token", "token": c.access})
+	}
+	return b, nil
+}
+
+// TestThreat46NetworksE2E limits a user to a network: sockets of other clients close, by the
+// address behind a proxy, and nothing is served to them any more. The others notice nothing.
+func TestThreat46NetworksE2E(t *testing.T) {
+	t.Parallel()
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { data.Close() })
+	addDemo(t, data.Users)
+	c, stop, done := launch(t, gateway.Config{Data: data, Drain: time.Millisecond, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	t.Cleanup(func() {
+		c.http.CloseIdleConnections()
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	if err := c.login(); err != nil {
+		t.Fatal(err)
+	}
+	const inside, outside = "192.0.2.7", "198.51.100.9"
+	sockets := map[string]*bot{}
+	for _, client := range []string{inside, outside} {
+		b, err := c.socketFrom(t, client, client == inside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.until(t, "Success", "")
+		sockets[client] = b
+	}
+	began := time.Now()
+	if _, err := data.Users.EditRights(t.Context(), "demo", func(r *local.Rights) error {
+		r.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sockets[outside].until(t, "Error", "address_not_allowed")
+	if _, err := sockets[outside].next(t.Context()); websocket.CloseStatus(err) != 4403 {
+		t.Errorf("closed by %v", err)
+	}
+	promised(t, "networks changed, socket from elsewhere closed", began, time.Second)
+
+	login := `{"grant_type":"password","username":"demo","password":"demo-password"}`
+	wrong := strings.Replace(login, "demo-password", "wrong", 1)
+	refresh := `{"grant_type":"refresh_token","refresh_token":"` + c.refresh + `"}`
+	for _, s := range []struct {
+		client, method, path, body string
+		status                     int
+		has                        string
+	}{
+		{outside, http.MethodGet, "/broker/accounts", "", 403, "address_not_allowed"},
+		{outside, http.MethodGet, "/market/stream?trades=A%7CB%7CC", "", 403, "address_not_allowed"},
+		{outside, http.MethodPost, "/auth/token", login, 403, "address_not_allowed"},
+		{outside, http.MethodPost, "/auth/token", wrong, 401, "invalid_credentials"},
+		{outside, http.MethodPost, "/auth/token", refresh, 403, "address_not_allowed"},
+		{inside, http.MethodGet, "/broker/accounts", "", 200, "accounts"},
+		{inside, http.MethodPost, "/auth/token", login, 200, "access_token"},
+		{inside, http.MethodPost, "/auth/token", refresh, 200, "access_token"},
+	} {
+		if status, text := c.from(t, s.client, s.method, s.path, s.body); status != s.status || !strings.Contains(text, s.has) {
+			t.Errorf("%s %s %s from %s: %d %s", s.method, s.path, s.body, s.client, status, text)
+		}
+	}
+	b, err := c.socketFrom(t, outside, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, "Error", "address_not_allowed")
+	if _, err := c.socketFrom(t, outside, true); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("a handshake with the token: %v", err)
+	}
+	sockets[inside].send(map[string]any{"action": "auth_token", "token": c.access})
+	sockets[inside].until(t, "Success", "")
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -58,6 +59,14 @@ func (g *Gateway) known(token string) (*session.Identity, *wire.Fault, bool) {
 		return nil, identity.Fault(err), true
 	}
 	return g.identities.Identity(&id), nil, true
+}
+
+// admit checks the client of a verified token. It records refusals, which may block.
+func (g *Gateway) admit(ctx context.Context, id *session.Identity, client netip.Addr) *wire.Fault {
+	if err := auth.CheckAddress(ctx, g.auth, id.User, id.Family, id.Networks, auth.Origin{Address: client}); err != nil {
+		return identity.Fault(err)
+	}
+	return nil
 }
 
 // noAccounts is a user base without accounts.

@@ -18,6 +18,7 @@ const (
 	InvalidToken        Reason = "invalid_token"
 	TokenExpired        Reason = "token_expired"
 	TokenRevoked        Reason = "token_revoked"
+	AddressNotAllowed   Reason = "address_not_allowed"
 	Forbidden           Reason = "forbidden"
 	NotEntitled         Reason = "not_entitled"
 	SubjectMismatch     Reason = "subject_mismatch"
@@ -100,6 +101,8 @@ func (r Reason) Socket() SocketError {
 		return SocketError{Code: 401, Msg: "Access token expired", Closes: true}
 	case TokenRevoked:
 		return SocketError{Code: 401, Msg: "Access token revoked", Closes: true}
+	case AddressNotAllowed:
+		return SocketError{Code: 403, Msg: "Not allowed from this address", Closes: true}
 	case Forbidden:
 		return SocketError{Code: 403, Msg: "Not allowed"}
 	case NotEntitled:

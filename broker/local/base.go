@@ -129,7 +129,7 @@ func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.Use
 	if damaged != nil {
 		damaged = fmt.Errorf("stored password of user %s: %w", u.ID, damaged)
 	}
-	if !right || u.Disabled {
+	if !right || u.ended() {
 		return broker.User{ID: u.ID}, errors.Join(broker.ErrInvalidCredentials, damaged)
 	}
 	if u.secret != "" {
@@ -167,7 +167,7 @@ func (b *Base) User(ctx context.Context, id string) (broker.User, error) {
 // answer returns the result of User for a row.
 func (u *row) answer() (broker.User, error) {
 	switch {
-	case u.Disabled: // takes precedence
+	case u.ended(): // takes precedence
 		return broker.User{}, broker.ErrDisabled
 	case u.bad != nil:
 		return broker.User{}, u.bad
@@ -175,6 +175,11 @@ func (u *row) answer() (broker.User, error) {
 		return broker.User{}, broker.ErrEnrolmentRequired
 	}
 	return u.User, nil
+}
+
+// ended reports whether an account is disabled or has expired.
+func (u *row) ended() bool {
+	return u.Disabled || !u.Expires.IsZero() && !time.Now().Before(u.Expires)
 }
 
 // lacksFactor reports whether a group requires a second factor that the user does not have.
@@ -203,7 +208,8 @@ type row struct {
 
 const selectUsers = `
 	SELECT u.id, u.username, u.password, u.disabled, u.scopes, u.entitlements, u.limits, u.version, u.created_at,
-		COALESCE(f.secret, ''), g.name, g.scopes, g.entitlements, g.limits, COALESCE(g.required_factor, FALSE)
+		u.networks, u.expires_at,
+		COALESCE(f.secret, ''), g.name, g.scopes, g.entitlements, g.limits, g.networks, COALESCE(g.required_factor, FALSE)
 	FROM users u
 	LEFT JOIN second_factors f ON f.user_id = u.id
 	LEFT JOIN user_groups m ON m.user_id = u.id
@@ -246,29 +252,32 @@ func (b *Base) users(ctx context.Context, query string, args ...any) ([]row, err
 	for i := range list {
 		u := &list[i]
 		effective := union(u.Own, u.Groups)
-		u.Scopes, u.Entitlements, u.Limits = effective.Scopes, effective.Entitlements, effective.Limits
+		u.Scopes, u.Entitlements, u.Limits, u.Networks = effective.Scopes, effective.Entitlements, effective.Limits, effective.Networks
 	}
 	return list, nil
 }
 
 func scanUser(from interface{ Scan(...any) error }) (u row, err error) {
-	var created int64
-	var own [3]string
-	var name, scopes, entitlements, limits sql.NullString
+	var created, expires int64
+	var own storedRights
+	var name, scopes, entitlements, limits, networks sql.NullString
 	var requiredFactor bool
 	err = from.Scan(&u.ID, &u.Username, &u.password, &u.Disabled, &own[0], &own[1], &own[2], &u.Version, &created,
-		&u.secret, &name, &scopes, &entitlements, &limits, &requiredFactor)
+		&own[3], &expires, &u.secret, &name, &scopes, &entitlements, &limits, &networks, &requiredFactor)
 	if err != nil {
 		return row{}, err
 	}
 	u.Created = time.Unix(created, 0).UTC()
+	if expires != 0 {
+		u.Expires = time.Unix(expires, 0).UTC()
+	}
 	u.SecondFactor = u.secret != ""
-	if err := u.Own.decode(own[0], own[1], own[2]); err != nil {
+	if err := u.Own.decode(own); err != nil {
 		u.bad = fmt.Errorf("%w: %s: %w", broker.ErrBadUser, u.ID, err)
 	}
 	if name.Valid {
 		g := Group{Name: name.String, RequiredFactor: requiredFactor}
-		if err := g.decode(scopes.String, entitlements.String, limits.String); err != nil {
+		if err := g.decode(storedRights{scopes.String, entitlements.String, limits.String, networks.String}); err != nil {
 			u.bad = fmt.Errorf("%w: %s: group %s: %w", broker.ErrBadUser, u.ID, g.Name, err)
 		}
 		u.Groups = []Group{g}

@@ -31,8 +31,8 @@ func (b *Base) AddGroup(ctx context.Context, name string, r Rights) error {
 		return err
 	}
 	return b.write(ctx, "add a group", func(c *change) error {
-		n, err := c.exec(ctx, `INSERT INTO groups (name, scopes, entitlements, limits, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			name, toJSON(list(r.Scopes)), toJSON(list(r.Entitlements)), toJSON(r.Limits), time.Now().Unix())
+		n, err := c.exec(ctx, `INSERT INTO groups (name, scopes, entitlements, limits, networks, created_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			name, toJSON(list(r.Scopes)), toJSON(list(r.Entitlements)), toJSON(r.Limits), toJSON(list(r.Networks)), time.Now().Unix())
 		if err == nil && n == 0 {
 			err = fmt.Errorf("group %q %w", name, ErrExists)
 		}
@@ -44,16 +44,16 @@ func (b *Base) AddGroup(ctx context.Context, name string, r Rights) error {
 // EditGroup changes the rights of a group, as EditRights does for a user. Errors: also ErrNoGroup.
 func (b *Base) EditGroup(ctx context.Context, name string, edit func(*Rights) error) (changed bool, err error) {
 	err = b.write(ctx, "change a group", func(c *change) error {
-		var scopes, entitlements, limits string
-		found, err := c.one(ctx, `SELECT scopes, entitlements, limits FROM groups WHERE name = ?`, name, &scopes, &entitlements, &limits)
+		var stored storedRights
+		found, err := c.one(ctx, `SELECT scopes, entitlements, limits, networks FROM groups WHERE name = ?`, name, &stored[0], &stored[1], &stored[2], &stored[3])
 		if err != nil {
 			return err
 		}
 		if !found {
 			return noGroup(name)
 		}
-		changed, err = c.edit(ctx, edit, audit.GrantChanged, "", "group "+name+": ", [3]string{scopes, entitlements, limits},
-			`UPDATE groups SET scopes = ?, entitlements = ?, limits = ? WHERE name = ?`, name)
+		changed, err = c.edit(ctx, edit, audit.GrantChanged, "", "group "+name+": ", stored,
+			`UPDATE groups SET scopes = ?, entitlements = ?, limits = ?, networks = ? WHERE name = ?`, name)
 		return err
 	})
 	return changed && err == nil, err
@@ -107,15 +107,15 @@ func (b *Base) Groups(ctx context.Context) ([]Group, error) {
 	ctx, cancel := b.sql.limit(ctx, askLimit)
 	defer cancel()
 	rows, err := b.reader.QueryContext(ctx, b.sql.rebind(`
-		SELECT name, scopes, entitlements, limits, required_factor, (SELECT COUNT(*) FROM user_groups m WHERE m.group_name = g.name)
+		SELECT name, scopes, entitlements, limits, networks, required_factor, (SELECT COUNT(*) FROM user_groups m WHERE m.group_name = g.name)
 		FROM groups g`))
 	if err != nil {
 		return nil, unavailable("list groups", err)
 	}
 	all, err := scanAll(rows, func() (g Group, err error) {
-		var scopes, entitlements, limits string
-		if err = rows.Scan(&g.Name, &scopes, &entitlements, &limits, &g.RequiredFactor, &g.Members); err == nil {
-			err = g.decode(scopes, entitlements, limits)
+		var stored storedRights
+		if err = rows.Scan(&g.Name, &stored[0], &stored[1], &stored[2], &stored[3], &g.RequiredFactor, &g.Members); err == nil {
+			err = g.decode(stored)
 		}
 		return g, err
 	})

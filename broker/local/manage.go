@@ -57,7 +57,7 @@ func (b *Base) Add(ctx context.Context, n NewUser) (broker.User, error) {
 func (c *change) add(ctx context.Context, username, hash string, disabled bool, own Rights) (broker.User, error) {
 	u := broker.User{
 		ID: newID("us_"), Username: username, Scopes: list(own.Scopes),
-		Entitlements: list(own.Entitlements), Limits: own.Limits, Version: 1,
+		Entitlements: list(own.Entitlements), Limits: own.Limits, Networks: own.Networks, Version: 1,
 	}
 	var taken string
 	found, err := c.one(ctx, `SELECT username FROM users WHERE lower(username) = lower(`+c.base.sql.name()+`) LIMIT 1`, username, &taken)
@@ -68,9 +68,9 @@ func (c *change) add(ctx context.Context, username, hash string, disabled bool, 
 		return broker.User{}, fmt.Errorf("user %q %w (%w)", taken, ErrExists, ErrCase)
 	}
 	n, err := c.exec(ctx, `
-		INSERT INTO users (id, username, password, disabled, scopes, entitlements, limits, version, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		u.ID, u.Username, hash, disabled, toJSON(u.Scopes), toJSON(u.Entitlements), toJSON(u.Limits), u.Version, time.Now().Unix())
+		INSERT INTO users (id, username, password, disabled, scopes, entitlements, limits, networks, version, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		u.ID, u.Username, hash, disabled, toJSON(u.Scopes), toJSON(u.Entitlements), toJSON(u.Limits), toJSON(list(u.Networks)), u.Version, time.Now().Unix())
 	if err != nil {
 		return broker.User{}, err
 	}
@@ -130,6 +130,27 @@ func (b *Base) Disable(ctx context.Context, username string) error {
 func (b *Base) Enable(ctx context.Context, username string) error {
 	return b.set(ctx, "enable a user", username, audit.UserChanged, "enabled",
 		`UPDATE users SET disabled = FALSE WHERE id = ? AND disabled`)
+}
+
+// SetExpiry sets when a user's account ends, in whole seconds; the zero time is never. At that time
+// logins are refused and existing ones end. Errors: broker.ErrNotFound, broker.ErrUnavailable.
+func (b *Base) SetExpiry(ctx context.Context, username string, at time.Time) (changed bool, err error) {
+	unix, detail := int64(0), "does not expire"
+	if !at.IsZero() {
+		unix, detail = at.Unix(), "expires "+shortTime(at)
+	}
+	err = b.write(ctx, "set the end of an account", func(c *change) error {
+		id, err := c.userID(ctx, username)
+		if err != nil {
+			return err
+		}
+		n, err := c.exec(ctx, `UPDATE users SET expires_at = ? WHERE id = ? AND expires_at <> ?`, unix, id, unix)
+		if changed = n > 0; changed {
+			c.log(audit.UserChanged, id, detail)
+		}
+		return err
+	})
+	return changed && err == nil, err
 }
 
 // Logout ends all logins of a user. Errors: broker.ErrNotFound, broker.ErrUnavailable.

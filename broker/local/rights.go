@@ -21,6 +21,7 @@ type Rights broker.Rights
 const (
 	maxEntitlements = 500
 	maxScopes       = 50
+	maxNetworks     = 100
 	maxWord         = 64 // bytes of a scope, a market or a group name
 )
 
@@ -53,6 +54,17 @@ func (r *Rights) check() error {
 	if min(l.Connections, l.Subscriptions, l.MessagesPerSecond, l.RequestsPerMinute) < 0 {
 		return errors.New("a limit is negative")
 	}
+	if len(r.Networks) > maxNetworks {
+		return fmt.Errorf("there may be %d networks at most", maxNetworks)
+	}
+	for i, p := range r.Networks {
+		if _, err := broker.ParseNetwork(p.String()); err != nil {
+			return err
+		}
+		if slices.Contains(r.Networks[:i], p) {
+			return fmt.Errorf("network %s is named twice", p)
+		}
+	}
 	return nil
 }
 
@@ -63,11 +75,11 @@ func isWord(s string) bool {
 
 // union returns a user's own rights together with those of groups, in new slices.
 func union(own Rights, groups []Group) Rights {
-	u := broker.User{Scopes: slices.Clone(own.Scopes), Entitlements: slices.Clone(own.Entitlements), Limits: own.Limits}
+	u := broker.User{Scopes: slices.Clone(own.Scopes), Entitlements: slices.Clone(own.Entitlements), Limits: own.Limits, Networks: slices.Clone(own.Networks)}
 	for _, g := range groups {
 		u.Grant(broker.Rights(g.Rights))
 	}
-	return Rights{Scopes: list(u.Scopes), Entitlements: list(u.Entitlements), Limits: u.Limits}
+	return Rights{Scopes: list(u.Scopes), Entitlements: list(u.Entitlements), Limits: u.Limits, Networks: u.Networks}
 }
 
 func sameEntitlement(x, y broker.Entitlement) bool {
@@ -76,9 +88,17 @@ func sameEntitlement(x, y broker.Entitlement) bool {
 	return x == y && from && until
 }
 
-// decode decodes columns of the database.
-func (r *Rights) decode(scopes, entitlements, limits string) error {
-	return errors.Join(json.Unmarshal([]byte(scopes), &r.Scopes), json.Unmarshal([]byte(entitlements), &r.Entitlements), json.Unmarshal([]byte(limits), &r.Limits))
+// storedRights has the columns of rights: scopes, entitlements, limits and networks.
+type storedRights [4]string
+
+// decode decodes columns of the database. No networks are nil.
+func (r *Rights) decode(stored storedRights) error {
+	err := errors.Join(json.Unmarshal([]byte(stored[0]), &r.Scopes), json.Unmarshal([]byte(stored[1]), &r.Entitlements),
+		json.Unmarshal([]byte(stored[2]), &r.Limits), json.Unmarshal([]byte(stored[3]), &r.Networks))
+	if len(r.Networks) == 0 {
+		r.Networks = nil
+	}
+	return err
 }
 
 // changes describes the differences from before, each in a few words.
@@ -104,6 +124,16 @@ func (r *Rights) changes(before Rights) (list []string) {
 	for _, e := range r.Entitlements {
 		if !has(before.Entitlements, e) {
 			list = append(list, "grant "+Describe(e))
+		}
+	}
+	for _, p := range r.Networks {
+		if !slices.Contains(before.Networks, p) {
+			list = append(list, "network "+p.String())
+		}
+	}
+	for _, p := range before.Networks {
+		if !slices.Contains(r.Networks, p) {
+			list = append(list, "without network "+p.String())
 		}
 	}
 	for _, l := range []struct {
@@ -194,25 +224,26 @@ func (b *Base) Granted(ctx context.Context) ([]broker.Entitlement, error) {
 // wrong with the result.
 func (b *Base) EditRights(ctx context.Context, username string, edit func(*Rights) error) (changed bool, err error) {
 	err = b.write(ctx, "change a user's rights", func(c *change) error {
-		var id, scopes, entitlements, limits string
-		found, err := c.one(ctx, `SELECT id, scopes, entitlements, limits FROM users WHERE username = ?`, username, &id, &scopes, &entitlements, &limits)
+		var id string
+		var stored storedRights
+		found, err := c.one(ctx, `SELECT id, scopes, entitlements, limits, networks FROM users WHERE username = ?`, username, &id, &stored[0], &stored[1], &stored[2], &stored[3])
 		if err != nil {
 			return err
 		}
 		if !found {
 			return broker.ErrNotFound
 		}
-		changed, err = c.edit(ctx, edit, audit.GrantChanged, id, "", [3]string{scopes, entitlements, limits},
-			`UPDATE users SET scopes = ?, entitlements = ?, limits = ? WHERE id = ?`, id)
+		changed, err = c.edit(ctx, edit, audit.GrantChanged, id, "", stored,
+			`UPDATE users SET scopes = ?, entitlements = ?, limits = ?, networks = ? WHERE id = ?`, id)
 		return err
 	})
 	return changed && err == nil, err
 }
 
 // edit changes stored rights and writes them with query, whose last parameter is key.
-func (c *change) edit(ctx context.Context, edit func(*Rights) error, kind audit.Kind, user, owner string, stored [3]string, query, key string) (bool, error) {
+func (c *change) edit(ctx context.Context, edit func(*Rights) error, kind audit.Kind, user, owner string, stored storedRights, query, key string) (bool, error) {
 	var before, now Rights
-	if err := errors.Join(before.decode(stored[0], stored[1], stored[2]), now.decode(stored[0], stored[1], stored[2])); err != nil {
+	if err := errors.Join(before.decode(stored), now.decode(stored)); err != nil {
 		return false, unavailable(c.what, err)
 	}
 	if err := edit(&now); err != nil {
@@ -225,7 +256,7 @@ func (c *change) edit(ctx context.Context, edit func(*Rights) error, kind audit.
 	if len(what) == 0 {
 		return false, nil
 	}
-	if _, err := c.exec(ctx, query, toJSON(list(now.Scopes)), toJSON(list(now.Entitlements)), toJSON(now.Limits), key); err != nil {
+	if _, err := c.exec(ctx, query, toJSON(list(now.Scopes)), toJSON(list(now.Entitlements)), toJSON(now.Limits), toJSON(list(now.Networks)), key); err != nil {
 		return false, err
 	}
 	c.log(kind, user, owner+strings.Join(what, "; "))

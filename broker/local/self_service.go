@@ -76,11 +76,14 @@ func (b *Base) ConfirmEnrolment(ctx context.Context, token, otp string, by broke
 	if err != nil && !errors.Is(err, broker.ErrNotFound) {
 		return broker.User{}, nil, err
 	}
-	if err != nil || u.Disabled || u.Version != e.Version {
+	if err != nil || u.ended() || u.Version != e.Version {
 		return broker.User{}, nil, broker.ErrEnrolment
 	}
 	if u.bad != nil {
 		return broker.User{}, nil, u.bad
+	}
+	if !broker.AddressAllowed(u.Networks, by.Address) {
+		return u.User, nil, broker.ErrAddress
 	}
 	codes := newRecoveryCodes()
 	err = b.writeBy(ctx, "confirm a second factor", by, func(c *change) error {

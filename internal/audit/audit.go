@@ -23,12 +23,13 @@ const (
 	LoginThrottled Kind = "login_throttled" // Detail: the reason of the refusal
 	Refresh        Kind = "refresh"
 	RefreshRefused Kind = "refresh_refused"
-	AdminRefused   Kind = "admin_refused" // a wrong token of an administrator
-	AdminRead      Kind = "admin_read"    // an administrator has looked at something; Detail: what
-	Reuse          Kind = "reuse"         // a used refresh token was presented late: the family is revoked
-	Logout         Kind = "logout"        // by a client with a token of the family
-	SessionEnded   Kind = "session_ended" // one family, by its user, an administrator or the gateway; Detail: why
-	UserEnded      Kind = "user_ended"    // all families of a user
+	AdminRefused   Kind = "admin_refused"   // a wrong token of an administrator
+	AddressRefused Kind = "address_refused" // a valid token, used outside of the user's networks
+	AdminRead      Kind = "admin_read"      // an administrator has looked at something; Detail: what
+	Reuse          Kind = "reuse"           // a used refresh token was presented late: the family is revoked
+	Logout         Kind = "logout"          // by a client with a token of the family
+	SessionEnded   Kind = "session_ended"   // one family, by its user, an administrator or the gateway; Detail: why
+	UserEnded      Kind = "user_ended"      // all families of a user
 	UserAdded      Kind = "user_added"
 	UserChanged    Kind = "user_changed"  // Detail: password, disabled, enabled, second_factor, ...
 	GrantChanged   Kind = "grant_changed" // scopes, entitlements, groups or limits; Detail: which
@@ -43,7 +44,7 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, AdminRefused, AdminRead, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
+		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, AddressRefused, AdminRefused, AdminRead, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
 		UserChanged, GrantChanged, AccessDenied, KeyChanged, Certificate, Started, ChainBroken, Pruned,
 	}
 }

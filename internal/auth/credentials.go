@@ -69,6 +69,9 @@ func (o *SelfService) ConfirmEnrolment(ctx context.Context, token Secret, otp st
 		return Tokens{}, nil, err
 	}
 	user, codes, err := base.ConfirmEnrolment(ctx, token.Reveal(), otp, caller(from))
+	if errors.Is(err, broker.ErrAddress) {
+		return Tokens{}, nil, CheckAddress(ctx, o.service, user.ID, "", user.Networks, from)
+	}
 	if err != nil {
 		return Tokens{}, nil, o.refused(err)
 	}

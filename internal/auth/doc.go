@@ -44,10 +44,10 @@
 //
 // # Concurrency
 //
-// A Service is safe for concurrent use. Run starts three goroutines and waits for them. Two watch
-// the Store. The third reads users with open sockets again if the user base does not report
-// changes. A read of many users has up to eight more goroutines. Everything else happens in the
-// calls.
+// A Service is safe for concurrent use. Run starts four goroutines and waits for them. Two watch
+// the Store. One ends logins when accounts end. The last reads users with open sockets again if the
+// user base does not report changes. A read of many users has up to eight more goroutines.
+// Everything else happens in the calls.
 //
 // The token cache has one mutex. The users and the revocations are divided into shards with a mutex
 // each. Each mutex is held for operations on maps only, and no two at a time. No mutex is held

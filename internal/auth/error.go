@@ -14,6 +14,7 @@ const (
 	InvalidCredentials  = "invalid_credentials"    // unknown user, wrong password, disabled user
 	MFARequired         = "mfa_required"           // the password is correct, and a one-time password is needed too
 	EnrolmentRequired   = "mfa_enrolment_required" // the password is correct, and the user must enrol a second factor
+	AddressNotAllowed   = "address_not_allowed"    // the credentials are correct, and the client is in none of the user's networks
 	Forbidden           = "forbidden"
 	InvalidRefreshToken = "invalid_refresh_token" // malformed, unknown, expired, dead or revoked, or its user may not log in any more
 	InvalidToken        = "invalid_token"

@@ -28,9 +28,9 @@ const checkPatience = 15 * time.Second
 
 // Password is the password grant. It starts a token family. otp is the one-time password of the
 // second factor, or "" if the client sent none. The reason of the Error is InvalidRequest,
-// InvalidCredentials, MFARequired, EnrolmentRequired, RateLimited, TooManyFailures or Unavailable.
-// The answer is the
-// same for an unknown user, a wrong password and a disabled user.
+// InvalidCredentials, MFARequired, EnrolmentRequired, AddressNotAllowed, RateLimited,
+// TooManyFailures or Unavailable. The answer is the same for an unknown user, a wrong password and
+// a disabled user.
 func (s *Service) Password(ctx context.Context, username, password, otp string, from Origin) (Tokens, error) {
 	user, err := checkLogin(ctx, s, broker.Login{Username: username, Password: password, OTP: otp}, false, from)
 	if err != nil {
@@ -99,6 +99,9 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 	if err != nil {
 		return broker.User{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
 	}
+	if !broker.AddressAllowed(user.Networks, from.Address) {
+		return broker.User{}, s.refuseLogin(ctx, attempt, &login, user.ID, errAddress, from)
+	}
 	attempt.Complete(ctx, throttle.Succeeded)
 	s.trusted.save(ctx, attempt)
 	if refused != nil {
@@ -139,6 +142,8 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, lo
 	switch {
 	case errors.Is(cause, broker.ErrSecondFactor) && login.OTP == "":
 		reason = MFARequired
+	case errors.Is(cause, errAddress):
+		reason = AddressNotAllowed
 	case errors.Is(cause, broker.ErrEnrolmentRequired):
 		reason = EnrolmentRequired
 	case errors.Is(cause, broker.ErrInvalidCredentials), errors.Is(cause, broker.ErrSecondFactor):
@@ -234,7 +239,7 @@ func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tok
 }
 
 // Refresh is the refresh grant. The reason of the Error is InvalidRequest (the token is far too
-// long), InvalidRefreshToken, RateLimited or Unavailable.
+// long), InvalidRefreshToken, AddressNotAllowed, RateLimited or Unavailable.
 func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin) (Tokens, error) {
 	text := refreshToken.Reveal()
 	if len(text) > maxRefreshToken {
@@ -265,7 +270,8 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 		return Tokens{}, refused
 	}
 	tokens, err := s.refresh(ctx, token, &family, from)
-	if refused, ok := errors.AsType[*Error](err); ok && refused.Reason == InvalidRefreshToken && !errors.Is(err, errReused) {
+	refused, _ := errors.AsType[*Error](err)
+	if refused != nil && (refused.Reason == InvalidRefreshToken || refused.Reason == AddressNotAllowed) && !errors.Is(err, errReused) {
 		s.refreshRefused(ctx, refused.Err.Error(), family, from)
 	}
 	return tokens, err
@@ -306,6 +312,9 @@ func (s *Service) refresh(ctx context.Context, token refreshToken, family *Famil
 	user, err := s.recheck(ctx, *family)
 	if err != nil {
 		return Tokens{}, err
+	}
+	if !broker.AddressAllowed(user.Networks, from.Address) {
+		return Tokens{}, refuse(AddressNotAllowed, errAddress)
 	}
 	return s.rotate(ctx, user, token, family, from)
 }

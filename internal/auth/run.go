@@ -31,6 +31,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	watch.Go(func() { s.watch(ctx) })
+	watch.Go(func() { s.ends.run(ctx, s) })
 	if !s.cfg.Watched {
 		watch.Go(func() { s.review(ctx) })
 	}

@@ -154,6 +154,7 @@ type Service struct {
 	users    *users
 	revoked  revocations
 	gone     goneUsers
+	ends     accountEnds
 	checks   passwordChecks
 	failures accountFailures
 	trusted  trustedLocations
@@ -176,7 +177,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		users:    newUsers(cfg.Users, cfg.UserTTL),
 	}
 	s.throttle = throttle.New(cfg.Throttle, cfg.Shared, func(purpose, text string) [32]byte { return s.keyed(purpose, text) }, cfg.Logger)
-	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused, audit.AdminRefused, audit.AdminRead} {
+	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused, audit.AddressRefused, audit.AdminRefused, audit.AdminRead} {
 		s.noted[kind] = newNoted(kind)
 	}
 	// No sockets exist yet, so no hook is called.

@@ -66,7 +66,7 @@ func newUsers(base broker.Users, ttl time.Duration) *users {
 }
 
 func (k *knownUser) result() (*broker.User, error) {
-	if k.gone {
+	if k.gone || !k.user.Expires.IsZero() && !time.Now().Before(k.user.Expires) {
 		return nil, refuse(TokenRevoked, errors.New("user may not log in any more"))
 	}
 	return &k.user, nil
@@ -215,6 +215,9 @@ func (s *Service) note(order uint64, now knownUser) {
 	mu.Lock()
 	defer mu.Unlock()
 	before, ok := s.users.end(order, now)
+	if k, known := s.users.get(now.user.ID); known { // a later read may have ended first
+		s.ends.set(k.user.ID, k.user.Expires)
+	}
 	if now.gone && now.bad.IsZero() && (!ok || !before.gone || !before.bad.IsZero()) {
 		s.gone.add(now.user.ID)
 	}

@@ -75,7 +75,7 @@ func (c *Cache) share(rights entitlement.Set) entitlement.Set {
 // isOf reports whether the identity was made from u.
 func (c *cached) isOf(u *broker.User) bool {
 	return c.id.User == u.ID && c.id.Username == u.Username && c.version == u.Version && c.id.Limits == u.Limits &&
-		slices.Equal(c.id.Scopes, u.Scopes) && slices.Equal(c.id.Rights, u.Entitlements)
+		slices.Equal(c.id.Scopes, u.Scopes) && slices.Equal(c.id.Rights, u.Entitlements) && slices.Equal(c.id.Networks, u.Networks)
 }
 
 // Fault returns the error message for a token that was not verified because of err.
@@ -91,6 +91,8 @@ func Fault(err error) *wire.Fault {
 		return &wire.Fault{Reason: wire.TokenRevoked}
 	case auth.InvalidToken:
 		return &wire.Fault{Reason: wire.InvalidToken}
+	case auth.AddressNotAllowed:
+		return &wire.Fault{Reason: wire.AddressNotAllowed}
 	}
 	// The user base is down and the user is not cached: the client retries.
 	return &wire.Fault{Reason: wire.Overloaded, RetryAfter: int((e.RetryAfter + time.Second - 1) / time.Second)}
@@ -98,5 +100,5 @@ func Fault(err error) *wire.Fault {
 
 // Grants returns a user's rights and limits for sessions.
 func Grants(u broker.User) session.Grants {
-	return session.Grants{Scopes: u.Scopes, Rights: u.Entitlements, Limits: u.Limits}
+	return session.Grants{Scopes: u.Scopes, Rights: u.Entitlements, Limits: u.Limits, Networks: u.Networks}
 }

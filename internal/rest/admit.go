@@ -50,6 +50,9 @@ func (h *Handler) authorizeUser(q *request) error {
 		return err
 	}
 	q.User = q.identity.User
+	if err := auth.CheckAddress(q.Context(), h.cfg.Auth, q.User.ID, q.identity.Family, q.User.Networks, q.origin()); err != nil {
+		return err
+	}
 	limit := q.User.Limits.RequestsPerMinute
 	if limit <= 0 {
 		limit = h.cfg.RequestsPerMinute

@@ -26,6 +26,7 @@ func statusOf(r wire.Reason) (code int, msg string) {
 		{wire.TokenRevoked, http.StatusUnauthorized, "Access token revoked"},
 		{wire.InvalidEnrolment, http.StatusUnauthorized, "The enrolment is not valid any more"},
 		{wire.InvalidOTP, http.StatusUnauthorized, "Wrong one-time password"},
+		{wire.AddressNotAllowed, http.StatusForbidden, "Not allowed from this address"},
 		{wire.Forbidden, http.StatusForbidden, "Not allowed"},
 		{wire.NotEntitled, http.StatusForbidden, "No right to this data"},
 		{wire.MFARequired, http.StatusForbidden, "A second factor is needed"},

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -21,6 +22,10 @@ type Env struct {
 	// Known is Verify for known tokens: it does not block, and ok reports whether it knows the
 	// token. nil: it knows none.
 	Known func(token string) (id *Identity, f *wire.Fault, ok bool)
+
+	// Admit checks the client of a token that Verify accepted. It may block, like Verify. nil: a
+	// client must be in the networks of the identity, and refusals are not recorded.
+	Admit func(ctx context.Context, id *Identity, client netip.Addr) *wire.Fault
 
 	// Fault simulates a fault of the market, see Config.Faults of package gateway: name is one of
 	// wire.SimFaults, id is zero if no instrument was named. It must not block. nil: this is not a

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -22,4 +23,11 @@ type Grants struct {
 	Scopes []string
 	Rights entitlement.Set
 	Limits broker.Limits // 0: the default of Env
+
+	Networks []netip.Prefix // of the clients that may use the account; none: any client
+}
+
+// Allows reports whether a client with an address may use the account.
+func (g *Grants) Allows(address netip.Addr) bool {
+	return broker.AddressAllowed(g.Networks, address)
 }

@@ -18,8 +18,12 @@ func (s *Session) setGrants(now time.Time, g *Grants) {
 }
 
 // changeGrants is setGrants for an open connection, which closes if the limit of connections was
-// lowered below its number.
+// lowered below its number, or if its client is in none of the user's networks any more.
 func (s *Session) changeGrants(now time.Time, g *Grants) {
+	if !g.Allows(s.Address()) {
+		s.fail(wire.NewFault(wire.AddressNotAllowed, ""), nil, nil)
+		return
+	}
 	if most := s.env.limits(g.Limits).Connections; s.Authenticated() && s.env.Registry.before(&s.entry) >= most {
 		s.fail(&wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}, nil, nil)
 		return

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"net/netip"
 	"time"
+	"unique"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/stream"
@@ -32,6 +34,8 @@ type Session struct {
 	pongDue   instant // deadline of the pong to the oldest ping without one that the kernel accepted
 	accepted  uint64  // bytes of output that the kernel has accepted
 
+	address unique.Handle[netip.Addr] // of the client: a third of the size of a netip.Addr
+
 	format        wire.Format
 	authenticated bool
 	strict        bool // policy for slow consumers
@@ -53,6 +57,8 @@ type Peer struct {
 	Identity *Identity
 	Mark     Mark
 
+	Address netip.Addr // of the client; zero: unknown
+
 	Format wire.Format // of the output, one message a frame
 
 	// Positions adds to each piece of data a message with the position after it, for a host that
@@ -63,7 +69,7 @@ type Peer struct {
 // Start starts the session of a connection. It subscribes through shard, whose turns return host as
 // the key of the connection.
 func (s *Session) Start(env *Env, peer Peer, shard *stream.Shard, host Host, now time.Time) {
-	*s = Session{env: env, format: peer.Format}
+	*s = Session{env: env, format: peer.Format, address: unique.Make(peer.Address)}
 	s.entry.session = s
 	shard.Open(&s.sub, host)
 	s.allowance.set(env.limits(broker.Limits{}))
@@ -76,6 +82,9 @@ func (s *Session) Start(env *Env, peer Peer, shard *stream.Shard, host Host, now
 		s.tokenDue = env.at(now).add(env.authTimeout())
 	}
 }
+
+// Address returns the address of the client.
+func (s *Session) Address() netip.Addr { return s.address.Value() }
 
 // Handle handles an event. It keeps nothing of the message of an event.
 func (s *Session) Handle(now time.Time, e Event) {

@@ -109,6 +109,10 @@ func (s *Session) verified(now time.Time, id *Identity, fault *wire.Fault) {
 // welcome makes the session live: it enters the registry, sends Success and starts the timers.
 func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 	env := s.env
+	if !id.Allows(s.Address()) {
+		s.fail(wire.NewFault(wire.AddressNotAllowed, ""), c.id, nil)
+		return
+	}
 	limits := env.limits(id.Limits)
 	missed, fault := env.Registry.admit(&s.entry, id, c.name, limits.Connections, c.mark)
 	if fault != nil {

@@ -37,7 +37,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	if h.token != "" {
 		peer.Mark = s.cfg.Env.Registry.Mark()
-		v := s.verifiers.SubmitAndWait(r.Context(), h.token)
+		v := s.verifiers.SubmitAndWait(r.Context(), h.token, peer.Address)
 		if v.Fault != nil {
 			return notVerified(v.Fault)
 		}

@@ -2,6 +2,7 @@ package socket
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -75,7 +76,7 @@ func (sh *shard) startSession(now time.Time, c *conn) {
 	}
 	c.phase = phaseOpen
 	identity := c.handshake.identity
-	peer := session.Peer{Identity: identity, Mark: c.handshake.mark, Format: c.format, Positions: c.netConn.isLocal()}
+	peer := session.Peer{Identity: identity, Mark: c.handshake.mark, Address: c.handshake.address, Format: c.format, Positions: c.netConn.isLocal()}
 	c.sess.Start(sh.server.cfg.Env, peer, sh.stream, c, now)
 	sh.reportQueued(now, c) // TLS records may already wait for the socket
 	c.handshake.upgrade = upgrade{}
@@ -228,7 +229,13 @@ func (sh *shard) serviceSession(now time.Time, c *conn) {
 
 // verifyToken submits a token of c to the verifier pool.
 func (sh *shard) verifyToken(c *conn, token string) {
-	c.ext().cancelVerify = sh.server.verifiers.Submit(token, func(r *verifier.Result) {
+	var client netip.Addr
+	if c.handshake != nil {
+		client = c.handshake.address
+	} else {
+		client = c.sess.Address()
+	}
+	c.ext().cancelVerify = sh.server.verifiers.Submit(token, client, func(r *verifier.Result) {
 		sh.post(input{kind: inputVerified, conn: c, result: r})
 	})
 }

@@ -310,7 +310,7 @@ func (l *eventLoop) checkHandshake(now time.Time, c *conn, b []byte, size int) {
 	}
 	o.mark = s.cfg.Env.Registry.Mark()
 	if s.cfg.Env.Known != nil {
-		if identity, fault, ok := s.cfg.Env.Known(hand.token); ok {
+		if identity, fault, ok := s.cfg.Env.Known(hand.token); ok && (fault != nil || identity.Allows(o.address)) {
 			l.admitVerified(now, c, &verifier.Result{Identity: identity, Fault: fault}, b[size:])
 			return
 		}

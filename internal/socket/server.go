@@ -153,7 +153,7 @@ func New(cfg Config) *Server {
 	}
 	s.requests = newHTTPListener(&s.kernel)
 	s.verifiers = verifier.New(verifier.Config{
-		Verify: s.cfg.Env.Verify, Timeout: s.cfg.VerifyTimeout, Max: s.cfg.Verifiers,
+		Verify: s.cfg.Env.Verify, Admit: s.cfg.Env.Admit, Timeout: s.cfg.VerifyTimeout, Max: s.cfg.Verifiers,
 		Panicked: func(v any) {
 			s.panics.Add(1)
 			s.cfg.Logger.Error("token check panicked", "panic", panicText(v), "stack", string(debug.Stack()))

@@ -366,6 +366,9 @@ func status(u *local.Entry) string {
 	if u.Disabled {
 		return "disabled"
 	}
+	if !u.Expires.IsZero() && !time.Now().Before(u.Expires) {
+		return "expired"
+	}
 	return "active"
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
@@ -208,6 +209,9 @@ func listGroups(ctx context.Context, std command.Streams, users *local.Base, _ [
 			if l.value > 0 {
 				limits = append(limits, fmt.Sprintf("%s=%d", l.name, l.value))
 			}
+		}
+		if len(g.Networks) > 0 {
+			limits = append(limits, "networks="+broker.FormatNetworks(g.Networks))
 		}
 		if g.RequiredFactor {
 			limits = append(limits, "second-factor=required")

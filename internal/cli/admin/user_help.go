@@ -25,9 +25,16 @@ which define the permitted requests, are set by rueda user set.`
   rueda user grant ana --market '*' --quotes --delay 15m --config rueda/rueda.toml`
 
 	setHelp = `Set changes what the flags name. --scopes replaces all scopes. A limit of 0 is that of the
-configuration. If the user and several groups have a limit, the largest applies.`
+configuration. If the user and several groups have a limit, the largest applies.
+
+--networks replaces the user's list of networks. A client must be in one of the networks of the user
+or of the user's groups, if there are any. A running gateway closes other sockets within a second.
+
+At --expires the account ends: logins are refused, and tokens and sockets end. A day begins in UTC.`
 	setExample = `  rueda user set ana --scopes marketdata:read,marketdata:depth --config rueda/rueda.toml
-  rueda user set ana --connections 20 --requests 600 --config rueda/rueda.toml`
+  rueda user set ana --connections 20 --requests 600 --config rueda/rueda.toml
+  rueda user set ana --networks 192.0.2.0/24,2001:db8:7::/48 --config rueda/rueda.toml
+  rueda user set ana --expires 2026-12-31 --config rueda/rueda.toml`
 
 	revokeHelp = `Revoke removes rights as they were granted: --market '*' removes a right to all markets, and not those
 to one. Subscriptions that are no longer allowed end, with a message to their clients; the sockets

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,13 +126,15 @@ func (r *revokeFlags) which(cmd *cobra.Command) (func(broker.Entitlement) bool, 
 
 // setFlags has the flags of scopes and limits.
 type setFlags struct {
-	scopes []string
-	limits broker.Limits
+	scopes   []string
+	networks []string
+	limits   broker.Limits
 }
 
 func (s *setFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&s.scopes, "scopes", nil, "new scopes, separated by commas; '' for none")
+	f.StringSliceVar(&s.networks, "networks", nil, "networks or addresses of the clients, separated by commas; '' for any")
 	f.IntVar(&s.limits.Connections, "connections", 0, "connections at a time; 0: the configuration's")
 	f.IntVar(&s.limits.Subscriptions, "subscriptions", 0, "subscriptions of a connection; 0: the configuration's")
 	f.IntVar(&s.limits.MessagesPerSecond, "messages", 0, "messages a second of a connection; 0: the configuration's")
@@ -146,8 +149,8 @@ var knownScopes = []string{
 // edit returns a function that changes what the flags name.
 func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) error, error) {
 	changed := cmd.Flags().Changed
-	if needed && !slices.ContainsFunc([]string{"scopes", "connections", "subscriptions", "messages", "requests"}, changed) {
-		return nil, command.Fail(command.ExitUsage, errors.New("nothing to set"), "Use --scopes, --connections, --subscriptions, --messages or --requests.")
+	if needed && !slices.ContainsFunc([]string{"scopes", "networks", "connections", "subscriptions", "messages", "requests"}, changed) {
+		return nil, command.Fail(command.ExitUsage, errors.New("nothing to set"), "Use --scopes, --networks, --connections, --subscriptions, --messages or --requests.")
 	}
 	for _, scope := range s.scopes {
 		if !slices.Contains(knownScopes, scope) {
@@ -159,7 +162,18 @@ func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) er
 			return nil, command.Fail(command.ExitUsage, fmt.Errorf("--%s %d is not from 0 to %d", name, n, config.MaxCount), "")
 		}
 	}
+	var networks []netip.Prefix
+	for _, text := range s.networks {
+		p, err := broker.ParseNetwork(strings.TrimSpace(text))
+		if err != nil {
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("--networks: %w", err), "")
+		}
+		networks = append(networks, p)
+	}
 	return func(r *local.Rights) error {
+		if changed("networks") {
+			r.Networks = networks
+		}
 		if changed("scopes") {
 			r.Scopes = s.scopes
 		}
@@ -189,10 +203,15 @@ func doneOr(std command.Streams, changed bool, nothing, format string, args ...a
 
 func (o *userOptions) set(std command.Streams) *cobra.Command {
 	var s setFlags
+	var expires string
 	var cmd *cobra.Command
-	cmd = o.command(std, "set NAME", "Set a user's own scopes and limits", command.ExactArgs("name of the user"),
+	cmd = o.command(std, "set NAME", "Set a user's own scopes, networks, limits and end", command.ExactArgs("name of the user"),
 		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
-			edit, err := s.edit(cmd, true)
+			edit, err := s.edit(cmd, expires == "")
+			if err != nil {
+				return err
+			}
+			end, err := accountEnd(expires)
 			if err != nil {
 				return err
 			}
@@ -200,10 +219,26 @@ func (o *userOptions) set(std command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if expires != "" {
+				also, err := users.SetExpiry(ctx, args[0], end)
+				if err != nil {
+					return err
+				}
+				changed = changed || also
+			}
 			return doneOr(std, changed, "Nothing to change.", "Changed %s", args[0])
 		})
 	s.add(cmd)
+	cmd.Flags().StringVar(&expires, "expires", "", "day or time at which the account ends, such as 2026-12-31, or never")
 	return teach(cmd, setHelp, setExample)
+}
+
+// accountEnd reads the flag --expires; never is the zero time.
+func accountEnd(text string) (time.Time, error) {
+	if text == "never" {
+		return time.Time{}, nil
+	}
+	return parseTime("--expires", text)
 }
 
 func (o *userOptions) grant(std command.Streams) *cobra.Command {
@@ -297,6 +332,9 @@ func showUser(ctx context.Context, std command.Streams, users *local.Base, args 
 	row("id", u.ID)
 	row("status", status(&u))
 	row("since", u.Created.Format(time.DateOnly))
+	if !u.Expires.IsZero() {
+		row("expires", u.Expires.Format(time.RFC3339))
+	}
 	row("second factor", factor)
 	for _, g := range u.Groups {
 		row("group", g.Name)
@@ -309,6 +347,9 @@ func showUser(ctx context.Context, std command.Streams, users *local.Base, args 
 		row("right", text+validity(&e, time.Now()), sources(&u, func(r *local.Rights) bool {
 			return slices.ContainsFunc(r.Entitlements, func(x broker.Entitlement) bool { return local.Describe(x) == text })
 		})...)
+	}
+	for _, p := range u.Networks {
+		row("network", p.String(), sources(&u, func(r *local.Rights) bool { return slices.Contains(r.Networks, p) })...)
 	}
 	for _, l := range limitsOf(&u.Limits) {
 		if l.value > 0 {

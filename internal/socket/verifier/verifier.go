@@ -9,6 +9,7 @@ package verifier
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,12 +18,13 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Config configures a Pool. All fields are required.
+// Config configures a Pool. All fields except Admit are required.
 type Config struct {
 	Verify   func(ctx context.Context, token string) (*session.Identity, *wire.Fault)
-	Timeout  time.Duration // of a check
-	Max      int           // goroutines
-	Panicked func(v any)   // logs a panic of Verify
+	Admit    func(ctx context.Context, id *session.Identity, client netip.Addr) *wire.Fault // checks the client of a valid token; nil: none
+	Timeout  time.Duration                                                                  // of a check
+	Max      int                                                                            // goroutines
+	Panicked func(v any)                                                                    // logs a panic of Verify
 }
 
 // Pool checks tokens. Checks of closed connections are skipped.
@@ -41,6 +43,7 @@ type Pool struct {
 // job is a token that waits for its check.
 type job struct {
 	token    string
+	client   netip.Addr
 	canceled *atomic.Bool  // set when the connection has closed
 	done     func(*Result) // called once; must not block
 }
@@ -59,9 +62,9 @@ func New(cfg Config) *Pool {
 
 // Submit queues a token check, without blocking, and calls done with its result. Setting canceled
 // skips the check; done must not block.
-func (vp *Pool) Submit(token string, done func(*Result)) (canceled *atomic.Bool) {
+func (vp *Pool) Submit(token string, client netip.Addr, done func(*Result)) (canceled *atomic.Bool) {
 	canceled = new(atomic.Bool)
-	if !vp.enqueue(job{token, canceled, done}) {
+	if !vp.enqueue(job{token, client, canceled, done}) {
 		done(&Result{Fault: &wire.Fault{Reason: wire.ShuttingDown}})
 	}
 	return canceled
@@ -83,9 +86,9 @@ func (vp *Pool) enqueue(j job) bool {
 }
 
 // SubmitAndWait checks a token and returns the result.
-func (vp *Pool) SubmitAndWait(ctx context.Context, token string) *Result {
+func (vp *Pool) SubmitAndWait(ctx context.Context, token string, client netip.Addr) *Result {
 	done := make(chan *Result, 1)
-	canceled := vp.Submit(token, func(r *Result) { done <- r })
+	canceled := vp.Submit(token, client, func(r *Result) { done <- r })
 	select {
 	case r := <-done:
 		return r
@@ -99,7 +102,7 @@ func (vp *Pool) SubmitAndWait(ctx context.Context, token string) *Result {
 func (vp *Pool) work(j job) {
 	for {
 		if !j.canceled.Load() {
-			j.done(vp.run(j.token))
+			j.done(vp.run(j.token, j.client))
 		}
 		vp.mu.Lock()
 		if len(vp.queue) == 0 {
@@ -114,7 +117,7 @@ func (vp *Pool) work(j job) {
 	}
 }
 
-func (vp *Pool) run(token string) (r *Result) {
+func (vp *Pool) run(token string, client netip.Addr) (r *Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			vp.cfg.Panicked(p)
@@ -124,6 +127,11 @@ func (vp *Pool) run(token string) (r *Result) {
 	ctx, cancel := context.WithTimeout(vp.ctx, vp.cfg.Timeout)
 	defer cancel()
 	identity, fault := vp.cfg.Verify(ctx, token)
+	if fault == nil && vp.cfg.Admit != nil {
+		if fault = vp.cfg.Admit(ctx, identity, client); fault != nil {
+			identity = nil
+		}
+	}
 	return &Result{identity, fault}
 }
 
