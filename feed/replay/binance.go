@@ -86,6 +86,9 @@ func (p *player) line(ctx context.Context, in *lines) error {
 	if errors.Is(err, io.EOF) {
 		return err
 	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	if err != nil {
 		return in.fault(path, 0, err)
 	}

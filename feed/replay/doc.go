@@ -20,7 +20,8 @@
 // ITCH and LOBSTER files do not contain their date, and LOBSTER files not their symbol. Set them in
 // Config, or set FromName to take them from the file name. The order book file must have the name
 // that LOBSTER gives it (_orderbook_ instead of _message_). Instruments are listed as they appear,
-// with VirtualClock set. To add a format, add a row in open.go.
+// with VirtualClock set. Config.Input plays from a reader instead of a file. To add a format, add a
+// row in open.go.
 //
 // Events are published when they are due by their receive time, or by their event time if they have
 // none. An event that is older than the previous ones is published at once. A recording of rueda

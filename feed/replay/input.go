@@ -16,7 +16,7 @@ import (
 // data.
 type input struct {
 	path   string
-	file   *os.File
+	file   io.Closer
 	reader io.Reader // decompressed
 	zstd   *zstd.Decoder
 	packed string // gzip, zstd; "": not compressed
@@ -41,7 +41,7 @@ var errRecordTooLong = errors.New("a record is longer than 65 MiB")
 
 // countingReader counts the bytes that are read.
 type countingReader struct {
-	file *os.File
+	file io.Reader
 	read *atomic.Int64
 }
 
@@ -60,6 +60,11 @@ func openInput(path string, read *atomic.Int64) (*input, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open recording: %w", err)
 	}
+	return newInput(path, file, read)
+}
+
+// newInput returns an input that reads from a file, and closes it.
+func newInput(path string, file io.ReadCloser, read *atomic.Int64) (*input, error) {
 	in := &input{path: path, file: file}
 	raw := bufio.NewReaderSize(countingReader{file, read}, 128<<10)
 	in.reader = raw
@@ -184,3 +189,40 @@ func (in *input) readError(err error) error {
 func (in *input) fault(err error) *Error {
 	return &Error{File: in.path, Offset: in.base, Err: err}
 }
+
+// onceReader is an input that can be read only once, such as a pipe. It holds what Open has read.
+type onceReader struct {
+	source io.Reader
+	held   []byte
+	at     int // next byte of held
+	opened int // how often
+}
+
+// open begins a read: that of Open, and then that of the only pass.
+func (s *onceReader) open() error {
+	s.opened++
+	if s.at = 0; s.opened > 2 {
+		return errors.New("this input can be played only once")
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (s *onceReader) Read(p []byte) (int, error) {
+	if s.at < len(s.held) {
+		n := copy(p, s.held[s.at:])
+		s.at += n
+		return n, nil
+	}
+	n, err := s.source.Read(p)
+	if s.opened == 1 {
+		s.held = append(s.held, p[:n]...)
+		s.at = len(s.held)
+	} else {
+		s.held, s.at = nil, 0
+	}
+	return n, err
+}
+
+// Close does nothing: the caller of Open closes its reader.
+func (s *onceReader) Close() error { return nil }

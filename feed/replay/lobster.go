@@ -32,7 +32,7 @@ func openLOBSTER(s *shared, in *input) (playable, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Books = books != ""; !c.Books {
+	if c.Books = books != ""; !c.Books && s.stream == nil {
 		if c.Complete, err = s.complete(c); err != nil {
 			return nil, err
 		}

@@ -79,6 +79,12 @@ func Open(path string, config Config) (*Source, error) {
 	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("open recording: %w", err)
 	}
+	if s.stream != nil {
+		if err := s.openFile(0); err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("open recording: %w", err)
@@ -144,6 +150,11 @@ func (s *shared) prepare() error {
 	}
 	if s.config.Logger == nil {
 		s.config.Logger = noLogger()
+	}
+	if s.config.Input != nil {
+		if s.stream = (&onceReader{source: s.config.Input}); s.config.Loop {
+			return errors.New("an input that can be read only once cannot be looped")
+		}
 	}
 	return nil
 }

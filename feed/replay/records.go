@@ -69,6 +69,9 @@ func (r *records) preview(in *input, d decoder, b *decode.Batch) error {
 		if n > 0 {
 			continue
 		}
+		if r.stream != nil && in.base > 0 && in.base+int64(len(in.data())) >= headSize {
+			return nil // more may come late
+		}
 		if err := in.more(); ended(err) || truncated(d, err) {
 			return locate(in, d, 0, d.End(in.data(), b))
 		} else if err != nil {
@@ -81,7 +84,7 @@ func (r *records) preview(in *input, d decoder, b *decode.Batch) error {
 // locate adds the position to an error that has none. The position is n bytes after the start of
 // the window.
 func locate(in *input, d decoder, n int, err error) error {
-	if _, ok := errors.AsType[*Error](err); err == nil || ok {
+	if _, ok := errors.AsType[*Error](err); err == nil || ok || errors.Is(err, context.Canceled) {
 		return err
 	}
 	bad := &Error{File: in.path, Offset: in.base + int64(n), Err: err}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -30,7 +31,10 @@ type Config struct {
 	Date string
 	// take Date, and the symbol of LOBSTER, from the file name if they are not set
 	FromName bool
-	Logger   *slog.Logger // nil: no logging
+	// read from here, once, instead of from the file; the path is then only a name. Open reads up to
+	// 64 KiB, after decompression, and the recording cannot be looped.
+	Input  io.Reader
+	Logger *slog.Logger // nil: no logging
 }
 
 // Source plays one recording. It implements feed.Source.
@@ -46,6 +50,7 @@ type Stats = decode.Stats
 type shared struct {
 	path    string
 	config  Config
+	stream  *onceReader         // nil: a file or folder
 	known   []market.Instrument // defined so far, in order
 	defined map[market.InstrumentID]bool
 	read    atomic.Int64 // bytes of the file in this pass
@@ -145,7 +150,13 @@ func (s *Source) logSkipped(err error) {
 // openInput opens the file from its beginning.
 func (s *shared) openInput() (*input, error) {
 	s.read.Store(0)
-	return openInput(s.path, &s.read)
+	if s.stream == nil {
+		return openInput(s.path, &s.read)
+	}
+	if err := s.stream.open(); err != nil {
+		return nil, fmt.Errorf("replay %s: %w", s.path, err)
+	}
+	return newInput(s.path, s.stream, &s.read)
 }
 
 func (s *shared) filter() decode.Filter { return decode.NewFilter(s.config.Symbols) }

@@ -44,6 +44,8 @@ func (v *Verifier) recording(ctx context.Context, r *recording.Reader) (lines in
 				v.Note("%v", r.Torn())
 			}
 			return lines, nil
+		case ctx.Err() != nil:
+			return lines, ctx.Err()
 		case err != nil:
 			v.Unreadable(lines+1, err)
 			return lines, nil

@@ -46,6 +46,7 @@ files. It continues to serve when the recordings have ended.
 
 The format of a file is detected from its content, plain, gzip or zstd: a recording of
 rueda record, a capture of Binance, or another format in docs/record-and-verify.md.
+The file - is standard input, which is read once, as named pipes are.
 
 The market moves as it was recorded, times --speed; max is as fast as possible.
 Event times are those of the recording.`,
@@ -124,33 +125,49 @@ func openSource(name string, c replay.Config) (*replay.Source, error) {
 	return source, nil
 }
 
-func openRecordings(files []string, c replay.Config) ([]*recordingFeed, error) {
-	var recordings []*recordingFeed
+// openRecordings opens the files of a replay. The caller must close the pipes among them, also
+// after an error.
+func openRecordings(ctx context.Context, std command.Streams, files []string, c replay.Config) (recordings []*recordingFeed, pipes []*pipe, err error) {
 	of := map[string]string{}
 	for _, name := range files {
-		source, err := openSource(name, c)
+		c.Input = nil
+		in, err := openPipe(ctx, std, name)
 		if err != nil {
-			return nil, err
+			return nil, pipes, err
+		}
+		if in != nil {
+			in.Release()
+			pipes = append(pipes, in)
+			c.Input = in
+		}
+		source, err := openSource(name, c)
+		if ctx.Err() != nil {
+			return nil, pipes, ctx.Err()
+		}
+		if err != nil {
+			return nil, pipes, err
 		}
 		list := source.Instruments()
 		if len(list) == 0 {
 			advice := "See --symbols."
 			c.Symbols = nil
-			if all, err := replay.Open(name, c); err == nil {
-				advice = "It has " + all.Summary() + ". " + advice
+			if c.Input == nil {
+				if all, err := replay.Open(name, c); err == nil {
+					advice = "It has " + all.Summary() + ". " + advice
+				}
 			}
-			return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s has none of the instruments to replay", name), advice)
+			return nil, pipes, command.Fail(command.ExitUsage, fmt.Errorf("%s has none of the instruments to replay", name), advice)
 		}
 		for _, in := range list {
 			id := in.ID.String()
 			if before, ok := of[id]; ok {
-				return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s, in addition to %s", name, id, before), "An instrument has one feed.")
+				return nil, pipes, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s, in addition to %s", name, id, before), "An instrument has one feed.")
 			}
 			of[id] = name
 		}
 		recordings = append(recordings, &recordingFeed{name: name, source: source, ended: make(chan struct{})})
 	}
-	return recordings, nil
+	return recordings, pipes, nil
 }
 
 func runReplay(ctx context.Context, std command.Streams, o replayOptions, files []string) (err error) {
@@ -166,7 +183,12 @@ func runReplay(ctx context.Context, std command.Streams, o replayOptions, files 
 	}
 	log := command.NewLogger(std)(config.Log{Level: level})
 	c.Logger = log
-	recordings, err := openRecordings(files, c)
+	recordings, pipes, err := openRecordings(ctx, std, files, c)
+	defer func() {
+		for _, in := range pipes {
+			err = errors.Join(err, in.Close())
+		}
+	}()
 	if err != nil {
 		return err
 	}

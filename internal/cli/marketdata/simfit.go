@@ -8,11 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/feed/sim/facts"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
+	"github.com/ruedahq/rueda/internal/progress"
 )
 
 // fitOptions are the flags of sim fit.
@@ -46,7 +48,7 @@ spreads are, and how prices move from minute to minute. The table compares the c
 instruments with a real share, and lists the ranges for the simulated exchange.
 docs/simulator.md describes how each figure is computed.
 
-A FILE is anything that rueda replay plays. Spreads and orders need books: a recording
+A FILE is anything that rueda replay plays, or - for standard input. Spreads and orders need books: a recording
 of rueda record has them unless --channels left them out.`,
 		Example: `  rueda record '*|BYMA|24hs' -f day.jsonl.zst --for 1h && rueda sim fit day.jsonl.zst
   rueda sim fit btcusdt.jsonl.gz
@@ -63,20 +65,36 @@ of rueda record has them unless --channels left them out.`,
 	return cmd
 }
 
+// fitFile counts the events of one recording.
+func fitFile(ctx context.Context, std command.Streams, shown *progress.Progress, c feed.Sink, name string, r replay.Config) (err error) {
+	in, err := openPipe(ctx, std, name)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		in.Release()
+		r.Input = in
+		defer func() { err = errors.Join(err, in.Close()) }()
+	}
+	source, err := openSource(name, r)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	defer shown.During(ctx, func() string { return partRead(name, source.Progress) })()
+	return source.Run(ctx, c)
+}
+
 func fit(ctx context.Context, std command.Streams, o fitOptions, files []string) error {
 	shown := command.NewProgress(&std)
 	log := command.NewLogger(std)(config.Log{Level: "warn"})
 	c := facts.New()
 	c.Class = sim.Classes()
 	for _, name := range files {
-		source, err := openSource(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == "", Orders: true, Logger: log})
-		if err != nil {
-			return err
-		}
-		stop := shown.During(ctx, func() string { return partRead(name, source.Progress) })
-		err = source.Run(ctx, c)
-		stop()
-		if err != nil {
+		r := replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == "", Orders: true, Logger: log}
+		if err := fitFile(ctx, std, shown, c, name, r); err != nil {
 			return err
 		}
 	}

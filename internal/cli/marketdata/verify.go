@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -54,7 +55,8 @@ For each check it prints the number of checked messages, of errors, and of messa
 could not be checked, and the first errors with their positions.
 
 The format of a FILE is detected from its content: a recording of rueda record, the folder
-of a journal or one segment of it, or any recording that rueda replay plays. For a
+of a journal or one segment of it, or any recording that rueda replay plays. - is
+standard input, and named pipes are read too. For a
 journal it prints a SHA-256 of the meaning of its rows: two runs of one seed have the same.
 An INSTRUMENT, SYMBOL|MARKET|TERM or a pattern of it, is followed live, for --for or
 until Ctrl-C.
@@ -96,7 +98,7 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 		return r.WriteText(std.Out)
 	}
 	for _, name := range files {
-		if err := report(verifyFile(ctx, o, shown, name)); err != nil {
+		if err := report(verifyInput(ctx, std, o, shown, name)); err != nil {
 			return err
 		}
 	}
@@ -117,7 +119,7 @@ func filesAndInstruments(args []string) (files, ids []string, err error) {
 		_, none := os.Stat(arg)
 		_, bad := market.ParsePattern(arg)
 		switch {
-		case none == nil:
+		case none == nil, arg == stdinName:
 			files = append(files, arg)
 		case bad == nil:
 			ids = append(ids, arg)
@@ -131,19 +133,49 @@ func filesAndInstruments(args []string) (files, ids []string, err error) {
 	return files, ids, nil
 }
 
+// verifyInput verifies one file or folder, or a pipe.
+func verifyInput(ctx context.Context, std command.Streams, o verifyOptions, shown *progress.Progress, name string) (report *verify.Report, err error) {
+	in, err := openPipe(ctx, std, name)
+	if err != nil || in == nil {
+		if err == nil {
+			report, err = verifyFile(ctx, o, shown, name)
+		}
+		return report, err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	r, err := recording.NewReader(name, in)
+	switch {
+	case err == nil:
+		in.Release()
+		defer func() { err = errors.Join(err, r.Close()) }()
+		return verifyRecording(ctx, o, shown, name, r)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case !recording.IsForeign(err):
+		return nil, command.Fail(command.ExitUsage, err, "")
+	}
+	in.Rewind()
+	return verifyFeed(ctx, o, shown, name, in)
+}
+
+// verifyRecording verifies a recording of rueda record.
+func verifyRecording(ctx context.Context, o verifyOptions, shown *progress.Progress, name string, r *recording.Reader) (*verify.Report, error) {
+	defer shown.During(ctx, func() string { return partRead(name, r.Progress) })()
+	report, err := verify.Recording(ctx, r, o.findings)
+	if err != nil {
+		return nil, err
+	}
+	report.Source = name
+	return report, nil
+}
+
 // verifyFile verifies one file or folder.
 func verifyFile(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (report *verify.Report, err error) {
 	r, err := recording.Open(name)
 	switch {
 	case err == nil:
 		defer func() { err = errors.Join(err, r.Close()) }()
-		defer shown.During(ctx, func() string { return partRead(name, r.Progress) })()
-		report, err = verify.Recording(ctx, r, o.findings)
-		if err != nil {
-			return nil, err
-		}
-		report.Source = name
-		return report, nil
+		return verifyRecording(ctx, o, shown, name, r)
 	case !recording.IsForeign(err) && !isFolder(name):
 		return nil, command.Fail(command.ExitUsage, err, "")
 	}
@@ -153,7 +185,7 @@ func verifyFile(ctx context.Context, o verifyOptions, shown *progress.Progress, 
 	} else if journal {
 		return verifyJournal(ctx, o, shown, name)
 	}
-	return verifyFeed(ctx, o, shown, name)
+	return verifyFeed(ctx, o, shown, name, nil)
 }
 
 func verifyJournal(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (*verify.Report, error) {
@@ -167,9 +199,12 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// verifyFeed verifies a recording in a foreign format by its events.
-func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (*verify.Report, error) {
-	source, err := openSource(name, replay.Config{Speed: -1, Date: o.date, FromName: o.date == ""})
+// verifyFeed verifies a recording in a foreign format by its events. in is nil for a file.
+func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, name string, in io.Reader) (*verify.Report, error) {
+	source, err := openSource(name, replay.Config{Speed: -1, Date: o.date, FromName: o.date == "", Input: in})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,187 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
+)
+
+// capture returns a capture of Binance of about n bytes.
+func capture(n int) []byte {
+	var b bytes.Buffer
+	at := time.Date(2024, 8, 8, 12, 0, 0, 0, time.UTC).UnixMilli()
+	fmt.Fprintf(&b, `%d000000 {"lastUpdateId":1,"bids":[["99","1"]],"asks":[["101","1"]]}`+"\n", at)
+	for i := 2; b.Len() < n; i++ {
+		at += 250
+		fmt.Fprintf(&b, `%d000000 {"stream":"xusdt@trade","data":{"e":"trade","E":%d,"T":%d,"s":"XUSDT","t":%d,"p":"100","q":"%d","m":true,"M":true}}`+"\n", at, at, at, i, 1+i%7)
+		fmt.Fprintf(&b, `%d000000 {"stream":"xusdt@depth","data":{"e":"depthUpdate","E":%d,"s":"XUSDT","U":%d,"u":%d,"b":[["%d","%d"]],"a":[]}}`+"\n", at, at, i, i, 90+i%10, i%4)
+	}
+	return b.Bytes()
+}
+
+// shortRecording returns a recording of rueda record.
+func shortRecording() []byte {
+	return []byte(`{"rueda":"recording","version":1,"began":"2026-11-20T14:30:00Z","epoch":"e7k2","channels":["trades"],"ids":["GGAL|BYMA|24hs"],"instruments":[{"instrument":"GGAL|BYMA|24hs","price_decimals":2,"size_decimals":0}]}
+1795184400102400000 {"type":"T","S":"GGAL","I":"GGAL|BYMA|24hs","N":1,"T":"2026-11-20T14:30:00.098123456Z","P":7050,"Z":120,"G":"B"}
+1795184400202400000 {"type":"T","S":"GGAL","I":"GGAL|BYMA|24hs","N":2,"T":"2026-11-20T14:30:00.198123456Z","P":7051,"Z":10,"G":"B"}
+1795184999000000000 {"recording":"end","rows":2}
+`)
+}
+
+func packed(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// namedPipe creates a named pipe.
+func namedPipe(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// runWith runs a command line with a standard input.
+func runWith(ctx context.Context, in io.Reader, args ...string) (status int, out, errs string) {
+	var o, e bytes.Buffer
+	status = run(ctx, args, command.Streams{In: in, Out: &o, Err: &e})
+	return status, o.String(), e.String()
+}
+
+var dash = regexp.MustCompile(`(?m)(^|recording |replay |rueda: )-(: | is)`) // the name of standard input
+
+// TestPipes checks that verify and sim fit read standard input and named pipes like files, of any
+// format, compressed or not, and longer than what is read ahead.
+func TestPipes(t *testing.T) {
+	t.Parallel()
+	for what, data := range map[string][]byte{
+		"capture": capture(600_000), "short capture": capture(5_000), "gzip": packed(t, capture(600_000)),
+		"recording": shortRecording(), "packed recording": packed(t, shortRecording()), "empty": nil, "something else": []byte("hello\n"),
+		"cut off": packed(t, capture(600_000))[:9_000],
+	} {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"verify"}, {"sim", "fit"}} {
+			outcome := func(in io.Reader, name string) string {
+				status, out, errs := runWith(t.Context(), in, append(args, name)...)
+				text := strings.ReplaceAll(fmt.Sprint(status, "\n", out, errs), name, "FILE")
+				if name == "-" {
+					text = dash.ReplaceAllString(fmt.Sprint(status, "\n", out, errs), "${1}FILE$2")
+				}
+				return text
+			}
+			want := outcome(nil, file)
+			name := namedPipe(t)
+			ended := make(chan error, 1)
+			go func() { ended <- os.WriteFile(name, data, 0o600) }()
+			if got := outcome(nil, name); got != want {
+				t.Errorf("%s of %s from a named pipe:\n%s\nwant\n%s", args, what, got, want)
+			}
+			<-ended // an error if it is not read to its end
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				_, _ = w.Write(data) // an error if it is not read to its end
+				ended <- w.Close()
+			}()
+			if got := outcome(r, "-"); got != want {
+				t.Errorf("%s of %s from a pipe:\n%s\nwant\n%s", args, what, got, want)
+			}
+			_ = r.Close()
+			<-ended
+			if got := outcome(bytes.NewReader(data), "-"); got != want {
+				t.Errorf("%s of %s from a reader:\n%s\nwant\n%s", args, what, got, want)
+			}
+		}
+	}
+}
+
+// TestInterruptedPipes checks that the first interrupt ends a command that waits for data of a
+// pipe, at its beginning and later.
+func TestInterruptedPipes(t *testing.T) {
+	t.Parallel()
+	data := capture(200_000)
+	for _, args := range [][]string{{"verify"}, {"sim", "fit"}, {"replay", "--listen", "127.0.0.1:0", "--speed", "max"}} {
+		for _, written := range []int{-1, 0, 10, 100_000} { // -1: nobody has opened the pipe
+			for _, stdin := range []bool{false, true} {
+				if stdin && written < 0 {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %d bytes, %v", args[0], written, stdin), func(t *testing.T) {
+					t.Parallel()
+					interruptPipe(t, args, data[:max(0, written)], written < 0, stdin)
+				})
+			}
+		}
+	}
+}
+
+func interruptPipe(t *testing.T, args []string, data []byte, unopened, stdin bool) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	in, name := io.Reader(strings.NewReader("")), "-"
+	var w *os.File
+	if stdin {
+		r, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		in, w = r, writer
+	} else {
+		name = namedPipe(t)
+	}
+	ended := make(chan int, 1)
+	go func() {
+		status, _, _ := runWith(ctx, in, append(args, name)...)
+		ended <- status
+	}()
+	if w == nil && !unopened {
+		var err error
+		if w, err = os.OpenFile(name, os.O_WRONLY, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w != nil {
+		defer w.Close()
+		if _, err := w.Write(data); err != nil { // returns when most of it was read
+			t.Fatal(err)
+		}
+	}
+	interrupt()
+	select {
+	case status := <-ended:
+		if status != command.ExitInterrupted && args[0] != "replay" {
+			t.Errorf("exit status %d", status)
+		}
+	case <-time.After(patience):
+		t.Fatal("it still waits for data")
+	}
+}
