@@ -39,6 +39,7 @@ type played struct {
 	id     market.InstrumentID
 	trade  uint64 // newest N
 	status uint64
+	quote  uint64
 	book   uint64
 	whole  bool
 	phase  market.Phase
@@ -210,6 +211,8 @@ func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
 			return err
 		}
 		e.define(n.Instruments, b)
+	case m.Type == "Warning" && m.Text("reason") == "slow_client":
+		conflated(b)
 	case m.Type == "CaughtUp":
 		e.resumed--
 		e.catchingUp = e.resumed > 0
@@ -218,7 +221,7 @@ func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
 		if epoch := m.Text("epoch"); epoch != "" && epoch != e.epoch {
 			e.epoch = epoch
 			for _, p := range e.order {
-				p.trade, p.status = 0, 0
+				p.trade, p.status, p.quote = 0, 0, 0
 			}
 		}
 	}
@@ -261,6 +264,10 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 		x.Side, x.TradeID, x.TradeDetails = m.Side, m.TradeID, m.TradeDetails
 	case "Q":
 		b.Stats.Quotes++
+		if !m.State && p.quote > 0 && m.N > p.quote+1 {
+			conflated(b) // the missing quotes were replaced by newer ones
+		}
+		p.quote = m.N
 		x := e.event(market.KindQuote, at, p, m, b)
 		x.Bids, x.Asks = copyLevels(b, m.Bids), copyLevels(b, m.Asks)
 	case "O":
@@ -272,6 +279,11 @@ func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
 	default:
 		b.Skip(decode.OtherType)
 	}
+}
+
+// conflated notes that the server did not send all changes of quotes and books.
+func conflated(b *decode.Batch) {
+	b.Note("conflated", "the recording is conflated: quotes and book changes are missing because the recorder was too slow, or asked for it")
 }
 
 // reference plays the reference figures of a summary if they are new, and once per trading day,
@@ -314,6 +326,9 @@ func (e *Events) book(at int64, p *played, m *Message, b *decode.Batch) {
 	case len(m.Bids)+len(m.Asks) == 0:
 		p.book = m.N
 		return
+	}
+	if !m.State && e.meta.Depth == 0 && m.N > m.Previous+1 {
+		conflated(b)
 	}
 	p.book = m.N
 	x := e.event(kind, at, p, m, b)

@@ -134,6 +134,41 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// TestConflated checks that a recording without all quotes and changes of books is noted.
+func TestConflated(t *testing.T) {
+	m := meta()
+	m.Format, m.Version, m.Channels, m.Depth = "recording", 1, nil, 0
+	message := func(kind string, n int, rest string) string {
+		return fmt.Sprintf(`%d {"type":%q,"S":"GGAL","I":"GGAL|BYMA|24hs","N":%d,"T":"2026-11-20T14:30:00.000000000Z"%s}`, n, kind, n, rest)
+	}
+	for _, tt := range []struct {
+		depth int
+		lines []string
+		want  bool
+	}{
+		{0, []string{message("Q", 5, `,"R":true,"BP":1,"BZ":1`), message("Q", 6, `,"BP":1,"BZ":2`), message("Q", 9, `,"R":true,"BP":1,"BZ":3`)}, false},
+		{0, []string{message("Q", 5, `,"R":true,"BP":1,"BZ":1`), message("Q", 7, `,"BP":1,"BZ":2`)}, true},
+		{0, []string{message("O", 5, `,"R":true,"B":[[1,1]],"A":[]`), message("O", 6, `,"L":5,"B":[[1,2]],"A":[]`)}, false},
+		{0, []string{message("O", 5, `,"R":true,"B":[[1,1]],"A":[]`), message("O", 8, `,"L":5,"B":[[1,2]],"A":[]`)}, true},
+		{5, []string{message("O", 5, `,"R":true,"B":[[1,1]],"A":[]`), message("O", 8, `,"L":5,"B":[[1,2]],"A":[]`)}, false}, // of deeper levels
+		{5, []string{`7 {"type":"Warning","code":200,"reason":"slow_client","msg":"Reading too slowly: quotes conflated"}`}, true},
+	} {
+		m.Depth = tt.depth
+		first, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e Events
+		var b decode.Batch
+		if _, err := e.Decode([]byte(string(first)+"\n"+strings.Join(tt.lines, "\n")+"\n"), &b); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(b.Notes) == 1 && b.Notes[0].Reason == "conflated"; got != tt.want || len(b.Notes) > 1 {
+			t.Errorf("%q at depth %d: %v", tt.lines, tt.depth, b.Notes)
+		}
+	}
+}
+
 // TestCatchingUp checks that old messages of a lost connection are expected until the last
 // subscription has caught up, and that a gap has an event time.
 func TestCatchingUp(t *testing.T) {
