@@ -1,69 +1,86 @@
 package sim
 
 // class describes how active and how volatile an instrument is. Rates are per second at activity 1.
-// Distances of prices are in basis points, because the same share of a price may be one tick for
-// one instrument and forty for another.
 type class struct {
-	limits              float64 // limit orders
-	markets             float64 // marketable orders, besides those that others trigger
-	cancels             float64 // cancels, for each live order
-	tail                float64 // exponent of the distance at which limit orders are placed
-	inside              float64 // share placed inside the spread, if there is space
-	volatility          float64 // of the value, per session
-	volatilityVariation float64 // variation of the volatility: standard deviation of its logarithm
-	jumps               float64 // of the value, per session
-	halfSpread          float64 // half the spread of the market maker, in basis points
-	levels              int     // levels of the market maker per side
-	makerUpdates        float64 // updates of the market maker's quotes
-	size                float64 // median order size
-	sigma               float64 // standard deviation of the logarithm of order sizes
-	beta                float64 // weight of the market factor
-	triggered           float64 // marketable orders that one triggers on average
-	maxSilence          int64   // longest time without a marketable order, in ns; 0: no limit
-	band                float64 // largest relative change of the price within a minute; 0: no limit
-	flat                bool    // the same activity at every hour
+	orders       float64 // marketable orders per session, of the most active instrument
+	decline      float64 // exponent by which orders fall with the rank in the class
+	limits       float64 // limit orders for each marketable order
+	crowd        float64 // usual number of resting orders, besides the market maker's
+	tail         float64 // exponent of the distance at which limit orders are placed
+	inside       float64 // share placed inside the spread, if there is space
+	volatility   float64 // of the value, per session
+	variation    float64 // of the volatility: standard deviation of its logarithm
+	width        float64 // factor on the spread
+	levels       int     // levels of the market maker per side
+	makerUpdates float64 // updates of the market maker's quotes
+	ticket       float64 // median value of an order, in pesos
+	sigma        float64 // standard deviation of the logarithm of order sizes
+	beta         float64 // weight of the market factor
+	triggered    float64 // marketable orders that one triggers on average
+	maxSilence   int64   // longest time without a marketable order, in ns; 0: no limit
+	band         float64 // largest relative change of the price within a minute; 0: no limit
+	flat         bool    // the same activity at every hour
 }
 
 // Parameters that are the same for all classes.
 const (
-	decay          = 4.0  // decay per second of the excitement after a marketable order
-	excitedLimits  = 1.5  // limit orders for each marketable order of an excited market
-	excitedCancels = 1.2  // cancels, likewise
-	runTail        = 1.15 // exponent of the number of consecutive marketable orders of one side
-	longestRun     = 60   // maximum of that number
-	bestOnlyShare  = 0.9  // share of marketable orders that take only the best price
-	// share of orders that are cancelled when the value passes them, before they are taken
-	fleeShare       = 0.85
+	decay           = 4.0  // decay per second of the excitement after a marketable order
+	excitedLimits   = 1.5  // limit orders for each marketable order of an excited market
+	excitedCancels  = 1.2  // cancels, likewise
+	runTail         = 1.4  // exponent of the number of consecutive marketable orders of one side
+	longestRun      = 60   // maximum of that number
+	bestOnlyShare   = 0.9  // share of marketable orders that take only the best price
+	fleeShare       = 0.9  // share of orders cancelled, not taken, when the quotes pass them
 	bestCancelShare = 0.35 // share of cancels that are of an order at the best price
-	roundShare      = 0.45 // share of order sizes rounded to tens
+	roundShare      = 0.6  // share of order sizes rounded to one digit
 	maxDistance     = 400  // maximum distance of an order from the best price, in ticks
 
+	// Half the spread is a multiple of the volatility from one marketable order to the next; few
+	// orders make it no wider than restingOrders do. A marketable order moves the value by a share
+	// of half the spread, and a larger one by more.
+	spreadFactor   = 1.4
+	restingOrders  = 700.0
+	impactShare    = 0.68
+	sizeImpact     = 0.1 // exponent of the size
+	impactVariance = 0.6 // share of the variance of a very active instrument
+	moveShare      = 0.3 // of half the spread: smaller moves of the value do not move the quotes
+	// The mid price moves no farther than this share of the spread, and leashTicks, without a trade.
+	leashShare, leashTicks = 0.4, 2
+
+	spotShare   = 0.02 // orders of a quiet spot line, as a share of those of 24hs
+	quietOrders = 10.0 // orders that every instrument has, per session
+
+	// Orders outside continuous trading: factors on their rates in the calls before the opening and
+	// before the other auctions, and after the close.
+	openCall, closeCall, afterClose = 0.4, 2.5, 0.2
+	callOrders                      = 90.0 // more orders per session in calls
+	callCancels                     = 0.02 // factor on the cancels in calls
+	callSize                        = 4    // factor on the sizes in calls
+
 	volatilityMemory = 1800.0 // seconds over which the volatility varies
-	smallJump        = 0.17   // of a session's volatility
-	largeJump        = 0.50
+	spreadVolatility = 0.5    // exponent of the volatility in the spread
 )
 
-// classes holds the classes of the market. A leading share has about ten events per second, an
-// illiquid one an event every four seconds.
+// classes holds the classes of the market.
 type classes struct {
 	leading, sovereign, general, cedear, illiquid, lively class
 }
 
 func newClasses() *classes {
 	return &classes{
-		leading: class{limits: 1.5, markets: .12, cancels: .012, tail: 1.0, inside: .03, volatility: .030, volatilityVariation: .4, jumps: 2,
-			halfSpread: 5, levels: 4, makerUpdates: .8, size: 120, sigma: 1.1, beta: 1.0, triggered: .6, band: .03},
-		sovereign: class{limits: 2.2, markets: .15, cancels: .014, tail: 1.1, inside: .02, volatility: .012, volatilityVariation: .4, jumps: 2,
-			halfSpread: 4, levels: 5, makerUpdates: 1.2, size: 5000, sigma: 1.3, beta: .7, triggered: .6, band: .03},
-		general: class{limits: .20, markets: .008, cancels: .004, tail: .9, inside: .02, volatility: .028, volatilityVariation: .4, jumps: 1,
-			halfSpread: 18, levels: 4, makerUpdates: .4, size: 200, sigma: 1.0, beta: .8, triggered: .6, band: .04},
-		cedear: class{limits: .30, markets: .010, cancels: .006, tail: .9, inside: .02, volatility: .022, volatilityVariation: .4, jumps: 1,
-			halfSpread: 8, levels: 4, makerUpdates: .4, size: 20, sigma: 1.0, beta: .4, triggered: .6, band: .03},
-		illiquid: class{limits: .03, markets: .0015, cancels: .0012, tail: .8, inside: .02, volatility: .030, volatilityVariation: .4,
-			halfSpread: 30, levels: 3, makerUpdates: .12, size: 150, sigma: 1.0, beta: .6, triggered: .6, band: .05},
+		leading: class{orders: 14000, decline: 1, limits: 6, crowd: 90, tail: 1.0, inside: .03, volatility: .030, variation: .4, width: 1,
+			levels: 4, makerUpdates: 1, ticket: 400e3, sigma: 1.1, beta: 1.0, triggered: .4, band: .03},
+		sovereign: class{orders: 16000, decline: 1, limits: 6, crowd: 100, tail: 1.1, inside: .02, volatility: .012, variation: .4, width: 1,
+			levels: 5, makerUpdates: 1, ticket: 1e6, sigma: 1.3, beta: .7, triggered: .4, band: .03},
+		general: class{orders: 1000, decline: .8, limits: 9, crowd: 40, tail: .9, inside: .02, volatility: .028, variation: .4, width: 1,
+			levels: 4, makerUpdates: .6, ticket: 300e3, sigma: 0.8, beta: .8, triggered: .4, band: .04},
+		cedear: class{orders: 4000, decline: 1, limits: 9, crowd: 40, tail: .9, inside: .02, volatility: .022, variation: .4, width: 1,
+			levels: 4, makerUpdates: .6, ticket: 300e3, sigma: 0.8, beta: .4, triggered: .4, band: .03},
+		illiquid: class{limits: 9, crowd: 25, tail: .8, inside: .02, volatility: .030, variation: .4, width: 1.3,
+			levels: 3, makerUpdates: 1, ticket: 250e3, sigma: 0.8, beta: .6, triggered: .4, band: .05},
 
 		// lively is unlike any real instrument: it moves at once, for first-time users.
-		lively: class{limits: 5, markets: 1.2, cancels: .06, tail: 1.0, inside: .15, volatility: .030,
-			halfSpread: 6, levels: 5, makerUpdates: 2, size: 50, sigma: 1.0, triggered: .3, maxSilence: 400e6, flat: true},
+		lively: class{orders: 37000, limits: 3, crowd: 80, tail: 1.0, inside: .1, volatility: .030, width: 1,
+			levels: 5, makerUpdates: 2, ticket: 50e3, sigma: 1.0, triggered: .3, maxSilence: 400e6, flat: true},
 	}
 }

@@ -347,10 +347,16 @@ func (x *exchange) enter(in *instrument, s span) {
 // resume starts continuous trading.
 func (x *exchange) resume(in *instrument, until int64) {
 	in.book.inCall = false
+	in.setAnchor()
 	in.banded = in.class.band > 0 && x.keepsHours(in)
 	in.nextReference = in.midPrice()
 	in.setBand(x.now, in.nextReference)
 	x.status(in, market.Open, "", until)
+	if !in.stalled {
+		in.price(x.now, &x.world)
+		in.quoted = false // the orders of the auction between the quotes are cancelled
+		in.wake(x)
+	}
 }
 
 // settle sets the settlement price at the end of trading: the price of the closing auction, or else

@@ -29,22 +29,23 @@
 //
 // # Traders
 //
-// Each underlying has a value that moves with a market factor and its own noise, more at the open
-// and the close than at noon. Its volatility varies, and there are rare jumps. The terms of a
-// symbol and its dollar lines share the value, adjusted by a repo rate and by the implicit dollar
-// rates. Three kinds of traders act at random times:
+// Each underlying has a value that moves with a market factor, its own noise and the orders of
+// takers, more at the open and the close than at noon. Its volatility varies. The terms of a symbol
+// and its dollar lines share the value, adjusted by a repo rate and by the implicit dollar rates.
+// Traders act at random times:
 //
-//   - the crowd places limit orders, near the best price or away from it with a power law, and
-//     cancels them at random;
 //   - takers send marketable orders in runs of one side with a power-law length. Each order
-//     triggers others for a fraction of a second (a Hawkes process, sampled exactly by thinning);
-//   - a market maker quotes several levels on both sides of the value and moves them with it. This
-//     keeps the book two-sided. The maker takes orders that are then on the wrong side and were not
-//     cancelled, and so prices follow the value.
+//     triggers others for a fraction of a second (a Hawkes process, sampled exactly by thinning),
+//     and moves the value as far as its side is a surprise, so that returns are not predictable;
+//   - a market maker quotes several levels on both sides of the value and moves them once the value
+//     has moved far enough. Its spread follows the volatility from order to order;
+//   - the crowd places limit orders at the best quote, or behind it with a power law, and cancels
+//     them at random, or when the quotes pass them;
+//   - fast takers trade at the old quotes before the price goes far without a trade.
 //
-// The rates are in class.go. They give spreads, clustering, tails and sign memory of the size seen
-// in real books, but are not fitted to a venue. docs/simulator.md compares the figures with real
-// ones, and package facts computes them.
+// The rates are in class.go and listings.txt. They give spreads, clustering, tails and sign memory
+// of the size seen in real books, but are not fitted to a venue. docs/simulator.md compares the
+// figures with real ones, and package facts computes them.
 //
 // # Reproducibility
 //

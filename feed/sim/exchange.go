@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -71,9 +72,10 @@ func newExchange(seed uint64, listings []listing, at int64, hours *day) *exchang
 func (x *exchange) add(l *listing) *instrument {
 	u := x.underlyings[l.underlying]
 	if u == nil {
-		u = &underlying{rng: newRand(x.seed, "underlying "+l.underlying), class: l.value, at: x.now, common: x.world.common}
+		u = &underlying{rng: newRand(x.seed, "underlying "+l.underlying), class: l.value, at: x.now, common: x.world.common, heat: 1, wide: 1}
 		x.underlyings[l.underlying] = u
 	}
+	u.orders += l.orders
 	i := len(x.instruments)
 	x.instruments = append(x.instruments, instrument{
 		index:      int32(i),
@@ -86,6 +88,9 @@ func (x *exchange) add(l *listing) *instrument {
 		carry:      l.carry(1),
 		lastMarket: x.now,
 		excitedAt:  x.now,
+		orders:     l.orders,
+		median:     l.median(),
+		depth:      min(3, max(0.8, math.Pow(l.orders/1000, 0.3))),
 	})
 	in := &x.instruments[i]
 	if x.keepsHours(in) {
@@ -196,6 +201,7 @@ func (x *exchange) report(in *instrument, aggressor market.Side) {
 	in.dirty = true
 	if n := len(in.book.fills); n > 0 {
 		in.last, in.lastAt = in.book.fills[n-1].price, x.now
+		in.setAnchor()
 	}
 	if x.suppressed(in) {
 		return

@@ -65,7 +65,7 @@ func TestFactsE2E(t *testing.T) {
 		{"AL30|BYMA|24hs", 10, 600, 2, 40, .1, 15, .2},
 		{"AL30D|BYMA|CI", 10, 600, 2, 40, .1, 15, .2},
 		{"AAPL|BYMA|24hs", 2, 150, .3, 15, .1, 30, 0},
-		{"GGAL|BYMA|CI", .05, 20, .01, 2, .1, 150, -1},
+		{"GGAL|BYMA|CI", .05, 20, .01, 6, .1, 150, -1},
 	} {
 		x := sink.byID[bounds.id]
 		minutes := span.Minutes()

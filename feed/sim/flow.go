@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -49,20 +50,30 @@ type instrument struct {
 
 	faults
 
+	orders float64 // marketable orders per session
+	median float64 // size of an order, in lots
+	depth  float64 // factor on the sizes of the market maker
+
 	// fair is the value in ticks; half is half the spread of the market maker there.
-	fair, half   float64
-	fairAt       int64 // times of the underlying and the world at which fair was computed
-	fairWorldAt  int64
-	excitement   float64 // marketable orders per second above the usual rate
-	excitedAt    int64
-	sign         market.Side // of the newest marketable order
-	run          int         // how many more have that side
-	lastMarket   int64
-	bound        float64 // total rate when the next action was drawn
-	forced       bool    // the next action must be a marketable order
-	quoted       bool    // the market maker has quoted
-	quotedAround float64 // the value it quoted around
-	trades       uint64
+	fair, half  float64
+	fairAt      int64 // times of the underlying and the world at which fair was computed
+	fairWorldAt int64
+	excitement  float64 // marketable orders per second above the usual rate
+	excitedAt   int64
+	sign        market.Side // of the newest marketable order
+	run         int         // consecutive marketable orders of that side in its run
+	runLeft     int         // how many more follow
+	expected    float64     // mean sign of the next marketable order: 1 buy, -1 sell
+	lastMarket  int64
+	bound       float64 // total rate when the next action was drawn
+	forced      bool    // the next action must be a marketable order
+	quoted      bool    // the market maker has quoted
+	centre      float64 // the mid price it quotes around
+	spread      int64   // between its best quotes, in ticks
+	step        int64   // between its other levels
+	anchor      float64 // mid price after the newest trade
+	leash       float64 // largest distance of the mid price from it without a trade; 0: not set
+	trades      uint64
 }
 
 // price moves the value to now.
@@ -75,15 +86,7 @@ func (in *instrument) price(now int64, w *world) {
 	in.fairAt, in.fairWorldAt = u.at, w.at
 	p := in.listing.base * in.carry * math.Exp(u.value+w.dollars[in.listing.fx])
 	in.fair = in.listing.grid.position(p)
-	in.half = max(1, in.class.halfSpread*1e-4*p/in.listing.grid.step(p))
-}
-
-// activity returns the factor of the hour on the crowd's rates.
-func (in *instrument) activity(w *world) float64 {
-	if in.class.flat {
-		return 1
-	}
-	return w.activity
+	in.half = in.class.width * u.halfSpread() * w.width * p / in.listing.grid.step(p)
 }
 
 // rates holds the rates of the possible actions, per second.
@@ -95,23 +98,27 @@ func (in *instrument) rates(w *world) rates {
 	if in.stalled {
 		return rates{}
 	}
-	busy, more := in.activity(w), in.excitement
+	busy, more := in.underlying.heat, in.excitement
+	if !in.class.flat {
+		busy *= w.activity
+	}
+	usual, called := in.orders/session, (in.orders+callOrders)/session
+	alone := usual * (1 - in.class.triggered) // not triggered by others
+	cancel := usual * in.class.limits / in.class.crowd * float64(len(in.book.crowd))
 	switch in.phase {
 	case market.Open:
 		return rates{
-			limit:  in.class.limits*busy + excitedLimits*more,
-			market: in.class.markets*busy + more,
-			cancel: in.class.cancels*float64(len(in.book.crowd)) + excitedCancels*more*float64(min(1, len(in.book.crowd))),
-			wake:   in.class.makerUpdates,
+			limit:  usual*in.class.limits*busy + excitedLimits*more,
+			market: alone*busy + more,
+			cancel: cancel + excitedCancels*more*float64(min(1, len(in.book.crowd))),
+			wake:   in.class.makerUpdates + more,
 		}
-	case market.PreOpen, market.Auction:
-		return rates{
-			limit:  in.class.limits * busy,
-			cancel: in.class.cancels * float64(len(in.book.crowd)),
-			wake:   in.class.makerUpdates,
-		}
+	case market.PreOpen:
+		return rates{limit: called * openCall, cancel: callCancels * cancel, wake: in.class.makerUpdates}
+	case market.Auction:
+		return rates{limit: called * closeCall, cancel: callCancels * cancel, wake: in.class.makerUpdates}
 	case market.PostClose:
-		return rates{market: in.class.markets / 2}
+		return rates{market: usual * afterClose}
 	}
 	return rates{} // no actions
 }
@@ -169,6 +176,15 @@ func (in *instrument) act(now int64, x *exchange) {
 	case pick < r.total():
 		in.marketOrder(now, x)
 	}
+	if in.phase == market.Open && in.quoted && (in.thin(market.Buy) || in.thin(market.Sell) && !in.oneSided) {
+		in.wake(x)
+	}
+}
+
+// thin reports whether the best price of a side is far behind the quote of the market maker.
+func (in *instrument) thin(side market.Side) bool {
+	best, ok := in.book.best(side)
+	return !ok || key(side, in.quote(side, 0)-best) > max(2, int64(in.half))
 }
 
 // pickCancel returns the order of the crowd to cancel next. It is often one at the best price,
@@ -189,14 +205,14 @@ func (in *instrument) pickCancel() int32 {
 func (in *instrument) callOrder(x *exchange) {
 	side := market.Buy + market.Side(in.rng.IntN(2))
 	away := float64(in.rng.ExpFloat64()*2 - 1)
-	limit := in.fair + in.half*(away+in.rng.NormFloat64())
+	limit := in.fair + max(1, in.half)*(away+in.rng.NormFloat64())
 	if side == market.Buy {
-		limit = in.fair - in.half*(away+in.rng.NormFloat64())
+		limit = in.fair - max(1, in.half)*(away+in.rng.NormFloat64())
 	}
 	if side == market.Sell && in.oneSided {
 		return
 	}
-	in.send(side, max(1, int64(math.Round(limit))), in.size(), true, crowdOrder, x)
+	in.send(side, max(1, int64(math.Round(limit))), callSize*in.size(), true, crowdOrder, x)
 }
 
 // closeOrder reports a trade at the close.
@@ -209,136 +225,177 @@ func (in *instrument) closeOrder(x *exchange) {
 	x.conditions = nil
 }
 
-// drawSide draws a side, more often towards the value.
-func (in *instrument) drawSide() market.Side {
-	bid, hasBid := in.book.best(market.Buy)
-	ask, hasAsk := in.book.best(market.Sell)
-	p := 0.5
-	if hasBid && hasAsk {
-		mid := float64(bid+ask) / 2
-		p += 0.3 * math.Tanh((in.fair-mid)/(2*in.half+1))
-	}
-	if in.rng.Float64() < p {
-		return market.Buy
-	}
-	return market.Sell
-}
-
-// limitOrder places an order of the crowd that does not cross.
+// limitOrder places an order of the crowd that does not cross: at the best quote of the market
+// maker or behind it, rarely a tick before it.
 func (in *instrument) limitOrder(x *exchange) {
-	side := in.drawSide()
-	away, limit := int64(-1), int64(0) // away: direction of the side's worse prices
-	if side == market.Sell {
-		away = 1
-	}
-	best, hasBest := in.book.best(side)
-	other, hasOther := in.book.best(opposite(side))
-	gap := (best - other) * away // ticks between the two
-	behind := min(maxDistance, int64(math.Exp(in.rng.ExpFloat64()/in.class.tail))-1)
-	switch {
-	case hasBest && hasOther && gap > 1 && in.rng.Float64() < in.class.inside:
-		limit = best - away*(1+in.rng.Int64N(gap-1))
-	case hasBest:
-		limit = best + away*behind
-	default:
-		limit = int64(in.fair) + away*(int64(in.half)+1+behind)
-		if hasOther && (limit-other)*away < 1 {
-			limit = other + away
-		}
-	}
-	if limit < 1 || side == market.Sell && in.oneSided {
+	side := market.Buy + market.Side(in.rng.IntN(2))
+	if side == market.Sell && in.oneSided || !in.quoted {
 		return
 	}
-	in.send(side, limit, in.size(), true, crowdOrder, x)
+	behind := min(maxDistance, int64(math.Exp(in.rng.ExpFloat64()/in.class.tail))-1)
+	if in.spread > 2 && in.rng.Float64() < in.class.inside {
+		behind = -1
+	}
+	k := key(side, in.quote(side, 0)) - behind
+	other, ok := in.book.best(opposite(side))
+	if limit := key(side, k); limit >= 1 && (!ok || k < key(side, other)) {
+		in.send(side, limit, in.size(), true, crowdOrder, x)
+	}
 }
 
 // marketOrder takes the available size up to a price limit, so that a single order does not move
-// the price too far. The rest of the order is dropped.
+// the price too far. The rest of the order is dropped. An order moves the value as far as its side
+// is a surprise, and so the value has no trend although sides repeat.
 func (in *instrument) marketOrder(now int64, x *exchange) {
 	in.lastMarket = now
-	if in.run--; in.run < 0 {
-		in.sign = in.drawSide()
+	if in.runLeft == 0 {
+		in.sign = market.Buy + market.Side(in.rng.IntN(2))
 		// The length of a run has a power-law tail, as if somebody executed a large order in parts.
-		in.run = int(min(longestRun, math.Exp(in.rng.ExpFloat64()/runTail))) - 1
+		in.runLeft, in.run = int(min(longestRun, math.Exp(in.rng.ExpFloat64()/runTail))), 0
 	}
-	other := opposite(in.sign)
-	best, ok := in.book.best(other)
-	if !ok {
+	in.runLeft--
+	in.run++
+	size, reach := in.size(), 1+int64(in.half/2)
+	queues := *in.book.side(opposite(in.sign))
+	if len(queues) == 0 {
 		return
 	}
-	size := in.size()
+	best := &queues[len(queues)-1]
 	if in.rng.Float64() < bestOnlyShare {
-		queues := *in.book.side(other)
-		size = min(size, queues[len(queues)-1].size)
+		size = min(size, best.size)
 	}
-	reach := 4 + int64(in.half)
-	if in.sign == market.Sell {
-		reach = -reach
+	sign := float64(key(in.sign, 1))
+	surprise := sign - in.expected
+	in.expected = 0
+	if in.run < longestRun {
+		in.expected = sign * math.Pow(float64(in.run)/float64(in.run+1), runTail)
 	}
 	in.excitement += in.class.triggered * decay
-	in.send(in.sign, max(1, best+reach), size, false, crowdOrder, x)
+	in.send(in.sign, max(1, key(opposite(in.sign), best.key)+reach*int64(sign)), size, false, crowdOrder, x)
+	impact := in.class.width * in.underlying.halfSpread() * x.world.width * impactShare
+	in.underlying.value += impact * surprise * math.Pow(min(5, float64(size)/in.median), sizeImpact)
+	in.fairAt-- // the value has changed
 }
 
-// size draws an order's size in lots: lognormal, and often a round number.
+// size draws an order's size in lots: lognormal, and mostly a round number.
 func (in *instrument) size() int64 {
-	median := in.class.size * market.Scale / float64(in.listing.lot)
-	v := median * math.Exp(in.class.sigma*in.rng.NormFloat64())
-	n := int64(min(v, 100*median))
+	n := max(1, int64(in.median*math.Exp(in.class.sigma*in.rng.NormFloat64())+0.5))
 	if in.rng.Float64() < roundShare {
-		n = (n + 5) / 10 * 10
+		return round(n, 1)
 	}
-	return max(1, n)
+	return n
 }
 
-// wake lets the market maker update its quotes. It moves its quotes if the value has moved, keeps
-// the place in the queue of those that are still right, and replaces those that were taken. On the
-// way it takes orders of the crowd that are now on the wrong side, which is how prices follow the
-// value.
+// round rounds a number to some decimal digits.
+func round(n int64, digits int) int64 {
+	limit, unit := int64(math.Pow10(digits)), int64(1)
+	for n/unit >= limit {
+		unit *= 10
+	}
+	return (n + unit/2) / unit * unit
+}
+
+// wake lets the market maker update its quotes. It moves them if the value has moved, keeps those
+// that are still right, and replaces those that were taken. Orders of the crowd between the new
+// quotes are cancelled or taken.
 func (in *instrument) wake(x *exchange) {
-	if !in.quoted || math.Abs(in.fair-in.quotedAround) > 0.3*in.half {
-		in.quoted, in.quotedAround = true, in.fair
+	moved := !in.quoted || math.Abs(in.fair-in.centre) >= max(0.5, moveShare*in.half)
+	up, trades := in.fair > in.centre, in.trades
+	if moved {
+		centre, spread := math.Round(2*in.fair)/2, max(1, int64(math.Round(2*in.half)))
+		if in.quoted && !in.book.inCall {
+			in.takeStale(centre, x)
+			if in.phase != market.Open {
+				return // the price left its band
+			}
+		}
+		in.quoted, in.centre, in.spread = true, centre, spread
+		in.step = int64(1) << (bits.Len64(uint64(in.half)/2|1) - 1)
 	}
-	// Cancel old quotes first; otherwise new ones would match them.
-	bids := in.withdraw(market.Buy, x)
-	asks := in.withdraw(market.Sell, x)
-	if !in.book.inCall {
-		in.flee(market.Buy, x)
-		in.flee(market.Sell, x)
+	first := market.Buy // the side whose quotes move away
+	if up {
+		first = market.Sell
 	}
-	in.quote(market.Buy, bids, x)
-	if !in.oneSided {
-		in.quote(market.Sell, asks, x)
+	var kept [2]uint
+	for i, side := range [...]market.Side{first, opposite(first)} {
+		kept[i] = in.withdraw(side, x)
+		if moved && !in.book.inCall {
+			in.flee(side, x)
+		}
+	}
+	for i, side := range [...]market.Side{first, opposite(first)} {
+		if side == market.Buy || !in.oneSided {
+			in.refill(side, kept[i], x)
+		}
+	}
+	if in.trades != trades || in.leash == 0 {
+		in.setAnchor()
 	}
 }
 
-// flee cancels most orders of a side that the market maker is about to take.
+// takeStale sends an order to the quotes before they move to a new centre, if the price would
+// otherwise go too far without a trade. After a jump of the value it takes all that is offered on
+// the way.
+func (in *instrument) takeStale(centre float64, x *exchange) {
+	side := market.Buy
+	if in.fair < in.centre {
+		side = market.Sell
+	}
+	queues := *in.book.side(opposite(side))
+	if len(queues) == 0 {
+		return
+	}
+	best := &queues[len(queues)-1]
+	limit, size := key(opposite(side), best.key), min(in.size(), best.size)
+	if end := int64(in.fair) - key(side, int64(in.half)+1); key(side, end) > key(side, limit) {
+		limit, size = max(1, end), 0
+		for i := len(queues) - 1; i >= 0 && queues[i].key >= key(opposite(side), limit); i-- {
+			size += queues[i].size
+		}
+		size++ // more than there is: it leaves the band if the price does
+	} else if in.leash == 0 || math.Abs(centre-in.anchor) <= in.leash {
+		return
+	}
+	in.send(side, limit, size, false, crowdOrder, x)
+}
+
+// flee cancels most orders of a side that would be between the quotes, and takes the others.
 func (in *instrument) flee(side market.Side, x *exchange) {
-	best, _ := in.ladder(opposite(side))
-	queues := in.book.side(side)
-	for i := len(*queues) - 1; i >= 0 && (*queues)[i].key >= key(side, best); i-- {
-		for id := (*queues)[i].head; id != 0; {
-			next := in.book.orders[id].next
-			if in.book.orders[id].index >= 0 && in.rng.Float64() < fleeShare {
-				gone := (*queues)[i].orders == 1
-				in.book.cancel(id)
-				x.report(in, market.NoSide)
-				if gone {
-					break
-				}
-			}
-			id = next
+	best := key(side, in.quote(side, 0))
+	for {
+		queues := *in.book.side(side)
+		if len(queues) == 0 || queues[len(queues)-1].key <= best {
+			return
+		}
+		q := &queues[len(queues)-1]
+		if in.rng.Float64() < fleeShare {
+			in.book.cancel(q.head)
+			x.report(in, market.NoSide)
+			continue
+		}
+		in.send(opposite(side), key(side, q.key), in.book.orders[q.head].size, false, crowdOrder, x)
+		if in.phase != market.Open {
+			return
 		}
 	}
 }
 
-// ladder returns the best price at which the market maker wants to quote, and the step to the next
-// level.
-func (in *instrument) ladder(side market.Side) (best, step int64) {
-	step = max(1, int64(in.half/2))
+// quote returns the price of a level of the market maker. Except for the best, levels are multiples
+// of the step, and so they stay while the best moves.
+func (in *instrument) quote(side market.Side, level int64) int64 {
+	half := float64(in.spread) / 2
 	if side == market.Buy {
-		return int64(math.Floor(in.quotedAround - in.half)), -step
+		best := int64(math.Floor(in.centre - half))
+		if level == 0 {
+			return best
+		}
+		return (best-1)/in.step*in.step - (level-1)*in.step
 	}
-	return int64(math.Ceil(in.quotedAround + in.half)), step
+	best := int64(math.Ceil(in.centre + half))
+	if level == 0 {
+		return best
+	}
+	return (best+in.step)/in.step*in.step + (level-1)*in.step
 }
 
 // slots returns the market maker's orders of a side.
@@ -349,17 +406,19 @@ func (in *instrument) slots(side market.Side) []int32 {
 	return in.book.maker[maxMakerLevels : maxMakerLevels+in.class.levels]
 }
 
-// withdraw cancels the quotes that are not on the ladder. kept has a bit for each level that is
-// still quoted.
+// withdraw cancels the quotes that are no longer right. kept has a bit for each level that is still
+// quoted.
 func (in *instrument) withdraw(side market.Side, x *exchange) (kept uint) {
-	best, step := in.ladder(side)
 	for _, id := range in.slots(side) {
 		if id == 0 {
 			continue
 		}
-		off := key(side, in.book.orders[id].key) - best
-		if rung := off / step; off%step == 0 && rung >= 0 && rung < int64(in.class.levels) {
-			kept |= 1 << rung
+		level, price := 0, key(side, in.book.orders[id].key)
+		for level < in.class.levels && in.quote(side, int64(level)) != price {
+			level++
+		}
+		if level < in.class.levels && kept&(1<<level) == 0 {
+			kept |= 1 << level
 			continue
 		}
 		in.book.cancel(id)
@@ -368,19 +427,24 @@ func (in *instrument) withdraw(side market.Side, x *exchange) (kept uint) {
 	return kept
 }
 
-// quote fills the empty levels. The best level is the smallest, as is usual for market makers.
-func (in *instrument) quote(side market.Side, kept uint, x *exchange) {
-	best, step := in.ladder(side)
-	for rung := range int64(in.class.levels) {
-		price := best + rung*step
-		if kept&(1<<rung) != 0 || price < 1 {
+// refill quotes the empty levels. The best level is the smallest, as is usual for market makers.
+func (in *instrument) refill(side market.Side, kept uint, x *exchange) {
+	for level := range int64(in.class.levels) {
+		price := in.quote(side, level)
+		if kept&(1<<level) != 0 || price < 1 {
 			continue
 		}
 		slot := slices.Index(in.slots(side), 0)
+		if slot < 0 {
+			return
+		}
 		if side == market.Sell {
 			slot += maxMakerLevels
 		}
-		size := in.class.size * market.Scale / float64(in.listing.lot) * (0.5 + float64(rung)) * math.Exp(0.3*in.rng.NormFloat64())
-		in.send(side, price, max(1, int64(size)), true, slot, x)
+		size := in.median * in.depth * x.world.depth * (0.5 + float64(level)) * math.Exp(0.3*in.rng.NormFloat64())
+		if in.book.inCall {
+			size *= 2 * callSize
+		}
+		in.send(side, price, round(max(1, int64(size)), 2), true, slot, x)
 	}
 }

@@ -21,6 +21,7 @@ const (
 	lastCounts = 5 * minute // the mid price replaces an older last price
 
 	haltLength = 10 * minute // of halts by the market
+	newsMove   = 0.5         // standard deviation of the value's move, as a share of a session's volatility
 )
 
 // planIncidents schedules a few incidents of a trading day on the whole market: at least one halt
@@ -56,12 +57,20 @@ func (x *exchange) pickInstrument(match func(*instrument) bool) *instrument {
 	return nil
 }
 
-// haltRandom halts a trading instrument, as for pending news of its company.
+// haltRandom halts the trading instruments of a random company, for pending news. The news moves
+// the value, and the auctions after the halt find the new price.
 func (x *exchange) haltRandom() {
 	in := x.pickInstrument(func(in *instrument) bool { return in.phase == market.Open })
-	if in != nil {
-		x.halt(in, reasonNews, haltLength)
+	if in == nil {
+		return
 	}
+	u := in.underlying
+	for i := range x.instruments {
+		if in := &x.instruments[i]; in.underlying == u && in.phase == market.Open {
+			x.halt(in, reasonNews, haltLength)
+		}
+	}
+	u.value += u.class.volatility * newsMove * u.rng.NormFloat64()
 }
 
 // amendRandom cancels or corrects a recent trade.
@@ -150,6 +159,16 @@ func (in *instrument) midPrice() int64 {
 		return (bid + ask) / 2
 	}
 	return in.last
+}
+
+// setAnchor records the mid price after a trade, and how far it may go without another.
+func (in *instrument) setAnchor() {
+	bid, hasBid := in.book.best(market.Buy)
+	ask, hasAsk := in.book.best(market.Sell)
+	in.leash = 0
+	if hasBid && hasAsk && in.quoted {
+		in.anchor, in.leash = float64(bid+ask)/2, leashShare*float64(min(ask-bid, in.spread))+leashTicks
+	}
 }
 
 // setBand sets the bands around a reference and around the previous close.

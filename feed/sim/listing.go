@@ -21,6 +21,7 @@ type listing struct {
 	base       float64 // first price, in units of market.Price, before the carry of its term
 	grid       grid
 	lot        market.Size
+	orders     float64 // marketable orders per session
 }
 
 const (
@@ -47,12 +48,13 @@ type stock struct {
 	underlying string // "": the symbol itself
 	busySpot   bool   // as active in CI as in 24hs, instead of illiquid
 	lot        int64
+	rank       int // in its class, by activity, from 0
 }
 
 // stocks parses listings.txt.
 func stocks(text string) ([]stock, error) {
 	var all []stock
-	prices := map[string]float64{}
+	prices, ranks := map[string]float64{}, map[string]int{}
 	for i, line := range strings.Split(text, "\n") {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
@@ -78,6 +80,8 @@ func stocks(text string) ([]stock, error) {
 			return nil, fmt.Errorf("read listings: line %d: %w", i+1, err)
 		}
 		prices[s.symbol] = s.price
+		s.rank = ranks[s.class]
+		ranks[s.class]++
 		all = append(all, s)
 	}
 	return all, nil
@@ -220,7 +224,21 @@ func fake(c *classes, symbol string) listing {
 		value:      &c.lively,
 		underlying: symbol,
 		base:       1000 * market.Scale,
+		orders:     c.lively.orders,
 	}
+}
+
+// median returns the median size of an order in lots: that of a ticket at the first price.
+func (l *listing) median() float64 {
+	in := &l.definition
+	ticket := l.class.ticket * market.Scale
+	if in.Currency == "USD" {
+		ticket /= mepRate
+	}
+	if in.Multiplier > 0 {
+		ticket *= market.Scale / float64(in.Multiplier)
+	}
+	return max(1, ticket/l.base*market.Scale/float64(in.Lot))
 }
 
 func newListing(c *classes, s stock, term string) listing {
@@ -264,10 +282,12 @@ func newListing(c *classes, s stock, term string) listing {
 		in.PriceDecimals, in.Ticks = 2, bondTicks()
 	}
 	l.class = l.value
+	l.orders = quietOrders + l.class.orders*math.Pow(float64(s.rank+1), -l.class.decline)
 	if term == nextDay {
 		in.SettlementDays = 1
 	} else if !s.busySpot {
 		l.class = &c.illiquid
+		l.orders = quietOrders + spotShare*l.orders
 	}
 	return l
 }
@@ -275,7 +295,7 @@ func newListing(c *classes, s stock, term string) listing {
 // madeUp returns an invented stock. Of fifty, 5 are leading shares, 4 sovereign bonds, 15 of the
 // general panel and 26 cedears.
 func madeUp(i int) stock {
-	s := stock{lot: 1, symbol: fmt.Sprintf("SIM%04d", i+1), name: fmt.Sprintf("Made-up instrument %d", i+1)}
+	s := stock{lot: 1, rank: 5 + i%50, symbol: fmt.Sprintf("SIM%04d", i+1), name: fmt.Sprintf("Made-up instrument %d", i+1)}
 	switch n := i * 7 % 50; {
 	case n < 5:
 		s.class = "leading"

@@ -16,10 +16,10 @@ const (
 	panelFoot  = 360
 )
 
-// plotColors returns the colours of the classes and of the real share.
+// plotColors returns the colours of the classes and of AAPL.
 func plotColors() map[string]string {
 	return map[string]string{
-		"leading": "#4c8063", "sovereign": "#50689f", "general": "#a86f3c", "cedear": "#8a5a8f", "illiquid": "#8d8574", "real share": "#2b2a27",
+		"leading": "#4c8063", "sovereign": "#50689f", "general": "#a86f3c", "cedear": "#8a5a8f", "illiquid": "#8d8574", "AAPL, cited": "#2b2a27",
 	}
 }
 
@@ -39,11 +39,11 @@ func (p *plot) line(x1, y1, x2, y2 float64, color string, width float64) {
 func drawFacts(rows map[string]*facts.Row) []byte {
 	p := &plot{}
 	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12" role="img" aria-labelledby="t">`+"\n", plotWidth, plotHeight)
-	p.WriteString(`  <title id="t">Stylised facts of a simulated day, by class, and of a real share; the text has the figures</title>` + "\n")
+	p.WriteString(`  <title id="t">Stylised facts of a simulated day, by class, and of AAPL; the text has the figures</title>` + "\n")
 	fmt.Fprintf(p, `  <rect width="%d" height="%d" rx="12" fill="#fbfaf7"/>`+"\n", plotWidth, plotHeight)
-	fmt.Fprintf(p, `  <text x="24" y="32" font-size="16" fill="#2b2a27">A simulated day and a real share</text>`+"\n")
+	fmt.Fprintf(p, `  <text x="24" y="32" font-size="16" fill="#2b2a27">A simulated day and AAPL</text>`+"\n")
 	x := 24.0
-	for _, name := range append(classNames(), "real share") {
+	for _, name := range append(classNames(), "AAPL, cited") {
 		fmt.Fprintf(p, `  <rect x="%.1f" y="%d" width="10" height="10" rx="2" fill="%s"/>`+"\n", x, plotHeight-26, plotColors()[name])
 		p.text(x+16, plotHeight-17, "start", "#2b2a27", name)
 		x += 120
@@ -84,7 +84,7 @@ func (p *plot) signs(rows map[string]*facts.Row, measured *facts.Row) {
 	for _, name := range classNames() {
 		draw(name, rows[name])
 	}
-	draw("real share", measured)
+	draw("AAPL, cited", measured)
 }
 
 // spreads draws p10 to p90 and the median, in basis points, on a logarithmic scale.
@@ -129,6 +129,6 @@ func (p *plot) tails(rows map[string]*facts.Row, measured *facts.Row) {
 		for _, name := range classNames() {
 			draw(name, rows[name])
 		}
-		draw("real share", measured)
+		draw("AAPL, cited", measured)
 	}
 }

@@ -40,6 +40,8 @@ type world struct {
 	length       int64
 	activity     float64
 	sqrtActivity float64          // square root of activity, a factor of the volatility
+	width        float64          // factor of the hour on spreads
+	depth        float64          // factor of the hour on the sizes of market makers
 	common       float64          // cumulative market factor
 	dollars      [fxKinds]float64 // logarithmic change of a price by each kind of fx
 }
@@ -90,7 +92,8 @@ func (w *world) walk(kind fx, sign, both float64) {
 	w.dollars[kind] = v + sign*w.sqrtActivity*fxVolatility/math.Sqrt(session)*z - v/(memory*session)
 }
 
-// setHour sets the activity of the hour: high at the open and the close, low at noon.
+// setHour sets the factors of the hour. The activity is high at the open and the close, and low at
+// noon. Spreads are wide at the open, and depth grows over the day.
 func (w *world) setHour() {
 	x := 0.0
 	if w.hours {
@@ -104,19 +107,24 @@ func (w *world) setHour() {
 	}
 	w.activity = 0.65 + 1.05*x*x
 	w.sqrtActivity = math.Sqrt(w.activity)
+	w.width = 0.9 + 0.8*math.Exp(-5*(1+x))
+	w.depth = (1 + 0.3*x) / w.width
 }
 
 // underlying is the common value of several instruments: the terms of a share, or a bond in pesos
 // and in dollars.
 type underlying struct {
-	rng             *rand.Rand
-	class           *class
-	at              int64
-	common          float64 // the common factor of the world at that time
-	value           float64 // logarithmic change since the beginning
-	logVolatility   float64 // logarithm of the factor on its volatility, without the mean
-	logVolatilityAt int64
-	nights          int // number of nights applied
+	rng           *rand.Rand
+	class         *class
+	orders        float64 // marketable orders per session, of all its instruments
+	at            int64
+	common        float64 // the common factor of the world at that time
+	value         float64 // logarithmic change since the beginning
+	logVolatility float64 // logarithm of the factor on its volatility, without the mean
+	variedAt      int64
+	heat          float64 // factor on the variance and on the number of orders
+	wide          float64 // factor on the spread
+	nights        int     // number of nights applied
 }
 
 // advance moves the value to now. The random walk has the exact distribution for any time span, so
@@ -128,31 +136,30 @@ func (u *underlying) advance(now int64, w *world) {
 		return
 	}
 	dt := float64(span) / float64(second)
-	volatility := u.class.volatility / math.Sqrt(session) * u.volatilityFactor(now)
-	own := math.Sqrt(1-0.49*u.class.beta*u.class.beta) * w.sqrtActivity * math.Sqrt(dt) * u.rng.NormFloat64()
-	common := 0.7 * u.class.beta * (w.common - u.common)
-	u.value += volatility*(common+own) - u.value*min(1, dt/(memory*session))
-	if u.class.jumps > 0 && u.rng.Float64() < u.class.jumps*dt/session {
-		jump := u.class.volatility * (smallJump + (largeJump-smallJump)*u.rng.Float64())
-		if u.rng.Uint64()&1 == 0 {
-			jump = -jump
-		}
-		u.value += jump
-	}
+	u.vary(now)
+	volatility := u.class.volatility * math.Sqrt(u.heat/session)
+	market := 0.5 * u.class.beta
+	own := math.Sqrt(max(0.1, 1-market*market-impactVariance*u.orders/(u.orders+restingOrders)))
+	noise := market*(w.common-u.common) + own*w.sqrtActivity*math.Sqrt(dt)*u.rng.NormFloat64()
+	u.value += volatility*noise - u.value*min(1, dt/(memory*session))
 	u.at, u.common = now, w.common
 }
 
-// volatilityFactor returns the current factor on the volatility. Its logarithm fluctuates around a
-// mean such that the mean of its square is 1.
-func (u *underlying) volatilityFactor(now int64) float64 {
-	s := u.class.volatilityVariation
-	if s == 0 {
-		return 1
-	}
-	if span := now - u.logVolatilityAt; span >= 10*second {
+// vary updates the factors of the volatility. Its logarithm fluctuates around a mean such that the
+// mean of its square is 1.
+func (u *underlying) vary(now int64) {
+	s := u.class.variation
+	if span := now - u.variedAt; s > 0 && span >= 10*second {
 		keep := math.Exp(-float64(span) / float64(second) / volatilityMemory)
 		u.logVolatility = u.logVolatility*keep + s*math.Sqrt(1-keep*keep)*u.rng.NormFloat64()
-		u.logVolatilityAt = now
+		u.variedAt = now
+		u.heat = math.Exp(2 * (u.logVolatility - s*s))
+		u.wide = math.Pow(u.heat, spreadVolatility/2)
 	}
-	return math.Exp(u.logVolatility - s*s)
+}
+
+// halfSpread returns half the usual spread, as a share of the price: a multiple of the volatility
+// from one order to the next.
+func (u *underlying) halfSpread() float64 {
+	return spreadFactor * u.class.volatility * u.wide / math.Sqrt(u.orders+restingOrders)
 }

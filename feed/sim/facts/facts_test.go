@@ -290,7 +290,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"fact                       class of A  class of B  real share\n", "kurtosis of minutes         too short   too short           -\n", "sign ACF, lag 1               too few     too few       0.690\n",
+		"fact                       class of A  class of B  AAPL, cited\n", "kurtosis of minutes         too short   too short            -\n", "sign ACF, lag 1               too few     too few        0.690\n",
 		"too short: this needs 31 minutes of continuous trading", "B1|M|CI    class of B",
 	} {
 		if !strings.Contains(text.String(), want) {
@@ -325,14 +325,14 @@ func TestText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"fact                       leading  sovereign    general  cedear  illiquid  lively  another class\n",
-		"spread p10, ticks                1          1          1       1         1       1              1\n",
-		"spread p50, ticks                4          4          4       4         4<      4              4\n",
+		"spread p10, ticks                1<         1          1       1<        1<      1              1\n",
+		"spread p50, ticks                4<         4          4       4<        4<      4              4\n",
 		"spread p90, ticks               91>        91>        91      91>       91>     91             91\n",
 		"spread p10, bp              0.0012<    0.0012<    0.0012  0.0012<   0.0012< 0.0012         0.0012\n",
 		"volatility of a day              -          -  too short       -         -       -              -\n",
 		"order life p90, s            11.20      11.20      11.20   11.20     11.20   11.20          11.20\n",
-		"range of the class               leading      sovereign          cedear        illiquid\n",
-		"trades a day               5000 to 40000  5000 to 40000     500 to 4000       50 to 800\n",
+		"range of the class               leading       sovereign          cedear        illiquid\n",
+		"trades a day               2000 to 12000   3000 to 25000     300 to 4000      100 to 600\n",
 		"A class has ranges to keep to from an hour on.\n",
 		"SYMBOL|BYMA|24hs leading",
 		"< and >: below and above the range of the class",
@@ -372,4 +372,87 @@ func BenchmarkCollector(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(events)), "ns/event")
+}
+
+// TestMoves checks the facts of returns and volumes where each minute has one move, which is larger
+// in minutes with more volume.
+func TestMoves(t *testing.T) {
+	x := newStream(t, nil)
+	quote := func(old, mid float64) {
+		x.update([]market.Level{level(old-1, 0), level(mid-1, 9)}, []market.Level{level(old+1, 0), level(mid+1, 9)})
+	}
+	x.at -= x.at % minute
+	quote(0, 100)
+	mid := 100.0
+	for i := range int64(80) {
+		for range i%4 + 1 { // the fourth minute has most volume
+			x.at += second
+			x.trade(market.Buy, mid+1, int(1+i%4))
+		}
+		x.at += second
+		move := float64(i%4) / 2
+		if i%8 >= 4 {
+			move = -move
+		}
+		quote(mid, mid+move)
+		mid += move
+		x.at += minute - x.at%minute
+	}
+	x.update([]market.Level{level(mid-1, 8)}, nil)
+	r := x.row()
+	// A minute has one return that is not 0, so sums of squares are equal; there are 79 minutes.
+	near(t, "variance ratio", r.VarianceRatio, 1.0/60*float64(60*79+58)/79)
+	if r.SecondKurtosis < 50 || r.Kurtosis > 5 {
+		t.Errorf("kurtosis %v of seconds and %v of minutes", r.SecondKurtosis, r.Kurtosis)
+	}
+	if r.VolumeReturn < .85 || r.VolumeACF > .2 || r.AbsoluteACF > .2 {
+		t.Errorf("volume and return %v, with the minute before %v and %v", r.VolumeReturn, r.VolumeACF, r.AbsoluteACF)
+	}
+	near(t, "moves without a trade", r.SilentMoves, 0)
+	near(t, "share of auctions", r.AuctionShare, 0)
+	x.publish(market.Event{Kind: market.KindStatus, Phase: market.Auction})
+	before := x.c.all[0].turnover[0]
+	x.trade(market.NoSide, 50, 100)
+	x.publish(market.Event{Kind: market.KindStatus, Phase: market.PostClose})
+	x.trade(market.NoSide, 50, 50)
+	r = x.row()
+	near(t, "share of auctions", r.AuctionShare, 5000/(before+7500))
+	near(t, "share after the close", r.AfterCloseShare, 2500/(before+7500))
+}
+
+// TestSilentMoves checks which moves of the mid price count as silent: those by more than the
+// spread and three ticks since the newest trade.
+func TestSilentMoves(t *testing.T) {
+	x := newStream(t, nil)
+	steps := []float64{100, 102, 103.5, 104, 104, 107} // the limit is 2 + 3 * 0.5
+	old := 0.0
+	for i, mid := range steps {
+		if i == 4 {
+			x.trade(market.Buy, 105, 1)
+		}
+		x.update([]market.Level{level(old-1, 0), level(mid-1, 9)}, []market.Level{level(old+1, 0), level(mid+1, 9)})
+		x.at += second
+		old = mid
+	}
+	x.update([]market.Level{level(old-1, 8)}, nil)
+	// From 100 to 104 is too far; from 104 to 107, after the trade, is not.
+	if got := x.c.all[0].silence.moves; got != 1 {
+		t.Errorf("%v silent moves, want 1", got)
+	}
+}
+
+// TestTradePrices compares with the autocorrelation of a price that bounces.
+func TestTradePrices(t *testing.T) {
+	x := newStream(t, nil)
+	x.update([]market.Level{level(99, 1000)}, []market.Level{level(101, 1000)})
+	for i := range 100 {
+		x.at += second
+		if i%2 == 0 {
+			x.trade(market.Buy, 101, 1)
+			x.trade(market.Buy, 103, 1) // another fill of the same order
+		} else {
+			x.trade(market.Sell, 99, 1)
+		}
+	}
+	near(t, "trade price ACF", x.row().TradePriceACF, -1)
 }

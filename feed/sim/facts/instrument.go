@@ -30,8 +30,14 @@ type instrument struct {
 	now     int64 // newest time
 	spread  spread
 	count   secondCounts
-	minutes minutes
+	seconds returns
+	tens    returns // of ten seconds
+	minutes perMinute
 	signs   signs
+	prices  tradePrices
+	silence silence
+	// traded value: in continuous trading, in auctions, and after the close
+	turnover [3]float64
 
 	events                     int
 	trades, amends, orderCount int
@@ -53,7 +59,10 @@ func newInstrument(in market.Instrument) *instrument {
 	if phase == market.NoPhase {
 		phase = market.Open
 	}
-	return &instrument{definition: in, phase: phase, stale: !in.StartsEmpty && !in.NoBook, addedAt: make(map[uint64]int64)}
+	return &instrument{
+		definition: in, phase: phase, stale: !in.StartsEmpty && !in.NoBook, addedAt: make(map[uint64]int64),
+		seconds: returns{step: second}, tens: returns{step: 10 * second}, minutes: perMinute{returns: returns{step: minute}},
+	}
 }
 
 // apply applies an event.
@@ -96,6 +105,9 @@ func (x *instrument) apply(e *market.Event) {
 		x.pause()
 	}
 	x.observe()
+	if e.Kind == market.KindTrade {
+		x.silence.restart()
+	}
 }
 
 // isLate reports whether a trade comes after its second is over. It would be counted in the wrong
@@ -132,8 +144,11 @@ func (x *instrument) running() bool { return x.phase == market.Open && !x.stale 
 func (x *instrument) advance(at int64) {
 	if x.since != 0 {
 		x.spread.pass(x, at)
+		x.silence.observe(x)
 		x.open += at - x.now
 		x.count.pass(at)
+		x.seconds.pass(x, at)
+		x.tens.pass(x, at)
 		x.minutes.pass(x, at)
 	}
 	x.now = at
@@ -143,8 +158,12 @@ func (x *instrument) advance(at int64) {
 func (x *instrument) pause() {
 	x.since = 0
 	x.spread = spread{}
+	x.seconds.restart()
+	x.tens.restart()
 	x.minutes.restart()
 	x.signs.restart()
+	x.prices.known = 0
+	x.silence.restart()
 	x.pending = [2]market.Size{}
 }
 
@@ -177,9 +196,11 @@ func (x *instrument) best() (bid, ask market.Level) {
 
 // trade applies a trade.
 func (x *instrument) trade(e *market.Event) {
+	x.addTurnover(e)
 	if !x.running() || x.since == 0 {
 		return
 	}
+	x.minutes.volume += float64(e.Size)
 	x.trades++
 	x.count.add()
 	side := e.Side
@@ -197,6 +218,20 @@ func (x *instrument) trade(e *market.Event) {
 	x.lastSide, x.lastTrade = side, x.now
 	x.orderCount++
 	x.signs.add(side)
+	x.prices.add(float64(e.Price))
+}
+
+// addTurnover adds the value of a trade.
+func (x *instrument) addTurnover(e *market.Event) {
+	value := float64(e.Price) / market.Scale * float64(e.Size) / market.Scale
+	switch x.phase {
+	case market.Open:
+		x.turnover[0] += value
+	case market.PreOpen, market.Auction:
+		x.turnover[1] += value
+	case market.PostClose:
+		x.turnover[2] += value
+	}
 }
 
 // inferSide infers the side of a trade from its position in the spread, or from the previous price.

@@ -12,6 +12,7 @@ type spread struct {
 	good     bool // both exist and are not crossed
 	ticks    float64
 	basis    float64
+	logMid   float64
 }
 
 func (s *spread) set(x *instrument, bid, ask market.Price, good bool) {
@@ -22,7 +23,8 @@ func (s *spread) set(x *instrument, bid, ask market.Price, good bool) {
 	if !good {
 		return
 	}
-	s.basis = float64(ask-bid) / (float64(bid+ask) / 2) * 1e4
+	mid := float64(bid+ask) / 2
+	s.basis, s.logMid = float64(ask-bid)/mid*1e4, math.Log(mid)
 	if tick := x.definition.TickSize(bid); tick > 0 {
 		s.ticks = math.Round(float64(ask-bid) / float64(tick))
 	}
@@ -70,9 +72,10 @@ func (c *secondCounts) fano() float64 {
 	return (c.squareSum/c.n - mean*mean) / mean
 }
 
-// minutes accumulates the returns of the mid price from minute to minute.
-type minutes struct {
-	next                 int64 // the end of the current minute
+// returns accumulates the changes of the logarithm of the mid price from step to step.
+type returns struct {
+	step                 int64
+	next                 int64 // the end of the current step
 	last                 float64
 	n                    float64
 	squareSum, fourthSum float64 // sums of powers
@@ -82,63 +85,194 @@ type minutes struct {
 	productSum           float64 // sum of products of consecutive returns
 }
 
-func (m *minutes) restart() { m.next, m.last, m.hasPrevious = 0, 0, false }
+func (m *returns) restart() { m.next, m.last, m.hasPrevious = 0, 0, false }
 
-func (m *minutes) pass(x *instrument, at int64) {
+// pass closes the steps that end at a time or before. The spread has not changed since x.now. It
+// returns the number of closed steps with a return, and the return of the first; the others are 0.
+func (m *returns) pass(x *instrument, at int64) (n int64, first float64) {
 	if m.next == 0 {
-		m.next = x.now - x.now%minute + minute
+		m.next = x.now - x.now%m.step + m.step
 	}
-	for m.next <= at {
-		if s := &x.spread; s.good {
-			mid := math.Log(float64(s.bid+s.ask) / 2)
-			if m.last != 0 {
-				r := mid - m.last
-				m.n++
-				m.squareSum += r * r
-				m.fourthSum += r * r * r * r
-				if m.hasPrevious {
-					m.pairs++
-					m.productSum += r * m.previous
-				}
-				m.previous, m.hasPrevious = r, true
-			}
-			m.last = mid
-			b := &x.book
-			if x.orderByOrder {
-				b = x.orders.Book()
-			}
-			x.levelSum += float64(b.Len(market.Buy)+b.Len(market.Sell)) / 2
-			x.levelSamples++
-		}
-		m.next += minute
+	if m.next > at {
+		return 0, 0
 	}
+	n = (at-m.next)/m.step + 1
+	m.next += n * m.step
+	if !x.spread.good {
+		m.last, m.hasPrevious = 0, false
+		return 0, 0
+	}
+	if m.last == 0 {
+		m.last = x.spread.logMid
+		n--
+	}
+	if n == 0 {
+		return 0, 0
+	}
+	first = x.spread.logMid - m.last
+	m.last = x.spread.logMid
+	m.n += float64(n)
+	m.squareSum += first * first
+	m.fourthSum += first * first * first * first
+	m.pairs += float64(n - 1)
+	if m.hasPrevious {
+		m.pairs++
+		m.productSum += first * m.previous
+	}
+	m.previous, m.hasPrevious = first, true
+	if n > 1 {
+		m.previous = 0
+	}
+	return n, first
 }
 
 // enough is the number of returns needed to describe their tails.
 const enough = 30
 
-// volatility returns the volatility of a day of six hours.
-func (m *minutes) volatility() float64 {
+// variance returns the mean square of a return.
+func (m *returns) variance() float64 {
 	if m.n < enough {
 		return math.NaN()
 	}
-	return math.Sqrt(m.squareSum / m.n * 360)
+	return m.squareSum / m.n
 }
 
-func (m *minutes) kurtosis() float64 {
+func (m *returns) kurtosis() float64 {
 	if m.n < enough || m.squareSum == 0 {
 		return math.NaN()
 	}
 	return m.fourthSum / m.n / (m.squareSum / m.n * m.squareSum / m.n)
 }
 
-// autocorrelation returns the correlation of a minute's return with the previous one. It is well
-// below 0 if the price bounces without a trend.
-func (m *minutes) autocorrelation() float64 {
+// autocorrelation returns the correlation of a return with the previous one. It is well below 0 if
+// the price bounces without a trend.
+func (m *returns) autocorrelation() float64 {
 	if m.pairs < enough || m.squareSum == 0 {
 		return math.NaN()
 	}
 	return m.productSum / m.pairs / (m.squareSum / m.n)
+}
+
+// correlation accumulates pairs of numbers.
+type correlation struct{ n, x, y, xx, yy, xy float64 }
+
+func (c *correlation) add(x, y float64) {
+	c.n++
+	c.x += x
+	c.y += y
+	c.xx += x * x
+	c.yy += y * y
+	c.xy += x * y
+}
+
+func (c *correlation) value() float64 {
+	vx, vy := c.xx/c.n-c.x/c.n*c.x/c.n, c.yy/c.n-c.y/c.n*c.y/c.n
+	if c.n < enough || !(vx > 0) || !(vy > 0) {
+		return math.NaN()
+	}
+	return (c.xy/c.n - c.x/c.n*c.y/c.n) / math.Sqrt(vx*vy)
+}
+
+// perMinute accumulates what happens in each minute.
+type perMinute struct {
+	returns
+	volume                    float64     // of the current minute
+	lastVolume, lastAbs       float64     // of the minute before, if hasPrevious
+	together                  correlation // of volume and absolute return
+	volumeCluster, absCluster correlation // with those of the minute before
+}
+
+// pass closes the minutes before a time.
+func (m *perMinute) pass(x *instrument, at int64) {
+	follows, begins, next := m.hasPrevious, m.last == 0, m.next
+	n, r := m.returns.pass(x, at)
+	if begins && m.next != next {
+		m.volume = 0 // of a part of a minute
+	}
+	for range n {
+		abs := math.Abs(r)
+		m.together.add(m.volume, abs)
+		if follows {
+			m.volumeCluster.add(m.lastVolume, m.volume)
+			m.absCluster.add(m.lastAbs, abs)
+		}
+		m.lastVolume, m.lastAbs, follows = m.volume, abs, true
+		m.volume, r = 0, 0
+		b := &x.book
+		if x.orderByOrder {
+			b = x.orders.Book()
+		}
+		x.levelSum += float64(b.Len(market.Buy)+b.Len(market.Sell)) / 2
+		x.levelSamples++
+	}
+}
+
+// tradePrices accumulates the changes of the price from one marketable order to the next. The price
+// of an order is that of its first trade.
+type tradePrices struct {
+	last, previous         float64
+	known                  int // prices in the current period, at most 2
+	n, squareSum           float64
+	sum, pairs, productSum float64
+}
+
+func (t *tradePrices) add(p float64) {
+	if t.known > 0 {
+		d := p - t.last
+		t.n++
+		t.sum += d
+		t.squareSum += d * d
+		if t.known > 1 {
+			t.pairs++
+			t.productSum += d * t.previous
+		}
+		t.previous = d
+	}
+	t.last, t.known = p, min(2, t.known+1)
+}
+
+func (t *tradePrices) autocorrelation() float64 {
+	if t.pairs < enough || t.squareSum == 0 {
+		return math.NaN()
+	}
+	return t.productSum / t.pairs / (t.squareSum / t.n)
+}
+
+// silence finds moves of the mid price without a trade.
+type silence struct {
+	mid, limit float64 // mid price and largest move from it without a trade; limit 0: not set
+	moves      float64
+	known      bool // there were prices to compare
+}
+
+// weight returns the weight of the instrument in a mean, 0 if nothing was compared.
+func (s *silence) weight(open int64) float64 {
+	if !s.known {
+		return 0
+	}
+	return float64(open)
+}
+
+// restart forgets the mid price, for example after a trade.
+func (s *silence) restart() { s.limit = 0 }
+
+// observe checks the mid price: it may differ from that after the newest trade by the spread then
+// and three ticks.
+func (s *silence) observe(x *instrument) {
+	bid, ask := x.spread.bid, x.spread.ask
+	tick := x.definition.TickSize(bid)
+	if !x.spread.good || tick == 0 {
+		return
+	}
+	mid := float64(bid+ask) / 2
+	if s.limit != 0 && math.Abs(mid-s.mid) <= s.limit {
+		return
+	}
+	if s.limit != 0 {
+		s.moves++
+	}
+	s.known = true
+	s.mid, s.limit = mid, float64(ask-bid+3*tick)
 }
 
 // lags holds the lags of the autocorrelation of signs.

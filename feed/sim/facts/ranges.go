@@ -1,5 +1,7 @@
 package facts
 
+import "slices"
+
 // Fact is a figure that has a range for each class of the simulated exchange.
 type Fact struct {
 	Name string
@@ -17,38 +19,42 @@ func Ranged() []Fact {
 	return list
 }
 
-// Ranges returns the ranges [low, high] of a class of the simulated exchange, for any part of a day
-// of at least an hour. They are in the order of docs/simulator.md. Ranges returns nil for any other
-// class.
+// Ranges returns the ranges [low, high] of a class of the simulated exchange, for a whole day.
+// Parts of a day are mostly within them too. They are in the order of docs/simulator.md. Ranges
+// returns nil for any other class.
 func Ranges(class string) [][2]float64 {
+	var own, signs, last [][2]float64
 	switch class {
 	case "leading":
-		return [][2]float64{
-			{3, 15}, {1, 2}, {2, 5}, {3, 12}, {.5, 3}, {1.5, 8}, {4, 15}, {.02, .05}, {5, 60}, {-.15, .25},
-			{.5, .8}, {.35, .65}, {.22, .5}, {.12, .35}, {.05, .25}, {3, 12}, {5_000, 40_000},
-		}
+		own = [][2]float64{{3, 15}, {2, 8}, {6, 16}, {10, 30}, {5, 15}, {12, 25}, {18, 40}, {.02, .05}}
+		signs = [][2]float64{{.35, .7}, {.25, .6}, {.1, .4}, {.05, .35}, {.02, .25}}
+		last = [][2]float64{{2, 12}, {2_000, 12_000}}
 	case "sovereign":
-		return [][2]float64{
-			{3, 15}, {1, 2}, {1, 4}, {2, 8}, {.5, 2}, {1, 4}, {2, 8}, {.008, .02}, {4, 60}, {-.15, .25},
-			{.5, .8}, {.35, .65}, {.22, .5}, {.12, .35}, {.05, .25}, {3, 15}, {5_000, 40_000},
-		}
+		own = [][2]float64{{3, 15}, {1, 2}, {2, 6}, {4, 14}, {.8, 3}, {2.5, 7}, {5, 14}, {.008, .022}}
+		signs = [][2]float64{{.35, .7}, {.25, .6}, {.1, .4}, {.05, .35}, {.02, .25}}
+		last = [][2]float64{{2, 15}, {3_000, 25_000}}
 	case "general":
-		return [][2]float64{
-			{5, 30}, {1, 3}, {2, 12}, {6, 40}, {1, 8}, {6, 20}, {18, 50}, {.015, .04}, {5, 60}, {-.15, .3},
-			{.45, .75}, {.3, .6}, {.15, .45}, {.05, .35}, {0, .25}, {3, 15}, {300, 4_000},
-		}
+		own = [][2]float64{{6, 30}, {1, 8}, {6, 15}, {12, 35}, {9, 22}, {16, 35}, {22, 55}, {.015, .04}}
+		signs = [][2]float64{{.05, .5}, {0, .4}, {-.05, .3}, {-.05, .25}, {-.1, .2}}
+		last = [][2]float64{{1.2, 8}, {200, 1_500}}
 	case "cedear":
-		return [][2]float64{
-			{8, 40}, {1, 3}, {2, 8}, {6, 25}, {.7, 4}, {2.5, 10}, {8, 25}, {.013, .035}, {5, 60}, {-.15, .3},
-			{.4, .7}, {.25, .55}, {.12, .4}, {.04, .3}, {0, .25}, {3, 15}, {500, 4_000},
-		}
+		own = [][2]float64{{5, 30}, {4, 14}, {8, 28}, {16, 60}, {6, 22}, {10, 30}, {15, 45}, {.013, .035}}
+		signs = [][2]float64{{.1, .6}, {0, .5}, {-.05, .3}, {-.05, .25}, {-.1, .2}}
+		last = [][2]float64{{1.2, 8}, {300, 4_000}}
 	case "illiquid":
-		return [][2]float64{
-			{8, 40}, {1, 8}, {6, 30}, {25, 90}, {2, 15}, {14, 45}, {40, 90}, {.012, .035}, {8, 80}, {-.15, .3},
-			{.4, .75}, {.25, .6}, {.1, .45}, {0, .35}, {-.1, .3}, {2.5, 12}, {50, 800},
-		}
+		own = [][2]float64{{12, 45}, {3, 10}, {10, 26}, {16, 65}, {5, 20}, {14, 38}, {25, 60}, {.012, .035}}
+		signs = [][2]float64{{-.05, .3}, {-.1, .3}, {-.1, .3}, {-.1, .3}, {-.1, .3}}
+		last = [][2]float64{{1, 6}, {100, 600}}
+	default:
+		return nil
 	}
-	return nil
+	returns := [][2]float64{
+		{3.5, 25}, {-.15, .15}, // of minutes: kurtosis, autocorrelation
+		{10, 50}, {.8, 1.2}, {-.05, .05}, // kurtosis of seconds, variance ratio, autocorrelation of 10 s
+		{.3, .9}, {0, .9}, {.05, .6}, // volume with return, each with the minute before
+		{-.4, -.1}, {0, .5}, // trade prices, silent moves
+	}
+	return slices.Concat(own, returns, signs, last)
 }
 
 // simulated returns the classes of the simulated exchange, in the order of docs/simulator.md.

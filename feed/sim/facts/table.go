@@ -47,6 +47,20 @@ type Row struct {
 	Volatility Figure    `json:"day_volatility"` // of six hours, from minute returns
 	Kurtosis   Figure    `json:"minute_kurtosis"`
 	MinuteACF  Figure    `json:"minute_autocorrelation"` // of minute returns, at lag 1
+
+	SecondKurtosis Figure `json:"second_kurtosis"`
+	// variance of minute returns over 60 times that of second returns
+	VarianceRatio Figure `json:"variance_ratio"`
+	TenACF        Figure `json:"ten_second_autocorrelation"` // of returns of ten seconds, at lag 1
+	// of volume and absolute return of a minute, and of each with the minute before
+	VolumeReturn    Figure `json:"volume_return_correlation"`
+	VolumeACF       Figure `json:"volume_autocorrelation"`
+	AbsoluteACF     Figure `json:"absolute_return_autocorrelation"`
+	TradePriceACF   Figure `json:"trade_price_autocorrelation"` // of changes from order to order
+	SilentMoves     Figure `json:"silent_moves_per_day"`        // per instrument, in six hours
+	AuctionShare    Figure `json:"auction_share"`               // of the traded value
+	AfterCloseShare Figure `json:"after_close_share"`           // likewise
+
 	// of adds: inside the spread, at the best price, 1 to 5 ticks behind, 6 to 20, more
 	Placement [5]Figure `json:"placement"`
 	// until cancelled: p10, p50, p90; only for order-by-order events
@@ -65,11 +79,13 @@ type Table struct {
 func Measured() Row {
 	unknown := Figure(math.NaN())
 	return Row{
-		Name: "real share", Instruments: 1, Hours: 1, Trades: 4068,
+		Name: "AAPL, cited", Instruments: 1, Hours: 1, Trades: 4068,
 		EventsPerSecond: unknown, TradesPerDay: 24408, AddsPerTrade: 10.9, CancelsPerTrade: unknown,
 		SpreadTicks: [3]Figure{11, 20, 31}, SpreadBasis: [3]Figure{unknown, unknown, unknown},
 		Levels: unknown, SignACF: [5]Figure{.69, .53, .32, .16, .11}, Fano: 7.1,
 		Volatility: unknown, Kurtosis: unknown, MinuteACF: unknown,
+		SecondKurtosis: unknown, VarianceRatio: unknown, TenACF: unknown, VolumeReturn: unknown, VolumeACF: unknown,
+		AbsoluteACF: unknown, TradePriceACF: unknown, SilentMoves: unknown, AuctionShare: unknown, AfterCloseShare: unknown,
 		Placement: [5]Figure{.196, .078, .164, .281, .280},
 		Life:      [3]Figure{.0026, .37, 11.2},
 	}
@@ -122,6 +138,9 @@ func sum(list []*instrument) Row {
 	r := Row{Instruments: len(list)}
 	var ticks, basis, life histogram
 	var levels, fano, variance, kurtosis, minuteACF mean
+	var secondKurtosis, ratio, tenACF, volumeReturn, volumeACF, absoluteACF, priceACF mean
+	var silent mean
+	var turnover [3]float64
 	var sides signs
 	hours, adds, cancels := 0.0, 0, 0
 	var placed [5]int
@@ -137,7 +156,18 @@ func sum(list []*instrument) Row {
 		life.merge(&x.lifetimes)
 		levels.add(x.levelSum/x.levelSamples, x.levelSamples)
 		fano.add(x.count.fano(), float64(x.trades))
-		variance.add(x.minutes.volatility()*x.minutes.volatility(), x.minutes.n)
+		variance.add(x.minutes.variance(), x.minutes.n)
+		secondKurtosis.add(x.seconds.kurtosis(), x.seconds.n)
+		ratio.add(x.minutes.variance()/60/x.seconds.variance(), x.minutes.n)
+		tenACF.add(x.tens.autocorrelation(), x.tens.pairs)
+		volumeReturn.add(x.minutes.together.value(), x.minutes.n)
+		volumeACF.add(x.minutes.volumeCluster.value(), x.minutes.n)
+		absoluteACF.add(x.minutes.absCluster.value(), x.minutes.n)
+		priceACF.add(x.prices.autocorrelation(), x.prices.pairs)
+		silent.add(x.silence.moves/float64(x.open)*float64(6*60*minute), x.silence.weight(x.open))
+		for i, v := range x.turnover {
+			turnover[i] += v
+		}
 		kurtosis.add(x.minutes.kurtosis(), x.minutes.n)
 		minuteACF.add(x.minutes.autocorrelation(), x.minutes.pairs)
 		sides.merge(&x.signs)
@@ -157,7 +187,12 @@ func sum(list []*instrument) Row {
 		r.Life[i] = Figure(life.quantiles()[i])
 	}
 	r.Levels, r.Fano, r.Kurtosis, r.MinuteACF = levels.figure(), fano.figure(), kurtosis.figure(), minuteACF.figure()
-	r.Volatility = Figure(math.Sqrt(float64(variance.figure())))
+	r.Volatility = Figure(math.Sqrt(360 * float64(variance.figure()))) // of six hours
+	r.SecondKurtosis, r.VarianceRatio, r.TenACF = secondKurtosis.figure(), ratio.figure(), tenACF.figure()
+	r.VolumeReturn, r.VolumeACF, r.AbsoluteACF = volumeReturn.figure(), volumeACF.figure(), absoluteACF.figure()
+	r.TradePriceACF, r.SilentMoves = priceACF.figure(), silent.figure()
+	all := turnover[0] + turnover[1] + turnover[2]
+	r.AuctionShare, r.AfterCloseShare = Figure(turnover[1]/all), Figure(turnover[2]/all)
 	total := 0
 	for _, n := range placed {
 		total += n

@@ -47,6 +47,16 @@ func factList() []fact {
 		fact{name: "volatility of a day", decimals: 4, of: func(r *Row) Figure { return r.Volatility }, needs: someMinutes, ranged: true},
 		fact{name: "kurtosis of minutes", decimals: 1, of: func(r *Row) Figure { return r.Kurtosis }, needs: someMinutes, ranged: true},
 		fact{name: "autocorrelation of minutes", decimals: 3, of: func(r *Row) Figure { return r.MinuteACF }, needs: someMinutes, ranged: true},
+		fact{name: "kurtosis of seconds", decimals: 1, of: func(r *Row) Figure { return r.SecondKurtosis }, ranged: true},
+		fact{name: "variance ratio", decimals: 3, of: func(r *Row) Figure { return r.VarianceRatio }, needs: someMinutes, ranged: true},
+		fact{name: "autocorrelation of 10 s", decimals: 3, of: func(r *Row) Figure { return r.TenACF }, ranged: true},
+		fact{name: "volume and return", decimals: 3, of: func(r *Row) Figure { return r.VolumeReturn }, needs: someMinutes, ranged: true},
+		fact{name: "volume ACF", decimals: 3, of: func(r *Row) Figure { return r.VolumeACF }, needs: someMinutes, ranged: true},
+		fact{name: "absolute return ACF", decimals: 3, of: func(r *Row) Figure { return r.AbsoluteACF }, needs: someMinutes, ranged: true},
+		fact{name: "trade price ACF", decimals: 3, of: func(r *Row) Figure { return r.TradePriceACF }, needs: someTrades, ranged: true},
+		fact{name: "silent moves a day", decimals: 2, of: func(r *Row) Figure { return r.SilentMoves }, ranged: true},
+		fact{name: "in auctions, %", decimals: 2, of: func(r *Row) Figure { return r.AuctionShare * 100 }},
+		fact{name: "after the close, %", decimals: 2, of: func(r *Row) Figure { return r.AfterCloseShare * 100 }},
 	)
 	for i, lag := range lags {
 		list = append(list, fact{name: "sign ACF, lag " + strconv.Itoa(lag), decimals: 3, of: func(r *Row) Figure { return r.SignACF[i] }, needs: someTrades, ranged: true})

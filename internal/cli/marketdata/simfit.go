@@ -45,7 +45,7 @@ func newFit(std command.Streams) *cobra.Command {
 trades cluster (Fano factor of trades per second) and repeat their side (autocorrelation
 of signs), how many orders are added and cancelled per trade and at which prices, how wide
 spreads are, and how prices move from minute to minute. The table compares the classes of
-instruments with a real share, and lists the ranges for the simulated exchange.
+instruments with cited figures of AAPL, and lists the ranges for the simulated exchange.
 docs/simulator.md describes how each figure is computed.
 
 A FILE is anything that rueda replay plays, or - for standard input. Spreads and orders need books: a recording
