@@ -59,7 +59,12 @@ func (e *accountEnds) run(ctx context.Context, s *Service) {
 		case <-tick.C:
 		}
 		for _, id := range e.due(time.Now()) {
-			if _, err := s.readUser(ctx, id); err != nil && ctx.Err() == nil {
+			silent := s.users.down(time.Now())
+			if !silent {
+				_, err := s.readUser(ctx, id)
+				silent = err != nil
+			}
+			if silent && ctx.Err() == nil {
 				s.note(s.users.begin(), knownUser{user: broker.User{ID: id}, gone: true})
 				s.gone.end(ctx, s, false)
 			}
