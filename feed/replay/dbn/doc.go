@@ -40,12 +40,13 @@
 // changed in all, with the newest times of its records. A snapshot is published as one whole book.
 // With Config.Orders each record is an event of its own instead.
 //
-// An event ends without F_LAST where a snapshot ends, and where the time advances after a clear. In
-// a file that has had no F_LAST yet, every event ends when both times of a record differ from those
-// of the record before. An event is too long if it lasts longer than a second, or has more than
-// 4,096 trades or 8,192 changed levels. Its trades are then published as they come, and the book is
-// stale (KindGap, reason unfinished_event) until the end of the event, which brings the whole book.
-// The records of an event that the file does not end are skipped and counted as incomplete.
+// An event ends without F_LAST where a snapshot ends. A clear is an event if nothing follows within
+// a second. In a file that has had no F_LAST yet, every event ends when both times of a record
+// differ from those of the record before. An event is too long if it lasts longer than a second, or
+// has more than 4,096 trades or 8,192 changed levels. Its trades are then published as they come,
+// and the book is stale (KindGap, reason unfinished_event) until the end of the event, which brings
+// the whole book. The records of an event that the file does not end are skipped and counted as
+// incomplete.
 //
 // Files of levels (MBP) contain only records that change these levels, and may lack the last one of
 // an event. Their trades are published at once. The levels of a record without F_LAST are published

@@ -17,7 +17,7 @@ type event struct {
 	open     bool
 	late     bool           // it lasted too long: see Decoder.overdue
 	whole    bool           // the book has begun again
-	clear    bool           // the newest record is a clear that belongs to no snapshot
+	clear    bool           // it is only a clear that belongs to no snapshot
 	unmarked bool           // in Decoder.unmarked
 	played   int            // records that were played, without the one that ends the event
 	first    int64          // receive time of its first record
@@ -53,10 +53,10 @@ func (d *Decoder) begin(in *instrument, m []byte, b *decode.Batch) {
 	if e.open && in.snapshot && !snapshot {
 		d.end(in, b)
 	}
+	e.clear = !e.open && m[38] == 'R' && !snapshot
 	if d.stamp(in, m); d.config.Orders {
 		return
 	}
-	e.clear = m[38] == 'R' && !snapshot
 	if !e.late && (!snapshot && e.stamp.receive-e.first > maxLasts || len(e.held) >= maxHeld || len(e.before) >= maxBefore) {
 		d.overdue(in, b)
 	}
@@ -70,7 +70,7 @@ func (d *Decoder) stamp(in *instrument, m []byte) {
 	t, receive := times(m)
 	e := &in.event
 	if !e.open {
-		*e = event{open: true, unmarked: e.unmarked, first: receive, held: e.held[:0], before: e.before[:0], record: e.record[:0]}
+		*e = event{open: true, clear: e.clear, unmarked: e.unmarked, first: receive, held: e.held[:0], before: e.before[:0], record: e.record[:0]}
 	}
 	at := 44
 	if m[1] == typeMBO {
@@ -254,7 +254,7 @@ func (d *Decoder) drop(in *instrument, b *decode.Batch) bool {
 // endAll ends all events at the end of the file. It drops those that lack F_LAST.
 func (d *Decoder) endAll(b *decode.Batch) {
 	for _, in := range d.unmarked {
-		if in.event.open && d.endsByTime(in) {
+		if in.event.open && (in.event.clear || d.endsByTime(in)) {
 			d.end(in, b)
 		}
 	}
@@ -271,9 +271,10 @@ func (d *Decoder) endAll(b *decode.Batch) {
 
 // endsByTime reports whether the event of an instrument ends when the time advances. Files of
 // levels contain only some records of an event, perhaps not the last one. In a file of orders
-// F_LAST is trusted from its first occurrence on, but a clear may lack it.
+// F_LAST is trusted from its first occurrence on. Only a clear may lack it: it is an event if
+// nothing follows within a second.
 func (d *Decoder) endsByTime(in *instrument) bool {
-	return !d.marked || d.played != typeMBO || in.event.clear
+	return !d.marked || d.played != typeMBO || in.event.clear && d.receive-in.event.first > maxLasts
 }
 
 // advance ends the events that need no F_LAST when both times of a record differ from those of the
@@ -285,12 +286,11 @@ func (d *Decoder) advance(m []byte, b *decode.Batch) {
 	if !advanced || len(d.unmarked) == 0 || m[1] == typeMBO && m[36]&flagSnapshot != 0 {
 		return
 	}
-	for _, in := range d.unmarked {
+	d.unmarked = slices.DeleteFunc(d.unmarked, func(in *instrument) bool {
 		if in.event.open && d.endsByTime(in) {
 			d.end(in, b)
 		}
-		in.event.unmarked = false
-	}
-	clear(d.unmarked)
-	d.unmarked = d.unmarked[:0]
+		in.event.unmarked = in.event.open && in.event.clear
+		return !in.event.unmarked
+	})
 }
