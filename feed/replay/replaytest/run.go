@@ -203,36 +203,42 @@ func Equal(got, want *market.Book, depth int) error {
 	return nil
 }
 
-// Mutants damages a file in n random ways, a few bytes each, and decodes each result in pieces. It
-// returns an error if the decoded events break the contract of feeds.
+// Mutants damages a file in n random ways and decodes each result in pieces. It returns an error if
+// the decoded events break the contract of feeds.
 func Mutants(seed uint64, n int, data []byte, decoder func() Decoder) error {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	for range n {
-		bad := slices.Clone(data)
-		for range 1 + rng.IntN(4) {
-			at := rng.IntN(len(bad))
-			switch rng.IntN(6) {
-			case 0:
-				bad[at] ^= 1 << rng.IntN(8)
-			case 1:
-				bad[at] = [...]byte{0, 1, 0x7f, 0x80, 0xff, '0', '-', ','}[rng.IntN(8)]
-			case 2: // remove bytes
-				bad = slices.Delete(bad, at, min(len(bad), at+1+rng.IntN(100)))
-			case 3: // duplicate bytes
-				bad = slices.Insert(bad, at, slices.Clone(bad[at:min(len(bad), at+1+rng.IntN(100))])...)
-			case 4: // truncate the file
-				bad = bad[:at]
-			default: // swap bytes
-				other := rng.IntN(len(bad))
-				bad[at], bad[other] = bad[other], bad[at]
-			}
-			if len(bad) == 0 {
-				break
-			}
-		}
+		bad := Mutate(rng, data)
 		if err := Run(decoder(), bad, 1+rng.IntN(2000)).Check(); err != nil {
 			return fmt.Errorf("%w in a file of %d bytes: %x", err, len(bad), bad)
 		}
 	}
 	return nil
+}
+
+// Mutate returns a copy of a file that is damaged in a few random places, a few bytes each.
+func Mutate(rng *rand.Rand, data []byte) []byte {
+	bad := slices.Clone(data)
+	for range 1 + rng.IntN(4) {
+		at := rng.IntN(len(bad))
+		switch rng.IntN(6) {
+		case 0:
+			bad[at] ^= 1 << rng.IntN(8)
+		case 1:
+			bad[at] = [...]byte{0, 1, 0x7f, 0x80, 0xff, '0', '-', ','}[rng.IntN(8)]
+		case 2: // remove bytes
+			bad = slices.Delete(bad, at, min(len(bad), at+1+rng.IntN(100)))
+		case 3: // duplicate bytes
+			bad = slices.Insert(bad, at, slices.Clone(bad[at:min(len(bad), at+1+rng.IntN(100))])...)
+		case 4: // truncate the file
+			bad = bad[:at]
+		default: // swap bytes
+			other := rng.IntN(len(bad))
+			bad[at], bad[other] = bad[other], bad[at]
+		}
+		if len(bad) == 0 {
+			break
+		}
+	}
+	return bad
 }
