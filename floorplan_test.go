@@ -41,7 +41,8 @@ func packageLimits() map[string]int {
 // methods. Figures only go down: a figure that is far above the current one is an error too.
 func oversize() map[string]int {
 	return map[string]int{
-		"internal/stream": 8990,
+		"internal/hub":          4394,
+		"internal/subscription": 4784,
 	}
 }
 

@@ -16,12 +16,12 @@ import (
 // reports an exceeded bound.
 func promises() map[string][]string {
 	return map[string][]string{
-		"Sequence gaps": {"gateway TestResumeOverSocketsE2E", "internal/stream TestResumeLosesNothing"},
+		"Sequence gaps": {"gateway TestResumeOverSocketsE2E", "internal/subscription TestResumeLosesNothing"},
 		"Restarts": {"gateway TestKillE2E", "gateway TestHistoryEqualsStreamE2E", "internal/export TestParquet",
 			"internal/cli TestReplayOfRecordingE2E"},
 		"Order books":     {"internal/verify TestEachWrong", "internal/cli TestVerifyLive"},
 		"Quiet or broken": {"internal/session TestTalk", "internal/feeds TestTwoFeedsOfAMarket"},
-		"Backpressure": {"internal/hostile TestThreat19SlowConsumerE2E", "internal/stream TestHoarderE2E",
+		"Backpressure": {"internal/hostile TestThreat19SlowConsumerE2E", "internal/hub TestHoarderE2E",
 			"internal/socket TestSlowReaderIsClosed"},
 		"Speed": {"internal/bench TestFanoutE2E", "internal/bench TestIdleE2E", "internal/bench TestVerdicts",
 			"internal/session TestSize"},
@@ -88,7 +88,7 @@ func TestNumberOfThreats(t *testing.T) {
 // TestNoFloats checks that the packages between a feed and the wire have no floating point numbers.
 func TestNoFloats(t *testing.T) {
 	exact := strings.Fields(`market wire feed feed/ndjson internal/bars internal/book internal/journal
-		internal/recent internal/recording internal/session internal/stream`)
+		internal/hub internal/recent internal/recording internal/session internal/subscription`)
 	words := []string{"float32", "float64", "ParseFloat", "AppendFloat", "FormatFloat", "Float64bits"}
 	checked := 0
 	for _, s := range sources(t) {

@@ -18,12 +18,12 @@ import (
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/feeds"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/identity"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/internal/usage"
 	"github.com/ruedahq/rueda/market"
 )
@@ -37,7 +37,7 @@ type Gateway struct {
 	place string // where the database is, for the log
 
 	journal     *journal.Journal // nil: none
-	hub         *stream.Hub
+	hub         *hub.Hub
 	schedule    *feeds.Schedule // nil: no market has hours
 	feeds       []*feeds.Supervisor
 	registered  *feeds.Registry
@@ -124,7 +124,7 @@ func (g *Gateway) buildMarket() error {
 	if len(g.cfg.Stream.Delays) > 0 && g.journal == nil {
 		return ErrDelaysNeedJournal
 	}
-	g.hub = stream.New(stream.Config{
+	g.hub = hub.New(hub.Config{
 		Journal:     g.journal,
 		Markets:     g.cfg.Markets,
 		TradesKept:  g.cfg.Stream.TradesKept,

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -66,7 +66,7 @@ func TestBookAtAnySpeed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := stream.New(stream.Config{Journal: j})
+			h := hub.New(hub.Config{Journal: j})
 			if err := h.Restore(t.Context()); err != nil {
 				t.Fatal(err)
 			}

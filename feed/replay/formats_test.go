@@ -23,7 +23,7 @@ import (
 	"github.com/ruedahq/rueda/feed/feedtest"
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/feed/replay/replaytest"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -298,8 +298,8 @@ func TestFormatsInHub(t *testing.T) {
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {
 			source := open(t, s.save(t, nil), Config{Speed: -1, FromName: true})
-			hub := stream.New(stream.Config{})
-			if err := source.Run(t.Context(), hub); err != nil {
+			h := hub.New(hub.Config{})
+			if err := source.Run(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}
 			if n := source.Stats().Rejected; n != 0 {
@@ -310,7 +310,7 @@ func TestFormatsInHub(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				book, err := hub.AppendBook(nil, id, stream.Tier{})
+				book, err := h.AppendBook(nil, id, hub.Tier{})
 				best, ok := s.flow.Book(i).Best(market.Buy)
 				if err != nil || !ok || !bytes.Contains(book, fmt.Appendf(nil, `"B":[[%s,%s`, best.Price, best.Size)) {
 					t.Errorf("%s: %v: the best bid should be %v: %.200s", text, err, best, book)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -26,7 +26,7 @@ func writeWithGap(t *testing.T, folder, date string, parts [3][]market.Event, in
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := stream.New(stream.Config{Journal: j})
+	h := hub.New(hub.Config{Journal: j})
 	if err := h.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestJournalWithGapEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := stream.New(stream.Config{Journal: j})
+	h := hub.New(hub.Config{Journal: j})
 	if err := h.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/stream"
 )
 
 // writeJournal runs a source through a hub and leaves its journal in a folder.
@@ -21,7 +21,7 @@ func writeJournal(t *testing.T, folder string, source feed.Source) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := stream.New(stream.Config{Journal: j})
+	h := hub.New(hub.Config{Journal: j})
 	if err := h.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -12,17 +12,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
 
 // busy publishes events of some instruments at random.
 type busy struct {
 	t       *testing.T
-	hub     *stream.Hub
+	hub     *hub.Hub
 	random  *rand.Rand
 	handles []market.Handle
 	trades  int
@@ -92,7 +92,7 @@ func withSlowJournal(t *testing.T, write func(*os.File, []byte) (int, error), f 
 			t.Fatal(err)
 		}
 		c.Journal = kept
-		c.Hub = stream.New(stream.Config{Journal: kept, Markets: []market.Market{{ID: "BYMA", Terms: []market.Term{{Name: "CI"}}}}})
+		c.Hub = hub.New(hub.Config{Journal: kept, Markets: []market.Market{{ID: "BYMA", Terms: []market.Term{{Name: "CI"}}}}})
 		if err := c.Hub.Restore(t.Context()); err != nil {
 			t.Fatal(err)
 		}

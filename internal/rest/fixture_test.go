@@ -16,9 +16,9 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/store"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -26,7 +26,7 @@ import (
 type gateway struct {
 	users   *userBase
 	store   *failingStore
-	hub     *stream.Hub
+	hub     *hub.Hub
 	handler *rest.Handler
 	service *auth.Service // of handler
 	log     *logBuffer
@@ -98,12 +98,12 @@ func (g *gateway) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-func newHub(t testing.TB) *stream.Hub {
+func newHub(t testing.TB) *hub.Hub {
 	t.Helper()
 	weekday := market.Schedule{Sessions: []market.Session{{Start: 0, End: 24 * time.Hour, Phase: market.Open}},
 		Weekdays: []time.Weekday{0, 1, 2, 3, 4, 5, 6},
 		Holidays: []market.Holiday{{Date: "2031-03-04", Name: "Carnaval", Terms: []string{"CI"}}, {Date: "2031-03-05", Close: 13 * time.Hour}}}
-	hub := stream.New(stream.Config{Epoch: "e1", Markets: []market.Market{
+	hub := hub.New(hub.Config{Epoch: "e1", Markets: []market.Market{
 		{ID: "BYMA", Name: "Bolsas y Mercados Argentinos", Timezone: "America/Argentina/Buenos_Aires",
 			Terms: []market.Term{{Name: "CI"}, {Name: "24hs", SettlementDays: 1}}, Schedule: weekday},
 		{ID: "OTHER", Terms: []market.Term{{Name: "CI"}}},

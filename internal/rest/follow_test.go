@@ -15,10 +15,10 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -51,7 +51,7 @@ func startStream(t *testing.T, change func(*session.Env, *rest.Config)) (s *stre
 	t.Helper()
 	s = &streaming{t: t, registry: &session.Registry{}}
 	env := &session.Env{Registry: s.registry, Version: "test"}
-	var hub *stream.Hub
+	var hub *hub.Hub
 	s.gateway = newGateway(t, func(c *rest.Config, a *auth.Config) {
 		env.Verify = func(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
 			return verify(ctx, c.Auth, token)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/rest"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -18,7 +18,7 @@ import (
 // TestMarketStatus checks that the status from the feed has priority over the schedule.
 func TestMarketStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it is Saturday, 2000-01-01 00:00 UTC
-		hub := stream.New(stream.Config{Markets: []market.Market{{ID: "BYMA", Timezone: "America/Argentina/Buenos_Aires",
+		hub := hub.New(hub.Config{Markets: []market.Market{{ID: "BYMA", Timezone: "America/Argentina/Buenos_Aires",
 			Schedule: market.Schedule{Sessions: []market.Session{{Start: 11 * time.Hour, End: 17 * time.Hour, Phase: market.Open}}}}}})
 		g := newGateway(t, func(c *rest.Config, _ *auth.Config) { c.Hub = hub })
 		access, _ := g.login(t, "demo")

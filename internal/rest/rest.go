@@ -15,12 +15,12 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/rest/history"
 	"github.com/ruedahq/rueda/internal/socket"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -29,7 +29,7 @@ import (
 type Config struct {
 	Auth     *auth.Service
 	Accounts broker.Accounts
-	Hub      *stream.Hub
+	Hub      *hub.Hub
 
 	// Stream serves the WebSocket upgrade at /stream, with its own answers and log. Its
 	// ResponseWriter is an http.Hijacker that returns the connection as the listener of the Server

@@ -19,11 +19,11 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/frame"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -68,7 +68,7 @@ func newRightsWorld(t *testing.T, rights []tableRight) (w *rightsWorld, stop fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub := stream.New(stream.Config{Journal: j, Delays: []time.Duration{tableDelay}, Markets: []market.Market{{ID: "M", Terms: []market.Term{{Name: "CI"}}}}})
+	hub := hub.New(hub.Config{Journal: j, Delays: []time.Duration{tableDelay}, Markets: []market.Market{{ID: "M", Terms: []market.Term{{Name: "CI"}}}}})
 	if err := hub.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}

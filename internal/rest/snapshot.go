@@ -8,8 +8,8 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/rest/api"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -28,7 +28,7 @@ func (h *Handler) snapshot(q *request) (api.Result, error) {
 	if f := api.CheckListed(h.cfg.Hub, "instruments", ids); f != nil {
 		return api.Result{}, f
 	}
-	wanted := make([]stream.Wanted, len(ids))
+	wanted := make([]hub.Wanted, len(ids))
 	for i, id := range ids {
 		tradesAsk := entitlement.Ask{ID: id, Channel: wire.Trades}
 		ofTrades, ofQuotes := h.currentRight(q, tradesAsk), h.currentRight(q, entitlement.Ask{ID: id, Channel: wire.Quotes})
@@ -49,7 +49,7 @@ func (h *Handler) snapshot(q *request) (api.Result, error) {
 		if err := q.AwaitDelay(h.cfg.Hub, delay); err != nil {
 			return api.Result{}, err
 		}
-		wanted[i] = stream.Wanted{ID: id, Trades: trades, Quotes: quotes, Delay: delay}
+		wanted[i] = hub.Wanted{ID: id, Trades: trades, Quotes: quotes, Delay: delay}
 	}
 	rows, epoch, position := h.cfg.Hub.Snapshot([]byte("["), wanted)
 	if err := q.AwaitCommit(h.cfg.Hub, ids...); err != nil {
@@ -122,11 +122,11 @@ func (h *Handler) book(q *request) (api.Result, error) {
 	if err := q.AwaitDelay(h.cfg.Hub, delay); err != nil {
 		return api.Result{}, err
 	}
-	object, err := h.cfg.Hub.AppendBook(nil, id, stream.Tier{Depth: depth, Delay: delay})
+	object, err := h.cfg.Hub.AppendBook(nil, id, hub.Tier{Depth: depth, Delay: delay})
 	switch {
-	case errors.Is(err, stream.ErrNoBook):
+	case errors.Is(err, hub.ErrNoBook):
 		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}
-	case errors.Is(err, stream.ErrStale):
+	case errors.Is(err, hub.ErrStale):
 		return api.Result{}, h.staleBook(id.Market)
 	case err != nil:
 		return api.Result{}, fmt.Errorf("read the book of %s: %w", id, err)

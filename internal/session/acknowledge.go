@@ -1,7 +1,8 @@
 package session
 
 import (
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -27,9 +28,9 @@ func (s *Session) acknowledge(ack *wire.Subscription) {
 }
 
 // identifier returns an identifier as the server writes it. One of bars ends with its interval.
-func identifier(x stream.Item) string { return string(x.Channel.Append(nil, x.ID)) }
+func identifier(x hub.Item) string { return string(x.Channel.Append(nil, x.ID)) }
 
-func identifiers(items []stream.Item) []string {
+func identifiers(items []hub.Item) []string {
 	list := make([]string, len(items))
 	for i := range items {
 		list[i] = identifier(items[i])
@@ -37,7 +38,7 @@ func identifiers(items []stream.Item) []string {
 	return list
 }
 
-func ranges(lost map[string]stream.Lost) map[string]wire.Range {
+func ranges(lost map[string]subscription.Lost) map[string]wire.Range {
 	if len(lost) == 0 {
 		return nil
 	}

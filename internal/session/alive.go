@@ -3,7 +3,7 @@ package session
 import (
 	"time"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -13,7 +13,7 @@ func (s *Session) switchAlive(t instant, on bool) {
 	o := s.ext()
 	switch {
 	case !on:
-		o.aliveDue, o.markDue, o.quiet = 0, false, stream.QuietPlace{}
+		o.aliveDue, o.markDue, o.quiet = 0, false, subscription.QuietPlace{}
 	case o.aliveDue == 0:
 		o.aliveDue = t.add(s.env.aliveInterval())
 	}

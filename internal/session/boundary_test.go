@@ -13,6 +13,7 @@ import (
 	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/session/talk"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -42,7 +43,7 @@ func newBoundary(t *testing.T, rights entitlement.Set) *boundary {
 			t.Error(err)
 		}
 	})
-	d := &boundary{drive: &drive{t: t, world: world, now: time.Now(), shard: world.Hub.NewShard(func(bool) {})}}
+	d := &boundary{drive: &drive{t: t, world: world, now: time.Now(), shard: subscription.NewShard(world.Hub, func(bool) {})}}
 	id := &session.Identity{User: "u", Family: "f", Expires: d.now.Add(24 * time.Hour), Grants: session.Grants{Scopes: []string{"marketdata:read"}, Rights: rights}}
 	d.sess = new(session.Session)
 	d.sess.Start(world.Env, session.Peer{Identity: id}, d.shard, d, d.now)

@@ -8,14 +8,14 @@ import (
 
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/session/talk"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 )
 
 // drive is a session under direct control of a test, with its own time and kernel.
 type drive struct {
 	t       testing.TB
 	world   *talk.World
-	shard   *stream.Shard
+	shard   *subscription.Shard
 	sess    *session.Session
 	now     time.Time
 	notices []session.Event
@@ -32,7 +32,7 @@ func newDrive(t testing.TB, token string) *drive {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &drive{t: t, world: world, now: time.Now(), shard: world.Hub.NewShard(func(bool) {})}
+	d := &drive{t: t, world: world, now: time.Now(), shard: subscription.NewShard(world.Hub, func(bool) {})}
 	peer := session.Peer{}
 	if token != "" {
 		id, fault := world.Env.Verify(context.Background(), token)

@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -67,8 +68,8 @@ var (
 type entitledWorld struct {
 	t       *testing.T
 	rng     *rand.Rand
-	hub     *stream.Hub
-	shard   *stream.Shard
+	hub     *hub.Hub
+	shard   *subscription.Shard
 	env     *session.Env
 	handles []market.Handle
 	traded  map[string]uint64 // N of the last trade
@@ -86,7 +87,7 @@ func newEntitledWorld(t *testing.T, seed uint64) *entitledWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.hub = stream.New(stream.Config{Journal: j, Delays: delays})
+	w.hub = hub.New(hub.Config{Journal: j, Delays: delays})
 	if err := w.hub.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func newEntitledWorld(t *testing.T, seed uint64) *entitledWorld {
 	var run sync.WaitGroup
 	run.Go(func() { _ = w.hub.Run(ctx) })
 	t.Cleanup(func() { cancel(); run.Wait(); _ = j.Close() })
-	w.shard = w.hub.NewShard(func(bool) {})
+	w.shard = subscription.NewShard(w.hub, func(bool) {})
 	w.env = &session.Env{
 		Registry: &session.Registry{}, Origin: time.Now(), BookWildcards: true,
 		MessagesPerSecond: 1 << 20, Subscriptions: 1 << 20, BadMessages: 1 << 20, PingInterval: time.Hour,
@@ -155,7 +156,7 @@ func (w *entitledWorld) randomGrants() *session.Grants {
 }
 
 // keepDelays has the data of delays loaded, so that nobody waits for it.
-func keepDelays(t *testing.T, hub *stream.Hub, delays ...int) {
+func keepDelays(t *testing.T, hub *hub.Hub, delays ...int) {
 	t.Helper()
 	for _, d := range delays {
 		if err := hub.AwaitDelay(t.Context(), d); err != nil {

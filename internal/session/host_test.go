@@ -9,7 +9,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/session/talk"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -17,7 +17,7 @@ import (
 // reach the session unchanged.
 type host struct {
 	world *talk.World
-	shard *stream.Shard
+	shard *subscription.Shard
 	wake  chan struct{}
 	wg    sync.WaitGroup
 
@@ -29,7 +29,7 @@ type host struct {
 
 func newHost(w *talk.World) *host {
 	h := &host{world: w, wake: make(chan struct{}, 1), conns: make(map[*pipe]struct{})}
-	h.shard = w.Hub.NewShard(func(bool) { h.rouse() })
+	h.shard = subscription.NewShard(w.Hub, func(bool) { h.rouse() })
 	return h
 }
 

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/subscription"
 )
 
 // TestRegistryRevokesKey checks that exactly the sessions with tokens of a key get the event.
@@ -46,11 +47,11 @@ func TestRegistryRevokesKey(t *testing.T) {
 // re-authenticated with a token of another key.
 func TestRevokedKeyEndsSession(t *testing.T) {
 	now := time.Now()
-	hub := stream.New(stream.Config{})
+	hub := hub.New(hub.Config{})
 	for key, over := range map[string]bool{"old": true, "new": false} {
 		var s Session
 		id := &Identity{User: "u", Family: "f", KeyID: key, Expires: now.Add(time.Hour)}
-		s.Start(&Env{Registry: &Registry{}, Origin: now}, Peer{Identity: id}, hub.NewShard(func(bool) {}), nil, now)
+		s.Start(&Env{Registry: &Registry{}, Origin: now}, Peer{Identity: id}, subscription.NewShard(hub, func(bool) {}), nil, now)
 		s.Handle(now, Event{Kind: Revoked, KeyID: "old"})
 		if got := s.closeReason() != nil; got != over {
 			t.Errorf("a session of key %s: over %v, want %v", key, got, over)

@@ -16,9 +16,10 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -107,8 +108,8 @@ type recoveryWorld struct {
 	kept    int
 
 	journal *journal.Journal
-	hub     *stream.Hub
-	shards  []*stream.Shard
+	hub     *hub.Hub
+	shards  []*subscription.Shard
 	env     *session.Env
 	handles []market.Handle
 	stop    func()
@@ -150,7 +151,7 @@ func (w *recoveryWorld) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.hub = stream.New(stream.Config{
+	w.hub = hub.New(hub.Config{
 		Journal: w.journal, TradesKept: w.kept, PerTurn: w.perTurn,
 		Delays: []time.Duration{recoveryDelay * time.Second},
 	})
@@ -165,7 +166,7 @@ func (w *recoveryWorld) start() {
 	w.t.Cleanup(w.stop)
 	w.shards = nil
 	for range 2 {
-		w.shards = append(w.shards, w.hub.NewShard(func(bool) { w.woken.Store(true) }))
+		w.shards = append(w.shards, subscription.NewShard(w.hub, func(bool) { w.woken.Store(true) }))
 	}
 	w.env = &session.Env{
 		Registry: &session.Registry{}, Origin: time.Now(), BookWildcards: true, Connections: 100,

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -20,7 +21,7 @@ type note struct {
 
 func newNote() *note {
 	n := &note{}
-	stream.New(stream.Config{}).NewShard(func(bool) {}).Open(&n.sess.sub, n)
+	subscription.NewShard(hub.New(hub.Config{}), func(bool) {}).Open(&n.sess.sub, n)
 	n.session = &n.sess
 	return n
 }

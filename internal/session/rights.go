@@ -6,7 +6,8 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/entitlement"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -61,7 +62,7 @@ func (s *Session) checkRights(now time.Time) {
 
 // itemChange is an item that was removed for a reason, or moved to another delay.
 type itemChange struct {
-	item   stream.Item
+	item   hub.Item
 	reason wire.Reason
 }
 
@@ -73,7 +74,7 @@ func (s *Session) reviewRights(now time.Time) {
 	if s.optional != nil {
 		s.moving = nil
 	}
-	var gone, moved []stream.Item
+	var gone, moved []hub.Item
 	var removals, moves []itemChange
 	quota, kept := s.grants.quota(now), 0
 	for x := range s.sub.All {
@@ -136,7 +137,7 @@ func (s *Session) sendChange(ack *wire.Subscription, removals, moves []itemChang
 }
 
 // useQuota counts the subscriptions of sub in an instrument quota, each at its delay.
-func (g *Grants) useQuota(q *entitlement.Quota, sub *stream.Subscriber) {
+func (g *Grants) useQuota(q *entitlement.Quota, sub *subscription.Subscriber) {
 	if g == nil || !g.Rights.Limited() {
 		return
 	}
@@ -163,7 +164,7 @@ func (g *Grants) has(scope string) bool { return g != nil && slices.Contains(g.S
 // the user may not have it. It is Forbidden without the scope or if the server does not offer the
 // item, NotEntitled without a right to the data, and SubscriptionLimit if the right has no quota
 // left. bookWildcards allows patterns for order books.
-func (g *Grants) authorize(quota *entitlement.Quota, x stream.Item, bookWildcards bool) (delay int, reason wire.Reason, hint string) {
+func (g *Grants) authorize(quota *entitlement.Quota, x hub.Item, bookWildcards bool) (delay int, reason wire.Reason, hint string) {
 	if x.Channel == wire.OrderBook && x.ID.IsPattern() && !bookWildcards && g.has(broker.ScopeRead) && g.has(broker.ScopeWildcard) {
 		return 0, wire.Forbidden, "Order books are not served by pattern; name instruments one by one"
 	}

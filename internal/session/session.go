@@ -6,7 +6,7 @@ import (
 	"unique"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -25,7 +25,7 @@ type Session struct {
 	*optional         // changed through ext only
 	out       *output // output that the kernel has not accepted; nil: none
 	entry     entry   // in the registry
-	sub       stream.Subscriber
+	sub       subscription.Subscriber
 
 	allowance allowance
 	expires   int64   // end of the token by the wall clock, Unix ns
@@ -68,7 +68,7 @@ type Peer struct {
 
 // Start starts the session of a connection. It subscribes through shard, whose turns return host as
 // the key of the connection.
-func (s *Session) Start(env *Env, peer Peer, shard *stream.Shard, host Host, now time.Time) {
+func (s *Session) Start(env *Env, peer Peer, shard *subscription.Shard, host Host, now time.Time) {
 	*s = Session{env: env, format: peer.Format, address: unique.Make(peer.Address)}
 	s.entry.session = s
 	shard.Open(&s.sub, host)

@@ -5,7 +5,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/subscription"
 )
 
 // TestSize checks that an idle session stays within its share of the 600 bytes of a connection, and
@@ -16,10 +17,10 @@ func TestSize(t *testing.T) {
 		t.Errorf("a Session has %d bytes; its budget is %d", n, budget)
 	}
 	now := time.Now()
-	hub := stream.New(stream.Config{})
+	hub := hub.New(hub.Config{})
 	id := &Identity{User: "u", Family: "f", Expires: now.Add(time.Hour)}
 	var s Session
-	s.Start(&Env{Registry: &Registry{}, Origin: now}, Peer{Identity: id}, hub.NewShard(func(bool) {}), nil, now)
+	s.Start(&Env{Registry: &Registry{}, Origin: now}, Peer{Identity: id}, subscription.NewShard(hub, func(bool) {}), nil, now)
 	for range 3 {
 		now = now.Add(20 * time.Second)
 		s.Handle(now, Event{Kind: Timer})

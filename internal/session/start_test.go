@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/market"
 )
 
 // starter is a session on a hub with a journal. Its searches end when the test runs the hub.
 type starter struct {
 	*drive
-	hub   *stream.Hub
+	hub   *hub.Hub
 	done  chan session.Event
 	woken chan struct{}
 	env   *session.Env
@@ -30,7 +31,7 @@ func newStarter(t *testing.T) *starter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &starter{hub: stream.New(stream.Config{Journal: j, TradesKept: 1}), done: make(chan session.Event, 1000), woken: make(chan struct{}, 1)}
+	s := &starter{hub: hub.New(hub.Config{Journal: j, TradesKept: 1}), done: make(chan session.Event, 1000), woken: make(chan struct{}, 1)}
 	if err := s.hub.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func newStarter(t *testing.T) *starter {
 			t.Error(err)
 		}
 	})
-	s.drive = &drive{t: t, now: time.Now(), shard: s.hub.NewShard(func(bool) {
+	s.drive = &drive{t: t, now: time.Now(), shard: subscription.NewShard(s.hub, func(bool) {
 		select {
 		case s.woken <- struct{}{}:
 		default:

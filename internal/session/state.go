@@ -3,7 +3,7 @@ package session
 import (
 	"time"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -47,21 +47,21 @@ func (s *Session) Busy() bool { return s.pendingCheck() != nil }
 type optional struct {
 	control   []byte // frames that wait, before any of the stream
 	check     *check
-	found     *stream.Search // of the subscribe that is being read again
-	moving    *stream.Search // subscriptions wait to move to a delay whose data is being loaded; nil: none
-	faults    *faultCounts   // in the last minute
+	found     *subscription.Search // of the subscribe that is being read again
+	moving    *subscription.Search // subscriptions wait to move to a delay whose data is being loaded; nil: none
+	faults    *faultCounts         // in the last minute
 	slow      *slowness
 	drainDue  instant
 	aliveDue  instant
-	rightsDue instant           // when to check the user's rights
-	rightsAt  time.Time         // when the next of them begins or ends, by the wall clock
-	pingEnd   uint64            // end in the output of the ping that the kernel has not accepted; 0: none
-	hasFrame  bool              // control contains a frame of the host
-	markDue   bool              // an Alive mark is due
-	quiet     stream.QuietPlace // of the Alive marks
-	positions bool              // the host wants positions
-	sim       *simFaults        // that the client requested; nil: none
-	closed    *wire.Fault       // why the session is over; nil: it is not
+	rightsDue instant                 // when to check the user's rights
+	rightsAt  time.Time               // when the next of them begins or ends, by the wall clock
+	pingEnd   uint64                  // end in the output of the ping that the kernel has not accepted; 0: none
+	hasFrame  bool                    // control contains a frame of the host
+	markDue   bool                    // an Alive mark is due
+	quiet     subscription.QuietPlace // of the Alive marks
+	positions bool                    // the host wants positions
+	sim       *simFaults              // that the client requested; nil: none
+	closed    *wire.Fault             // why the session is over; nil: it is not
 }
 
 // ext returns the optional state for writing.

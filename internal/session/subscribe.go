@@ -5,7 +5,8 @@ import (
 	"strconv"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 type wanted struct {
 	channel string // as written
 	text    string // as written
-	item    stream.Item
+	item    hub.Item
 	reason  wire.Reason // why it is refused; "": it is not
 	hint    string
 }
@@ -75,9 +76,9 @@ func (r *request) countNew(list []wanted) (n int) {
 func (r *request) add(req *wire.Subscribe, list []wanted) {
 	s := r.Session
 	items := r.authorized(req, list)
-	o := stream.Options{
+	o := subscription.Options{
 		Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
-		Start: stream.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory),
+		Start: subscription.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory),
 	}
 	if req.Start != 0 || req.StartOpen || slices.ContainsFunc(items, isDelayed) {
 		o.Search, o.Found = s.ext().found, s.postFound()
@@ -94,7 +95,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 	}
 	out := s.sub.Subscribe(items, o)
 	if o.Search == nil { // otherwise they were charged before
-		r.debitSequences(out.Looked, o.Start != stream.Start{})
+		r.debitSequences(out.Looked, o.Start != subscription.Start{})
 	}
 	if out.Search != nil {
 		s.ext().check = &check{started: true, start: &start{search: out.Search}}
@@ -135,7 +136,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 		caughtUp := func(position string) []byte {
 			return wire.AppendText(nil, wire.AppendCaughtUp(nil, id, out.Epoch, position, &out.Resumed))
 		}
-		s.sub.AfterReplay(stream.ReplayEnd{
+		s.sub.AfterReplay(subscription.ReplayEnd{
 			Whole: caughtUp(out.CaughtUp), Cut: caughtUp(""), // the end of what was sent is not known
 			Failed: wire.AppendText(nil, wire.AppendError(nil, failed, id, nil)),
 		})
@@ -143,8 +144,8 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 }
 
 // authorized returns the items of a list that the user may have, and marks the others.
-func (r *request) authorized(req *wire.Subscribe, list []wanted) []stream.Item {
-	items := make([]stream.Item, 0, len(list))
+func (r *request) authorized(req *wire.Subscribe, list []wanted) []hub.Item {
+	items := make([]hub.Item, 0, len(list))
 	quota := r.grants.quota(r.now)
 	if !req.Replace {
 		r.grants.useQuota(quota, &r.sub)
@@ -162,7 +163,7 @@ func (r *request) authorized(req *wire.Subscribe, list []wanted) []stream.Item {
 }
 
 // isDelayed reports whether an item has a delay, whose data may have to be loaded first.
-func isDelayed(x stream.Item) bool { return x.Tier.Delay > 0 }
+func isDelayed(x hub.Item) bool { return x.Tier.Delay > 0 }
 
 // postFound returns a function that a search calls when it has ended.
 func (s *Session) postFound() func() {
@@ -171,7 +172,7 @@ func (s *Session) postFound() func() {
 }
 
 // renameAsWritten names the bars of an outcome as the client did.
-func renameAsWritten(list []wanted, out *stream.Outcome) {
+func renameAsWritten(list []wanted, out *subscription.Outcome) {
 	for i := range list {
 		w := &list[i]
 		if _, bars := w.item.Channel.Interval(); !bars || w.reason != "" {
@@ -195,7 +196,7 @@ func (r *request) unsubscribe(m *wire.Message) {
 	if !ok {
 		return
 	}
-	var items []stream.Item
+	var items []hub.Item
 	kept := list[:0]
 	for _, w := range list {
 		if w.reason == "" && !r.sub.Has(w.item.Channel, w.item.ID) {
@@ -221,7 +222,7 @@ func (r *request) resync(m *wire.Message) {
 	if !ok {
 		return
 	}
-	var items []stream.Item
+	var items []hub.Item
 	for i := range list {
 		if list[i].reason == "" {
 			items = append(items, list[i].item)
@@ -324,15 +325,15 @@ func wantedOf(req *wire.Subscribe) []wanted {
 	}
 	list := make([]wanted, 0, n)
 	for c := range wire.NumChannels {
-		tier := stream.Tier{}
+		tier := hub.Tier{}
 		switch c {
 		case wire.Quotes:
 			tier.Conflate = req.Conflate
 		case wire.OrderBook:
-			tier = stream.Tier{Depth: req.Depth, Conflate: req.Conflate}
+			tier = hub.Tier{Depth: req.Depth, Conflate: req.Conflate}
 		}
 		for _, text := range req.Lists[c] {
-			w := wanted{channel: c.String(), text: text, item: stream.Item{Channel: c, Tier: tier}}
+			w := wanted{channel: c.String(), text: text, item: hub.Item{Channel: c, Tier: tier}}
 			var f *wire.Fault
 			if w.item.ID, f = wire.ParseIdentifier(c, text); f != nil {
 				w.reason, w.hint = f.Reason, "Write SYMBOL|MARKET|TERM, as in GGAL|BYMA|24hs"
@@ -344,7 +345,7 @@ func wantedOf(req *wire.Subscribe) []wanted {
 }
 
 // markRejected marks the items that the stream has rejected. Both lists have the same order.
-func markRejected(list []wanted, rejected []stream.Rejected) {
+func markRejected(list []wanted, rejected []subscription.Rejected) {
 	at := 0
 	for _, r := range rejected {
 		for ; at < len(list); at++ {

@@ -3,7 +3,7 @@ package session
 import (
 	"time"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -24,7 +24,7 @@ type check struct {
 
 // start is a subscribe, or a move to another delay, that waits for a search.
 type start struct {
-	search *stream.Search
+	search *subscription.Search
 	again  Event // the message, to be handled again; none for a move
 }
 

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -13,11 +14,11 @@ import (
 // TestTroubleEnds checks that a fault that has ended leaves no state.
 func TestTroubleEnds(t *testing.T) {
 	now := time.Now()
-	hub := stream.New(stream.Config{})
+	hub := hub.New(hub.Config{})
 	env := &Env{Registry: &Registry{}, Origin: now, Fault: func(string, market.InstrumentID) (string, *wire.Fault) { return "", nil }}
 	id := &Identity{User: "u", Family: "f", Expires: now.Add(time.Hour)}
 	var s Session
-	s.Start(env, Peer{Identity: id}, hub.NewShard(func(bool) {}), nil, now)
+	s.Start(env, Peer{Identity: id}, subscription.NewShard(hub, func(bool) {}), nil, now)
 	for _, fault := range []string{"stall", "slow_down"} {
 		s.Handle(now, Event{Kind: Text, Message: []byte(`{"action":"sim","fault":"` + fault + `"}`)})
 		if s.optional == nil || s.sim == nil {

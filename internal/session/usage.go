@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/entitlement"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -16,7 +16,7 @@ type Use struct {
 }
 
 // uses appends what subscriptions use, without duplicates.
-func (e *Env) uses(sub *stream.Subscriber, list []Use) []Use {
+func (e *Env) uses(sub *subscription.Subscriber, list []Use) []Use {
 	if e.Used == nil {
 		return list
 	}

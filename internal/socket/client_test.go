@@ -17,8 +17,8 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/deflate"
 	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -59,7 +59,7 @@ func verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) 
 func newServer(change func(*Config)) *Server {
 	cfg := Config{
 		Env:    &session.Env{Verify: verify, Registry: new(session.Registry), Version: "test"},
-		Hub:    stream.New(stream.Config{}),
+		Hub:    hub.New(hub.Config{}),
 		Shards: 2,
 	}
 	if change != nil {

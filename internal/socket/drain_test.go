@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -19,7 +19,7 @@ import (
 func TestDrainSpreads(t *testing.T) {
 	count := soak(10_000)
 	synctest.Test(t, func(t *testing.T) {
-		hub := stream.New(stream.Config{Epoch: "e1"})
+		hub := hub.New(hub.Config{Epoch: "e1"})
 		hd, err := hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "CI"}})
 		if err != nil {
 			t.Fatal(err)

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket/verifier"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/internal/tlslimit"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -34,7 +34,7 @@ var (
 // Config of a Server. Env and Hub are required; the other fields have defaults.
 type Config struct {
 	Env *session.Env // shared by all sessions
-	Hub *stream.Hub  // for all sessions
+	Hub *hub.Hub     // for all sessions
 
 	Shards     int      // event loops; 0: one for each core
 	Path       string   // of the endpoint, for Listen; "": /stream

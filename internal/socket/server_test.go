@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/stream"
 )
 
 func TestConversation(t *testing.T) {
@@ -343,7 +343,7 @@ func TestSessionPanics(t *testing.T) {
 
 func TestRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Config{Env: &session.Env{Verify: verify, Registry: new(session.Registry)}, Hub: stream.New(stream.Config{})})
+		s := New(Config{Env: &session.Env{Verify: verify, Registry: new(session.Registry)}, Hub: hub.New(hub.Config{})})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/deflate"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -15,7 +15,7 @@ type shard struct {
 	server *Server
 	log    *slog.Logger
 	kernel *kernel
-	stream *stream.Shard
+	stream *subscription.Shard
 	loop   *eventLoop    // nil: all connections are netConns
 	wakeCh chan struct{} // without an event loop: there is work
 	quit   chan struct{} // closed to end run
@@ -55,7 +55,7 @@ func newShard(s *Server) *shard {
 		scratch: make([]byte, 0, gatherSize+gatherSize/4),
 	}
 	sh.flusher.shard = sh
-	sh.stream = s.cfg.Hub.NewShard(sh.published)
+	sh.stream = subscription.NewShard(s.cfg.Hub, sh.published)
 	return sh
 }
 

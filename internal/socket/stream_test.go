@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -18,7 +18,7 @@ import (
 // publisher publishes trades of one instrument, numbered from 1.
 type publisher struct {
 	t      testing.TB
-	hub    *stream.Hub
+	hub    *hub.Hub
 	handle market.Handle
 	batch  []market.Event
 
@@ -29,7 +29,7 @@ const testInstrument = "GGAL|BYMA|24hs"
 
 func newPublisher(t testing.TB) *publisher {
 	t.Helper()
-	hub := stream.New(stream.Config{Markets: []market.Market{{ID: "BYMA", Terms: []market.Term{{Name: "24hs", SettlementDays: 1}}}}})
+	hub := hub.New(hub.Config{Markets: []market.Market{{ID: "BYMA", Terms: []market.Term{{Name: "24hs", SettlementDays: 1}}}}})
 	id, err := market.ParseInstrumentID(testInstrument)
 	if err != nil {
 		t.Fatal(err)

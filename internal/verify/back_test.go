@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/recording"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -132,7 +132,7 @@ func TestTwoClocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := stream.New(stream.Config{Journal: j})
+	h := hub.New(hub.Config{Journal: j})
 	begin := time.Date(2024, 8, 8, 23, 54, 0, 0, time.UTC).UnixNano()
 	in, err := h.Define(market.Instrument{ID: market.InstrumentID{Symbol: "BTCUSDT", Market: "BINANCE", Term: "SPOT"},
 		PriceDecimals: 8, SizeDecimals: 8, QuotesFromFeed: true, VirtualClock: true, Listed: begin})

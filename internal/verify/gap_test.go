@@ -12,15 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 )
 
 // fullDisk is a hub whose journal has no disk space for a while. A folder with the name of the next
 // segment prevents the journal from creating it, so that it suspends.
 type fullDisk struct {
-	*stream.Hub
+	*hub.Hub
 	t        *testing.T
 	journal  *journal.Journal
 	folder   string
@@ -85,7 +85,7 @@ func TestJournalWithGap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &fullDisk{Hub: stream.New(stream.Config{Journal: j}), t: t, journal: j, folder: folder}
+		d := &fullDisk{Hub: hub.New(hub.Config{Journal: j}), t: t, journal: j, folder: folder}
 		if err := d.Restore(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/feed/sim"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/stream"
 )
 
 // exchange returns the opening of a trading day of the simulated exchange at full speed; with
@@ -38,7 +38,7 @@ func tradingDay(t *testing.T, seed uint64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub := stream.New(stream.Config{Journal: j})
+	hub := hub.New(hub.Config{Journal: j})
 	if err := hub.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}

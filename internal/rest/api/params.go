@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -40,7 +40,7 @@ func BadCursor() *wire.Failure {
 
 // Instrument parses the parameter instrument. A failure suggests the instrument that may have been
 // meant.
-func (p Params) Instrument(hub *stream.Hub) (market.InstrumentID, *wire.Failure) {
+func (p Params) Instrument(h *hub.Hub) (market.InstrumentID, *wire.Failure) {
 	text := p.Get("instrument")
 	id, err := market.ParseInstrumentID(text)
 	switch {
@@ -51,7 +51,7 @@ func (p Params) Instrument(hub *stream.Hub) (market.InstrumentID, *wire.Failure)
 	}
 	f := wire.NewFailure(wire.BadInstrument, "instrument", "must be of the form SYMBOL|MARKET|TERM")
 	symbol, _, _ := strings.Cut(text, "|")
-	if near, ok := hub.Suggest(market.InstrumentID{Symbol: symbol}); ok {
+	if near, ok := h.Suggest(market.InstrumentID{Symbol: symbol}); ok {
 		f.Hint = "Did you mean " + near.String() + "?"
 	}
 	return id, f
@@ -59,14 +59,14 @@ func (p Params) Instrument(hub *stream.Hub) (market.InstrumentID, *wire.Failure)
 
 // CheckListed refuses instruments that are not in the catalogue. None ever leaves it, so they are
 // still there afterwards.
-func CheckListed(hub *stream.Hub, field string, ids []market.InstrumentID) *wire.Failure {
+func CheckListed(h *hub.Hub, field string, ids []market.InstrumentID) *wire.Failure {
 	unknown := &wire.Failure{Fault: wire.Fault{Reason: wire.UnknownInstrument}}
 	for _, id := range ids {
-		if _, ok := hub.Instrument(id); ok {
+		if _, ok := h.Instrument(id); ok {
 			continue
 		}
 		unknown.Details = append(unknown.Details, wire.Detail{Field: field, Msg: id.String() + " is not listed"})
-		if near, ok := hub.Suggest(id); ok && unknown.Hint == "" {
+		if near, ok := h.Suggest(id); ok && unknown.Hint == "" {
 			unknown.Hint = "Did you mean " + near.String() + "?"
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/entitlement"
-	"github.com/ruedahq/rueda/internal/stream"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -96,14 +96,14 @@ func (q *Request) NeedScope(scope string) *wire.Fault {
 const commitTimeout = 2 * time.Second
 
 // AwaitDelay waits until data is there at a delay in seconds.
-func (q *Request) AwaitDelay(hub *stream.Hub, delay int) error {
-	return q.await("The delayed data is being loaded", func(ctx context.Context) error { return hub.AwaitDelay(ctx, delay) })
+func (q *Request) AwaitDelay(h *hub.Hub, delay int) error {
+	return q.await("The delayed data is being loaded", func(ctx context.Context) error { return h.AwaitDelay(ctx, delay) })
 }
 
 // AwaitCommit waits until the journal has what was published of instruments, or of all instruments
 // if none are named.
-func (q *Request) AwaitCommit(hub *stream.Hub, ids ...market.InstrumentID) error {
-	return q.await("The journal does not have the newest data yet", func(ctx context.Context) error { return hub.AwaitCommit(ctx, ids...) })
+func (q *Request) AwaitCommit(h *hub.Hub, ids ...market.InstrumentID) error {
+	return q.await("The journal does not have the newest data yet", func(ctx context.Context) error { return h.AwaitCommit(ctx, ids...) })
 }
 
 // await waits for something, for a bounded time. msg is the message of the fault if that was too

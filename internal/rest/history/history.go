@@ -21,10 +21,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/sched"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -41,7 +41,7 @@ const (
 
 // Config configures Routes. All fields except Journal are required.
 type Config struct {
-	Hub         *stream.Hub
+	Hub         *hub.Hub
 	Journal     *journal.Journal // nil: the routes are not found
 	Readers     int              // requests that read at a time
 	PerUser     int              // requests of a user, reading or waiting
@@ -51,7 +51,7 @@ type Config struct {
 
 // Routes serves the routes of history.
 type Routes struct {
-	hub         *stream.Hub
+	hub         *hub.Hub
 	journal     *journal.Journal // nil: none
 	log         *slog.Logger
 	compressors *api.Compressors

@@ -12,9 +12,9 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/entitlement"
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/stream"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -23,7 +23,7 @@ import (
 // happens to them. Run changes it by steps; its host serves Env and Hub.
 type World struct {
 	Env *session.Env
-	Hub *stream.Hub
+	Hub *hub.Hub
 
 	journal *journal.Journal // nil: the conversation has no delays
 	folder  string           // of the journal
@@ -50,7 +50,7 @@ func (s *Script) World() (*World, error) {
 		handles: make(map[string]market.Handle),
 	}
 	w.Env = &session.Env{Registry: &session.Registry{}, Version: "test", Verify: w.verify, Origin: time.Now()}
-	cfg := stream.Config{Epoch: "e1"}
+	cfg := hub.Config{Epoch: "e1"}
 	for i := range s.step {
 		if st := &s.step[i]; st.verb == "set" {
 			if err := w.set(&cfg, strings.Fields(st.rest)); err != nil {
@@ -63,7 +63,7 @@ func (s *Script) World() (*World, error) {
 			return nil, err
 		}
 	}
-	w.Hub = stream.New(cfg)
+	w.Hub = hub.New(cfg)
 	if err := w.Hub.Restore(context.Background()); err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (w *World) verify(_ context.Context, token string) (*session.Identity, *wir
 }
 
 // openJournal opens a journal, which delayed data are read from.
-func (w *World) openJournal(cfg *stream.Config) (err error) {
+func (w *World) openJournal(cfg *hub.Config) (err error) {
 	if w.folder, err = os.MkdirTemp("", "rueda-talk-"); err != nil {
 		return fmt.Errorf("make the folder of the journal: %w", err)
 	}
@@ -137,7 +137,7 @@ func (w *World) Close() error {
 }
 
 // set is one setting: its name, its value.
-func (w *World) set(cfg *stream.Config, args []string) error {
+func (w *World) set(cfg *hub.Config, args []string) error {
 	if len(args) != 2 {
 		return errors.New("set NAME VALUE")
 	}

@@ -1,0 +1,203 @@
+package hub
+
+import (
+	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/ring"
+	"github.com/ruedahq/rueda/internal/state"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// The functions of this file apply a row. They change the state of its instrument, keep the row for
+// clients that resume, and append its message to the rings of the topics that take it. now is the
+// present time in Unix ns. The row has the time when it was numbered. The hub's lock is held.
+
+// advance sets the N of a channel to that of a row, and returns the record of the row's message.
+func (h *applier) advance(in *Instrument, c wire.Channel, r *journal.Row, now int64) Record {
+	in.Sequences[c] = state.Sequence{N: r.N, At: now}
+	return Record{Position: r.Position, N: r.N, At: now, Of: in}
+}
+
+// framed returns the frame of the payload in scratch memory. The next call reuses the memory of the
+// frame.
+func (h *publisher) framed() []byte {
+	h.scratch.frame = wire.AppendText(h.scratch.frame[:0], h.scratch.payload)
+	return h.scratch.frame
+}
+
+// applyTrade applies a trade, a cancellation or a correction. It then sends the bars and the
+// summary that change. send numbers the bars. For rows of another hub it is noBars, because the
+// bars of that hub are rows too.
+func (h *applier) applyTrade(in *Instrument, r *journal.Row, now int64, send bars.SendFunc) {
+	in.Dated(r.Time, r.At)
+	rec, row, s := h.advance(in, wire.Trades, r, now), recent.RowOf(r), state.StampOf(r)
+	var meant *bars.Trade
+	if r.Kind != journal.Trade {
+		meant, _ = in.FindTrade(r.ID, &h.shared)
+	}
+	h.keep(in, wire.Trades, row)
+	for _, t := range h.tiers(in, wire.Trades) {
+		h.scratch.payload = row.Message(h.scratch.payload[:0], in.Ident, rec.N)
+		h.emit(t, h.framed(), rec)
+	}
+	switch at := r.At; { // the bars that follow reuse the row's memory
+	case row.Kind == market.KindTrade:
+		in.CountTrade(bars.Trade{N: rec.N, ID: h.shared.TradeID(row.ID), At: s.Time, Price: row.Price, Size: row.Size}, at, &h.shared, send)
+	case meant != nil:
+		in.Amend(meant, row.Kind == market.KindCancel, row.Price, row.Size, at, send)
+	}
+	h.awaitBars(in.clock)
+	h.sendSummary(in, rec.Position, s, now)
+}
+
+// noticeOf returns the flags of a status that concerns other channels too. It returns 0 for other
+// statuses.
+func noticeOf(p market.Phase) ring.Flag {
+	switch p {
+	case market.FeedDown, market.FeedUp:
+		return ring.Notice
+	case market.Gap:
+		return ring.Notice | ring.Lost
+	}
+	return 0
+}
+
+// applyStatus applies a status. A notice also goes to the readers of the book, and of quotes that
+// are derived from the book. A gap goes to the readers of every channel.
+func (h *applier) applyStatus(in *Instrument, r *journal.Row, now int64) {
+	c := in.StatusChannel()
+	switch r.Phase {
+	case market.Gap:
+	case market.FeedDown, market.FeedUp:
+		if in.Venue {
+			in.Down = r.Phase == market.FeedDown
+		}
+	default:
+		in.Phase, in.Reason, in.Until = r.Phase, r.Reason, r.Until
+	}
+	rec, row := h.advance(in, c, r, now), recent.RowOf(r)
+	rec.Flag = noticeOf(r.Phase)
+	h.keep(in, c, row)
+	h.scratch.payload = row.Message(h.scratch.payload[:0], in.Ident, rec.N)
+	frame := h.framed()
+	for _, t := range h.tiers(in, c) {
+		h.emit(t, frame, rec)
+	}
+	if rec.Flag != 0 && !in.Venue {
+		h.echo(in, frame, rec)
+	}
+}
+
+// echo appends the message of a notice to the rings of the other channels that it concerns.
+func (h *applier) echo(in *Instrument, frame []byte, rec Record) {
+	rec.Flag |= ring.Echo
+	for c := range wire.NumChannels {
+		switch {
+		case c == wire.Status:
+			continue
+		case rec.Flag&ring.Lost != 0, c == wire.OrderBook, c == wire.Quotes && in.DerivesQuotes():
+		default:
+			continue
+		}
+		for _, t := range h.tiers(in, c) {
+			for _, tp := range t.topics {
+				h.append(tp, frame, rec)
+			}
+		}
+	}
+}
+
+// applyQuote applies a quote.
+func (h *applier) applyQuote(in *Instrument, r *journal.Row, now int64) {
+	tiers := h.tiers(in, wire.Quotes) // as they are before the change
+	in.Bid, in.Ask, in.Quoted = state.First(r.Bids), state.First(r.Asks), state.StampOf(r)
+	rec := h.advance(in, wire.Quotes, r, now)
+	encoded := false
+	for _, t := range tiers {
+		if t.tier.Conflate > 0 {
+			h.markDirty(in, wire.Quotes, t, in.Quoted)
+			continue
+		}
+		if !encoded {
+			hd := in.Header(rec.N, in.Quoted)
+			h.scratch.payload = wire.AppendQuote(h.scratch.payload[:0], &hd, in.Bid, in.Ask, false)
+			h.framed()
+			encoded = true
+		}
+		t.bid, t.ask, t.stamp = in.Bid, in.Ask, in.Quoted
+		h.emit(t, h.scratch.frame, rec)
+	}
+}
+
+// applyChanges publishes changes that the book of the instrument already has.
+func (h *applier) applyChanges(in *Instrument, r *journal.Row, changes []book.Change, now int64) {
+	s := state.StampOf(r)
+	in.Changed = s
+	rec := h.advance(in, wire.OrderBook, r, now)
+	for _, t := range h.tiers(in, wire.OrderBook) {
+		switch {
+		case t.tier.Conflate > 0:
+			t.view.Record(changes)
+			h.markDirty(in, wire.OrderBook, t, s)
+		case t.tier.Depth == 0:
+			h.scratch.levels.Split(changes)
+			h.sendUpdate(in, t, s, rec)
+		case t.view.Sees(changes):
+			h.sendChanges(in, t, s, rec)
+		}
+	}
+}
+
+// applyBook publishes a whole book that the instrument already has.
+func (h *applier) applyBook(in *Instrument, r *journal.Row, now int64) {
+	s := state.StampOf(r)
+	in.Changed = s
+	rec := h.advance(in, wire.OrderBook, r, now)
+	for _, t := range h.tiers(in, wire.OrderBook) {
+		t.dirty = false
+		t.view.Reset(&in.Book)
+		t.stamp, t.n = s, rec.N
+		h.scratch.payload, _ = h.appendBook(h.scratch.payload[:0], in, t)
+		h.emit(t, h.framed(), rec)
+	}
+}
+
+// applyBar applies a bar.
+func (h *applier) applyBar(in *Instrument, r *journal.Row, now int64) {
+	i := r.Bar.Interval
+	rec, row := h.advance(in, wire.BarsOf(i), r, now), recent.RowOf(r)
+	in.MakeBars()
+	h.keep(in, wire.BarsOf(i), row)
+	for _, t := range h.tiers(in, wire.BarsOf(i)) {
+		h.scratch.payload = row.Message(h.scratch.payload[:0], in.Ident, rec.N)
+		h.emit(t, h.framed(), rec)
+	}
+	if i == market.Day {
+		_, end := in.Clock.Bounds(i, row.Time)
+		in.Roll(end)
+	}
+}
+
+// applyReference applies reference figures.
+func (h *applier) applyReference(in *Instrument, r *journal.Row, now int64) {
+	in.Dated(r.Time, r.At)
+	in.Day.Refer(r.Price, r.OldPrice, r.Size)
+	h.sendSummary(in, r.Position, state.StampOf(r), now)
+}
+
+// sendSummary numbers and sends the summary. It has the position of the row that changed it.
+func (h *applier) sendSummary(in *Instrument, pos uint64, s state.Stamp, now int64) {
+	tiers := h.tiers(in, wire.Summary)
+	n := in.NextSummary(s, now)
+	for _, t := range tiers {
+		hd, m := in.Header(n, s), in.Summary()
+		h.scratch.payload = wire.AppendSummary(h.scratch.payload[:0], &hd, &m, false)
+		h.emit(t, h.framed(), Record{Position: pos, N: n, At: now, Of: in})
+	}
+}
+
+// noBars sends no bar.
+func noBars(*bars.Series, *bars.Bar) {}

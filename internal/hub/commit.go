@@ -1,0 +1,419 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/ring"
+	"github.com/ruedahq/rueda/internal/state"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// A row is in the journal before any client receives it. While Run runs, the committer goroutine
+// writes the rows without the hub's lock. It then moves the tail of each ring to the end that the
+// ring had when the commit began, and moves the committed position too. Data that is read outside
+// of the rings, such as an R:true message, may contain later rows. A gate holds it until its
+// position is committed. Without Run, as in many tests, the goroutine that publishes commits the
+// rows before it returns.
+
+// commitAfter is the longest time until a commit begins if nobody waits for the rows.
+const commitAfter = 50e6 // ns
+
+// pieceAfter is the shortest time between two pieces of a checkpoint.
+const pieceAfter = 2e6 // ns
+
+// commitTopics is the number of topics with new messages at which a commit begins, even within a
+// batch. The work of a commit under the hub's lock grows with this number.
+const commitTopics = 256
+
+// commits is the progress of committing. The hub's lock guards it.
+type commits struct {
+	committed uint64        // position; no client receives later rows
+	commitDue int64         // by the hub's clock: when to commit rows; 0: no commit is scheduled
+	pieceDue  int64         // by the hub's clock: when the next piece of a checkpoint may be written
+	kept      bool          // rows were appended since the last call of published
+	wanted    bool          // published starts a commit at once
+	recent    []*Instrument // instruments with messages that are not committed
+	grown     []*Topic      // topics that have taken messages since the last commit began
+	marks     []mark        // the ends of the rings when the commit began
+	target    uint64        // position that the present commit reaches
+	writing   bool          // the committer is writing
+	began     uint64        // number of commits that have begun
+	stalled   bool          // a feed has waited for a commit for long enough
+	ended     uint64        // the value of began at the end of the last commit
+	running   bool          // the committer runs
+	kicked    chan struct{} // wakes the committer
+	advanced  chan struct{} // closed when more is committed; nil: nobody waits
+}
+
+// mark is the end of a ring when a commit began.
+type mark struct {
+	topic *Topic
+	at    ring.Mark[*Instrument]
+	bytes int // appended since the previous mark
+}
+
+// published ends a change that may have appended rows. It shows the rows to readers, or has them
+// committed first. The hub's lock is held.
+func (h *publisher) published() {
+	kept, wanted, j := h.kept, h.wanted, h.cfg.Journal
+	h.kept, h.wanted = false, false
+	h.noteTime()
+	switch {
+	case j == nil || !j.Pending():
+		h.showAll()
+		h.wakeShards()
+		if kept {
+			h.commitSoon() // the journal lost rows; it may have space again
+		}
+	case !h.running && len(h.grown) > 0:
+		h.commit()
+	case wanted:
+		h.commitNow()
+	default:
+		h.commitSoon()
+	}
+}
+
+// commitSoon schedules a commit after commitAfter, if none is scheduled. The hub's lock is held.
+func (h *publisher) commitSoon() {
+	if h.commitDue == 0 {
+		h.commitDue = h.clock() + commitAfter
+		h.kickClock()
+	}
+}
+
+// commitNow starts a commit as soon as the present commit ends. The hub's lock is held.
+func (h *publisher) commitNow() {
+	if !h.running {
+		h.commit()
+		return
+	}
+	select {
+	case h.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// commit commits what was published, if the committer does not run. The hub's lock is held.
+func (h *publisher) commit() {
+	if h.running || h.committed == h.position && len(h.grown) == 0 && h.commitDue == 0 && !h.pending() {
+		return
+	}
+	if b := h.beginCommit(); b != nil {
+		h.cfg.Journal.Write(b)
+		h.cfg.Journal.Done(b)
+	}
+	h.endCommit()
+}
+
+// pending reports whether anything waits to be written. The hub's lock is held.
+func (h *publisher) pending() bool { return h.cfg.Journal != nil && h.cfg.Journal.Pending() }
+
+// startCommits starts the committer. stop ends the committer, waits for it, and commits the rest.
+func (h *publisher) startCommits(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	h.mu.Lock()
+	h.running = true
+	h.mu.Unlock()
+	var committer sync.WaitGroup
+	committer.Go(func() { h.runCommits(ctx) })
+	return func() {
+		cancel()
+		committer.Wait()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.running = false
+		h.commit()
+		if h.advanced != nil { // nobody may wait from now on
+			close(h.advanced)
+			h.advanced = nil
+		}
+	}
+}
+
+func (h *publisher) runCommits(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.kicked:
+		}
+		h.commitOnce()
+	}
+}
+
+// commitOnce commits what was published until now. It releases the hub's lock while it writes.
+func (h *publisher) commitOnce() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.endOnPanic()
+	if b := h.beginCommit(); b != nil {
+		h.writing = true
+		h.mu.Unlock()
+		h.cfg.Journal.Write(b)
+		h.mu.Lock()
+		h.writing = false
+		h.cfg.Journal.Done(b)
+	}
+	h.endCommit()
+}
+
+// beginCommit returns the rows to write, or nil, and notes the ends of the rings. The hub's lock is
+// held.
+func (h *publisher) beginCommit() *journal.Batch {
+	h.commitDue, h.target = 0, h.position
+	h.began++
+	for i, tp := range h.grown {
+		h.markTopic(tp)
+		tp.grown = false
+		h.grown[i] = nil
+	}
+	h.grown = h.grown[:0]
+	if h.cfg.Journal == nil {
+		return nil
+	}
+	now := h.clock()
+	if now < h.pieceDue {
+		return h.cfg.Journal.TakeRows()
+	}
+	h.pieceDue = now + pieceAfter
+	return h.cfg.Journal.Take()
+}
+
+// endCommit shows the written rows to readers. The hub's lock is held.
+func (h *publisher) endCommit() {
+	h.committed, h.ended, h.stalled = max(h.committed, h.target), h.began, false
+	for i := range h.marks {
+		m := &h.marks[i]
+		if m.topic.refs > 0 { // without readers, the topic may have another ring by now
+			m.topic.ring.Commit(m.at)
+			h.show(m.topic, m.bytes)
+		}
+		*m = mark{}
+	}
+	h.marks = h.marks[:0]
+	h.recent = slices.DeleteFunc(h.recent, func(in *Instrument) bool { return in.pos <= h.committed })
+	if j := h.cfg.Journal; j != nil && j.CheckpointPending() {
+		h.commitDue = h.pieceDue
+		h.kickClock()
+	}
+	if h.cfg.Journal == nil || !h.cfg.Journal.Pending() {
+		h.showAll()
+	}
+	if h.advanced != nil {
+		close(h.advanced)
+		h.advanced = nil
+	}
+	if h.taken != nil {
+		close(h.taken)
+		h.taken = nil
+	}
+	h.wakeShards()
+}
+
+// showAll shows readers everything that was published. The caller has checked that no row waits to
+// be written. The hub's lock is held.
+func (h *publisher) showAll() {
+	h.committed = h.position
+	clear(h.recent)
+	h.recent = h.recent[:0]
+	for i, tp := range h.grown {
+		tp.ring.Commit(tp.ring.Mark())
+		h.show(tp, tp.bytes)
+		tp.grown, tp.bytes = false, 0
+		h.grown[i] = nil
+	}
+	h.grown = h.grown[:0]
+}
+
+// awaitAdvance returns a channel that is closed when more is committed. The hub's lock is held.
+func (h *publisher) awaitAdvance() <-chan struct{} {
+	if h.advanced == nil {
+		h.advanced = make(chan struct{})
+	}
+	return h.advanced
+}
+
+// awaitJournal waits while so many rows wait for the disk that the journal would lose more rows.
+// The hub's lock is held, except during the wait. waited reports whether it has waited.
+func (h *publisher) awaitJournal() (waited bool) {
+	waited = h.awaitTopics()
+	for h.running && h.cfg.Journal.Full() {
+		waited = true
+		h.commitNow()
+		advanced := h.awaitAdvance()
+		h.mu.Unlock()
+		<-advanced
+		h.mu.Lock()
+	}
+	return waited
+}
+
+// A commit visits all topics with new messages and all instruments with new rows in one hold of the
+// hub's lock. A feed that reaches one of these limits waits for the commit, for at most commitWait.
+const (
+	maxGrown   = 1024
+	maxRecent  = 4096 // instruments with rows that are not committed
+	commitWait = 20 * time.Millisecond
+)
+
+// crowded reports whether the next commit has reached one of these limits.
+func (c *commits) crowded() bool { return len(c.grown) >= maxGrown || len(c.recent) >= maxRecent }
+
+// awaitTopics waits while the next commit is crowded. After a wait of commitWait, the disk counts
+// as stalled until a commit ends. The hub's lock is held, except during the wait. waited reports
+// whether it has waited.
+func (h *publisher) awaitTopics() (waited bool) {
+	if !h.crowded() || !h.running || h.stalled {
+		return false
+	}
+	timer := time.NewTimer(commitWait)
+	defer timer.Stop()
+	for h.crowded() && h.running && !h.stalled {
+		h.commitNow()
+		advanced := h.awaitAdvance()
+		h.mu.Unlock()
+		stalled := false
+		select {
+		case <-advanced:
+		case <-timer.C:
+			stalled = true
+		}
+		h.mu.Lock()
+		h.stalled = stalled
+	}
+	return true
+}
+
+// AwaitCommit waits until the rows of the given instruments that were published until now are in
+// the journal. Without ids it waits for the rows of all instruments. The error is the cause of the
+// end of ctx.
+func (h *publisher) AwaitCommit(ctx context.Context, ids ...market.InstrumentID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	var pos, turn uint64
+	if len(ids) == 0 && h.pending() {
+		turn = h.began + 1 // the present commit may have begun too early
+	}
+	for _, id := range ids {
+		if in := h.lookup(id); in != nil {
+			pos = max(pos, in.pos)
+		}
+	}
+	for h.committed < pos || h.running && h.ended < turn { // when Run ends, it commits everything
+		h.commitNow()
+		advanced := h.awaitAdvance()
+		h.mu.Unlock()
+		select {
+		case <-advanced:
+		case <-ctx.Done():
+			h.mu.Lock()
+			return context.Cause(ctx)
+		}
+		h.mu.Lock()
+	}
+	return nil
+}
+
+// Commit waits until all rows that were published until now are in the journal.
+func (h *publisher) Commit() { _ = h.AwaitCommit(context.Background()) }
+
+// nextPosition assigns the next position of the stream to a row of an instrument. The hub's lock is
+// held.
+func (h *publisher) nextPosition(in *Instrument) uint64 {
+	h.takePosition(in, h.position+1)
+	return h.position
+}
+
+// takePosition sets the position of the hub to that of a row of an instrument.
+func (h *publisher) takePosition(in *Instrument, pos uint64) {
+	if in.pos <= h.committed {
+		h.recent = append(h.recent, in)
+	}
+	h.position, in.pos = pos, pos
+}
+
+// last returns the N of the newest committed row among recent rows. The hub's lock is held.
+func (h *publisher) last(t *recent.Rows) uint64 {
+	if h.committed == h.position {
+		return t.Last
+	}
+	return t.Seek(h.committed)
+}
+
+// keep adds a row to the recent rows of a channel. It does not drop rows that are not committed,
+// because clients have not received them. The hub's lock is held.
+func (h *publisher) keep(in *Instrument, c wire.Channel, row recent.Row) {
+	rows, keep, full := in.Recent(c), state.MaxRows(c, h.cfg.TradesKept), h.shared.Full()
+	if h.running && rows.Drops(keep, full) {
+		least := int(rows.Last-rows.Seek(h.committed)) + 1 // plus the new row
+		keep, full = max(keep, least), full && rows.Leaves() >= least
+	}
+	h.shared.Add(c, rows, row, keep, full)
+}
+
+// backfill appends the uncommitted rows to a new topic of a channel that replays, because its
+// readers begin at the committed position. The hub's lock is held.
+func (h *publisher) backfill(tp *Topic) {
+	c := tp.key.Channel
+	if h.committed == h.position || !c.Replays() && c != state.MarketStatus || tp.key.Tier.Delay != 0 {
+		return
+	}
+	type message struct {
+		Record
+		row *recent.Row
+	}
+	var list []message
+	recent := h.recent
+	if g := tp.group; g != nil && !tp.key.ID.IsPattern() {
+		recent = g.Members
+	}
+	h.mu.visit(len(recent))
+	for _, in := range recent {
+		if in.Venue != (c == state.MarketStatus) || !tp.key.ID.Matches(in.id) {
+			continue
+		}
+		t := in.Recent(c)
+		n := h.last(t)
+		for _, rows := range t.After(n) {
+			for i := range rows {
+				n++
+				r := &rows[i]
+				m := message{Record{Of: in, Position: r.Pos, N: n, At: r.At}, r}
+				if r.Kind == market.KindStatus {
+					m.Flag = noticeOf(r.Phase)
+				}
+				list = append(list, m)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b message) int { return cmp.Compare(a.Position, b.Position) })
+	marked := !h.writing
+	for i := range list {
+		m := &list[i]
+		if !marked && m.Position > h.target {
+			h.markTopic(tp)
+			marked = true
+		}
+		h.scratch.payload = m.row.Message(h.scratch.payload[:0], m.Of.Ident, m.N)
+		h.append(tp, h.framed(), m.Record)
+		h.wanted = true
+	}
+	if !marked {
+		h.markTopic(tp)
+	}
+}
+
+// markTopic notes the end of a ring for the present commit. The hub's lock is held.
+func (h *publisher) markTopic(tp *Topic) {
+	h.marks = append(h.marks, mark{tp, tp.ring.Mark(), tp.bytes})
+	tp.bytes = 0
+}

@@ -1,0 +1,151 @@
+package hub
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// A hub with Config.Following applies the rows of another hub, and does not number events. Its
+// subscribers receive the same messages as those of the other hub, and its journal has the same
+// rows.
+
+// FollowDefinition defines an instrument, or a market as a whole, of the hub that this one follows.
+// number is its number in that hub's journal. A later call changes the definition. The error states
+// why the definition is not valid.
+func (h *Hub) FollowDefinition(number uint32, def market.Instrument) error {
+	h.feeding.Lock()
+	defer h.feeding.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.endOnPanic()
+	in, _, err := h.define(def)
+	if err != nil {
+		return fmt.Errorf("define %s: %w", def.ID, err)
+	}
+	in.unfed = false
+	if h.followed == nil {
+		h.followed = make(map[uint32]*Instrument)
+	}
+	h.followed[number] = in
+	return nil
+}
+
+// Follow applies rows that another hub has numbered, in their order. Rows up to the hub's position
+// are skipped, so that a part of the log may be given again. The error names an instrument that
+// FollowDefinition has not defined; rows before it have been applied.
+func (h *Hub) Follow(rows []journal.Row) error {
+	h.feeding.Lock()
+	defer h.feeding.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.endOnPanic()
+	h.awaitJournal()
+	now := time.Now().UnixNano()
+	for i := range rows {
+		if err := h.follow(&rows[i], now); err != nil {
+			h.published()
+			return err
+		}
+		if h.mu.visit(1); (i+1)%publishPiece == 0 {
+			h.published()
+			h.mu.pause()
+			if h.awaitJournal() {
+				now = time.Now().UnixNano()
+			}
+		}
+	}
+	h.published()
+	return nil
+}
+
+// follow applies one row.
+func (h *Hub) follow(from *journal.Row, now int64) error {
+	if from.Checkpoint || from.Position <= h.position {
+		return nil
+	}
+	if from.Kind == journal.Gap {
+		h.position = from.Position
+		return nil
+	}
+	in := h.followed[from.Instrument]
+	if in == nil {
+		return fmt.Errorf("row at position %d: instrument %d is not defined", from.Position, from.Instrument)
+	}
+	h.takePosition(in, from.Position)
+	h.followClock(in, from, now)
+	r := &h.scratch.row
+	*r = *from
+	r.Instrument = in.Number
+	h.appendRow(r)
+	in.SkipLost(r, &h.shared)
+	h.applyRow(in, r, now)
+	return nil
+}
+
+// followClock moves the clock of an instrument's bars to the time of a row. It does not send the
+// bars that have ended, because they come as rows.
+func (h *applier) followClock(in *Instrument, r *journal.Row, now int64) {
+	if in.Venue || in.restarts(r) {
+		return
+	}
+	x := in.clock
+	switch {
+	case !x.Virtual():
+		// The other hub checks its clock once for each batch. All rows of a batch have the same
+		// time.
+		if r.At != x.followed && x.Next() != 0 && x.Next() <= r.At {
+			h.sendBarsOf(x, r.At, noBars)
+		}
+		x.followed = r.At
+	case x.Now() == 0 && (r.Kind == journal.Status || r.Kind == journal.BookLost || r.Kind == journal.BookState && len(r.Bids)+len(r.Asks) == 0):
+		// Such a row before the first event has the time of the wall clock.
+	case x.Move(r.At):
+		h.sendBarsOf(x, r.At, noBars)
+	}
+}
+
+// restarts reports whether a row says that the recording of an instrument begins again.
+func (in *Instrument) restarts(r *journal.Row) bool {
+	return r.Phase == market.Gap && r.Reason == replayRestarted && in.Def.VirtualClock && !in.Venue
+}
+
+// applyRow applies a row of another hub to the state of this hub.
+func (h *applier) applyRow(in *Instrument, r *journal.Row, now int64) {
+	switch r.Kind {
+	case journal.Trade, journal.Cancel, journal.Correct:
+		h.applyTrade(in, r, now, noBars)
+	case journal.Status:
+		if in.restarts(r) {
+			h.restart(in, noBars)
+		}
+		h.applyStatus(in, r, now)
+	case journal.Quote:
+		h.applyQuote(in, r, now)
+	case journal.BookUpdate:
+		h.tiers(in, wire.OrderBook) // as they are before the change
+		changes, err := in.Book.Update(h.scratch.changes[:0], r.Bids, r.Asks)
+		if err != nil { // rows were lost
+			in.Stale = true
+			return
+		}
+		changes = book.Compact(changes)
+		h.scratch.changes = changes[:0]
+		h.applyChanges(in, r, changes, now)
+	case journal.BookState:
+		h.tiers(in, wire.OrderBook)
+		in.Book.Replace(r.Bids, r.Asks)
+		in.Stale = false
+		h.applyBook(in, r, now)
+	case journal.BookLost:
+		in.Stale = true
+	case journal.Bar:
+		h.applyBar(in, r, now)
+	case journal.Reference:
+		h.applyReference(in, r, now)
+	}
+}

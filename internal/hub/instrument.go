@@ -1,0 +1,72 @@
+package hub
+
+import (
+	"github.com/ruedahq/rueda/internal/state"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Instrument is an instrument, or a market as a whole. It has its state, and the topics that take
+// its messages.
+type Instrument struct {
+	state.Instrument
+	id      market.InstrumentID
+	handle  market.Handle
+	index   uint32        // in the catalogue; markets as a whole have none
+	pos     uint64        // position of its newest message
+	unfed   bool          // from the journal; no feed has defined it since the start
+	later   []*Instrument // of a live instrument: the same instrument in each replica
+	replica *replica      // the replica that it belongs to; nil: it is live
+	clock   *tradingClock // has the Clock of state.Instrument; see setClock
+
+	channels [state.MarketStatus + 1]channel
+}
+
+// channel has the tiers of a channel of an instrument that are in use.
+type channel struct {
+	tiers      []*tierState // as of the generation; see Hub.tiers
+	generation uint32
+}
+
+// makeInstrument returns an instrument that has only a definition. c is its replica, nil for a live
+// instrument.
+func (h *applier) makeInstrument(def market.Instrument, c *replica) *Instrument {
+	in := &Instrument{Instrument: state.New(def), id: def.ID, replica: c}
+	in.Owner = in
+	h.setClock(in)
+	return in
+}
+
+// ID returns the identifier.
+func (in *Instrument) ID() market.InstrumentID { return in.id }
+
+// Index returns the index in the catalogue.
+func (in *Instrument) Index() uint32 { return in.index }
+
+// Newest returns the N and the publication time of the newest message of a tier.
+func (in *Instrument) Newest(c wire.Channel, tier Tier) (n uint64, at int64) {
+	for _, t := range in.channels[c].tiers {
+		if t.tier == tier {
+			return t.n, t.at
+		}
+	}
+	return in.Sequences[c].N, in.Sequences[c].At
+}
+
+// Position returns the position of the newest row of the instrument. The hub's lock is held.
+func (in *Instrument) Position() uint64 { return in.pos }
+
+// Delayed reports whether the instrument is of delayed data.
+func (in *Instrument) Delayed() bool { return in.replica != nil }
+
+// startTier sets a new tier to the present state of the instrument. The first message of the tier
+// then contains the changes from now on.
+func (in *Instrument) startTier(c wire.Channel, t *tierState) {
+	switch c {
+	case wire.Quotes:
+		t.bid, t.ask, t.stamp = in.Bid, in.Ask, in.Quoted
+	case wire.OrderBook:
+		t.stamp = in.Changed
+		t.view.Begin(&in.Book, t.tier.Depth, t.tier.Conflate > 0)
+	}
+}

@@ -1,0 +1,119 @@
+package hub
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/catalogue"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/position"
+	"github.com/ruedahq/rueda/internal/state"
+	"github.com/ruedahq/rueda/market"
+)
+
+// A hub is built in layers. Each layer embeds the one below, and calls nothing above it:
+//
+//	sequencer   turns events into rows: it assigns N and position, and appends to the journal
+//	applier     applies rows: it changes the state of instruments, and encodes messages
+//	publisher   appends messages to rings, commits rows, and wakes shards
+//	directory   finds instruments and markets
+//	core        configuration, the lock and the clock
+//
+// The lock of the core guards all layers, except where a comment states otherwise.
+
+// core has what all layers use.
+type core struct {
+	cfg   Config
+	log   *slog.Logger
+	epoch string
+
+	made   time.Time     // time of New, with the monotonic clock
+	madeAt int64         // time of New by the wall clock, Unix ns
+	kick   chan struct{} // wakes Run: something is due earlier than Run expects
+
+	mu lock
+}
+
+// clock returns the nanoseconds since the hub was made. A step of the wall clock does not change
+// it.
+func (h *core) clock() int64 { return int64(time.Since(h.made)) }
+
+// kickClock wakes Run, which checks what is due.
+func (h *core) kickClock() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Epoch returns the name of the numbering.
+func (h *core) Epoch() string { return h.epoch }
+
+// publisher appends messages to the rings of topics. It shows them to shards when their rows are in
+// the journal.
+type publisher struct {
+	directory
+
+	position   uint64 // position of the newest row
+	topics     map[TopicKey]*Topic
+	readBy     map[readKey][]*Topic                             // the topics of all tiers of a channel and identifier
+	patterns   [state.MarketStatus + 1][catalogue.NumShapes]int // number of topics of patterns, by shape
+	generation [state.MarketStatus + 1]uint32                   // increases when a topic of a pattern is added or removed
+	ports      []*Port
+	taken      chan struct{} // closed at a shard's next Turn; nil: nobody waits
+	replicas   []*replica    // one for each delay that is served
+	delays     []int         // in seconds; one for each replica
+	shared     state.Shared
+	commits
+	memory  memory
+	scratch scratch
+}
+
+// scratch is reused memory.
+type scratch struct {
+	payload, frame, sum []byte
+	changes             []book.Change
+	levels, top         book.Levels
+	quote               [2]market.Level
+	row                 journal.Row
+}
+
+// Position returns the epoch, and the position of the newest committed message as a text.
+func (h *publisher) Position() (epoch, pos string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	return h.epoch, position.At(h.committed).Text(h.epoch)
+}
+
+// applier applies rows of this hub, or of the hub that it follows.
+type applier struct {
+	publisher
+
+	trading tradingClocks
+	clocks  [len(conflations)]clock
+}
+
+// sequencer turns events into rows.
+type sequencer struct{ applier }
+
+func newSequencer(cfg Config) sequencer {
+	return sequencer{applier{
+		trading: tradingClocks{byKey: make(map[clockKey]*tradingClock)},
+		publisher: publisher{
+			topics:  make(map[TopicKey]*Topic),
+			readBy:  make(map[readKey][]*Topic),
+			commits: commits{kicked: make(chan struct{}, 1)},
+			memory:  memory{limit: cfg.Memory},
+			shared:  state.NewShared(cfg.RecentBytes),
+			directory: directory{
+				venues:   make(map[string]*Instrument),
+				unlisted: make(map[market.InstrumentID]*Instrument),
+				zones:    make(map[string]*time.Location),
+				core: core{cfg: cfg, log: cfg.Logger, epoch: cfg.Epoch, made: time.Now(), madeAt: time.Now().UnixNano(),
+					kick: make(chan struct{}, 1)},
+			},
+		},
+	}}
+}

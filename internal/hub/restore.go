@@ -1,0 +1,173 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/state"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Restore continues at the end of the journal, with its epoch, the N of every sequence, and the
+// recent rows. Call it once, before any Define. It lists instruments as they were. A book is not
+// known until its feed defines the instrument again. An instrument without rows in the journal is
+// not listed until then. Restore returns an error if the journal cannot be read or started, or the
+// cause of the end of ctx.
+func (h *Hub) Restore(ctx context.Context) error {
+	j := h.cfg.Journal
+	if j == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.epoch = j.Epoch()
+	r := restorer{hub: h, numbers: make(map[uint32]*Instrument)}
+	if err := j.Restore(r.row); err != nil {
+		return fmt.Errorf("restore from the journal: %w", err)
+	}
+	for i, in := range r.order {
+		if err := h.refill(ctx, in, h.position, len(r.order)-i); err != nil {
+			return fmt.Errorf("restore from the journal: %s: %w", in.id, err)
+		}
+	}
+	h.listRestored(r.order)
+	h.committed, h.restored = h.position, h.position
+	if err := j.Start(h.checkpoint); err != nil {
+		return fmt.Errorf("begin the journal: %w", err)
+	}
+	return nil
+}
+
+// restorer makes instruments of rows.
+type restorer struct {
+	hub     *Hub
+	numbers map[uint32]*Instrument
+	order   []*Instrument
+}
+
+// instrument returns the instrument with a number in the journal. It is not listed at this time.
+// The result is nil if the journal does not define the number.
+func (r *restorer) instrument(number uint32) *Instrument {
+	if in := r.numbers[number]; in != nil {
+		return in
+	}
+	def, ok := r.hub.cfg.Journal.Instrument(number)
+	if !ok {
+		return nil
+	}
+	in := r.hub.makeInstrument(def, nil)
+	in.Number, in.Stale = number, !def.NoBook
+	r.numbers[number] = in
+	r.hub.number(in)
+	r.order = append(r.order, in)
+	r.hub.unlisted[in.id] = in
+	return in
+}
+
+// row applies a row of the last checkpoint, or a later row. It returns an error if the instrument
+// of the row is not defined.
+func (r *restorer) row(j *journal.Row) error {
+	h := r.hub
+	h.position = max(h.position, j.Position)
+	if j.Kind == journal.Gap {
+		return nil
+	}
+	in := r.instrument(j.Instrument)
+	if in == nil {
+		return fmt.Errorf("row at position %d is of instrument %d, which is not defined", j.Position, j.Instrument)
+	}
+	h.restoreRow(in, j)
+	return nil
+}
+
+// restoreRow applies a row of a checkpoint, or a later row. Only a hub that follows another one, or
+// a replica, knows its books after a restart. Other hubs wait for a snapshot from the feed.
+func (h *Hub) restoreRow(in *Instrument, j *journal.Row) {
+	in.Restore(j, h.cfg.Following || in.replica != nil)
+}
+
+// refill fills the recent rows, bars and summary of an instrument from the journal, as of a
+// position. among is the number of instruments that are not filled yet, including this one. The
+// hub's lock is held, but released during a read of the journal.
+func (h *Hub) refill(ctx context.Context, in *Instrument, pos uint64, among int) error {
+	read := func(ctx context.Context, s journal.Series, r journal.Range, yield func(*journal.Row) bool) error {
+		r.Epoch = h.epoch
+		h.mu.Unlock()
+		defer h.mu.Lock()
+		return h.cfg.Journal.Read(ctx, s, r, func(_ string, j *journal.Row) bool { return yield(j) })
+	}
+	l := state.Loader{Read: read, Pause: h.mu.step, Shared: &h.shared, Kept: h.cfg.TradesKept, Position: pos}
+	err := l.Load(ctx, &in.Instrument, among)
+	h.awaitBars(in.clock)
+	return err
+}
+
+// listRestored lists the instruments of the journal that have rows, and the markets as a whole. The
+// hub's lock is held.
+func (h *Hub) listRestored(order []*Instrument) {
+	for _, in := range order {
+		if in.Recorded(h.cfg.Journal) {
+			h.relist(in)
+		}
+	}
+	h.version++
+}
+
+// relist lists an instrument of the journal, or a market as a whole, as it was defined.
+func (h *Hub) relist(in *Instrument) {
+	index := 0
+	if in.Venue {
+		if _, ok := h.catalog.Market(in.id.Market); !ok && h.catalog.PutMarket(market.Market{ID: in.id.Market}) != nil {
+			return
+		}
+	} else {
+		i, err := h.catalog.Add(in.Def)
+		if err != nil {
+			h.log.Error("instrument of the journal not listed", "instrument", in.id, "error", err)
+			return
+		}
+		index = i
+	}
+	delete(h.unlisted, in.id)
+	in.handle = market.Handle(len(h.handles))
+	h.handles = append(h.handles, in)
+	in.unfed = true
+	if in.Venue {
+		h.venues[in.id.Market] = in
+	} else {
+		h.enter(in, index)
+	}
+}
+
+// fed publishes an instrument of the journal that a feed has defined for the first time since the
+// start. The hub's lock is held.
+func (h *sequencer) fed(in *Instrument) {
+	in.unfed = false
+	in.Stale = state.BeginsStale(&in.Def)
+	h.list(in)
+	h.published()
+}
+
+// restoreInstrument returns an unlisted instrument of the journal, and sets its new definition. It
+// returns nil if there is no such instrument.
+func (h *Hub) restoreInstrument(def market.Instrument) *Instrument {
+	in := h.unlisted[def.ID]
+	if in == nil {
+		return nil
+	}
+	delete(h.unlisted, def.ID)
+	in.Def = def
+	h.setClock(in)
+	in.Stale = state.BeginsStale(&def)
+	return in
+}
+
+// checkpoint passes the rows of an instrument's checkpoint to emit, if an instrument has the
+// number. The hub's lock is held, or no other goroutine runs yet.
+func (h *Hub) checkpoint(number uint32, emit func(*journal.Row)) {
+	if int(number) >= len(h.numbered) || h.numbered[number] == nil {
+		return
+	}
+	h.numbered[number].Checkpoint(h.position, emit)
+}

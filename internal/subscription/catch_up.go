@@ -1,0 +1,166 @@
+package subscription
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/journal"
+)
+
+// catchUp finds the rows that an item replays before it continues with its ring. These are the rows
+// after those that the client has, up to a position. They are in memory or in the journal, or they
+// are lost. The hub's lock is held.
+type catchUp struct {
+	it       *item
+	out      *Outcome
+	at       uint64                     // rows up to this position are replayed; later ones are in the ring
+	fresh    bool                       // the item is new to the set: out gets the N at which its replay ends
+	fromTime bool                       // the available rows are replayed even if older ones are lost
+	promised map[*hub.Instrument][]part // rows of replays that have ended; memory may not have them any more
+	complete uint64                     // the journal has all rows after this position
+	known    bool                       // complete is set
+	today    bool                       // Options.Today
+
+	parts []part
+	older []*old
+}
+
+// pieces yields the instruments of a list that the item owns. It releases the hub's lock in
+// between.
+func (c *catchUp) pieces(list []*hub.Instrument) iter.Seq[*hub.Instrument] {
+	return func(yield func(*hub.Instrument) bool) {
+		h := c.it.sub.shard.hub
+		for _, in := range list {
+			if c.pause(); len(list) > 1 && len(c.parts) == cap(c.parts) { // grow without the lock
+				h.Unlock()
+				c.parts = slices.Grow(c.parts, max(hub.LockPiece, len(c.parts)))
+				h.Lock()
+			}
+			if c.it.sub.owner(c.it.channel(), in.ID()) == c.it && !yield(in) {
+				return
+			}
+		}
+	}
+}
+
+// pause counts a visit, and releases the hub's lock for a short time if the present hold is full.
+// Messages that are published meanwhile are in the ring.
+func (c *catchUp) pause() {
+	h := c.it.sub.shard.hub
+	h.Step(4) // the rows of an instrument are searched too
+}
+
+// behind finds the rows of an instrument after those that the client has. It replays all of them or
+// none, except in a replay from a time.
+func (c *catchUp) behind(in *hub.Instrument, x sentTo) {
+	ch := c.it.channel()
+	t := in.Recent(ch)
+	first, last := t.First(), t.Seek(c.at)
+	if x.n < last {
+		for _, p := range c.promised[in] {
+			c.parts = append(c.parts, p)
+			x.n, x.hasN = p.n-1, true
+			for _, rows := range p.rows {
+				x.n += uint64(len(rows))
+			}
+		}
+	}
+	stored := x.pos < c.at && t.Dropped > x.pos && x.n+1 < first // some rows are only in the journal
+	n := max(t.Seek(x.pos), x.n, first-1)
+	if h := c.it.sub.shard.hub; c.today && (stored && h.Journal() != nil || n < last && h.IsHistory(in, t.TimeAfter(n))) {
+		c.lose(in, x, first-1, last, "forbidden")
+		return
+	}
+	if stored {
+		if o := c.inJournal(in, x, first-1); o != nil {
+			c.older = append(c.older, o)
+		} else if c.lose(in, x, first-1, last, "buffer_exceeded"); !c.fromTime {
+			return
+		}
+	}
+	if c.fresh && !c.it.id().IsPattern() {
+		c.out.resume(ch, in.ID().String(), last)
+	}
+	if n < last {
+		c.parts = append(c.parts, partOf(in, t, n, last))
+	}
+}
+
+// lose reports the rows of an instrument that cannot be replayed.
+func (c *catchUp) lose(in *hub.Instrument, x sentTo, before, last uint64, reason string) {
+	l := Lost{To: last, Reason: reason}
+	if x.hasN {
+		l.From = x.n + 1
+	}
+	if c.fromTime {
+		l.To = before
+	}
+	name := in.ID().String()
+	if !c.fresh {
+		name = string(c.it.channel().Append(nil, in.ID()))
+	}
+	c.out.lose(c.it.channel(), name, l)
+}
+
+// inJournal returns the rows of an instrument that follow those of the client, up to N to. Only the
+// journal has these rows. It returns nil if the journal does not have all of them.
+func (c *catchUp) inJournal(in *hub.Instrument, x sentTo, to uint64) *old {
+	j := c.it.sub.shard.hub.Journal()
+	if j == nil {
+		return nil
+	}
+	ch := c.it.channel()
+	o := &old{in: in, series: in.Series(ch), n: x.n, to: to, pos: x.pos, until: c.at}
+	oldest := j.Oldest(o.series)
+	switch {
+	case x.hasN && x.n+1 < oldest:
+		return nil
+	case x.exact:
+	case x.hasN && x.pos == 0:
+		o.byN = true
+		if !c.it.id().IsPattern() { // a pattern resumes only by position
+			o.pos = x.safe
+		}
+	case x.hasN:
+		o.seek = x.pos >= j.Begins() // rows after n may have been sent too
+	case x.pos < c.completeFrom(j):
+		return nil
+	default:
+		o.n, o.seek = min(oldest-1, to), true
+	}
+	return o
+}
+
+// completeFrom returns the position after which the journal has all rows.
+func (c *catchUp) completeFrom(j *journal.Journal) uint64 {
+	if !c.known {
+		c.complete, c.known = j.Complete(), true
+	}
+	return c.complete
+}
+
+// replay adds the rows that were found to the replay of the item. The batches end when the replay
+// ends.
+func (c *catchUp) replay(batches ...*batch) {
+	if len(c.parts)+len(c.older) == 0 {
+		return
+	}
+	l := c.it.behind()
+	if l.replay == nil {
+		l.replay = &replay{}
+	}
+	r := l.replay
+	if len(r.parts)+len(r.old) == 0 { // long lists are not copied under the lock
+		r.parts, r.old = c.parts, c.older
+	} else {
+		r.parts, r.old = append(r.parts, c.parts...), append(r.old, c.older...)
+	}
+	for _, b := range batches {
+		if !slices.Contains(r.batches, b) {
+			b.left++
+			r.batches = append(r.batches, b)
+		}
+	}
+	c.it.sub.enqueue(c.it)
+}

@@ -1,0 +1,100 @@
+package subscription
+
+import (
+	"context"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/readjob"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// The tests of this package use subscribers as sessions do. The functions of this file show them
+// what subscribers keep.
+
+const (
+	MaxBeforeState  = maxBeforeState
+	MaxBehindReplay = maxBehindReplay
+	MaxHolders      = maxHolders
+	MaxSearched     = maxSearched
+	MaxStarted      = maxStarted
+	MaxVisited      = maxVisited
+	OldRows         = oldRows
+	StateBatch      = stateBatch
+)
+
+// Port returns the port of the shard.
+func (s *Shard) Port() *hub.Port { return s.hub }
+
+// Views returns the number of topics that the shard reads.
+func (s *Shard) Views() int { return len(s.views) }
+
+// Waits reports whether the subscriber keeps memory for data that waits.
+func (s *Subscriber) Waits() bool { return s.wait != nil }
+
+// Carry returns the number of bytes of encoded frames that are sent first.
+func (s *Subscriber) Carry() int { return len(s.wait.carry) }
+
+// Reading returns the jobs of the items that wait for rows of the journal; nil: not requested yet.
+func (s *Subscriber) Reading() (list []*readjob.Job) {
+	for _, it := range s.wait.reading {
+		list = append(list, it.late.replay.job)
+	}
+	return list
+}
+
+// Holders returns the number of replays that hold rows of the journal, as counted, and the number
+// that has rows.
+func (s *Subscriber) Holders() (counted, have int) {
+	for _, it := range s.items {
+		if it.late != nil && it.late.replay != nil && len(it.late.replay.read) > 0 {
+			have++
+		}
+	}
+	return s.wait.holders, have
+}
+
+// Drop drops the first item as a move does.
+func (s *Subscriber) Drop() {
+	s.shard.hub.Lock()
+	defer s.shard.hub.Unlock()
+	s.items[0].drop()
+}
+
+// Elsewhere returns the most rows that an item records as sent by others.
+func (s *Subscriber) Elsewhere() (most int) {
+	for _, it := range s.items {
+		if it.late != nil {
+			most = max(most, it.late.elsewhere.size())
+		}
+	}
+	return most
+}
+
+// TooMany returns a fault if more rows than a start may have follow the first rows of a channel.
+func TooMany(p *hub.Port, in *hub.Instrument, c wire.Channel) *wire.Fault {
+	return tooMany(p, map[pointKey]uint64{{in, c}: 0})
+}
+
+// LateSearch returns a search whose time is over.
+func LateSearch() *Search {
+	return &Search{until: time.Now(), point: map[pointKey]uint64{}, place: map[pointKey]uint64{}}
+}
+
+// Points returns the number of points that were found.
+func (x *Search) Points() int { return len(x.point) }
+
+// Left returns the number of sequences that are not searched yet.
+func (x *Search) Left() int { return len(x.ask) }
+
+// Used returns the reading time.
+func (x *Search) Used() time.Duration { return x.used }
+
+// UseUp records that all reading time is used.
+func (x *Search) UseUp() { x.used = searchTime }
+
+// Forget drops the point of a sequence.
+func (x *Search) Forget(in *hub.Instrument, c wire.Channel) { delete(x.point, pointKey{in, c}) }
+
+// Read searches for about a time.
+func (x *Search) Read(limit time.Duration) (more bool) { return x.read(context.Background(), limit) }

@@ -1,0 +1,89 @@
+package subscription
+
+import (
+	"github.com/ruedahq/rueda/internal/hub"
+)
+
+// reportHeld reports the oldest segment that the shard holds of each ring, if a report was
+// requested. Turn calls it after the previous turn has ended. By then, an item has its own cursor
+// at the messages that it did not gather.
+func (s *Shard) reportHeld() {
+	if !s.hub.ReportAsked() {
+		return
+	}
+	s.round++
+	for i := len(s.waiters) - 1; i >= 0; i-- { // from the end: relief may remove one, and the last one moves to its index
+		sub := s.waiters[i]
+		sub.relieve()
+		for _, it := range sub.queue() {
+			it.noteHeld(s.round)
+		}
+	}
+	s.forgetNotices()
+	s.hub.Report(func(tp *hub.Topic) (segment uint64, ok bool) {
+		v := s.views[tp]
+		if v == nil {
+			return 0, false
+		}
+		return v.holds(s.round), true
+	})
+}
+
+// noteHeld notes the oldest segment that the item holds. It releases a segment that the item has
+// gathered to its end.
+func (it *item) noteHeld(round uint64) {
+	if !it.reads() || it.late == nil {
+		return
+	}
+	v, at := it.view, &it.late.at
+	if it.late.replay != nil {
+		it.late.replay.toSpans(it.sub.shard.hub, it.channel())
+	}
+	at.Release(v.tail)
+	if v.round != round {
+		v.round, v.low = round, at.Segment()
+	}
+	v.low = min(v.low, at.Segment())
+}
+
+// holds returns the oldest segment that a view holds between two turns. The view releases the
+// messages that all its readers have received. The hub's lock is held.
+func (v *view) holds(round uint64) uint64 {
+	v.tail.Forward()
+	v.prev, v.plain, v.other = v.tail, nil, nil
+	if v.round == round {
+		return min(v.low, v.tail.Segment())
+	}
+	return v.tail.Segment()
+}
+
+// unwait removes the wait of the subscriber, and the subscriber from the waiters of its shard.
+func (s *Subscriber) unwait() {
+	if s.wait == nil {
+		return
+	}
+	list := s.shard.waiters
+	last := list[len(list)-1]
+	list[s.wait.slot] = last
+	last.wait.slot = s.wait.slot
+	list[len(list)-1] = nil
+	s.shard.waiters = list[:len(list)-1]
+	s.wait = nil
+}
+
+// relieve releases memory that the subscriber keeps, as far as the level of relief requires.
+func (s *Subscriber) relieve() {
+	if !s.shard.hub.MemoryShort() {
+		return
+	}
+	for _, it := range s.queue() {
+		l := it.late
+		switch {
+		case l == nil || !it.reads():
+		case l.replay != nil:
+			it.letGo()
+		case !s.strict && l.gate == 0 && !it.channel().Replays() && !l.at.SameSegment(it.view.tail):
+			it.collapse()
+		}
+	}
+}

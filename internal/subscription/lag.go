@@ -1,0 +1,328 @@
+package subscription
+
+import (
+	"math"
+
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/ring"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// maxBehindReplay limits the bytes that wait behind the replays of a connection. Above it, the
+// messages are read from the journal later, or count as waiting if there is no journal.
+const maxBehindReplay = 8 << 20
+
+// Lag has the amount of data that waits for a subscriber. A replay counts only in Held and Pinned.
+type Lag struct {
+	Bytes, Messages int
+	Oldest          int64 // publication time of the oldest waiting message, Unix ns; 0: none
+	KeptBytes       int   // waiting bytes of trades, statuses and bars, which are never conflated
+	OldestKept      int64
+	Held            int // bytes that no other subscriber shares: encoded frames, rows read from the journal, lists
+	Pinned          int // bytes of rings and recent rows that this subscriber keeps in memory, perhaps with others
+}
+
+// Lag returns the amount of data that waits for the socket. It visits the segments between each
+// cursor and its tail. If maxBehindReplay or more waits behind replays, it releases the messages
+// that the journal has.
+func (s *Subscriber) Lag() Lag {
+	s.hold()
+	l, behind := s.lag()
+	if behind < maxBehindReplay {
+		return l
+	}
+	for _, it := range s.queue() {
+		if it.reads() && it.late.replay != nil {
+			it.letGo()
+		}
+	}
+	l, _ = s.lag()
+	return l
+}
+
+// lag returns the amount of waiting data, and the bytes that wait behind replays.
+func (s *Subscriber) lag() (l Lag, behind int) {
+	var late Lag // amount that waits behind replays
+	if s.wait != nil {
+		l.Held = len(s.wait.carry)
+		l.Bytes = l.Held
+	}
+	for _, it := range s.queue() {
+		if !it.reads() {
+			continue
+		}
+		l.Held += it.late.size()
+		at := it.late.at
+		l.Pinned += int(it.view.tail.Segment() - at.Segment())
+		messages, bytes := at.Waiting(it.view.tail)
+		rec, _, ok := at.Peek(it.view.tail)
+		to := &l
+		if r := it.late.replay; r != nil {
+			to = &late
+			dropped := r.droppedBytes(s.shard.hub, it.channel())
+			l.Pinned += dropped
+			l.Held += r.held()
+			messages, bytes = messages+len(r.after), bytes+r.bytes
+			behind += bytes + dropped
+			if len(r.after) > 0 {
+				rec, ok = r.after[0].rec, true
+			}
+		}
+		if ok {
+			to.add(it.channel(), messages, bytes, rec.At)
+		}
+	}
+	if behind >= maxBehindReplay {
+		l.Bytes += max(late.Bytes, behind)
+		l.KeptBytes += max(late.KeptBytes, behind)
+		l.Messages += late.Messages
+		if late.Oldest != 0 && (l.Oldest == 0 || late.Oldest < l.Oldest) {
+			l.Oldest = late.Oldest
+		}
+	}
+	return l, behind
+}
+
+// sentBytes estimates the memory of an entry of sentRows.
+const sentBytes = 96
+
+// size returns the memory of the late state of an item in bytes, without its replay.
+func (l *late) size() int {
+	n := len(l.held) + sentBytes*l.elsewhere.size()
+	if l.progress != nil {
+		n += 8 * cap(l.progress.unsent)
+	}
+	return n
+}
+
+// add counts the waiting messages of an item. oldest is the publication time of the first, Unix ns.
+func (l *Lag) add(c wire.Channel, messages, bytes int, oldest int64) {
+	l.Messages += messages
+	l.Bytes += bytes
+	if l.Oldest == 0 || oldest < l.Oldest {
+		l.Oldest = oldest
+	}
+	if !c.Replays() {
+		return
+	}
+	l.KeptBytes += bytes
+	if l.OldestKept == 0 || oldest < l.OldestKept {
+		l.OldestKept = oldest
+	}
+}
+
+// droppedBytes estimates the memory of rows that only a replay keeps, in bytes.
+func (r *replay) droppedBytes(h *hub.Port, c wire.Channel) (bytes int) {
+	if len(r.parts) == 0 {
+		return 0
+	}
+	h.Lock()
+	defer h.Unlock()
+	for _, p := range r.parts {
+		h.Step(1)
+		first := p.in.Recent(c).First()
+		if p.n >= first {
+			continue
+		}
+		rows := 0
+		for _, list := range p.rows {
+			rows += len(list)
+		}
+		bytes += recent.RowBytes * min(rows, int(first-p.n))
+	}
+	return bytes
+}
+
+// Collapse drops the waiting quotes, books and summaries of the subscriber, and makes snapshots due
+// instead. It is for a socket that accepts no data.
+func (s *Subscriber) Collapse() {
+	s.hold()
+	for _, it := range s.queue() {
+		if !it.reads() || it.late.at == it.view.tail || it.late.gate != 0 || it.channel().Replays() {
+			continue
+		}
+		it.collapse()
+	}
+}
+
+// collapse drops the waiting messages of an item, except notices, and makes a snapshot due instead.
+func (it *item) collapse() {
+	w := it.sub.wait
+	w.carry = it.gatherNotices(w.carry, it.view.tail)
+	it.late.needsSnapshot = true
+}
+
+// gathered returns a position up to which all rows of the item have been sent. Quotes, books and
+// summaries do not count, because a resume begins with their snapshots.
+func (it *item) gathered() uint64 {
+	if !it.channel().Replays() {
+		return math.MaxUint64
+	}
+	low := it.ringPosition()
+	if l := it.late; l != nil && l.replay != nil {
+		low = min(low, l.replay.position())
+	}
+	if l := it.late; l != nil && (l.gate != 0 || len(l.held) > 0) {
+		low = min(low, l.floor)
+	}
+	if l := it.late; l != nil && l.elsewhere != nil && l.replay == nil {
+		low = max(low, l.elsewhere.least(it.id()))
+	}
+	return low
+}
+
+// position returns a position from which a client can resume the item.
+func (it *item) position() uint64 { return min(it.gathered(), it.sub.shard.hub.Taken(it.tier().Delay)) }
+
+// ringPosition returns a position before all waiting messages of the item's ring.
+func (it *item) ringPosition() uint64 {
+	switch {
+	case !it.reads():
+		return math.MaxUint64
+	case it.late == nil:
+		return it.view.pos
+	}
+	at := it.late.at
+	if rec, _, ok := at.Peek(it.view.tail); ok {
+		return max(rec.Position-1, it.late.sentPos)
+	}
+	return max(it.view.pos, it.late.sentPos)
+}
+
+// Delivered calls f with the last N that was sent, for the instruments of a channel with waiting
+// messages. The channel is one that replays: trades, status or bars. Delivered skips instruments of
+// which nothing was sent. It makes up to most calls, and returns their number.
+func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.InstrumentID, n uint64)) (named int) {
+	s.hold()
+	seen := make(map[*hub.Instrument]bool)
+	put := func(in *hub.Instrument, n uint64) {
+		if !seen[in] && n > 0 && named < most {
+			named++
+			f(in.ID(), n)
+		}
+		seen[in] = true
+	}
+	for _, it := range s.queue() {
+		if it.channel() != c || !it.reads() {
+			continue
+		}
+		for in, r := range it.replayed() {
+			put(in, r.n)
+		}
+		for at := it.late.at; named < most; at.Next() {
+			rec, _, ok := at.Peek(it.view.tail)
+			if !ok {
+				break
+			}
+			if !at.Offset().Before(it.late.sent) && !it.suppresses(rec) && it.wants(rec) {
+				put(rec.Of, rec.N-1)
+			}
+		}
+	}
+	return named
+}
+
+// replayed is the progress of a replay in one instrument.
+type replayed struct {
+	n, pos uint64 // last N that was sent, 0: not known; position up to which all rows were sent
+	byN    bool   // pos holds for a client that has row n
+}
+
+// replayed returns the progress of an item's replay in the instruments that it has not finished.
+func (it *item) replayed() map[*hub.Instrument]replayed {
+	if it.late == nil || it.late.replay == nil {
+		return nil
+	}
+	r, m := it.late.replay, make(map[*hub.Instrument]replayed)
+	put := func(in *hub.Instrument, n, pos uint64) {
+		if _, ok := m[in]; !ok {
+			m[in] = replayed{n: n, pos: pos}
+		}
+	}
+	putPart := func(p *part) {
+		for _, rows := range p.rows {
+			if len(rows) > 0 {
+				put(p.in, p.n-1, rows[0].Pos-1)
+				return
+			}
+		}
+	}
+	for i := range r.read {
+		putPart(&r.read[i])
+	}
+	for _, o := range r.old {
+		n := o.n
+		if o.seek {
+			n = 0 // only a lower bound
+		}
+		put(o.in, n, o.pos)
+		if r := m[o.in]; r.n == n && r.pos == o.pos {
+			r.byN = o.byN
+			m[o.in] = r
+		}
+	}
+	for i := range r.parts {
+		putPart(&r.parts[i])
+	}
+	for _, x := range r.spans {
+		put(x.in, x.n-1, x.pos)
+	}
+	for _, k := range r.after {
+		if k.rec.Flag&ring.Echo == 0 {
+			put(k.rec.Of, k.rec.N-1, k.rec.Position-1)
+		}
+	}
+	return m
+}
+
+// QuietPlace is the place in the set at which Quiet continues. The zero QuietPlace is the
+// beginning.
+type QuietPlace struct{ item, instrument int }
+
+// Quiet calls f for the instruments and channels of the set that had no message since before (Unix
+// ns). n is the N of the last message, 0 if there was none. Quiet visits up to most instruments
+// from place on, and sets place for the next call. The caller checks that Pending is false.
+func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c wire.Channel, id market.InstrumentID, n uint64)) {
+	h := s.shard.hub
+	h.Lock()
+	defer h.Unlock()
+	if place.item >= len(s.items) {
+		*place = QuietPlace{}
+	}
+	begin := *place
+	for k := range len(s.items) + 1 { // the rest of the first one comes last
+		if len(s.items) == 0 {
+			break
+		}
+		i := (begin.item + k) % len(s.items)
+		it := s.items[i]
+		if !it.reads() {
+			continue
+		}
+		list, from := it.view.topic.Members(), 0
+		switch k {
+		case 0:
+			from = min(begin.instrument, len(list))
+		case len(s.items):
+			list = list[:min(begin.instrument, len(list))]
+		}
+		for j, in := range list[from:] {
+			if most--; most < 0 {
+				*place = QuietPlace{i, from + j}
+				return
+			}
+			if it.flag&overlap != 0 && s.owner(it.channel(), in.ID()) != it {
+				continue
+			}
+			if in = in.AtDelay(it.tier().Delay); in == nil {
+				continue
+			}
+			if n, at := in.Newest(it.channel(), it.tier()); at < before && in.Position() <= h.Committed() {
+				f(it.channel(), in.ID(), n)
+			}
+		}
+	}
+	*place = QuietPlace{}
+}

@@ -1,0 +1,189 @@
+package subscription_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/readjob"
+	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/streamtest"
+	"github.com/ruedahq/rueda/internal/subscription"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// TestResumeByPositionFromJournal checks that exact identifiers and patterns that resume from any
+// position receive every trade behind it and none before.
+func TestResumeByPositionFromJournal(t *testing.T) { testResumeByPositionFromJournal(t, 6) }
+
+// TestResumeByPositionFromJournalE2E checks the same as TestResumeByPositionFromJournal, from more
+// positions and without the race detector.
+func TestResumeByPositionFromJournalE2E(t *testing.T) { testResumeByPositionFromJournal(t, 24) }
+
+func testResumeByPositionFromJournal(t *testing.T, positions int) {
+	w := streamtest.LongHouse(t, 3, 9000)
+	defer func() { w.Leave(true) }()
+	first := func(name string, pos uint64) (n uint64) { // of the trades behind pos
+		err := w.Journal.Read(t.Context(), journal.Series{Instrument: streamtest.ID(name), Channel: journal.Trades}, journal.Range{}, func(_ string, r *journal.Row) bool {
+			n = r.N
+			return r.Position <= pos
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	for i := range positions {
+		if i == positions/2 {
+			w.Leave(true)
+			w.Begin()
+		}
+		pos := uint64(rng.IntN(9500))
+		pattern := "*|M|CI"
+		if i%2 == 0 {
+			pattern = w.Names[i/2%3]
+		}
+		c := streamtest.NewClient(t, w.Shard)
+		r := &wire.Resume{Epoch: w.Hub.Epoch(), Position: streamtest.PositionText(w.Hub, pos)}
+		if out := c.Sub.Subscribe([]hub.Item{{Channel: wire.Trades, ID: streamtest.ID(pattern)}}, subscription.Options{Resume: r}); len(out.Lost[wire.Trades]) > 0 {
+			t.Fatalf("lost %v", out.Lost)
+		}
+		w.Replayed(c)
+		for _, name := range w.Names {
+			if pattern != name && pattern != "*|M|CI" {
+				continue
+			}
+			in := lookup(w.Hub, streamtest.ID(name))
+			if got := c.Trades[name]; len(got) == 0 || got[0] != first(name, pos) || c.Last[name] != in.Trades.Last {
+				t.Errorf("%s behind %d: %d trades up to %d, want %d to %d", name, pos, len(got), c.Last[name], first(name, pos), in.Trades.Last)
+			}
+		}
+		c.Sub.Close()
+	}
+}
+
+// TestReplaysTakeTurns checks the replays of a client that does not read. The rows of two items are
+// held and counted. The other items wait without being pending. When the client reads, it receives
+// everything.
+func TestReplaysTakeTurns(t *testing.T) {
+	const items = 12
+	w := streamtest.LongHouse(t, items, items*2*subscription.OldRows)
+	defer w.Leave(true)
+	c := streamtest.NewClient(t, w.Shard)
+	r := &wire.Resume{Epoch: w.Hub.Epoch()}
+	r.Seen[wire.Trades] = map[string]uint64{}
+	var list []hub.Item
+	for _, name := range w.Names {
+		r.Seen[wire.Trades][name] = 0
+		list = append(list, hub.Item{Channel: wire.Trades, ID: streamtest.ID(name)})
+	}
+	c.Sub.Subscribe(list, subscription.Options{Resume: r})
+	c.Sub.Gather(nil, 1<<10, wire.JSON, false) // all items begin; none has a message yet
+	if c.Sub.Pending() || len(c.Sub.Reading()) != items || !c.Sub.Replaying() {
+		t.Fatalf("pending %v, %d waiting", c.Sub.Pending(), len(c.Sub.Reading()))
+	}
+	held := 0
+	for until := time.Now().Add(10 * time.Second); held < subscription.MaxHolders && time.Now().Before(until); {
+		streamtest.Turn(w.Shard)
+		_, held = c.Sub.Holders()
+	}
+	for range 100 {
+		streamtest.Turn(w.Shard)
+	}
+	counted, _ := c.Sub.Holders()
+	if lag := c.Sub.Lag(); held != subscription.MaxHolders || len(c.Sub.Reading()) != items-subscription.MaxHolders || counted != subscription.MaxHolders ||
+		lag.Held < subscription.MaxHolders*subscription.OldRows*recent.RowBytes/2 || lag.Held > subscription.MaxHolders*subscription.OldRows*2*recent.RowBytes {
+		t.Errorf("%d items hold rows, %d wait; %+v", held, len(c.Sub.Reading()), lag)
+	}
+	// An unsubscribed item lets another one read.
+	c.Sub.Unsubscribe(list[:1])
+	w.Replayed(c)
+	for _, name := range w.Names[1:] {
+		if got, want := c.Trades[name], lookup(w.Hub, streamtest.ID(name)).Trades.Last; uint64(len(got)) != want {
+			t.Errorf("%s: %d trades of %d", name, len(got), want)
+		}
+	}
+	if c.Sub.Waits() {
+		t.Errorf("something waits: %+v", c.Sub.Lag())
+	}
+}
+
+// TestNobodyReadsForThoseGone checks that the journal is not read further for a client that has
+// closed, unsubscribed or moved to another delay.
+func TestNobodyReadsForThoseGone(t *testing.T) {
+	w := streamtest.LongHouse(t, 3, 3000)
+	defer w.Leave(true)
+	w.End() // the test reads itself
+	for _, goes := range []string{"closes", "unsubscribes", "moves to another delay"} {
+		for _, begun := range []bool{false, true} {
+			c := streamtest.NewClient(t, w.Shard)
+			pattern := hub.Item{Channel: wire.Trades, ID: streamtest.ID("*|M|CI")}
+			c.Sub.Subscribe([]hub.Item{pattern}, subscription.Options{Resume: &wire.Resume{Epoch: w.Hub.Epoch(), Position: streamtest.PositionText(w.Hub, 0)}})
+			c.Sub.Gather(nil, 1<<10, wire.JSON, false)
+			stopped := false
+			var stops []chan struct{}
+			if begun {
+				job := c.Sub.Reading()[0]
+				reads, ended := make(chan struct{}), make(chan struct{})
+				job.Read = func(ctx context.Context) bool {
+					close(reads)
+					<-ctx.Done()
+					stopped = true
+					return false
+				}
+				go func() {
+					defer close(ended)
+					w.Shard.Port().Jobs().Next(t.Context(), readjob.Rows)
+				}()
+				<-reads
+				stops = append(stops, ended)
+			}
+			switch goes {
+			case "closes":
+				c.Sub.Close()
+			case "unsubscribes":
+				c.Sub.Unsubscribe([]hub.Item{pattern})
+			default:
+				c.Sub.Drop()
+			}
+			for _, ended := range stops {
+				<-ended
+			}
+			if n := w.Shard.Port().Jobs().Len(readjob.Rows); n > 0 || stopped != begun {
+				t.Errorf("%s: %d to read, stopped %v", goes, n, stopped)
+			}
+		}
+	}
+}
+
+// TestFailedReplayIsNotCaughtUp checks that a batch with rows that could not be read ends with one
+// Error, and that no message states that it is complete.
+func TestFailedReplayIsNotCaughtUp(t *testing.T) {
+	w := streamtest.LongHouse(t, 3, 3000)
+	defer w.Leave(true)
+	w.End() // the test reads itself
+	c := streamtest.NewClient(t, w.Shard)
+	r := &wire.Resume{Epoch: w.Hub.Epoch(), Position: streamtest.PositionText(w.Hub, 0)}
+	c.Sub.Subscribe([]hub.Item{{Channel: wire.Trades, ID: streamtest.ID(w.Names[0])}, {Channel: wire.Trades, ID: streamtest.ID(w.Names[1])}}, subscription.Options{Resume: r})
+	c.Sub.AfterReplay(subscription.ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: wire.AppendText(nil, []byte(`{"type":"Error","id":7}`))})
+	c.Sub.Gather(nil, 1<<10, wire.JSON, false)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel() // the journal cannot be read
+	for _, job := range c.Sub.Reading() {
+		job.Read(ended)
+		job.End(nil)
+	}
+	streamtest.Turn(w.Shard)
+	var raw []byte
+	for c.Sub.Pending() {
+		raw = append(raw, c.Sub.Gather(nil, 1<<16, wire.JSON, false)...)
+	}
+	if s := string(raw); strings.Count(s, `{"type":"Error","id":7}`) != 1 || strings.Contains(s, "CaughtUp") || c.Sub.Replaying() {
+		t.Errorf("got %d Errors, %d CaughtUp", strings.Count(s, `"Error"`), strings.Count(s, "CaughtUp"))
+	}
+}

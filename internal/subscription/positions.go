@@ -1,0 +1,129 @@
+package subscription
+
+import (
+	"math"
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/position"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// resumePoint is the position that a client states in a resume.
+type resumePoint struct {
+	position.Positions
+	epoch    string             // "": it stated no position
+	complete uint64             // the journal has all rows after this position
+	safe     position.Positions // position of the subscriber before the resume
+}
+
+// readResume reads the position of a resume. It returns a fault if the position is not valid, or if
+// a pattern has an N.
+func readResume(r *wire.Resume) (p resumePoint, f *wire.Fault) {
+	if r == nil {
+		return p, nil
+	}
+	if r.Position != "" {
+		var err error
+		if p.epoch, p.Positions, err = position.Parse(r.Position); err != nil {
+			return p, wire.NewFault(wire.BadField, "resume.position is not a position this server gave")
+		}
+	}
+	for c := range wire.NumChannels {
+		for name := range r.Seen[c] {
+			if id, err := market.ParsePattern(name); err == nil && id.IsPattern() {
+				return p, wire.NewFault(wire.BadField, "resume takes an N of exact identifiers alone; a pattern resumes by position")
+			}
+		}
+	}
+	return p, nil
+}
+
+// delays returns the delays of the items of a set and of added items, each once. If there are no
+// items, it returns the longest delay that an item of the set had before, or 0.
+func (s *Subscriber) delays(added []hub.Item) (list []int) {
+	put := func(d int) {
+		if n := len(list); (n == 0 || list[n-1] != d) && !slices.Contains(list, d) {
+			list = append(list, d)
+		}
+	}
+	for _, it := range s.items {
+		put(it.tier().Delay)
+	}
+	for i := range added {
+		put(added[i].Tier.Delay)
+	}
+	switch {
+	case len(list) > 0:
+	case s.longest > 0:
+		put(s.shard.hub.Delays()[s.longest-1])
+	default:
+		put(0)
+	}
+	return list
+}
+
+// safe returns a position to resume from. No message at or before it still waits. The caller has
+// called hold before.
+func (s *Subscriber) safe(added ...hub.Item) position.Positions {
+	if len(s.shard.hub.Delays()) == 0 {
+		low, unknown := s.safeAt(0)
+		p := position.At(low)
+		p.Unknown = unknown
+		return p
+	}
+	var list []position.Delayed
+	unknown := false
+	for _, d := range s.delays(added) {
+		pos, not := s.safeAt(d)
+		list = append(list, position.Delayed{Delay: d, Position: pos})
+		unknown = unknown || not
+	}
+	p := position.Of(list)
+	p.Unknown = unknown
+	return p
+}
+
+// safeAt returns a position from which a client can resume the items of a delay. unknown is true
+// while a replay has not found its first row. Items that suppress rows are ahead of their replica.
+func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
+	all := s.shard.hub.Taken(delay)
+	low = all
+	if delay > 0 {
+		low = math.MaxUint64
+		for _, it := range s.items {
+			switch {
+			case it.tier().Delay != delay || !it.reads():
+			case it.late != nil && it.late.elsewhere != nil:
+				low = min(low, max(all, it.late.elsewhere.least(it.id())))
+			default:
+				low = min(low, all)
+			}
+		}
+		if low == math.MaxUint64 {
+			low = all
+		}
+	}
+	for _, it := range s.queue() {
+		if it.tier().Delay == delay {
+			low = min(low, it.gathered())
+		}
+	}
+	return low, low == 0 && all > 0
+}
+
+// Position returns the epoch and a position to resume from. No message at or before the position
+// still waits. The position is "" while a replay has not found its first row in the journal.
+func (s *Subscriber) Position() (epoch, position string) {
+	s.hold()
+	return s.shard.hub.Epoch(), s.safe().Text(s.shard.hub.Epoch())
+}
+
+// noteDelay records the delay of an item that was added, if it is the longest one.
+func (s *Subscriber) noteDelay(delay int) {
+	list := s.shard.hub.Delays()
+	if i := slices.Index(list, delay); i >= 0 && (s.longest == 0 || list[s.longest-1] < delay) {
+		s.longest = uint8(i + 1)
+	}
+}

@@ -1,0 +1,272 @@
+package subscription
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/readjob"
+	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// replay has the rows that an item sends before it continues with its ring. Rows in memory are
+// views that were taken under the hub's lock. A view does not change while it is used. Therefore
+// the item can send a promised range completely, even if this takes long.
+type replay struct {
+	batches []*batch     // calls of Subscribe that wait for its end
+	old     []*old       // rows that only the journal has; they are sent first
+	read    []part       // the rows that were read from the journal
+	waits   bool         // it waits for the next rows of the journal
+	holds   bool         // it counts in wait.holders: rows of the journal are read for it, or it has some
+	job     *readjob.Job // reads rows while holds is set; guarded by the hub's lock
+	parts   []part
+	spans   []span // sent after parts
+	after   []kept // live messages that are sent after the rows, by position
+	bytes   int    // size of the frames in after
+}
+
+// push appends a copy of a live message after the rows.
+func (r *replay) push(k kept) {
+	rec := *k.rec
+	k = kept{&rec, slices.Clone(k.frame)} // a copy, so that the segment can be freed
+	r.after = append(r.after, k)
+	r.bytes += len(k.frame)
+}
+
+// kept is a message that was taken out of its ring before it is sent.
+type kept struct {
+	rec   *hub.Record
+	frame []byte
+}
+
+type part struct {
+	in   *hub.Instrument
+	n    uint64 // N of the next row
+	rows [][]recent.Row
+}
+
+// batch has the replays of one Subscribe. Its message is sent when the last replay has ended.
+type batch struct {
+	left int
+	end  ReplayEnd
+}
+
+// ReplayEnd has the framed messages that can end the replays of one Subscribe. One of them is sent.
+type ReplayEnd struct {
+	Whole  []byte // all rows were sent
+	Cut    []byte // some rows were not sent, because the client removed their items from its set; nil: Whole is sent
+	Failed []byte // some rows could not be read; it is sent at once, and the others are not sent
+}
+
+// done ends a replay for its batches. whole reports whether all of its rows were sent.
+func (r *replay) done(s *Subscriber, whole bool) {
+	for _, b := range r.batches {
+		if !whole && b.end.Cut != nil {
+			b.end.Whole = b.end.Cut
+		}
+		b.left--
+		if b.left == 0 {
+			w := s.waiting()
+			w.carry = append(w.carry, b.end.Whole...)
+			b.end = ReplayEnd{}
+		}
+	}
+	r.batches = nil
+}
+
+// fail sends the Failed message of each batch, once. The batches then never send Whole.
+func (r *replay) fail(s *Subscriber) {
+	w := s.waiting()
+	for _, b := range r.batches {
+		w.carry = append(w.carry, b.end.Failed...)
+		b.end = ReplayEnd{}
+	}
+}
+
+// errGone states that the journal no longer has rows that were promised.
+var errGone = errors.New("rows are no longer kept")
+
+// AfterReplay sends a message after the last row that the last Subscribe replays, or at once if it
+// replays none. It keeps the frames until then, so the caller must not change them.
+func (s *Subscriber) AfterReplay(end ReplayEnd) {
+	w := s.waiting()
+	rows := s.replayVenues(nil)
+	w.carry = append(w.carry, rows...)
+	if w.batch == nil || w.batch.left == 0 {
+		w.carry = append(w.carry, end.Whole...)
+		return
+	}
+	w.batch.end = end
+}
+
+// resumed reports the newest N of an item that was in the set already.
+func (t *taking) resumed(it *item) {
+	r := t.o.Resume
+	if r == nil || it.id().IsPattern() || !it.channel().Replays() {
+		return
+	}
+	name := it.id().String()
+	if _, ok := r.Seen[it.channel()][name]; ok {
+		h := t.shard.hub
+		t.out.resume(it.channel(), name, h.LastCommitted(h.Lookup(it.id(), it.tier().Delay).Recent(it.channel())))
+	}
+}
+
+func (o *Outcome) resume(c wire.Channel, name string, n uint64) {
+	if o.Resumed[c] == nil {
+		o.Resumed[c] = make(map[string]uint64)
+	}
+	o.Resumed[c][name] = n
+}
+
+func (o *Outcome) lose(c wire.Channel, name string, l Lost) {
+	if o.Lost[c] == nil {
+		o.Lost[c] = make(map[string]Lost)
+	}
+	o.Lost[c][name] = l
+}
+
+// resume continues a new item after the last row of the client, or reports what is lost.
+func (t *taking) resume(it *item) {
+	h, r, since, out := t.shard.hub, t.o.Resume, &t.since, t.out
+	name := it.id().String()
+	n, byN := r.Seen[it.channel()][name]
+	switch {
+	case byN && r.Epoch != h.Epoch():
+		out.lose(it.channel(), name, Lost{From: n + 1, Reason: "epoch_changed"})
+		return
+	case byN:
+		t.resumeByN(it, h.Lookup(it.id(), it.tier().Delay), n)
+		return
+	case since.epoch == "":
+		return
+	case since.epoch != h.Epoch() || r.Epoch != h.Epoch():
+		out.lose(it.channel(), name, Lost{Reason: "epoch_changed"})
+		return
+	case it.tier().Delay == 0 && since.For(0) > h.Newest(): // at a delay, the answer would reveal the position of real time
+		out.lose(it.channel(), name, Lost{Reason: "ahead"})
+		return
+	}
+	t.resumeByPosition(it)
+}
+
+// resumeByN continues an item after row n of its instrument.
+func (t *taking) resumeByN(it *item, in *hub.Instrument, n uint64) {
+	h, out := t.shard.hub, t.out
+	last := h.LastCommitted(in.Recent(it.channel()))
+	switch {
+	case n > last && in.Delayed():
+		// The row was sent live, before the right changed. Or it does not exist yet, and the answer
+		// must not reveal that.
+		out.resume(it.channel(), it.id().String(), n)
+		sent := &sentRows{}
+		sent.put(in.ID(), sentTo{n: n, hasN: true, by: h.Committed()})
+		it.suppress(sent)
+		return
+	case n > last:
+		out.lose(it.channel(), it.id().String(), Lost{Reason: "ahead"})
+		return
+	}
+	x := sentTo{n: n, hasN: true}
+	// The instrument has no rows between the N and the position that a client states. If the client
+	// stated no position, the position is not known until row n is found in the journal.
+	if since := &t.since; since.epoch == h.Epoch() {
+		delay := it.tier().Delay
+		x.safe = min(since.safe.For(delay), since.For(delay))
+	}
+	c := catchUp{it: it, out: out, at: h.Reached(it.tier().Delay), fresh: true, today: t.o.Today}
+	c.behind(in, x)
+	c.replay(t.wait.batch)
+}
+
+// resumeByPosition replays all rows after a position. These are the rows of one instrument, or of
+// the instruments that a pattern covers and no other item of the set owns.
+func (t *taking) resumeByPosition(it *item) {
+	h, delay := t.shard.hub, it.tier().Delay
+	pos := t.since.For(delay)
+	c := catchUp{it: it, out: t.out, at: h.Reached(delay), fresh: true, complete: t.since.complete, known: true, today: t.o.Today}
+	if pos > c.at { // the rows were sent at another delay
+		sent := &sentRows{}
+		sent.putPattern(sentPattern{id: it.id(), pos: pos})
+		sent.most = min(sent.most, h.Committed()) // so that a position that no client received expires
+		it.suppress(sent)
+	}
+	covered := h.Covered(it.item())
+	t.out.Looked += len(covered)
+	for in := range c.pieces(covered) {
+		c.behind(in, sentTo{pos: pos})
+	}
+	c.replay(t.wait.batch)
+}
+
+// next returns the next row of a replay, and moves past it. ok is false at the end.
+func (r *replay) next(h *hub.Port, c wire.Channel) (in *hub.Instrument, n uint64, rw *recent.Row, ok bool) {
+	if in, n, rw, ok = takeRow(&r.read); ok || len(r.old) > 0 {
+		return in, n, rw, ok
+	}
+	if in, n, rw, ok = takeRow(&r.parts); ok || len(r.spans) == 0 {
+		return in, n, rw, ok
+	}
+	r.view(h, c)
+	return takeRow(&r.parts)
+}
+
+// takeRow returns the next row of a list of parts, and moves past it. ok is false at the end.
+func takeRow(parts *[]part) (in *hub.Instrument, n uint64, rw *recent.Row, ok bool) {
+	for len(*parts) > 0 {
+		p := &(*parts)[0]
+		for len(p.rows) > 0 && len(p.rows[0]) == 0 {
+			p.rows = p.rows[1:]
+		}
+		if len(p.rows) > 0 {
+			rw = &p.rows[0][0]
+			n = p.n
+			p.rows[0] = p.rows[0][1:]
+			p.n++
+			return p.in, n, rw, true
+		}
+		*parts = (*parts)[1:]
+	}
+	return nil, 0, nil, false
+}
+
+// position returns a position before all unsent rows of the replay.
+func (r *replay) position() uint64 {
+	low := ^uint64(0)
+	if len(r.after) > 0 {
+		low = r.after[0].rec.Position - 1
+	}
+	for _, parts := range [2][]part{r.read, r.parts} {
+		for _, p := range parts {
+			for _, c := range p.rows {
+				if len(c) > 0 {
+					low = min(low, c[0].Pos-1)
+					break
+				}
+			}
+		}
+	}
+	for _, o := range r.old {
+		low = min(low, o.pos)
+	}
+	return min(low, r.spansPosition())
+}
+
+// partOf returns the recent rows with N above n, up to last.
+func partOf(in *hub.Instrument, t *recent.Rows, n, last uint64) part {
+	p := part{in: in, n: n + 1}
+	if n >= last || n+1 < t.First() {
+		return p
+	}
+	p.rows = t.After(n)
+	left := int(last - n)
+	for i, rows := range p.rows {
+		if len(rows) >= left {
+			p.rows[i], p.rows = rows[:left], p.rows[:i+1]
+			break
+		}
+		left -= len(rows)
+	}
+	return p
+}

@@ -1,0 +1,142 @@
+package subscription_test
+
+import (
+	"os/signal"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/streamtest"
+	"github.com/ruedahq/rueda/internal/subscription"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// fullDisk prevents the files of this process from growing until restore is called.
+func fullDisk(t *testing.T) (restore func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	t.Cleanup(func() { signal.Reset(syscall.SIGXFSZ) })
+	var size syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &size); err != nil {
+		t.Fatal(err)
+	}
+	set := func(most uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: size.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(0)
+	restore = func() { set(size.Cur) }
+	t.Cleanup(restore)
+	return restore
+}
+
+// TestResumeWhileSuspended checks resumes while the journal loses rows. If a resume would have a
+// gap, the rows before the gap are not sent, and Lost has the exact range. An instrument without
+// lost rows resumes as usual.
+func TestResumeWhileSuspended(t *testing.T) {
+	w := &streamtest.House{T: t, Folder: t.TempDir(), Kept: 10, Names: []string{"A|M|CI", "B|M|CI"}}
+	w.Begin()
+	for i := range 6000 {
+		streamtest.Publish(t, w.Hub, streamtest.Trade(w.Handles[i%2], i))
+	}
+	w.Hub.Commit()
+	restore := fullDisk(t)
+	for i := range 3000 {
+		streamtest.Publish(t, w.Hub, streamtest.Trade(w.Handles[0], 6000+i))
+		if i%50 == 0 {
+			w.Hub.Commit()
+		}
+	}
+	if _, _, ok := w.Journal.Suspended(); !ok {
+		t.Fatal("the disk is full, and the journal is not suspended")
+	}
+	for _, tt := range []struct {
+		name     string
+		n        uint64
+		lost     subscription.Lost
+		from, to uint64
+	}{
+		{"A|M|CI", 500, subscription.Lost{From: 501, To: 6000, Reason: "buffer_exceeded"}, 0, 0},
+		{"A|M|CI", 3000, subscription.Lost{From: 3001, To: 6000, Reason: "buffer_exceeded"}, 0, 0}, // all rows of the journal
+		{"A|M|CI", 3500, subscription.Lost{From: 3501, To: 6000, Reason: "buffer_exceeded"}, 0, 0},
+		{"A|M|CI", 5990, subscription.Lost{}, 5991, 6000},
+		{"B|M|CI", 50, subscription.Lost{}, 51, 3000},
+	} {
+		c := streamtest.NewClient(t, w.Shard)
+		r := &wire.Resume{Epoch: w.Hub.Epoch()}
+		r.Seen[wire.Trades] = map[string]uint64{tt.name: tt.n}
+		out := c.Sub.Subscribe([]hub.Item{{Channel: wire.Trades, ID: streamtest.ID(tt.name)}}, subscription.Options{Resume: r})
+		c.Sub.AfterReplay(subscription.ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: wire.AppendText(nil, []byte(`{"type":"Error"}`))})
+		if got := out.Lost[wire.Trades][tt.name]; got != tt.lost {
+			t.Errorf("%s from %d: lost %+v, want %+v", tt.name, tt.n, got, tt.lost)
+		}
+		var want, got []uint64
+		for n := tt.from; n > 0 && n <= tt.to; n++ {
+			want = append(want, n)
+		}
+		said := ""
+		for said == "" {
+			streamtest.Turn(w.Shard)
+			for c.Sub.Pending() {
+				for _, m := range streamtest.Frames(t, c.Sub.Gather(nil, 1<<16, wire.JSON, false)) {
+					switch m.Type {
+					case "T":
+						got = append(got, m.N)
+					case "CaughtUp", "Error":
+						said = m.Type
+					}
+				}
+			}
+		}
+		if said != "CaughtUp" || !slices.Equal(got, want) {
+			t.Errorf("%s from %d: %s behind %v, want %v", tt.name, tt.n, said, got, want)
+		}
+		c.Sub.Close()
+	}
+	restore()
+	w.Leave(true)
+}
+
+// TestSlowReplayWhileSuspended checks a resume from rows that the journal has lost and memory has.
+// The client receives all of them, even if it reads them after memory has dropped them.
+func TestSlowReplayWhileSuspended(t *testing.T) {
+	w := &streamtest.House{T: t, Folder: t.TempDir(), Kept: 2000, Names: []string{"A|M|CI"}}
+	w.Begin()
+	streamtest.Publish(t, w.Hub, streamtest.Trade(w.Handles[0], 0))
+	w.Hub.Commit()
+	restore := fullDisk(t)
+	some := func(n int) {
+		for i := range n {
+			streamtest.Publish(t, w.Hub, streamtest.Trade(w.Handles[0], i))
+			if i%50 == 0 {
+				w.Hub.Commit()
+			}
+		}
+	}
+	some(1000)
+	if _, _, ok := w.Journal.Suspended(); !ok {
+		t.Fatal("the disk is full, and the journal is not suspended")
+	}
+	c := streamtest.NewClient(t, w.Shard)
+	r := &wire.Resume{Epoch: w.Hub.Epoch()}
+	r.Seen[wire.Trades] = map[string]uint64{"A|M|CI": 500}
+	c.Sub.Subscribe([]hub.Item{{Channel: wire.Trades, ID: streamtest.ID("A|M|CI")}}, subscription.Options{Resume: r})
+	c.Sub.AfterReplay(subscription.ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: wire.AppendText(nil, []byte(`{"type":"Error"}`))})
+	for _, m := range streamtest.Frames(t, c.Sub.Gather(nil, 1000, wire.JSON, false)) {
+		c.Take(&m)
+	}
+	some(5000)
+	streamtest.Turn(w.Shard)
+	w.Hub.Commit()
+	w.Replayed(c)
+	streamtest.Turn(w.Shard)
+	c.Read(1<<20, false)
+	if got := c.Trades["A|M|CI"]; len(got) != 5501 || c.Raw[0].Type == "Error" {
+		t.Errorf("%d trades of 5501", len(got))
+	}
+	c.Sub.Close()
+	restore()
+	w.Leave(true)
+}
