@@ -129,6 +129,9 @@ type Settings struct {
 	Data    database.Config   // of the database
 	Users   UserSource        // use or close it
 	Lines   map[string]string // addresses of feeds of type ndjson, by name
+
+	// Warnings are weaknesses of the configuration, one line each. They are in the log, too.
+	Warnings []string
 }
 
 // Limits of configuration files. The catalogue lists every instrument. A wrong path may name a file
@@ -190,6 +193,7 @@ func Read(name string, log func(Log) *slog.Logger) (*Settings, error) {
 	if err := errors.Join(doc.err(), catalogue); err != nil {
 		return nil, err
 	}
+	s.Warnings = doc.warnings
 	return s, nil
 }
 

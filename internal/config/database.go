@@ -30,6 +30,7 @@ func (c *mainFile) database(doc *document) string {
 	if err := settings.Check(); err != nil {
 		doc.wrong("database", "%v", err)
 	}
+	doc.verified("database", url)
 	if url != "" && !c.Keys.encryptionKey().exists() {
 		doc.wrong("database", "also stores the keys, which must be encrypted: set encryption_key_file, encryption_key_env or encryption_key_command in [keys]; rueda keys init-encryption FILE makes one")
 	}

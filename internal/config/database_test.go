@@ -56,3 +56,21 @@ func TestConfigDatabase(t *testing.T) {
 		})
 	}
 }
+
+// TestUnverifiedDatabase checks that a connection without a verified certificate is a warning with
+// its place and without the password.
+func TestUnverifiedDatabase(t *testing.T) {
+	for mode, want := range map[string]int{"require": 1, "verify-full": 0} {
+		t.Setenv("RUEDA_TEST_URL", "postgres://rueda:hunter2@db.broker.example/rueda?sslmode="+mode)
+		var into mainFile
+		doc, err := decode("rueda.toml", []byte("[database]\nurl_env = \"RUEDA_TEST_URL\"\n"), &into)
+		if err != nil {
+			t.Fatal(err)
+		}
+		into.database(doc)
+		if len(doc.warnings) != want || want > 0 && (!strings.HasPrefix(doc.warnings[0], "rueda.toml:1: database: the certificate of db.broker.example is not verified") ||
+			strings.Contains(doc.warnings[0], "hunter2")) {
+			t.Errorf("%s: %q", mode, doc.warnings)
+		}
+	}
+}

@@ -189,6 +189,7 @@ func (q *sqlConfig) open(doc *document, key string, cfg sqlusers.Config) *sqluse
 	q.check(doc, key)
 	if q.Driver == sqlusers.Postgres && doc.clean(key+".file") {
 		cfg.Source = doc.secret(key, "url", q.source())
+		doc.verified(key, cfg.Source)
 	}
 	doc.blame(key, sqlusers.CheckQueries(cfg))
 	if !doc.clean(key) || !doc.clean("accounts.sql") {

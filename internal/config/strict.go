@@ -14,6 +14,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/spell"
 )
 
@@ -38,6 +39,7 @@ type document struct {
 	file     string
 	lines    map[string]int
 	mistakes []error
+	warnings []string
 }
 
 // decode decodes a TOML text into the struct that into points to: tables are structs, and keys are
@@ -75,6 +77,19 @@ func (d *document) again() *document {
 // wrong reports a mistake at a key.
 func (d *document) wrong(key, format string, args ...any) {
 	d.mistakes = append(d.mistakes, &mistake{file: d.file, line: d.line(key), key: key, text: fmt.Sprintf(format, args...)})
+}
+
+// warn reports a weakness at a key. The configuration stays valid.
+func (d *document) warn(key, format string, args ...any) {
+	m := mistake{file: d.file, line: d.line(key), key: key, text: fmt.Sprintf(format, args...)}
+	d.warnings = append(d.warnings, m.Error())
+}
+
+// verified warns of a connection to PostgreSQL that does not verify the certificate of the server.
+func (d *document) verified(key, dsn string) {
+	if host := database.UnverifiedHost(dsn); host != "" {
+		d.warn(key, "the certificate of %s is not verified, so another server could pose as it: set sslmode=verify-full, or sslrootcert", host)
+	}
 }
 
 // line returns the line of a key, or of the nearest table around it.

@@ -113,6 +113,10 @@ func (c *Config) Check() error {
 	return store.CheckPostgres(c.Postgres)
 }
 
+// UnverifiedHost returns a host of a PostgreSQL connection string whose certificate is not
+// verified; "": none.
+func UnverifiedHost(dsn string) string { return store.UnverifiedHost(dsn) }
+
 // Open opens the database and migrates it. Several processes may have the same one open. A new
 // database gets its keys. If the keys of a used database are missing, the error is a
 // *MissingKeysError: new keys would end all logins and would not fit the audit log. NewKeys makes

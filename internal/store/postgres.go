@@ -141,6 +141,25 @@ func checkPostgresTLS(c *pgx.ConnConfig) error {
 	return nil
 }
 
+// UnverifiedHost returns a host of a connection string whose certificate is not verified, as with
+// sslmode=require and no root certificate. Another server could pose as it. "": none.
+func UnverifiedHost(dsn string) string {
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return ""
+	}
+	hosts := []pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}
+	for _, f := range c.Fallbacks {
+		hosts = append(hosts, *f)
+	}
+	for _, h := range hosts {
+		if t := h.TLSConfig; t != nil && t.InsecureSkipVerify && t.VerifyPeerCertificate == nil && !isLocal(h.Host) {
+			return h.Host
+		}
+	}
+	return ""
+}
+
 // isLocal reports whether host is this machine: a loopback address or a Unix socket.
 func isLocal(host string) bool {
 	ip := net.ParseIP(host)

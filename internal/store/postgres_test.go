@@ -412,3 +412,21 @@ func TestPostgresKeysE2E(t *testing.T) {
 		t.Errorf("%s, %v", document, err)
 	}
 }
+
+// TestUnverifiedHost finds connections over a network that do not verify the server's certificate.
+func TestUnverifiedHost(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"postgres://u@db.example/x?sslmode=require":           "db.example",
+		"host=db1.example,db2.example user=u sslmode=require": "db1.example",
+		"host=127.0.0.1,db2.example user=u sslmode=require":   "db2.example",
+		"postgres://u@db.example/x?sslmode=verify-full":       "",
+		"postgres://u@db.example/x?sslmode=verify-ca":         "",
+		"postgres://u@127.0.0.1/x?sslmode=require":            "",
+		"postgres://u@localhost/x?sslmode=disable":            "",
+		"no connection string":                                "",
+	} {
+		if got := store.UnverifiedHost(dsn); got != want {
+			t.Errorf("%s: %q, want %q", dsn, got, want)
+		}
+	}
+}

@@ -66,6 +66,9 @@ func checkConfig(ctx context.Context, std command.Streams, name string) error {
 		command.Count(len(s.Gateway.Instruments), "instrument"), command.Count(len(s.Gateway.Feeds), "feed")); err != nil {
 		return err
 	}
+	for _, text := range s.Warnings {
+		fmt.Fprintf(std.Err, "Warning: %s\n", text)
+	}
 	fmt.Fprintf(std.Err, "Not checked: the database and the user base; use %s user check NAME --config %s.\n", command.ProgramName(), command.QuoteShell(name))
 	return nil
 }
@@ -74,6 +77,9 @@ func runServe(ctx context.Context, std command.Streams, name string) (err error)
 	s, err := command.LoadConfig(ctx, std, name)
 	if err != nil {
 		return err
+	}
+	for _, text := range s.Warnings {
+		s.Gateway.Logger.Warn("weak setting in the configuration", "reason", text)
 	}
 	data, err := s.OpenData(ctx)
 	if err != nil {
