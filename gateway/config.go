@@ -115,6 +115,7 @@ type Bound struct {
 	REST    string // http://127.0.0.1:8080
 	Stream  string // ws://127.0.0.1:8080/stream
 	Admin   string // 127.0.0.1:8081; "": no listener for administrators
+	Silent  string // names of the feeds that have published nothing yet; "": none
 }
 
 // Auth configures tokens.

@@ -81,7 +81,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	defer sockets.end()
 	sockets.run(g.sockets.Run)
 
-	g.awaitFeeds(ctx)
+	bound.Silent = g.awaitFeeds(ctx)
 	g.up.Store(true)
 	g.logReady(&bound)
 	if g.cfg.OnReady != nil {
@@ -101,21 +101,27 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 }
 
 // awaitFeeds waits until every feed has published its first events, so that clients of a ready
-// gateway find a market.
-func (g *Gateway) awaitFeeds(ctx context.Context) {
-	late := time.After(feedPatience)
+// gateway find a market. It returns the names of feeds that take too long.
+func (g *Gateway) awaitFeeds(ctx context.Context) (silent string) {
+	patience, cancel := context.WithTimeout(ctx, feedPatience)
+	defer cancel()
+	var names []string
 	for i, f := range g.feeds {
 		if g.cfg.Feeds[i].Late {
 			continue
 		}
 		select {
 		case <-f.Started():
-		case <-late:
-			return
-		case <-ctx.Done():
-			return
+			continue
+		case <-patience.Done():
+		}
+		select {
+		case <-f.Started():
+		default:
+			names = append(names, f.Name())
 		}
 	}
+	return strings.Join(names, ", ")
 }
 
 // logReady logs the main settings, which show most mistakes in a configuration.
@@ -126,6 +132,9 @@ func (g *Gateway) logReady(b *Bound) {
 	}
 	g.log.Info("ready", "address", b.Address, "tls", g.certificate != nil, "version", g.cfg.Version, "data", g.place,
 		"users", cmp.Or(g.cfg.UsersType, "custom"), "feeds", cmp.Or(strings.Join(feeds, ","), "none"), "admin", cmp.Or(b.Admin, "none"))
+	if b.Silent != "" {
+		g.log.Warn("feeds have published nothing yet", "feeds", b.Silent)
+	}
 }
 
 func (g *Gateway) bound(a net.Addr) Bound {

@@ -289,3 +289,30 @@ func (b brokenUntil) Run(ctx context.Context, sink feed.Sink) error {
 		return errors.New("not connected")
 	}
 }
+
+// TestSilentFeed checks that a gateway says which feeds have published nothing when it starts
+// without them.
+func TestSilentFeed(t *testing.T) {
+	t.Parallel()
+	silent := source(func(ctx context.Context, _ feed.Sink) error { <-ctx.Done(); return nil })
+	ready, ended := make(chan gateway.Bound, 1), make(chan error, 1)
+	g, err := gateway.New(gateway.Config{
+		Listen: "127.0.0.1:0", Drain: time.Millisecond, OnReady: func(b gateway.Bound) { ready <- b },
+		Feeds: []gateway.Feed{
+			{Name: "silent", Source: silent}, {Name: "late", Source: silent, Late: true},
+			{Name: "good", Source: metronome{[]string{"GGAL|BYMA|24hs"}, time.Millisecond}}, {Name: "stuck", Source: silent},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { ended <- g.Run(ctx) }()
+	if b := <-ready; b.Silent != "silent, stuck" {
+		t.Errorf("silent feeds: %q", b.Silent)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -20,7 +20,7 @@ import (
 func startDev(t *testing.T, args ...string) (p *program, url string) {
 	t.Helper()
 	p = start(t, append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...)
-	p.line(`^Ready in \d+ ms\. Simulated market, seed 42`)
+	p.line(`^(Ready in \d+ ms|Running without data: .*)\. Simulated market, seed 42`) // a slow machine has no data yet
 	return p, p.line(`^  REST +(http://\S+)`)[1]
 }
 

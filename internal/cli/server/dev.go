@@ -308,7 +308,11 @@ func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, dem
 	if o.speed != 1 {
 		seed += fmt.Sprintf(", speed %g", o.speed)
 	}
-	fmt.Fprintf(std.Out, "%s in %d ms. Simulated market, %s, %s.\n", p.Bold("Ready"), took.Milliseconds(), seed, m.hours)
+	if b.Silent == "" {
+		fmt.Fprintf(std.Out, "%s in %d ms. Simulated market, %s, %s.\n", p.Bold("Ready"), took.Milliseconds(), seed, m.hours)
+	} else {
+		fmt.Fprintf(std.Out, "%s without data: nothing came from %s within %d ms. Simulated market, %s, %s.\n", p.Bold("Running"), b.Silent, took.Milliseconds(), seed, m.hours)
+	}
 	fmt.Fprintf(std.Out, "  REST         %s\n", b.REST)
 	fmt.Fprintf(std.Out, "  Stream       %s\n", b.Stream)
 	if m.lines != nil {
