@@ -217,6 +217,32 @@ func TestExport(t *testing.T) {
 	})
 }
 
+// TestDelayedExportWaits checks that users of delayed data get a day when all its rows are as old
+// as their delay: those published after midnight count, and bars of evening sessions too.
+func TestDelayedExportWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := closedArchive(t)
+		midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+		const delay = 900 * time.Second // of the user late
+		for _, tc := range []struct {
+			kind     string
+			complete time.Time
+		}{{"trades", midnight.Add(time.Minute)}, {"bars", midnight.Add(13 * time.Hour)}} {
+			ask := func(at time.Time, want int) {
+				t.Helper()
+				time.Sleep(time.Until(at))
+				a.access, _ = a.login(t, "late")
+				if w := a.ask("/market/export?date=2026-11-20&market=BYMA&type=" + tc.kind); w.Code != want {
+					t.Errorf("%s at %v: %d %s, want %d", tc.kind, at, w.Code, w.Body, want)
+				}
+			}
+			ask(midnight.Add(delay), http.StatusNotFound)
+			ask(tc.complete.Add(delay-time.Second), http.StatusNotFound)
+			ask(tc.complete.Add(delay+time.Second), http.StatusOK)
+		}
+	})
+}
+
 // cutOffWriter is a client that disconnects in the middle of a file.
 type cutOffWriter struct{ http.ResponseWriter }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -209,11 +210,18 @@ func (o *userOptions) settings(ctx context.Context, std command.Streams, create 
 
 // commandLine returns the actor for the audit log.
 func commandLine() string {
-	if uid := os.Getuid(); uid >= 0 { // -1 on systems without user ids
-		return fmt.Sprintf("command line (uid %d)", uid)
+	uid := os.Getuid()
+	if uid < 0 { // a system without user ids
+		return "command line"
 	}
-	return "command line"
+	if person := os.Getenv("SUDO_USER"); sudoUser.MatchString(person) {
+		return fmt.Sprintf("command line (uid %d, sudo by %s)", uid, person)
+	}
+	return fmt.Sprintf("command line (uid %d)", uid)
 }
+
+// sudoUser matches the names that sudo sets.
+var sudoUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$`)
 
 // done prints what was done.
 func done(std command.Streams, format string, args ...any) error {
