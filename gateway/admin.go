@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/reload"
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
@@ -48,8 +49,8 @@ var errAdminOpen = errors.New("an address that other machines can reach needs ce
 // administrator has the state of the listener.
 type administrator struct {
 	server      *rest.Server
-	certificate *certificate.Certificate  // nil: plain HTTP
-	clients     *reloaded[*x509.CertPool] // nil: no client certificate is required
+	certificate *certificate.Certificate     // nil: plain HTTP
+	clients     *reload.File[*x509.CertPool] // nil: no client certificate is required
 }
 
 // buildAdmin builds the server for administrators, if it is configured.
@@ -72,7 +73,7 @@ func (g *Gateway) buildAdmin() error {
 		}
 	}
 	if c.ClientCA != "" {
-		if a.clients, err = newReloaded(c.ClientCA, readAuthorities, g.log); err != nil {
+		if a.clients, err = reload.New(c.ClientCA, readAuthorities, g.log); err != nil {
 			return fmt.Errorf("%w: %w", ErrAdmin, err)
 		}
 		if a.certificate == nil {
@@ -100,8 +101,8 @@ func (a *Admin) operators(logger *slog.Logger) (func() []rest.Operator, error) {
 		list, err := parseOperators("the text of the tokens", a.Tokens)
 		return func() []rest.Operator { return list }, err
 	}
-	file, err := newReloaded(a.TokenFile, readOperators, logger)
-	return file.get, err
+	file, err := reload.New(a.TokenFile, readOperators, logger)
+	return file.Get, err
 }
 
 // checkAddress checks the address before it is opened.
@@ -140,7 +141,7 @@ func (a *administrator) open(ctx context.Context, address string) (net.Listener,
 		base := secure.Clone()
 		secure.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			now := base.Clone()
-			now.ClientCAs = a.clients.get()
+			now.ClientCAs = a.clients.Get()
 			return now, nil
 		}
 	}

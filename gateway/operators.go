@@ -5,60 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/rest"
 )
-
-// reloadInterval is how often a file of the administrator's listener is looked at, at most.
-const reloadInterval = time.Second
-
-// reloaded is the content of a file, which is read again when it changes. A file that cannot be
-// read then leaves the content as it was.
-type reloaded[T any] struct {
-	name   string
-	read   func(name string) (T, error)
-	logger *slog.Logger
-
-	mu    sync.Mutex
-	value T
-	at    time.Time // of the last look
-	info  os.FileInfo
-}
-
-func newReloaded[T any](name string, read func(string) (T, error), logger *slog.Logger) (r *reloaded[T], err error) {
-	r = &reloaded[T]{name: name, read: read, logger: logger, at: time.Now()}
-	r.info, _ = os.Stat(name) // read reports the error
-	r.value, err = read(name)
-	return r, err
-}
-
-// get returns the current content.
-func (r *reloaded[T]) get() T {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	if now.Sub(r.at) < reloadInterval {
-		return r.value
-	}
-	r.at = now
-	info, err := os.Stat(r.name)
-	if err == nil && r.info != nil && os.SameFile(info, r.info) && info.ModTime().Equal(r.info.ModTime()) && info.Size() == r.info.Size() {
-		return r.value
-	}
-	value, err := r.read(r.name)
-	if err != nil {
-		r.logger.Error("file of the administrator's listener not read, keeping its last content", "file", r.name, "error", err)
-		return r.value
-	}
-	r.value, r.info = value, info
-	r.logger.Info("file of the administrator's listener read again", "file", r.name)
-	return value
-}
 
 // readOperators reads the operators of a token file. It has one token, or a line for each operator:
 // a name, the SHA-256 of the token in hexadecimal, "read" or "operate", and perhaps the last day.

@@ -1,20 +1,16 @@
 package gateway
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
@@ -117,49 +113,4 @@ func TestOperatorFile(t *testing.T) {
 			t.Errorf("%q: %d operators, %v, want %q", text, len(list), err, want)
 		}
 	}
-}
-
-// TestReloaded checks that a file is read again when it changes, and that its last content stays if
-// it cannot be read.
-func TestReloaded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		name := filepath.Join(t.TempDir(), "file")
-		put := func(text string) {
-			t.Helper()
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(reloadInterval)
-		}
-		put("one")
-		reads := 0
-		var said bytes.Buffer
-		r, err := newReloaded(name, func(name string) (string, error) {
-			reads++
-			text, err := os.ReadFile(name)
-			if string(text) == "bad" {
-				err = errors.New("bad")
-			}
-			return string(text), err
-		}, slog.New(slog.NewTextHandler(&said, nil)))
-		if err != nil || r.get() != "one" {
-			t.Fatal(r.get(), err)
-		}
-		time.Sleep(time.Minute)
-		if r.get() != "one" || reads != 1 {
-			t.Errorf("an unchanged file was read %d times", reads)
-		}
-		put("three")
-		if got := r.get(); got != "three" {
-			t.Errorf("got %q", got)
-		}
-		put("bad")
-		if got := r.get(); got != "three" || !strings.Contains(said.String(), "keeping its last content") {
-			t.Errorf("got %q", got)
-		}
-		put("seven")
-		if got := r.get(); got != "seven" {
-			t.Errorf("got %q", got)
-		}
-	})
 }

@@ -45,8 +45,8 @@ func (c *Config) checkSecrets(isUnix bool) error {
 	switch {
 	case c.Token == "" && !certificates && !isUnix && !c.Anonymous:
 		return errors.New("ndjson: a token is missing, so any program that can connect could publish any price: set token_file or token_env, require client certificates, or listen on a Unix socket")
-	case c.Token != "" && len(c.Token) < minToken:
-		return fmt.Errorf("ndjson: the token has fewer than %d characters", minToken)
+	case c.Token != "" && len(c.Token) < MinToken:
+		return fmt.Errorf("ndjson: the token has fewer than %d characters", MinToken)
 	}
 	return nil
 }

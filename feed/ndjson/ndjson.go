@@ -2,7 +2,6 @@ package ndjson
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -22,8 +21,11 @@ import (
 // client certificates, and a Unix socket, unless Anonymous is set.
 type Config struct {
 	// Listen is host:port, where port 0 picks a free port, or unix:PATH. A Unix socket has mode 0600.
-	Listen    string
-	Token     string      // secret of the Hello; at least 32 characters; "": not checked
+	Listen string
+	Token  string // secret of the Hello; at least 32 characters; "": not checked
+	// TokenNow returns the secret at the moment, which replaces Token; nil: it does not change. A
+	// connected producer stays.
+	TokenNow  func() string
 	TLS       *tls.Config // nil: not encrypted
 	Insecure  bool        // allows a Listen address outside the loopback interface without TLS
 	Anonymous bool        // accepts every program that can connect; for development
@@ -43,15 +45,14 @@ type Config struct {
 // MaxLine is the maximum length of a line in bytes, without its line feed.
 const MaxLine = 1 << 20
 
-// minToken is the minimum length of Config.Token.
-const minToken = 32
+// MinToken is the minimum length of Config.Token.
+const MinToken = 32
 
 // Source listens for producers. It implements feed.Source.
 type Source struct {
 	config  Config
 	address string
 	socket  string                    // path of the Unix socket; "": address is a TCP address
-	token   [sha256.Size]byte         // hash of config.Token
 	zones   map[string]*time.Location // time zones of config.Markets, by name
 
 	mu       sync.Mutex
@@ -85,7 +86,7 @@ func New(config Config) (*Source, error) {
 	if config.Listen == "" {
 		return nil, errors.New("ndjson: listen address is missing")
 	}
-	s := &Source{token: sha256.Sum256([]byte(config.Token)), zones: make(map[string]*time.Location), conns: make(map[net.Conn]struct{}), down: make(map[string]bool)}
+	s := &Source{zones: make(map[string]*time.Location), conns: make(map[net.Conn]struct{}), down: make(map[string]bool)}
 	err := s.parseListen(&config)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/reload"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -97,6 +98,13 @@ func (c *feedConfig) lines(doc *document, key string, markets []market.Market, l
 		if n.Token = doc.secret(key, "token", from); len(doc.mistakes) > before {
 			return nil, nil
 		}
+		if c.TokenFile != "" {
+			now, err := reload.New(doc.relative(c.TokenFile), func(string) (string, error) { return doc.feedToken(c.TokenFile) }, log)
+			if err != nil {
+				return nil, err
+			}
+			n.TokenNow = now.Get
+		}
 	}
 	if c.Certificate == "" && c.Key == "" {
 		if c.ClientCA != "" {
@@ -111,13 +119,16 @@ func (c *feedConfig) lines(doc *document, key string, markets []market.Market, l
 	n.TLS = pair.Config()
 	n.TLS.NextProtos = nil // which are of HTTP
 	if c.ClientCA != "" {
-		text, err := os.ReadFile(doc.relative(c.ClientCA))
+		clients, err := reload.New(doc.relative(c.ClientCA), readAuthorities, log)
 		if err != nil {
-			return nil, fmt.Errorf("read client_ca: %w", err)
+			return nil, err
 		}
-		n.TLS.ClientAuth, n.TLS.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-		if !n.TLS.ClientCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("client_ca: no certificate in %s", c.ClientCA)
+		n.TLS.ClientAuth, n.TLS.ClientCAs = tls.RequireAndVerifyClientCert, clients.Get()
+		base := n.TLS.Clone()
+		n.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			now := base.Clone()
+			now.ClientCAs = clients.Get()
+			return now, nil
 		}
 	}
 	source, err := ndjson.New(n)
@@ -125,6 +136,29 @@ func (c *feedConfig) lines(doc *document, key string, markets []market.Market, l
 		return nil, err
 	}
 	return &secureLines{source, pair}, nil
+}
+
+// feedToken reads the token of a feed again.
+func (d *document) feedToken(name string) (string, error) {
+	again := d.again()
+	token := again.secret("feed", "token", secretSource{file: name})
+	if len(token) < ndjson.MinToken {
+		again.wrong("feed.token_file", "has fewer than %d characters", ndjson.MinToken)
+	}
+	return token, again.err()
+}
+
+// readAuthorities reads the certificates of certificate authorities.
+func readAuthorities(name string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read client_ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("client_ca: no certificate in %s", name)
+	}
+	return pool, nil
 }
 
 // secureLines is a feed of type ndjson whose certificate is reloaded when its files change.

@@ -1,0 +1,61 @@
+// Package reload reads a file again when it changes, for a program that asks for its content now
+// and then.
+//
+// # Concurrency
+//
+// A File is safe for concurrent use. Its lock is held while the file is read.
+package reload
+
+import (
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// Interval is how often a file is looked at, at most.
+const Interval = time.Second
+
+// File is the content of a file, which is read again when it changes. A file that cannot be
+// read then leaves the content as it was.
+type File[T any] struct {
+	name   string
+	read   func(name string) (T, error)
+	logger *slog.Logger
+
+	mu    sync.Mutex
+	value T
+	at    time.Time // of the last look
+	info  os.FileInfo
+}
+
+// New reads a file with read.
+func New[T any](name string, read func(string) (T, error), logger *slog.Logger) (r *File[T], err error) {
+	r = &File[T]{name: name, read: read, logger: logger, at: time.Now()}
+	r.info, _ = os.Stat(name) // read reports the error
+	r.value, err = read(name)
+	return r, err
+}
+
+// Get returns the current content.
+func (r *File[T]) Get() T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if now.Sub(r.at) < Interval {
+		return r.value
+	}
+	r.at = now
+	info, err := os.Stat(r.name)
+	if err == nil && r.info != nil && os.SameFile(info, r.info) && info.ModTime().Equal(r.info.ModTime()) && info.Size() == r.info.Size() {
+		return r.value
+	}
+	value, err := r.read(r.name)
+	if err != nil {
+		r.logger.Error("file not read, keeping its last content", "file", r.name, "error", err)
+		return r.value
+	}
+	r.value, r.info = value, info
+	r.logger.Info("file read again", "file", r.name)
+	return value
+}
