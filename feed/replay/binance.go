@@ -16,6 +16,8 @@ type binance struct {
 	*shared
 	futures    bool
 	instrument market.Instrument
+	resumed    *splicer // of the recording before this one; nil: none
+	ended      *splicer // at the end of this one
 }
 
 func openBinance(s *shared, in *input) (playable, error) {
@@ -42,6 +44,10 @@ func (s *binance) play(ctx context.Context, run *run) (err error) {
 	in := newLines(file)
 	p := player{source: s, run: run, handle: handle, pace: newPace(s.config.Speed, s.config.From), stats: run.stats}
 	p.book.futures = s.futures
+	if s.resumed != nil {
+		p.book, s.resumed = *s.resumed, nil
+	}
+	defer func() { s.ended = &p.book }()
 	defer p.pace.stop()
 	if p.stats.Passes > 1 {
 		p.add(market.Event{Kind: market.KindGap, Reason: "replay_restarted"})

@@ -37,11 +37,17 @@ type Config struct {
 	Logger *slog.Logger // nil: no logging
 }
 
-// Source plays one recording. It implements feed.Source.
+// Source plays one recording, or several in turn. It implements feed.Source.
 type Source struct {
 	shared
 	playable playable
+	next     []*Source // played after this one
 }
+
+// Then makes s play another recording after its own, in the same stream. The books of captures of
+// Binance continue if the messages do. Other books are stale until the next recording has them.
+// Call Then before Run.
+func (s *Source) Then(next *Source) { s.next = append(s.next, next) }
 
 // Stats counts what was played.
 type Stats = decode.Stats
@@ -107,31 +113,98 @@ func (s *Source) AppendMarkets(dst []market.Market) []market.Market {
 
 // Stats returns the counters of all runs together.
 func (s *Source) Stats() Stats {
+	all := s.counted()
+	for _, x := range s.next {
+		all.Add(x.counted())
+	}
+	return all
+}
+
+// counted returns the counters of this recording.
+func (s *shared) counted() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stats
 }
 
-// Progress returns how many bytes of the file, as stored, were read, and its size. With Loop it
+// Progress returns how many bytes of the files, as stored, were read, and their size. With Loop it
 // starts again in each pass.
-func (s *Source) Progress() (read, total int64) { return s.read.Load(), s.total.Load() }
+func (s *Source) Progress() (read, total int64) {
+	read, total = s.read.Load(), s.total.Load()
+	for _, x := range s.next {
+		read, total = read+x.read.Load(), total+x.total.Load()
+	}
+	return read, total
+}
 
 // Run implements feed.Source. If the recording is damaged, it publishes what comes before the
 // damage and returns an *Error.
 func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
-	r := &run{shared: &s.shared, sink: sink, handles: make(map[market.InstrumentID]market.Handle)}
+	runs := []*run{{shared: &s.shared, sink: sink, handles: make(map[market.InstrumentID]market.Handle)}}
+	for _, x := range s.next {
+		runs = append(runs, &run{shared: &x.shared, sink: sink, handles: make(map[market.InstrumentID]market.Handle)})
+	}
 	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		r.stats = s.Stats()
-		r.stats.Passes++
-		err := s.playable.play(ctx, r)
+		err := s.pass(ctx, runs)
 		s.logSkipped(err)
 		if err != nil || !s.config.Loop {
 			return err
 		}
 	}
+}
+
+// pass plays all recordings once.
+func (s *Source) pass(ctx context.Context, runs []*run) error {
+	for i, r := range runs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		x, passes := s, s.counted().Passes+1
+		if i > 0 {
+			x, passes = s.next[i-1], 1 // its beginning is no restart
+			before := s.playable
+			if i > 1 {
+				before = s.next[i-2].playable
+			}
+			if err := runs[i-1].handOver(before, x.playable); err != nil {
+				return err
+			}
+		}
+		r.stats = x.counted()
+		r.stats.Passes = passes
+		if err := x.playable.play(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOver ends a recording that another one follows.
+func (r *run) handOver(before, next playable) error {
+	if b, ok := before.(*binance); ok {
+		if n, ok := next.(*binance); ok && n.instrument.ID == b.instrument.ID {
+			n.resumed = b.ended
+			return nil
+		}
+	}
+	var events []market.Event
+	for _, in := range r.known {
+		if in.ID.IsPattern() || in.NoBook {
+			continue
+		}
+		h := r.handles[in.ID]
+		events = append(events, market.Event{Kind: market.KindGap, Handle: h, Reason: "next_recording"})
+		if in.StartsEmpty {
+			events = append(events, market.Event{Kind: market.KindSnapshot, Handle: h})
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	if err := r.sink.Publish(events); err != nil {
+		return fmt.Errorf("replay %s: publish: %w", r.path, err)
+	}
+	return nil
 }
 
 // logSkipped logs the records that were not played, after the first pass.

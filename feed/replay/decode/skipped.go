@@ -81,3 +81,21 @@ const lossBound = 1000
 
 // ManyLost reports whether more than one record in a thousand was lost.
 func (s *Stats) ManyLost() bool { return s.Skipped.Lost()*lossBound > s.Lines }
+
+// Add adds the counters of another recording. Passes stays.
+func (s *Stats) Add(o Stats) {
+	s.Lines += o.Lines
+	s.Trades += o.Trades
+	s.Quotes += o.Quotes
+	s.Orders += o.Orders
+	s.Depth += o.Depth
+	s.Levels += o.Levels
+	s.Statuses += o.Statuses
+	s.Snapshots += o.Snapshots
+	s.Gaps += o.Gaps
+	s.Rejected += o.Rejected
+	s.Used += o.Used
+	for i, n := range o.Skipped {
+		s.Skipped[i] += n
+	}
+}

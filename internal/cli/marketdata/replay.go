@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/server"
 	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/internal/progress"
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -46,7 +48,8 @@ files. It continues to serve when the recordings have ended.
 
 The format of a file is detected from its content, plain, gzip or zstd: a recording of
 rueda record, a capture of Binance, or another format in docs/record-and-verify.md.
-The file - is standard input, which is read once, as named pipes are.
+The file - is standard input, which is read once, as named pipes are. Files of the same
+instruments, such as one of each day, are played in turn, as one stream.
 
 The market moves as it was recorded, times --speed; max is as fast as possible.
 Event times are those of the recording.`,
@@ -92,7 +95,8 @@ func (o *replayOptions) config() (replay.Config, error) {
 
 // recordingFeed is a recording that is played as a feed.
 type recordingFeed struct {
-	name   string
+	name   string   // of the first file
+	files  []string // played in turn
 	source *replay.Source
 	ended  chan struct{} // closed at its end
 	err    error         // error at its end
@@ -125,10 +129,26 @@ func openSource(name string, c replay.Config) (*replay.Source, error) {
 	return source, nil
 }
 
+// feedOf returns the feed whose recordings another one continues, because it has some of its
+// instruments, or nil.
+func feedOf(of map[string]*recordingFeed, list []market.Instrument, name string) (found *recordingFeed, err error) {
+	for _, in := range list {
+		before := of[in.ID.String()]
+		if before == nil || before == found {
+			continue
+		}
+		if found != nil || slices.Contains(before.files, name) {
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s, in addition to %s", name, in.ID, before.name), "An instrument has one feed. The recordings of several days of the same instruments are played in turn.")
+		}
+		found = before
+	}
+	return found, nil
+}
+
 // openRecordings opens the files of a replay. The caller must close the pipes among them, also
 // after an error.
 func openRecordings(ctx context.Context, std command.Streams, files []string, c replay.Config) (recordings []*recordingFeed, pipes []*pipe, err error) {
-	of := map[string]string{}
+	of := map[string]*recordingFeed{}
 	for _, name := range files {
 		c.Input = nil
 		in, err := openPipe(ctx, std, name)
@@ -158,14 +178,20 @@ func openRecordings(ctx context.Context, std command.Streams, files []string, c 
 			}
 			return nil, pipes, command.Fail(command.ExitUsage, fmt.Errorf("%s has none of the instruments to replay", name), advice)
 		}
-		for _, in := range list {
-			id := in.ID.String()
-			if before, ok := of[id]; ok {
-				return nil, pipes, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s, in addition to %s", name, id, before), "An instrument has one feed.")
-			}
-			of[id] = name
+		played, err := feedOf(of, list, name)
+		if err != nil {
+			return nil, pipes, err
 		}
-		recordings = append(recordings, &recordingFeed{name: name, source: source, ended: make(chan struct{})})
+		if played != nil {
+			played.source.Then(source)
+			played.files = append(played.files, name)
+		} else {
+			played = &recordingFeed{name: name, files: []string{name}, source: source, ended: make(chan struct{})}
+			recordings = append(recordings, played)
+		}
+		for _, in := range list {
+			of[in.ID.String()] = played
+		}
 	}
 	return recordings, pipes, nil
 }
