@@ -17,41 +17,47 @@ var update = flag.Bool("update", false, "write tables and plot of docs/simulator
 const (
 	manual   = "../../docs/simulator.md"
 	plotFile = "../../docs/simulator.svg"
+	dayFile  = "../../docs/simulator-day.svg"
 )
 
 func classNames() []string { return []string{"leading", "sovereign", "general", "cedear", "illiquid"} }
 
-// measure computes the facts of virtual days.
-func measure(t *testing.T, config Config) map[string]*facts.Row {
+// measure computes the facts and the curves of a virtual day.
+func measure(t *testing.T, config Config) (map[string]*facts.Row, allCurves) {
 	t.Helper()
 	c := facts.New()
 	c.Class = Classes()
-	config.Clock, config.Speed, config.Start = Virtual, -1, friday()
-	if err := newSource(t, config).Run(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	config.Start = friday()
+	var days allCurves
+	runDays(t, config, both{c, &days})
+	days.check(t, config.Instruments == 0)
 	rows := map[string]*facts.Row{}
 	table := c.Table()
 	for i := range table.Classes {
 		rows[table.Classes[i].Name] = &table.Classes[i]
 	}
-	return rows
+	return rows, days
 }
 
 // TestCalibrationE2E checks that every class is within its ranges: over five days of the whole
 // market in full, one day of a quarter of it otherwise. In full it also compares the table in
 // docs/simulator.md, which is the first day.
 func TestCalibrationE2E(t *testing.T) {
-	short := Config{Seed: 1, Days: 1, Instruments: 101}
-	rows := []map[string]*facts.Row{}
-	if os.Getenv("RUEDA_SOAK") == "1" {
-		for seed := range uint64(5) {
-			rows = append(rows, measure(t, Config{Seed: seed + 1, Days: 1}))
+	soak := os.Getenv("RUEDA_SOAK") == "1"
+	configs := []Config{{Seed: 1, Days: 1, Instruments: 101}}
+	if soak || *update {
+		configs = []Config{{Seed: 1, Days: 1}}
+	}
+	for seed := uint64(2); soak && seed <= 5; seed++ {
+		configs = append(configs, Config{Seed: seed, Days: 1})
+	}
+	rows, first := []map[string]*facts.Row{}, allCurves{}
+	for i, config := range configs {
+		r, curves := measure(t, config)
+		rows = append(rows, r)
+		if i == 0 {
+			first = curves
 		}
-	} else if !*update {
-		rows = append(rows, measure(t, short))
-	} else {
-		rows = append(rows, measure(t, Config{Seed: 1, Days: 1}))
 	}
 	for i, day := range rows {
 		for _, name := range classNames() {
@@ -71,17 +77,23 @@ func TestCalibrationE2E(t *testing.T) {
 		}
 	}
 	show(t, "ranges", rangesTable())
-	if os.Getenv("RUEDA_SOAK") == "1" || *update {
+	if soak || *update {
 		show(t, "facts", factsTable(rows[0]))
-		plot := drawFacts(rows[0])
-		if *update {
-			if err := os.WriteFile(plotFile, plot, 0o644); err != nil {
-				t.Fatal(err)
-			}
+		showPlot(t, plotFile, drawFacts(rows[0]))
+		showPlot(t, dayFile, drawDay(first))
+	}
+}
+
+// showPlot compares a plot with the one in the manual, or updates it.
+func showPlot(t *testing.T, file string, plot []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, plot, 0o644); err != nil {
+			t.Fatal(err)
 		}
-		if old, err := os.ReadFile(plotFile); err != nil || string(old) != string(plot) {
-			t.Errorf("%s is not what is drawn today (%v): go test ./feed/sim -run TestCalibrationE2E -update", filepath.Base(plotFile), err)
-		}
+	}
+	if old, err := os.ReadFile(file); err != nil || string(old) != string(plot) {
+		t.Errorf("%s is not what is drawn today (%v): go test ./feed/sim -run TestCalibrationE2E -update", filepath.Base(file), err)
 	}
 }
 

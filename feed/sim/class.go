@@ -70,8 +70,8 @@ func newClasses() *classes {
 	return &classes{
 		leading: class{orders: 14000, decline: 1, limits: 6, crowd: 90, tail: 1.0, inside: .03, volatility: .030, variation: .4, width: 1,
 			levels: 4, makerUpdates: 1, ticket: 400e3, sigma: 1.1, beta: 1.0, triggered: .4, band: .03},
-		sovereign: class{orders: 16000, decline: 1, limits: 6, crowd: 100, tail: 1.1, inside: .02, volatility: .012, variation: .4, width: 1,
-			levels: 5, makerUpdates: 1, ticket: 1e6, sigma: 1.3, beta: .7, triggered: .4, band: .03},
+		sovereign: class{orders: 20000, decline: 1, limits: 6, crowd: 100, tail: 1.1, inside: .02, volatility: .012, variation: .4, width: 1,
+			levels: 5, makerUpdates: 1, ticket: 500e3, sigma: 1.3, beta: .7, triggered: .4, band: .03},
 		general: class{orders: 1000, decline: .8, limits: 9, crowd: 40, tail: .9, inside: .02, volatility: .028, variation: .4, width: 1,
 			levels: 4, makerUpdates: .6, ticket: 300e3, sigma: 0.8, beta: .8, triggered: .4, band: .04},
 		cedear: class{orders: 4000, decline: 1, limits: 9, crowd: 40, tail: .9, inside: .02, volatility: .022, variation: .4, width: 1,

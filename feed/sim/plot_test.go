@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/ruedahq/rueda/feed/sim/facts"
@@ -41,7 +42,7 @@ func drawFacts(rows map[string]*facts.Row) []byte {
 	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12" role="img" aria-labelledby="t">`+"\n", plotWidth, plotHeight)
 	p.WriteString(`  <title id="t">Stylised facts of a simulated day, by class, and of AAPL; the text has the figures</title>` + "\n")
 	fmt.Fprintf(p, `  <rect width="%d" height="%d" rx="12" fill="#fbfaf7"/>`+"\n", plotWidth, plotHeight)
-	fmt.Fprintf(p, `  <text x="24" y="32" font-size="16" fill="#2b2a27">A simulated day and AAPL</text>`+"\n")
+	fmt.Fprintf(p, `  <text x="24" y="32" font-size="16" fill="#2b2a27">A simulated day, and AAPL (cited)</text>`+"\n")
 	x := 24.0
 	for _, name := range append(classNames(), "AAPL, cited") {
 		fmt.Fprintf(p, `  <rect x="%.1f" y="%d" width="10" height="10" rx="2" fill="%s"/>`+"\n", x, plotHeight-26, plotColors()[name])
@@ -130,5 +131,76 @@ func (p *plot) tails(rows map[string]*facts.Row, measured *facts.Row) {
 			draw(name, rows[name])
 		}
 		draw("AAPL, cited", measured)
+	}
+}
+
+// drawDay draws the price, the spread and the volume of a share over a day, and how volume, spreads
+// and depth of all instruments change over the day.
+func drawDay(c allCurves) []byte {
+	p := &plot{}
+	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12" role="img" aria-labelledby="t">`+"\n", plotWidth, dayHeight)
+	p.WriteString(`  <title id="t">A simulated day of GGAL in 24hs: price, spread and volume; and the means of all instruments by half hours</title>` + "\n")
+	fmt.Fprintf(p, `  <rect width="%d" height="%d" rx="12" fill="#fbfaf7"/>`+"\n", plotWidth, dayHeight)
+	i := slices.IndexFunc(c, func(x *curves) bool { return x.in.ID.Symbol == "GGAL" && x.in.ID.Term == nextDay })
+	var prices, spreads, volumes []float64
+	for k, m := range c[i].minutes {
+		prices, spreads = append(prices, m.price), append(spreads, m.spread)
+		if k%5 == 0 {
+			volumes = append(volumes, 0)
+		}
+		volumes[k/5] += m.volume
+	}
+	p.panel(54, 40, "GGAL, mid price each minute, in pesos", true, curve{prices, "#4c8063", ""})
+	p.panel(494, 40, "GGAL, spread each minute, in basis points", false, curve{spreads, "#50689f", ""})
+	p.panel(54, 260, "GGAL, size traded in five minutes", false, curve{volumes, "#a86f3c", ""})
+	volume, spread, depth := c.intraday()
+	p.panel(494, 260, "all instruments, by half hours, mean of the day = 1", false,
+		curve{volume, "#a86f3c", "volume"}, curve{spread, "#50689f", "spread"}, curve{depth, "#8d8574", "depth"})
+	p.WriteString("</svg>\n")
+	return []byte(p.String())
+}
+
+const dayHeight = 450
+
+// curve is a line of a panel.
+type curve struct {
+	values []float64
+	color  string
+	name   string // in the legend
+}
+
+// panel draws curves over the time of continuous trading, from 11:00 to 17:00.
+func (p *plot) panel(left, top float64, title string, float bool, list ...curve) {
+	const width, height = 350.0, 150.0
+	low, high := 0.0, 0.0
+	if float {
+		low = slices.Min(list[0].values)
+	}
+	for _, c := range list {
+		high = max(high, slices.Max(c.values))
+	}
+	y := func(v float64) float64 { return top + height - (v-low)/(high-low)*height }
+	p.text(left-30, top-14, "start", "#6d6658", title)
+	for _, share := range []float64{0, .5, 1} {
+		v := low + share*(high-low)
+		p.line(left, y(v), left+width, y(v), "#e3ded2", 1)
+		label := fmt.Sprintf("%.0f", v)
+		if high < 10 {
+			label = fmt.Sprintf("%.1f", v)
+		}
+		p.text(left-6, y(v)+4, "end", "#6d6658", label)
+	}
+	for hour := range 7 {
+		p.text(left+width*float64(hour)/6, top+height+16, "middle", "#6d6658", fmt.Sprint(11+hour))
+	}
+	for i, c := range list {
+		var points []string
+		for k, v := range c.values {
+			points = append(points, fmt.Sprintf("%.1f,%.1f", left+width*(float64(k)+.5)/float64(len(c.values)), y(v)))
+		}
+		fmt.Fprintf(p, `  <polyline points="%s" fill="none" stroke="%s" stroke-width="1.5"/>`+"\n", strings.Join(points, " "), c.color)
+		if c.name != "" {
+			p.text(left+width/2-60+60*float64(i), top+14, "middle", c.color, c.name)
+		}
 	}
 }
