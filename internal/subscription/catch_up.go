@@ -6,6 +6,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/subscription/replay"
 )
 
 // catchUp finds the rows that an item replays before it continues with its ring. These are the rows
@@ -14,16 +15,16 @@ import (
 type catchUp struct {
 	it       *item
 	out      *Outcome
-	at       uint64                     // rows up to this position are replayed; later ones are in the ring
-	fresh    bool                       // the item is new to the set: out gets the N at which its replay ends
-	fromTime bool                       // the available rows are replayed even if older ones are lost
-	promised map[*hub.Instrument][]part // rows of replays that have ended; memory may not have them any more
-	complete uint64                     // the journal has all rows after this position
-	known    bool                       // complete is set
-	today    bool                       // Options.Today
+	at       uint64                            // rows up to this position are replayed; later ones are in the ring
+	fresh    bool                              // the item is new to the set: out gets the N at which its replay ends
+	fromTime bool                              // the available rows are replayed even if older ones are lost
+	promised map[*hub.Instrument][]replay.Part // rows of replays that have ended; memory may not have them any more
+	complete uint64                            // the journal has all rows after this position
+	known    bool                              // complete is set
+	today    bool                              // Options.Today
 
-	parts []part
-	older []*old
+	parts []replay.Part
+	older []*replay.Range
 }
 
 // pieces yields the instruments of a list that the item owns. It releases the hub's lock in
@@ -60,8 +61,8 @@ func (c *catchUp) behind(in *hub.Instrument, x sentTo) {
 	if x.n < last {
 		for _, p := range c.promised[in] {
 			c.parts = append(c.parts, p)
-			x.n, x.hasN = p.n-1, true
-			for _, rows := range p.rows {
+			x.n, x.hasN = p.N-1, true
+			for _, rows := range p.Rows {
 				x.n += uint64(len(rows))
 			}
 		}
@@ -83,7 +84,7 @@ func (c *catchUp) behind(in *hub.Instrument, x sentTo) {
 		c.out.resume(ch, in.ID().String(), last)
 	}
 	if n < last {
-		c.parts = append(c.parts, partOf(in, t, n, last))
+		c.parts = append(c.parts, replay.PartOf(in, t, n, last))
 	}
 }
 
@@ -105,29 +106,29 @@ func (c *catchUp) lose(in *hub.Instrument, x sentTo, before, last uint64, reason
 
 // inJournal returns the rows of an instrument that follow those of the client, up to N to. Only the
 // journal has these rows. It returns nil if the journal does not have all of them.
-func (c *catchUp) inJournal(in *hub.Instrument, x sentTo, to uint64) *old {
+func (c *catchUp) inJournal(in *hub.Instrument, x sentTo, to uint64) *replay.Range {
 	j := c.it.sub.shard.hub.Journal()
 	if j == nil {
 		return nil
 	}
 	ch := c.it.channel()
-	o := &old{in: in, series: in.Series(ch), n: x.n, to: to, pos: x.pos, until: c.at}
-	oldest := j.Oldest(o.series)
+	o := &replay.Range{In: in, Series: in.Series(ch), N: x.n, To: to, Pos: x.pos, Until: c.at}
+	oldest := j.Oldest(o.Series)
 	switch {
 	case x.hasN && x.n+1 < oldest:
 		return nil
 	case x.exact:
 	case x.hasN && x.pos == 0:
-		o.byN = true
+		o.ByN = true
 		if !c.it.id().IsPattern() { // a pattern resumes only by position
-			o.pos = x.safe
+			o.Pos = x.safe
 		}
 	case x.hasN:
-		o.seek = x.pos >= j.Begins() // rows after n may have been sent too
+		o.Seek = x.pos >= j.Begins() // rows after n may have been sent too
 	case x.pos < c.completeFrom(j):
 		return nil
 	default:
-		o.n, o.seek = min(oldest-1, to), true
+		o.N, o.Seek = min(oldest-1, to), true
 	}
 	return o
 }
@@ -148,14 +149,10 @@ func (c *catchUp) replay(batches ...*batch) {
 	}
 	l := c.it.behind()
 	if l.replay == nil {
-		l.replay = &replay{}
+		l.replay = &itemReplay{}
 	}
 	r := l.replay
-	if len(r.parts)+len(r.old) == 0 { // long lists are not copied under the lock
-		r.parts, r.old = c.parts, c.older
-	} else {
-		r.parts, r.old = append(r.parts, c.parts...), append(r.old, c.older...)
-	}
+	r.Add(c.parts, c.older)
 	for _, b := range batches {
 		if !slices.Contains(r.batches, b) {
 			b.left++

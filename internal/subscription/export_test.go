@@ -6,6 +6,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/readjob"
+	"github.com/ruedahq/rueda/internal/subscription/replay"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -19,7 +20,7 @@ const (
 	MaxSearched     = maxSearched
 	MaxStarted      = maxStarted
 	MaxVisited      = maxVisited
-	OldRows         = oldRows
+	OldRows         = replay.ReadRows
 	StateBatch      = stateBatch
 )
 
@@ -47,7 +48,7 @@ func (s *Subscriber) Reading() (list []*readjob.Job) {
 // that has rows.
 func (s *Subscriber) Holders() (counted, have int) {
 	for _, it := range s.items {
-		if it.late != nil && it.late.replay != nil && len(it.late.replay.read) > 0 {
+		if it.late != nil && it.late.replay != nil && it.late.replay.HasRead() {
 			have++
 		}
 	}

@@ -249,14 +249,14 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 		return dst
 	}
 	var payload []byte
-	defer r.toSpans(it.sub.shard.hub, it.channel())
+	defer r.ToSpans(it.sub.shard.hub, it.channel())
 	for len(dst) < limit {
-		in, n, rw, ok := r.next(it.sub.shard.hub, it.channel())
-		if !ok && len(r.old) > 0 {
+		in, n, rw, ok := r.Next(it.sub.shard.hub, it.channel())
+		if !ok && r.AtJournal() {
 			it.await()
 			return dst
 		}
-		if r.holds && len(r.read) == 0 {
+		if r.holds && !r.HasRead() {
 			it.giveBack()
 		}
 		if ok {
@@ -266,13 +266,12 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 		}
 		r.done(it.sub, true)
 		dst = it.sub.wait.takeCarry(dst)
-		if len(r.after) == 0 {
+		frame, ok := r.NextKept()
+		if !ok {
 			it.late.replay = nil
 			return dst
 		}
-		dst = append(dst, r.after[0].frame...)
-		r.bytes -= len(r.after[0].frame)
-		r.after = r.after[1:]
+		dst = append(dst, frame...)
 	}
 	return dst
 }

@@ -109,7 +109,7 @@ func (it *item) carryOver(w *wait, tail hub.Cursor) {
 			return
 		case it.unseen(rec.Of), !it.wants(rec):
 		case it.late.replay != nil:
-			it.late.replay.push(kept{rec, frame})
+			it.late.replay.Push(rec, frame)
 		default:
 			w.carry = append(w.carry, frame...)
 		}

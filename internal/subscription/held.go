@@ -37,7 +37,7 @@ func (it *item) noteHeld(round uint64) {
 	}
 	v, at := it.view, &it.late.at
 	if it.late.replay != nil {
-		it.late.replay.toSpans(it.sub.shard.hub, it.channel())
+		it.late.replay.ToSpans(it.sub.shard.hub, it.channel())
 	}
 	at.Release(v.tail)
 	if v.round != round {
@@ -84,6 +84,28 @@ func (s *Subscriber) relieve() {
 			it.letGo()
 		case !s.strict && l.gate == 0 && !it.channel().Replays() && !l.at.SameSegment(it.view.tail):
 			it.collapse()
+		}
+	}
+}
+
+// letGo releases the messages that wait behind the item's replay, so that their segments can be
+// freed.
+func (it *item) letGo() {
+	h, l := it.sub.shard.hub, it.late
+	if n, _, _ := l.replay.Kept(); l.at == it.view.tail && n == 0 {
+		return
+	}
+	release := l.replay.Release(h, it.channel())
+	if release == nil {
+		return
+	}
+	for {
+		rec, frame, ok := it.take(it.view.tail)
+		if !ok {
+			return
+		}
+		if it.wants(rec) {
+			release.Add(rec, frame)
 		}
 	}
 }

@@ -4,8 +4,7 @@ import (
 	"math"
 
 	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/recent"
-	"github.com/ruedahq/rueda/internal/ring"
+	"github.com/ruedahq/rueda/internal/subscription/replay"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -61,13 +60,14 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 		to := &l
 		if r := it.late.replay; r != nil {
 			to = &late
-			dropped := r.droppedBytes(s.shard.hub, it.channel())
+			dropped := r.DroppedBytes(s.shard.hub, it.channel())
 			l.Pinned += dropped
-			l.Held += r.held()
-			messages, bytes = messages+len(r.after), bytes+r.bytes
+			l.Held += r.Held()
+			n, size, first := r.Kept()
+			messages, bytes = messages+n, bytes+size
 			behind += bytes + dropped
-			if len(r.after) > 0 {
-				rec, ok = r.after[0].rec, true
+			if first != nil {
+				rec, ok = first, true
 			}
 		}
 		if ok {
@@ -113,28 +113,6 @@ func (l *Lag) add(c wire.Channel, messages, bytes int, oldest int64) {
 	}
 }
 
-// droppedBytes estimates the memory of rows that only a replay keeps, in bytes.
-func (r *replay) droppedBytes(h *hub.Port, c wire.Channel) (bytes int) {
-	if len(r.parts) == 0 {
-		return 0
-	}
-	h.Lock()
-	defer h.Unlock()
-	for _, p := range r.parts {
-		h.Step(1)
-		first := p.in.Recent(c).First()
-		if p.n >= first {
-			continue
-		}
-		rows := 0
-		for _, list := range p.rows {
-			rows += len(list)
-		}
-		bytes += recent.RowBytes * min(rows, int(first-p.n))
-	}
-	return bytes
-}
-
 // Collapse drops the waiting quotes, books and summaries of the subscriber, and makes snapshots due
 // instead. It is for a socket that accepts no data.
 func (s *Subscriber) Collapse() {
@@ -162,7 +140,7 @@ func (it *item) gathered() uint64 {
 	}
 	low := it.ringPosition()
 	if l := it.late; l != nil && l.replay != nil {
-		low = min(low, l.replay.position())
+		low = min(low, l.replay.Position())
 	}
 	if l := it.late; l != nil && (l.gate != 0 || len(l.held) > 0) {
 		low = min(low, l.floor)
@@ -209,7 +187,7 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 			continue
 		}
 		for in, r := range it.replayed() {
-			put(in, r.n)
+			put(in, r.N)
 		}
 		for at := it.late.at; named < most; at.Next() {
 			rec, _, ok := at.Peek(it.view.tail)
@@ -224,57 +202,12 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 	return named
 }
 
-// replayed is the progress of a replay in one instrument.
-type replayed struct {
-	n, pos uint64 // last N that was sent, 0: not known; position up to which all rows were sent
-	byN    bool   // pos holds for a client that has row n
-}
-
 // replayed returns the progress of an item's replay in the instruments that it has not finished.
-func (it *item) replayed() map[*hub.Instrument]replayed {
+func (it *item) replayed() map[*hub.Instrument]replay.Progress {
 	if it.late == nil || it.late.replay == nil {
 		return nil
 	}
-	r, m := it.late.replay, make(map[*hub.Instrument]replayed)
-	put := func(in *hub.Instrument, n, pos uint64) {
-		if _, ok := m[in]; !ok {
-			m[in] = replayed{n: n, pos: pos}
-		}
-	}
-	putPart := func(p *part) {
-		for _, rows := range p.rows {
-			if len(rows) > 0 {
-				put(p.in, p.n-1, rows[0].Pos-1)
-				return
-			}
-		}
-	}
-	for i := range r.read {
-		putPart(&r.read[i])
-	}
-	for _, o := range r.old {
-		n := o.n
-		if o.seek {
-			n = 0 // only a lower bound
-		}
-		put(o.in, n, o.pos)
-		if r := m[o.in]; r.n == n && r.pos == o.pos {
-			r.byN = o.byN
-			m[o.in] = r
-		}
-	}
-	for i := range r.parts {
-		putPart(&r.parts[i])
-	}
-	for _, x := range r.spans {
-		put(x.in, x.n-1, x.pos)
-	}
-	for _, k := range r.after {
-		if k.rec.Flag&ring.Echo == 0 {
-			put(k.rec.Of, k.rec.N-1, k.rec.Position-1)
-		}
-	}
-	return m
+	return it.late.replay.Progress()
 }
 
 // QuietPlace is the place in the set at which Quiet continues. The zero QuietPlace is the

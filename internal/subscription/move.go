@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/subscription/replay"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -117,7 +118,7 @@ func (m *move) run() {
 	for _, it := range slices.Clone(s.items) {
 		m.resume(it)
 	}
-	ended := replay{batches: m.batches}
+	ended := itemReplay{batches: m.batches}
 	ended.done(s, m.whole())
 	s.rest()
 }
@@ -133,12 +134,12 @@ type move struct {
 	gone    map[*item]bool
 	tiers   map[*item]hub.Tier
 	leaving []*item
-	fed     map[*item]bool              // exact items that stay and that a pattern fed
-	sent    [wire.NumChannels]*sentRows // rows that the leaving items have sent
-	order   map[*item]int               // index of each pattern before the change
-	batches []*batch                    // batches of the ended replays
-	views   map[*hub.Instrument][]part  // rows of the ended replays that only memory has
-	rest    map[pointKey]bool           // sequences of which the ended replays had rows left
+	fed     map[*item]bool                    // exact items that stay and that a pattern fed
+	sent    [wire.NumChannels]*sentRows       // rows that the leaving items have sent
+	order   map[*item]int                     // index of each pattern before the change
+	batches []*batch                          // batches of the ended replays
+	views   map[*hub.Instrument][]replay.Part // rows of the ended replays that only memory has
+	rest    map[pointKey]bool                 // sequences of which the ended replays had rows left
 	out     *Outcome
 }
 
@@ -205,25 +206,10 @@ func (list passed) takeFrom() {
 		// Rows of a read in progress belong to the old replay, and are dropped. The rows of other
 		// instruments are read again.
 		p.late.replay.release(p.sub, true)
-		p.late.replay = p.late.replay.without(taken)
+		r := p.late.replay
+		p.late.replay = &itemReplay{Rows: r.Without(taken), batches: r.batches, waits: r.waits}
 		p.sub.fetchNext()
 	}
-}
-
-// without returns a replay without some of its instruments.
-func (r *replay) without(taken map[*hub.Instrument]bool) *replay {
-	rest := &replay{batches: r.batches, waits: r.waits}
-	of := func(p part) bool { return taken[p.in] }
-	rest.read = slices.DeleteFunc(slices.Clone(r.read), of)
-	rest.parts = slices.DeleteFunc(slices.Clone(r.parts), of)
-	rest.old = slices.DeleteFunc(slices.Clone(r.old), func(o *old) bool { return taken[o.in] })
-	rest.spans = slices.DeleteFunc(slices.Clone(r.spans), func(x span) bool { return taken[x.in] })
-	for _, k := range r.after {
-		if !taken[k.rec.Of] {
-			rest.push(k)
-		}
-	}
-	return rest
 }
 
 // drop removes the leaving items from their rings. It returns the status items that have sent
@@ -254,14 +240,14 @@ func (m *move) end(it *item) {
 	m.batches = append(m.batches, r.batches...)
 	r.batches = nil
 	if m.rest == nil {
-		m.rest, m.views = make(map[pointKey]bool), make(map[*hub.Instrument][]part)
+		m.rest, m.views = make(map[pointKey]bool), make(map[*hub.Instrument][]replay.Part)
 	}
 	for in := range it.replayed() {
 		m.rest[pointKey{in, it.channel()}] = true
 	}
 	if m.sub.shard.hub.Journal() == nil {
-		for _, p := range r.parts {
-			m.views[p.in] = append(m.views[p.in], p)
+		for _, p := range r.Parts() {
+			m.views[p.In] = append(m.views[p.In], p)
 		}
 	}
 }

@@ -1,49 +1,19 @@
 package subscription
 
 import (
-	"errors"
-	"slices"
-
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/readjob"
-	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/subscription/replay"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// replay has the rows that an item sends before it continues with its ring. Rows in memory are
-// views that were taken under the hub's lock. A view does not change while it is used. Therefore
-// the item can send a promised range completely, even if this takes long.
-type replay struct {
+// itemReplay has the rows that an item sends before it continues with its ring.
+type itemReplay struct {
+	replay.Rows
 	batches []*batch     // calls of Subscribe that wait for its end
-	old     []*old       // rows that only the journal has; they are sent first
-	read    []part       // the rows that were read from the journal
 	waits   bool         // it waits for the next rows of the journal
 	holds   bool         // it counts in wait.holders: rows of the journal are read for it, or it has some
 	job     *readjob.Job // reads rows while holds is set; guarded by the hub's lock
-	parts   []part
-	spans   []span // sent after parts
-	after   []kept // live messages that are sent after the rows, by position
-	bytes   int    // size of the frames in after
-}
-
-// push appends a copy of a live message after the rows.
-func (r *replay) push(k kept) {
-	rec := *k.rec
-	k = kept{&rec, slices.Clone(k.frame)} // a copy, so that the segment can be freed
-	r.after = append(r.after, k)
-	r.bytes += len(k.frame)
-}
-
-// kept is a message that was taken out of its ring before it is sent.
-type kept struct {
-	rec   *hub.Record
-	frame []byte
-}
-
-type part struct {
-	in   *hub.Instrument
-	n    uint64 // N of the next row
-	rows [][]recent.Row
 }
 
 // batch has the replays of one Subscribe. Its message is sent when the last replay has ended.
@@ -60,7 +30,7 @@ type ReplayEnd struct {
 }
 
 // done ends a replay for its batches. whole reports whether all of its rows were sent.
-func (r *replay) done(s *Subscriber, whole bool) {
+func (r *itemReplay) done(s *Subscriber, whole bool) {
 	for _, b := range r.batches {
 		if !whole && b.end.Cut != nil {
 			b.end.Whole = b.end.Cut
@@ -76,16 +46,13 @@ func (r *replay) done(s *Subscriber, whole bool) {
 }
 
 // fail sends the Failed message of each batch, once. The batches then never send Whole.
-func (r *replay) fail(s *Subscriber) {
+func (r *itemReplay) fail(s *Subscriber) {
 	w := s.waiting()
 	for _, b := range r.batches {
 		w.carry = append(w.carry, b.end.Failed...)
 		b.end = ReplayEnd{}
 	}
 }
-
-// errGone states that the journal no longer has rows that were promised.
-var errGone = errors.New("rows are no longer kept")
 
 // AfterReplay sends a message after the last row that the last Subscribe replays, or at once if it
 // replays none. It keeps the frames until then, so the caller must not change them.
@@ -198,75 +165,4 @@ func (t *taking) resumeByPosition(it *item) {
 		c.behind(in, sentTo{pos: pos})
 	}
 	c.replay(t.wait.batch)
-}
-
-// next returns the next row of a replay, and moves past it. ok is false at the end.
-func (r *replay) next(h *hub.Port, c wire.Channel) (in *hub.Instrument, n uint64, rw *recent.Row, ok bool) {
-	if in, n, rw, ok = takeRow(&r.read); ok || len(r.old) > 0 {
-		return in, n, rw, ok
-	}
-	if in, n, rw, ok = takeRow(&r.parts); ok || len(r.spans) == 0 {
-		return in, n, rw, ok
-	}
-	r.view(h, c)
-	return takeRow(&r.parts)
-}
-
-// takeRow returns the next row of a list of parts, and moves past it. ok is false at the end.
-func takeRow(parts *[]part) (in *hub.Instrument, n uint64, rw *recent.Row, ok bool) {
-	for len(*parts) > 0 {
-		p := &(*parts)[0]
-		for len(p.rows) > 0 && len(p.rows[0]) == 0 {
-			p.rows = p.rows[1:]
-		}
-		if len(p.rows) > 0 {
-			rw = &p.rows[0][0]
-			n = p.n
-			p.rows[0] = p.rows[0][1:]
-			p.n++
-			return p.in, n, rw, true
-		}
-		*parts = (*parts)[1:]
-	}
-	return nil, 0, nil, false
-}
-
-// position returns a position before all unsent rows of the replay.
-func (r *replay) position() uint64 {
-	low := ^uint64(0)
-	if len(r.after) > 0 {
-		low = r.after[0].rec.Position - 1
-	}
-	for _, parts := range [2][]part{r.read, r.parts} {
-		for _, p := range parts {
-			for _, c := range p.rows {
-				if len(c) > 0 {
-					low = min(low, c[0].Pos-1)
-					break
-				}
-			}
-		}
-	}
-	for _, o := range r.old {
-		low = min(low, o.pos)
-	}
-	return min(low, r.spansPosition())
-}
-
-// partOf returns the recent rows with N above n, up to last.
-func partOf(in *hub.Instrument, t *recent.Rows, n, last uint64) part {
-	p := part{in: in, n: n + 1}
-	if n >= last || n+1 < t.First() {
-		return p
-	}
-	p.rows = t.After(n)
-	left := int(last - n)
-	for i, rows := range p.rows {
-		if len(rows) >= left {
-			p.rows[i], p.rows = rows[:left], p.rows[:i+1]
-			break
-		}
-		left -= len(rows)
-	}
-	return p
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/readjob"
+	"github.com/ruedahq/rueda/internal/subscription/replay"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -74,7 +75,7 @@ func (x *Search) begin(found func()) bool {
 	}
 	x.wait = readjob.NewWait(1, found)
 	jobs.Submit(readjob.Search, &readjob.Job{
-		Read:  func(ctx context.Context) (more bool) { return x.read(ctx, oldTime) },
+		Read:  func(ctx context.Context) (more bool) { return x.read(ctx, replay.ReadTime) },
 		End:   x.end,
 		Until: x.until,
 		Wait:  x.wait,

@@ -210,9 +210,9 @@ func (it *item) sentOf(in *hub.Instrument) sentTo {
 		return x
 	}
 	if r, ok := it.replayed()[in]; ok {
-		x = sentTo{pos: r.pos, n: r.n, hasN: r.n > 0}
-		if r.byN {
-			x.pos, x.safe = 0, r.pos
+		x = sentTo{pos: r.Pos, n: r.N, hasN: r.N > 0}
+		if r.ByN {
+			x.pos, x.safe = 0, r.Pos
 		}
 	}
 	if it.late.elsewhere != nil {

@@ -96,7 +96,7 @@ type late struct {
 	needsSnapshot bool        // a snapshot is due
 	fresh         bool        // nothing of its ring was sent yet
 	progress      *snapshotProgress
-	replay        *replay
+	replay        *itemReplay
 	elsewhere     *sentRows // rows that other items sent, or that were sent at another delay
 
 	gate  uint64 // nothing is sent until this position is committed; 0: no gate
