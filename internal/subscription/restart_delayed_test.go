@@ -26,6 +26,8 @@ func TestRestartSendsNothingEarly(t *testing.T) {
 			folder := t.TempDir()
 			r := streamtest.Restart(t, folder, cfg)
 			hd := streamtest.Define(t, r.Hub, "A|M|CI", edit)
+			first := time.Now()
+			isEarly := func() bool { return time.Since(first) < 2*time.Second } // on a slow machine the delay is over sooner
 			for i := range 3000 {
 				streamtest.Publish(t, r.Hub, streamtest.Trade(hd, i))
 			}
@@ -34,15 +36,14 @@ func TestRestartSendsNothingEarly(t *testing.T) {
 			r.Leave()
 			r = streamtest.Restart(t, folder, cfg)
 			defer r.Leave()
-			begin := time.Now()
 			streamtest.Define(t, r.Hub, "A|M|CI", edit)
 			wanted := []hub.Wanted{{ID: streamtest.ID("A|M|CI"), Trades: true, Quotes: true, Delay: 2}}
 			if err := r.Hub.AwaitDelay(t.Context(), 2); err != nil {
 				t.Fatal(err)
 			}
 			state, _, _ := r.Hub.Snapshot(nil, wanted)
-			if string(state) != `{"instrument":"A|M|CI"}` {
-				t.Errorf("told at once: %s", state)
+			if string(state) != `{"instrument":"A|M|CI"}` && isEarly() {
+				t.Errorf("reported at once: %s", state)
 			}
 			c := streamtest.NewClient(t, r.Shard)
 			resume := &wire.Resume{Epoch: r.Hub.Epoch()}
@@ -51,16 +52,19 @@ func TestRestartSendsNothingEarly(t *testing.T) {
 				c.Sub.Subscribe([]hub.Item{{Channel: k, ID: streamtest.ID("A|M|CI"), Tier: hub.Tier{Delay: 2}}}, subscription.Options{Resume: resume})
 			}
 			c.Sub.Subscribe([]hub.Item{{Channel: wire.Quotes, ID: streamtest.ID("A|M|CI"), Tier: hub.Tier{Delay: 2}}, {Channel: wire.Summary, ID: streamtest.ID("A|M|CI"), Tier: hub.Tier{Delay: 2}}}, subscription.Options{})
-			for time.Since(begin) < 1200*time.Millisecond {
+			for isEarly() {
 				streamtest.Turn(r.Shard)
 				if got := c.Read(1<<20, false); len(got) > 0 {
-					t.Fatalf("early: %+v", got[0])
+					if isEarly() {
+						t.Fatalf("early: %+v", got[0])
+					}
+					break
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
 			for until := time.Now().Add(10 * time.Second); !strings.Contains(string(state), "777") || !strings.Contains(string(state), "secret"); {
 				if time.Now().After(until) {
-					t.Fatalf("not told in the end: %s", state)
+					t.Fatalf("not reported in the end: %s", state)
 				}
 				time.Sleep(10 * time.Millisecond)
 				state, _, _ = r.Hub.Snapshot(state[:0], wanted)
