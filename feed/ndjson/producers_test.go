@@ -71,7 +71,11 @@ func TestSameName(t *testing.T) {
 	old := run.connect().send(hello, defineGGAL, bookGGAL)
 	want := []string{g + "snapshot"}
 	same(t, wait(t, &r, len(want)), want)
-	other := run.connect().send(`{"type":"Hello","name":"byma-2"}`, defineAL30)
+	other := run.connect().send(`{"type":"Hello","name":"byma-2"}`, defineAL30, "x")
+	if got := other.answer(); got.Reason != "bad_json" { // so its definition was read
+		t.Errorf("answered %+v", got)
+	}
+	want = append(want, "AL30|BYMA|CI status gap unreadable_line")
 	again := run.connect().send(hello, defineGGAL, bookGGAL)
 	want = append(want, g+"gap producer_gone", g+"snapshot")
 	same(t, wait(t, &r, len(want)), want)
@@ -79,12 +83,8 @@ func TestSameName(t *testing.T) {
 		t.Errorf("answered %+v", got)
 	}
 	old.closed()
-	other.send("x")
-	if got := other.answer(); got.Reason != "bad_json" {
-		t.Errorf("answered %+v", got)
-	}
 	again.send(tradeGGAL)
-	want = append(want, "AL30|BYMA|CI status gap unreadable_line", g+"trade 120 at 7050")
+	want = append(want, g+"trade 120 at 7050")
 	same(t, wait(t, &r, len(want)), want)
 	if n := run.source.Stats().Producers; n != 2 {
 		t.Errorf("%d producers", n)
