@@ -42,7 +42,8 @@ func severity(kind audit.Kind) int {
 		return severityAlert
 	case audit.Reuse:
 		return severityCritical
-	case audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused, audit.AdminRefused, audit.AccessDenied:
+	case audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused, audit.AdminRefused, audit.AccessDenied,
+		audit.AddressRefused:
 		return severityWarning
 	case audit.Login, audit.Refresh, audit.Logout, audit.SessionEnded, audit.AdminRead:
 		return severityInfo

@@ -137,6 +137,13 @@ func (e *export) claim(ctx context.Context) error {
 		e.held, e.stored, e.sent, e.settling = true, position, position, audit.Head{}
 	}
 	e.claimed = time.Now()
+	return e.checkSent(ctx)
+}
+
+// checkSent checks that the log still has the newest row that was sent. Otherwise rows were removed
+// or changed after they had been sent. All rows are sent again then, because it is not known from
+// which one on the log is another.
+func (e *export) checkSent(ctx context.Context) error {
 	head, err := auditlog.Newest(ctx, e.log)
 	if err == nil {
 		err = auditlog.Contains(ctx, e.log, head, e.sent)
@@ -144,8 +151,6 @@ func (e *export) claim(ctx context.Context) error {
 	if !errors.Is(err, audit.ErrBroken) {
 		return err
 	}
-	// Rows were removed or changed after they had been sent. All rows are sent again, because it is
-	// not known from which one on the log is another.
 	e.logger.Error("audit log was cut or changed", "type", e.to.Name(), "error", err)
 	auditlog.Record(ctx, e.log, audit.ChainBroken, fmt.Sprintf("%s has row %d, the log ends with row %d", e.to.Name(), e.sent.Seq, head.Seq), e.logger)
 	e.stored, e.sent, e.settling = audit.Head{}, audit.Head{}, audit.Head{}
@@ -167,7 +172,20 @@ func (e *export) next(ctx context.Context) (rows []audit.Row, err error) {
 			break
 		}
 	}
-	return rows, nil
+	if len(rows) == 0 || e.sent.Seq == 0 || e.continues(e.sent, &rows[0]) {
+		return rows, nil
+	}
+	before := e.sent
+	if err := e.checkSent(ctx); err != nil || e.sent == before {
+		return rows, err
+	}
+	return e.next(ctx) // from the first row
+}
+
+// continues reports whether a row may follow the row of before: it has its hash, or there are rows
+// in between that were pruned.
+func (e *export) continues(before audit.Head, r *audit.Row) bool {
+	return r.Seq != before.Seq+1 || r.Hash == e.log.Chain().Link(before.Hash, r.Seq, &r.Event)
 }
 
 // send sends rows and checks that they continue the chain.
@@ -181,7 +199,7 @@ func (e *export) send(ctx context.Context, rows []audit.Row) error {
 	for i := range rows {
 		r := &rows[i]
 		switch {
-		case r.Seq == before.Seq+1 && r.Hash != e.log.Chain().Link(before.Hash, r.Seq, &r.Event):
+		case !e.continues(before, r):
 			e.logger.Error("audit log was cut or changed", "type", e.to.Name(), "sequence", r.Seq)
 		case r.Seq != before.Seq+1 && before.Seq > 0:
 			e.logger.Warn("audit log pruned before it was exported", "type", e.to.Name(), "sequence", r.Seq, "count", r.Seq-before.Seq-1)

@@ -129,6 +129,12 @@ func (w *world) start(holder string, to Receiver) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
+// pass lets time pass in a bubble, and waits until the exports have done what is due.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 type lockedBuilder struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -155,23 +161,23 @@ func TestNothingIsLost(t *testing.T) {
 				w, to := newWorld(t), &fakeReceiver{settles: settles}
 				w.logins(3)
 				stop := w.start("a", to)
-				time.Sleep(20 * time.Second)
+				pass(20 * time.Second)
 				to.check(t, w.log, 3)
 				to.set(func() { to.down = true })
 				w.logins(1200)
-				time.Sleep(10 * time.Minute)
+				pass(10 * time.Minute)
 				to.set(func() { to.down, to.dead = false, true })
 				began := time.Now()
 				w.logins(1)
 				if d := time.Since(began); d > 0 {
 					t.Errorf("a login waited %v for a dead receiver", d)
 				}
-				time.Sleep(10 * time.Minute)
+				pass(10 * time.Minute)
 				stop() // with a send in flight
 				to.set(func() { to.dead = false })
 				w.logins(1)
 				stop = w.start("b", to)
-				time.Sleep(20 * time.Second)
+				pass(20 * time.Second)
 				to.check(t, w.log, 1205)
 				stop()
 				if to.largest > maxRows {
@@ -197,11 +203,11 @@ func TestLostConnection(t *testing.T) {
 		w, to := newWorld(t), &fakeReceiver{settles: settleTime}
 		defer w.start("a", to)()
 		w.logins(10)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.logins(5)
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		to.set(func() { to.ended, to.got = true, to.got[:10] })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		to.check(t, w.log, 15)
 		if len(to.got) != 15 {
 			t.Errorf("%d rows were received, want 15", len(to.got))
@@ -215,18 +221,19 @@ func TestOneSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, first, second := newWorld(t), &fakeReceiver{}, &fakeReceiver{}
 		stopFirst := w.start("a", first)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		stopSecond := w.start("b", second)
 		for range 60 {
 			w.logins(1)
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
+		pass(2 * pollInterval)
 		if first.check(t, w.log, 60); len(first.got) != 60 || len(second.got) != 0 {
 			t.Errorf("received %d and %d", len(first.got), len(second.got))
 		}
 		stopFirst()
 		w.logins(1)
-		time.Sleep(lease / 2)
+		pass(lease / 2)
 		if len(second.got) != 1 {
 			t.Errorf("%d rows after the first process ended", len(second.got))
 		}
@@ -237,7 +244,7 @@ func TestOneSender(t *testing.T) {
 		}
 		w.logins(1)
 		defer w.start("c", second)()
-		time.Sleep(lease + lease/2)
+		pass(lease + lease/2)
 		if len(second.got) != 2 {
 			t.Errorf("%d rows after the lease had passed", len(second.got))
 		}
@@ -251,9 +258,11 @@ func TestThreat34ExportNoticesCut(t *testing.T) {
 		t.Run(fmt.Sprint("running ", running), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, to := newWorld(t), &fakeReceiver{}
-				w.logins(20)
+				w.logins(19)
 				stop := w.start("a", to)
-				time.Sleep(time.Minute)
+				pass(time.Minute)
+				w.logins(1)
+				pass(3 * pollInterval / 2) // the position was just checked: the next rows show the cut
 				if !running {
 					stop()
 				}
@@ -264,7 +273,7 @@ func TestThreat34ExportNoticesCut(t *testing.T) {
 				if !running {
 					stop = w.start("a", to)
 				}
-				time.Sleep(time.Minute)
+				pass(time.Minute)
 				stop()
 				if !strings.Contains(w.said.String(), "audit log was cut or changed") {
 					t.Error("nothing in the log")
@@ -298,7 +307,7 @@ func TestChangedBeforeExport(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer w.start("a", to)()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		to.check(t, w.log, 5)
 		if strings.Count(w.said.String(), "audit log was cut or changed") != 1 || !strings.Contains(w.said.String(), "sequence=3") {
 			t.Errorf("log:\n%s", w.said.String())
@@ -312,16 +321,16 @@ func TestPrunedBeforeExport(t *testing.T) {
 		w, to := newWorld(t), &fakeReceiver{}
 		w.logins(2)
 		stop := w.start("a", to)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		stop()
 		w.logins(5)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if _, err := w.log.PruneAudit(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		w.logins(1)
 		defer w.start("a", to)()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if !strings.Contains(w.said.String(), "audit log pruned before it was exported") || !strings.Contains(w.said.String(), "count=5") {
 			t.Errorf("log:\n%s", w.said.String())
 		}
