@@ -104,7 +104,8 @@ func handshakeInputs() []input {
 
 // holdUnauthenticated opens sockets that never authenticate, from one address and then from many.
 func holdUnauthenticated(a *attacker) {
-	one := a.from()
+	const authTimeout = 10 * time.Second
+	one, began := a.from(), time.Now()
 	var open, refused int
 	for range 200 {
 		if s, err := a.tryOpen(one); err == nil {
@@ -114,7 +115,8 @@ func holdUnauthenticated(a *attacker) {
 			refused++
 		}
 	}
-	if refused == 0 || open > 64 {
+	// On a slow machine the first ones are closed before the last ones are opened.
+	if most := 64 * (1 + int(time.Since(began)/authTimeout)); refused == 0 || open > most {
 		a.Errorf("one address holds %d unauthenticated sockets, %d refused", open, refused)
 	}
 	var all []net.Conn

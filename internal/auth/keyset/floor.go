@@ -21,20 +21,21 @@ type Floor interface {
 // keys that were revoked since.
 var ErrOlder = errors.New("the stored keys are older than those that were used before, and may include a revoked key: put the newest document back; if it is lost, run rueda keys accept-older")
 
+// floor returns the stored counter; 0: none is stored.
+func (k *Set) floor(ctx context.Context) (int64, error) {
+	if k.cfg.Floor == nil {
+		return 0, nil
+	}
+	floor, err := k.cfg.Floor.KeyFloor(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("compare with the newest keys: %w", err)
+	}
+	return floor, nil
+}
+
 // checkAge refuses a document that is older than one that this process or, by the floor, another
 // one has used.
-func (k *Set) checkAge(ctx context.Context, d *document) error {
-	if k.checked && d.counter == k.seen {
-		k.refused = false
-		return nil
-	}
-	var floor int64
-	if k.cfg.Floor != nil {
-		var err error
-		if floor, err = k.cfg.Floor.KeyFloor(ctx); err != nil {
-			return fmt.Errorf("compare with the newest keys: %w", err)
-		}
-	}
+func (k *Set) checkAge(ctx context.Context, d *document, floor int64) error {
 	least := max(k.seen, floor)
 	switch {
 	case d.counter >= least:

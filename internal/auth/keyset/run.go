@@ -183,13 +183,35 @@ func (k *Set) place() string {
 	return "keys"
 }
 
-// load loads the document. complete is false if it must be saved before use.
+// load loads the document and checks its age. complete is false if it must be saved before use.
 func (k *Set) load(ctx context.Context) (d *document, version string, complete bool, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("read %s: %w", k.place(), err)
 		}
 	}()
+	d, version, complete, err = k.read(ctx)
+	if err != nil {
+		return nil, "", false, err
+	}
+	if k.checked && d.counter == k.seen {
+		k.refused = false
+		return d, version, complete, nil
+	}
+	// A process saves a document before it raises the floor. A document that is read after the floor
+	// is therefore not older, unless it was put back.
+	floor, err := k.floor(ctx)
+	if err == nil {
+		d, version, complete, err = k.read(ctx)
+	}
+	if err == nil {
+		err = k.checkAge(ctx, d, floor)
+	}
+	return d, version, complete, err
+}
+
+// read reads the document. complete is false if it must be saved before use.
+func (k *Set) read(ctx context.Context) (d *document, version string, complete bool, err error) {
 	data, version, err := k.store.Load(ctx)
 	if err != nil {
 		return nil, "", false, err
@@ -212,9 +234,6 @@ func (k *Set) load(ctx context.Context) (d *document, version string, complete b
 		k.sealed = true
 	}
 	d, complete, err = parseDocument(data)
-	if err == nil {
-		err = k.checkAge(ctx, d)
-	}
 	return d, version, complete, err
 }
 
