@@ -16,7 +16,7 @@ type seen struct {
 	first, last uint32 // N; 0: none
 }
 
-// instrument is an instrument with messages.
+// instrument is an instrument with messages at one delay.
 type instrument struct {
 	id   string
 	tail string // text between {"type":"T","S":" and the digits of N: GGAL","I":"GGAL|BYMA|24hs","N":

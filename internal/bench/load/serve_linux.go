@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -280,8 +279,10 @@ func (l *loop) missing(c *conn, args *Finish, report bool) string {
 	lacks := func(id string, last uint32) string {
 		base := args.Base[id]
 		var s seen
-		if at := slices.IndexFunc(l.check.instruments, func(in instrument) bool { return in.id == id }); at >= 0 && len(c.seen) > at*channels {
-			s = c.seen[at*channels]
+		for at := range min(len(l.check.instruments), len(c.seen)/channels) { // once for each delay
+			if l.check.instruments[at].id == id && c.seen[at*channels].last > 0 {
+				s = c.seen[at*channels]
+			}
 		}
 		switch {
 		case last == base && s.last == 0: // nothing was published
