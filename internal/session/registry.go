@@ -46,7 +46,6 @@ const retryAfterLimit = 30
 // family. They are short, and links take less memory than slices. Its fields are guarded by the
 // registry's mutex. The session, which alone causes changes of identity and name, may read those.
 type entry struct {
-	in           bool
 	identity     *Identity
 	name         *string // nil: none
 	session      *Session
@@ -117,7 +116,7 @@ func (r *Registry) Mark() Mark {
 func (r *Registry) admit(p *entry, id *Identity, name string, limit int, mark Mark) ([]Event, *wire.Fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.draining && !p.in {
+	if r.draining && !p.session.registered {
 		return nil, wire.NewFault(wire.ShuttingDown, "")
 	}
 	if mark != 0 && r.seq+1-uint64(mark) > keptEvents {
@@ -127,7 +126,7 @@ func (r *Registry) admit(p *entry, id *Identity, name string, limit int, mark Ma
 		name = p.sessionName()
 	}
 	old, connections := r.named(id.User, p, name)
-	if !p.in && connections >= limit {
+	if !p.session.registered && connections >= limit {
 		return nil, &wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}
 	}
 	if old != nil {
@@ -228,15 +227,15 @@ func (r *Registry) add(p *entry) {
 	}
 	p.nextOfUser, r.users[p.user()] = r.users[p.user()], p
 	p.nextOfFamily, r.families[p.family()] = r.families[p.family()], p
-	p.in = true
+	p.session.registered = true
 	r.size++
 }
 
 func (r *Registry) remove(p *entry) {
-	if !p.in {
+	if !p.session.registered {
 		return
 	}
-	p.in = false
+	p.session.registered = false
 	r.size--
 	unlink(r.users, p.user(), p, nextOfUser)
 	unlink(r.families, p.family(), p, nextOfFamily)
@@ -389,7 +388,7 @@ func (r *Registry) Drain(window time.Duration) {
 func (r *Registry) before(p *entry) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !p.in {
+	if !p.session.registered {
 		return 0
 	}
 	return count(p, nextOfUser) - 1

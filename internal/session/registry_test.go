@@ -238,10 +238,10 @@ func TestRefusedTakeOver(t *testing.T) {
 	if f := admit(t, &r, c, "u", "f", "desk", 2); f != wire.ConnectionLimit {
 		t.Errorf("got %q", f)
 	}
-	if got := a.kinds(); len(got) > 0 || !a.in || r.Connections("u") != 3 {
+	if got := a.kinds(); len(got) > 0 || !a.session.registered || r.Connections("u") != 3 {
 		t.Errorf("the bearer of the name got %v, %d connections", got, r.Connections("u"))
 	}
-	if f := admit(t, &r, c, "u", "f", "desk", 3); f != "" || len(a.kinds()) != 1 || a.in || r.Connections("u") != 3 {
+	if f := admit(t, &r, c, "u", "f", "desk", 3); f != "" || len(a.kinds()) != 1 || a.session.registered || r.Connections("u") != 3 {
 		t.Errorf("with room: %q, the bearer got %v, %d connections", f, a.kinds(), r.Connections("u"))
 	}
 }

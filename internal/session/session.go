@@ -40,6 +40,7 @@ type Session struct {
 	authenticated bool
 	strict        bool // policy for slow consumers
 	warned        bool // of the end of the token
+	registered    bool // entry is in the registry, whose mutex guards this
 }
 
 // Host is what a session calls of its host.

@@ -106,10 +106,11 @@ func BenchmarkHead(b *testing.B) {
 	}
 }
 
-// TestSizes limits the size of types that may exist a million times.
+// TestSizes limits the size of types that may exist a million times. 288 bytes are a size class of
+// the allocator; the next one has 320.
 func TestSizes(t *testing.T) {
 	t.Logf("figure: a connection is %d bytes, of which its session has %d", unsafe.Sizeof(conn{}), unsafe.Sizeof(session.Session{}))
-	if size := unsafe.Sizeof(conn{}) - unsafe.Sizeof(session.Session{}); size > 72 {
-		t.Errorf("a connection is %d bytes without its session", size)
+	if size := unsafe.Sizeof(conn{}); size > 288 {
+		t.Errorf("a connection is %d bytes with its session", size)
 	}
 }

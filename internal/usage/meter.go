@@ -227,6 +227,9 @@ func (m *Meter) take() []store.Usage {
 		rows = append(rows, *row)
 		delete(m.pending, k)
 	}
+	if len(m.pending) == 0 { // a map keeps its largest size
+		m.pending = make(map[usageMonth]*store.Usage)
+	}
 	return rows
 }
 
