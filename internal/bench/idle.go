@@ -108,6 +108,10 @@ type rest struct {
 	pinged     float64 // share of the due pings that were sent
 }
 
+// afterOpening is how long the work of opening connections takes at most: the gateway writes who
+// used which data every ten seconds, and needs memory for it until then.
+const afterOpening = 12 * time.Second
+
 // idleRun opens connections to a new rig (or gets its error err), measures and closes it.
 func (o *Options) idleRun(ctx context.Context, g *rig, err error, cfg load.Config) (out *rest, _ error) {
 	defer func() {
@@ -125,7 +129,7 @@ func (o *Options) idleRun(ctx context.Context, g *rig, err error, cfg load.Confi
 	if _, err := g.open(cfg); err != nil {
 		return nil, err
 	}
-	if err := wait(ctx, time.Second); err != nil { // let the work of opening end
+	if err := wait(ctx, afterOpening); err != nil {
 		return nil, err
 	}
 	if err := g.server.Ask("memory", nil, &after); err != nil {
