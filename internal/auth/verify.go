@@ -25,13 +25,19 @@ type verified struct {
 func newVerified() *verified { return &verified{tokens: cache.New[Hash, *claims](maxVerified)} }
 
 func (v *verified) get(text string) (*claims, bool) {
-	return recall(&v.mu, &v.tokens, sha256.Sum256([]byte(text)))
+	return recall(&v.mu, &v.tokens, hashToken(text))
 }
 
 func (v *verified) put(text string, c *claims) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.tokens.Put(sha256.Sum256([]byte(text)), c)
+	v.tokens.Put(hashToken(text), c)
+}
+
+// hashToken returns the SHA-256 of an access token. It does not allocate for tokens of usual length.
+func hashToken(text string) Hash {
+	var buf [768]byte
+	return sha256.Sum256(append(buf[:0], text...))
 }
 
 // recall returns a value of a map that every token check reads. Most calls take the read lock only.
