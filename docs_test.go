@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,21 +16,23 @@ import (
 var update = flag.Bool("update", false, "write the conversations into the documents")
 
 const (
-	protocolFile = "docs/protocol.md"
-	faultsFile   = "docs/faults.md"
-	talkFolder   = "internal/session/testdata"
+	protocolFile      = "docs/protocol.md"
+	conversationsFile = "docs/conversations.md"
+	faultsFile        = "docs/faults.md"
+	talkFolder        = "internal/session/testdata"
 )
 
-// TestProtocolConversations checks that docs/protocol.md and docs/faults.md show the files that the
-// tests of internal/session execute, and together all of them.
+// TestProtocolConversations checks that docs/conversations.md and docs/faults.md show the files
+// that the tests of internal/session execute, and together all of them. docs/protocol.md may show
+// some.
 func TestProtocolConversations(t *testing.T) {
 	shown := map[string]bool{}
-	for _, file := range []string{protocolFile, faultsFile} {
+	for _, file := range []string{protocolFile, conversationsFile, faultsFile} {
 		showConversations(t, file, shown)
 	}
 	for _, name := range talks(t, []string{"*"}) {
 		if !shown[name] {
-			t.Errorf("neither %s nor %s shows %s", protocolFile, faultsFile, name)
+			t.Errorf("neither %s nor %s shows %s", conversationsFile, faultsFile, name)
 		}
 	}
 }
@@ -184,32 +185,5 @@ func TestTradeFieldRecipe(t *testing.T) {
 		if _, err := os.Stat(m[1]); err != nil || strings.HasSuffix(m[1], "_test.go") {
 			t.Errorf("the recipe names %s: %v", m[1], err)
 		}
-	}
-}
-
-// TestProtocolErrorTable compares the socket's table of errors in docs/protocol.md with the code.
-func TestProtocolErrorTable(t *testing.T) {
-	text, err := os.ReadFile(protocolFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(text), "<!-- table socket -->")
-	table, _, _ = strings.Cut(table, "<!-- /table -->")
-	rows := 0
-	for _, m := range regexp.MustCompile(`(?m)^\| (\d+) \| ([a-z_, ]+) \| (open|\d+)`).FindAllStringSubmatch(table, -1) {
-		for reason := range strings.SplitSeq(m[2], ", ") {
-			rows++
-			e := wire.Reason(reason).Socket()
-			socket := "open"
-			if e.Closes {
-				socket = strconv.Itoa(4000 + e.Code)
-			}
-			if strconv.Itoa(e.Code) != m[1] || socket != m[3] {
-				t.Errorf("%s is %s, %s in the document; %d, %s in the code", reason, m[1], m[3], e.Code, socket)
-			}
-		}
-	}
-	if rows < 27 {
-		t.Errorf("the table has %d reasons", rows)
 	}
 }

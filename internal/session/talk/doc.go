@@ -1,6 +1,6 @@
 // Package talk runs protocol conversations: plain text files that say what a client sends, what it
 // gets, and when. The same files run against the bare session, over a server's socket, and stand in
-// the protocol document.
+// docs/conversations.md.
 //
 // # Grammar
 //

@@ -1,0 +1,365 @@
+package rueda_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// section returns the text of a document below a heading, up to the next heading of any level.
+func section(t *testing.T, text, heading string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("there is no section %q", heading)
+	}
+	if end := regexp.MustCompile(`(?m)^#+ `).FindStringIndex(rest); end != nil {
+		rest = rest[:end[0]]
+	}
+	return rest
+}
+
+// tableNames returns the words in code font in a column of the tables of a text.
+func tableNames(text string, column int) []string {
+	names := map[string]bool{}
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.ReplaceAll(line, `\|`, ""), "|")
+		if !strings.HasPrefix(line, "| ") || len(cells) <= column {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(cells[column], -1) {
+			names[m[1]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// members returns the top-level names of some JSON objects.
+func members(t *testing.T, messages ...[]byte) []string {
+	t.Helper()
+	names := map[string]bool{}
+	for _, m := range messages {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(m, &object); err != nil {
+			t.Fatalf("%s: %v", m, err)
+		}
+		for name := range object {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// dataMessages returns, by the heading of its section, each data message with all members.
+func dataMessages() map[string][][]byte {
+	h := &wire.Header{Ident: wire.MakeIdent(market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}).Delayed(9e11), N: 2, Time: 1, Latency: 1}
+	one := market.Level{Price: 1, Size: 1, Orders: 1}
+	book, more := []market.Level{one}, market.TradeDetails{Conditions: []string{"late"}}
+	trade := func(k market.Kind) [][]byte {
+		return [][]byte{wire.AppendTrade(nil, h, &wire.Trade{Kind: k, Side: market.Buy, Price: 1, Size: 1, OldPrice: 1, OldSize: 1, RefN: refOf(k), ID: "1", TradeDetails: more})}
+	}
+	sum := market.Size(1).Sum()
+	return map[string][][]byte{
+		"### T: trade":      trade(market.KindTrade),
+		"### X: cancel":     trade(market.KindCancel),
+		"### C: correction": trade(market.KindCorrect),
+		"### Q: quote":      {wire.AppendQuote(nil, h, one, one, true)},
+		"### O: order book": {wire.AppendBookState(nil, h, 5, book, book, 1), wire.AppendBookUpdate(nil, h, 1, book, book, 1)},
+		"### H: trading status": {
+			wire.AppendStatus(nil, h, market.Halt, "volatility", 1, true)},
+		"### D: summary": {wire.AppendSummary(nil, h, &wire.Figures{Open: 1, High: 1, Low: 1, Last: 1, Volume: sum, Value: sum, Trades: 1,
+			PreviousClose: 1, Settlement: 1, OpenInterest: 1}, true)},
+		"### K: bar": {wire.AppendBar(nil, h, &wire.Bar{Revised: true, Open: 1, High: 1, Low: 1, Close: 1, Volume: sum, Value: sum, Trades: 1})},
+	}
+}
+
+// refOf returns the N to which a trade message refers.
+func refOf(k market.Kind) uint64 {
+	if k == market.KindTrade {
+		return 0
+	}
+	return 1
+}
+
+// controlMessages returns, by the heading of its section, each control message with all members.
+func controlMessages() map[string][][]byte {
+	var resumed [wire.NumChannels]map[string]uint64
+	var lost [wire.NumChannels]map[string]wire.Range
+	var given [wire.NumChannels]bool
+	for c := range wire.NumChannels {
+		resumed[c], lost[c], given[c] = map[string]uint64{"A|B|C": 1}, map[string]wire.Range{"A|B|C": {From: 1, To: 2, Reason: "ahead"}}, true
+	}
+	id, last := []byte("1"), &wire.Last{}
+	rejected := []wire.Rejection{{Channel: "trades", Instrument: "A", Reason: wire.BadInstrument, Hint: "h"}}
+	return map[string][][]byte{
+		"### Success": {wire.AppendAuthSuccess(nil, &wire.AuthSuccess{ID: id, Session: "s", Version: "v", Time: 1, Reauth: true})},
+		"### Subscription": {wire.AppendSubscription(nil, &wire.Subscription{Msg: "m", ID: id, Epoch: "e", Position: "p", Given: given, Interval: "1m",
+			Rejected: rejected, Removed: rejected, Moved: []wire.Moved{{}}, Resumed: resumed, Lost: lost})},
+		"### CaughtUp": {wire.AppendCaughtUp(nil, id, "e", "p", &resumed)},
+		"### Alive":    {wire.AppendAlive(nil, "e", "p", last)},
+		"### Warning":  {wire.AppendTokenExpiring(nil, 1), wire.AppendSlow(nil, "m", 1, 1), wire.AppendShuttingDown(nil, 1)},
+		"### Error": {wire.AppendError(nil, &wire.Fault{Reason: wire.SlowClient, Hint: "h", RetryAfter: 1}, id, func(b []byte) []byte {
+			return wire.AppendRejected(wire.AppendLast(b, last), rejected)
+		})},
+		"### Ping and pong": {[]byte(wire.Ping), wire.AppendPong(nil, id, 1)},
+		"### Sim":           {wire.AppendSim(nil, id, "gap", "m")},
+	}
+}
+
+// TestProtocolMessages compares the tables of members in docs/protocol.md with the encoders: each
+// message has a section, whose table has exactly the members that the encoder can write, and whose
+// examples are such messages.
+func TestProtocolMessages(t *testing.T) {
+	text := readProtocol(t)
+	header := tableNames(section(t, text, "### The header of data messages"), 1)
+	data := dataMessages()
+	all := maps.Clone(data)
+	maps.Copy(all, controlMessages())
+	for heading, messages := range all {
+		body := section(t, text, heading)
+		table, _, _ := strings.Cut(body, "\n```json\n")
+		table, _, _ = strings.Cut(table, "\n| phase |")
+		want := tableNames(table, 1)
+		if data[heading] != nil {
+			want = slices.Compact(slices.Sorted(slices.Values(append(want, header...))))
+		}
+		got := members(t, messages...)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the table has %q, the encoder %q", heading, want, got)
+		}
+		examples := examplesOf(body)
+		if len(examples) == 0 {
+			t.Errorf("%s has no example", heading)
+		}
+		for _, example := range examples {
+			for _, name := range members(t, []byte(example)) {
+				if !slices.Contains(got, name) {
+					t.Errorf("%s: the example has %s, which is no member: %s", heading, name, example)
+				}
+			}
+		}
+	}
+	headings := regexp.MustCompile(`(?m)^### .*$`).FindAllString(between(text, "\n## 5. Server messages\n", "\n## 6. "), -1)
+	if len(headings) != len(all)+1 {
+		t.Errorf("section 5 has %d messages, and %d are checked", len(headings)-1, len(all))
+	}
+}
+
+// TestProtocolActions compares the actions in docs/protocol.md with those of sessions, and their
+// members with the names that package wire reads.
+func TestProtocolActions(t *testing.T) {
+	text := readProtocol(t)
+	overview := section(t, text, "## 4. Client actions")
+	actions := tableNames(overview, 1)
+	inCode := []string{"pong"}
+	fset := map[string]bool{"snapshot": true, "replace": true, "alive": true} // read in a loop
+	for c := range wire.Bars + 1 {
+		fset[c.String()] = true
+	}
+	for _, s := range sources(t) {
+		switch s.name {
+		case "internal/session/request.go":
+			m := regexp.MustCompile(`(?s)func isAction.*?case ([^:]+):`).FindStringSubmatch(s.text)
+			for _, word := range strings.Split(m[1], ", ") {
+				name, _ := strconv.Unquote(word)
+				inCode = append(inCode, name)
+			}
+		case "wire/client.go", "wire/sim.go":
+			for _, name := range namesRead(s.file) {
+				fset[name] = true
+			}
+		}
+	}
+	slices.Sort(inCode)
+	if !slices.Equal(actions, inCode) {
+		t.Errorf("the table has the actions %q, the code %q", actions, inCode)
+	}
+	delete(fset, "action")
+	names := slices.Concat(tableNames(overview, 2), tableNames(between(text, "\n### Resume\n", "\n### "), 1))
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return regexp.MustCompile(`^(buffer_|epoch_|forbidden|ahead)`).MatchString(name)
+	})
+	slices.Sort(names)
+	if names = slices.Compact(names); !slices.Equal(names, slices.Sorted(maps.Keys(fset))) {
+		t.Errorf("the document has the members %q, the code reads %q", names, slices.Sorted(maps.Keys(fset)))
+	}
+	for _, action := range actions {
+		body := section(t, text, "### "+action)
+		examples := examplesOf(body)
+		if len(examples) != 1 {
+			t.Errorf("%s has %d examples", action, len(examples))
+			continue
+		}
+		m, f := wire.ReadMessage([]byte(examples[0]))
+		if f != nil || m.Action != action {
+			t.Errorf("the example of %s is read as %q, %v", action, m.Action, f)
+		}
+		if table := tableNames(body, 1); len(table) > 0 {
+			for line := range strings.Lines(overview) {
+				if got := tableNames(line, 1); len(got) == 1 && got[0] == action && !slices.Equal(tableNames(line, 2), table) {
+					t.Errorf("%s has the members %q, and in its own table %q", action, tableNames(line, 2), table)
+				}
+			}
+		}
+	}
+}
+
+// namesRead returns the members that the functions of a file read of a message.
+func namesRead(f *ast.File) (names []string) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) != 1 {
+			return true
+		}
+		fun, ok := call.Fun.(*ast.SelectorExpr)
+		arg, isLit := call.Args[0].(*ast.BasicLit)
+		if ok && isLit && arg.Kind == token.STRING && slices.Contains([]string{"Get", "text"}, fun.Sel.Name) {
+			name, _ := strconv.Unquote(arg.Value)
+			names = append(names, name)
+		}
+		return true
+	})
+	return names
+}
+
+// TestProtocolReasons compares the table of reasons in docs/protocol.md with the code: it has every
+// reason once, with the code on the socket and whether the connection closes.
+func TestProtocolReasons(t *testing.T) {
+	known := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.dir == "wire" || s.dir == "internal/socket" {
+			for _, m := range regexp.MustCompile(`(?m)^(?:const|\t)\s*\w+\s+(?:wire\.)?Reason\s+= "(\w+)"`).FindAllStringSubmatch(s.text, -1) {
+				known[m[1]] = true
+			}
+		}
+	}
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) \\| ([^|]*) \\| .+ \\| .+ \\|$").FindAllStringSubmatch(
+		strings.ReplaceAll(between(readProtocol(t), "<!-- table reasons -->", "<!-- /table -->"), "| |", "|  |"), -1)
+	for _, m := range rows {
+		if !known[m[1]] {
+			t.Errorf("%s is not a reason, or is in the table twice", m[1])
+		}
+		delete(known, m[1])
+		socket, http := strings.TrimSpace(m[2]), strings.TrimSpace(m[3])
+		if socket == "" && http == "" {
+			t.Errorf("%s occurs nowhere", m[1])
+		}
+		e := wire.Reason(m[1]).Socket()
+		words := []string{"open"}
+		if e.Closes {
+			words = []string{"closes"}
+		}
+		if m[1] == string(wire.Unavailable) { // refuses identifiers only
+			words = nil
+		}
+		if strings.HasSuffix(socket, "item") {
+			words = append(words, "item")
+		}
+		if want := fmt.Sprintf("%d %s", e.Code, strings.Join(words, ", ")); socket != "" && socket != want {
+			t.Errorf("%s is %q on the socket in the document, %q in the code", m[1], socket, want)
+		}
+	}
+	if len(rows) < 40 {
+		t.Errorf("the table has %d reasons", len(rows))
+	}
+	for reason := range known {
+		t.Errorf("the table does not have %s", reason)
+	}
+}
+
+// examplesOf returns the lines of the JSON blocks of a text that are messages.
+func examplesOf(text string) (lines []string) {
+	for _, m := range regexp.MustCompile("(?s)\n```json\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		lines = append(lines, strings.Split(strings.TrimSpace(m[1]), "\n")...)
+	}
+	return lines
+}
+
+func between(text, begin, end string) string {
+	_, text, _ = strings.Cut(text, begin)
+	text, _, _ = strings.Cut(text, end)
+	return text
+}
+
+func readProtocol(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(protocolFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestLinks checks that the relative links of every document lead to a file of the tree and to a
+// heading in it.
+func TestLinks(t *testing.T) {
+	texts := documents(t)
+	anchors := map[string]map[string]bool{}
+	for name, text := range texts {
+		anchors[name] = headingAnchors(text)
+	}
+	checked := 0
+	for name, text := range texts {
+		prose := regexp.MustCompile("`[^`]*`").ReplaceAllString(strings.Join(proseLines(text), "\n"), "")
+		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(prose, -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			checked++
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := name
+			if file != "" {
+				target = path.Join(path.Dir(name), file)
+			}
+			if _, err := os.Stat(filepath.FromSlash(target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", name, m[1])
+			} else if anchor != "" && !anchors[target][anchor] {
+				t.Errorf("%s links to %s, and there is no such heading", name, m[1])
+			}
+		}
+	}
+	if checked < 150 {
+		t.Errorf("checked %d links", checked)
+	}
+}
+
+// headingAnchors returns the anchors that GitHub gives the headings of a document.
+func headingAnchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, line := range proseLines(text) {
+		heading := strings.TrimLeft(line, "#")
+		if heading == line || !strings.HasPrefix(heading, " ") {
+			continue
+		}
+		heading = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(strings.TrimSpace(heading), "$1")
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+				return unicode.ToLower(r)
+			case r == ' ':
+				return '-'
+			}
+			return -1
+		}, heading)
+		unique := anchor
+		for n := 1; all[unique]; n++ {
+			unique = anchor + "-" + strconv.Itoa(n)
+		}
+		all[unique] = true
+	}
+	return all
+}
