@@ -39,3 +39,20 @@ func (s Shape) Pattern(id market.InstrumentID) market.InstrumentID {
 	}
 	return id
 }
+
+// Overlap reports whether two identifiers may cover the same instrument.
+func Overlap(a, b market.InstrumentID) bool {
+	meet := func(x, y string) bool { return x == y || x == market.Any || y == market.Any }
+	return meet(a.Symbol, b.Symbol) && meet(a.Market, b.Market) && meet(a.Term, b.Term)
+}
+
+// Common returns the identifier of the instruments that two overlapping identifiers both cover.
+func Common(a, b market.InstrumentID) market.InstrumentID {
+	part := func(x, y string) string {
+		if x == market.Any {
+			return y
+		}
+		return x
+	}
+	return market.InstrumentID{Symbol: part(a.Symbol, b.Symbol), Market: part(a.Market, b.Market), Term: part(a.Term, b.Term)}
+}

@@ -17,9 +17,12 @@ import (
 	"time"
 )
 
+// ReadTime is the time of one Read of a job. Then another job is served.
+const ReadTime = 50 * time.Millisecond
+
 // Job is a read of the journal.
 type Job struct {
-	// Read reads for a few milliseconds. more reports whether it must be called again; other jobs
+	// Read reads for about ReadTime. more reports whether it must be called again; other jobs
 	// come first. ctx ends when the job is cancelled, or when the queue is no longer served.
 	Read func(ctx context.Context) (more bool)
 	// End is called once when the job has ended. It is not called for a job that was cancelled

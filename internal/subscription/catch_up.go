@@ -7,6 +7,7 @@ import (
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/subscription/replay"
+	"github.com/ruedahq/rueda/internal/subscription/sent"
 )
 
 // catchUp finds the rows that an item replays before it continues with its ring. These are the rows
@@ -54,21 +55,21 @@ func (c *catchUp) pause() {
 
 // behind finds the rows of an instrument after those that the client has. It replays all of them or
 // none, except in a replay from a time.
-func (c *catchUp) behind(in *hub.Instrument, x sentTo) {
+func (c *catchUp) behind(in *hub.Instrument, x sent.To) {
 	ch := c.it.channel()
 	t := in.Recent(ch)
 	first, last := t.First(), t.Seek(c.at)
-	if x.n < last {
+	if x.N < last {
 		for _, p := range c.promised[in] {
 			c.parts = append(c.parts, p)
-			x.n, x.hasN = p.N-1, true
+			x.N, x.HasN = p.N-1, true
 			for _, rows := range p.Rows {
-				x.n += uint64(len(rows))
+				x.N += uint64(len(rows))
 			}
 		}
 	}
-	stored := x.pos < c.at && t.Dropped > x.pos && x.n+1 < first // some rows are only in the journal
-	n := max(t.Seek(x.pos), x.n, first-1)
+	stored := x.Pos < c.at && t.Dropped > x.Pos && x.N+1 < first // some rows are only in the journal
+	n := max(t.Seek(x.Pos), x.N, first-1)
 	if h := c.it.sub.shard.hub; c.today && (stored && h.Journal() != nil || n < last && h.IsHistory(in, t.TimeAfter(n))) {
 		c.lose(in, x, first-1, last, "forbidden")
 		return
@@ -89,10 +90,10 @@ func (c *catchUp) behind(in *hub.Instrument, x sentTo) {
 }
 
 // lose reports the rows of an instrument that cannot be replayed.
-func (c *catchUp) lose(in *hub.Instrument, x sentTo, before, last uint64, reason string) {
+func (c *catchUp) lose(in *hub.Instrument, x sent.To, before, last uint64, reason string) {
 	l := Lost{To: last, Reason: reason}
-	if x.hasN {
-		l.From = x.n + 1
+	if x.HasN {
+		l.From = x.N + 1
 	}
 	if c.fromTime {
 		l.To = before
@@ -106,26 +107,26 @@ func (c *catchUp) lose(in *hub.Instrument, x sentTo, before, last uint64, reason
 
 // inJournal returns the rows of an instrument that follow those of the client, up to N to. Only the
 // journal has these rows. It returns nil if the journal does not have all of them.
-func (c *catchUp) inJournal(in *hub.Instrument, x sentTo, to uint64) *replay.Range {
+func (c *catchUp) inJournal(in *hub.Instrument, x sent.To, to uint64) *replay.Range {
 	j := c.it.sub.shard.hub.Journal()
 	if j == nil {
 		return nil
 	}
 	ch := c.it.channel()
-	o := &replay.Range{In: in, Series: in.Series(ch), N: x.n, To: to, Pos: x.pos, Until: c.at}
+	o := &replay.Range{In: in, Series: in.Series(ch), N: x.N, To: to, Pos: x.Pos, Until: c.at}
 	oldest := j.Oldest(o.Series)
 	switch {
-	case x.hasN && x.n+1 < oldest:
+	case x.HasN && x.N+1 < oldest:
 		return nil
-	case x.exact:
-	case x.hasN && x.pos == 0:
+	case x.Exact:
+	case x.HasN && x.Pos == 0:
 		o.ByN = true
 		if !c.it.id().IsPattern() { // a pattern resumes only by position
-			o.Pos = x.safe
+			o.Pos = x.Safe
 		}
-	case x.hasN:
-		o.Seek = x.pos >= j.Begins() // rows after n may have been sent too
-	case x.pos < c.completeFrom(j):
+	case x.HasN:
+		o.Seek = x.Pos >= j.Begins() // rows after n may have been sent too
+	case x.Pos < c.completeFrom(j):
 		return nil
 	default:
 		o.N, o.Seek = min(oldest-1, to), true

@@ -1,13 +1,9 @@
 package subscription
 
 import (
-	"context"
-	"time"
-
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/readjob"
 	"github.com/ruedahq/rueda/internal/subscription/replay"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // The tests of this package use subscribers as sessions do. The functions of this file show them
@@ -17,8 +13,6 @@ const (
 	MaxBeforeState  = maxBeforeState
 	MaxBehindReplay = maxBehindReplay
 	MaxHolders      = maxHolders
-	MaxSearched     = maxSearched
-	MaxStarted      = maxStarted
 	MaxVisited      = maxVisited
 	OldRows         = replay.ReadRows
 	StateBatch      = stateBatch
@@ -66,36 +60,8 @@ func (s *Subscriber) Drop() {
 func (s *Subscriber) Elsewhere() (most int) {
 	for _, it := range s.items {
 		if it.late != nil {
-			most = max(most, it.late.elsewhere.size())
+			most = max(most, it.late.elsewhere.Len())
 		}
 	}
 	return most
 }
-
-// TooMany returns a fault if more rows than a start may have follow the first rows of a channel.
-func TooMany(p *hub.Port, in *hub.Instrument, c wire.Channel) *wire.Fault {
-	return tooMany(p, map[pointKey]uint64{{in, c}: 0})
-}
-
-// LateSearch returns a search whose time is over.
-func LateSearch() *Search {
-	return &Search{until: time.Now(), point: map[pointKey]uint64{}, place: map[pointKey]uint64{}}
-}
-
-// Points returns the number of points that were found.
-func (x *Search) Points() int { return len(x.point) }
-
-// Left returns the number of sequences that are not searched yet.
-func (x *Search) Left() int { return len(x.ask) }
-
-// Used returns the reading time.
-func (x *Search) Used() time.Duration { return x.used }
-
-// UseUp records that all reading time is used.
-func (x *Search) UseUp() { x.used = searchTime }
-
-// Forget drops the point of a sequence.
-func (x *Search) Forget(in *hub.Instrument, c wire.Channel) { delete(x.point, pointKey{in, c}) }
-
-// Read searches for about a time.
-func (x *Search) Read(limit time.Duration) (more bool) { return x.read(context.Background(), limit) }

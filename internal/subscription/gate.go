@@ -82,7 +82,7 @@ type reach struct {
 // awaitReached schedules a snapshot of an item for the time when its replica is past the rows that
 // were sent. The hub's lock is held.
 func (s *Shard) awaitReached(it *item) {
-	r := reach{it.sub, it, it.late, it.tier().Delay, it.late.elsewhere.most}
+	r := reach{it.sub, it, it.late, it.tier().Delay, it.late.elsewhere.Most}
 	s.reaches = append(s.reaches, r)
 	s.hub.WakeAt(r.delay, r.pos)
 }
@@ -110,7 +110,7 @@ func (s *Shard) takeReached() (open []gate, reached []reach) {
 // openReached makes snapshots of the items of a list due.
 func (s *Shard) openReached(list []reach) {
 	for _, r := range list {
-		if r.sub.closed || r.it.late != r.late || r.late.elsewhere == nil || r.late.elsewhere.most > r.pos {
+		if r.sub.closed || r.it.late != r.late || r.late.elsewhere == nil || r.late.elsewhere.Most > r.pos {
 			continue // it waits for a later position
 		}
 		r.late.elsewhere, r.late.needsSnapshot = nil, true

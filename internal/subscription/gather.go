@@ -206,7 +206,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 		}
 	}
 	l.fresh = false
-	l.elsewhere.see()
+	l.elsewhere.SeeAll()
 	dst = it.gatherRing(dst, it.view.tail, limit)
 	it.forgetSent()
 	return dst, l.at != it.view.tail

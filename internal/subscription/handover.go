@@ -3,8 +3,8 @@ package subscription
 import (
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -36,10 +36,10 @@ func (s *Subscriber) settle(leaving []*item, added []hub.Item, done map[*item]bo
 		}
 		h.Visit(1 + (len(others)+len(news))/64)
 		shared := slices.ContainsFunc(news, func(x hub.Item) bool {
-			return x.Channel == it.channel() && x.ID != it.id() && intersect(x.ID, it.id())
+			return x.Channel == it.channel() && x.ID != it.id() && catalogue.Overlap(x.ID, it.id())
 		})
 		for _, other := range others {
-			if other != it && other.channel() == it.channel() && intersect(other.id(), it.id()) {
+			if other != it && other.channel() == it.channel() && catalogue.Overlap(other.id(), it.id()) {
 				shared = true
 				other.settle(done)
 			}
@@ -69,17 +69,6 @@ func (it *item) settle(done map[*item]bool) {
 	it.skipTo(it.sub.shard.hub.Reached(it.tier().Delay), present)
 }
 
-// both returns the identifier of the instruments that two intersecting identifiers have in common.
-func both(a, b market.InstrumentID) market.InstrumentID {
-	part := func(x, y string) string {
-		if x == market.Any {
-			return y
-		}
-		return x
-	}
-	return market.InstrumentID{Symbol: part(a.Symbol, b.Symbol), Market: part(a.Market, b.Market), Term: part(a.Term, b.Term)}
-}
-
 // unseen reports whether no status of an instrument was sent, so that the due snapshot is the
 // first.
 func (it *item) unseen(in *hub.Instrument) bool {
@@ -90,7 +79,7 @@ func (it *item) unseen(in *hub.Instrument) bool {
 	case l.progress == nil && !l.needsSnapshot, l.progress != nil && !l.progress.unsent.Has(in.Index()):
 		return false
 	}
-	unseen, known := l.elsewhere.unseen(in.ID())
+	unseen, known := l.elsewhere.Unseen(in.ID())
 	return unseen || l.fresh && !known
 }
 

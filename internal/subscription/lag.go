@@ -85,12 +85,12 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 	return l, behind
 }
 
-// sentBytes estimates the memory of an entry of sentRows.
+// sentBytes estimates the memory of an entry of sent.Rows.
 const sentBytes = 96
 
 // size returns the memory of the late state of an item in bytes, without its replay.
 func (l *late) size() int {
-	n := len(l.held) + sentBytes*l.elsewhere.size()
+	n := len(l.held) + sentBytes*l.elsewhere.Len()
 	if l.progress != nil {
 		n += 8 * cap(l.progress.unsent)
 	}
@@ -146,7 +146,7 @@ func (it *item) gathered() uint64 {
 		low = min(low, l.floor)
 	}
 	if l := it.late; l != nil && l.elsewhere != nil && l.replay == nil {
-		low = max(low, l.elsewhere.least(it.id()))
+		low = max(low, l.elsewhere.Least(it.id()))
 	}
 	return low
 }

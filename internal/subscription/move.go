@@ -3,8 +3,11 @@ package subscription
 import (
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/subscription/replay"
+	"github.com/ruedahq/rueda/internal/subscription/sent"
+	"github.com/ruedahq/rueda/internal/subscription/startpoint"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -135,11 +138,11 @@ type move struct {
 	tiers   map[*item]hub.Tier
 	leaving []*item
 	fed     map[*item]bool                    // exact items that stay and that a pattern fed
-	sent    [wire.NumChannels]*sentRows       // rows that the leaving items have sent
-	order   map[*item]int                     // index of each pattern before the change
+	sent    [wire.NumChannels]*sent.Rows      // rows that the leaving items have sent
+	order   map[itemKey]int                   // index of each pattern before the change
 	batches []*batch                          // batches of the ended replays
 	views   map[*hub.Instrument][]replay.Part // rows of the ended replays that only memory has
-	rest    map[pointKey]bool                 // sequences of which the ended replays had rows left
+	rest    map[startpoint.Sequence]bool      // sequences of which the ended replays had rows left
 	out     *Outcome
 }
 
@@ -153,9 +156,9 @@ func (m *move) leaves(it *item) bool {
 // come last, because they own their instruments.
 func (m *move) noteSent() {
 	s := m.sub
-	m.order = make(map[*item]int)
+	m.order = make(map[itemKey]int)
 	for i, p := range s.patterns() {
-		m.order[p] = i
+		m.order[p.key()] = i
 	}
 	taken := make(passed)
 	for _, patterns := range [2]bool{true, false} {
@@ -166,18 +169,18 @@ func (m *move) noteSent() {
 			m.pause()
 			r := m.sent[it.channel()]
 			if r == nil {
-				r = &sentRows{}
+				r = &sent.Rows{}
 				m.sent[it.channel()] = r
 			}
 			if it.reads() {
-				r.add(it)
+				it.putSent(r)
 				continue
 			}
 			// A pattern feeds its instrument: one that leaves too and is recorded already, or one
 			// that stays.
 			if p := s.pattern(it.channel(), it.id()); p != nil && !m.leaves(p) && !m.gone[it] {
 				if in := s.shard.hub.Lookup(it.id(), it.tier().Delay); in != nil {
-					r.put(it.id(), p.sentOf(in))
+					r.Put(it.id(), p.sentOf(in))
 					taken.put(p, in)
 				}
 			}
@@ -217,7 +220,7 @@ func (list passed) takeFrom() {
 func (m *move) drop() (fresh []*item) {
 	s := m.sub
 	for _, it := range m.leaving {
-		if l := it.late; l != nil && l.fresh && l.needsSnapshot && l.progress == nil && it.channel() == wire.Status {
+		if it.sentNothing() {
 			fresh = append(fresh, it)
 		}
 		if it.late != nil && it.late.replay != nil {
@@ -227,7 +230,7 @@ func (m *move) drop() (fresh []*item) {
 		if tier, moves := m.tiers[it]; moves {
 			it.view = &view{key: hub.TopicKey{Channel: it.channel(), ID: it.id(), Tier: tier}}
 		} else if s.set != nil && s.set.index != nil {
-			delete(s.set.index, itemKey{it.channel(), it.id()})
+			delete(s.set.index, it.key())
 		}
 		m.pause()
 	}
@@ -240,10 +243,10 @@ func (m *move) end(it *item) {
 	m.batches = append(m.batches, r.batches...)
 	r.batches = nil
 	if m.rest == nil {
-		m.rest, m.views = make(map[pointKey]bool), make(map[*hub.Instrument][]replay.Part)
+		m.rest, m.views = make(map[startpoint.Sequence]bool), make(map[*hub.Instrument][]replay.Part)
 	}
 	for in := range it.replayed() {
-		m.rest[pointKey{in, it.channel()}] = true
+		m.rest[startpoint.Sequence{In: in, Channel: it.channel()}] = true
 	}
 	if m.sub.shard.hub.Journal() == nil {
 		for _, p := range r.Parts() {
@@ -255,7 +258,7 @@ func (m *move) end(it *item) {
 // whole reports whether other items send all rows that the ended replays had not sent.
 func (m *move) whole() bool {
 	for key := range m.rest {
-		if o := m.sub.owner(key.channel, key.in.ID()); o == nil || !o.reads() {
+		if o := m.sub.owner(key.Channel, key.In.ID()); o == nil || !o.reads() {
 			return false
 		}
 	}
@@ -274,15 +277,17 @@ func (m *move) resume(it *item) {
 		return // nothing passes to it
 	}
 	if it.id().IsPattern() {
-		m.sub.shard.hub.Visit(len(all.exact) / 8)
+		m.sub.shard.hub.Visit(len(all.Exact) / 8)
 	}
 	m.pause()
 	// The pattern already owned the instruments that it shares with later patterns.
-	sent := all.forItem(it, func(p *item) bool { return p == it || m.order[p] < m.order[it] || !it.id().IsPattern() })
-	if sent.size() > 0 {
-		m.resumeBehind(it, sent)
+	rows := all.Covered(it.id(), func(p *sent.Pattern) bool {
+		return p.From == it.id() || m.order[itemKey{it.channel(), p.From}] < m.order[it.key()]
+	})
+	if rows.Len() > 0 {
+		m.resumeBehind(it, rows)
 	}
-	if slices.ContainsFunc(all.due, func(id market.InstrumentID) bool { return intersect(id, it.id()) }) {
+	if slices.ContainsFunc(all.Due, func(id market.InstrumentID) bool { return catalogue.Overlap(id, it.id()) }) {
 		it.behind().needsSnapshot = true
 		m.sub.enqueue(it)
 	}
@@ -326,24 +331,24 @@ const maxBeforeState = 256
 
 // resumeBehind continues an item after rows that other items sent, or that it sent at another
 // delay. The hub's lock is held, and released in between.
-func (m *move) resumeBehind(it *item, sent *sentRows) {
+func (m *move) resumeBehind(it *item, rows *sent.Rows) {
 	s := m.sub
 	at := it.ringPosition()
 	// This replaces what was recorded about these instruments.
-	if l := it.late; l != nil && l.fresh && sent.size()+l.elsewhere.size() > maxBeforeState {
-		if l.fresh = false; l.elsewhere != nil && l.elsewhere.most <= at {
+	if l := it.late; l != nil && l.fresh && rows.Len()+l.elsewhere.Len() > maxBeforeState {
+		if l.fresh = false; l.elsewhere != nil && l.elsewhere.Most <= at {
 			l.elsewhere = nil
 		}
 	}
-	suppresses := sent.most > at || it.late != nil && (it.late.elsewhere != nil || it.late.fresh)
+	suppresses := rows.Most > at || it.late != nil && (it.late.elsewhere != nil || it.late.fresh)
 	if suppresses {
-		it.suppress(sent)
+		it.suppress(rows)
 	}
 	switch {
 	case it.channel().Replays():
 		c := catchUp{it: it, out: m.out, at: at, promised: m.views}
-		for in := range c.pieces(sent.instruments(s.shard.hub, it, at)) {
-			if x, ok := sent.of(in.ID()); ok && x.pos < at {
+		for in := range c.pieces(it.sentInstruments(rows, at)) {
+			if x, ok := rows.Of(in.ID()); ok && x.Pos < at {
 				c.behind(in, x)
 			}
 		}
@@ -354,34 +359,17 @@ func (m *move) resumeBehind(it *item, sent *sentRows) {
 	}
 }
 
-// instruments returns the instruments of an item that may have rows between those that were sent
-// and a position. The hub's lock is held.
-func (r *sentRows) instruments(h *hub.Port, it *item, at uint64) (list []*hub.Instrument) {
-	if it.id().IsPattern() && r.patternBefore(at) {
-		return h.Covered(it.item())
-	}
-	for id, x := range r.exact {
-		if x.pos < at && !x.unseen {
-			if in := h.Lookup(id, it.tier().Delay); in != nil {
-				list = append(list, in)
-			}
-		}
-	}
-	slices.SortFunc(list, func(a, b *hub.Instrument) int { return int(a.Index()) - int(b.Index()) })
-	return list
-}
-
 // passTo adds an exact item whose instrument passes to it from a pattern at another delay. The
 // hub's lock is held, and released in between.
 func (t *taking) passTo(x hub.Item, p *item) *item {
 	state := x.Channel == wire.Status && (!t.o.NoSnapshot || p.stateDue())
 	h := t.shard.hub
-	var sent sentRows
+	var rows sent.Rows
 	if in := h.Lookup(x.ID, p.tier().Delay); in != nil {
-		sent.put(x.ID, p.sentOf(in))
+		rows.Put(x.ID, p.sentOf(in))
 		t.passed.put(p, in)
 	}
-	unseen := sent.exact[x.ID].unseen
+	unseen := rows.Exact[x.ID].Unseen
 	it := t.add(x)
 	if hasState(x.Channel) {
 		t.out.States++
@@ -393,7 +381,7 @@ func (t *taking) passTo(x hub.Item, p *item) *item {
 	}
 	m := move{sub: t.Subscriber, out: t.out}
 	m.copyNoticed(it)
-	m.resumeBehind(it, &sent)
+	m.resumeBehind(it, &rows)
 	return it
 }
 
@@ -404,24 +392,12 @@ func (it *item) inherit() {
 		return
 	}
 	p := it.sub.pattern(it.channel(), it.id())
-	if p == nil || p.late == nil || p.late.elsewhere == nil || p.tier().Delay != it.tier().Delay {
+	if p == nil || p.late == nil || p.tier().Delay != it.tier().Delay {
 		return
 	}
-	if x, ok := p.late.elsewhere.of(it.id()); ok {
-		sent := &sentRows{}
-		sent.put(it.id(), x)
-		it.suppress(sent)
+	if x, ok := p.late.elsewhere.Of(it.id()); ok {
+		var rows sent.Rows
+		rows.Put(it.id(), x)
+		it.suppress(&rows)
 	}
-}
-
-// suppress makes an item skip rows that were sent. For quotes, books and summaries, the item sends
-// a snapshot when the replica is past those rows.
-func (it *item) suppress(sent *sentRows) {
-	if it.channel().Replays() {
-		it.behind().suppress(sent)
-		return
-	}
-	sent.level()
-	it.behind().suppress(sent)
-	it.sub.shard.awaitReached(it)
 }

@@ -96,7 +96,7 @@ func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
 			switch {
 			case it.tier().Delay != delay || !it.reads():
 			case it.late != nil && it.late.elsewhere != nil:
-				low = min(low, max(all, it.late.elsewhere.least(it.id())))
+				low = min(low, max(all, it.late.elsewhere.Least(it.id())))
 			default:
 				low = min(low, all)
 			}

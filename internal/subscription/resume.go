@@ -4,6 +4,7 @@ import (
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/readjob"
 	"github.com/ruedahq/rueda/internal/subscription/replay"
+	"github.com/ruedahq/rueda/internal/subscription/sent"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -127,20 +128,20 @@ func (t *taking) resumeByN(it *item, in *hub.Instrument, n uint64) {
 		// The row was sent live, before the right changed. Or it does not exist yet, and the answer
 		// must not reveal that.
 		out.resume(it.channel(), it.id().String(), n)
-		sent := &sentRows{}
-		sent.put(in.ID(), sentTo{n: n, hasN: true, by: h.Committed()})
-		it.suppress(sent)
+		var rows sent.Rows
+		rows.Put(in.ID(), sent.To{N: n, HasN: true, By: h.Committed()})
+		it.suppress(&rows)
 		return
 	case n > last:
 		out.lose(it.channel(), it.id().String(), Lost{Reason: "ahead"})
 		return
 	}
-	x := sentTo{n: n, hasN: true}
+	x := sent.To{N: n, HasN: true}
 	// The instrument has no rows between the N and the position that a client states. If the client
 	// stated no position, the position is not known until row n is found in the journal.
 	if since := &t.since; since.epoch == h.Epoch() {
 		delay := it.tier().Delay
-		x.safe = min(since.safe.For(delay), since.For(delay))
+		x.Safe = min(since.safe.For(delay), since.For(delay))
 	}
 	c := catchUp{it: it, out: out, at: h.Reached(it.tier().Delay), fresh: true, today: t.o.Today}
 	c.behind(in, x)
@@ -154,15 +155,15 @@ func (t *taking) resumeByPosition(it *item) {
 	pos := t.since.For(delay)
 	c := catchUp{it: it, out: t.out, at: h.Reached(delay), fresh: true, complete: t.since.complete, known: true, today: t.o.Today}
 	if pos > c.at { // the rows were sent at another delay
-		sent := &sentRows{}
-		sent.putPattern(sentPattern{id: it.id(), pos: pos})
-		sent.most = min(sent.most, h.Committed()) // so that a position that no client received expires
-		it.suppress(sent)
+		var rows sent.Rows
+		rows.PutPattern(sent.Pattern{ID: it.id(), Pos: pos})
+		rows.Most = min(rows.Most, h.Committed()) // so that a position that no client received expires
+		it.suppress(&rows)
 	}
 	covered := h.Covered(it.item())
 	t.out.Looked += len(covered)
 	for in := range c.pieces(covered) {
-		c.behind(in, sentTo{pos: pos})
+		c.behind(in, sent.To{Pos: pos})
 	}
 	c.replay(t.wait.batch)
 }

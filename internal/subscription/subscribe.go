@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/subscription/sent"
+	"github.com/ruedahq/rueda/internal/subscription/startpoint"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -64,13 +66,10 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 		return out
 	}
 	defer h.Pin(items)()
-	if o.Search != nil && o.Search.point == nil { // it was a search for replicas
-		o.Search = nil
-	}
 	if t.since.epoch != "" && h.Journal() != nil {
 		t.since.complete = h.Journal().Complete()
 	}
-	if o.Start.asked() && !t.findPoints(items) {
+	if o.Start.Asked() && !t.findPoints(items) {
 		return out
 	}
 	asked := len(items)
@@ -131,7 +130,7 @@ type taking struct {
 	out     *Outcome
 	o       *Options
 	since   resumePoint
-	points  map[pointKey]uint64
+	points  startpoint.Result
 	settled map[*item]bool
 	stated  []string // markets whose status the set has received, or will
 	passed  passed   // instruments that pass to new items at another delay
@@ -156,7 +155,7 @@ func (t *taking) take(x hub.Item) {
 	case !x.Channel.Replays():
 	case t.o.Resume != nil:
 		t.resume(it)
-	case t.points != nil:
+	case t.o.Start.Asked():
 		t.replayFrom(it)
 	}
 	if replays := it.late != nil && it.late.replay != nil; !replays && hasState(x.Channel) && !t.o.NoSnapshot {
@@ -177,7 +176,7 @@ func (t *taking) take(x hub.Item) {
 // must not replace statuses then.
 func (t *taking) continues(x hub.Item) bool {
 	if t.o.Resume == nil {
-		return t.points != nil
+		return t.o.Start.Asked()
 	}
 	_, byN := t.o.Resume.Seen[x.Channel][x.ID.String()]
 	return byN || t.since.epoch != ""
@@ -284,9 +283,9 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 		return old, false
 	}
 	t.settle([]*item{old}, nil, t.settled)
-	var sent *sentRows // the rows are the same in all tiers of a delay
+	var rows *sent.Rows // the rows are the same in all tiers of a delay
 	if old.late != nil {
-		sent = old.late.elsewhere
+		rows = old.late.elsewhere
 	}
 	old.drop()
 	old.view = &view{key: hub.TopicKey{Channel: x.Channel, ID: x.ID, Tier: x.Tier}}
@@ -301,8 +300,8 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 	if hasState(x.Channel) {
 		t.out.States += len(old.view.topic.Members())
 	}
-	if sent != nil {
-		old.suppress(sent)
+	if rows != nil {
+		old.suppress(rows)
 	}
 	if !x.Channel.Replays() {
 		old.behind().needsSnapshot = true // even with NoSnapshot, because the client has the state of another tier
@@ -329,7 +328,7 @@ func (s *itemSet) replaced(items []hub.Item) (gone []*item) {
 		keep[itemKey{x.Channel, x.ID}] = true
 	}
 	for _, it := range s.items {
-		if !keep[itemKey{it.channel(), it.id()}] {
+		if !keep[it.key()] {
 			gone = append(gone, it)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/ring"
+	"github.com/ruedahq/rueda/internal/subscription/sent"
+	"github.com/ruedahq/rueda/internal/subscription/startpoint"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -97,7 +99,7 @@ type late struct {
 	fresh         bool        // nothing of its ring was sent yet
 	progress      *snapshotProgress
 	replay        *itemReplay
-	elsewhere     *sentRows // rows that other items sent, or that were sent at another delay
+	elsewhere     *sent.Rows // rows that other items sent, or that were sent at another delay
 
 	gate  uint64 // nothing is sent until this position is committed; 0: no gate
 	held  []byte // frames that are sent first when the gate opens
@@ -129,6 +131,8 @@ func (it *item) reads() bool { return it.flag&reading != 0 }
 func (it *item) channel() wire.Channel { return it.view.key.Channel }
 
 func (it *item) id() market.InstrumentID { return it.view.key.ID }
+
+func (it *item) key() itemKey { return itemKey{it.channel(), it.id()} }
 
 func (it *item) tier() hub.Tier { return it.view.key.Tier }
 
@@ -301,7 +305,7 @@ func (s *Subscriber) add(x hub.Item) *item {
 	case len(s.items) > manyItems:
 		index := make(map[itemKey]*item)
 		for _, it := range s.items {
-			index[itemKey{it.channel(), it.id()}] = it
+			index[it.key()] = it
 		}
 		s.more().index = index
 	}
@@ -326,7 +330,7 @@ func (s *itemSet) overlaps(it *item) {
 	}
 	for _, p := range s.patterns() {
 		switch {
-		case p == it || p.channel() != it.channel() || !intersect(p.id(), it.id()):
+		case p == it || p.channel() != it.channel() || !catalogue.Overlap(p.id(), it.id()):
 		case it.id().IsPattern():
 			p.flag |= overlap
 			it.flag |= overlap
@@ -407,7 +411,7 @@ func (s *Subscriber) rearrange(before []string) {
 	for i, it := range patterns {
 		it.flag &^= overlap
 		if slices.ContainsFunc(patterns[:i], func(p *item) bool {
-			return p.channel() == it.channel() && intersect(p.id(), it.id())
+			return p.channel() == it.channel() && catalogue.Overlap(p.id(), it.id())
 		}) || slices.ContainsFunc(s.items, func(x *item) bool {
 			return x.channel() == it.channel() && x.reads() && !x.id().IsPattern() && it.id().Matches(x.id())
 		}) {
@@ -419,11 +423,6 @@ func (s *Subscriber) rearrange(before []string) {
 
 // maxCompared limits the comparisons of patterns with items in rearrange.
 const maxCompared = 1 << 14
-
-func intersect(a, b market.InstrumentID) bool {
-	meet := func(x, y string) bool { return x == y || x == market.Any || y == market.Any }
-	return meet(a.Symbol, b.Symbol) && meet(a.Market, b.Market) && meet(a.Term, b.Term)
-}
 
 // Close removes all items of the subscriber, and the subscriber from its shard. Do not use the
 // subscriber afterwards.
@@ -458,7 +457,7 @@ func (s *Subscriber) Serves(delay int) bool {
 // any goroutine calls found when the Search has ended.
 func (s *Subscriber) Await(items []hub.Item, found func()) *Search {
 	if w := s.shard.hub.Await(items, found); w != nil {
-		return &Search{wait: w}
+		return startpoint.Await(w)
 	}
 	return nil
 }

@@ -6,15 +6,12 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/readjob"
 	"github.com/ruedahq/rueda/internal/recent"
 )
 
-const (
-	// ReadRows is the number of rows of one reading.
-	ReadRows = 1000
-	// ReadTime is the time of one reading. Then another replay is served.
-	ReadTime = 50 * time.Millisecond
-)
+// ReadRows is the number of rows of one reading.
+const ReadRows = 1000
 
 // errGone states that the journal no longer has rows that were promised.
 var errGone = errors.New("rows are no longer kept")
@@ -45,7 +42,7 @@ func (r *Rows) Take(f *Reading) error {
 
 // Do reads rows until it has enough, or its time is over.
 func (f *Reading) Do(ctx context.Context, j *journal.Journal) {
-	for begin := time.Now(); f.done < len(f.ranges) && f.rows < ReadRows && time.Since(begin) < ReadTime; {
+	for begin := time.Now(); f.done < len(f.ranges) && f.rows < ReadRows && time.Since(begin) < readjob.ReadTime; {
 		o := *f.ranges[f.done]
 		if f.err = o.find(ctx, j); f.err == nil {
 			f.err = f.readSeries(ctx, j, &o)

@@ -1,4 +1,4 @@
-package subscription_test
+package startpoint_test
 
 import (
 	"fmt"
@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/readjob"
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/internal/streamtest"
 	"github.com/ruedahq/rueda/internal/subscription"
+	"github.com/ruedahq/rueda/internal/subscription/startpoint"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -17,7 +19,7 @@ import (
 // read. Each sequence counts once, however often it is named, and rejected items do not count.
 func TestStartIsBoundedE2E(t *testing.T) {
 	w := &streamtest.House{T: t, Folder: t.TempDir(), Kept: 1}
-	for i := range subscription.MaxSearched + 1 {
+	for i := range startpoint.MaxSearched + 1 {
 		w.Names = append(w.Names, fmt.Sprintf("S%d|M|CI", i))
 	}
 	w.Begin()
@@ -38,7 +40,7 @@ func TestStartIsBoundedE2E(t *testing.T) {
 		}
 		sub := streamtest.Open(w.Shard)
 		defer sub.Close()
-		return sub.Subscribe(items, subscription.Options{Start: subscription.Start{Time: start}})
+		return sub.Subscribe(items, subscription.Options{Start: startpoint.Start{Time: start}})
 	}
 	if out := ask(1, "*|M|CI"); out.Fault == nil || out.Fault.Reason != wire.RangeTooLarge || !strings.Contains(out.Fault.Hint+out.Fault.Msg, "fewer instruments") {
 		t.Errorf("more searches than one message may have: %+v", out.Fault)
@@ -46,21 +48,32 @@ func TestStartIsBoundedE2E(t *testing.T) {
 	if out := ask(1e9+2*recent.ChunkRows-5, "*|M|CI"); out.Fault != nil {
 		t.Errorf("what is in memory needs no search: %+v", out.Fault)
 	}
-	if out := ask(1, w.Names[:subscription.MaxSearched]...); out.Fault != nil {
+	if out := ask(1, w.Names[:startpoint.MaxSearched]...); out.Fault != nil {
 		t.Errorf("as many searches as one message may have: %+v", out.Fault)
 	}
-	most := make([]string, 0, 3*subscription.MaxSearched)
+	most := make([]string, 0, 3*startpoint.MaxSearched)
 	for range 3 {
-		most = append(most, w.Names[:subscription.MaxSearched]...)
+		most = append(most, w.Names[:startpoint.MaxSearched]...)
 	}
 	if out := ask(1, append(most, "S1|NOWHERE|CI")...); out.Fault != nil || len(out.Rejected) != 1 {
 		t.Errorf("each named three times: %+v", out)
 	}
 	// A hub without a journal refuses too many rows in memory.
 	in := lookup(w.Hub, streamtest.ID("S0|M|CI"))
-	in.Trades.Last += subscription.MaxStarted
-	if f := subscription.TooMany(w.Hub.NewPort(func(bool) {}), in, wire.Trades); f == nil || f.Reason != wire.RangeTooLarge {
+	in.Trades.Last += startpoint.MaxRows
+	if f := startpoint.TooMany(w.Hub.NewPort(func(bool) {}), in, wire.Trades); f == nil || f.Reason != wire.RangeTooLarge {
 		t.Errorf("a million rows: %+v", f)
 	}
-	in.Trades.Last -= subscription.MaxStarted
+	in.Trades.Last -= startpoint.MaxRows
 }
+
+// lookup returns a listed instrument.
+func lookup(h *hub.Hub, id market.InstrumentID) *hub.Instrument {
+	p := h.NewPort(func(bool) {})
+	p.Lock()
+	defer p.Unlock()
+	return p.Lookup(id, 0)
+}
+
+// jobs returns the queue of reads of a hub's journal.
+func jobs(h *hub.Hub) *readjob.Queue { return h.NewPort(func(bool) {}).Jobs() }

@@ -1,4 +1,4 @@
-package subscription_test
+package startpoint_test
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"github.com/ruedahq/rueda/internal/readjob"
 	"github.com/ruedahq/rueda/internal/streamtest"
 	"github.com/ruedahq/rueda/internal/subscription"
+	"github.com/ruedahq/rueda/internal/subscription/startpoint"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -18,13 +19,13 @@ func searchHouse(t *testing.T) (w *streamtest.House, items []hub.Item, o subscri
 	t.Helper()
 	w = streamtest.LongHouse(t, 3, 3000)
 	w.End()
-	w.Shard.Port().Jobs().Start(t.Context(), 0)
+	jobs(w.Hub).Start(t.Context(), 0)
 	for _, name := range w.Names {
 		items = append(items, hub.Item{Channel: wire.Trades, ID: streamtest.ID(name)})
 	}
 	ended = new(int)
 	t.Cleanup(func() { w.Leave(true) })
-	return w, items, subscription.Options{Start: subscription.Start{Time: 1}, Found: func() { *ended++ }}, ended
+	return w, items, subscription.Options{Start: startpoint.Start{Time: 1}, Found: func() { *ended++ }}, ended
 }
 
 // TestStartIsLookedForElsewhere checks a subscribe whose start is in the journal. It begins a
@@ -40,7 +41,7 @@ func TestStartIsLookedForElsewhere(t *testing.T) {
 	if again := c.Sub.Subscribe(items[:0], subscription.Options{}); again.Search != nil || again.Fault != nil {
 		t.Errorf("another subscribe: %+v", again)
 	}
-	for w.Shard.Port().Jobs().Next(t.Context(), readjob.Search) {
+	for jobs(w.Hub).Next(t.Context(), readjob.Search) {
 	}
 	if *ended != 1 || !out.Search.Over() {
 		t.Fatalf("ended %d", *ended)
@@ -51,7 +52,7 @@ func TestStartIsLookedForElsewhere(t *testing.T) {
 	if out = c.Sub.Subscribe(items, o); out.Search == nil || out.Search.Left() != 1 {
 		t.Fatalf("%+v", out)
 	}
-	for w.Shard.Port().Jobs().Next(t.Context(), readjob.Search) {
+	for jobs(w.Hub).Next(t.Context(), readjob.Search) {
 	}
 	o.Search = out.Search
 	out = c.Sub.Subscribe(items, o)
@@ -63,7 +64,7 @@ func TestStartIsLookedForElsewhere(t *testing.T) {
 		for c.Sub.Pending() {
 			c.Read(1<<16, false)
 		}
-		if !w.Shard.Port().Jobs().Next(t.Context(), readjob.Rows) {
+		if !jobs(w.Hub).Next(t.Context(), readjob.Rows) {
 			break
 		}
 		streamtest.Turn(w.Shard)
@@ -82,14 +83,14 @@ func TestSearchEnds(t *testing.T) {
 	sub := streamtest.Open(w.Shard)
 	first, second := sub.Subscribe(items, o).Search, sub.Subscribe(items, o).Search
 	first.Stop()
-	if n := w.Shard.Port().Jobs().Len(readjob.Search); n != 1 {
+	if n := jobs(w.Hub).Len(readjob.Search); n != 1 {
 		t.Fatalf("%d searches", n)
 	}
 	second.Stop()
-	if n := w.Shard.Port().Jobs().Len(readjob.Search); n != 0 || *ended != 0 {
+	if n := jobs(w.Hub).Len(readjob.Search); n != 0 || *ended != 0 {
 		t.Errorf("%d searches, ended %d", n, *ended)
 	}
-	fault := func(what string, x *subscription.Search, reason wire.Reason) {
+	fault := func(what string, x *startpoint.Search, reason wire.Reason) {
 		t.Helper()
 		p := o
 		p.Search = x
@@ -97,20 +98,20 @@ func TestSearchEnds(t *testing.T) {
 			t.Errorf("%s: over %v, %+v", what, x.Over(), out)
 		}
 	}
-	o.Search = subscription.LateSearch()
+	o.Search = startpoint.LateSearch()
 	late := sub.Subscribe(items, o).Search
 	o.Search = nil
-	w.Shard.Port().Jobs().Next(t.Context(), readjob.Search)
+	jobs(w.Hub).Next(t.Context(), readjob.Search)
 	fault("too late", late, wire.RangeTooLarge)
 	long := sub.Subscribe(items, o).Search
 	long.UseUp()
-	w.Shard.Port().Jobs().Next(t.Context(), readjob.Search)
+	jobs(w.Hub).Next(t.Context(), readjob.Search)
 	fault("too long", long, wire.RangeTooLarge)
-	stop := w.Shard.Port().Jobs().Start(t.Context(), 0)
+	stop := jobs(w.Hub).Start(t.Context(), 0)
 	left := sub.Subscribe(items, o).Search
 	stop()
 	fault("the readers end", left, wire.Internal)
-	if n := w.Shard.Port().Jobs().Len(readjob.Search); *ended != 3 || n != 0 {
+	if n := jobs(w.Hub).Len(readjob.Search); *ended != 3 || n != 0 {
 		t.Errorf("ended %d, %d searches", *ended, n)
 	}
 	if out := sub.Subscribe(items, o); out.Search != nil || out.Fault != nil || sub.Len() != 3 {

@@ -1,4 +1,4 @@
-package subscription
+package startpoint
 
 import (
 	"context"
@@ -8,30 +8,39 @@ import (
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/readjob"
-	"github.com/ruedahq/rueda/internal/subscription/replay"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// If the rows of a start are not in memory, the goroutines that read old rows find its points. They
-// work on one search for some milliseconds at a time. The host subscribes again when the points
-// have been found.
+// The goroutines that read old rows of the journal work on one search for some milliseconds at a
+// time. The caller of Find calls it again when the search has ended.
 
 const (
 	searchTime = 2 * time.Second  // reading time for one message
 	searchWait = 10 * time.Second // longest time until the message is answered; later messages of the client wait
 )
 
-// Search finds the points of a start in the journal, or waits for replicas, for one Subscribe.
+// Search finds the points of a start in the journal, or waits for replicas.
 type Search struct {
 	hub   *hub.Port
-	ask   []search            // sequences that are not searched yet
-	point map[pointKey]uint64 // N of the last row before the start
-	place map[pointKey]uint64 // the position before the next row
+	ask   []missing           // sequences that are not searched yet
+	point map[Sequence]uint64 // N of the last row before the start; nil: it waits for replicas
+	place map[Sequence]uint64 // the position before the next row
 	used  time.Duration       // reading time
 	until time.Time           // when the search fails
 	fault *wire.Fault         // why it failed
 	wait  *readjob.Wait
 }
+
+// missing is a sequence whose point is not in memory.
+type missing struct {
+	key    Sequence
+	series journal.Series
+	from   int64
+	first  uint64 // N of the oldest row in memory
+}
+
+// Await returns a Search that finds no points, and ends with w.
+func Await(w *readjob.Wait) *Search { return &Search{wait: w} }
 
 // Over reports whether the search has ended.
 func (x *Search) Over() bool { return x.wait.Over() }
@@ -41,7 +50,7 @@ func (x *Search) Stop() { x.wait.Stop() }
 
 // fill adds the points that were found, and returns the sequences without a point. A nil Search has
 // no points.
-func (x *Search) fill(points map[pointKey]uint64, ask []search) (left []search) {
+func (x *Search) fill(points map[Sequence]uint64, ask []missing) (left []missing) {
 	for _, a := range ask {
 		n, ok := uint64(0), false
 		if x != nil {
@@ -58,8 +67,8 @@ func (x *Search) fill(points map[pointKey]uint64, ask []search) (left []search) 
 
 // next returns a search for the sequences of ask. It has the points and the time limits of this
 // one.
-func (x *Search) next(h *hub.Port, ask []search) *Search {
-	y := &Search{hub: h, ask: ask, until: time.Now().Add(searchWait), point: map[pointKey]uint64{}, place: map[pointKey]uint64{}}
+func (x *Search) next(h *hub.Port, ask []missing) *Search {
+	y := &Search{hub: h, ask: ask, until: time.Now().Add(searchWait), point: map[Sequence]uint64{}, place: map[Sequence]uint64{}}
 	if x != nil {
 		y.point, y.place, y.until, y.used = x.point, x.place, x.until, x.used
 	}
@@ -75,7 +84,7 @@ func (x *Search) begin(found func()) bool {
 	}
 	x.wait = readjob.NewWait(1, found)
 	jobs.Submit(readjob.Search, &readjob.Job{
-		Read:  func(ctx context.Context) (more bool) { return x.read(ctx, replay.ReadTime) },
+		Read:  func(ctx context.Context) (more bool) { return x.read(ctx, readjob.ReadTime) },
 		End:   x.end,
 		Until: x.until,
 		Wait:  x.wait,
@@ -128,12 +137,4 @@ func (x *Search) read(ctx context.Context, limit time.Duration) (more bool) {
 
 func tooLong() *wire.Fault {
 	return wire.NewFault(wire.RangeTooLarge, "The start takes too long to find; begin later, or with fewer instruments")
-}
-
-// before returns the position before the first row of a replay, or 0 if it is not known.
-func (x *Search) before(in *hub.Instrument, c wire.Channel) uint64 {
-	if x == nil {
-		return 0
-	}
-	return x.place[pointKey{in, c}]
 }
