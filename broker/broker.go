@@ -97,6 +97,9 @@ type User struct {
 	Version      int64          // rises when the password or status changes, not with rights; ends older tokens
 }
 
+// Ended reports whether the account of a user has ended. A user base treats it as a disabled one.
+func (u *User) Ended(now time.Time) bool { return !u.Expires.IsZero() && !now.Before(u.Expires) }
+
 // Scopes (protocol section 10).
 const (
 	ScopeAccounts = "accounts:read"

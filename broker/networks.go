@@ -25,6 +25,18 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
+// ParseNetworks parses a list of networks. None is nil.
+func ParseNetworks(texts []string) (list []netip.Prefix, err error) {
+	for _, text := range texts {
+		p, err := ParseNetwork(text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
 // AddressAllowed reports whether a client with an address may use an account with these networks.
 // Without networks every client may. The zero address is in no network.
 func AddressAllowed(networks []netip.Prefix, address netip.Addr) bool {

@@ -9,11 +9,13 @@ package brokertest
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/broker"
 )
@@ -31,6 +33,11 @@ type Base struct {
 	// not possible; the rules that depend on it are not checked.
 	SetPassword func(ctx context.Context, username, password string) error
 	Disable     func(ctx context.Context, username string) error
+
+	// SetNetworks and SetExpiry change the user with this username. No networks and the zero time
+	// remove the restriction. nil: the base has none.
+	SetNetworks func(ctx context.Context, username string, networks []netip.Prefix) error
+	SetExpiry   func(ctx context.Context, username string, at time.Time) error
 
 	// SecondFactor can log in only with a one-time password, which OTP returns. Without a username
 	// it is not checked.
@@ -61,6 +68,8 @@ func Run(t *testing.T, open func(t *testing.T) Base) {
 		{"accounts", accounts},
 		{"password changed", passwordChanged},
 		{"user disabled", userDisabled},
+		{"networks", networks},
+		{"end of an account", expiry},
 		{"second factor", secondFactor},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
@@ -299,6 +308,61 @@ func userDisabled(t *testing.T, b Base) {
 		t.Errorf("by id: error %v, want ErrDisabled", err)
 	}
 	mustLogin(t, b, b.Other)
+}
+
+func networks(t *testing.T, b Base) {
+	if b.SetNetworks == nil {
+		t.Log("users have no networks here")
+		return
+	}
+	list := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8:7::/48"), netip.MustParsePrefix("203.0.113.9/32")}
+	for _, want := range [][]netip.Prefix{list, list[:1], nil} {
+		if err := b.SetNetworks(t.Context(), b.Trader.Username, want); err != nil {
+			t.Fatal(err)
+		}
+		u := mustLogin(t, b, b.Trader)
+		if !slices.Equal(u.Networks, want) {
+			t.Errorf("networks %v, want %v", u.Networks, want)
+		}
+		if again, err := b.Users.User(t.Context(), u.ID); err != nil || !reflect.DeepEqual(again, u) {
+			t.Errorf("by id %+v, %v; by login %+v", again, err, u)
+		}
+		if other := mustLogin(t, b, b.Other); len(other.Networks) > 0 {
+			t.Errorf("another user has networks: %v", other.Networks)
+		}
+	}
+}
+
+func expiry(t *testing.T, b Base) {
+	if b.SetExpiry == nil {
+		t.Log("accounts do not end here")
+		return
+	}
+	set := func(at time.Time) {
+		t.Helper()
+		if err := b.SetExpiry(t.Context(), b.Trader.Username, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := time.Now().AddDate(1, 0, 0).UTC().Truncate(time.Second)
+	set(end)
+	u := mustLogin(t, b, b.Trader)
+	if !u.Expires.Equal(end) {
+		t.Errorf("the account ends at %v, want %v", u.Expires, end)
+	}
+	if again, err := b.Users.User(t.Context(), u.ID); err != nil || !reflect.DeepEqual(again, u) {
+		t.Errorf("by id %+v, %v; by login %+v", again, err, u)
+	}
+	set(time.Now().Add(-time.Minute))
+	refused(t, b, "account that has ended", b.Trader.Username, b.Trader.Password)
+	if _, err := b.Users.User(t.Context(), u.ID); !errors.Is(err, broker.ErrDisabled) {
+		t.Errorf("account that has ended: error %v, want ErrDisabled", err)
+	}
+	mustLogin(t, b, b.Other)
+	set(time.Time{})
+	if again := mustLogin(t, b, b.Trader); !again.Expires.IsZero() {
+		t.Errorf("an account without an end ends at %v", again.Expires)
+	}
 }
 
 func secondFactor(t *testing.T, b Base) {

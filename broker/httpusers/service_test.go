@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +37,8 @@ type person struct {
 	Scopes       []string             `json:"scopes"`
 	Entitlements []broker.Entitlement `json:"entitlements"`
 	Limits       broker.Limits        `json:"limits"`
+	Networks     []netip.Prefix       `json:"networks"`
+	Expires      *time.Time           `json:"expires_at"`
 
 	password, otp string
 	used          bool // the one-time password was used
@@ -177,6 +180,21 @@ func (s *service) seed(t *testing.T, users *httpusers.Users) brokertest.Base {
 		OTP:          func() string { return "123456" },
 		SetPassword:  s.setPassword,
 		Disable:      s.disable,
+		SetNetworks: func(_ context.Context, username string, networks []netip.Prefix) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.people[username].Networks = networks
+			return nil
+		},
+		SetExpiry: func(_ context.Context, username string, at time.Time) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.people[username].Expires = &at
+			if at.IsZero() {
+				s.people[username].Expires = nil
+			}
+			return nil
+		},
 	}
 }
 

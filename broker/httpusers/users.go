@@ -191,6 +191,8 @@ func (u *Users) user(ctx context.Context, path string, question any) (broker.Use
 		Scopes       []string        `json:"scopes"`
 		Entitlements json.RawMessage `json:"entitlements"`
 		Limits       json.RawMessage `json:"limits"`
+		Networks     []string        `json:"networks"`
+		Expires      time.Time       `json:"expires_at"`
 	}
 	if err := decode(body, &a); err != nil {
 		return broker.User{}, badAnswer(path, err)
@@ -198,14 +200,18 @@ func (u *Users) user(ctx context.Context, path string, question any) (broker.Use
 	if a.Version == nil {
 		return broker.User{}, badAnswer(path, errors.New("the user has no version"))
 	}
-	user := broker.User{ID: a.ID, Username: a.Username, Version: *a.Version, Scopes: a.Scopes}
+	user := broker.User{ID: a.ID, Username: a.Username, Version: *a.Version, Scopes: a.Scopes, Expires: a.Expires.UTC()}
+	user.Networks, err = broker.ParseNetworks(a.Networks)
 	// An unknown member of a right may be a misspelled restriction.
-	err = errors.Join(decodeStrict(a.Entitlements, &user.Entitlements), decodeStrict(a.Limits, &user.Limits))
+	err = errors.Join(err, decodeStrict(a.Entitlements, &user.Entitlements), decodeStrict(a.Limits, &user.Limits))
 	if err == nil {
 		err = user.Check()
 	}
 	if err != nil {
 		return broker.User{}, badAnswer(path, err)
+	}
+	if user.Ended(time.Now()) {
+		return broker.User{}, broker.ErrDisabled
 	}
 	return user, nil
 }

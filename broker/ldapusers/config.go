@@ -38,6 +38,7 @@ type Config struct {
 	Version  string // attribute that rises when the password changes, or NoVersion
 	Disabled string // filter for disabled users, not for those that are locked by wrong passwords; "": none are
 	Expires  string // attribute with the time at which a user's account ends; "": it does not
+	Networks string // attribute with the networks of a user, one or more in a value; "": users have none
 
 	GroupAttribute string // attribute with the DNs of a user's groups: "memberOf" unless GroupFilter is set
 	GroupBase      string // search base of groups: Base
@@ -93,7 +94,7 @@ func (c *Config) check() error {
 			return fmt.Errorf("filter %s is none: %w", f.filter, err)
 		}
 	}
-	for _, a := range []string{c.Username, c.ID, c.Version, c.Expires, c.GroupAttribute} {
+	for _, a := range []string{c.Username, c.ID, c.Version, c.Expires, c.Networks, c.GroupAttribute} {
 		if strings.Trim(a, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.;") != "" {
 			return fmt.Errorf("%q is no attribute", a)
 		}

@@ -2,8 +2,10 @@ package ldapusers_test
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-ldap/ldap/v3"
 
@@ -91,6 +93,7 @@ func config(s *ldaptest.Server) ldapusers.Config {
 		URL: s.SecureURL, Authorities: s.Authorities,
 		BindDN: service, BindPassword: servicePassword,
 		Base: people, Version: "pwdChangedTime", Disabled: "(employeeType=disabled)",
+		Expires: "description", Networks: "businessCategory",
 		Rights: broker.Rights{Scopes: []string{broker.ScopeRead}},
 		Groups: map[string]broker.Rights{traders: {
 			Scopes:       []string{broker.ScopeRead, broker.ScopeDepth},
@@ -141,6 +144,26 @@ func seed(t *testing.T, s *ldaptest.Server, u *ldapusers.Users) brokertest.Base 
 		},
 		Disable: func(_ context.Context, username string) error {
 			change(t, s, "uid="+username+","+people, "employeeType", "disabled")
+			return nil
+		},
+		SetNetworks: func(_ context.Context, username string, networks []netip.Prefix) error {
+			var values []string
+			for i, p := range networks {
+				if i == 1 { // two in a value
+					values[0] += " " + p.String()
+					continue
+				}
+				values = append(values, p.String())
+			}
+			change(t, s, "uid="+username+","+people, "businessCategory", values...)
+			return nil
+		},
+		SetExpiry: func(_ context.Context, username string, at time.Time) error {
+			values := []string{at.UTC().Format("20060102150405Z")}
+			if at.IsZero() {
+				values = nil
+			}
+			change(t, s, "uid="+username+","+people, "description", values...)
 			return nil
 		},
 	}

@@ -142,9 +142,7 @@ func TestThreat30UnreadableEntryE2E(t *testing.T) {
 // refresh, which does not bind, finds it too.
 func TestThreat09ExpiredAccountE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)
-	cfg := config(s)
-	cfg.Expires = "description"
-	u := open(t, cfg)
+	u := open(t, config(s))
 	const ana = "11111111-1111-4111-8111-111111111111"
 	for value, over := range map[string]bool{"0": false, "9223372036854775807": false, "130000000000000000": true, "20200101000000Z": true, "29990101000000Z": false} {
 		change(t, s, "uid=ana,"+people, "description", value)
@@ -157,6 +155,11 @@ func TestThreat09ExpiredAccountE2E(t *testing.T) {
 	change(t, s, "uid=ana,"+people, "description", "soon")
 	if _, err := u.User(t.Context(), ana); !errors.Is(err, broker.ErrBadUser) {
 		t.Error(err)
+	}
+	change(t, s, "uid=ana,"+people, "description", "0")
+	change(t, s, "uid=ana,"+people, "businessCategory", "192.0.2.0/24", "the office")
+	if _, err := u.User(t.Context(), ana); !errors.Is(err, broker.ErrBadUser) {
+		t.Errorf("a network that is none: %v", err)
 	}
 }
 

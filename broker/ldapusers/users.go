@@ -191,7 +191,7 @@ func sameName(a, b string) bool {
 // find returns the one entry that matches a filter and has an accepted value of the attribute.
 func (u *Users) find(ctx context.Context, filter, attribute string, meant func(string) bool) (*ldap.Entry, error) {
 	entries, err := u.search(ctx, 2, u.cfg.Base, ldap.ScopeWholeSubtree, filter,
-		u.cfg.Username, u.cfg.ID, u.cfg.Version, u.cfg.Expires, u.cfg.GroupAttribute)
+		u.cfg.Username, u.cfg.ID, u.cfg.Version, u.cfg.Expires, u.cfg.Networks, u.cfg.GroupAttribute)
 	if err != nil {
 		return nil, err
 	}
@@ -246,24 +246,16 @@ func (u *Users) user(ctx context.Context, entry *ldap.Entry) (broker.User, error
 			return broker.User{}, broker.ErrDisabled
 		}
 	}
-	if u.cfg.Expires != "" {
-		over, err := expired(entry.GetEqualFoldAttributeValues(u.cfg.Expires), time.Now())
-		switch {
-		case err != nil:
-			return broker.User{}, fmt.Errorf("%w: attribute %s: %w", broker.ErrBadUser, u.cfg.Expires, err)
-		case over:
-			return broker.User{}, broker.ErrDisabled
-		}
-	}
 	user := broker.User{ID: u.idOf(entry), Username: entry.GetEqualFoldAttributeValue(u.cfg.Username)}
-	var err error
-	if u.cfg.Version != NoVersion {
-		if user.Version, err = version(entry.GetEqualFoldAttributeValues(u.cfg.Version)); err != nil {
-			return broker.User{}, fmt.Errorf("%w: attribute %s: %w", broker.ErrBadUser, u.cfg.Version, err)
-		}
+	if err := u.readAttributes(entry, &user); err != nil {
+		return broker.User{}, err
+	}
+	if user.Ended(time.Now()) {
+		return broker.User{}, broker.ErrDisabled
 	}
 	var member []*ldap.DN
 	if len(u.groups) > 0 {
+		var err error
 		if member, err = u.memberOf(ctx, entry); err != nil {
 			return broker.User{}, err
 		}
@@ -278,6 +270,29 @@ func (u *Users) user(ctx context.Context, entry *ldap.Entry) (broker.User, error
 		return broker.User{}, fmt.Errorf("%w: %w", broker.ErrBadUser, err)
 	}
 	return user, nil
+}
+
+// readAttributes reads the optional attributes of an entry.
+func (u *Users) readAttributes(entry *ldap.Entry, user *broker.User) (err error) {
+	for _, a := range []struct {
+		name string
+		read func(values []string) error
+	}{
+		{u.cfg.Expires, func(values []string) error { user.Expires, err = expiry(values); return err }},
+		{u.cfg.Networks, func(values []string) error {
+			user.Networks, err = broker.ParseNetworks(strings.Fields(strings.Join(values, " ")))
+			return err
+		}},
+		{u.cfg.Version, func(values []string) error { user.Version, err = version(values); return err }},
+	} {
+		if a.name == "" || a.name == NoVersion {
+			continue
+		}
+		if err := a.read(entry.GetEqualFoldAttributeValues(a.name)); err != nil {
+			return fmt.Errorf("%w: attribute %s: %w", broker.ErrBadUser, a.name, err)
+		}
+	}
+	return nil
 }
 
 func (u *Users) idOf(entry *ldap.Entry) string {

@@ -49,25 +49,27 @@ func parseTime(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// expired reports whether a time of the values has passed. A time is a generalized time or, as in
-// accountExpires of Active Directory, a number of 100 ns since 1601, of which 0 and the largest
-// number mean never.
-func expired(values []string, now time.Time) (over bool, err error) {
+// expiry returns the first time of the values, or the zero time if there is none. A time is a
+// generalized time or, as in accountExpires of Active Directory, a number of 100 ns since 1601, of
+// which 0 and the largest number mean never.
+func expiry(values []string) (first time.Time, err error) {
 	for _, v := range values {
 		end, ok := parseTime(v)
 		if !ok {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 0 {
-				return false, errors.New("neither a time of UTC nor a number of 100 ns since 1601")
+				return time.Time{}, errors.New("neither a time of UTC nor a number of 100 ns since 1601")
 			}
 			if n == 0 || n == math.MaxInt64 {
 				continue
 			}
-			end = time.Unix(n/1e7-secondsTo1970, n%1e7*100)
+			end = time.Unix(n/1e7-secondsTo1970, n%1e7*100).UTC()
 		}
-		over = over || !now.Before(end)
+		if first.IsZero() || end.Before(first) {
+			first = end
+		}
 	}
-	return over, nil
+	return first, nil
 }
 
 // secondsTo1970 is the time from 1601 to 1970.

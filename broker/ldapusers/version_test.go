@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/broker"
 )
 
 func TestVersion(t *testing.T) {
@@ -35,16 +37,17 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// FuzzVersion parses any text as a version: the result is never negative.
-func TestExpired(t *testing.T) {
+// TestExpiry checks the forms of the end of an account, and that the first of several times counts.
+func TestExpiry(t *testing.T) {
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	for value, want := range map[string]string{
 		"0": "false", "9223372036854775807": "false", "": "error", "soon": "error", "-1": "error",
 		"134398656000000000": "true", "134398656010000000": "false", "100000000000000000": "true", "140000000000000000": "false",
 		"20261122235959Z": "true", "20261123000000Z": "true", "20261123000001Z": "false", "20271123000001.5Z": "false",
 	} {
-		over, err := expired([]string{value}, now)
-		got := fmt.Sprint(over)
+		end, err := expiry([]string{value})
+		user := broker.User{Expires: end}
+		got := fmt.Sprint(user.Ended(now))
 		if err != nil {
 			got = "error"
 		}
@@ -52,11 +55,15 @@ func TestExpired(t *testing.T) {
 			t.Errorf("%q: %s, want %s", value, got, want)
 		}
 	}
-	if over, err := expired(nil, now); over || err != nil {
-		t.Error("without a value:", over, err)
+	if end, err := expiry(nil); !end.IsZero() || err != nil {
+		t.Error("without a value:", end, err)
+	}
+	if end, err := expiry([]string{"20271123000001Z", "0", "20261123000001Z"}); err != nil || end != now.Add(time.Second) {
+		t.Error("of several values:", end, err)
 	}
 }
 
+// FuzzVersion parses any text as a version: the result is never negative.
 func FuzzVersion(f *testing.F) {
 	for _, v := range []string{"20261121205411.123456Z#000000#000#000000", "133500000000000000", "99991231235959Z", "00010101000000Z", "Z", "#"} {
 		f.Add(v)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -11,12 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "modernc.org/sqlite"
-
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/brokertest"
 	"github.com/ruedahq/rueda/broker/password"
 	"github.com/ruedahq/rueda/internal/audit"
+	_ "modernc.org/sqlite"
 )
 
 // places returns the databases that need no other process.
@@ -166,6 +166,14 @@ func seeded(t *testing.T, b *Base) brokertest.Base {
 	}
 	seed := brokertest.Base{
 		Users: b, Accounts: b, SetPassword: b.SetPassword, Disable: b.Disable,
+		SetNetworks: func(ctx context.Context, username string, networks []netip.Prefix) error {
+			_, err := b.EditRights(ctx, username, func(r *Rights) error { r.Networks = networks; return nil })
+			return err
+		},
+		SetExpiry: func(ctx context.Context, username string, at time.Time) error {
+			_, err := b.SetExpiry(ctx, username, at)
+			return err
+		},
 		SecondFactor: brokertest.Login{ID: factor.ID, Username: "fiona", Password: "fiona " + password},
 		OTP:          func() string { return codeAt(t, second.Secret, time.Now()) },
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,8 @@ func (r row) person() (p person, err error) {
 	r.into("groups", words(&p.groups), &err)
 	r.into("entitlements", object(&p.Entitlements), &err)
 	r.into("limits", object(&p.Limits), &err)
+	r.into("networks", networks(&p.Networks), &err)
+	r.into("expires_at", timestamp(&p.Expires), &err)
 	return p, err
 }
 
@@ -188,6 +191,19 @@ func words(to *[]string) func(any) bool {
 		}
 		*to = strings.Fields(text)
 		return true
+	}
+}
+
+// networks accepts networks as words does.
+func networks(to *[]netip.Prefix) func(any) bool {
+	return func(v any) bool {
+		var list []string
+		if !words(&list)(v) {
+			return false
+		}
+		parsed, err := broker.ParseNetworks(list)
+		*to = parsed
+		return err == nil
 	}
 }
 

@@ -18,7 +18,7 @@ func FuzzRow(f *testing.F) {
 	for _, text := range []string{`1`, `true`, `2024-01-02 03:04:05`, `a b`, `["a","b"]`, `[{"market":"*","depth":-1}]`, `{"connections":1}`, `[`, "\xff", `nul`} {
 		f.Add(text)
 	}
-	columns := []string{"id", "username", "password_hash", "version", "disabled", "scopes", "groups", "entitlements", "limits"}
+	columns := []string{"id", "username", "password_hash", "version", "disabled", "scopes", "groups", "entitlements", "limits", "networks", "expires_at"}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, c := range columns {
 			r := row{"id": int64(1), "username": "ana", "version": int64(1)}

@@ -252,6 +252,9 @@ func testRowsThatCannotBe(t *testing.T, b *table) {
 		{`1 AS version, '[{"mraket":"*"}]' AS entitlements`, "column entitlements"},
 		{`1 AS version, '[] []' AS entitlements`, "column entitlements"},
 		{`1 AS version, '{"connections":-1}' AS limits`, "limit"},
+		{`1 AS version, '192.0.2.0/24, 10.0.0.0/8' AS networks`, "column networks"},
+		{`1 AS version, '["192.0.2.1/24"]' AS networks`, "column networks"},
+		{`1 AS version, 'never' AS expires_at`, "column expires_at"},
 	} {
 		cfg := b.config
 		cfg.Login = `SELECT number AS id, login AS username, secret AS password_hash, ` + tc.columns + ` FROM customers WHERE login = ` + where("username")

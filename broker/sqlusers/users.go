@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/ruedahq/rueda/broker"
@@ -104,7 +105,7 @@ func CheckQueries(cfg Config) error {
 
 func (c *Config) queries() (login, user, accounts *query) {
 	required := strings.Fields("id username version")
-	optional := strings.Fields("disabled scopes entitlements limits groups")
+	optional := strings.Fields("disabled scopes entitlements limits groups networks expires_at")
 	if c.Login != "" {
 		login = &query{name: "login", text: c.Login, parameter: "username", required: slices.Concat(required, []string{"password_hash"}), optional: optional}
 	}
@@ -278,6 +279,7 @@ func (u *Users) find(ctx context.Context, q *query, value string, most int) (per
 	if err != nil {
 		return person{User: broker.User{ID: p.ID}}, fmt.Errorf("%w: query %s: %w", broker.ErrInvalidCredentials, q.name, err)
 	}
+	p.disabled = p.disabled || p.Ended(time.Now())
 	return p, nil
 }
 

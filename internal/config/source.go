@@ -151,7 +151,7 @@ func (c *mainFile) userSource(doc *document, s *Settings, g *guard.Guard) {
 		u, err := ldapusers.New(ldapusers.Config{
 			URL: l.URL, StartTLS: l.StartTLS, Insecure: l.Insecure, Authorities: doc.relative(l.CA),
 			BindDN: l.BindDN, BindPassword: doc.secret("users.ldap", "bind_password", secretSource{l.PasswordFile, l.PasswordEnv, l.PasswordCommand}),
-			Base: l.Base, Filter: l.Filter, Username: l.Username, ID: l.ID, Version: l.Version, Disabled: l.Disabled, Expires: l.Expires,
+			Base: l.Base, Filter: l.Filter, Username: l.Username, ID: l.ID, Version: l.Version, Disabled: l.Disabled, Expires: l.Expires, Networks: l.Networks,
 			GroupAttribute: l.GroupAttribute, GroupBase: l.GroupBase, GroupFilter: l.GroupFilter,
 			Rights: everybody, Groups: groups, Connections: l.Connections,
 		})

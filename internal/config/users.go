@@ -75,6 +75,7 @@ type ldapConfig struct {
 	Version         string    `toml:"version"`
 	Disabled        string    `toml:"disabled"`
 	Expires         string    `toml:"expires"`
+	Networks        string    `toml:"networks"`
 	GroupAttribute  string    `toml:"group_attribute"`
 	GroupBase       string    `toml:"group_base"`
 	GroupFilter     string    `toml:"group_filter"`
@@ -94,6 +95,7 @@ type rightConfig struct {
 	Subscriptions     int      `toml:"subscriptions"`
 	MessagesPerSecond int      `toml:"messages_per_second"`
 	RequestsPerMinute int      `toml:"requests_per_minute"`
+	Networks          []string `toml:"networks"`
 }
 
 // Types of [users] and [accounts].
@@ -167,6 +169,9 @@ func (c *mainFile) checkRights(doc *document) {
 		if r.Market == "" && (r.Trades || r.Quotes || r.Depth != 0 || r.Delay != 0) {
 			doc.wrong(key, "market is missing, such as \"*\" for all")
 		}
+		if _, err := broker.ParseNetworks(r.Networks); err != nil {
+			doc.wrong(key+".networks", "%v", err)
+		}
 		sample := broker.User{ID: "x", Username: "x"}
 		sample.Scopes, sample.Limits = r.Scopes, r.rights().Limits
 		if sample.Entitlements = r.rights().Entitlements; doc.clean(key) {
@@ -182,6 +187,7 @@ func (r *rightConfig) rights() broker.Rights {
 		Connections: r.Connections, Subscriptions: r.Subscriptions,
 		MessagesPerSecond: r.MessagesPerSecond, RequestsPerMinute: r.RequestsPerMinute,
 	}}
+	rights.Networks, _ = broker.ParseNetworks(r.Networks) // checked before
 	if r.Market != "" {
 		rights.Entitlements = []broker.Entitlement{{
 			Market: r.Market, Trades: r.Trades, Quotes: r.Quotes, Depth: r.Depth, Delay: int(time.Duration(r.Delay) / time.Second),
@@ -200,7 +206,7 @@ func (u *usersConfig) groups() (everybody broker.Rights, groups map[string]broke
 	}
 	groups = map[string]broker.Rights{}
 	for name, sum := range of {
-		groups[name] = broker.Rights{Scopes: sum.Scopes, Entitlements: sum.Entitlements, Limits: sum.Limits}
+		groups[name] = broker.Rights{Scopes: sum.Scopes, Entitlements: sum.Entitlements, Limits: sum.Limits, Networks: sum.Networks}
 	}
 	everybody = groups[""]
 	delete(groups, "")

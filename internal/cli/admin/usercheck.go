@@ -102,6 +102,12 @@ func checkUser(ctx context.Context, std command.Streams, s *config.Settings, use
 		row("limits", "%d connections, %d subscriptions, %d messages a second, %d requests a minute; 0 is the gateway's",
 			l.Connections, l.Subscriptions, l.MessagesPerSecond, l.RequestsPerMinute)
 	}
+	if len(user.Networks) > 0 {
+		row("networks", "%s", broker.FormatNetworks(user.Networks))
+	}
+	if !user.Expires.IsZero() {
+		row("ends", "%s", user.Expires.UTC().Format(time.RFC3339))
+	}
 	again, err := s.Gateway.Users.User(ctx, user.ID)
 	problem := ""
 	switch {
