@@ -15,20 +15,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/reload"
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
 // Admin configures the listener for administrators. It has its own routes: introspection of tokens,
-// sessions of users, health. The listener for clients has none of them.
+// sessions, users, health. The listener for clients has none of them.
 type Admin struct {
 	Listen string // "": none. Port 0 chooses a free port, which Bound.Admin has
 
 	// TokenFile is a file with the token that requests send as Authorization: Bearer. It has one
 	// line of at least 32 characters, or a line for each operator: a name, the SHA-256 of the token
-	// in hexadecimal, read or operate, and perhaps the last day. Only its owner may read it. It is
-	// read again when it changes.
+	// in hexadecimal, a role (read, operate or identity), and perhaps the last day. Only its owner
+	// may read it. It is read again when it changes.
 	TokenFile string
 	Tokens    string // what the file would have, a secret; "": TokenFile
 
@@ -83,8 +84,9 @@ func (g *Gateway) buildAdmin() error {
 	if err := a.checkAddress(c.Listen); err != nil {
 		return err
 	}
+	users, _ := g.cfg.Users.(*local.Base)
 	handler, err := rest.NewAdmin(rest.AdminConfig{
-		Auth: g.auth, Operators: operators, Ready: g.ready, Sockets: g.registry.FamilyConnections,
+		Auth: g.auth, Users: users, Operators: operators, Ready: g.ready, Sockets: g.registry.FamilyConnections,
 		Secure: a.certificate != nil, Logger: g.log,
 	})
 	if err != nil {

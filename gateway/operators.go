@@ -12,7 +12,7 @@ import (
 )
 
 // readOperators reads the operators of a token file. It has one token, or a line for each operator:
-// a name, the SHA-256 of the token in hexadecimal, "read" or "operate", and perhaps the last day.
+// a name, the SHA-256 of the token in hexadecimal, a role, and perhaps the last day.
 func readOperators(name string) ([]rest.Operator, error) {
 	text, err := readTokenFile(name)
 	if err != nil {
@@ -48,10 +48,10 @@ func parseOperator(fields []string) (o rest.Operator, err error) {
 		if len(fields[0]) < leastToken || strings.ContainsFunc(fields[0], notToken) {
 			return o, fmt.Errorf("a token has one line of at least %d characters, letters and digits", leastToken)
 		}
-		return rest.Operator{Hash: sha256.Sum256([]byte(fields[0]))}, nil
+		return rest.Operator{Hash: sha256.Sum256([]byte(fields[0])), Role: rest.RoleOperate}, nil
 	}
 	if len(fields) < 3 || len(fields) > 4 || len(fields[0]) > 64 || strings.ContainsFunc(fields[0], notToken) {
-		return o, errors.New("want NAME SHA256 read|operate [YYYY-MM-DD]")
+		return o, errors.New("want NAME SHA256 read|operate|identity [YYYY-MM-DD]")
 	}
 	o.Name = fields[0]
 	sum, err := hex.DecodeString(fields[1])
@@ -59,12 +59,8 @@ func parseOperator(fields []string) (o rest.Operator, err error) {
 		return o, errors.New("the SHA-256 of a token has 64 hexadecimal digits")
 	}
 	copy(o.Hash[:], sum)
-	switch fields[2] {
-	case "read":
-		o.ReadOnly = true
-	case "operate":
-	default:
-		return o, fmt.Errorf("%q is neither read nor operate", fields[2])
+	if o.Role, err = rest.ParseRole(fields[2]); err != nil {
+		return o, err
 	}
 	if len(fields) == 4 {
 		day, err := time.Parse(time.DateOnly, fields[3])

@@ -38,6 +38,7 @@ func TestThreat35Operators(t *testing.T) {
 	lines := "# operators\n" +
 		"ana " + tokenHash("ana's token") + " operate 2099-12-31\n\n" +
 		"otto " + tokenHash("otto's token") + " read\n" +
+		"eva " + tokenHash("eva's token") + " identity\n" +
 		"old " + tokenHash("old token") + " operate " + yesterday + "\n"
 	b := serveAdmin(t, Config{Data: data, Admin: Admin{
 		Listen: "127.0.0.1:0", TokenFile: writeToken(t, folder, lines, 0o600), TLS: server, ClientCA: client.Certificate,
@@ -66,6 +67,9 @@ func TestThreat35Operators(t *testing.T) {
 		{"otto's token", "GET", "/admin/users/" + user.ID + "/sessions", 200},
 		{"otto's token", "POST", "/oauth/introspect", 200},
 		{"otto's token", "DELETE", "/admin/users/" + user.ID + "/sessions", 403},
+		{"ana's token", "GET", "/admin/users/" + user.ID, 403},
+		{"eva's token", "GET", "/admin/users", 200},
+		{"eva's token", "GET", "/admin/users/" + user.ID, 200},
 		{"old token", "GET", "/admin/users/" + user.ID + "/sessions", 401},
 		{tokenHash("ana's token"), "GET", "/admin/users/" + user.ID + "/sessions", 401},
 	} {
@@ -87,7 +91,10 @@ func TestThreat35Operators(t *testing.T) {
 user_ended administrator (ana, ops-17) true 
 admin_read administrator (otto, ops-17) true sessions
 admin_read administrator (otto, ops-17) false introspection
-admin_refused administrator (otto, ops-17) false may only read
+admin_refused administrator (otto, ops-17) false needs the role operate
+admin_refused administrator (ana, ops-17) false needs the role identity
+admin_read administrator (eva, ops-17) false users
+admin_read administrator (eva, ops-17) true user
 admin_refused client false wrong token
 `
 	if got.String() != want {
@@ -99,9 +106,9 @@ admin_refused client false wrong token
 func TestOperatorFile(t *testing.T) {
 	sum := tokenHash("x")
 	for text, want := range map[string]string{
-		testAdminToken: "", "ana " + sum + " read": "", "ana " + sum + " operate 2027-01-31\notto " + sum + " read\n": "",
+		testAdminToken: "", "ana " + sum + " read": "", "ana " + sum + " operate 2027-01-31\notto " + sum + " read\n": "", "eva " + sum + " identity": "",
 		"": "one line", "# none\n": "one line", testAdminToken + "\n" + testAdminToken: "one line", "short": "at least 32",
-		"ana " + sum[1:] + " read": "64 hexadecimal digits", "ana " + sum + " write": "neither read nor operate",
+		"ana " + sum[1:] + " read": "64 hexadecimal digits", "ana " + sum + " write": "none of read, operate and identity",
 		"ana " + sum: "want NAME SHA256", "ana " + sum + " read tomorrow": "no day", "ana " + sum + " read 2027-01-31 x": "want NAME",
 	} {
 		name := filepath.Join(t.TempDir(), "tokens")

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -59,9 +58,16 @@ type Base struct {
 	issuer    string
 	audit     func(ctx context.Context, tx *sql.Tx, e audit.Event) error
 	actor     string
+	client    broker.Caller // of the actor, for the audit log; zero: none
+	changes   *changes
+}
 
-	mu      sync.Mutex
-	changed chan struct{} // closed and replaced by each change of this process
+// ByOperator returns the same user base for changes by an operator. The audit log has them with
+// this name and client.
+func (b *Base) ByOperator(name string, client broker.Caller) *Base {
+	by := *b
+	by.actor, by.client = name, client
+	return &by
 }
 
 // Open opens a Base and migrates its tables.
@@ -85,7 +91,7 @@ func Open(ctx context.Context, cfg Config) (*Base, error) {
 			Slots: cfg.Slots, Queue: cfg.Queue, QueueWait: cfg.QueueWait, Cost: cfg.Cost, Peppers: cfg.Peppers,
 		}),
 		min: cfg.MinPassword, issuer: cfg.OTPIssuer, audit: cfg.Audit, actor: cfg.Actor,
-		changed: make(chan struct{}),
+		changes: &changes{next: make(chan struct{})},
 	}
 	if cfg.Breached != "" {
 		var err error
@@ -179,7 +185,7 @@ func (u *row) answer() (broker.User, error) {
 
 // ended reports whether an account is disabled or has expired.
 func (u *row) ended() bool {
-	return u.Disabled || !u.Expires.IsZero() && !time.Now().Before(u.Expires)
+	return u.Disabled || u.Ended(time.Now())
 }
 
 // lacksFactor reports whether a group requires a second factor that the user does not have.
@@ -195,6 +201,7 @@ type Entry struct {
 	Groups       []Group // by name
 	Disabled     bool
 	SecondFactor bool
+	Unreadable   bool // its rights cannot be decoded
 	Created      time.Time
 }
 
@@ -251,6 +258,7 @@ func (b *Base) users(ctx context.Context, query string, args ...any) ([]row, err
 	}
 	for i := range list {
 		u := &list[i]
+		u.Unreadable = u.bad != nil
 		effective := union(u.Own, u.Groups)
 		u.Scopes, u.Entitlements, u.Limits, u.Networks = effective.Scopes, effective.Entitlements, effective.Limits, effective.Networks
 	}

@@ -27,7 +27,7 @@ func (b *Base) AddGroup(ctx context.Context, name string, r Rights) error {
 	if !isWord(name) {
 		return fmt.Errorf("group name %q is not one word of up to %d characters", name, maxWord)
 	}
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return err
 	}
 	return b.write(ctx, "add a group", func(c *change) error {

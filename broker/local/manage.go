@@ -35,7 +35,7 @@ type NewUser struct {
 // Add adds a user. Errors: ErrExists, broker.ErrUnavailable, or what is wrong with n.
 func (b *Base) Add(ctx context.Context, n NewUser) (broker.User, error) {
 	own := Rights{Scopes: n.Scopes, Entitlements: n.Entitlements, Limits: n.Limits}
-	if err := errors.Join(checkUsername(n.Username), b.checkPassword(n.Username, n.Password, n.WeakPassword), own.check()); err != nil {
+	if err := errors.Join(checkUsername(n.Username), b.checkPassword(n.Username, n.Password, n.WeakPassword), own.Check()); err != nil {
 		return broker.User{}, err
 	}
 	hash, err := b.passwords.Hash(ctx, n.Password, netip.Addr{})
@@ -101,8 +101,36 @@ func (b *Base) List(ctx context.Context) ([]Entry, error) {
 // Entry returns a user, even if it is disabled. Errors: broker.ErrNotFound, broker.ErrBadUser,
 // broker.ErrUnavailable.
 func (b *Base) Entry(ctx context.Context, username string) (Entry, error) {
+	if checkUsername(username) != nil { // no user has such a name
+		return Entry{}, broker.ErrNotFound
+	}
 	u, err := b.read(ctx, "u.username", username)
 	return u.Entry, cmp.Or(err, u.bad)
+}
+
+// EntryByID is Entry by id, and returns users whose rights cannot be decoded too. Errors:
+// broker.ErrNotFound, broker.ErrUnavailable.
+func (b *Base) EntryByID(ctx context.Context, id string) (Entry, error) {
+	if checkUsername(id) != nil { // no id has this form
+		return Entry{}, broker.ErrNotFound
+	}
+	u, err := b.read(ctx, "u.id", id)
+	return u.Entry, err
+}
+
+// Page returns up to limit users after a username, ordered by username, including those whose
+// rights cannot be decoded. Errors: broker.ErrUnavailable.
+func (b *Base) Page(ctx context.Context, after string, limit int) ([]Entry, error) {
+	rows, err := b.users(ctx, selectUsers+`
+		WHERE u.id IN (SELECT id FROM users WHERE username > ? ORDER BY username LIMIT ?) ORDER BY u.username, g.name`, after, limit)
+	if err != nil {
+		return nil, unavailable("list users", err)
+	}
+	page := make([]Entry, len(rows))
+	for i := range rows {
+		page[i] = rows[i].Entry
+	}
+	return page, nil
 }
 
 // SetPassword sets a user's password and ends all logins. Errors: broker.ErrNotFound,

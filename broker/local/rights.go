@@ -25,8 +25,8 @@ const (
 	maxWord         = 64 // bytes of a scope, a market or a group name
 )
 
-// check returns what is wrong with rights.
-func (r *Rights) check() error {
+// Check returns what is wrong with rights.
+func (r *Rights) Check() error {
 	if len(r.Scopes) > maxScopes || len(r.Entitlements) > maxEntitlements {
 		return fmt.Errorf("there may be %d scopes and %d entitlements at most", maxScopes, maxEntitlements)
 	}
@@ -249,7 +249,7 @@ func (c *change) edit(ctx context.Context, edit func(*Rights) error, kind audit.
 	if err := edit(&now); err != nil {
 		return false, err
 	}
-	if err := now.check(); err != nil {
+	if err := now.Check(); err != nil {
 		return false, err
 	}
 	what := now.changes(before)

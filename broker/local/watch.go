@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -61,19 +62,25 @@ func (b *Base) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
+// changes are those of this process.
+type changes struct {
+	mu   sync.Mutex
+	next chan struct{} // closed and replaced by each change
+}
+
 // nextChange returns a channel that the next change of this process closes.
 func (b *Base) nextChange() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changed
+	b.changes.mu.Lock()
+	defer b.changes.mu.Unlock()
+	return b.changes.next
 }
 
 // notify wakes Watch.
 func (b *Base) notify() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.changed)
-	b.changed = make(chan struct{})
+	b.changes.mu.Lock()
+	defer b.changes.mu.Unlock()
+	close(b.changes.next)
+	b.changes.next = make(chan struct{})
 }
 
 // poll returns ticks for checks of the database, or nil for a database in memory, which has no

@@ -105,12 +105,13 @@ func (c *change) userID(ctx context.Context, username string) (id string, err er
 
 // log adds an audit event. user is an id; "": none.
 func (c *change) log(kind audit.Kind, user, detail string) {
-	e := audit.Event{Time: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, Actor: c.base.actor, User: user, Detail: cut(detail)}
+	actor, client := c.base.actor, c.base.client
 	if c.by != nil {
-		e.Actor, e.Client = "user", c.by.Client
-		if c.by.Address.IsValid() {
-			e.Address = c.by.Address.Unmap().String()
-		}
+		actor, client = "user", *c.by
+	}
+	e := audit.Event{Time: time.Now().UTC().Truncate(time.Microsecond), Kind: kind, Actor: actor, Client: client.Client, User: user, Detail: cut(detail)}
+	if client.Address.IsValid() {
+		e.Address = client.Address.Unmap().String()
 	}
 	c.events = append(c.events, e)
 }

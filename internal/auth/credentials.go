@@ -39,7 +39,7 @@ func (o *SelfService) ChangePassword(ctx context.Context, login broker.Login, pa
 	}
 	changeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkPatience)
 	defer cancel()
-	if user, err = base.ChangePassword(changeCtx, user, password, caller(from)); err != nil {
+	if user, err = base.ChangePassword(changeCtx, user, password, Caller(from)); err != nil {
 		return Tokens{}, o.refused(err)
 	}
 	o.service.cfg.Logger.Info("password changed by the user", "user", user.ID, "address", from.Address)
@@ -68,7 +68,7 @@ func (o *SelfService) ConfirmEnrolment(ctx context.Context, token Secret, otp st
 	if err != nil {
 		return Tokens{}, nil, err
 	}
-	user, codes, err := base.ConfirmEnrolment(ctx, token.Reveal(), otp, caller(from))
+	user, codes, err := base.ConfirmEnrolment(ctx, token.Reveal(), otp, Caller(from))
 	if errors.Is(err, broker.ErrAddress) {
 		return Tokens{}, nil, CheckAddress(ctx, o.service, user.ID, "", user.Networks, from)
 	}
@@ -87,7 +87,7 @@ func (o *SelfService) RenewRecoveryCodes(ctx context.Context, login broker.Login
 	if err != nil {
 		return nil, err
 	}
-	codes, err := base.RenewRecoveryCodes(ctx, user, caller(from))
+	codes, err := base.RenewRecoveryCodes(ctx, user, Caller(from))
 	if err != nil {
 		return nil, o.refused(err)
 	}
@@ -101,7 +101,7 @@ func (o *SelfService) RemoveSecondFactor(ctx context.Context, login broker.Login
 	if err != nil {
 		return err
 	}
-	if err := base.RemoveSecondFactor(ctx, user, caller(from)); err != nil {
+	if err := base.RemoveSecondFactor(ctx, user, Caller(from)); err != nil {
 		return o.refused(err)
 	}
 	return nil
@@ -132,7 +132,8 @@ func (o *SelfService) login(ctx context.Context, user broker.User, from Origin) 
 	return s.login(ctx, user, from)
 }
 
-func caller(from Origin) broker.Caller {
+// Caller returns the client of a request, for changes of users.
+func Caller(from Origin) broker.Caller {
 	return broker.Caller{Address: from.Address, Client: clientText(from)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/clientaddr"
@@ -24,7 +26,8 @@ import (
 // Token or Operators.
 type AdminConfig struct {
 	Auth      *auth.Service
-	Token     auth.Secret             // that requests must send
+	Users     *local.Base             // the gateway's own user base; nil: another one
+	Token     auth.Secret             // that requests must send, with the role operate
 	Operators func() []Operator       // whose tokens are accepted now; nil: only Token
 	Ready     func() error            // see Config
 	Sockets   func(family string) int // see Config
@@ -39,7 +42,7 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 		return nil, errors.New("rest: Auth, and Token or Operators are needed")
 	}
 	if cfg.Operators == nil {
-		only := []Operator{{Hash: sha256.Sum256([]byte(cfg.Token.Reveal()))}}
+		only := []Operator{{Hash: sha256.Sum256([]byte(cfg.Token.Reveal())), Role: RoleOperate}}
 		cfg.Operators = func() []Operator { return only }
 	}
 	h := newHandler(Config{
@@ -47,7 +50,8 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 		Origins: []string{noOrigin},
 	})
 	h.operator = h.checkOperator(cfg.Operators)
-	h.routes = byPath(h.adminRoutes())
+	users := &userRoutes{h, cfg.Users}
+	h.routes = byPath(slices.Concat(h.adminRoutes(), users.routes()))
 	return h, nil
 }
 
@@ -57,9 +61,9 @@ const noOrigin = "null:"
 // adminRoutes returns the routes of the administrator.
 func (h *Handler) adminRoutes() []*route {
 	return []*route{
-		{method: http.MethodPost, path: "/oauth/introspect", needs: operator, serve: h.introspect, oauth: true},
-		{method: http.MethodGet, path: "/admin/users/{id}/sessions", needs: operator, serve: h.sessionsOfUser},
-		{method: http.MethodDelete, path: "/admin/users/{id}/sessions", needs: operator, serve: h.endUser},
+		{method: http.MethodPost, path: "/oauth/introspect", needs: operator, role: RoleRead, serve: h.introspect, oauth: true},
+		{method: http.MethodGet, path: "/admin/users/{id}/sessions", needs: operator, role: RoleRead, serve: h.sessionsOfUser},
+		{method: http.MethodDelete, path: "/admin/users/{id}/sessions", needs: operator, role: RoleOperate, serve: h.endUser},
 		{method: http.MethodGet, path: "/livez", needs: anyone, serve: h.live, probe: true},
 		{method: http.MethodGet, path: "/readyz", needs: anyone, serve: h.ready, probe: true},
 	}
@@ -70,10 +74,43 @@ const failuresPerMinute = 30
 
 // Operator is a person or program that may use the administrator's listener.
 type Operator struct {
-	Name     string            // in the audit log; "": that of the only token
-	Hash     [sha256.Size]byte // SHA-256 of the token
-	ReadOnly bool              // may look at things, and end nothing
-	Expires  time.Time         // zero: never
+	Name    string            // in the audit log; "": that of the only token
+	Hash    [sha256.Size]byte // SHA-256 of the token
+	Role    Role              // zero: nothing is allowed
+	Expires time.Time         // zero: never
+}
+
+// Role says what an operator may do. Each one includes those before it.
+type Role int
+
+// Roles of operators.
+const (
+	RoleRead     Role = iota + 1 // introspect tokens and look at sessions
+	RoleOperate                  // end sessions
+	RoleIdentity                 // look at users and change them
+)
+
+// String returns the name of a role.
+func (r Role) String() string {
+	switch r {
+	case RoleRead:
+		return "read"
+	case RoleOperate:
+		return "operate"
+	case RoleIdentity:
+		return "identity"
+	}
+	return "none"
+}
+
+// ParseRole returns the role with a name.
+func ParseRole(name string) (Role, error) {
+	for r := RoleRead; r <= RoleIdentity; r++ {
+		if r.String() == name {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is none of read, operate and identity", name)
 }
 
 // checkOperator returns a function that accepts only the tokens of operators. Comparing hashes
@@ -104,9 +141,11 @@ func (h *Handler) checkOperator(operators func() []Operator) func(*request) erro
 		}
 		h.addresses.refund(key, failuresPerMinute)
 		q.actor = actor(found.Name, certificateName(q.Conn))
-		if found.ReadOnly && q.Method == http.MethodDelete {
-			h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRefused, Actor: q.actor, Detail: "may only read"}, q.origin())
-			return wire.NewFault(wire.Forbidden, "This token may only read")
+		if found.Role < q.route.role {
+			detail := "needs the role " + q.route.role.String()
+			h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRefused, Actor: q.actor, Detail: detail}, q.origin())
+			return &wire.Fault{Reason: wire.Forbidden, Msg: "The operator's role does not allow this",
+				Hint: "It " + detail + " in the operator's line of token_file"}
 		}
 		return nil
 	}
@@ -202,6 +241,10 @@ func noSuchUser(err error) error {
 	if !auth.IsReason(err, auth.NotFound) {
 		return err
 	}
+	return unknownUser()
+}
+
+func unknownUser() *wire.Fault {
 	return &wire.Fault{Reason: wire.NotFound, Msg: "No user has this id",
 		Hint: "The id is in rueda user show NAME and in sub of /oauth/introspect"}
 }

@@ -55,6 +55,9 @@ var adminRequests = []struct{ method, path, body string }{
 	{"POST", "/oauth/introspect", "token=x"},
 	{"GET", "/admin/users/u1/sessions", ""},
 	{"DELETE", "/admin/users/u1/sessions", ""},
+	{"GET", "/admin/users", ""},
+	{"GET", "/admin/users/u1", ""},
+	{"POST", "/admin/users/u1", `{"action":"disable"}`},
 }
 
 // TestThreat35AdminSurface checks that the clients' listener has no path of the administrator, with

@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha1"
 	"database/sql"
@@ -16,6 +17,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/broker/password"
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/throttle"
 	"github.com/ruedahq/rueda/internal/rest"
@@ -49,6 +51,12 @@ func TestCredentialScripts(t *testing.T) {
 
 func newLocalUsers(t *testing.T) *local.Base {
 	t.Helper()
+	return newAuditedUsers(t, nil)
+}
+
+// newAuditedUsers returns the users ana and otto. record may be nil.
+func newAuditedUsers(t *testing.T, record func(audit.Event) error) *local.Base {
+	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "users.db")+"?_txlock=immediate&_pragma=foreign_keys(1)")
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +65,12 @@ func newLocalUsers(t *testing.T) *local.Base {
 	t.Cleanup(func() { _ = db.Close() })
 	users, err := local.Open(t.Context(), local.Config{
 		Writer: db, Secret: []byte("a secret of this test alone"), OTPIssuer: "Broker", Cost: password.Cost{Memory: 64, Time: 1},
+		Audit: func(_ context.Context, _ *sql.Tx, e audit.Event) error {
+			if record == nil {
+				return nil
+			}
+			return record(e)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,8 @@
 // # The administrator
 //
 // NewAdmin returns a Handler with other routes, for another listener. They require a token that
-// belongs to no user (admin.go).
+// belongs to no user (admin.go). The operator of the token has a role, which its route may require.
+// Routes about users are for the gateway's own user base (users.go).
 //
 // # Answers
 //

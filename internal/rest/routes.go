@@ -29,6 +29,7 @@ type route struct {
 	method string
 	path   string // a segment {id} stands for any one segment
 	needs  string // anyone, anyUser, operator or a scope
+	role   Role   // that an operator needs
 	serve  func(*request) (api.Result, error)
 	probe  bool     // requested all the time by machines
 	oauth  bool     // its errors are those of RFC 6749
