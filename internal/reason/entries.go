@@ -25,7 +25,7 @@ var entries = [...]Entry{
 	},
 	{
 		Word: wire.UnsupportedGrant, Status: 400, Msg: "grant_type must be password or refresh_token",
-		Cause:  "grant_type has another value than password and refresh_token.",
+		Cause:  "The value of grant_type is neither password nor refresh_token.",
 		Remedy: "Log in with password, and renew tokens with refresh_token.",
 	},
 	{

@@ -194,6 +194,9 @@ func (s *Schema) Fields() []Field { return slices.Clone(s.fields) }
 // Get returns the value of a keyword, or nil if it is not set.
 func (s *Schema) Get(keyword string) any { return s.keywords.Get(keyword) }
 
+// Keywords returns the keywords in their order.
+func (s *Schema) Keywords() Map { return slices.Clone(s.keywords) }
+
 // MarshalJSON implements json.Marshaler.
 func (s *Schema) MarshalJSON() ([]byte, error) {
 	if s.keywords == nil {
