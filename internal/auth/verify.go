@@ -34,7 +34,7 @@ func (v *verified) put(text string, c *claims) {
 	v.tokens.Put(hashToken(text), c)
 }
 
-// hashToken returns the SHA-256 of an access token. It does not allocate for tokens of usual length.
+// hashToken returns the SHA-256 of an access token, without an allocation for usual lengths.
 func hashToken(text string) Hash {
 	var buf [768]byte
 	return sha256.Sum256(append(buf[:0], text...))
