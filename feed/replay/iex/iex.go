@@ -50,8 +50,10 @@ type stock struct {
 	skipped bool         // excluded by the filter
 	phase   market.Phase // set by H
 	stopped bool         // set by O
+	known   bool         // the book is known (DEEP)
 	bids    []market.Level
 	asks    []market.Level // of an incomplete event, best first
+	held    int            // messages of that event
 }
 
 // cacheEntry is an entry of the cache in front of the map of stocks, by a hash of the symbol.
@@ -93,7 +95,10 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 }
 
 // End implements the decoder interface of package decode.
-func (d *Decoder) End(rest []byte, _ *decode.Batch) error {
+func (d *Decoder) End(rest []byte, b *decode.Batch) error {
+	for i := range d.stocks {
+		d.stocks[i].drop(b)
+	}
 	switch {
 	case len(rest) > 0 || d.capture.order == nil:
 		return errors.New("the file ends within a packet")
@@ -161,7 +166,7 @@ func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 
 // segment decodes the new messages of a segment.
 func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batch) error {
-	ci, err := d.follow(s, body, receive, b)
+	ci, late, err := d.follow(s, body, receive, b)
 	if err != nil {
 		return err
 	}
@@ -175,9 +180,12 @@ func (d *Decoder) segment(s *segment, body []byte, receive int64, b *decode.Batc
 			return fmt.Errorf("segment %d: a message of %d bytes where %d are left", s.first, size, len(body)-2)
 		}
 		number := s.first + uint64(i)
-		if number < c.next {
+		switch {
+		case late:
+			b.Stats.Count(decode.Late)
+		case number < c.next:
 			b.Stats.Count(decode.Repeated)
-		} else {
+		default:
 			if err := d.message(body[2:2+size:2+size], ci, number, receive, b); err != nil {
 				return fmt.Errorf("message %d: %w", number, err)
 			}
@@ -205,8 +213,9 @@ func messageTime(body []byte) int64 {
 }
 
 // follow returns the index of a segment's channel. It reports messages that are missing before the
-// segment, and a session that has begun again.
-func (d *Decoder) follow(s *segment, body []byte, receive int64, b *decode.Batch) (int, error) {
+// segment, and a session that has begun again. late is set if the segment is of a session that has
+// ended.
+func (d *Decoder) follow(s *segment, body []byte, receive int64, b *decode.Batch) (channel int, late bool, err error) {
 	for i := range d.channels {
 		c := &d.channels[i]
 		if c.id != s.channel {
@@ -219,6 +228,9 @@ func (d *Decoder) follow(s *segment, body []byte, receive int64, b *decode.Batch
 			c.sent = max(c.sent, s.sent)
 		}
 		switch {
+		case s.sent < c.sent && (c.session != s.session || s.first > c.next):
+			b.Note("late_segment", "messages of a session that has ended are skipped")
+			return i, true, nil
 		case c.session != s.session || restarted:
 			d.markStale(i, receive, "session_changed", s.first <= 1, b)
 			*c = newChannel(s)
@@ -227,13 +239,13 @@ func (d *Decoder) follow(s *segment, body []byte, receive int64, b *decode.Batch
 			d.markStale(i, receive, "sequence_gap", false, b)
 			c.next, c.complete = s.first, false
 		}
-		return i, nil
+		return i, false, nil
 	}
 	if len(d.channels) >= maxChannels {
-		return 0, fmt.Errorf("more than %d channels", maxChannels)
+		return 0, false, fmt.Errorf("more than %d channels", maxChannels)
 	}
 	d.channels = append(d.channels, newChannel(s))
-	return len(d.channels) - 1, nil
+	return len(d.channels) - 1, false, nil
 }
 
 // newChannel returns the channel of a session that begins with a segment.
@@ -249,11 +261,17 @@ func (d *Decoder) markStale(channel int, receive int64, reason string, empty boo
 		if s.channel != channel || s.skipped {
 			continue
 		}
-		s.bids, s.asks = s.bids[:0], s.asks[:0]
+		s.drop(b)
 		b.Gap(s.handle, 0, receive, reason)
-		if empty && d.protocol == protocolDEEP {
+		if s.known = empty && d.protocol == protocolDEEP; s.known {
 			b.Stats.Snapshots++
 			b.Add(market.KindSnapshot, s.handle).Receive = receive
 		}
 	}
+}
+
+// drop forgets an event that is not complete.
+func (s *stock) drop(b *decode.Batch) {
+	b.Stats.Recount(s.held, decode.Incomplete)
+	s.bids, s.asks, s.held = s.bids[:0], s.asks[:0], 0
 }

@@ -219,13 +219,14 @@ func TestSequence(t *testing.T) {
 		want     [][]string
 	}{
 		{"in order", s, [][]string{both(1), both(2), both(3), both(4)}},
-		{"one missing", [][]byte{s[0], s[2], s[3]}, [][]string{both(1), gap, both(3), both(4)}},
+		{"one missing", [][]byte{s[0], s[2], s[3]}, [][]string{both(1), gap}},
 		{"one twice", [][]byte{s[0], s[1], s[1], s[2]}, [][]string{both(1), both(2), both(3)}},
-		{"two swapped", [][]byte{s[0], s[2], s[1], s[3]}, [][]string{both(1), gap, both(3), both(4)}},
+		{"two swapped", [][]byte{s[0], s[2], s[1], s[3]}, [][]string{both(1), gap}},
 		{"overlap", [][]byte{s[0], s[1], overlap}, [][]string{both(1), both(2), both(3)[:1]}},
 		{"end missing", [][]byte{s[0], beat}, [][]string{both(1), gap}},
 		{"another session", [][]byte{s[0], again}, [][]string{both(1), empty, both(5)}},
-		{"another session in its middle", [][]byte{s[0], later}, [][]string{both(1), empty[:1], both(6)}},
+		{"another session in its middle", [][]byte{s[0], later}, [][]string{both(1), empty[:1]}},
+		{"late of an ended session", [][]byte{s[0], s[1], again, s[3], s[1]}, [][]string{both(1), both(2), empty, both(5)}},
 		{"two channels", [][]byte{s[0], second, s[1]}, [][]string{both(1), both(7), both(2)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -400,22 +401,51 @@ func TestLeftOut(t *testing.T) {
 	var c replaytest.Capture
 	c.Head()
 	for n := range int64(4) {
-		price := int64(1_500_000)
-		if n == 3 {
+		price, cut := int64(1_500_000), 0
+		switch n {
+		case 1:
 			price = 1 << 60
+		case 2:
+			cut = 5
 		}
 		w.Level(at(n), "AAPL", '8', 1, 1, price)
-		c.Packet(at(n), c.Frame(w.Segment(at(n))), int(n&1)*int(2-n)*5)
+		c.Packet(at(n), c.Frame(w.Segment(at(n))), cut)
 	}
 	got := run(c.Bytes)
 	expect(t, got,
 		"AAPL update [1@150] [] +0",
+		"AAPL gap  inexact_price +1",
 		"AAPL gap  sequence_gap",
-		"AAPL update [1@150] [] +2",
-		"AAPL gap  inexact_price +3",
 	)
-	if len(got.Notes) != 3 || got.Notes[0].Reason != "short_capture" || got.Stats.Skipped[decode.Inexact] != 1 {
+	if got.Stats.Skipped.String() != "1 unknown_book, 1 inexact, 1 incomplete" || len(got.Notes) != 3 {
 		t.Errorf("noted %+v, counted %+v", got.Notes, got.Stats)
+	}
+}
+
+// TestUnusedLevels checks that messages which change no book that is known are counted: those of a
+// capture that begins within a session, and those of an event that a gap or the end leaves
+// incomplete.
+func TestUnusedLevels(t *testing.T) {
+	w := replaytest.IEX{Protocol: replaytest.DEEP, Session: 5, Next: 7}
+	w.Level(at(1), "AAPL", '8', 1, 100, 1_500_000)
+	w.Trade(at(2), "AAPL", 'T', 0, 200, 1_500_100, 7)
+	got := run(pcap(w.Segment(at(2))))
+	expect(t, got, `AAPL trade "7" 200 at 150.01 +2`)
+	if got.Stats.Used != 1 || got.Stats.Skipped.String() != "1 unknown_book" {
+		t.Errorf("counted %+v", got.Stats)
+	}
+	w = replaytest.IEX{Protocol: replaytest.DEEP, Session: 5}
+	for range 2 {
+		w.Level(at(1), "AAPL", '8', 0, 100, 1_500_000)
+		w.Level(at(1), "AAPL", '5', 0, 100, 1_500_100)
+	}
+	first := w.Segment(at(1))
+	w.Session, w.Next = 6, 1
+	w.Level(at(3), "AAPL", '8', 0, 100, 1_500_000)
+	got = run(pcap(first, w.Segment(at(3))))
+	expect(t, got, "AAPL gap  session_changed", "AAPL snapshot [] []")
+	if got.Stats.Used != 0 || got.Stats.Skipped.String() != "5 incomplete" {
+		t.Errorf("counted %+v", got.Stats)
 	}
 }
 

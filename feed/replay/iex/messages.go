@@ -122,7 +122,7 @@ func (d *Decoder) stock(key uint64, name []byte, channel int, b *decode.Batch) (
 		} else {
 			in.StartsEmpty = d.channels[channel].complete
 		}
-		s := stock{channel: channel, skipped: !d.filter.Matches(in.ID)}
+		s := stock{channel: channel, skipped: !d.filter.Matches(in.ID), known: in.StartsEmpty}
 		if !s.skipped {
 			s.handle = b.List(in)
 		}
@@ -199,11 +199,16 @@ func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 		return nil
 	}
 	b.Stats.Levels++
+	if !s.known {
+		b.Skip(decode.UnknownBook)
+		return nil
+	}
 	l := market.Level{Size: units(m[18:])}
 	var ok bool
 	if l.Price, ok = price(m[22:]); !ok {
 		inexact(m[22:], b)
-		s.bids, s.asks = s.bids[:0], s.asks[:0]
+		s.drop(b)
+		s.known = false
 		b.Gap(s.handle, at.time, at.receive, "inexact_price")
 		return nil
 	}
@@ -226,12 +231,13 @@ func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 	}
 	*pending = put(*pending, l, side)
 	if !complete {
+		s.held++
 		return nil
 	}
 	b.Stats.Depth++
 	e := add(market.KindUpdate, s.handle, at, b)
 	e.Bids, e.Asks = b.CopyLevels(s.bids), b.CopyLevels(s.asks)
-	s.bids, s.asks = s.bids[:0], s.asks[:0]
+	s.bids, s.asks, s.held = s.bids[:0], s.asks[:0], 0
 	return nil
 }
 

@@ -11,13 +11,37 @@ import (
 type LOBSTER struct {
 	Messages []byte
 	Books    []byte
-	Depth    int // levels in the order book file
+	Depth    int    // levels in the order book file
+	More     string // columns after the direction, with their comma
+	CRLF     bool   // lines end with CR and LF
 }
 
 // Line writes a line of the message file. The time is in ns after midnight, the price in units of
 // 1e-4.
 func (w *LOBSTER) Line(t int64, kind int, id uint64, size uint32, price int64, direction int) {
-	w.Messages = fmt.Appendf(w.Messages, "%d.%09d,%d,%d,%d,%d,%d\n", t/1_000_000_000, t%1_000_000_000, kind, id, size, price, direction)
+	w.LineAt(fmt.Sprintf("%d.%09d", t/1_000_000_000, t%1_000_000_000), kind, id, size, price, direction)
+}
+
+// LineAt writes a line of the message file whose time has any number of decimals. An id of all ones
+// is written as -1.
+func (w *LOBSTER) LineAt(time string, kind int, id uint64, size uint32, price int64, direction int) {
+	w.Messages = fmt.Appendf(w.Messages, "%s,%d,%d,%d,%d,%d%s", time, kind, int64(id), size, price, direction, w.More)
+	w.Messages = w.end(w.Messages)
+}
+
+// Header writes first lines that name the columns.
+func (w *LOBSTER) Header() {
+	w.Messages = w.end(append(w.Messages, "Time,Type,OrderID,Size,Price,Direction"...))
+	if w.Depth > 0 {
+		w.Books = w.end(append(w.Books, "AskPrice1,AskSize1,BidPrice1,BidSize1"...))
+	}
+}
+
+func (w *LOBSTER) end(b []byte) []byte {
+	if w.CRLF {
+		b = append(b, '\r')
+	}
+	return append(b, '\n')
 }
 
 // Book writes a line of the order book file.
@@ -42,7 +66,7 @@ func (w *LOBSTER) Book(b *market.Book) {
 			w.Books = strconv.AppendInt(w.Books, v, 10)
 		}
 	}
-	w.Books = append(w.Books, '\n')
+	w.Books = w.end(w.Books)
 }
 
 // Order writes an event of a Flow. side is the side of the order, also for an execution.
