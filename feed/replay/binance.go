@@ -217,7 +217,7 @@ func (p *player) follow(d *diff) decode.Reason {
 			p.add(e)
 		}
 	case drop:
-		return decode.Repeated // the snapshot contains it
+		return decode.Repeated
 	case hold:
 		return decode.UnknownBook
 	case gap:

@@ -43,6 +43,7 @@ const (
 	keyLastUpdate // lastUpdateId
 	keyBids
 	keyAsks
+	keyResult // the answer to a request, such as a subscription
 )
 
 // fields holds the members of a line. Names are case-sensitive: E is not e.
@@ -63,6 +64,7 @@ type fields struct {
 	bid, ask market.Level
 	bids     []market.Level
 	asks     []market.Level
+	foreign  bool // of a stream that is not played; its members may have other types
 
 	// Maximum number of decimals of any price and size of the line, as written.
 	priceDecimals int
@@ -105,9 +107,9 @@ func (f *fields) object(s *scanner, inside bool) error {
 		}
 		f.set |= k
 		switch {
-		case k == keyData && !inside:
+		case k == keyData && !inside && !f.foreign:
 			err = f.object(s, true)
-		case k == 0 || k == keyData:
+		case k == 0 || k == keyData || f.foreign && k != keyEvent:
 			err = s.skip(0)
 		default:
 			err = f.member(s, k)
@@ -128,8 +130,10 @@ func (f *fields) member(s *scanner, k key) (err error) {
 	switch k {
 	case keyStream:
 		f.stream, err = s.text()
+		f.foreign = f.streamKind() == other
 	case keyEvent:
 		f.event, err = s.text()
+		f.foreign = f.streamKind() == other
 	case keySymbol:
 		f.symbol, err = s.text()
 	case keyEventTime, keyTradeTime:
@@ -231,6 +235,8 @@ func keyOf(name []byte) key {
 		return keyBids
 	case "asks":
 		return keyAsks
+	case "result":
+		return keyResult
 	}
 	return 0
 }
@@ -241,18 +247,31 @@ func (f *fields) kind() (kind, error) {
 	if !f.has(need) || k == quote && f.set&(keyBids|keyAsks) != 0 {
 		return other, &scanError{0, what + " with a field missing or wrong"}
 	}
-	if k == other && !f.has(keyStream) && !f.has(keyEvent) {
+	if k == other && f.set&(keyStream|keyEvent|keyResult) == 0 {
 		return other, &scanError{0, "not a message of a stream, nor a snapshot of a book"}
 	}
 	return k, nil
 }
 
-// named determines the kind by the event name or the stream name: bookTicker of spot has no event
-// name.
+// named determines the kind, the members that it requires, and its name.
 func (f *fields) named() (k kind, need key, what string) {
 	if f.has(keyLastUpdate) {
 		return snapshot, keyBids | keyAsks, "snapshot"
 	}
+	switch k = f.streamKind(); k {
+	case trade:
+		return k, keySymbol | keyTradeID | keyPrice | keyQuantity | keyMaker, "trade"
+	case quote:
+		return k, keySymbol | keyLast | keyBid | keyBidSize | keyAsk | keyAskSize, "bookTicker"
+	case depth:
+		return k, keySymbol | keyFirst | keyLast | keyBids | keyAsks, "depth update"
+	}
+	return other, 0, ""
+}
+
+// streamKind determines the kind by the event name or the stream name: bookTicker of spot has no
+// event name.
+func (f *fields) streamKind() kind {
 	name := f.event
 	if !f.has(keyEvent) {
 		_, name, _ = bytes.Cut(f.stream, []byte("@"))
@@ -260,13 +279,13 @@ func (f *fields) named() (k kind, need key, what string) {
 	}
 	switch string(name) {
 	case "trade":
-		return trade, keySymbol | keyTradeID | keyPrice | keyQuantity | keyMaker, "trade"
+		return trade
 	case "bookTicker":
-		return quote, keySymbol | keyLast | keyBid | keyBidSize | keyAsk | keyAskSize, "bookTicker"
+		return quote
 	case "depthUpdate", "depth":
-		return depth, keySymbol | keyFirst | keyLast | keyBids | keyAsks, "depth update"
+		return depth
 	}
-	return other, 0, ""
+	return other
 }
 
 // futures reports whether the message is of the futures market and not of the spot market.

@@ -42,7 +42,7 @@ type treatment uint8
 
 const (
 	apply treatment = iota
-	drop            // it ended before the snapshot
+	drop            // the book has its changes
 	hold            // until there is a snapshot
 	gap             // it does not follow: the book is lost; the message is also held
 )
@@ -53,7 +53,7 @@ func (p *splicer) follow(d *diff) treatment {
 	case p.state == waiting:
 		p.hold(d)
 		return hold
-	case p.state == spanning && p.precedes(d, p.last):
+	case p.state == spanning && p.precedes(d, p.last), p.state == chained && d.last <= p.last:
 		return drop
 	case p.state == spanning && p.spans(d, p.last), p.state == chained && p.chains(d):
 		p.state, p.last = chained, d.last
