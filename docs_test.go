@@ -13,12 +13,13 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-var update = flag.Bool("update", false, "write the conversations into the documents")
+var update = flag.Bool("update", false, "write conversations and programs into the documents")
 
 const (
 	protocolFile      = "docs/protocol.md"
 	conversationsFile = "docs/conversations.md"
 	faultsFile        = "docs/faults.md"
+	tutorialFile      = "docs/client-tutorial.md"
 	talkFolder        = "internal/session/testdata"
 )
 
@@ -67,6 +68,35 @@ func showConversations(t *testing.T, file string, shown map[string]bool) {
 		t.Fatalf("%s differs from the conversations that are executed: go test . -run TestProtocolConversations -update", file)
 	}
 	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTutorialProgram checks that docs/client-tutorial.md shows the program that the tests run.
+func TestTutorialProgram(t *testing.T) {
+	text, err := os.ReadFile(tutorialFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile(`(?s)(<!-- file (\S+) -->\n).*?(\n<!-- /file -->)`)
+	if !block.Match(text) {
+		t.Fatalf("%s shows no file", tutorialFile)
+	}
+	want := block.ReplaceAllFunc(text, func(b []byte) []byte {
+		m := block.FindSubmatch(b)
+		program, err := os.ReadFile(string(m[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Concat(m[1], []byte("\n```go\n"), program, []byte("```\n"), m[3])
+	})
+	if string(want) == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s differs from the program that is run: go test . -run TestTutorialProgram -update", tutorialFile)
+	}
+	if err := os.WriteFile(tutorialFile, want, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

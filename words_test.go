@@ -96,7 +96,7 @@ func TestNameWords(t *testing.T) {
 // plainPackages returns the folders whose comments are checked. It only grows.
 func plainPackages() []string {
 	return strings.Fields(`. bench/rivals broker broker/brokertest broker/guard broker/httpusers broker/ldapusers broker/local broker/password
-		broker/sqlusers cmd/rueda examples/custom-gateway feed feed/feedtest feed/ndjson feed/replay feed/replay/dbn feed/replay/decode feed/replay/iex feed/replay/itch
+		broker/sqlusers cmd/rueda examples/custom-gateway examples/first-client feed feed/feedtest feed/ndjson feed/replay feed/replay/dbn feed/replay/decode feed/replay/iex feed/replay/itch
 		feed/replay/lobster feed/replay/replaytest feed/sim feed/sim/facts gateway internal/audit internal/auditexport internal/auditlog internal/auth
 		internal/auth/keyset internal/auth/throttle internal/bars internal/bench internal/bench/bare internal/bench/host
 		internal/bench/load internal/bench/pattern internal/bench/proc internal/bench/tokens internal/book internal/cache internal/catalogue
