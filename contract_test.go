@@ -16,6 +16,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/ruedahq/rueda/internal/reason"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -236,48 +237,45 @@ func namesRead(f *ast.File) (names []string) {
 	return names
 }
 
-// TestProtocolReasons compares the table of reasons in docs/protocol.md with the code: it has every
-// reason once, with the code on the socket and whether the connection closes.
+// TestProtocolReasons checks that docs/protocol.md has the table of reasons that package reason
+// describes, and the reasons of lost messages.
 func TestProtocolReasons(t *testing.T) {
-	known := map[string]bool{}
-	for _, s := range sources(t) {
-		if s.dir == "wire" || s.dir == "internal/socket" {
-			for _, m := range regexp.MustCompile(`(?m)^(?:const|\t)\s*\w+\s+(?:wire\.)?Reason\s+= "(\w+)"`).FindAllStringSubmatch(s.text, -1) {
-				known[m[1]] = true
+	text := readProtocol(t)
+	const begin, end = "<!-- table reasons -->\n", "<!-- /table -->"
+	want := "| reason | socket | HTTP | cause | what to do |\n|---|---|---|---|---|\n"
+	var lost []string
+	for _, e := range reason.All() {
+		if e.Lost {
+			lost = append(lost, string(e.Word))
+		}
+		var socket, status string
+		if e.Socket {
+			on := e.Word.Socket()
+			if socket = fmt.Sprintf("%d open", on.Code); on.Closes {
+				socket = fmt.Sprintf("%d closes", on.Code)
 			}
 		}
+		if e.Status > 0 {
+			status = strconv.Itoa(e.Status)
+		}
+		if socket == "" && status == "" {
+			continue // a Warning, or only of lost messages
+		}
+		want += strings.ReplaceAll(fmt.Sprintf("| `%s` | %s | %s | %s | %s |", e.Word, socket, status,
+			strings.ReplaceAll(e.Cause, "|", `\|`), strings.ReplaceAll(e.Remedy, "|", `\|`)), "|  |", "| |") + "\n"
 	}
-	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) \\| ([^|]*) \\| .+ \\| .+ \\|$").FindAllStringSubmatch(
-		strings.ReplaceAll(between(readProtocol(t), "<!-- table reasons -->", "<!-- /table -->"), "| |", "|  |"), -1)
-	for _, m := range rows {
-		if !known[m[1]] {
-			t.Errorf("%s is not a reason, or is in the table twice", m[1])
+	got := between(text, begin, end)
+	if got != want && *update {
+		if err := os.WriteFile(protocolFile, []byte(strings.Replace(text, begin+got+end, begin+want+end, 1)), 0o644); err != nil {
+			t.Fatal(err)
 		}
-		delete(known, m[1])
-		socket, http := strings.TrimSpace(m[2]), strings.TrimSpace(m[3])
-		if socket == "" && http == "" {
-			t.Errorf("%s occurs nowhere", m[1])
-		}
-		e := wire.Reason(m[1]).Socket()
-		words := []string{"open"}
-		if e.Closes {
-			words = []string{"closes"}
-		}
-		if m[1] == string(wire.Unavailable) { // refuses identifiers only
-			words = nil
-		}
-		if strings.HasSuffix(socket, "item") {
-			words = append(words, "item")
-		}
-		if want := fmt.Sprintf("%d %s", e.Code, strings.Join(words, ", ")); socket != "" && socket != want {
-			t.Errorf("%s is %q on the socket in the document, %q in the code", m[1], socket, want)
-		}
+	} else if got != want {
+		t.Errorf("the table of reasons differs from package reason: go test . -run TestProtocolReasons -update")
 	}
-	if len(rows) < 40 {
-		t.Errorf("the table has %d reasons", len(rows))
-	}
-	for reason := range known {
-		t.Errorf("the table does not have %s", reason)
+	_, table, _ := strings.Cut(section(t, text, "### Resume"), "\n| reason | range |")
+	shown := tableNames(between(table, "|---|", "\n\n"), 1)
+	if slices.Sort(lost); !slices.Equal(shown, lost) {
+		t.Errorf("the table of lost messages has %q, package reason %q", shown, lost)
 	}
 }
 
