@@ -361,3 +361,63 @@ func headingAnchors(text string) map[string]bool {
 	}
 	return all
 }
+
+// TestSpecification checks docs/specification.md: each statement has a place in the contract and
+// tests, and the tests exist. A test is named after the folder of its package. A file after it is
+// one of its testdata.
+func TestSpecification(t *testing.T) {
+	text, err := os.ReadFile("docs/specification.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]map[string]bool{} // by folder
+	for _, s := range sources(t) {
+		if tests[s.dir] == nil {
+			tests[s.dir] = map[string]bool{}
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(s.text, -1) {
+			tests[s.dir][m[1]] = s.test
+		}
+	}
+	sections := strings.Split(string(text), "\n## ")[1:]
+	if len(sections) != 10 {
+		t.Fatalf("%d sections, want those of the specification and our decisions", len(sections))
+	}
+	statements := 0
+	for i, section := range sections {
+		for line := range strings.Lines(section) {
+			cells := strings.Split(strings.TrimSpace(line), " | ")
+			if !strings.HasPrefix(line, "| ") || cells[0] == "| statement" || cells[0] == "| left open" {
+				continue
+			}
+			if len(cells) != 3 || !strings.Contains(line, "](protocol.md") {
+				t.Errorf("%q has %d cells, or no place in the contract", cells[0], len(cells))
+				continue
+			}
+			if i == 9 { // our decisions
+				continue
+			}
+			statements++
+			dir, named := "", 0
+			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1) {
+				word := m[1]
+				switch {
+				case tests[word] != nil:
+					dir = word
+				case tests[dir][word]:
+					named++
+				default:
+					if _, err := os.Stat(filepath.Join(dir, "testdata", word)); err != nil || path.Ext(word) == "" {
+						t.Errorf("%q: there is no test or file %s in %q", cells[0], word, dir)
+					}
+				}
+			}
+			if named == 0 {
+				t.Errorf("%q has no test", cells[0])
+			}
+		}
+	}
+	if statements < 40 {
+		t.Errorf("%d statements", statements)
+	}
+}
