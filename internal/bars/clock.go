@@ -12,12 +12,14 @@ import (
 type Clock struct {
 	ClosedUntil int64 // bars that end up to here have been sent
 
-	zone    *time.Location
-	virtual bool
-	now     int64 // virtual: the newest event time
-	next    int64 // the earliest end of an open bar; 0: none is open
-	due     [market.NumIntervals]int64
-	open    [market.NumIntervals][]*Series // series that have an open bar
+	zone     *time.Location
+	virtual  bool
+	live     bool  // see Clocks
+	now      int64 // virtual: the newest event time
+	followed int64 // the newest time that was given to Follow
+	next     int64 // the earliest end of an open bar; 0: none is open
+	due      [market.NumIntervals]int64
+	open     [market.NumIntervals][]*Series // series that have an open bar
 
 	// State of the current pass.
 	pass    uint32                    // its number
@@ -111,6 +113,14 @@ func (c *Clock) Move(t int64) (due bool) {
 	}
 	c.now = t
 	return c.next != 0 && c.next <= t
+}
+
+// Follow reports whether bars have ended at the time of a row of another hub, in Unix ns. That hub
+// checks its clock once for each batch, and all rows of a batch have the same time.
+func (c *Clock) Follow(at int64) (due bool) {
+	due = at != c.followed && c.next != 0 && c.next <= at
+	c.followed = at
+	return due
 }
 
 // Close sends the bars that have ended at t.

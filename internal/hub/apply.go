@@ -21,13 +21,6 @@ func (h *applier) advance(in *Instrument, c wire.Channel, r *journal.Row, now in
 	return Record{Position: r.Position, N: r.N, At: now, Of: in}
 }
 
-// framed returns the frame of the payload in scratch memory. The next call reuses the memory of the
-// frame.
-func (h *publisher) framed() []byte {
-	h.scratch.frame = wire.AppendText(h.scratch.frame[:0], h.scratch.payload)
-	return h.scratch.frame
-}
-
 // applyTrade applies a trade, a cancellation or a correction. It then sends the bars and the
 // summary that change. send numbers the bars. For rows of another hub it is noBars, because the
 // bars of that hub are rows too.
@@ -40,8 +33,7 @@ func (h *applier) applyTrade(in *Instrument, r *journal.Row, now int64, send bar
 	}
 	h.keep(in, wire.Trades, row)
 	for _, t := range h.tiers(in, wire.Trades) {
-		h.scratch.payload = row.Message(h.scratch.payload[:0], in.Ident, rec.N)
-		h.emit(t, h.framed(), rec)
+		h.emit(t, h.encoder.Row(&row, in.Ident, rec.N), rec)
 	}
 	switch at := r.At; { // the bars that follow reuse the row's memory
 	case row.Kind == market.KindTrade:
@@ -49,7 +41,7 @@ func (h *applier) applyTrade(in *Instrument, r *journal.Row, now int64, send bar
 	case meant != nil:
 		in.Amend(meant, row.Kind == market.KindCancel, row.Price, row.Size, at, send)
 	}
-	h.awaitBars(in.clock)
+	h.awaitBars(in.Clock)
 	h.sendSummary(in, rec.Position, s, now)
 }
 
@@ -81,8 +73,7 @@ func (h *applier) applyStatus(in *Instrument, r *journal.Row, now int64) {
 	rec, row := h.advance(in, c, r, now), recent.RowOf(r)
 	rec.Flag = noticeOf(r.Phase)
 	h.keep(in, c, row)
-	h.scratch.payload = row.Message(h.scratch.payload[:0], in.Ident, rec.N)
-	frame := h.framed()
+	frame := h.encoder.Row(&row, in.Ident, rec.N)
 	for _, t := range h.tiers(in, c) {
 		h.emit(t, frame, rec)
 	}
@@ -115,53 +106,40 @@ func (h *applier) applyQuote(in *Instrument, r *journal.Row, now int64) {
 	tiers := h.tiers(in, wire.Quotes) // as they are before the change
 	in.Bid, in.Ask, in.Quoted = state.First(r.Bids), state.First(r.Asks), state.StampOf(r)
 	rec := h.advance(in, wire.Quotes, r, now)
-	encoded := false
+	var frame []byte
 	for _, t := range tiers {
-		if t.tier.Conflate > 0 {
-			h.markDirty(in, wire.Quotes, t, in.Quoted)
+		if t.Conflate > 0 {
+			h.conflate(dirtyTier{in, wire.Quotes, t}, nil, in.Quoted)
 			continue
 		}
-		if !encoded {
-			hd := in.Header(rec.N, in.Quoted)
-			h.scratch.payload = wire.AppendQuote(h.scratch.payload[:0], &hd, in.Bid, in.Ask, false)
-			h.framed()
-			encoded = true
+		if frame == nil {
+			frame = h.encoder.Quote(&in.Instrument, rec.N)
 		}
-		t.bid, t.ask, t.stamp = in.Bid, in.Ask, in.Quoted
-		h.emit(t, h.scratch.frame, rec)
+		t.SetQuote(&in.Instrument)
+		h.emit(t, frame, rec)
 	}
 }
 
 // applyChanges publishes changes that the book of the instrument already has.
 func (h *applier) applyChanges(in *Instrument, r *journal.Row, changes []book.Change, now int64) {
-	s := state.StampOf(r)
-	in.Changed = s
+	in.Changed = state.StampOf(r)
 	rec := h.advance(in, wire.OrderBook, r, now)
 	for _, t := range h.tiers(in, wire.OrderBook) {
-		switch {
-		case t.tier.Conflate > 0:
-			t.view.Record(changes)
-			h.markDirty(in, wire.OrderBook, t, s)
-		case t.tier.Depth == 0:
-			h.scratch.levels.Split(changes)
-			h.sendUpdate(in, t, s, rec)
-		case t.view.Sees(changes):
-			h.sendChanges(in, t, s, rec)
+		if t.Conflate > 0 {
+			h.conflate(dirtyTier{in, wire.OrderBook, t}, changes, in.Changed)
+		} else if frame := h.encoder.Changes(&in.Instrument, &t.State, changes, rec.N); frame != nil {
+			h.emit(t, frame, rec)
 		}
 	}
 }
 
 // applyBook publishes a whole book that the instrument already has.
 func (h *applier) applyBook(in *Instrument, r *journal.Row, now int64) {
-	s := state.StampOf(r)
-	in.Changed = s
+	in.Changed = state.StampOf(r)
 	rec := h.advance(in, wire.OrderBook, r, now)
 	for _, t := range h.tiers(in, wire.OrderBook) {
-		t.dirty = false
-		t.view.Reset(&in.Book)
-		t.stamp, t.n = s, rec.N
-		h.scratch.payload, _ = h.appendBook(h.scratch.payload[:0], in, t)
-		h.emit(t, h.framed(), rec)
+		t.Reset(&in.Instrument, rec.N)
+		h.emit(t, h.encoder.Book(&in.Instrument, &t.State), rec)
 	}
 }
 
@@ -172,8 +150,7 @@ func (h *applier) applyBar(in *Instrument, r *journal.Row, now int64) {
 	in.MakeBars()
 	h.keep(in, wire.BarsOf(i), row)
 	for _, t := range h.tiers(in, wire.BarsOf(i)) {
-		h.scratch.payload = row.Message(h.scratch.payload[:0], in.Ident, rec.N)
-		h.emit(t, h.framed(), rec)
+		h.emit(t, h.encoder.Row(&row, in.Ident, rec.N), rec)
 	}
 	if i == market.Day {
 		_, end := in.Clock.Bounds(i, row.Time)
@@ -193,9 +170,7 @@ func (h *applier) sendSummary(in *Instrument, pos uint64, s state.Stamp, now int
 	tiers := h.tiers(in, wire.Summary)
 	n := in.NextSummary(s, now)
 	for _, t := range tiers {
-		hd, m := in.Header(n, s), in.Summary()
-		h.scratch.payload = wire.AppendSummary(h.scratch.payload[:0], &hd, &m, false)
-		h.emit(t, h.framed(), Record{Position: pos, N: n, At: now, Of: in})
+		h.emit(t, h.encoder.Summary(&in.Instrument, n, s), Record{Position: pos, N: n, At: now, Of: in})
 	}
 }
 

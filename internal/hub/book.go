@@ -59,39 +59,6 @@ func (h *sequencer) bookChanged(in *Instrument, changes []book.Change, s state.S
 	h.derive(in, s, now)
 }
 
-// sendChanges sends the changes in a tier's view of the book.
-func (h *applier) sendChanges(in *Instrument, t *tierState, s state.Stamp, rec Record) {
-	x := &h.scratch
-	if t.view.Advance(&x.levels, &x.top, &in.Book); !x.levels.Empty() {
-		h.sendUpdate(in, t, s, rec)
-	}
-}
-
-// sendUpdate sends the levels in scratch memory as an update of a tier. The update follows the
-// newest message of the tier.
-func (h *applier) sendUpdate(in *Instrument, t *tierState, s state.Stamp, rec Record) {
-	hd, x := in.Header(rec.N, s), &h.scratch
-	n := wire.ChecksumLevels(t.tier.Depth)
-	x.top.Read(&in.Book, n)
-	x.payload = wire.AppendBookUpdate(x.payload[:0], &hd, t.n, x.levels.Bids, x.levels.Asks, h.checksum(in, &x.top, n))
-	t.stamp = s
-	h.emit(t, h.framed(), rec)
-}
-
-// checksum returns the checksum K of the best n levels.
-func (h *applier) checksum(in *Instrument, l *book.Levels, n int) (k uint32) {
-	k, h.scratch.sum = wire.Checksum(h.scratch.sum, l.Bids, l.Asks, n, in.Def.PriceDecimals, in.Def.SizeDecimals)
-	return k
-}
-
-// flushBook sends the changes of a conflated tier since its newest message.
-func (h *applier) flushBook(in *Instrument, t *tierState, now int64) {
-	if in.Stale {
-		return
-	}
-	h.sendChanges(in, t, t.due.AsOf(now), Record{Position: h.newest(in), N: in.Sequences[wire.OrderBook].N, At: now, Of: in})
-}
-
 // takeSnapshot replaces a book with the snapshot of an event. The book is then no longer stale.
 func (h *sequencer) takeSnapshot(in *Instrument, e *market.Event, now int64) {
 	h.tiers(in, wire.OrderBook) // as they are before the change
@@ -107,18 +74,14 @@ func (h *sequencer) takeSnapshot(in *Instrument, e *market.Event, now int64) {
 	h.derive(in, in.Changed, now)
 }
 
-// appendBook appends the payload of a book tier as of its newest message. ok is false while the
-// book is not known.
-func (h *applier) appendBook(b []byte, in *Instrument, t *tierState) (_ []byte, ok bool) {
-	if in.Stale || t.n == 0 {
-		return b, false
+// derive numbers the quote at the top of the book, for an instrument that derives its quotes from
+// the book. It does nothing while the book is stale, locked or crossed, or in an auction or
+// pre-open phase.
+func (h *sequencer) derive(in *Instrument, s state.Stamp, now int64) {
+	if !in.DerivesQuotes() || in.Stale || in.Phase == market.Auction || in.Phase == market.PreOpen || in.Book.Levels().Crossed() {
+		return
 	}
-	x := &h.scratch
-	x.levels.Read(&in.Book, t.tier.Depth)
-	if t.dirty {
-		t.view.Last(&x.levels)
-	}
-	k := h.checksum(in, &x.levels, wire.ChecksumLevels(t.tier.Depth))
-	hd := in.Header(t.n, t.stamp)
-	return wire.AppendBookState(b, &hd, t.tier.Depth, x.levels.Bids, x.levels.Asks, k), true
+	bid, _ := in.Book.Levels().Best(market.Buy)
+	ask, _ := in.Book.Levels().Best(market.Sell)
+	h.setQuote(in, bid, ask, s, now)
 }

@@ -5,22 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// conflations are the intervals of conflated tiers, in milliseconds.
-var conflations = [...]int{100, 250, 1000}
-
-// clock has the conflated tiers of one interval that have changed. They are sent together, at whole
-// multiples of the interval. A step of the wall clock does not delay them, because the hub's clock
-// is monotonic.
-type clock struct {
-	due   int64 // by the hub's clock, ns; 0: no tier waits
-	tiers []dirtyTier
-	spare []dirtyTier // empty; memory for the tiers of the next interval
-}
-
+// dirtyTier is a conflated tier that has changed.
 type dirtyTier struct {
 	in      *Instrument
 	channel wire.Channel
@@ -72,20 +62,13 @@ func (h *Hub) runClocks() time.Duration {
 // to wait before the next call. It returns 0 if the next call is needed only when the hub is woken.
 func (h *sequencer) sendDue(now int64) (wait time.Duration) {
 	clock := h.clock()
-	for i := range h.clocks {
-		c := &h.clocks[i]
-		if c.due > 0 && c.due <= clock {
-			h.flush(c, now)
-		}
-		if c.due > 0 {
-			wait = sooner(wait, max(1, time.Duration(c.due-clock)))
-		}
-	}
-	if h.trading.due > 0 && h.trading.due <= now {
+	h.conflated.Flush(clock, func(d dirtyTier) { h.flush(d, now) })
+	wait = h.conflated.Next(clock)
+	if due := h.trading.Due(); due > 0 && due <= now {
 		h.sendBars(now)
 	}
-	if h.trading.due > 0 {
-		wait = sooner(wait, max(1, time.Duration(h.trading.due-now)))
+	if due := h.trading.Due(); due > 0 {
+		wait = sooner(wait, max(1, time.Duration(due-now)))
 	}
 	wait = sooner(wait, h.measure(h.clock()))
 	if h.commitDue != 0 {
@@ -105,44 +88,22 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-func (h *applier) flush(c *clock, now int64) {
-	list := c.tiers
-	c.tiers, c.spare, c.due = c.spare, nil, 0
-	for i, d := range list {
-		list[i] = dirtyTier{}
-		h.tiers(d.in, d.channel) // updates the tiers: a tier without readers is no longer dirty
-		if !d.tier.dirty {
-			continue // it has no readers, or a whole book was sent
-		}
-		d.tier.dirty = false
-		if d.channel == wire.Quotes {
-			h.flushQuote(d.in, d.tier, now)
-		} else {
-			h.flushBook(d.in, d.tier, now)
-		}
-		h.stepPublishing()
+// flush sends the newest state of a conflated tier.
+func (h *applier) flush(d dirtyTier, now int64) {
+	h.tiers(d.in, d.channel) // updates the tiers: a tier without readers is no longer dirty
+	if !d.tier.Dirty {
+		return // it has no readers, or a whole book was sent
 	}
-	c.spare = list[:0]
+	if frame := h.encoder.Conflated(&d.in.Instrument, d.channel, &d.tier.State, now); frame != nil {
+		h.emit(d.tier, frame, Record{Position: h.newest(d.in), N: d.in.Sequences[d.channel].N, At: now, Of: d.in})
+	}
+	h.stepPublishing()
 }
 
-// markDirty schedules a conflated tier for the end of its interval. s is the time of the change.
-func (h *applier) markDirty(in *Instrument, ch wire.Channel, t *tierState, s state.Stamp) {
-	t.due = s
-	if t.dirty {
-		return
-	}
-	t.dirty = true
-	for i, ms := range conflations {
-		if ms != t.tier.Conflate {
-			continue
-		}
-		c := &h.clocks[i]
-		c.tiers = append(c.tiers, dirtyTier{in, ch, t})
-		if c.due == 0 {
-			interval := int64(ms) * 1e6
-			clock := h.clock()
-			c.due = clock - clock%interval + interval
-			h.kickClock()
-		}
+// conflate schedules a conflated tier for the end of its interval. s is the time of the change, and
+// changes are those of its book.
+func (h *applier) conflate(d dirtyTier, changes []book.Change, s state.Stamp) {
+	if d.tier.Change(changes, s) && h.conflated.Add(d.tier.Conflate, d, h.clock()) {
+		h.kickClock()
 	}
 }

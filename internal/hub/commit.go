@@ -376,7 +376,7 @@ func (h *publisher) backfill(tp *Topic) {
 	if g := tp.group; g != nil && !tp.key.ID.IsPattern() {
 		recent = g.Members
 	}
-	h.mu.visit(len(recent))
+	h.mu.Visit(len(recent))
 	for _, in := range recent {
 		if in.Venue != (c == state.MarketStatus) || !tp.key.ID.Matches(in.id) {
 			continue
@@ -403,8 +403,7 @@ func (h *publisher) backfill(tp *Topic) {
 			h.markTopic(tp)
 			marked = true
 		}
-		h.scratch.payload = m.row.Message(h.scratch.payload[:0], m.Of.Ident, m.N)
-		h.append(tp, h.framed(), m.Record)
+		h.append(tp, h.encoder.Row(m.row, m.Of.Ident, m.N), m.Record)
 		h.wanted = true
 	}
 	if !marked {

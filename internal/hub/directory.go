@@ -77,7 +77,7 @@ func (d *directory) group(id market.InstrumentID) *Group {
 		return g
 	}
 	list := d.groups.Candidates(id)
-	d.mu.visit(len(list))
+	d.mu.Visit(len(list))
 	return d.groups.Make(id, catalogue.Matching(nil, list, id))
 }
 
@@ -142,7 +142,7 @@ func (d *directory) Clock(name string) time.Time {
 		if in.id.Market == name && in.Def.VirtualClock {
 			return time.Unix(0, in.Publication(time.Now().UnixNano()))
 		}
-		d.mu.step()
+		d.mu.Step(1)
 	}
 	return time.Now()
 }
@@ -160,7 +160,7 @@ func (d *directory) Instruments() (list []market.Instrument, version uint64) {
 	for _, in := range d.groups.All() {
 		list = append(list, in.Def)
 		list[len(list)-1].Phase = in.Phase
-		d.mu.step()
+		d.mu.Step(1)
 	}
 	return list, version
 }

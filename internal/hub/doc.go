@@ -35,9 +35,9 @@
 // One mutex, core.mu, guards the layers of the hub, the instruments, the topics, the ports and the
 // uncommitted end of every ring. Publish and Define hold it while they apply some events. A shard
 // holds it while it notes tails, and while it adds and removes readers. Long work releases it now
-// and then (lock.go). Meanwhile Hub.feeding, which is taken before core.mu, makes the events of
-// other feeds wait. The catalogue has its own lock, which may be taken under core.mu, and so has
-// the queue of jobs. A panic while events are applied ends the process.
+// and then (package steplock). Meanwhile Hub.feeding, which is taken before core.mu, makes the
+// events of other feeds wait. The catalogue has its own lock, which may be taken under core.mu, and
+// so has the queue of jobs. A panic while events are applied ends the process.
 //
 // The hub calls no outside function under core.mu except the wake function of a port, which must
 // not block and must not call back.

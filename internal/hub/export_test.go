@@ -2,11 +2,14 @@ package hub
 
 import (
 	"context"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/state"
+	"github.com/ruedahq/rueda/internal/steplock"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -24,10 +27,49 @@ const (
 )
 
 // Mu returns the hub's lock.
-func (h *core) Mu() *lock { return &h.mu }
+func (h *core) Mu() Lock { return Lock{&h.mu} }
+
+// Lock is the hub's lock, whose watchers learn which function takes it.
+type Lock struct{ *steplock.Mutex }
+
+// Watcher observes the holds of a lock. Its methods are called while the lock is held.
+type Watcher interface {
+	Locked(function string) // the function that took the lock
+	Unlocking(visited int)
+}
 
 // Watch calls w for each hold of the lock; nil: nobody watches.
-func (l *lock) Watch(w watcher) { l.watch = w }
+func (l Lock) Watch(w Watcher) {
+	if w == nil {
+		l.Mutex.Watch(nil)
+		return
+	}
+	l.Mutex.Watch(named{w})
+}
+
+// named is a Watcher as the lock calls it.
+type named struct{ Watcher }
+
+func (w named) Locked() { w.Watcher.Locked(lockedBy()) }
+
+// lockedBy returns the name of the function that takes the lock.
+func lockedBy() string {
+	const internal = "github.com/ruedahq/rueda/internal/"
+	var pcs [12]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		switch name := strings.TrimPrefix(f.Function, internal); {
+		case strings.HasPrefix(name, "steplock."):
+		case name == "hub.(*publisher).stepPublishing", name == "hub.(*Port).Lock", name == "hub.(*Port).Step":
+		default:
+			return f.Function
+		}
+		if !more {
+			return f.Function
+		}
+	}
+}
 
 // Journal returns the journal of the hub.
 func (h *core) Journal() *journal.Journal { return h.cfg.Journal }
@@ -111,7 +153,7 @@ func (h *Hub) CheckpointOf(number uint32, emit func(*journal.Row)) { h.checkpoin
 
 // CountTrade moves the clock of an instrument to a time, counts a trade and sends the summary.
 func (h *Hub) CountTrade(in *Instrument, n uint64, at int64) {
-	in.clock.Advance(at, h.sendBar(at))
+	in.Clock.Advance(at, h.sendBar(at))
 	in.Dated(at, at)
 	in.CountTrade(bars.Trade{N: n, ID: h.shared.TradeID("1234567"), At: at, Price: market.Price(n % 1000), Size: market.Scale}, at, &h.shared, h.sendBar(at))
 	h.sendSummary(in, n, state.Stamp{Time: at, Latency: -1}, at)
@@ -163,7 +205,7 @@ func (h *Hub) Age(by time.Duration) {
 	h.commit()
 	clock := h.clock()
 	for _, c := range h.replicas {
-		due, _ := c.times.due(clock)
+		due, _ := c.times.Due(clock)
 		if c.state != replicaReady {
 			continue
 		}
@@ -205,7 +247,10 @@ func (h *Hub) Poison(in *Instrument, c wire.Channel) {
 }
 
 // PoisonConflation makes the next conflated message panic.
-func (h *Hub) PoisonConflation() { h.clocks[0].due, h.clocks[0].tiers = 1, []dirtyTier{{}} }
+func (h *Hub) PoisonConflation() {
+	h.conflated.Add(100, dirtyTier{}, h.clock())
+	h.made = h.made.Add(-time.Second)
+}
 
 // PoisonTopic makes the next new instrument panic that a pattern of statuses covers.
 func (h *Hub) PoisonTopic(id market.InstrumentID) {

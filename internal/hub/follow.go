@@ -51,9 +51,9 @@ func (h *Hub) Follow(rows []journal.Row) error {
 			h.published()
 			return err
 		}
-		if h.mu.visit(1); (i+1)%publishPiece == 0 {
+		if h.mu.Visit(1); (i+1)%publishPiece == 0 {
 			h.published()
-			h.mu.pause()
+			h.mu.Pause()
 			if h.awaitJournal() {
 				now = time.Now().UnixNano()
 			}
@@ -93,15 +93,12 @@ func (h *applier) followClock(in *Instrument, r *journal.Row, now int64) {
 	if in.Venue || in.restarts(r) {
 		return
 	}
-	x := in.clock
+	x := in.Clock
 	switch {
 	case !x.Virtual():
-		// The other hub checks its clock once for each batch. All rows of a batch have the same
-		// time.
-		if r.At != x.followed && x.Next() != 0 && x.Next() <= r.At {
+		if x.Follow(r.At) {
 			h.sendBarsOf(x, r.At, noBars)
 		}
-		x.followed = r.At
 	case x.Now() == 0 && (r.Kind == journal.Status || r.Kind == journal.BookLost || r.Kind == journal.BookState && len(r.Bids)+len(r.Asks) == 0):
 		// Such a row before the first event has the time of the wall clock.
 	case x.Move(r.At):

@@ -63,7 +63,7 @@ func New(cfg Config) *Hub {
 	}
 	h := &Hub{sequencer: newSequencer(cfg), jobs: readjob.New()}
 	for _, d := range cfg.Delays {
-		if d = d.Truncate(time.Second); d > 0 && cfg.Journal != nil && h.replica(int(d/time.Second)) == nil {
+		if d = d.Truncate(time.Second); d > 0 && cfg.Journal != nil && !h.Serves(int(d/time.Second)) {
 			h.replicas = append(h.replicas, newReplica(h, int64(d), len(h.replicas)))
 			h.delays = append(h.delays, int(d/time.Second))
 		}

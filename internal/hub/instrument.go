@@ -17,7 +17,6 @@ type Instrument struct {
 	unfed   bool          // from the journal; no feed has defined it since the start
 	later   []*Instrument // of a live instrument: the same instrument in each replica
 	replica *replica      // the replica that it belongs to; nil: it is live
-	clock   *tradingClock // has the Clock of state.Instrument; see setClock
 
 	channels [state.MarketStatus + 1]channel
 }
@@ -46,8 +45,8 @@ func (in *Instrument) Index() uint32 { return in.index }
 // Newest returns the N and the publication time of the newest message of a tier.
 func (in *Instrument) Newest(c wire.Channel, tier Tier) (n uint64, at int64) {
 	for _, t := range in.channels[c].tiers {
-		if t.tier == tier {
-			return t.n, t.at
+		if t.Tier == tier {
+			return t.N, t.At
 		}
 	}
 	return in.Sequences[c].N, in.Sequences[c].At
@@ -58,15 +57,3 @@ func (in *Instrument) Position() uint64 { return in.pos }
 
 // Delayed reports whether the instrument is of delayed data.
 func (in *Instrument) Delayed() bool { return in.replica != nil }
-
-// startTier sets a new tier to the present state of the instrument. The first message of the tier
-// then contains the changes from now on.
-func (in *Instrument) startTier(c wire.Channel, t *tierState) {
-	switch c {
-	case wire.Quotes:
-		t.bid, t.ask, t.stamp = in.Bid, in.Ask, in.Quoted
-	case wire.OrderBook:
-		t.stamp = in.Changed
-		t.view.Begin(&in.Book, t.tier.Depth, t.tier.Conflate > 0)
-	}
-}

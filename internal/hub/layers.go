@@ -4,11 +4,14 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/internal/state"
+	"github.com/ruedahq/rueda/internal/steplock"
+	"github.com/ruedahq/rueda/internal/tier"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -32,7 +35,7 @@ type core struct {
 	madeAt int64         // time of New by the wall clock, Unix ns
 	kick   chan struct{} // wakes Run: something is due earlier than Run expects
 
-	mu lock
+	mu steplock.Mutex
 }
 
 // clock returns the nanoseconds since the hub was made. A step of the wall clock does not change
@@ -67,16 +70,16 @@ type publisher struct {
 	shared     state.Shared
 	commits
 	memory  memory
+	encoder tier.Encoder
 	scratch scratch
 }
 
 // scratch is reused memory.
 type scratch struct {
-	payload, frame, sum []byte
-	changes             []book.Change
-	levels, top         book.Levels
-	quote               [2]market.Level
-	row                 journal.Row
+	changes []book.Change
+	levels  book.Levels
+	quote   [2]market.Level
+	row     journal.Row
 }
 
 // Position returns the epoch, and the position of the newest committed message as a text.
@@ -91,8 +94,8 @@ func (h *publisher) Position() (epoch, pos string) {
 type applier struct {
 	publisher
 
-	trading tradingClocks
-	clocks  [len(conflations)]clock
+	trading   bars.Clocks
+	conflated tier.Schedule[dirtyTier]
 }
 
 // sequencer turns events into rows.
@@ -100,7 +103,7 @@ type sequencer struct{ applier }
 
 func newSequencer(cfg Config) sequencer {
 	return sequencer{applier{
-		trading: tradingClocks{byKey: make(map[clockKey]*tradingClock)},
+		trading: bars.NewClocks(),
 		publisher: publisher{
 			topics:  make(map[TopicKey]*Topic),
 			readBy:  make(map[readKey][]*Topic),

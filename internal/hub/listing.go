@@ -51,7 +51,7 @@ func (d *directory) newListing() *Listing {
 	defer d.mu.Unlock()
 	for _, in := range l.instruments {
 		l.Instruments = append(l.Instruments, in.Def)
-		d.mu.step()
+		d.mu.Step(1)
 	}
 	return l
 }
@@ -67,7 +67,7 @@ func (d *directory) Phases(l *Listing, indexes, delays []int) []market.Phase {
 		if in := l.instruments[k]; delays[i] >= 0 && in.AtDelay(delays[i]) != nil {
 			phases[i] = in.AtDelay(delays[i]).Phase
 		}
-		d.mu.step()
+		d.mu.Step(1)
 	}
 	return phases
 }

@@ -4,95 +4,20 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"sync"
+
+	"github.com/ruedahq/rueda/internal/steplock"
 )
 
-// LockPiece limits the work of one hold of the hub's lock: the number of events that it applies,
-// and of instruments, subscriptions or topics that it visits. Longer work releases the lock in
-// between; see step.
-const (
-	LockPiece    = 128
-	publishPiece = 64 // events of a batch
-)
+// LockPiece limits the work of one hold of the hub's lock; see steplock.Piece.
+const LockPiece = steplock.Piece
 
-// lock is the mutex of a Hub. It counts the visits of a hold, and tests may watch it.
-type lock struct {
-	mutex   sync.Mutex
-	visited int     // by the present hold
-	watch   watcher // nil: nobody watches
-}
+const publishPiece = 64 // events of a batch that one hold applies
 
-// watcher observes the holds of a lock. Its methods are called while the lock is held.
-type watcher interface {
-	Locked(function string) // the function that took the lock
-	Unlocking(visited int)
-}
-
-// Lock takes the lock and begins a hold.
-func (l *lock) Lock() {
-	l.mutex.Lock()
-	l.visited = 0
-	if l.watch != nil {
-		l.watch.Locked(lockedBy())
-	}
-}
-
-// Unlock ends a hold.
-func (l *lock) Unlock() {
-	if l.watch != nil {
-		l.watch.Unlocking(l.visited)
-	}
-	l.mutex.Unlock()
-}
-
-const locks = "github.com/ruedahq/rueda/internal/hub." // the package of the functions that take the lock
-
-// lockedBy returns the name of the function that takes the lock, for a watcher.
-func lockedBy() string {
-	var pcs [8]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
-	for {
-		f, more := frames.Next()
-		switch f.Function {
-		case locks + "(*lock).pause", locks + "(*lock).step", locks + "(*publisher).stepPublishing",
-			locks + "(*Port).Lock", locks + "(*Port).Pause", locks + "(*Port).Step":
-		default:
-			return f.Function
-		}
-		if !more {
-			return f.Function
-		}
-	}
-}
-
-// visit counts n visited instruments, subscriptions or topics.
-func (l *lock) visit(n int) { l.visited += n }
-
-// full reports whether the present hold has reached LockPiece.
-func (l *lock) full() bool { return l.visited >= LockPiece }
-
-// pause ends the present hold and begins another. The mutex passes to a goroutine that has waited
-// for a millisecond. pause does not also yield the processor, because a feed would then wait for a
-// time slice of the shards after every piece.
-func (l *lock) pause() {
-	l.Unlock()
-	l.Lock()
-}
-
-// step counts one visit, and pauses when the present hold is full. Other goroutines may change the
-// state of the hub during the pause.
-func (l *lock) step() {
-	if l.visited++; l.full() {
-		l.pause()
-	}
-}
-
-// stepPublishing does the same as step for a caller that publishes. It also waits while the next
-// commit is crowded; see awaitTopics.
+// stepPublishing does the same as steplock.Mutex.Step for a caller that publishes. It also waits
+// while the next commit is crowded; see awaitTopics.
 func (h *publisher) stepPublishing() {
-	h.mu.step()
+	h.mu.Step(1)
 	h.awaitTopics()
 }
 

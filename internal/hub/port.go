@@ -52,17 +52,11 @@ func (p *Port) Lock() { p.hub.mu.Lock() }
 func (p *Port) Unlock() { p.hub.mu.Unlock() }
 
 // Visit counts n visited instruments, subscriptions or topics in the present hold of the lock.
-func (p *Port) Visit(n int) { p.hub.mu.visit(n) }
+func (p *Port) Visit(n int) { p.hub.mu.Visit(n) }
 
 // Step counts n visits, and releases the lock for a short time if the present hold is full. Other
 // goroutines may change the state of the hub meanwhile. paused reports whether it has done so.
-func (p *Port) Step(n int) (paused bool) {
-	p.hub.mu.visit(n)
-	if paused = p.hub.mu.full(); paused {
-		p.hub.mu.pause()
-	}
-	return paused
-}
+func (p *Port) Step(n int) (paused bool) { return p.hub.mu.Step(n) }
 
 // ExitOnPanic ends the process if the function that defers it panics. The state of the hub is then
 // uncertain, and a restart continues from the journal.

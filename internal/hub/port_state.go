@@ -33,10 +33,7 @@ func (p *Port) Catalogue() *catalogue.Catalogue { return &p.hub.catalog }
 
 // Lookup returns a listed instrument at a delay in seconds, or nil.
 func (p *Port) Lookup(id market.InstrumentID, delay int) *Instrument {
-	if in := p.hub.lookup(id); in != nil {
-		return in.AtDelay(delay)
-	}
-	return nil
+	return p.hub.lookupItem(Item{ID: id, Tier: Tier{Delay: delay}})
 }
 
 // Covered returns the instruments that an item covers, at its delay.
@@ -130,39 +127,23 @@ func (p *Port) AppendState(dst []byte, in *Instrument, c wire.Channel, tier Tier
 		if in.Phase == market.NoPhase {
 			return dst, false // the replica has no status yet
 		}
-		return h.appendStatus(dst, in, in.Phase, in.Reason, in.Until), false
+		return h.encoder.AppendStatus(dst, &in.Instrument, in.Phase, in.Reason, in.Until), false
 	}
 	for _, t := range h.tiers(in, c) {
-		if t.tier != tier {
+		if t.Tier != tier {
 			continue
 		}
 		if in.Stale && (c == wire.OrderBook || c == wire.Quotes && in.DerivesQuotes()) {
 			return dst, true
 		}
-		ok := false
-		switch c {
-		case wire.Quotes:
-			h.scratch.payload, ok = in.quoteState(h.scratch.payload[:0], t)
-		case wire.Summary:
-			h.scratch.payload, ok = in.AppendSummary(h.scratch.payload[:0])
-		default:
-			h.scratch.payload, ok = h.appendBook(h.scratch.payload[:0], in, t)
-		}
-		if ok {
-			dst = wire.AppendText(dst, h.scratch.payload)
-		}
+		dst = h.encoder.AppendState(dst, &in.Instrument, c, &t.State)
 	}
 	return dst, false
 }
 
 // AppendStatus appends a framed status with R:true.
 func (p *Port) AppendStatus(dst []byte, in *Instrument, phase market.Phase, reason string, until int64) []byte {
-	return p.hub.appendStatus(dst, in, phase, reason, until)
-}
-
-func (h *applier) appendStatus(dst []byte, in *Instrument, phase market.Phase, reason string, until int64) []byte {
-	h.scratch.payload = in.AppendStatus(h.scratch.payload[:0], phase, reason, until)
-	return wire.AppendText(dst, h.scratch.payload)
+	return p.hub.encoder.AppendStatus(dst, &in.Instrument, phase, reason, until)
 }
 
 // Delays returns the delays that the hub serves, in seconds. The caller does not need the lock, and

@@ -24,7 +24,7 @@ func (h *Hub) Publish(events []market.Event) error {
 			r.Index = i
 			refused = append(refused, r)
 		}
-		if h.mu.visit(1); (i+1)%publishPiece == 0 {
+		if h.mu.Visit(1); (i+1)%publishPiece == 0 {
 			h.published()
 			h.mu.Unlock()
 			h.feeding.Unlock()
@@ -43,7 +43,7 @@ func (h *Hub) Publish(events []market.Event) error {
 // that have ended by that time.
 func (h *sequencer) beginBatch() (now int64) {
 	now = time.Now().UnixNano()
-	if h.trading.due > 0 && h.trading.due <= now {
+	if due := h.trading.Due(); due > 0 && due <= now {
 		h.sendBars(now)
 	}
 	return now
@@ -129,7 +129,7 @@ func (h *sequencer) loseBook(in *Instrument, now int64, e *market.Event) {
 	if in.Stale || in.Def.NoBook {
 		return
 	}
-	h.mu.visit(3) // it adds a status and another row
+	h.mu.Visit(3) // it adds a status and another row
 	in.Stale = true
 	reason := e.Reason
 	if reason == "" {

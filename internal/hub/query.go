@@ -6,7 +6,6 @@ import (
 
 	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/market"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // Wanted is an instrument of a Snapshot, with the data that may be sent.
@@ -61,7 +60,6 @@ func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, tier Tier) ([]byte,
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	depth := tier.Depth
 	in := h.lookupItem(Item{ID: id, Tier: tier})
 	switch {
 	case in == nil:
@@ -71,9 +69,7 @@ func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, tier Tier) ([]byte,
 	case in.Stale:
 		return dst, ErrStale
 	}
-	t := tierState{tier: Tier{Depth: depth}, n: in.Sequences[wire.OrderBook].N, stamp: in.Changed}
-	dst, _ = h.appendBook(dst, in, &t)
-	return dst, nil
+	return h.encoder.AppendBook(dst, &in.Instrument, tier.Depth), nil
 }
 
 // ErrNoBook states that an instrument has no order book.

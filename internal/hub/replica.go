@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/logage"
 	"github.com/ruedahq/rueda/internal/readjob"
 	"github.com/ruedahq/rueda/market"
 )
@@ -19,11 +20,12 @@ import (
 // replica has the state of all instruments at a time in the past. The hub's lock guards it, except
 // for the fields that loader guards.
 type replica struct {
-	hub   *Hub
-	delay int64         // ns
-	index int           // in Hub.replicas
-	kick  chan struct{} // wakes its goroutine: it is needed, or there are new rows
-	times samples
+	hub     *Hub
+	delay   int64         // ns
+	seconds int           // the same in seconds
+	index   int           // in Hub.replicas
+	kick    chan struct{} // wakes its goroutine: it is needed, or there are new rows
+	times   logage.Samples
 
 	state    replicaState
 	position uint64 // all rows up to this position have been applied
@@ -42,8 +44,8 @@ type replica struct {
 }
 
 func newReplica(h *Hub, delay int64, index int) *replica {
-	return &replica{hub: h, delay: delay, index: index, kick: make(chan struct{}, 1),
-		times: samples{delay: delay, every: max(sampleEvery, delay/samplesOfADelay)}}
+	return &replica{hub: h, delay: delay, seconds: int(delay / 1e9), index: index, kick: make(chan struct{}, 1),
+		times: logage.New(delay, max(sampleEvery, delay/samplesOfADelay))}
 }
 
 type replicaState uint8
@@ -64,57 +66,6 @@ const (
 	samplesOfADelay = 8192
 )
 
-// sample has the position of the log at a time of the hub's clock.
-type sample struct {
-	clock    int64
-	position uint64
-}
-
-// samples has positions of the log during the last delay, at most one in each interval. A row is
-// due when the first sample at or after its position is as old as the delay. Therefore no row is
-// early, and no row is much later than its time.
-type samples struct {
-	list  []sample
-	delay int64
-	every int64
-}
-
-// note adds the position of the log.
-func (s *samples) note(clock int64, pos uint64) {
-	n := len(s.list)
-	switch {
-	case n > 0 && s.list[n-1].position == pos:
-	case n > 1 && clock-s.list[n-2].clock < s.every:
-		s.list[n-1] = sample{clock, pos}
-	default:
-		if n == cap(s.list) {
-			s.list = slices.Delete(s.list, 0, s.passed(clock))
-		}
-		s.list = append(s.list, sample{clock, pos})
-	}
-}
-
-// passed returns the number of samples before the newest one that is as old as the delay.
-func (s *samples) passed(clock int64) (n int) {
-	for n+1 < len(s.list) && s.list[n+1].clock+s.delay <= clock {
-		n++
-	}
-	return n
-}
-
-// due returns the position up to which rows are as old as the delay, or 0 if none are. next is the
-// time at which more rows are due, or 0 if there are no more.
-func (s *samples) due(clock int64) (pos uint64, next int64) {
-	s.list = slices.Delete(s.list, 0, s.passed(clock))
-	for _, x := range s.list {
-		if x.clock+s.delay > clock {
-			return pos, x.clock + s.delay
-		}
-		pos = x.position
-	}
-	return pos, 0
-}
-
 // noteTime records the time at which the log is at its position. The hub's lock is held.
 func (h *publisher) noteTime() {
 	if len(h.replicas) == 0 {
@@ -122,7 +73,7 @@ func (h *publisher) noteTime() {
 	}
 	clock := h.clock()
 	for _, c := range h.replicas {
-		c.times.note(clock, h.position)
+		c.times.Note(clock, h.position)
 		if c.quiet {
 			c.quiet = false
 			c.wake()
@@ -141,7 +92,7 @@ func (c *replica) wake() {
 // replica returns the replica of a delay in seconds, or nil if that delay is not served.
 func (h *publisher) replica(seconds int) *replica {
 	for _, c := range h.replicas {
-		if c.delay == int64(seconds)*1e9 {
+		if c.seconds == seconds {
 			return c
 		}
 	}
@@ -158,7 +109,7 @@ func (in *Instrument) AtDelay(seconds int) *Instrument {
 		return in
 	}
 	for _, x := range in.later {
-		if x.replica.delay == int64(seconds)*1e9 {
+		if x.replica.seconds == seconds {
 			return x
 		}
 	}
@@ -196,7 +147,7 @@ func (h *Hub) Due(delay int) uint64 {
 		return 0
 	}
 	clock := h.clock()
-	pos, _ := c.times.due(clock)
+	pos, _ := c.times.Due(clock)
 	if clock >= c.delay {
 		pos = max(pos, h.restored)
 	}
@@ -215,7 +166,7 @@ func (h *Hub) follower(in *Instrument, c *replica) *Instrument {
 // followNew adds a new instrument to the replicas that are in use. The hub's lock is held.
 func (h *Hub) followNew(in *Instrument) {
 	for _, c := range h.replicas {
-		if c.state != replicaIdle && in.AtDelay(int(c.delay/1e9)) == nil {
+		if c.state != replicaIdle && in.AtDelay(c.seconds) == nil {
 			h.follower(in, c)
 		}
 	}
@@ -344,7 +295,7 @@ func (c *replica) advance(ctx context.Context) (wait time.Duration) {
 		if due > from || from < h.restored {
 			if err := c.readDue(ctx, from, due); err != nil {
 				if ctx.Err() == nil {
-					h.log.Error("delayed data wait: the journal could not be read", "delay_seconds", c.delay/1e9, "error", err)
+					h.log.Error("delayed data wait: the journal could not be read", "delay_seconds", c.seconds, "error", err)
 				}
 				return replicaRetry
 			}
@@ -380,7 +331,7 @@ func (c *replica) dueRows() (from, due uint64, next int64, ok bool) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	due, next = c.times.due(h.clock())
+	due, next = c.times.Due(h.clock())
 	return c.position, due, next, c.state == replicaReady
 }
 
@@ -457,9 +408,9 @@ func (c *replica) applyDue() {
 	now := time.Now().UnixNano()
 	for i := range c.batch {
 		c.applyDelayed(&c.batch[i], now)
-		if h.mu.visit(1); (i+1)%publishPiece == 0 {
+		if h.mu.Visit(1); (i+1)%publishPiece == 0 {
 			h.wakeShards()
-			h.mu.pause()
+			h.mu.Pause()
 		}
 	}
 	h.wakeShards()
@@ -495,18 +446,24 @@ func (c *replica) instrumentOf(r *journal.Row) *Instrument {
 	if r.Kind == journal.Gap || int(r.Instrument) >= len(h.numbered) || h.numbered[r.Instrument] == nil {
 		return nil
 	}
-	return h.numbered[r.Instrument].AtDelay(int(c.delay / 1e9))
+	return h.numbered[r.Instrument].AtDelay(c.seconds)
 }
 
 // passRestart makes the books of a replica stale, as the restart did. The hub's lock is held.
 func (c *replica) passRestart() {
+	c.each(func(_, x *Instrument) { x.Stale = !x.Def.NoBook })
+}
+
+// each calls f with each instrument of a replica and the live one. The hub's lock is held, and
+// released in between.
+func (c *replica) each(f func(live, x *Instrument)) {
 	h := c.hub
 	for i := 0; i < len(h.numbered); i++ {
-		if in := h.numbered[i]; in != nil {
-			if x := in.AtDelay(int(c.delay / 1e9)); x != nil {
-				x.Stale = !x.Def.NoBook
+		if live := h.numbered[i]; live != nil {
+			if x := live.AtDelay(c.seconds); x != nil {
+				f(live, x)
 			}
 		}
-		h.mu.step()
+		h.mu.Step(1)
 	}
 }

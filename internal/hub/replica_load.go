@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/readjob"
@@ -19,7 +20,7 @@ func (c *replica) load(ctx context.Context) {
 	err := c.loadRows(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			h.log.Error("delayed data could not be loaded from the journal", "delay_seconds", c.delay/1e9, "error", err)
+			h.log.Error("delayed data could not be loaded from the journal", "delay_seconds", c.seconds, "error", err)
 		}
 		c.drop()
 	}
@@ -58,7 +59,7 @@ func (c *replica) loadRows(ctx context.Context) error {
 	l := loading{hub: h, c: c}
 	h.mu.Lock()
 	clock := h.clock()
-	due, _ := c.times.due(clock)
+	due, _ := c.times.Due(clock)
 	h.mu.Unlock()
 	c.virtual = make(map[uint32]bool)
 	isDue := func(r *journal.Row) bool { return c.isDue(r, due, clock) }
@@ -75,7 +76,7 @@ func (c *replica) loadRows(ctx context.Context) error {
 		if err := h.refill(ctx, x, l.pos, len(l.table)-i); err != nil {
 			return fmt.Errorf("read the rows of %s: %w", x.id, err)
 		}
-		h.mu.step()
+		h.mu.Step(1)
 	}
 	return nil
 }
@@ -91,14 +92,14 @@ func (l *loading) begin() {
 		if in == nil {
 			continue
 		}
-		x := in.AtDelay(int(l.c.delay / 1e9))
+		x := in.AtDelay(l.c.seconds)
 		if x == nil {
 			x = h.follower(in, l.c)
 		}
-		x.Instrument, x.channels, x.pos, x.clock = x.Cleared(), [len(x.channels)]channel{}, 0, nil
+		x.Instrument, x.channels, x.pos = x.Cleared(), [len(x.channels)]channel{}, 0
 		h.setClock(x)
 		l.table[i] = x
-		h.mu.step()
+		h.mu.Step(1)
 	}
 }
 
@@ -120,30 +121,11 @@ func (c *replica) drop() {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := 0; i < len(h.numbered); i++ {
-		if in := h.numbered[i]; in != nil {
-			c.dropFollower(in)
-		}
-		h.mu.step()
-	}
-	h.trading.drop(c)
+	c.each(func(live, x *Instrument) {
+		live.later = slices.DeleteFunc(slices.Clone(live.later), func(y *Instrument) bool { return y == x })
+		h.memory.followers--
+		x.Forget(&h.shared)
+	})
+	h.trading.Drop(c.seconds)
 	c.position = 0
-}
-
-// dropFollower releases the instrument of a replica that corresponds to a live one.
-func (c *replica) dropFollower(in *Instrument) {
-	h := c.hub
-	x := in.AtDelay(int(c.delay / 1e9))
-	if x == nil {
-		return
-	}
-	kept := in.later[:0:0]
-	for _, y := range in.later {
-		if y != x {
-			kept = append(kept, y)
-		}
-	}
-	in.later = kept
-	h.memory.followers--
-	x.Forget(&h.shared)
 }

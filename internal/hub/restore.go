@@ -97,9 +97,9 @@ func (h *Hub) refill(ctx context.Context, in *Instrument, pos uint64, among int)
 		defer h.mu.Lock()
 		return h.cfg.Journal.Read(ctx, s, r, func(_ string, j *journal.Row) bool { return yield(j) })
 	}
-	l := state.Loader{Read: read, Pause: h.mu.step, Shared: &h.shared, Kept: h.cfg.TradesKept, Position: pos}
+	l := state.Loader{Read: read, Pause: func() { h.mu.Step(1) }, Shared: &h.shared, Kept: h.cfg.TradesKept, Position: pos}
 	err := l.Load(ctx, &in.Instrument, among)
-	h.awaitBars(in.clock)
+	h.awaitBars(in.Clock)
 	return err
 }
 

@@ -3,21 +3,16 @@ package hub
 import (
 	"slices"
 
-	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/internal/state"
+	"github.com/ruedahq/rueda/internal/tier"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Tier is the variant of a channel that a subscription has. Trades and status have one tier for
-// each delay.
-type Tier struct {
-	Depth    int // of order_book: 1, 5, 10, 25, or 0 for all levels
-	Conflate int // of quotes and order_book: interval in milliseconds with at most one message; 0: every change
-	Delay    int // seconds of delay; one of Config.Delays, or 0: real time
-}
+// Tier is the variant of a channel that a subscription has.
+type Tier = tier.Tier
 
 // Item is an identifier of a subscription as the client wrote it: exact or a pattern.
 type Item struct {
@@ -60,27 +55,18 @@ type portSeen struct {
 	touched bool   // listed for the shard's next turn
 }
 
-// tierState is a tier of a channel of one instrument. It has the topics that take its messages, and
-// the state as of the newest message.
+// tierState is a tier of a channel of one instrument, with the topics that take its messages.
 type tierState struct {
-	tier   Tier
+	tier.State
 	topics []*Topic
-	n      uint64      // N of the newest message; an R:true message of this tier has it too
-	at     int64       // publication time of the newest message
-	dirty  bool        // a conflated tier that has changed since its newest message
-	stamp  state.Stamp // stamp of the newest message
-	due    state.Stamp // stamp of the newest change
-
-	// State as of the newest message: bid and ask of a quote tier, view of a book tier.
-	bid, ask market.Level
-	view     book.View
 }
 
+// emit appends the newest message of a tier to the rings of its topics.
 func (h *publisher) emit(t *tierState, frame []byte, rec Record) {
 	for _, tp := range t.topics {
 		h.append(tp, frame, rec)
 	}
-	t.n, t.at = rec.N, rec.At
+	t.N, t.At = rec.N, rec.At
 }
 
 func (h *publisher) append(tp *Topic, frame []byte, rec Record) {
@@ -214,7 +200,7 @@ func (h *publisher) attach(in *Instrument, c wire.Channel) {
 		t.topics = nil
 	}
 	own := catalogue.ShapeOf(in.id)
-	h.mu.visit(1)
+	h.mu.Visit(1)
 	for s := range catalogue.NumShapes {
 		if s != 0 && h.patterns[c][s] == 0 || s&own != own {
 			continue
@@ -227,7 +213,7 @@ func (h *publisher) attach(in *Instrument, c wire.Channel) {
 	}
 	for _, t := range was {
 		if len(t.topics) == 0 {
-			t.dirty = false
+			t.Dirty = false
 		}
 	}
 	for _, t := range ch.tiers {
@@ -236,7 +222,7 @@ func (h *publisher) attach(in *Instrument, c wire.Channel) {
 }
 
 func (h *publisher) attachTopic(in *Instrument, ch *channel, was []*tierState, tp *Topic) {
-	same := func(t *tierState) bool { return t.tier == tp.key.Tier }
+	same := func(t *tierState) bool { return t.Tier == tp.key.Tier }
 	if i := slices.IndexFunc(ch.tiers, same); i >= 0 {
 		ch.tiers[i].topics = append(ch.tiers[i].topics, tp)
 		return
@@ -245,8 +231,7 @@ func (h *publisher) attachTopic(in *Instrument, ch *channel, was []*tierState, t
 	if i := slices.IndexFunc(was, same); i >= 0 {
 		t = was[i]
 	} else {
-		t = &tierState{tier: tp.key.Tier, n: in.Sequences[tp.key.Channel].N, at: in.Sequences[tp.key.Channel].At}
-		in.startTier(tp.key.Channel, t)
+		t = &tierState{State: tier.New(tp.key.Tier, tp.key.Channel, &in.Instrument)}
 	}
 	t.topics = append(t.topics, tp)
 	ch.tiers = append(ch.tiers, t)
@@ -257,5 +242,5 @@ func (in *Instrument) delay() int {
 	if in.replica == nil {
 		return 0
 	}
-	return int(in.replica.delay / 1e9)
+	return in.replica.seconds
 }

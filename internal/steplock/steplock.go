@@ -1,0 +1,67 @@
+// Package steplock has a mutex for work that may be long.
+//
+// A [Mutex] counts what its holder visits. Long work is cut into pieces: it calls [Mutex.Step],
+// which releases the mutex for a short time when the present hold has visited [Piece] things. Other
+// goroutines then wait for one piece, and not for the whole work.
+package steplock
+
+import "sync"
+
+// Piece limits the work of one hold: the number of events that it applies, and of instruments,
+// subscriptions or topics that it visits.
+const Piece = 128
+
+// Mutex is a mutex that counts the visits of the present hold. The zero Mutex is ready for use.
+type Mutex struct {
+	mutex   sync.Mutex
+	visited int     // by the present hold
+	watcher Watcher // nil: nobody watches
+}
+
+// Watcher observes the holds of a Mutex. Its methods are called while the mutex is held.
+type Watcher interface {
+	Locked()               // the goroutine that took the mutex calls it
+	Unlocking(visited int) // at the end of a hold
+}
+
+// Watch makes w observe the following holds; nil: nobody does. The mutex is held, or nobody uses
+// it. It is for tests that measure holds.
+func (m *Mutex) Watch(w Watcher) { m.watcher = w }
+
+// Lock takes the mutex and begins a hold.
+func (m *Mutex) Lock() {
+	m.mutex.Lock()
+	m.visited = 0
+	if m.watcher != nil {
+		m.watcher.Locked()
+	}
+}
+
+// Unlock ends a hold.
+func (m *Mutex) Unlock() {
+	if m.watcher != nil {
+		m.watcher.Unlocking(m.visited)
+	}
+	m.mutex.Unlock()
+}
+
+// Visit counts n visits of the present hold.
+func (m *Mutex) Visit(n int) { m.visited += n }
+
+// Pause ends the present hold and begins another. The mutex passes to a goroutine that has waited
+// for a millisecond. Pause does not also yield the processor, because a feed would then wait for a
+// time slice of the shards after every piece.
+func (m *Mutex) Pause() {
+	m.Unlock()
+	m.Lock()
+}
+
+// Step counts n visits, and pauses when the present hold has reached Piece. Other goroutines may
+// change what the mutex guards during the pause. paused reports whether there was one.
+func (m *Mutex) Step(n int) (paused bool) {
+	m.visited += n
+	if paused = m.visited >= Piece; paused {
+		m.Pause()
+	}
+	return paused
+}
