@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/wire"
@@ -18,7 +20,7 @@ type request struct {
 // host), rate, JSON, action, authentication, fields, options, limit, items.
 func (r *request) answer(m *wire.Message, fault *wire.Fault) {
 	// A subscribe may be free, and charges itself.
-	if (fault != nil || m.Action != "subscribe" || !r.Authenticated()) && !r.charge() {
+	if (fault != nil || m.Action != wire.ActionSubscribe || !r.Authenticated()) && !r.charge() {
 		r.rejectRate()
 		return
 	}
@@ -27,9 +29,9 @@ func (r *request) answer(m *wire.Message, fault *wire.Fault) {
 		return
 	}
 	switch {
-	case !isAction(m.Action):
+	case !wire.IsAction(m.Action):
 		r.reject(&wire.Fault{Reason: wire.UnknownAction, Hint: r.actions()}, nil)
-	case !r.Authenticated() && m.Action != "auth_token":
+	case !r.Authenticated() && m.Action != wire.ActionAuthToken:
 		r.rejectUnauthenticated()
 	default:
 		// A right that has begun or ended changes the set before the message does.
@@ -42,39 +44,31 @@ func (r *request) answer(m *wire.Message, fault *wire.Fault) {
 	}
 }
 
-func isAction(name string) bool {
-	switch name {
-	case "auth_token", "subscribe", "unsubscribe", "subscriptions", "resync", "ping", "sim":
-		return true
-	}
-	return false
-}
-
-// actions returns a hint with all actions.
+// actions returns a hint with all actions that this gateway accepts.
 func (r *request) actions() string {
-	all := "Actions: auth_token, subscribe, unsubscribe, subscriptions, resync, ping, pong"
-	if r.env.Fault != nil {
-		all += ", sim"
+	all := wire.Actions()
+	if r.env.Fault == nil {
+		all = slices.DeleteFunc(all, func(name string) bool { return name == wire.ActionSim })
 	}
-	return all
+	return "Actions: " + strings.Join(all, ", ")
 }
 
 // act does what an action requests.
 func (r *request) act(m *wire.Message) {
 	switch m.Action {
-	case "auth_token":
+	case wire.ActionAuthToken:
 		r.authToken(m)
-	case "subscribe":
+	case wire.ActionSubscribe:
 		r.subscribe(m)
-	case "unsubscribe":
+	case wire.ActionUnsubscribe:
 		r.unsubscribe(m)
-	case "subscriptions":
+	case wire.ActionSubscriptions:
 		r.subscriptions(m)
-	case "resync":
+	case wire.ActionResync:
 		r.resync(m)
-	case "ping":
+	case wire.ActionPing:
 		r.ping(m)
-	case "sim":
+	case wire.ActionSim:
 		r.requestFault(m)
 	}
 }

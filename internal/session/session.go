@@ -128,7 +128,7 @@ func (s *Session) handleMessage(now time.Time, e Event) {
 		r.answer(&m, wire.NewFault(wire.BadMessage, "Messages are text here, not binary"))
 		return
 	}
-	if fault == nil && m.Action == "pong" {
+	if fault == nil && m.Action == wire.ActionPong {
 		s.pongDue = 0 // it answers every ping before it, and is never charged
 		return
 	}
