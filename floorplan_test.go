@@ -335,8 +335,8 @@ func TestNoInit(t *testing.T) {
 }
 
 // TestNoMutableState checks the package-level variables. Allowed are errors, interface guards,
-// embedded files and tables. A table is a composite literal, a compiled pattern or a replacer that
-// its package never assigns to and never takes the address of.
+// embedded files, values that are computed once, and tables. A table is a composite literal, a
+// compiled pattern or a replacer that its package never assigns to and never takes the address of.
 func TestNoMutableState(t *testing.T) {
 	tables := map[string]map[string]bool{} // by folder
 	all := sources(t)
@@ -427,7 +427,7 @@ func kindOfVar(spec *ast.ValueSpec, i int) varKind {
 			return varMutable
 		}
 		switch x.Name + "." + sel.Sel.Name {
-		case "errors.New", "fmt.Errorf":
+		case "errors.New", "fmt.Errorf", "sync.OnceValue", "sync.OnceValues":
 			return varFixed
 		case "regexp.MustCompile", "strings.NewReplacer", "netip.MustParsePrefix", "crc32.MakeTable":
 			return varTable
