@@ -225,7 +225,7 @@ func (f *filled) subscribe() (epoch string) {
 	f.b, f.newest = connect(f.t, &f.client), 0
 	f.b.send(map[string]any{"action": "subscribe", "trades": []string{fullInstrument}})
 	for {
-		_, text, err := f.b.ws.Read(f.t.Context())
+		text, err := f.b.read(f.t.Context())
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func (f *filled) subscribe() (epoch string) {
 func (f *filled) trades(n int) {
 	f.t.Helper()
 	for n > 0 {
-		_, text, err := f.b.ws.Read(f.t.Context())
+		text, err := f.b.read(f.t.Context())
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -217,7 +217,7 @@ func (l latencies) within(t *testing.T, what string, began time.Time, most time.
 // followLatency measures the time from each event at the market to its receipt.
 func followLatency(ctx context.Context, b *bot) (list latencies) {
 	for {
-		_, text, err := b.ws.Read(ctx)
+		text, err := b.read(ctx)
 		if err != nil {
 			return list
 		}

@@ -97,7 +97,7 @@ func (b *bot) rightsChanged(t *testing.T) (m noticed) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for m.Msg != "Rights changed" {
-		_, text, err := b.ws.Read(ctx)
+		text, err := b.read(ctx)
 		if err != nil {
 			t.Fatalf("waiting for the change of rights: %v", err)
 		}

@@ -122,7 +122,7 @@ func (w *historian) read(b *bot, ended <-chan struct{}) {
 		quiet.Reset(silence)
 	}()
 	for {
-		_, text, err := b.ws.Read(w.t.Context())
+		text, err := b.read(w.t.Context())
 		if err != nil {
 			return
 		}

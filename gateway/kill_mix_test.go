@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 )
 
 // numbered remembers the text of each number that any client received.
@@ -264,6 +266,9 @@ func (m *mixer) ask(ctx context.Context, ask map[string]any) error {
 	if err != nil {
 		return err
 	}
+	if err := asyncapitest.CheckClient(text); err != nil {
+		return err
+	}
 	if m.ws.Write(ctx, websocket.MessageText, text) != nil {
 		return errKilled
 	}
@@ -312,6 +317,9 @@ func (m *mixer) cutOff(err error) error {
 func (m *mixer) take(text []byte) (f mixedFrame, err error) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		return f, fmt.Errorf("%.300q of %d bytes: %w", text, len(text), err)
+	}
+	if err := asyncapitest.CheckReceived(text); err != nil {
+		return f, err
 	}
 	if err := m.k.numbers.take(&f, text); err != nil {
 		return f, err

@@ -23,6 +23,7 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 )
 
 // killFolder is the environment variable with the data folder of a gateway that will be killed.
@@ -280,6 +281,7 @@ func (k *killed) follow(long time.Duration, p *os.Process) {
 			}
 			return // the library returns the part of a frame that was cut off
 		}
+		asyncapitest.Received(k.t, text)
 		if err := k.numbers.take(&m, text); err != nil {
 			k.t.Fatalf("kill %d: %v", k.kills, err)
 		}

@@ -53,7 +53,7 @@ func TestStatusOnWeekend(t *testing.T) {
 		ctx := t.Context()
 		statuses := 0
 		for statuses < 2 {
-			_, msg, err := b.ws.Read(ctx)
+			msg, err := b.read(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 )
 
 // bot is a client that knows the whole protocol, as far as tests need it.
@@ -64,17 +65,34 @@ func (b *bot) send(v any) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	asyncapitest.Sent(b.t, text)
 	if err := b.ws.Write(b.t.Context(), websocket.MessageText, text); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
 func (b *bot) next(ctx context.Context) (m frame, err error) {
-	_, text, err := b.ws.Read(ctx)
+	text, err := b.read(ctx)
 	if err == nil {
 		err = json.Unmarshal(text, &m)
 	}
 	return m, err
+}
+
+// read returns the next message, or the end of the connection.
+func (b *bot) read(ctx context.Context) ([]byte, error) {
+	b.t.Helper()
+	_, text, err := b.ws.Read(ctx)
+	var end websocket.CloseError
+	switch {
+	case errors.As(err, &end):
+		if err := asyncapitest.CheckClose(uint16(end.Code), end.Reason); err != nil {
+			b.t.Error(err)
+		}
+	case err == nil:
+		asyncapitest.Received(b.t, text)
+	}
+	return text, err
 }
 
 // TestResumeOverSocketsE2E loses its socket at 200 random times (a twentieth unless in full) while

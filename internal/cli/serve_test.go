@@ -22,6 +22,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/client"
 )
@@ -153,6 +154,7 @@ func expect(t *testing.T, conn *websocket.Conn, want string) {
 	if err != nil || !strings.HasPrefix(string(msg), want) {
 		t.Fatalf("got %s, %v; want %s", msg, err, want)
 	}
+	asyncapitest.Received(t, msg)
 }
 
 // TestInterruptWhileReading interrupts a read that does not check a context.

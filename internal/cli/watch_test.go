@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -66,6 +67,9 @@ func say(ctx context.Context, conn *websocket.Conn, messages ...string) error {
 
 func hear(ctx context.Context, conn *websocket.Conn, want string) error {
 	_, msg, err := conn.Read(ctx)
+	if err == nil {
+		err = asyncapitest.CheckClient(msg)
+	}
 	if err == nil && !strings.Contains(string(msg), want) {
 		err = fmt.Errorf("got %s, want %s in it", msg, want)
 	}

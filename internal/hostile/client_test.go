@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 )
 
 // attacker is the client of one input. It has its own addresses.
@@ -352,8 +354,13 @@ func (s *socket) next() message {
 			if len(payload) < 2 {
 				return message{closed: 1005}
 			}
-			return message{closed: int(binary.BigEndian.Uint16(payload)), Reason: string(payload[2:])}
+			m := message{closed: int(binary.BigEndian.Uint16(payload)), Reason: string(payload[2:])}
+			if err := asyncapitest.CheckClose(uint16(m.closed), m.Reason); err != nil && m.closed >= 4000 {
+				s.Error(err)
+			}
+			return m
 		case opText:
+			asyncapitest.Received(s, payload)
 			m := message{text: string(payload)}
 			_ = json.Unmarshal(payload, &m)
 			return m

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
@@ -171,6 +172,7 @@ func TestHistoryIsTheStream(t *testing.T) {
 				if err != nil {
 					return
 				}
+				asyncapitest.Received(t, []byte(line))
 				var m struct{ Type, I string }
 				if json.Unmarshal([]byte(line), &m) == nil && len(m.Type) == 1 {
 					streamed[channelOf(m.Type)+m.I] = append(streamed[channelOf(m.Type)+m.I], strings.TrimSuffix(line, "\n"))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/rest"
@@ -146,6 +147,7 @@ func (e *events) next() (ev event, ok bool) {
 			ev.id, e.lastID = value, value
 		case name == "data":
 			ev.data = value
+			asyncapitest.Received(e.t, []byte(value))
 		case name == "retry":
 			ev.retry = value
 		default:
@@ -488,6 +490,7 @@ func TestFollowLines(t *testing.T) {
 			if _, err := wire.ParseJSON([]byte(strings.TrimSuffix(got, "\n"))); err != nil {
 				t.Errorf("%v: %s", err, got)
 			}
+			asyncapitest.Received(t, []byte(got))
 			for _, text := range texts {
 				if !strings.Contains(got, text) {
 					t.Errorf("got %s, want %q in it", got, text)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/frame"
 	"github.com/ruedahq/rueda/internal/hub"
@@ -254,6 +255,7 @@ func (w *rightsWorld) dial(u *tableUser, subscribe string) *received {
 					break
 				}
 				if first == frame.Text {
+					asyncapitest.Received(w.t, payload)
 					got.add(string(payload))
 				}
 				b = b[size:]
@@ -307,6 +309,9 @@ func (w *rightsWorld) events(u *tableUser, face, level, when string) *received {
 		lines := bufio.NewScanner(answer.Body)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
+			if data := strings.TrimPrefix(lines.Text(), "data: "); strings.HasPrefix(data, "{") && answer.StatusCode == http.StatusOK {
+				asyncapitest.Received(w.t, []byte(data))
+			}
 			got.add(lines.Text())
 		}
 	}()

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/session/talk"
 	"github.com/ruedahq/rueda/internal/subscription"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // drive is a session under direct control of a test, with its own time and kernel.
@@ -19,6 +21,7 @@ type drive struct {
 	sess    *session.Session
 	now     time.Time
 	notices []session.Event
+	checks  asyncapitest.Conversation
 }
 
 // newDrive starts a session, authenticated with a token unless that is "".
@@ -44,6 +47,7 @@ func newDrive(t testing.TB, token string) *drive {
 	d.sess = new(session.Session)
 	d.sess.Start(world.Env, peer, d.shard, d, d.now)
 	t.Cleanup(d.sess.PeerGone)
+	t.Cleanup(d.check)
 	if token != "" {
 		d.want(`"type":"Success"`)
 	}
@@ -59,8 +63,31 @@ func (d *drive) turn() {
 	}
 }
 
+// check compares the messages of both sides with the AsyncAPI document.
+func (d *drive) check() {
+	switch code, reason, over := d.sess.Close(); {
+	case over:
+		d.checks.Closed(code, reason)
+	case d.sess.Reset():
+		return // the last messages have no answer
+	default:
+		d.take()
+	}
+	if err := d.checks.Err(); err != nil {
+		d.t.Errorf("the AsyncAPI document: %v", err)
+	}
+}
+
+// received compares messages of the session with the AsyncAPI document.
+func (d *drive) received(texts []string) {
+	for _, text := range texts {
+		d.checks.Received([]byte(text))
+	}
+}
+
 // text sends a message.
 func (d *drive) text(msg string) {
+	d.checks.Sent([]byte(msg))
 	d.sess.Handle(d.now, session.Event{Kind: session.Text, Message: []byte(msg)})
 }
 
@@ -72,10 +99,11 @@ func (d *drive) gather() (texts []string, n int) {
 	if len(b) > 0 {
 		d.sess.Sent(d.now, len(b), 0)
 	}
-	texts, err := split(b)
+	texts, err := unpack(b, wire.JSON)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	d.received(texts)
 	return texts, len(b)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/session"
@@ -366,7 +367,7 @@ func (c *entitledClient) subscribe() {
 }
 
 func (c *entitledClient) unsubscribe() {
-	var trades, quotes []string
+	trades, quotes := []string{}, []string{}
 	for e := range c.set {
 		if e.channel == "trades" {
 			trades = append(trades, e.name)
@@ -385,6 +386,7 @@ func (c *entitledClient) send(m map[string]any) {
 		c.w.t.Fatal(err)
 	}
 	c.note("> " + string(text))
+	asyncapitest.Sent(c.w.t, text)
 	c.sess.Handle(time.Now(), session.Event{Kind: session.Text, Message: text})
 	c.take()
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/session/talk"
 	"github.com/ruedahq/rueda/internal/subscription"
@@ -254,8 +255,16 @@ func (p *pipe) signal() {
 	}
 }
 
-// split splits frames of JSON.
-func split(b []byte) ([]string, error) { return unpack(b, wire.JSON) }
+// split splits frames of JSON, whose messages must be as the AsyncAPI document has them.
+func split(b []byte) ([]string, error) {
+	texts, err := unpack(b, wire.JSON)
+	for _, text := range texts {
+		if err == nil {
+			err = asyncapitest.CheckReceived([]byte(text))
+		}
+	}
+	return texts, err
+}
 
 // unpack splits unmasked, unfragmented frames. Each must contain messages as this server writes
 // them.

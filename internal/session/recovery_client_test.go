@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/market"
 )
@@ -222,6 +223,7 @@ func (c *recoveryClient) send(m map[string]any, q *recoveryRequest) {
 	q.text = string(text)
 	c.waits[c.lastID] = q
 	c.note("> %s", text)
+	asyncapitest.Sent(c.w.t, text)
 	c.sess.Handle(time.Now(), session.Event{Kind: session.Text, Message: text})
 }
 

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // TestPongBeforeWrote has a client whose pong arrives before the host reports that the kernel
@@ -177,10 +178,11 @@ func TestGatherWholeFrames(t *testing.T) {
 		if b = b[6:]; len(b) == 0 {
 			break
 		}
-		texts, err := split(b)
+		texts, err := unpack(b, wire.JSON)
 		if err != nil {
 			t.Fatal(err)
 		}
+		d.received(texts)
 		if len(texts) > 2 {
 			t.Errorf("%d messages at once", len(texts))
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // publish publishes quotes of GGAL|BYMA|CI, with sizes 2, 4, 7, 11, ..., then trades.
@@ -48,10 +49,11 @@ func (d *drive) some(max int) ([]string, int) {
 	d.t.Helper()
 	b := d.sess.Output(d.now, nil, max)
 	d.sess.Sent(d.now, len(b), 0)
-	texts, err := split(b)
+	texts, err := unpack(b, wire.JSON)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	d.received(texts)
 	return texts, len(b)
 }
 

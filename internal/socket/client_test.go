@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/deflate"
 	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/hub"
@@ -188,7 +190,26 @@ func (c *client) next() (opcode byte, payload string, err error) {
 	if err == nil && first&0xf0 != 0x80 {
 		err = fmt.Errorf("a frame that begins with %02x", first)
 	}
+	if err == nil && first&0x0f == opText {
+		err = checkText(payload)
+	}
 	return first & 0x0f, payload, err
+}
+
+// checkText compares the messages of a text frame, one or a batch, with the AsyncAPI document.
+func checkText(payload string) error {
+	texts := []json.RawMessage{json.RawMessage(payload)}
+	if strings.HasPrefix(payload, "[") {
+		if err := json.Unmarshal([]byte(payload), &texts); err != nil {
+			return err
+		}
+	}
+	for _, text := range texts {
+		if err := asyncapitest.CheckReceived(text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // frame reads one frame of any kind.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/internal/subscription"
@@ -50,6 +51,9 @@ func Frames(t testing.TB, b []byte) (list []Message) {
 		var m Message
 		if err := json.Unmarshal(b[head:head+n], &m); err != nil {
 			t.Fatalf("%v in %s", err, b[head:head+n])
+		}
+		if len(m.Type) == 1 { // tests make up the others
+			asyncapitest.Received(t, b[head:head+n])
 		}
 		list = append(list, m)
 		b = b[head+n:]

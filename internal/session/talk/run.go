@@ -1,6 +1,7 @@
 package talk
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -103,6 +105,8 @@ type client struct {
 	done    chan struct{} // the reader has returned
 	arrived chan struct{} // something came since it was last looked at
 
+	checks asyncapitest.Conversation
+
 	mu     sync.Mutex
 	events []event
 	silent bool
@@ -126,6 +130,7 @@ func (c *client) read() {
 	defer close(c.done)
 	for {
 		text, err := c.conn.Receive()
+		c.check(text, err)
 		c.mu.Lock()
 		silent := c.silent
 		if err != nil || silent || text != wire.Ping {
@@ -145,8 +150,22 @@ func (c *client) read() {
 	}
 }
 
+// check compares what the server sends with the AsyncAPI document.
+func (c *client) check(text string, err error) {
+	var end *Closed
+	switch {
+	case errors.As(err, &end):
+		c.checks.Closed(end.Code, end.Reason)
+	case strings.HasPrefix(text, "{"): // as all messages of a server, but not of the tests of this package
+		c.checks.Received([]byte(text))
+	}
+}
+
 // say sends a message, in MessagePack where that was agreed on.
 func (c *client) say(msg []byte) error {
+	if bytes.HasPrefix(msg, []byte("{")) {
+		c.checks.Sent(msg)
+	}
 	if c.format&^wire.Deflate == wire.Msgpack {
 		return c.conn.Send(false, wire.AppendMsgpack(nil, msg))
 	}
@@ -203,6 +222,9 @@ func (r *run) end(t testing.TB) {
 			t.Errorf("close: %v", err)
 		}
 		<-c.done
+		if err := c.checks.Err(); err != nil {
+			t.Errorf("the AsyncAPI document: %v", err)
+		}
 	}
 }
 

@@ -78,7 +78,7 @@ func (e *echo) Send(_ bool, msg []byte) error {
 func (e *echo) Receive() (string, error) {
 	text := <-e.out
 	if text == "close" {
-		return "", &Closed{Code: 4504, Reason: "late"}
+		return "", &Closed{Code: 4504, Reason: "pong_timeout"}
 	}
 	return text, nil
 }
@@ -104,17 +104,17 @@ func (r *recorder) Errorf(f string, a ...any) { r.failed = append(r.failed, fmt.
 func TestRun(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"good", "> 0s hello\n< hel...\n> 5s late\nafter 5s\n< late", ""},
-		{"good end", "> 1s close\nafter 1s\nclosed 4504 late", ""},
-		{"end that nobody awaits", "> 0s close", `at the end: client "": unexpected closed 4504 late`},
+		{"good end", "> 1s close\nafter 1s\nclosed 4504 pong_timeout", ""},
+		{"end that nobody awaits", "> 0s close", `at the end: client "": unexpected closed 4504 pong_timeout`},
 		{"other text", "> 0s hello\n< hullo", "got < hello"},
 		{"nothing", "< hello", "nothing came"},
 		{"early", "> 1s hello\nafter 2s\n< hello", "came 1s early: < hello"},
 		{"late", "> 2s hello\nafter 1s\n< hello", "nothing came"},
 		{"more at the end", "> 0s hello", `at the end: client "": unexpected < hello`},
 		{"more in between", "> 0s hello\nnothing", `unexpected < hello`},
-		{"other close", "> 0s close\nclosed 4504 early", "got closed 4504 late"},
-		{"message for close", "> 0s hello\nclosed 4504 late", "got < hello"},
-		{"close for message", "> 0s close\n< hello", "got closed 4504 late"},
+		{"other close", "> 0s close\nclosed 4504 slow_client", "got closed 4504 pong_timeout"},
+		{"message for close", "> 0s hello\nclosed 4504 pong_timeout", "got < hello"},
+		{"close for message", "> 0s close\n< hello", "got closed 4504 pong_timeout"},
 		{"cannot stall", "stop reading", "this connection cannot stop reading"},
 		{"unknown instrument", "trade X|Y|Z 1 1", "X|Y|Z is not listed"},
 		{"bad price", "trade GGAL|BYMA|24hs x 1", "not a plain decimal"},
