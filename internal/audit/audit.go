@@ -38,6 +38,7 @@ const (
 	Certificate    Kind = "certificate"   // a TLS certificate was loaded; Detail: its expiry
 	Started        Kind = "started"       // a gateway has started; Detail: its version
 	ChainBroken    Kind = "chain_broken"  // rows were removed or changed under a running gateway; Detail: which
+	Restored       Kind = "restored"      // a backup was restored; Detail: its time
 	Pruned         Kind = "pruned"        // rows before this one were deleted for their age; Detail: the last of them
 )
 
@@ -45,7 +46,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, AddressRefused, AdminRefused, AdminRead, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
-		UserChanged, GrantChanged, AccessDenied, KeyChanged, Certificate, Started, ChainBroken, Pruned,
+		UserChanged, GrantChanged, AccessDenied, KeyChanged, Certificate, Started, Restored, ChainBroken, Pruned,
 	}
 }
 

@@ -44,6 +44,7 @@ const (
 	RevokedSession = "session"       // the user ended it from this or another session
 	RevokedUser    = "administrator" // an administrator ended all families of the user
 	RevokedLimit   = "limit"         // the user had too many newer logins
+	RevokedRestore = "restore"       // a backup was restored
 )
 
 // Rotation is a refresh: a token is presented, and answered with a new successor.

@@ -8,6 +8,7 @@
 //	server      serve and dev run a gateway
 //	marketdata  watch, record, verify, replay, export, trigger and sim
 //	admin       user, group, keys, audit and report work on the database of a gateway
+//	maintenance backup and restore
 //	command     what they share: streams, exit statuses, arguments, terminal, login, configuration
 //
 // The root command, bench and version are here, and the tests of whole command lines.

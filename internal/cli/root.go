@@ -15,6 +15,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/cli/admin"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/maintenance"
 	"github.com/ruedahq/rueda/internal/cli/marketdata"
 	"github.com/ruedahq/rueda/internal/cli/server"
 	"github.com/ruedahq/rueda/internal/spell"
@@ -72,7 +73,7 @@ market on your laptop.`,
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), admin.NewReport(std), newBench(std), newVersion(std))
+	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), admin.NewReport(std), maintenance.NewBackup(std), maintenance.NewRestore(std), newBench(std), newVersion(std))
 	asUsage(root)
 	return root
 }

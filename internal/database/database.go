@@ -53,6 +53,7 @@ type Store interface {
 	AuditExports(context.Context) ([]audit.Export, error)
 	Used(context.Context) (bool, error)
 	Reset(context.Context) error
+	RevokeAll(ctx context.Context, reason string, at time.Time) (int64, error)
 	AddUsage(context.Context, []store.Usage) error
 	Usage(ctx context.Context, month string) ([]store.Usage, error)
 	Writer() *sql.DB
@@ -134,6 +135,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 
 // openStore opens the store and finds the place of the keys.
 func openStore(ctx context.Context, cfg Config) (*DB, error) {
+	if err := checkRestored(cfg.Folder); err != nil {
+		return nil, err
+	}
 	d := &DB{cfg: cfg, keyPlace: "the keys' row in the database"}
 	switch {
 	case cfg.Postgres != "":

@@ -1,0 +1,2 @@
+// Package maintenance has the commands that back up and restore a gateway.
+package maintenance
