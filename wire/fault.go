@@ -53,6 +53,9 @@ const (
 	Unavailable         Reason = "unavailable"
 )
 
+// ReasonPages is the path of the pages about reasons, each of which ends with its word.
+const ReasonPages = "/docs/reasons/"
+
 // Fault is an error as a client receives it, on the socket or over REST.
 type Fault struct {
 	Reason     Reason
@@ -135,6 +138,8 @@ func (r Reason) Socket() SocketError {
 		return SocketError{Code: 503, Msg: "Shutting down", Closes: true, Retry: true}
 	case Overloaded:
 		return SocketError{Code: 503, Msg: "Overloaded", Closes: true, Retry: true}
+	case Unavailable: // of an item
+		return SocketError{Code: 503, Msg: "Temporarily unavailable", Retry: true}
 	case PongTimeout:
 		return SocketError{Code: 504, Msg: "No pong in time", Closes: true, Retry: true}
 	case SlowClient:

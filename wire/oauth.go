@@ -118,6 +118,7 @@ func AppendGrantError(b []byte, word string, f *Fault, requestID string) []byte 
 	b = append(b, `,"request_id":`...)
 	b = AppendString(b, requestID)
 	b = appendMember(b, "hint", f.Hint)
+	b = appendMember(b, "error_uri", ReasonPages+string(f.Reason))
 	return append(b, "}\n"...)
 }
 

@@ -44,6 +44,7 @@ func AppendFailure(b []byte, code int, f *Failure, requestID string) []byte {
 	b = append(b, `,"request_id":`...)
 	b = AppendString(b, requestID)
 	b = appendMember(b, "hint", f.Hint)
+	b = appendMember(b, "doc", ReasonPages+string(f.Reason))
 	if len(f.Details) > 0 {
 		b = append(b, `,"details":[`...)
 		for i, d := range f.Details {

@@ -73,7 +73,7 @@ market on your laptop.`,
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), admin.NewReport(std), maintenance.NewBackup(std), maintenance.NewRestore(std), newBench(std), newVersion(std))
+	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), admin.NewReport(std), maintenance.NewBackup(std), maintenance.NewRestore(std), newBench(std), newSchema(std), newVersion(std))
 	asUsage(root)
 	return root
 }

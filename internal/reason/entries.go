@@ -151,7 +151,7 @@ var entries = [...]Entry{
 	{
 		Word: wire.UnsupportedOption, Status: 422, Msg: "Not served with this option", Socket: true,
 		Cause:  "The request is well formed, and this gateway does not serve it: it has no journal, or does not manage its users' passwords, or does not allow the option.",
-		Remedy: "Leave the option out.",
+		Remedy: "Leave the option out, or use a value that msg lists.",
 	},
 	{
 		Word: wire.WeakPassword, Status: 422, Msg: "The new password is not accepted",
@@ -175,7 +175,7 @@ var entries = [...]Entry{
 	},
 	{
 		Word: wire.TooManyFailures, Status: 429, Msg: "Too many failures", Socket: true,
-		Cause:  "Too many wrong credentials came from the address or for the account, or too many messages before auth_token.",
+		Cause:  "Too many wrong credentials came from the address or for the account, or too many messages before auth_token or in spite of rate_limited.",
 		Remedy: "Wait as long as Retry-After or retry_after says, and correct the cause.",
 	},
 	{
@@ -185,8 +185,8 @@ var entries = [...]Entry{
 	},
 	{
 		Word: wire.Internal, Status: 500, Msg: "Internal error", Socket: true,
-		Cause:  "The gateway has failed at something that should not fail.",
-		Remedy: "Try again later. Give the operator the request_id.",
+		Cause:  "The gateway has failed at something that should not fail. On the stream it may be a resume or a start that could not be completed.",
+		Remedy: "Try again later, and resume again on the stream. Give the operator the request_id.",
 	},
 	{
 		Word: wire.NotImplemented, Status: 501, Msg: "Transfer coding not known",
@@ -194,8 +194,8 @@ var entries = [...]Entry{
 		Remedy: "Send Content-Length, or chunked.",
 	},
 	{
-		Word: wire.Unavailable, Status: 503, Msg: "Temporarily unavailable",
-		Cause:  "Something that the request needs is not there: the user base or the database, a place in a queue, or the newest data on disk. The gateway may also be starting or shutting down.",
+		Word: wire.Unavailable, Status: 503, Msg: "Temporarily unavailable", Socket: true,
+		Cause:  "Something that the request needs is not there: the user base or the database, a place in a queue, or the newest data on disk. On the stream it is about one identifier. The gateway may also be starting or shutting down.",
 		Remedy: "Try again after as many seconds as Retry-After says, with a growing interval.",
 	},
 	{
@@ -221,7 +221,7 @@ var entries = [...]Entry{
 	{
 		Word: wire.NotAuthenticated, Socket: true,
 		Cause:  "A message other than auth_token came before the connection was authenticated.",
-		Remedy: "Send auth_token first. Other messages may follow at once.",
+		Remedy: "Send auth_token first. Other messages may follow immediately.",
 	},
 	{
 		Word: wire.SubjectMismatch, Socket: true,

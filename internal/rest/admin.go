@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -50,22 +52,30 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 		Origins: []string{noOrigin},
 	})
 	h.operator = h.checkOperator(cfg.Operators)
-	users := &userRoutes{h, cfg.Users}
-	h.routes = byPath(slices.Concat(h.adminRoutes(), users.routes()))
+	serve := h.adminRoutes()
+	maps.Copy(serve, (&userRoutes{h, cfg.Users}).routes())
+	var err error
+	if h.routes, err = bind(openapi.Admin(), serve); err != nil {
+		return nil, err
+	}
+	h.documents = documents{"/admin/openapi.json": once(openapi.AdminDocument)}
 	return h, nil
 }
 
 // noOrigin is an origin that no browser sends: no page may call the administrator's listener.
 const noOrigin = "null:"
 
-// adminRoutes returns the routes of the administrator.
-func (h *Handler) adminRoutes() []*route {
-	return []*route{
-		{method: http.MethodPost, path: "/oauth/introspect", needs: operator, role: RoleRead, serve: h.introspect, oauth: true},
-		{method: http.MethodGet, path: "/admin/users/{id}/sessions", needs: operator, role: RoleRead, serve: h.sessionsOfUser},
-		{method: http.MethodDelete, path: "/admin/users/{id}/sessions", needs: operator, role: RoleOperate, serve: h.endUser},
-		{method: http.MethodGet, path: "/livez", needs: anyone, serve: h.live, probe: true},
-		{method: http.MethodGet, path: "/readyz", needs: anyone, serve: h.ready, probe: true},
+// adminRoutes returns the functions that serve administrators.
+func (h *Handler) adminRoutes() map[string]serveFunc {
+	return map[string]serveFunc{
+		"POST /oauth/introspect":            h.introspect,
+		"GET /admin/users/{id}/sessions":    h.sessionsOfUser,
+		"DELETE /admin/users/{id}/sessions": h.endUser,
+		"GET /livez":                        h.live,
+		"GET /readyz":                       h.ready,
+		"GET /admin/openapi.json":           h.document,
+		"GET /docs/reasons":                 h.reasons,
+		"GET /docs/reasons/{id}":            h.reason,
 	}
 }
 

@@ -6,19 +6,13 @@ import (
 
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Requests a minute from one address to routes without a token. A revocation reads tokens of any
-// user from the store; the others read from memory. Package auth limits logins, because it knows
-// which attempts failed.
-const (
-	revokesPerMinute = 120
-	changesPerMinute = 120 // of passwords and second factors
-	readsPerMinute   = 600
-	unknownPerMinute = 600 // requests for paths that do not exist
-)
+// unknownPerMinute limits the requests from one address for paths that do not exist.
+const unknownPerMinute = 600
 
 // badTokensPerMinute limits the access tokens from one address that none of our keys has signed. A
 // check of one costs a hundred times that of a token that was seen before. All users of an office
@@ -27,17 +21,17 @@ const badTokensPerMinute = 600
 
 // authorize checks what the route of a request requires.
 func (h *Handler) authorize(q *request) error {
-	switch q.route.needs {
-	case anyone:
-	case operator:
+	switch q.route.Needs {
+	case openapi.Anyone:
+	case openapi.Operator:
 		return h.operator(q)
 	default:
 		return h.authorizeUser(q)
 	}
-	if q.route.limit == 0 {
+	if q.route.Limit == 0 {
 		return nil
 	}
-	return q.spend("address", h.addresses.take(q.route.path+" "+clientaddr.Client(q.Address).String(), q.route.limit, time.Now()))
+	return q.spend("address", h.addresses.take(q.route.Operation.Path+" "+clientaddr.Client(q.Address).String(), q.route.Limit, time.Now()))
 }
 
 // authorizeUser checks the token of a request, the rate of its user and the scope of its route.
@@ -60,10 +54,10 @@ func (h *Handler) authorizeUser(q *request) error {
 	if err := q.spend("user", h.users.take(q.User.ID, limit, time.Now())); err != nil {
 		return err
 	}
-	if q.route.needs == anyUser {
+	if q.route.Needs == openapi.AnyUser {
 		return nil
 	}
-	if f := q.NeedScope(q.route.needs); f != nil {
+	if f := q.NeedScope(q.route.Needs); f != nil {
 		return f
 	}
 	return nil

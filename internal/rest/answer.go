@@ -94,7 +94,7 @@ func (q *request) failed(f *wire.Failure) answer {
 	}
 	q.Out.Del("ETag")
 	q.Out.Set("Cache-Control", "no-store")
-	if q.route != nil && q.route.oauth {
+	if q.route != nil && q.route.OAuth() {
 		return q.failedGrant(code, &sent)
 	}
 	return answer{status: code, reason: f.Reason, body: wire.AppendFailure(nil, code, &sent, q.ID)}

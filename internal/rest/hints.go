@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -58,7 +59,7 @@ func (h *Handler) nearPath(path string) (best string) {
 
 // noToken returns the fault of a request without a token.
 func (q *request) noToken() *wire.Fault {
-	if q.route.needs == operator {
+	if q.route.Needs == openapi.Operator {
 		return &wire.Fault{Reason: wire.InvalidToken, Msg: "The administrator's token is missing",
 			Hint: "Send Authorization: Bearer with the line of admin.token"}
 	}

@@ -19,7 +19,7 @@ func (h *Handler) logAccess(q *request, a *answer, took time.Duration) {
 	name := "none"
 	if q.route != nil {
 		name = q.Path
-		if q.route.probe {
+		if q.route.Probe {
 			level = slog.LevelDebug
 		}
 	}

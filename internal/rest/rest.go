@@ -17,6 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/rest/history"
@@ -100,6 +101,7 @@ type Handler struct {
 	panics      atomic.Uint64
 	refusals    *refusalLog
 	quota       entitlement.Daily
+	documents   documents
 }
 
 // New returns a Handler.
@@ -125,7 +127,11 @@ func New(cfg Config) (*Handler, error) {
 		Compressors: &h.compressors, Logger: h.log,
 	})
 	h.self = auth.NewSelfService(cfg.Auth)
-	h.routes = byPath(h.publicRoutes())
+	var err error
+	if h.routes, err = bind(openapi.Public(), h.publicRoutes()); err != nil {
+		return nil, err
+	}
+	h.documents = documents{"/openapi.json": once(openapi.PublicDocument)}
 	return h, nil
 }
 
@@ -170,7 +176,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Address: h.cfg.Proxies.Client(web.Peer(r), r.Header["Forwarded"], r.Header["X-Forwarded-For"]),
 	}}
 	unsound := checkFraming(q)
-	if unsound == nil && r.URL.Path == streamPath && h.cfg.Stream != nil {
+	if unsound == nil && r.URL.Path == openapi.StreamPath && h.cfg.Stream != nil {
 		h.upgrade(w, q)
 		return
 	}
@@ -205,7 +211,7 @@ func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
 	default:
 		a = answer{status: http.StatusOK, body: wire.AppendEnvelope(make([]byte, 0, len(r.Object)+32), r.Object)}
 	}
-	if q.route != nil && q.route.compressed {
+	if q.route != nil && q.route.Compressed {
 		h.compress(q, &a)
 	}
 	return a

@@ -1,107 +1,108 @@
 package rest
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/rest/api"
-	"github.com/ruedahq/rueda/internal/rest/history"
 	"github.com/ruedahq/rueda/internal/rest/sse"
 	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// streamPath is the path of the WebSocket upgrade.
-const streamPath = "/stream"
-
-// What a route requires of a request, besides the scopes of package broker.
-const (
-	anyone   = ""              // no token; the Authorization header is ignored
-	anyUser  = "token"         // a token of any user
-	operator = "administrator" // the administrator's token
-)
-
-// route is a row of the table of routes.
+// route is an operation of the registry with the function that serves it.
 type route struct {
-	method string
-	path   string // a segment {id} stands for any one segment
-	needs  string // anyone, anyUser, operator or a scope
-	role   Role   // that an operator needs
-	serve  func(*request) (api.Result, error)
-	probe  bool     // requested all the time by machines
-	oauth  bool     // its errors are those of RFC 6749
-	query  []string // names of all parameters; nil: they are ignored
-	empty  []string // those of query that may be empty: filters, the cursor of the first page, and those with their own error
-	limit  int      // requests a minute from an address, if no token is required; 0: none, or its own
-
-	offers     []string // media types of its answers, the default one first; nil: only JSON
-	compressed bool     // compressed if the client accepts it: never if an answer has secrets
+	*openapi.Operation
+	serve serveFunc
+	query []string // names of all parameters; nil: they are ignored
+	role  Role     // that an operator needs
 }
 
-// publicRoutes returns the routes of clients.
-func (h *Handler) publicRoutes() []*route {
-	x := h.history
-	follow := sse.Route(h.cfg.Connect)
-	return []*route{
-		{method: http.MethodPost, path: "/auth/token", needs: anyone, serve: h.token},
-		{method: http.MethodPost, path: "/auth/revoke", needs: anyone, serve: h.revoke, limit: revokesPerMinute},
-		{method: http.MethodPost, path: "/auth/password", needs: anyone, serve: h.password, limit: changesPerMinute},
-		{method: http.MethodPost, path: "/auth/otp", needs: anyone, serve: h.otp, limit: changesPerMinute},
-		{method: http.MethodGet, path: "/auth/sessions", needs: anyUser, serve: h.sessions},
-		{method: http.MethodDelete, path: "/auth/sessions", needs: anyUser, serve: h.endSessions, query: []string{"keep"}},
-		{method: http.MethodDelete, path: "/auth/sessions/{id}", needs: anyUser, serve: h.endSession},
-		{method: http.MethodPost, path: "/oauth/token", needs: anyone, serve: h.oauthToken, oauth: true},
-		{method: http.MethodPost, path: "/oauth/revoke", needs: anyone, serve: h.oauthRevoke, oauth: true, limit: revokesPerMinute},
-		{method: http.MethodGet, path: "/broker/accounts", needs: broker.ScopeAccounts, serve: h.accounts, query: []string{"status", "limit", "cursor"}, empty: []string{"status", "cursor"}},
-		{method: http.MethodGet, path: "/broker/accounts/{id}", needs: broker.ScopeAccounts, serve: h.account, query: noQuery()},
-		{method: http.MethodGet, path: "/market/markets", needs: broker.ScopeRead, serve: h.markets, query: noQuery()},
-		{method: http.MethodGet, path: "/market/instruments", needs: broker.ScopeRead, serve: h.instruments, query: []string{"market", "term", "kind", "q", "limit", "cursor"}, empty: []string{"market", "term", "kind", "q", "cursor"}, compressed: true},
-		{method: http.MethodGet, path: "/market/status", needs: broker.ScopeRead, serve: h.marketStatus, query: noQuery()},
-		{method: http.MethodGet, path: "/market/time", needs: anyUser, serve: h.time, query: noQuery()},
-		{method: http.MethodGet, path: "/market/snapshot", needs: broker.ScopeRead, serve: h.snapshot, query: []string{"instruments"}, empty: []string{"instruments"}},
-		{method: http.MethodGet, path: "/market/book", needs: broker.ScopeRead, serve: h.book, query: []string{"instrument", "depth", "at"}, empty: []string{"instrument"}},
-		{method: http.MethodGet, path: "/market/calendar", needs: broker.ScopeRead, serve: h.calendar, query: []string{"market", "from", "to"}, empty: []string{"market"}, compressed: true},
-		historyRoute("/market/trades", x.Trades),
-		historyRoute("/market/quotes", x.Quotes),
-		historyRoute("/market/statuses", x.Statuses),
-		historyRoute("/market/bars", x.Bars, "interval"),
-		{method: http.MethodGet, path: "/market/export", needs: broker.ScopeHistory, serve: part(x.Export), query: []string{"type", "date", "market", "format"}, offers: history.Files(), compressed: true},
-		{method: http.MethodGet, path: "/market/stream", needs: broker.ScopeRead, serve: part(follow), query: sse.Query(), offers: sse.Media()},
-		{method: http.MethodGet, path: "/.well-known/jwks.json", needs: anyone, serve: h.jwks, limit: readsPerMinute},
-		{method: http.MethodGet, path: "/.well-known/oauth-authorization-server", needs: anyone, serve: h.metadata, limit: readsPerMinute},
-		{method: http.MethodGet, path: "/livez", needs: anyone, serve: h.live, probe: true},
-		{method: http.MethodGet, path: "/readyz", needs: anyone, serve: h.ready, probe: true},
+// serveFunc serves the requests of a route that have passed all checks.
+type serveFunc func(*request) (api.Result, error)
+
+// bind returns the routes of operations, by path. serve has their functions by method and path. The
+// error names what has no counterpart.
+func bind(operations []openapi.Operation, serve map[string]serveFunc) (map[string][]*route, error) {
+	table := make(map[string][]*route)
+	bound := 0
+	for i := range operations {
+		o := &operations[i]
+		if o.Upgrade { // ServeHTTP passes it to the stream
+			continue
+		}
+		f := serve[o.Method+" "+o.Path]
+		if f == nil {
+			return nil, fmt.Errorf("rest: nothing serves %s %s", o.Method, o.Path)
+		}
+		r := &route{Operation: o, serve: f}
+		if !o.Lax {
+			r.query = o.Names()
+		}
+		if o.Needs == openapi.Operator {
+			role, err := ParseRole(o.Role)
+			if err != nil {
+				return nil, fmt.Errorf("rest: %s %s: %w", o.Method, o.Path, err)
+			}
+			r.role = role
+		}
+		table[o.Path] = append(table[o.Path], r)
+		bound++
 	}
+	if bound != len(serve) {
+		return nil, fmt.Errorf("rest: %d routes are described, and %d served", bound, len(serve))
+	}
+	return table, nil
 }
 
-// historyRoute returns a route for pages of history; more are its own parameters.
-func historyRoute(path string, serve func(*api.Request) (api.Result, error), more ...string) *route {
-	return &route{
-		method: http.MethodGet, path: path, needs: broker.ScopeHistory, serve: part(serve),
-		query:  append(more, "instrument", "start", "end", "after_sequence", "epoch", "order", "limit", "cursor"),
-		empty:  []string{"instrument", "cursor"},
-		offers: history.Media(), compressed: true,
+// publicRoutes returns the functions that serve clients.
+func (h *Handler) publicRoutes() map[string]serveFunc {
+	x := h.history
+	return map[string]serveFunc{
+		"POST /auth/token":           h.token,
+		"POST /auth/revoke":          h.revoke,
+		"POST /auth/password":        h.password,
+		"POST /auth/otp":             h.otp,
+		"GET /auth/sessions":         h.sessions,
+		"DELETE /auth/sessions":      h.endSessions,
+		"DELETE /auth/sessions/{id}": h.endSession,
+		"POST /oauth/token":          h.oauthToken,
+		"POST /oauth/revoke":         h.oauthRevoke,
+		"GET /broker/accounts":       h.accounts,
+		"GET /broker/accounts/{id}":  h.account,
+		"GET /market/markets":        h.markets,
+		"GET /market/instruments":    h.instruments,
+		"GET /market/status":         h.marketStatus,
+		"GET /market/time":           h.time,
+		"GET /market/snapshot":       h.snapshot,
+		"GET /market/book":           h.book,
+		"GET /market/calendar":       h.calendar,
+		"GET /market/trades":         part(x.Trades),
+		"GET /market/quotes":         part(x.Quotes),
+		"GET /market/statuses":       part(x.Statuses),
+		"GET /market/bars":           part(x.Bars),
+		"GET /market/export":         part(x.Export),
+		"GET /market/stream":         part(sse.Route(h.cfg.Connect)),
+
+		"GET /.well-known/jwks.json":                  h.jwks,
+		"GET /.well-known/oauth-authorization-server": h.metadata,
+
+		"GET /livez":             h.live,
+		"GET /readyz":            h.ready,
+		"GET /openapi.json":      h.document,
+		"GET /asyncapi.json":     h.document,
+		"GET /docs/reasons":      h.reasons,
+		"GET /docs/reasons/{id}": h.reason,
 	}
 }
 
 // part adapts the function of a route of another package.
-func part(serve func(*api.Request) (api.Result, error)) func(*request) (api.Result, error) {
+func part(serve func(*api.Request) (api.Result, error)) serveFunc {
 	return func(q *request) (api.Result, error) { return serve(&q.Request) }
-}
-
-// noQuery returns the query of routes without parameters.
-func noQuery() []string { return []string{} }
-
-// byPath returns a table of routes by path.
-func byPath(routes []*route) map[string][]*route {
-	table := make(map[string][]*route)
-	for _, r := range routes {
-		table[r.path] = append(table[r.path], r)
-	}
-	return table
 }
 
 // serve checks a request and calls its route's function.
@@ -176,7 +177,7 @@ func openSegment(path string, known func(pattern string) bool) (pattern, segment
 	return "", "", false
 }
 
-func (q *request) setRoute(r *route) { q.route, q.Path = r, r.path }
+func (q *request) setRoute(r *route) { q.route, q.Path = r, r.Operation.Path }
 
 // chooseRoute sets the route of the request's method.
 func (q *request) chooseRoute(routes []*route) *wire.Fault {
@@ -185,7 +186,7 @@ func (q *request) chooseRoute(routes []*route) *wire.Fault {
 		method = http.MethodGet // net/http discards the body
 	}
 	for _, r := range routes {
-		if r.method == method {
+		if r.Method == method {
 			q.setRoute(r)
 			return nil
 		}
@@ -201,8 +202,8 @@ func allowed(routes []*route) string { return methods(routes, ", ", true) }
 func methods(routes []*route, separator string, head bool) string {
 	var list []string
 	for _, r := range routes {
-		list = append(list, r.method)
-		if head && r.method == http.MethodGet {
+		list = append(list, r.Method)
+		if head && r.Method == http.MethodGet {
 			list = append(list, http.MethodHead)
 		}
 	}
@@ -211,7 +212,7 @@ func methods(routes []*route, separator string, head bool) string {
 
 // chooseMedia sets the media type of the answer. Errors are JSON whatever a client accepts.
 func (q *request) chooseMedia() *wire.Fault {
-	offers := q.route.offers
+	offers := q.route.Offers
 	if len(offers) == 0 {
 		offers = []string{api.MediaJSON}
 	} else {

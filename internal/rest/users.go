@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -27,12 +26,12 @@ type userRoutes struct {
 	base    *local.Base // nil: the gateway has another user base
 }
 
-// routes returns the routes.
-func (u *userRoutes) routes() []*route {
-	return []*route{
-		{method: http.MethodGet, path: "/admin/users", needs: operator, role: RoleIdentity, serve: u.list, query: []string{"name", "limit", "cursor"}, empty: []string{"cursor"}},
-		{method: http.MethodGet, path: "/admin/users/{id}", needs: operator, role: RoleIdentity, serve: u.show, query: noQuery()},
-		{method: http.MethodPost, path: "/admin/users/{id}", needs: operator, role: RoleIdentity, serve: u.change, query: noQuery()},
+// routes returns the functions that serve them.
+func (u *userRoutes) routes() map[string]serveFunc {
+	return map[string]serveFunc{
+		"GET /admin/users":       u.list,
+		"GET /admin/users/{id}":  u.show,
+		"POST /admin/users/{id}": u.change,
 	}
 }
 

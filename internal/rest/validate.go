@@ -103,7 +103,7 @@ func (q *request) checkValues() *wire.Failure {
 		if len(q.Params[name]) > 1 {
 			return wire.NewFailure(wire.BadField, name, "is given more than once")
 		}
-		if slices.Contains(q.Params[name], "") && !slices.Contains(q.route.empty, name) {
+		if slices.Contains(q.Params[name], "") && !q.route.MayBeEmpty(name) {
 			return wire.NewFailure(wire.BadField, name, "is empty: give it a value or leave it out")
 		}
 	}

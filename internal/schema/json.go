@@ -36,36 +36,61 @@ func (m Map) Get(name string) any {
 	return nil
 }
 
-// MarshalJSON implements json.Marshaler.
-func (m Map) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
-	for i, member := range m {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		name, err := Encode(member.Name)
-		if err != nil {
-			return nil, err
-		}
-		value, err := Encode(member.Value)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(append(b, name...), ':'), value...)
-	}
-	return append(b, '}'), nil
-}
-
 // Encode returns a value of a document as compact JSON. The same value always has the same bytes.
 // The error says that the value has a type which is not one of JSON.
-func Encode(value any) ([]byte, error) {
+func Encode(value any) ([]byte, error) { return appendValue(nil, value) }
+
+// appendValue appends a value. It does not use json.Marshaler, which would scan the value again at
+// each level.
+func appendValue(b []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case Map:
+		return appendMap(b, v)
+	case *Schema:
+		return appendMap(b, v.keywords)
+	case []Map:
+		return appendList(b, v)
+	case []*Schema:
+		return appendList(b, v)
+	case []any:
+		return appendList(b, v)
+	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(value); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...), nil
+}
+
+func appendMap(b []byte, m Map) (_ []byte, err error) {
+	b = append(b, '{')
+	for i, member := range m {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendValue(b, member.Name); err != nil {
+			return nil, err
+		}
+		if b, err = appendValue(append(b, ':'), member.Value); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+func appendList[V any](b []byte, list []V) (_ []byte, err error) {
+	b = append(b, '[')
+	for i, v := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendValue(b, v); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, ']'), nil
 }
 
 // Indent returns compact JSON with two spaces for each level, and with a newline at its end.

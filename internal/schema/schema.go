@@ -196,11 +196,3 @@ func (s *Schema) Get(keyword string) any { return s.keywords.Get(keyword) }
 
 // Keywords returns the keywords in their order.
 func (s *Schema) Keywords() Map { return slices.Clone(s.keywords) }
-
-// MarshalJSON implements json.Marshaler.
-func (s *Schema) MarshalJSON() ([]byte, error) {
-	if s.keywords == nil {
-		return []byte("{}"), nil
-	}
-	return s.keywords.MarshalJSON()
-}

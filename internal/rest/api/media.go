@@ -7,15 +7,17 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/ruedahq/rueda/internal/openapi"
 )
 
 // Media types of answers and bodies.
 const (
-	MediaJSON   = "application/json"
-	MediaLines  = "application/x-ndjson"
-	MediaCSV    = "text/csv"
-	MediaEvents = "text/event-stream"
-	MediaForm   = "application/x-www-form-urlencoded"
+	MediaJSON   = openapi.JSON
+	MediaLines  = openapi.Lines
+	MediaCSV    = openapi.CSV
+	MediaEvents = openapi.Events
+	MediaForm   = openapi.Form
 )
 
 // Negotiate returns the media type of offers that Accept (RFC 9110, section 12.5.1) prefers: the

@@ -42,11 +42,6 @@ const (
 	chunkTimeout = 30 * time.Second
 )
 
-// Files returns the media types of exports, the default one first.
-func Files() []string {
-	return []string{export.Parquet.MediaType(), api.MediaCSV, api.MediaLines}
-}
-
 // Export serves GET /market/export?type=&date=&market=&format=: a closed day as a file.
 func (h *Routes) Export(req *api.Request) (api.Result, error) {
 	if h.journal == nil {

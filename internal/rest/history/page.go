@@ -14,9 +14,6 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Media returns the media types of pages, the default one first.
-func Media() []string { return []string{api.MediaJSON, api.MediaCSV, api.MediaLines} }
-
 // page is an answer with rows. With maxRows rows it takes some megabytes.
 type page struct {
 	query *query

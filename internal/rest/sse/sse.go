@@ -19,9 +19,6 @@ import (
 // answerTimeout bounds the answers of the session to the token and the subscribe.
 const answerTimeout = 10 * time.Second
 
-// Media returns the media types of the stream, the default one first.
-func Media() []string { return []string{api.MediaEvents, api.MediaLines} }
-
 // Route returns the function of GET /market/stream?trades=a,b&quotes=c, a subscription to the
 // stream. connect opens its session; nil: the route is not found.
 func Route(connect func(client netip.Addr) (*socket.LocalConn, error)) func(*api.Request) (api.Result, error) {

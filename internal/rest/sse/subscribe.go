@@ -7,11 +7,6 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Query returns the parameters of the route.
-func Query() []string {
-	return append(channels(), "depth", "conflate", "interval", "snapshot", "alive", "start", "slow")
-}
-
 func channels() []string {
 	return []string{"trades", "quotes", "order_book", "status", "summary", "bars"}
 }

@@ -1,0 +1,94 @@
+package openapi
+
+import (
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/schema"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Admin returns the operations of administrators.
+func Admin() []Operation {
+	return slices.Concat([]Operation{
+		{
+			ID: "introspectToken", Method: "POST", Path: "/oauth/introspect", Tag: tagAdmin, Needs: Operator, Role: "read", Lax: true, Failed: OAuthForm,
+			Summary: "Describe a token (RFC 7662)",
+			Body:    &Body{Media: Form, Schema: schema.Ref("IntrospectionForm")},
+			Answer:  Answer{Description: "The state of the token.", Flat: schema.OneOf("", schema.Ref("ActiveToken"), schema.Ref("InactiveToken"))},
+			Reasons: []wire.Reason{wire.Unavailable},
+		},
+		{
+			ID: "listUserSessions", Method: "GET", Path: "/admin/users/{id}/sessions", Tag: tagAdmin, Needs: Operator, Role: "read", Lax: true,
+			Summary: "List the logins of a user",
+			Segment: schema.String("The id of a user, not the name."),
+			Answer:  Answer{Description: "The logins of the user.", Data: schema.Ref("Sessions")},
+			Reasons: []wire.Reason{wire.NotFound, wire.Unavailable},
+		},
+		{
+			ID: "endUserSessions", Method: "DELETE", Path: "/admin/users/{id}/sessions", Tag: tagAdmin, Needs: Operator, Role: "operate", Lax: true,
+			Summary: "End all logins of a user",
+			Segment: schema.String("The id of a user, not the name."),
+			Answer:  Answer{Description: "How many logins were ended.", Data: schema.Ref("Ended")},
+			Reasons: []wire.Reason{wire.NotFound, wire.Unavailable},
+		},
+	}, userOperations(), health(), documents("/admin/openapi.json"))
+}
+
+// userOperations returns the operations about users of the gateway's own user base.
+func userOperations() []Operation {
+	userID := func() *schema.Schema { return schema.String("The id of a user, not the name.") }
+	return []Operation{
+		{
+			ID: "listUsers", Method: "GET", Path: "/admin/users", Tag: tagAdmin, Needs: Operator, Role: "identity",
+			Summary: "List the users, or find one by name",
+			Query: []Parameter{
+				{Name: "name", Schema: schema.String("Only the user with exactly this name.")},
+				pageLimit(100, 1000), pageCursor(),
+			},
+			Answer:  Answer{Description: "A page of users, sorted by name.", Data: schema.Ref("UserPage")},
+			Reasons: []wire.Reason{wire.UnsupportedOption, wire.Unavailable},
+		},
+		{
+			ID: "getUser", Method: "GET", Path: "/admin/users/{id}", Tag: tagAdmin, Needs: Operator, Role: "identity",
+			Summary: "Get a user",
+			Segment: userID(),
+			Answer:  Answer{Description: "The user.", Data: schema.Ref("User")},
+			Reasons: []wire.Reason{wire.NotFound, wire.UnsupportedOption, wire.Unavailable},
+		},
+		{
+			ID: "changeUser", Method: "POST", Path: "/admin/users/{id}", Tag: tagAdmin, Needs: Operator, Role: "identity",
+			Summary:     "Change a user",
+			Description: "Each action has one row in the audit log, with the name of the operator.",
+			Segment:     userID(),
+			Body:        &Body{Media: JSON, Schema: schema.Ref("UserChange")},
+			Answer:      Answer{Description: "The user afterwards.", Data: schema.Ref("User")},
+			Reasons:     []wire.Reason{wire.NotFound, wire.UnsupportedOption, wire.Unavailable},
+		},
+	}
+}
+
+func userSchemas() []schema.Named {
+	networks := func(text string) *schema.Schema {
+		return schema.Array(text, schema.String("A network such as 192.0.2.0/24, or an address."))
+	}
+	action := func(words ...string) schema.Field { return schema.Required("action", schema.Enum("", words...)) }
+	end := func(text string) *schema.Schema { return schema.String(text).Format("date-time") }
+	return []schema.Named{
+		named("User", schema.Object("A user as operators see it.",
+			text("id", ""), text("username", ""), schema.Required("status", schema.Enum("", "active", "disabled", "expired")),
+			schema.Required("created_at", end("")), schema.Optional("expires_at", end("When the account ends. Absent: never.")),
+			schema.Required("second_factor", schema.Boolean("The user has a second factor.")),
+			schema.Required("second_factor_required", schema.Boolean("A group of the user requires one.")),
+			list("groups", "Names of the user's groups."),
+			schema.Required("networks", networks("The user's own. Groups may have more.")),
+			schema.Optional("unreadable", schema.True("The record of the user cannot be read in full, so that the user cannot log in.")))),
+		named("UserPage", schema.Object("", schema.Required("users", schema.Array("", schema.Ref("User"))), nextCursor())),
+		named("UserChange", schema.OneOf("", schema.Ref("UserSwitch"), schema.Ref("UserExpiry"), schema.Ref("UserNetworks"), schema.Ref("UserGroup"))),
+		named("UserSwitch", schema.Object("Disable or enable the user, or remove the second factor.", action("disable", "enable", "reset_second_factor"))),
+		named("UserExpiry", schema.Object("Set when the account ends.", action("set_expiry"),
+			schema.Required("expires_at", end("null: never.").Nullable()))),
+		named("UserNetworks", schema.Object("Set from which networks the user may come.", action("set_networks"),
+			schema.Required("networks", networks("Empty: none of the user's own.")))),
+		named("UserGroup", schema.Object("Add the user to a group, or remove the user from it.", action("join_group", "leave_group"), text("group", "Name of the group."))),
+	}
+}

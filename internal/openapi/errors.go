@@ -1,0 +1,197 @@
+package openapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ruedahq/rueda/internal/reason"
+	"github.com/ruedahq/rueda/internal/schema"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// fault is a status with the reasons that its answers may have.
+type fault struct {
+	status int
+	words  []string
+}
+
+// Reasons returns the reasons of all errors that an operation may answer with.
+func Reasons(o *Operation) []wire.Reason {
+	if o.Upgrade {
+		return []wire.Reason{
+			wire.InvalidRequest, wire.InvalidToken, wire.TokenExpired, wire.TokenRevoked, wire.Forbidden, wire.AddressNotAllowed,
+			reason.UpgradeRequired, wire.RateLimited, wire.HeadersTooBig, wire.Internal, wire.NotImplemented, wire.Unavailable,
+		}
+	}
+	list := append([]wire.Reason{
+		wire.InvalidRequest, wire.Forbidden, wire.NotAcceptable, wire.URITooLong, wire.HeadersTooBig, wire.Internal, wire.NotImplemented,
+	}, o.Reasons...)
+	if !o.Lax {
+		list = append(list, wire.BadField)
+	}
+	switch o.Needs {
+	case Anyone:
+		if o.Limit > 0 {
+			list = append(list, wire.RateLimited)
+		}
+	case Operator:
+		list = append(list, wire.InvalidToken, wire.RateLimited)
+	default:
+		list = append(list, wire.InvalidToken, wire.TokenExpired, wire.TokenRevoked, wire.AddressNotAllowed, wire.RateLimited, wire.Unavailable)
+	}
+	if o.Body != nil {
+		list = append(list, wire.BodyTooBig, wire.UnsupportedMedia, wire.Timeout)
+		if o.Body.Media == JSON {
+			list = append(list, wire.BadJSON)
+		}
+	}
+	return list
+}
+
+// faults returns the errors of an operation by status.
+func faults(o *Operation) []fault { return byStatus(Reasons(o), o.OAuth()) }
+
+// byStatus sorts reasons by the status of their answers.
+func byStatus(words []wire.Reason, oauth bool) []fault {
+	var list []fault
+	for _, e := range reason.All() {
+		if !slices.Contains(words, e.Word) {
+			continue
+		}
+		status := e.Status
+		if oauth {
+			_, status = e.Word.GrantError(status)
+		}
+		i := slices.IndexFunc(list, func(f fault) bool { return f.status == status })
+		if i < 0 {
+			i = len(list)
+			list = append(list, fault{status: status})
+		}
+		list[i].words = append(list[i].words, string(e.Word))
+	}
+	slices.SortFunc(list, func(a, b fault) int { return a.status - b.status })
+	return list
+}
+
+// errorSchema returns the form of the errors with a status. Requests that cannot be understood have
+// no operation yet, and so no form of their own.
+func errorSchema(o *Operation, status int) *schema.Schema {
+	if !o.OAuth() {
+		return schema.Ref("Error")
+	}
+	switch status {
+	case http.StatusBadRequest:
+		return schema.OneOf("", schema.Ref(OAuthForm), schema.Ref("Error"))
+	case http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented:
+		return schema.Ref("Error")
+	}
+	return schema.Ref(OAuthForm)
+}
+
+// name returns the name of the component of a fault: its status and its reasons.
+func (f *fault) name(o *Operation) string {
+	name := fmt.Sprintf("E%d.%s", f.status, strings.Join(f.words, "."))
+	if o.OAuth() {
+		name += ".oauth"
+	}
+	return name
+}
+
+// response returns the answer with a status.
+func (f *fault) response(o *Operation) schema.Map {
+	return schema.Map{}.With("description", http.StatusText(f.status)+": "+strings.Join(f.words, ", ")+".").
+		With("headers", headers(faultHeaders(o, f.status))).
+		With("content", schema.Map{}.With(JSON, schema.Map{}.With("schema", errorSchema(o, f.status)))).
+		With("x-reasons", f.words)
+}
+
+// responseRef returns a reference to a component of answers.
+func responseRef(name string) schema.Map {
+	return schema.Map{}.With("$ref", "#/components/responses/"+name)
+}
+
+// notModified is the name of the component of answers without a body.
+const notModified = "NotModified"
+
+// responseComponents returns the components of answers, and references to those for requests that
+// belong to no operation.
+func responseComponents(operations []Operation) (components schema.Map, outside []schema.Map) {
+	cached := slices.Concat(commonHeaders(), corsHeaders(), rateHeaders(), []string{"ETag", "Content-Encoding", "Link"})
+	components = schema.Map{}.With(notModified, schema.Map{}.With("description", "The client has this version.").With("headers", headers(cached)))
+	add := func(o *Operation, list []fault) {
+		for _, f := range list {
+			if name := f.name(o); components.Get(name) == nil {
+				components = components.With(name, f.response(o))
+			}
+		}
+	}
+	for i := range operations {
+		add(&operations[i], faults(&operations[i]))
+	}
+	none := &Operation{}
+	others := byStatus(outsideReasons(), false)
+	add(none, others)
+	for _, f := range others {
+		outside = append(outside, responseRef(f.name(none)))
+	}
+	return components, outside
+}
+
+// answerHeaders returns the names of the headers of a successful answer.
+func answerHeaders(o *Operation) []string {
+	if o.Upgrade {
+		return []string{"Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol", "Sec-WebSocket-Extensions"}
+	}
+	names := slices.Concat(commonHeaders(), corsHeaders(), o.Answer.Header)
+	if o.Limit > 0 || o.Needs != Anyone && o.Needs != Operator {
+		names = append(names, rateHeaders()...)
+	}
+	if o.Answer.Tagged {
+		names = append(names, "ETag")
+	}
+	if o.Compressed {
+		names = append(names, "Content-Encoding")
+	}
+	return names
+}
+
+// faultHeaders returns the names of the headers of an error.
+func faultHeaders(o *Operation, status int) []string {
+	names := slices.Concat(commonHeaders(), corsHeaders(), rateHeaders())
+	if o.OAuth() {
+		names = append(names, "Pragma")
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		names = append(names, "WWW-Authenticate")
+	case http.StatusMethodNotAllowed:
+		names = append(names, "Allow")
+	case http.StatusUpgradeRequired:
+		names = append(names, "Upgrade", "Sec-WebSocket-Version")
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		names = append(names, "Retry-After")
+	}
+	return names
+}
+
+// outsideReasons are those of answers to requests that belong to no operation.
+func outsideReasons() []wire.Reason {
+	return []wire.Reason{
+		wire.InvalidRequest, wire.Forbidden, wire.NotFound, wire.MethodNotAllowed, wire.URITooLong, wire.RateLimited,
+		wire.HeadersTooBig, wire.Internal, wire.NotImplemented,
+	}
+}
+
+// usedHeaders returns the names of the headers of all answers.
+func usedHeaders(operations []Operation) (names []string) {
+	for i := range operations {
+		o := &operations[i]
+		names = append(names, answerHeaders(o)...)
+		for _, f := range faults(o) {
+			names = append(names, faultHeaders(o, f.status)...)
+		}
+	}
+	return append(names, "Allow", "Retry-After", "Link", "Content-Encoding", "ETag")
+}
