@@ -176,7 +176,7 @@ func (m *mixer) act(ctx context.Context) error {
 		return m.ask(ctx, map[string]any{"action": "subscribe", "quotes": names, "order_book": names, "depth": 5, "status": names, "bars": names, "interval": "1s"})
 	case k == 15:
 		m.loose = true
-		return m.ask(ctx, map[string]any{"action": "unsubscribe", "quotes": names, "order_book": names, "depth": 5, "status": names})
+		return m.ask(ctx, map[string]any{"action": "unsubscribe", "quotes": names, "order_book": names, "status": names})
 	case k == 16:
 		m.loose = true
 		return m.ask(ctx, map[string]any{"action": "resync", "quotes": names, "order_book": names})

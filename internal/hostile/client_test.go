@@ -5,6 +5,7 @@ package hostile
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -293,11 +294,12 @@ func (a *attacker) authenticated(name string) *socket {
 }
 
 const (
-	opText   = 0x1
-	opBinary = 0x2
-	opClose  = 0x8
-	opPing   = 0x9
-	fin      = 0x80
+	opText     = 0x1
+	opBinary   = 0x2
+	opClose    = 0x8
+	opPing     = 0x9
+	fin        = 0x80
+	compressed = 0x40
 )
 
 // frame sends a masked frame; head is FIN, RSV and opcode.
@@ -387,8 +389,17 @@ func (s *socket) read() (op byte, payload []byte, err error) {
 		return 0, nil, errors.Join(err, fmt.Errorf("a frame of %d bytes", n))
 	}
 	payload = make([]byte, n)
-	_, err = io.ReadFull(s.r, payload)
+	if _, err = io.ReadFull(s.r, payload); err == nil && head[0]&compressed != 0 {
+		payload, err = inflate(payload)
+	}
 	return head[0] & 0xf, payload, err
+}
+
+// inflate decompresses a message of the server (RFC 7692).
+func inflate(payload []byte) ([]byte, error) {
+	// What the sender omitted, and an empty last block.
+	tail := strings.NewReader("\x00\x00\xff\xff\x01\x00\x00\xff\xff")
+	return io.ReadAll(flate.NewReader(io.MultiReader(bytes.NewReader(payload), tail)))
 }
 
 // expect checks the next control message, after data, pings and pongs.
