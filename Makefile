@@ -62,7 +62,7 @@ endif
 	@echo "  everything else         make test"
 	@echo "  long counts in full     make soak"
 	@[ -n "$(CC_FOUND)" ] || echo "  exported files read back by DuckDB: install a C compiler"
-	@command -v npm >/dev/null || echo "  OAuth libraries of Node install Node.js and npm"
+	@command -v npm >/dev/null || echo "  OAuth libraries of Node, AsyncAPI in Spectral: install Node.js and npm"
 	@[ -n "$(POSTGRES)" ] || echo "  all about PostgreSQL    apt-get install postgresql (it need not run: tests start their own)"
 	@command -v curl >/dev/null && command -v jq >/dev/null || echo "  commands of the tutorial install curl and jq"
 	@[ -n "$(SLAPD)" ] || echo "  LDAP user bases         apt-get install slapd ldap-utils (it need not run either)"

@@ -97,7 +97,7 @@ func TestNameWords(t *testing.T) {
 func plainPackages() []string {
 	return strings.Fields(`. bench/rivals broker broker/brokertest broker/guard broker/httpusers broker/ldapusers broker/local broker/password
 		broker/sqlusers cmd/rueda examples/custom-gateway examples/first-client feed feed/feedtest feed/ndjson feed/replay feed/replay/dbn feed/replay/decode feed/replay/iex feed/replay/itch
-		feed/replay/lobster feed/replay/replaytest feed/sim feed/sim/facts gateway internal/audit internal/auditexport internal/auditlog internal/auth
+		feed/replay/lobster feed/replay/replaytest feed/sim feed/sim/facts gateway internal/asyncapi internal/asyncapi/asyncapitest internal/audit internal/auditexport internal/auditlog internal/auth
 		internal/auth/keyset internal/auth/throttle internal/bars internal/bench internal/bench/bare internal/bench/host
 		internal/bench/load internal/bench/pattern internal/bench/proc internal/bench/tokens internal/book internal/cache internal/catalogue
 		internal/certificate internal/cli internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/server
@@ -106,7 +106,7 @@ func plainPackages() []string {
 		internal/journal/disk internal/journal/record internal/journal/rowsort internal/journal/state internal/jsonscan internal/ldaptest internal/msgpack internal/pgtest internal/position
 		internal/progress internal/proxy internal/ratelimit internal/readjob internal/recent internal/recording internal/reload internal/rest internal/rest/api
 		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/socket/verifier internal/spell internal/state
-		internal/store internal/streamtest internal/subscription internal/subscription/replay internal/testrun internal/usage internal/verify internal/web market tests/duckdb tests/oauth tests/upgrade
+		internal/store internal/streamtest internal/subscription internal/subscription/replay internal/testrun internal/usage internal/verify internal/web market tests/asyncapi tests/duckdb tests/oauth tests/upgrade
 		wire`)
 }
 

@@ -17,8 +17,9 @@ const Version = "1.0.0"
 // channelRef is a reference to the only channel.
 const channelRef = "#/channels/stream"
 
-// Example returns an example of a message, by the component of its payload and the name of a source:
-// a golden file and the name of a message in it, or "talk" and the name of a conversation.
+// Example returns an example of a message, by the component of its payload and the name of a
+// source. A source is a golden file and the name of a message in it, or "talk" and the name of a
+// conversation.
 type Example func(payload, source string) (json.RawMessage, error)
 
 // Build returns the document as indented JSON.
@@ -69,8 +70,8 @@ func payloads() (refs []*schema.Schema) {
 	return refs
 }
 
-// draft07 returns a value of a document with its schemas in the form that AsyncAPI 3.0 has, which is
-// JSON Schema draft 07: a reference has no other keyword next to it, and the items of a tuple are an
+// draft07 returns a value of a document with its schemas in the form that AsyncAPI 3.0 has, JSON
+// Schema draft 07. A reference has no other keyword next to it, and the items of a tuple are an
 // array.
 func draft07(value any) any {
 	switch v := value.(type) {

@@ -31,8 +31,8 @@ func TestGolden(t *testing.T) {
 }
 
 // TestMutations changes messages that the document allows. Each change must be noticed: another
-// type, action, reason, code or word, a member that the document does not have, one of another type,
-// and one that is missing.
+// type, action, reason, code or word, a member that the document does not have, one of another
+// type, and one that is missing.
 func TestMutations(t *testing.T) {
 	type change struct{ from, to string }
 	for _, c := range []struct {
@@ -87,8 +87,8 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// TestDocumentsThatMiss checks that a message without an operation, and a document without messages,
-// are errors.
+// TestDocumentsThatMiss checks that half a document is an error, and so is a message without an
+// operation.
 func TestDocumentsThatMiss(t *testing.T) {
 	changed := bytes.ReplaceAll(asyncapi.Document(), []byte("#/channels/stream/messages/alive\""), []byte("#/channels/stream/messages/trade\""))
 	if _, err := New(changed); err == nil || !strings.Contains(err.Error(), "alive") {

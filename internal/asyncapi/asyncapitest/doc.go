@@ -2,8 +2,9 @@
 // has them, in both directions. Members, types, actions and reasons that the document does not name
 // are errors.
 //
-// A test with one connection uses a [Conversation]. It also checks that a message of the client that
-// the document does not allow is refused. [CheckServer] and [CheckClient] check single messages.
+// A test with one connection uses a [Conversation]. It also checks that a message of the client
+// that the document does not allow is refused. [CheckServer] and [CheckClient] check single
+// messages.
 //
 // # Concurrency
 //

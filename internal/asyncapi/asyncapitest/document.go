@@ -61,7 +61,7 @@ type reference struct {
 
 func (r reference) name() string { return r.Ref[strings.LastIndexByte(r.Ref, '/')+1:] }
 
-// outline holds the parts of a document that tell the messages apart.
+// outline holds the parts of a document by which messages differ.
 type outline struct {
 	Channels struct {
 		Stream struct {
@@ -120,7 +120,7 @@ func (o *outline) directions() (server, client map[string][]string, err error) {
 // schemaPrefix is where a document has its components.
 const schemaPrefix = "#/components/schemas/"
 
-// kindOf returns the words by which messages are told apart.
+// kindOf returns the words by which messages differ.
 func kindOf(kind, action string) string { return kind + "/" + action }
 
 // CheckServer checks a message that the server sent, as JSON.
