@@ -21,7 +21,7 @@ func TestControl(t *testing.T) {
 			ID: id, Session: "bot", Version: "1.0.0", Time: someTime, ExpiresIn: 86400, Interval: 20, Timeout: 30,
 			Subscriptions: 2000, MessagesPerSecond: 20, MessageBytes: 65536, Connections: 8, Reauth: true,
 		})),
-		string(AppendAuthSuccess(nil, &AuthSuccess{Time: someTime, MaxDepth: -1})),
+		string(AppendAuthSuccess(nil, &AuthSuccess{Version: "1.0.0", Time: someTime, MaxDepth: -1})),
 		string(AppendSubscription(nil, &Subscription{
 			Msg: "Subscribed", ID: id, Epoch: "e7k2", Position: "e7k2:918273",
 			Given:    [NumChannels]bool{Trades: true, OrderBook: true},

@@ -74,7 +74,7 @@ func newRightsWorld(t *testing.T, rights []tableRight) (w *rightsWorld, stop fun
 		t.Fatal(err)
 	}
 	w = &rightsWorld{t: t, listener: newPipeListener()}
-	env := &session.Env{Registry: &session.Registry{}, Connections: 1 << 20, PingInterval: time.Hour, MessagesPerSecond: 1 << 20}
+	env := &session.Env{Registry: &session.Registry{}, Version: "test", Connections: 1 << 20, PingInterval: time.Hour, MessagesPerSecond: 1 << 20}
 	var sockets *socket.Server
 	w.gateway = newGateway(t, func(c *rest.Config, _ *auth.Config) {
 		env.Verify = func(ctx context.Context, token string) (*session.Identity, *wire.Fault) {

@@ -98,6 +98,7 @@ func newEntitledWorld(t *testing.T, seed uint64) *entitledWorld {
 	t.Cleanup(func() { cancel(); run.Wait(); _ = j.Close() })
 	w.shard = subscription.NewShard(w.hub, func(bool) {})
 	w.env = &session.Env{
+		Version:  "test",
 		Registry: &session.Registry{}, Origin: time.Now(), BookWildcards: true,
 		MessagesPerSecond: 1 << 20, Subscriptions: 1 << 20, BadMessages: 1 << 20, PingInterval: time.Hour,
 	}
@@ -350,7 +351,7 @@ func (c *entitledClient) story() string {
 func (c *entitledClient) subscribe() {
 	rng := c.w.rng
 	list := func() []string {
-		var names []string
+		names := []string{}
 		for range rng.IntN(3) {
 			if rng.IntN(4) == 0 {
 				names = append(names, entitledPatterns[rng.IntN(len(entitledPatterns))])

@@ -169,6 +169,7 @@ func (w *recoveryWorld) start() {
 		w.shards = append(w.shards, subscription.NewShard(w.hub, func(bool) { w.woken.Store(true) }))
 	}
 	w.env = &session.Env{
+		Version:  "test",
 		Registry: &session.Registry{}, Origin: time.Now(), BookWildcards: true, Connections: 100,
 		MessagesPerSecond: 1 << 20, Subscriptions: 1 << 20, BadMessages: 1 << 20,
 		PingInterval: 1000 * time.Hour,

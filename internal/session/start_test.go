@@ -61,7 +61,7 @@ func newStarter(t *testing.T) *starter {
 		default:
 		}
 	})}
-	s.env = &session.Env{Registry: &session.Registry{}, Origin: s.now, MessagesPerSecond: 1000}
+	s.env = &session.Env{Registry: &session.Registry{}, Version: "test", Origin: s.now, MessagesPerSecond: 1000}
 	return s
 }
 

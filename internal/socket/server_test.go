@@ -343,7 +343,7 @@ func TestSessionPanics(t *testing.T) {
 
 func TestRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Config{Env: &session.Env{Verify: verify, Registry: new(session.Registry)}, Hub: hub.New(hub.Config{})})
+		s := New(Config{Env: &session.Env{Verify: verify, Registry: new(session.Registry), Version: "test"}, Hub: hub.New(hub.Config{})})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()

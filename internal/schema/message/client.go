@@ -15,9 +15,9 @@ func Client() []schema.Named {
 	return []schema.Named{
 		named("AuthToken", authToken()),
 		named("Subscribe", subscribe()),
-		named("Unsubscribe", itemRequest(wire.ActionUnsubscribe, "Removes identifiers from the set, exactly as they were written. Unknown ones are ignored.")),
+		named("Unsubscribe", unsubscribe()),
 		named("Subscriptions", schema.Object("Requests the whole set of subscriptions.", action(wire.ActionSubscriptions)...)),
-		named("Resync", itemRequest(wire.ActionResync, "Requests new snapshots of subscribed books, quotes, statuses and summaries.")),
+		named("Resync", resync()),
 		named("Ping", schema.Object("Requests a pong.", action(wire.ActionPing)...)),
 		named("Pong", schema.Object("Answers all pings of the server before it. It never counts towards the rate limit.",
 			schema.Required("action", schema.Const(wire.ActionPong)),
@@ -44,30 +44,49 @@ func authToken() *schema.Schema {
 }
 
 // lists returns the members of a request with identifiers by channel.
-func lists() (fields []schema.Field) {
-	for _, name := range Channels() {
+func lists(channels []string) (fields []schema.Field) {
+	for _, name := range channels {
 		fields = append(fields, schema.Optional(name, identifiers(name).Describe("Identifiers for the channel "+name+".")))
 	}
-	return append(fields, schema.Optional("interval", schema.Ref("Interval").Describe(
+	return fields
+}
+
+// allLists returns the members for the lists of all channels.
+func allLists() []schema.Field {
+	return append(lists(Channels()), schema.Optional("interval", schema.Ref("Interval").Describe(
 		"Interval of the bars whose identifiers name none, 1m by default. Only together with bars.")))
 }
 
-// oneChannel requires one of the channels, and bars with an interval.
-func oneChannel(s *schema.Schema) *schema.Schema {
+// oneOf requires one of the channels.
+func oneOf(channels []string, s *schema.Schema) *schema.Schema {
 	var some []*schema.Schema
-	for _, name := range Channels() {
+	for _, name := range channels {
 		some = append(some, schema.Any("").Keyword("required", []string{name}))
 	}
-	return s.Keyword("anyOf", some).Keyword("dependencies", schema.Map{}.With("interval", []string{wire.Bars.String()}))
+	return s.Keyword("anyOf", some)
 }
 
-// itemRequest is a request with identifiers and nothing else.
-func itemRequest(word, text string) *schema.Schema {
-	return oneChannel(schema.Object(text, action(word, lists()...)...))
+// oneChannel requires one of all channels, and bars with an interval.
+func oneChannel(s *schema.Schema) *schema.Schema {
+	return oneOf(Channels(), s).Keyword("dependencies", schema.Map{}.With("interval", []string{wire.Bars.String()}))
+}
+
+func unsubscribe() *schema.Schema {
+	return oneChannel(schema.Object("Removes identifiers from the set, exactly as they were written. Unknown ones are ignored.",
+		action(wire.ActionUnsubscribe, allLists()...)...))
+}
+
+func resync() *schema.Schema {
+	var channels []string // those with snapshots
+	for _, c := range []wire.Channel{wire.Quotes, wire.OrderBook, wire.Status, wire.Summary} {
+		channels = append(channels, c.String())
+	}
+	return oneOf(channels, schema.Object("Requests new snapshots of subscribed books, quotes, statuses and summaries.",
+		action(wire.ActionResync, lists(channels)...)...))
 }
 
 func subscribe() *schema.Schema {
-	fields := slices.Concat(lists(), []schema.Field{
+	fields := slices.Concat(allLists(), []schema.Field{
 		schema.Optional("depth", schema.Ref("Depth").Describe("Levels of a side of order_book, 0 for all, 5 by default.")),
 		schema.Optional("conflate", schema.Enum("Least time between two messages of an instrument in quotes and order_book.", conflations()...).Default("none")),
 		schema.Optional("snapshot", schema.Boolean("False: no snapshots of quotes, books, statuses and summaries.").Default(true)),

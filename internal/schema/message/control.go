@@ -96,7 +96,7 @@ func success() *schema.Schema {
 		schema.Required("msg", schema.Const("Connected")),
 		echoedID(),
 		schema.Optional("session", schema.Ref("SessionName").Describe("Present if the request named the session.")),
-		schema.Optional("version", schema.String("Version of the gateway.").Example("1.0.0")),
+		schema.Required("version", schema.String("Version of the gateway.").Example("1.0.0")),
 		schema.Required("time", schema.Ref("Time").Describe("The gateway's clock.")),
 		schema.Required("expires_in", schema.Integer("Seconds until the token expires.").AtLeast(0).Example(86400)),
 		schema.Required("heartbeat", schema.Object("Heartbeat of the connection.",
