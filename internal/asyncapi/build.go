@@ -10,8 +10,7 @@ import (
 	"github.com/ruedahq/rueda/internal/schema/message"
 )
 
-// Version is the version of the contract. A change that breaks clients raises its first number,
-// which is also in the names of the subprotocols.
+// Version is the version of the contract of the stream: docs/versioning.md.
 const Version = "1.0.0"
 
 // channelRef is a reference to the only channel.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/asyncapi"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/schema"
@@ -15,8 +16,8 @@ func newSchema(std command.Streams) *cobra.Command {
 		Use:   "schema",
 		Short: "Print the contract as a document for machines",
 		Long: `Prints the contract of this version as a document for machines. A running
-gateway serves the same documents without a token, as /openapi.json and, on
-the administrators' listener, as /admin/openapi.json.`,
+gateway serves the same documents without a token, as /openapi.json,
+/asyncapi.json and, on the administrators' listener, as /admin/openapi.json.`,
 		Example: `  rueda schema openapi > openapi.json
   rueda schema admin`,
 		Args: command.Subcommand,
@@ -36,6 +37,7 @@ the administrators' listener, as /admin/openapi.json.`,
 		})
 	}
 	add("openapi", "The API of clients as OpenAPI 3.1", openapi.PublicDocument)
+	add("asyncapi", "The stream as AsyncAPI 3.0", func() ([]byte, error) { return asyncapi.Document(), nil })
 	add("admin", "The API of administrators as OpenAPI 3.1", openapi.AdminDocument)
 	return cmd
 }

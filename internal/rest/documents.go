@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/asyncapi"
 	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/reason"
 	"github.com/ruedahq/rueda/internal/rest/api"
@@ -32,7 +33,10 @@ func once(build func() ([]byte, error)) func() (document, error) {
 	})
 }
 
-// document serves GET /openapi.json and GET /admin/openapi.json.
+// streamDocument returns the document of the stream.
+func streamDocument() ([]byte, error) { return asyncapi.Document(), nil }
+
+// document serves GET /openapi.json, GET /asyncapi.json and GET /admin/openapi.json.
 func (h *Handler) document(q *request) (api.Result, error) {
 	build := h.documents[q.Path]
 	if build == nil {

@@ -131,7 +131,7 @@ func New(cfg Config) (*Handler, error) {
 	if h.routes, err = bind(openapi.Public(), h.publicRoutes()); err != nil {
 		return nil, err
 	}
-	h.documents = documents{"/openapi.json": once(openapi.PublicDocument)}
+	h.documents = documents{"/openapi.json": once(openapi.PublicDocument), "/asyncapi.json": once(streamDocument)}
 	return h, nil
 }
 

@@ -282,7 +282,7 @@ func (s *script) checkEnvelope() {
 // flat reports whether a body has a form of another standard, without the envelope.
 func flat(v *wire.Value) bool {
 	failure, id := v.Get("error"), v.Get("request_id")
-	return len(v.Fields) == 0 || v.Get("keys").Kind == wire.Array || v.Get("issuer").Kind == wire.String || v.Get("access_token").Kind == wire.String || v.Get("openapi").Kind == wire.String ||
+	return len(v.Fields) == 0 || v.Get("keys").Kind == wire.Array || v.Get("issuer").Kind == wire.String || v.Get("access_token").Kind == wire.String || v.Get("openapi").Kind == wire.String || v.Get("asyncapi").Kind == wire.String ||
 		failure.Kind == wire.String && id.Text != ""
 }
 
