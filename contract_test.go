@@ -3,8 +3,6 @@ package rueda_test
 import (
 	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/token"
 	"maps"
 	"os"
 	"path"
@@ -17,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/ruedahq/rueda/internal/reason"
+	"github.com/ruedahq/rueda/internal/schema/message"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -160,75 +159,55 @@ func TestProtocolMessages(t *testing.T) {
 	}
 }
 
-// TestProtocolActions compares the actions in docs/protocol.md with those of sessions, and their
-// members with the names that package wire reads.
+// TestProtocolActions compares the actions in docs/protocol.md with those of package wire, and
+// their members with the schemas of the messages.
 func TestProtocolActions(t *testing.T) {
 	text := readProtocol(t)
 	overview := section(t, text, "## 4. Client actions")
-	actions := tableNames(overview, 1)
-	inCode := wire.Actions()
-	fset := map[string]bool{"snapshot": true, "replace": true, "alive": true} // read in a loop
-	for c := range wire.Bars + 1 {
-		fset[c.String()] = true
-	}
-	for _, s := range sources(t) {
-		switch s.name {
-		case "wire/client.go", "wire/sim.go":
-			for _, name := range namesRead(s.file) {
-				fset[name] = true
-			}
+	rows := map[string][]string{} // members by action
+	for line := range strings.Lines(overview) {
+		if names := tableNames(line, 1); len(names) == 1 {
+			rows[names[0]] = tableNames(line, 2)
 		}
 	}
-	slices.Sort(inCode)
-	if !slices.Equal(actions, inCode) {
-		t.Errorf("the table has the actions %q, the code %q", actions, inCode)
+	actions := slices.Sorted(slices.Values(wire.Actions()))
+	if got := slices.Sorted(maps.Keys(rows)); !slices.Equal(got, actions) {
+		t.Errorf("the table has the actions %q, the code %q", got, actions)
 	}
-	delete(fset, "action")
-	names := slices.Concat(tableNames(overview, 2), tableNames(between(text, "\n### Resume\n", "\n### "), 1))
-	names = slices.DeleteFunc(names, func(name string) bool {
-		return regexp.MustCompile(`^(buffer_|epoch_|forbidden|ahead)`).MatchString(name)
-	})
-	slices.Sort(names)
-	if names = slices.Compact(names); !slices.Equal(names, slices.Sorted(maps.Keys(fset))) {
-		t.Errorf("the document has the members %q, the code reads %q", names, slices.Sorted(maps.Keys(fset)))
+	schemas := map[string][]string{}
+	for _, m := range message.Client() {
+		name := strings.ToLower(strings.TrimSuffix(m.Name, "Request"))
+		for _, f := range m.Schema.Fields() {
+			if f.Name != "action" {
+				schemas[name] = append(schemas[name], f.Name)
+			}
+		}
+		slices.Sort(schemas[name])
 	}
 	for _, action := range actions {
+		want := schemas[strings.ReplaceAll(action, "_", "")]
+		switch action {
+		case wire.ActionPong: // all are ignored
+			want = nil
+		case wire.ActionResync: // the others are refused
+			want = slices.DeleteFunc(want, func(name string) bool { return slices.Contains([]string{"trades", "bars", "interval"}, name) })
+		}
+		if !slices.Equal(rows[action], want) {
+			t.Errorf("%s has the members %q in the table, %q in its schema", action, rows[action], want)
+		}
 		body := section(t, text, "### "+action)
 		examples := examplesOf(body)
 		if len(examples) != 1 {
 			t.Errorf("%s has %d examples", action, len(examples))
 			continue
 		}
-		m, f := wire.ReadMessage([]byte(examples[0]))
-		if f != nil || m.Action != action {
+		if m, f := wire.ReadMessage([]byte(examples[0])); f != nil || m.Action != action {
 			t.Errorf("the example of %s is read as %q, %v", action, m.Action, f)
 		}
-		if table := tableNames(body, 1); len(table) > 0 {
-			for line := range strings.Lines(overview) {
-				if got := tableNames(line, 1); len(got) == 1 && got[0] == action && !slices.Equal(tableNames(line, 2), table) {
-					t.Errorf("%s has the members %q, and in its own table %q", action, tableNames(line, 2), table)
-				}
-			}
+		if table := tableNames(body, 1); len(table) > 0 && !slices.Equal(table, rows[action]) {
+			t.Errorf("%s has the members %q, and in its own table %q", action, rows[action], table)
 		}
 	}
-}
-
-// namesRead returns the members that the functions of a file read of a message.
-func namesRead(f *ast.File) (names []string) {
-	ast.Inspect(f, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok || len(call.Args) != 1 {
-			return true
-		}
-		fun, ok := call.Fun.(*ast.SelectorExpr)
-		arg, isLit := call.Args[0].(*ast.BasicLit)
-		if ok && isLit && arg.Kind == token.STRING && slices.Contains([]string{"Get", "text"}, fun.Sel.Name) {
-			name, _ := strconv.Unquote(arg.Value)
-			names = append(names, name)
-		}
-		return true
-	})
-	return names
 }
 
 // TestProtocolReasons checks that docs/protocol.md has the table of reasons that package reason
