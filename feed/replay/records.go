@@ -204,7 +204,7 @@ func (p *recordPlayer) restart(ctx context.Context) error {
 		}
 		events = append(events, market.Event{Kind: market.KindGap, Handle: h, Reason: "replay_restarted"})
 		if in.StartsEmpty {
-			events = append(events, market.Event{Kind: market.KindSnapshot, Handle: h})
+			events = append(events, market.Event{Kind: market.KindSnapshot, Handle: h, Time: in.Listed})
 		}
 	}
 	if len(events) == 0 {
@@ -332,6 +332,8 @@ func (p *recordPlayer) wait(ctx context.Context, events []market.Event, cuts []i
 func (p *recordPlayer) send(ctx context.Context, events []market.Event) error {
 	var err error
 	if len(events) > 0 {
+		last := &events[len(events)-1]
+		p.last = cmp.Or(last.Time, last.Receive)
 		err = p.countRejected(p.sink.Publish(events), &p.batch.Stats)
 	}
 	p.count(p.batch.Stats)

@@ -193,9 +193,9 @@ func (r *run) handOver(before, next playable) error {
 			continue
 		}
 		h := r.handles[in.ID]
-		events = append(events, market.Event{Kind: market.KindGap, Handle: h, Reason: "next_recording"})
+		events = append(events, market.Event{Kind: market.KindGap, Handle: h, Time: r.last, Reason: "next_recording"})
 		if in.StartsEmpty {
-			events = append(events, market.Event{Kind: market.KindSnapshot, Handle: h})
+			events = append(events, market.Event{Kind: market.KindSnapshot, Handle: h, Time: r.last})
 		}
 	}
 	if len(events) == 0 {
@@ -247,6 +247,7 @@ type run struct {
 	sink    feed.Sink
 	handles map[market.InstrumentID]market.Handle
 	stats   Stats // at the beginning of this pass, including it
+	last    int64 // time of the newest event
 }
 
 // define returns the sink's handle of an instrument.

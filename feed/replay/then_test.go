@@ -98,7 +98,7 @@ func TestThenSnapshot(t *testing.T) {
 	one, _ := played(t, openSource(t, first))
 	two, _ := played(t, openSource(t, next))
 	id := market.InstrumentID{Symbol: "7", Market: "XNAS", Term: "24hs"}
-	gap := fmt.Sprint(market.KindGap, id, 0, 0, 0, 0, "next_recording", []market.Level(nil), []market.Level(nil))
+	gap := fmt.Sprint(market.KindGap, id, begin, 0, 0, 0, "next_recording", []market.Level(nil), []market.Level(nil))
 	got, stats := played(t, s)
 	if want := slices.Concat(one, []string{gap}, two); len(got) != 5 || !slices.Equal(got, want) {
 		t.Errorf("\n got %q\nwant %q", got, want)

@@ -185,3 +185,38 @@ func interruptPipe(t *testing.T, args []string, data []byte, unopened, stdin boo
 		t.Fatal("it still waits for data")
 	}
 }
+
+// TestReplayLoopVerifies records a recording that is played repeatedly. Nothing is wrong with its
+// rounds, nor between them.
+func TestReplayLoopVerifies(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	day, name := filepath.Join(folder, "day.jsonl"), filepath.Join(folder, "rounds.jsonl")
+	if err := os.WriteFile(day, capture(30_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "replay", day, "--loop", "--listen", "127.0.0.1:0", "--speed", "25")
+	address := p.line(`^  REST +(http://\S+)`)[1]
+	r := start(t, "record", "XUSDT|BINANCE|SPOT", "-f", name, "--url", address)
+	const restart = `"E":"gap","Y":"replay_restarted"`
+	waitFor(t, func() bool {
+		text, err := os.ReadFile(name)
+		return err == nil && bytes.Count(text, []byte(restart)) >= 3
+	})
+	for _, x := range []*program{r, p} {
+		x.stop()
+		if status := x.exit(); status != command.ExitOK {
+			t.Errorf("ended with %d", status)
+		}
+	}
+	_, list := recorded(t, name)
+	books := 0
+	for _, body := range list {
+		if strings.HasPrefix(body, `{"type":"O"`) {
+			books++
+		}
+	}
+	if report := verified(t, name); books < 50 || !strings.Contains(fmt.Sprint(report["figures"]), "gaps") {
+		t.Errorf("%d book messages: %v", books, report)
+	}
+}

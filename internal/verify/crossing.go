@@ -43,12 +43,11 @@ func (in *instrument) topChanged(p Position) {
 func (in *instrument) uncrossed(p Position) {
 	crossed := in.book.Crossed()
 	switch open, known := in.open(p.Time); {
-	case !known:
-		if crossed {
-			in.v.unjudged(Crossed)
-		}
+	case !known && crossed: // it may be that of an auction
+		in.unknown++
+		in.v.unjudged(Crossed)
 		return
-	case !open:
+	case known && !open:
 		return
 	}
 	switch {
@@ -130,6 +129,10 @@ func (in *instrument) confirm() {
 // finish judges what is still pending, except the newest data, for which a status may be missing.
 func (in *instrument) finish() {
 	in.confirm()
+	in.confirmBacks(true)
+	if in.unknown > 0 {
+		in.v.Note("%s: %d books are locked or crossed, and no trading status is known: no quote follows from them", in.id, in.unknown)
+	}
 	in.v.checks[Crossed].Unjudged += uint64(len(in.crossings))
 	in.crossings = nil
 	in.tops.finish(in)

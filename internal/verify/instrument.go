@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/ruedahq/rueda/internal/recording"
@@ -28,7 +29,11 @@ type instrument struct {
 	tradeID uint64
 	newest  int64 // newest event time
 
+	restarts  int   // how often a recording that is played repeatedly began again
+	restarted int64 // receive time of the newest restart
+	backs     []timeBack
 	crossings []crossing // not judged yet
+	unknown   uint64     // crossed books while no status was known
 	tops      timeline
 	log       tradeLog
 }
@@ -38,6 +43,7 @@ type sequence struct {
 	n            uint64 // 0: none yet
 	lossReported bool   // the server reported a loss
 	time         int64  // event time: newest of trades, otherwise of the newest message
+	restarts     int    // restarts of the instrument that the channel has passed
 }
 
 func newInstrument(v *Verifier, id string) *instrument {
@@ -51,6 +57,7 @@ func newInstrument(v *Verifier, id string) *instrument {
 
 // reset forgets everything that depends on the numbering.
 func (in *instrument) reset() {
+	in.confirmBacks(true)
 	in.resetSequences()
 	in.interrupted()
 	in.newest = 0
@@ -92,8 +99,11 @@ func (in *instrument) message(p Position, m *recording.Message) {
 			in.trade(p, m)
 		}
 	case "H":
+		if m.Phase == market.Gap && m.Reason == replayRestarted {
+			in.restart()
+		}
 		if in.contiguous(&in.statuses, p, "status", m) {
-			in.status(p, m.Phase, m.Reason)
+			in.status(p, m.Phase)
 		}
 	case "K":
 		s := in.bars[m.Bar.Interval]
@@ -193,30 +203,75 @@ func (in *instrument) late(p Position, kind string) {
 	in.newest = max(in.newest, p.Time)
 }
 
-// time checks that the time of a channel does not go back.
+// timeBack is a time that went back. A restart of a recording may still explain it.
+type timeBack struct {
+	of       *sequence
+	position Position
+	received int64
+	text     string
+}
+
+// time checks that the time of a channel does not go back, except once for each restart of a
+// recording.
 func (in *instrument) time(s *sequence, p Position, channel string) {
 	if p.Time == 0 {
 		return
 	}
 	in.v.judged(Time)
-	if p.Time < s.time {
-		in.v.wrong(Time, in, p, "%s went back from %s", channel, clock(s.time))
+	switch {
+	case p.Time < s.time && s.restarts < in.restarts:
+		s.restarts = in.restarts
+	case p.Time < s.time:
+		in.backs = append(in.backs, timeBack{s, p, in.v.received, channel + " went back from " + clock(s.time)})
+		in.confirmBacks(len(in.backs) > maxCrossings)
+	case in.v.waited(in.restarted):
+		s.restarts = in.restarts
 	}
 	s.time = p.Time
 	in.newest = max(in.newest, p.Time)
 }
 
+// confirmBacks reports times that went back and have waited long enough, or all.
+func (in *instrument) confirmBacks(all bool) {
+	n := 0
+	for ; n < len(in.backs) && (all || in.v.waited(in.backs[n].received)); n++ {
+		in.v.wrong(Time, in, in.backs[n].position, "%s", in.backs[n].text)
+	}
+	in.backs = append(in.backs[:0], in.backs[n:]...)
+}
+
+// replayRestarted is the reason of the gap at which a recording that is played repeatedly begins
+// again.
+const replayRestarted = "replay_restarted"
+
+// restart records that a recording begins again. Without order between channels, the messages of a
+// channel may go back before it or after it.
+func (in *instrument) restart() {
+	in.restarts++
+	in.restarted = in.v.received
+	in.trades.time, in.newest = 0, 0
+	in.log = tradeLog{}
+	if in.v.config.Ordered {
+		in.quotes.time, in.books.time, in.statuses.time = 0, 0, 0
+	}
+	in.confirmBacks(false)
+	in.backs = slices.DeleteFunc(in.backs, func(b timeBack) bool {
+		first := b.of.restarts < in.restarts // the first one of a channel was the restart
+		b.of.restarts = in.restarts
+		return first
+	})
+	in.tops.markGap()
+	if venue := in.v.instruments[market.InstrumentID{Symbol: market.Any, Market: in.venue, Term: market.Any}.String()]; venue != nil && venue != in {
+		venue.restart()
+	}
+}
+
 // status records a trading status.
-func (in *instrument) status(p Position, phase market.Phase, reason string) {
+func (in *instrument) status(p Position, phase market.Phase) {
 	if phase == market.Gap {
 		in.v.counts["gap"]++
 	}
 	if phase.OfFeed() {
-		if reason == "replay_restarted" { // a recording that is played repeatedly
-			in.trades.time, in.quotes.time, in.books.time, in.statuses.time, in.newest = 0, 0, 0, 0, 0
-			in.tops.markGap()
-			in.log = tradeLog{}
-		}
 		return
 	}
 	if id, err := market.ParsePattern(in.id); err == nil && id.IsPattern() {

@@ -265,7 +265,7 @@ func (in *instrument) checkpoint(p Position, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status:
 		if len(in.phases) == 0 {
-			in.status(p, r.Phase, r.Reason)
+			in.status(p, r.Phase)
 		}
 	case journal.Numbers:
 		in.numbers(p, &r.Counts)
@@ -290,7 +290,7 @@ func (in *instrument) restore(p Position, r *journal.Row) {
 	switch r.Kind {
 	case journal.Status:
 		p.Time = min(p.Time, in.newest) // on a virtual clock it has another time
-		in.status(p, r.Phase, r.Reason)
+		in.status(p, r.Phase)
 	case journal.Numbers:
 		in.resetSequences()
 		in.numbers(p, &r.Counts)

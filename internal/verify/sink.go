@@ -67,10 +67,10 @@ func (s *Sink) Define(def market.Instrument) (market.Handle, error) {
 		return 0, errors.New("too many instruments")
 	}
 	phase := def.Phase
-	if phase == market.NoPhase {
-		phase = market.Open
+	if phase == market.NoPhase && s.v.config.UpdateIDs {
+		phase = market.Open // this market never closes
 	}
-	if !whole {
+	if !whole && phase != market.NoPhase {
 		in.phases.set(math.MinInt64, phase)
 	}
 	in.known = def.StartsEmpty
@@ -145,11 +145,11 @@ func (s *Sink) event(e *market.Event) {
 		s.order(in, p, e)
 	case market.KindStatus:
 		v.counts["H"]++
-		in.status(p, e.Phase, e.Reason)
+		in.status(p, e.Phase)
 	case market.KindGap:
 		s.gaps++
-		if e.Reason == "replay_restarted" {
-			in.status(p, market.FeedDown, e.Reason)
+		if e.Reason == replayRestarted {
+			in.restart()
 		} else if in.known {
 			v.judged(Chain)
 			v.wrong(Chain, in, p, "the source lost events: %s", e.Reason)

@@ -24,6 +24,7 @@ func TestSink(t *testing.T) {
 		e.Kind = market.KindCancel
 		return e
 	}
+	open := market.Event{Kind: market.KindStatus, Phase: market.Open}
 	at := func(e market.Event, t int64) market.Event { e.Time = t; return e }
 	for _, tc := range []struct {
 		name   string
@@ -39,7 +40,8 @@ func TestSink(t *testing.T) {
 		{"trade of nothing", []market.Event{{Kind: market.KindTrade, Price: 1}}, Message, 1, "size 0"},
 		{"gap", []market.Event{book, {Kind: market.KindGap, Reason: "line_down"}, update(10, 12)}, Chain, 1, "line_down"},
 		{"played again", []market.Event{book, {Kind: market.KindGap, Reason: "replay_restarted"}, book}, Chain, 0, ""},
-		{"crossed", []market.Event{book, update(11, 12)}, Crossed, 1, "locked"},
+		{"crossed", []market.Event{open, book, update(11, 12)}, Crossed, 1, "locked"},
+		{"crossed without a known status", []market.Event{book, update(11, 12), update(10, 13)}, Crossed, 0, ""},
 		{"crossed in an auction", []market.Event{book, {Kind: market.KindStatus, Phase: market.Auction}, update(11, 12)}, Crossed, 0, ""},
 		{"snapshot out of order", []market.Event{{Kind: market.KindSnapshot, Bids: []market.Level{level(1, 1), level(2, 1)}}}, Levels, 1, "which is better"},
 		{"quote of two levels", []market.Event{{Kind: market.KindQuote, Bids: []market.Level{level(2, 1), level(1, 1)}}}, Message, 1, "more than one level"},
@@ -50,7 +52,7 @@ func TestSink(t *testing.T) {
 		{"order not there", []market.Event{empty, {Kind: market.KindOrderDelete, OrderID: 7}}, Orders, 1, "order 7: unknown order"},
 		{"order in a book of levels", []market.Event{book, {Kind: market.KindOrderAdd, OrderID: 7, Side: market.Buy, Price: unit, Size: unit}}, Orders, 1, "in a book of levels"},
 		{"orders", []market.Event{empty, {Kind: market.KindOrderAdd, OrderID: 7, Side: market.Buy, Price: unit, Size: 2 * unit}, {Kind: market.KindOrderFill, OrderID: 7, Size: unit}}, Orders, 0, ""},
-		{"orders that cross", []market.Event{empty, {Kind: market.KindOrderAdd, OrderID: 7, Side: market.Buy, Price: unit, Size: unit}, {Kind: market.KindOrderAdd, OrderID: 8, Side: market.Sell, Price: unit, Size: unit}}, Crossed, 1, "locked"},
+		{"orders that cross", []market.Event{open, empty, {Kind: market.KindOrderAdd, OrderID: 7, Side: market.Buy, Price: unit, Size: unit}, {Kind: market.KindOrderAdd, OrderID: 8, Side: market.Sell, Price: unit, Size: unit}}, Crossed, 1, "locked"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := NewSink(Config{})

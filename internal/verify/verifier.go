@@ -134,6 +134,7 @@ func (v *Verifier) Message(line, at int64, m *recording.Message) {
 	}
 	in.message(Position{Line: line, N: m.N, Time: m.Time}, m)
 	in.confirm()
+	in.confirmBacks(false)
 	in.tops.derived.confirm(in)
 	in.tops.independent.confirm(in)
 }
