@@ -57,6 +57,29 @@ func shortRecording() []byte {
 	return []byte(b.String())
 }
 
+// sampleTOPS returns a capture of quotes, trades and statuses.
+func sampleTOPS() *sample {
+	w := replaytest.IEX{Protocol: replaytest.TOPS, Session: 1}
+	c := replaytest.Capture{Nano: true, Blocks: true}
+	c.Head()
+	for i := int64(0); len(c.Bytes) < mutantBytes; i++ {
+		at := opening + i*1_000_000
+		symbol := replaytest.Symbol(int(i % 3))
+		w.Quote(at, symbol, uint32(i%4)*100, 100_000+i, 100_100+i, 300)
+		w.Trade(at, symbol, 'T', byte(i%32)<<3, 50, 100_050, uint64(i+1))
+		switch i % 10 {
+		case 1:
+			w.Status(at, symbol, "THPO"[i%4], "T1")
+		case 2:
+			w.System(at, "OSRMEC"[i%6])
+		case 3:
+			w.Official(at, symbol, 'M', 100_000)
+		}
+		c.Datagram(at, w.Segment(at))
+	}
+	return &sample{name: "TOPS", data: c.Bytes}
+}
+
 // TestMutatedFiles checks that damaged files of every format end without a panic, with an error
 // that names the file and the place, and in bounded memory.
 func TestMutatedFiles(t *testing.T) {
@@ -64,7 +87,7 @@ func TestMutatedFiles(t *testing.T) {
 	if os.Getenv("RUEDA_SOAK") != "" {
 		count = soakMutants
 	}
-	files := append(samples(), &sample{name: "recording", data: shortRecording()},
+	files := append(samples(), sampleTOPS(), &sample{name: "recording", data: shortRecording()},
 		&sample{name: "Binance spot", data: read(t, "testdata/spot.jsonl")}, &sample{name: "Binance futures", data: read(t, "testdata/futures.jsonl")})
 	for _, s := range files {
 		t.Run(s.name, func(t *testing.T) {
