@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -244,7 +245,8 @@ func (p *player) add(e market.Event) {
 // flush publishes the batch and updates the counters.
 func (p *player) flush(ctx context.Context) error {
 	var err error
-	if len(p.batch) > 0 {
+	if n := len(p.batch); n > 0 {
+		p.run.last = cmp.Or(p.batch[n-1].Time, p.batch[n-1].Receive)
 		err = p.run.countRejected(p.run.sink.Publish(p.batch), &p.stats)
 		clear(p.batch)
 		p.batch, p.levels = p.batch[:0], p.levels[:0]

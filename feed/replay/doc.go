@@ -31,12 +31,15 @@
 // # Damage
 //
 // If a file is damaged, Run plays what comes before the damage and returns an *Error with the file
-// and the offset, after decompression, of the record or line. This applies to truncated files,
-// compressed or not, to files with invalid records, and to records that contradict each other, as
-// each decoder documents. Records that are not played are counted by reason in Stats.Skipped; with
-// Stats.Used they are all records of the file. If something that has a meaning is skipped, it is
-// also logged, once per reason. At the end of the first pass the counts are logged, as a warning if
-// market data was lost with more than one record in a thousand.
+// and the offset, after decompression, of the record or line. Recordings after the damaged one
+// (Source.Then) are played first, after a gap of all its instruments; Stats.Damaged counts the
+// damaged ones. This applies to truncated files, compressed or not, to files with invalid records,
+// and to records that contradict each other, as each decoder documents.
+//
+// Records that are not played are counted by reason in Stats.Skipped; with Stats.Used they are all
+// records of the file. If something that has a meaning is skipped, it is also logged, once per
+// reason. At the end of the first pass the counts are logged, as a warning if market data was lost
+// with more than one record in a thousand.
 //
 // # Captures of Binance
 //

@@ -45,8 +45,9 @@ type Source struct {
 }
 
 // Then makes s play another recording after its own, in the same stream. The books of captures of
-// Binance continue if the messages do. Other books are stale until the next recording has them.
-// Call Then before Run.
+// Binance continue if the messages do. Other books are stale until the next recording has them. If
+// a recording is damaged, all its instruments have a gap (recording_damaged), and the next one is
+// played. Call Then before Run.
 func (s *Source) Then(next *Source) { s.next = append(s.next, next) }
 
 // Stats counts what was played.
@@ -137,8 +138,8 @@ func (s *Source) Progress() (read, total int64) {
 	return read, total
 }
 
-// Run implements feed.Source. If the recording is damaged, it publishes what comes before the
-// damage and returns an *Error.
+// Run implements feed.Source. If a recording is damaged, it publishes what comes before the damage
+// and the recordings after it, and returns an *Error at the end. Several are joined.
 func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	runs := []*run{{shared: &s.shared, sink: sink, handles: make(map[market.InstrumentID]market.Handle)}}
 	for _, x := range s.next {
@@ -153,8 +154,9 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	}
 }
 
-// pass plays all recordings once.
-func (s *Source) pass(ctx context.Context, runs []*run) error {
+// pass plays all recordings once. It returns the damage of all of them.
+func (s *Source) pass(ctx context.Context, runs []*run) (damage error) {
+	damaged := false // the one before
 	for i, r := range runs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -166,22 +168,41 @@ func (s *Source) pass(ctx context.Context, runs []*run) error {
 			if i > 1 {
 				before = s.next[i-2].playable
 			}
-			if err := runs[i-1].handOver(before, x.playable); err != nil {
+			if err := runs[i-1].handOver(before, x.playable, damaged); err != nil {
 				return err
 			}
 		}
 		r.stats = x.counted()
 		r.stats.Passes = passes
-		if err := x.playable.play(ctx, r); err != nil {
+		err := x.playable.play(ctx, r)
+		if _, damaged = errors.AsType[*Error](err); err != nil && (!damaged || ctx.Err() != nil) {
 			return err
 		}
+		if damaged {
+			x.countDamage()
+			damage = errors.Join(damage, err)
+			if i+1 < len(runs) {
+				s.config.Logger.Error("recording damaged; the next one is played", "file", x.path, "error", err)
+			}
+		}
 	}
-	return nil
+	return damage
 }
 
-// handOver ends a recording that another one follows.
-func (r *run) handOver(before, next playable) error {
-	if b, ok := before.(*binance); ok {
+// countDamage counts a recording that was not played to its end.
+func (s *shared) countDamage() {
+	s.mu.Lock()
+	s.stats.Damaged++
+	s.mu.Unlock()
+}
+
+// handOver ends a recording that another one follows. damaged means that its end is missing.
+func (r *run) handOver(before, next playable, damaged bool) error {
+	reason := "next_recording"
+	if damaged {
+		reason = "recording_damaged"
+	}
+	if b, ok := before.(*binance); ok && !damaged {
 		if n, ok := next.(*binance); ok && n.instrument.ID == b.instrument.ID {
 			n.resumed = b.ended
 			return nil
@@ -189,11 +210,11 @@ func (r *run) handOver(before, next playable) error {
 	}
 	var events []market.Event
 	for _, in := range r.known {
-		if in.ID.IsPattern() || in.NoBook {
+		if in.ID.IsPattern() || in.NoBook && !damaged {
 			continue
 		}
 		h := r.handles[in.ID]
-		events = append(events, market.Event{Kind: market.KindGap, Handle: h, Time: r.last, Reason: "next_recording"})
+		events = append(events, market.Event{Kind: market.KindGap, Handle: h, Time: r.last, Reason: reason})
 		if in.StartsEmpty {
 			events = append(events, market.Event{Kind: market.KindSnapshot, Handle: h, Time: r.last})
 		}

@@ -2,10 +2,13 @@ package replay_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ruedahq/rueda/feed/feedtest"
@@ -105,5 +108,85 @@ func TestThenSnapshot(t *testing.T) {
 	}
 	if stats.Lines != 4 || stats.Used != 4 || stats.Passes != 1 {
 		t.Errorf("counted %+v", stats)
+	}
+}
+
+// TestThenAfterDamage checks that the recordings after a damaged one are played. A gap comes before
+// them, the books are stale until their snapshots, and the damage is counted, logged and returned.
+func TestThenAfterDamage(t *testing.T) {
+	const second, begin = 1_000_000_000, int64(1_704_205_800_000_000_000)
+	trade := func(day, id int64) string {
+		at := begin/1e6 + day*24*3600*1000 + id
+		return fmt.Sprintf(`%d000000 {"stream":"xusdt@trade","data":{"e":"trade","E":%d,"T":%d,"s":"XUSDT","t":%d,"p":"100","q":"1","m":true,"M":true}}`+"\n", at, at, at, id)
+	}
+	depth := func(day, id int64) string {
+		at := begin/1e6 + day*24*3600*1000 + id
+		return fmt.Sprintf(`%d000000 {"stream":"xusdt@depth","data":{"e":"depthUpdate","E":%d,"s":"XUSDT","U":%d,"u":%d,"b":[["99","%d"]],"a":[]}}`+"\n", at, at, id, id, id)
+	}
+	snapshot := func(day, id int64) string {
+		return fmt.Sprintf(`%d000000 {"lastUpdateId":%d,"bids":[["98","1"]],"asks":[]}`+"\n", begin/1e6+day*24*3600*1000+id, id)
+	}
+	dbn := func(day int64, cut int) string {
+		w := &replaytest.DBN{Version: 3}
+		w.Header("XNAS.ITCH", replaytest.SchemaMBO)
+		at := begin + day*24*3600*second
+		w.MBO(&replaytest.Record{Instrument: 7, Time: at, Receive: at, Action: 'R', Side: 'N', Flags: replaytest.Last})
+		w.MBO(&replaytest.Record{Instrument: 7, Time: at, Receive: at, Action: 'A', Side: 'B', OrderID: 1, Price: second, Size: 1, Flags: replaytest.Last})
+		w.MBO(&replaytest.Record{Instrument: 7, Time: at, Receive: at, Action: 'C', Side: 'B', OrderID: 1, Price: second, Size: 1, Flags: replaytest.Last})
+		return string(w.Bytes[:len(w.Bytes)-cut])
+	}
+	for _, tt := range []struct {
+		name  string
+		files []string
+		want  string // kinds of the events
+
+		damaged, continued int
+	}{
+		{"Binance", []string{
+			trade(0, 1) + snapshot(0, 10) + depth(0, 11) + "damage\n" + depth(0, 12) + trade(0, 2),
+			depth(1, 13) + trade(1, 13) + snapshot(1, 13) + depth(1, 14),
+			depth(2, 15) + "damage\n",
+			trade(3, 9),
+		}, "trade snapshot update gap trade snapshot update update gap trade", 2, 2},
+		{"DBN", []string{dbn(0, 10), dbn(1, 0), dbn(2, 0)}, "snapshot update gap snapshot update update gap snapshot update update", 1, 1},
+		{"the last one", []string{dbn(0, 0), dbn(1, 10)}, "snapshot update update gap snapshot update", 1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var log strings.Builder
+			var s *replay.Source
+			for i, text := range tt.files {
+				path := filepath.Join(t.TempDir(), fmt.Sprint(i))
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				next, err := replay.Open(path, replay.Config{Speed: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s == nil {
+					s = next
+				} else {
+					s.Then(next)
+				}
+			}
+			var r feedtest.Recorder
+			err := s.Run(t.Context(), &r)
+			if bad, ok := errors.AsType[*replay.Error](err); !ok || bad.Offset == 0 || strings.Count(err.Error(), "offset") != tt.damaged || s.Stats().Damaged != tt.damaged {
+				t.Errorf("%d damaged, Run returned %v", s.Stats().Damaged, err)
+			}
+			if n := strings.Count(log.String(), "the next one is played"); n != tt.continued {
+				t.Errorf("%d continued:\n%s", n, log.String())
+			}
+			var got []string
+			for _, e := range r.Events() {
+				got = append(got, map[market.Kind]string{market.KindTrade: "trade", market.KindSnapshot: "snapshot", market.KindUpdate: "update", market.KindGap: "gap"}[e.Kind])
+				if e.Kind == market.KindGap && e.Time == 0 {
+					t.Errorf("a gap without a time: %+v", e)
+				}
+			}
+			if text := strings.Join(got, " "); text != tt.want {
+				t.Errorf("played %s, want %s", text, tt.want)
+			}
+		})
 	}
 }

@@ -51,6 +51,7 @@ type Stats struct {
 	Gaps      int // losses that make a book stale
 	Rejected  int // events that the sink rejected
 	Passes    int // how often the recording was started
+	Damaged   int // recordings that were not played to their end
 
 	// Used counts the records that were played, and Skipped the others by reason. Together they are
 	// Lines.

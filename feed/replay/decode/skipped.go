@@ -94,6 +94,7 @@ func (s *Stats) Add(o Stats) {
 	s.Snapshots += o.Snapshots
 	s.Gaps += o.Gaps
 	s.Rejected += o.Rejected
+	s.Damaged += o.Damaged
 	s.Used += o.Used
 	for i, n := range o.Skipped {
 		s.Skipped[i] += n
