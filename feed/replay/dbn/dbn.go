@@ -280,10 +280,9 @@ func instant(m []byte) int64 {
 // instrument returns the instrument of a record.
 func (d *Decoder) instrument(m []byte, b *decode.Batch) (*instrument, error) {
 	key := binary.LittleEndian.Uint64(m) >> 16 // publisher and number
-	event, receive := times(m)
-	t := receive
+	t := d.receive
 	if t == 0 {
-		t = event
+		t = d.time
 	}
 	cached := &d.cache[(key*0x9E3779B97F4A7C15)>>(64-cacheBits)]
 	in := *cached

@@ -23,7 +23,7 @@ type event struct {
 	first    int64          // receive time of its first record
 	stamp    stamp          // of the event so far
 	held     []market.Event // trades, and a gap
-	before   []before       // levels as they were before the event; may have a level several times
+	changes  []change       // of levels; may have a level several times
 	record   []byte         // the newest record of levels (MBP)
 }
 
@@ -33,17 +33,17 @@ type stamp struct {
 	sequence      uint64
 }
 
-// before is a level before an event.
-type before struct {
-	side  market.Side
-	level market.Level // of size 0 if it did not exist
+// change is a level before and after a change; of size 0 if it does not exist.
+type change struct {
+	side     market.Side
+	was, now market.Level
 }
 
 // Limits of an event. A snapshot may last longer.
 const (
-	maxLasts  = int64(time.Second)
-	maxHeld   = 1 << 12
-	maxBefore = 1 << 14
+	maxLasts   = int64(time.Second)
+	maxHeld    = 1 << 12
+	maxChanges = 1 << 14
 )
 
 // begin adds a record of orders to the event of its instrument. A record without F_SNAPSHOT ends a
@@ -57,7 +57,7 @@ func (d *Decoder) begin(in *instrument, m []byte, b *decode.Batch) {
 	if d.stamp(in, m); d.config.Orders {
 		return
 	}
-	if !e.late && (!snapshot && e.stamp.receive-e.first > maxLasts || len(e.held) >= maxHeld || len(e.before) >= maxBefore) {
+	if !e.late && (!snapshot && e.stamp.receive-e.first > maxLasts || len(e.held) >= maxHeld || len(e.changes) >= maxChanges) {
 		d.overdue(in, b)
 	}
 	if !d.marked || e.clear {
@@ -67,16 +67,17 @@ func (d *Decoder) begin(in *instrument, m []byte, b *decode.Batch) {
 
 // stamp opens the event of a record's instrument, if none is open, and advances its times.
 func (d *Decoder) stamp(in *instrument, m []byte) {
-	t, receive := times(m)
 	e := &in.event
 	if !e.open {
-		*e = event{open: true, clear: e.clear, unmarked: e.unmarked, first: receive, held: e.held[:0], before: e.before[:0], record: e.record[:0]}
+		e.open, e.late, e.whole, e.played = true, false, false, 0
+		e.first, e.stamp = d.receive, stamp{}
+		e.held, e.changes, e.record = e.held[:0], e.changes[:0], e.record[:0]
 	}
 	at := 44
 	if m[1] == typeMBO {
 		at = 52
 	}
-	e.stamp = stamp{max(e.stamp.time, t), receive, uint64(binary.LittleEndian.Uint32(m[at:]))}
+	e.stamp = stamp{max(e.stamp.time, d.time), d.receive, uint64(binary.LittleEndian.Uint32(m[at:]))}
 }
 
 // endLater has the event of an instrument ended when the time advances.
@@ -92,8 +93,8 @@ func (d *Decoder) endLater(in *instrument) {
 // of an event is therefore bounded.
 func (d *Decoder) overdue(in *instrument, b *decode.Batch) {
 	e := &in.event
-	e.before = compact(e.before)
-	if e.stamp.receive-e.first <= maxLasts && len(e.held) < maxHeld && len(e.before) < maxBefore/2 {
+	e.changes = compact(e.changes)
+	if e.stamp.receive-e.first <= maxLasts && len(e.held) < maxHeld && len(e.changes) < maxChanges/2 {
 		return // it changes few levels many times
 	}
 	if in.shown || len(e.held) > 0 {
@@ -101,7 +102,7 @@ func (d *Decoder) overdue(in *instrument, b *decode.Batch) {
 	}
 	d.gap(in, "unfinished_event", b)
 	d.release(in, b)
-	e.late, e.whole, e.before = true, true, nil
+	e.late, e.whole, e.changes = true, true, nil
 }
 
 // gap makes the book that clients have stale.
@@ -139,30 +140,36 @@ func (d *Decoder) release(in *instrument, b *decode.Batch) {
 	in.event.held = in.event.held[:0]
 }
 
-// touch stores the level at a price before the event changes it.
-func (in *instrument) touch(side market.Side, p market.Price) {
-	if in.event.whole {
+// changed stores a change of a level, given the level after it and how much it grew.
+func (d *Decoder) changed(in *instrument, side market.Side, now market.Level, size market.Size, orders int32) {
+	if in.event.whole || d.config.Orders {
 		return
 	}
-	l, ok := in.book.Book().Find(side, p)
-	if !ok {
-		l = market.Level{Price: p}
-	}
-	in.event.before = append(in.event.before, before{side, l})
+	was := market.Level{Price: now.Price, Size: now.Size - size, Orders: uint32(int32(now.Orders) - orders)}
+	in.event.changes = append(in.event.changes, change{side, was, now})
 }
 
-// compact sorts levels best first, bids before asks, and keeps the first one of each price.
-func compact(list []before) []before {
-	slices.SortStableFunc(list, func(x, y before) int {
+// compact sorts changes best first, bids before asks, and merges those of one price.
+func compact(list []change) []change {
+	slices.SortStableFunc(list, func(x, y change) int {
 		switch {
 		case x.side != y.side:
 			return int(x.side) - int(y.side)
 		case x.side == market.Sell:
-			return cmp.Compare(x.level.Price, y.level.Price)
+			return cmp.Compare(x.now.Price, y.now.Price)
 		}
-		return cmp.Compare(y.level.Price, x.level.Price)
+		return cmp.Compare(y.now.Price, x.now.Price)
 	})
-	return slices.CompactFunc(list, func(x, y before) bool { return x.side == y.side && x.level.Price == y.level.Price })
+	n := 0
+	for _, c := range list {
+		if n > 0 && list[n-1].side == c.side && list[n-1].now.Price == c.now.Price {
+			list[n-1].now = c.now
+			continue
+		}
+		list[n] = c
+		n++
+	}
+	return list[:n]
 }
 
 // end publishes the event of an instrument: its trades, and then what it changed in the book.
@@ -179,10 +186,10 @@ func (d *Decoder) end(in *instrument, b *decode.Batch) {
 	case !in.ready:
 	case e.whole:
 		d.publishBook(in, b)
-	case len(e.before) > 0:
+	case len(e.changes) > 0:
 		d.publishChanges(in, b)
 	}
-	e.open, e.late, e.whole, e.played, e.before = false, false, false, 0, e.before[:0]
+	e.open, e.late, e.whole, e.played, e.changes = false, false, false, 0, e.changes[:0]
 }
 
 // publishBook publishes the whole book of an instrument.
@@ -199,15 +206,15 @@ func (d *Decoder) publishBook(in *instrument, b *decode.Batch) {
 
 // publishChanges publishes the levels of a book that differ from those before the event.
 func (d *Decoder) publishChanges(in *instrument, b *decode.Batch) {
+	list := in.event.changes
+	if len(list) > 1 {
+		list = compact(list)
+	}
 	var n [market.Sell + 1]int
-	for _, was := range compact(in.event.before) {
-		now, ok := in.book.Book().Find(was.side, was.level.Price)
-		if !ok {
-			now = market.Level{Price: was.level.Price}
-		}
-		if now != was.level {
-			b.AppendLevel(now)
-			n[was.side]++
+	for i := range list {
+		if c := &list[i]; c.now != c.was {
+			b.AppendLevel(c.now)
+			n[c.side]++
 		}
 	}
 	bids, asks := n[market.Buy], n[market.Sell]

@@ -123,7 +123,7 @@ func TestEventsOfLevels(t *testing.T) {
 
 // TestLongEvents checks that an event without an end takes bounded memory, whatever it consists of.
 func TestLongEvents(t *testing.T) {
-	const n = 5 * maxBefore
+	const n = 5 * maxChanges
 	for _, tt := range []struct {
 		name string
 		r    func(i int) *rec
@@ -150,8 +150,8 @@ func TestLongEvents(t *testing.T) {
 				t.Fatal(err, got.Err)
 			}
 			for _, in := range d.known {
-				if held, before := cap(in.event.held), cap(in.event.before); held > 2*maxHeld || before > 2*maxBefore {
-					t.Errorf("room for %d events and %d levels", held, before)
+				if held, changes := cap(in.event.held), cap(in.event.changes); held > 2*maxHeld || changes > 2*maxChanges {
+					t.Errorf("room for %d events and %d levels", held, changes)
 				}
 			}
 			events := describe(got)

@@ -80,7 +80,7 @@ func (d *Decoder) markStale(in *instrument, reason string, b *decode.Batch) {
 	in.ready = false
 	d.orders -= in.book.Len()
 	in.book.Reset()
-	in.event.whole, in.event.before = false, in.event.before[:0]
+	in.event.whole, in.event.changes = false, in.event.changes[:0]
 	d.gap(in, reason, b)
 	b.Note(reason, "%s: the book is stale until its next snapshot", in.id)
 }
@@ -135,7 +135,7 @@ func (d *Decoder) clear(in *instrument, m []byte, b *decode.Batch) {
 		d.event(market.KindSnapshot, in, m, b).OrderID = 0
 		return
 	}
-	in.event.whole, in.event.before = true, in.event.before[:0]
+	in.event.whole, in.event.changes = true, in.event.changes[:0]
 }
 
 // event appends an event of one record of MBO.
@@ -166,67 +166,86 @@ func (d *Decoder) change(in *instrument, m []byte, b *decode.Batch) error {
 		d.markStale(in, "inexact_price", b)
 		return nil
 	}
-	was, _, _, known := in.book.Order(id)
-	switch now := side(m[39]); {
+	old, known := in.order(id)
+	next := order{id, side(m[39]), p, units(size)}
+	switch {
 	case known && m[38] == 'A':
 		d.markStale(in, "duplicate_order", b)
-	case now == market.NoSide || size == 0:
+	case next.side == market.NoSide || size == 0:
 		if !known {
 			b.Skip(decode.HiddenOrder)
 			return nil
 		}
-		d.apply(market.KindOrderDelete, in, &market.Event{OrderID: id}, m, b)
-	case known && was == now:
-		d.apply(market.KindOrderModify, in, &market.Event{OrderID: id, Price: p, Size: units(size)}, m, b)
+		d.apply(market.KindOrderDelete, in, old, order{id: id}, m, b)
+	case known && old.side == next.side:
+		next.side = market.NoSide
+		d.apply(market.KindOrderModify, in, old, next, m, b)
 	default:
 		if known {
-			d.apply(market.KindOrderDelete, in, &market.Event{OrderID: id}, m, b)
+			d.apply(market.KindOrderDelete, in, old, order{id: id}, m, b)
 		}
 		if d.orders >= decode.MaxOrders {
 			return fmt.Errorf("more than %d orders at a time", decode.MaxOrders)
 		}
-		d.apply(market.KindOrderAdd, in, &market.Event{OrderID: id, Side: now, Price: p, Size: units(size)}, m, b)
+		d.apply(market.KindOrderAdd, in, order{}, next, m, b)
 	}
 	return nil
 }
 
+// order is an order of the book.
+type order struct {
+	id    uint64
+	side  market.Side
+	price market.Price
+	size  market.Size
+}
+
+// order returns the state of an order. known is false if the book does not have it.
+func (in *instrument) order(id uint64) (o order, known bool) {
+	o.id = id
+	o.side, o.price, o.size, known = in.book.Order(id)
+	return o, known
+}
+
 // cancel reduces an order by a size, or removes it.
 func (d *Decoder) cancel(in *instrument, id uint64, size market.Size, m []byte, b *decode.Batch) {
-	_, p, now, known := in.book.Order(id)
+	old, known := in.order(id)
 	switch {
-	case !known || size > now:
+	case !known || size > old.size:
 		d.markStale(in, "unknown_order", b)
-	case size == now:
-		d.apply(market.KindOrderDelete, in, &market.Event{OrderID: id}, m, b)
+	case size == old.size:
+		d.apply(market.KindOrderDelete, in, old, order{id: id}, m, b)
 	case size > 0:
-		d.apply(market.KindOrderModify, in, &market.Event{OrderID: id, Price: p, Size: now - size}, m, b)
+		d.apply(market.KindOrderModify, in, old, order{id, market.NoSide, old.price, old.size - size}, m, b)
 	default:
 		b.Skip(decode.NoEffect)
 	}
 }
 
-// apply applies a change of an order to the book of its instrument. c has the order's id, side,
-// price and size.
-func (d *Decoder) apply(kind market.Kind, in *instrument, c *market.Event, m []byte, b *decode.Batch) {
-	s, p, _, _ := in.book.Order(c.OrderID)
-	if kind == market.KindOrderAdd {
-		s, p = c.Side, c.Price
-	}
-	if !d.config.Orders {
-		in.touch(s, p)
-		if kind == market.KindOrderModify && c.Price != p {
-			in.touch(s, c.Price)
-		}
-	}
+// apply applies a change of an order from old to next to the book of its instrument.
+func (d *Decoder) apply(kind market.Kind, in *instrument, old, next order, m []byte, b *decode.Batch) {
 	before := in.book.Len()
+	var now, from market.Level
 	var err error
 	switch kind {
 	case market.KindOrderAdd:
-		_, err = in.book.Add(c.OrderID, c.Side, c.Price, c.Size)
+		if now, err = in.book.Add(next.id, next.side, next.price, next.size); err == nil {
+			d.changed(in, next.side, now, next.size, 1)
+		}
 	case market.KindOrderModify:
-		_, _, _, err = in.book.Modify(c.OrderID, c.Price, c.Size)
+		_, from, now, err = in.book.Modify(old.id, next.price, next.size)
+		switch {
+		case err != nil:
+		case old.price == next.price:
+			d.changed(in, old.side, now, next.size-old.size, 0)
+		default:
+			d.changed(in, old.side, from, -old.size, -1)
+			d.changed(in, old.side, now, next.size, 1)
+		}
 	default:
-		_, _, err = in.book.Delete(c.OrderID)
+		if _, now, err = in.book.Delete(old.id); err == nil {
+			d.changed(in, old.side, now, -old.size, -1)
+		}
 	}
 	d.orders += in.book.Len() - before
 	if err != nil { // the sizes at a price are too large
@@ -237,7 +256,7 @@ func (d *Decoder) apply(kind market.Kind, in *instrument, c *market.Event, m []b
 	b.Stats.Orders++
 	if d.config.Orders {
 		e := d.event(kind, in, m, b)
-		e.Side, e.Price, e.Size = c.Side, c.Price, c.Size
+		e.Side, e.Price, e.Size = next.side, next.price, next.size
 	}
 }
 
