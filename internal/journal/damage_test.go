@@ -164,6 +164,11 @@ func TestDamagedIndex(t *testing.T) {
 		check("a wrong byte", at, bad)
 		check("cut off", at, good[:at])
 	}
+	for at := len(good) - 16; at < len(good)-8; at++ { // the checksum of the footer, a word of 64 bits
+		bad := slices.Clone(good)
+		bad[at] ^= 1
+		check("a wrong checksum", at, bad)
+	}
 	check("longer", len(good), append(slices.Clone(good), 0))
 }
 

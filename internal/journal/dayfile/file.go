@@ -5,7 +5,6 @@ package dayfile
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -183,7 +182,7 @@ func (d *File) open() error {
 		return fmt.Errorf("read index of a day: %w", err)
 	}
 	n := numSections * 24
-	if string(foot[n+8:]) != magic || binary.LittleEndian.Uint32(foot[n:]) != record.Checksum(foot[:n]) {
+	if string(foot[n+8:]) != magic || record.Word(foot, 3*numSections) != uint64(record.Checksum(foot[:n])) {
 		return d.bad(d.Size - footSize)
 	}
 	for i := range d.sections {
