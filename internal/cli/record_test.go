@@ -339,3 +339,28 @@ func TestTrigger(t *testing.T) {
 		})
 	}
 }
+
+// TestFitOfConflatedRecording checks that sim fit says when quotes are missing because the server
+// conflated them, and says nothing otherwise.
+func TestFitOfConflatedRecording(t *testing.T) {
+	t.Parallel()
+	for step, want := range map[int]bool{1: false, 2: true} {
+		text := `{"rueda":"recording","version":1,"began":"2026-11-20T14:30:00Z","epoch":"e7k2","channels":["trades","quotes","status"],"ids":["GGAL|BYMA|24hs"],"instruments":[{"instrument":"GGAL|BYMA|24hs","price_decimals":2,"size_decimals":0,"status":"open"}]}` + "\n"
+		at := time.Date(2026, 11, 20, 14, 30, 0, 0, time.UTC)
+		for i := range 100 {
+			at = at.Add(time.Second)
+			text += fmt.Sprintf(`%d {"type":"Q","S":"GGAL","I":"GGAL|BYMA|24hs","N":%d,"T":%q,"BP":%d,"BZ":1,"AP":7100,"AZ":1}`+"\n", at.UnixNano(), 1+i*step, at.Format("2006-01-02T15:04:05.000000000Z"), 7000+i)
+		}
+		name := filepath.Join(t.TempDir(), "a.jsonl")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		status, out, talk := execute(t, "sim", "fit", name)
+		if status != command.ExitOK || !strings.Contains(out, "GGAL|BYMA|24hs") {
+			t.Errorf("%d\n%s%s", status, out, talk)
+		}
+		if got := strings.Contains(talk, "the recording is conflated: quotes and book changes are missing"); got != want {
+			t.Errorf("every quote %d: warned %v: %s", step, got, talk)
+		}
+	}
+}
