@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/reload"
 	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/internal/tlslimit"
 )
 
 // Admin configures the listener for administrators. It has its own routes: introspection of tokens,
@@ -39,6 +38,9 @@ type Admin struct {
 	// of them. It is required, with TLS, for an address that other machines can reach. It is read
 	// again when it changes.
 	ClientCA string
+	// ClientCRL is a file with lists of revoked client certificates (CRL); "": none. It is read
+	// again when it changes, which ends connections with a certificate that was revoked.
+	ClientCRL string
 }
 
 // ErrAdmin marks errors of the listener for administrators.
@@ -50,8 +52,8 @@ var errAdminOpen = errors.New("an address that other machines can reach needs ce
 // administrator has the state of the listener.
 type administrator struct {
 	server      *rest.Server
-	certificate *certificate.Certificate     // nil: plain HTTP
-	clients     *reload.File[*x509.CertPool] // nil: no client certificate is required
+	certificate *certificate.Certificate // nil: plain HTTP
+	clients     *certificate.Clients     // nil: no client certificate is required
 }
 
 // buildAdmin builds the server for administrators, if it is configured.
@@ -74,12 +76,15 @@ func (g *Gateway) buildAdmin() error {
 		}
 	}
 	if c.ClientCA != "" {
-		if a.clients, err = reload.New(c.ClientCA, readAuthorities, g.log); err != nil {
+		files := certificate.ClientFiles{Authorities: c.ClientCA, Revoked: c.ClientCRL}
+		if a.clients, err = certificate.LoadClients(files, g.log); err != nil {
 			return fmt.Errorf("%w: %w", ErrAdmin, err)
 		}
 		if a.certificate == nil {
 			return fmt.Errorf("%w: client_ca needs certificate and key too", ErrAdmin)
 		}
+	} else if c.ClientCRL != "" {
+		return fmt.Errorf("%w: client_crl needs client_ca", ErrAdmin)
 	}
 	if err := a.checkAddress(c.Listen); err != nil {
 		return err
@@ -139,16 +144,18 @@ func (a *administrator) open(ctx context.Context, address string) (net.Listener,
 	}
 	secure := a.certificate.Config()
 	if a.clients != nil {
-		secure.ClientAuth = tls.RequireAndVerifyClientCert
-		base := secure.Clone()
-		secure.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			now := base.Clone()
-			now.ClientCAs = a.clients.Get()
-			return now, nil
-		}
+		a.clients.Require(secure)
 	}
-	return tls.NewListener(l, secure), nil
+	return tlslimit.New(adminHandshakes, adminHandshakeRate, adminHandshakeBurst, nil).Listen(l, secure), nil
 }
+
+// Limits of TLS connections of an address to the administrator's listener. They are those that
+// clients have by default, and are counted apart from them.
+const (
+	adminHandshakes     = 200 // without a request at a time
+	adminHandshakeRate  = 100 // new ones per second
+	adminHandshakeBurst = 1000
+)
 
 // openAdmin opens the address for administrators, if it is configured. shut may be called more than
 // once.
@@ -170,6 +177,9 @@ func (g *Gateway) runAdmin(l net.Listener, servers *group) {
 	servers.run(func(ctx context.Context) error { return g.admin.server.Run(ctx, l) })
 	if g.admin.certificate != nil {
 		servers.run(g.admin.certificate.Run)
+	}
+	if g.admin.clients != nil {
+		servers.run(g.admin.clients.Run)
 	}
 }
 
@@ -196,19 +206,6 @@ func readTokenFile(name string) (string, error) {
 	}
 	text, err := os.ReadFile(name)
 	return string(text), err
-}
-
-// readAuthorities reads the certificates of certificate authorities.
-func readAuthorities(name string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("read the authorities of client certificates: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("read the authorities of client certificates: %s has no certificate in PEM", name)
-	}
-	return pool, nil
 }
 
 // checkPublicURL reduces the URL to the form of metadata: scheme and host.

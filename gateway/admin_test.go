@@ -201,6 +201,8 @@ func TestAdminRefusals(t *testing.T) {
 		{Admin{Listen: "192.0.2.1:0", TokenFile: token, TLS: pair}, "client_ca"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: token, ClientCA: pair.Certificate}, "client_ca needs certificate and key"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: token, TLS: pair, ClientCA: pair.Key}, "no certificate in PEM"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: token, TLS: pair, ClientCRL: pair.Key}, "client_crl needs client_ca"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: token, TLS: pair, ClientCA: pair.Certificate, ClientCRL: pair.Key}, "revoked client certificates"},
 	} {
 		// Insecure applies to the listener for clients only.
 		_, err := New(Config{Admin: tt.admin, Insecure: true})

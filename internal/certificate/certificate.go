@@ -1,8 +1,10 @@
-// Package certificate serves a TLS certificate from two files and reloads it when they change.
+// Package certificate serves a TLS certificate from two files and verifies the certificates of
+// clients. It reads the files of both again when they change.
 //
 // # Concurrency
 //
-// A Certificate is safe for concurrent use while Run watches its files on one goroutine.
+// A Certificate is safe for concurrent use while Run watches its files on one goroutine. Clients is
+// safe for concurrent use. Its lock is held while all connections are verified again.
 package certificate
 
 import (

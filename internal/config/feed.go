@@ -2,13 +2,10 @@ package config
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +40,7 @@ type feedConfig struct {
 	Certificate  string    `toml:"certificate"`   // ndjson
 	Key          string    `toml:"key"`           // ndjson
 	ClientCA     string    `toml:"client_ca"`     // ndjson
+	ClientCRL    string    `toml:"client_crl"`    // ndjson
 }
 
 // feed creates the source. ok is false after a mistake, which doc has.
@@ -75,7 +73,7 @@ func (c *feedConfig) source(doc *document, key string, markets []market.Market, 
 			Speed: c.Speed, Loop: c.Loop, Symbols: c.Symbols, Date: c.Date, FromName: c.Date == "", Logger: log,
 		})
 	case "ndjson":
-		c.only(doc, key, "listen", "insecure", "token_file", "token_env", "token_command", "certificate", "key", "client_ca")
+		c.only(doc, key, "listen", "insecure", "token_file", "token_env", "token_command", "certificate", "key", "client_ca", "client_crl")
 		return c.lines(doc, key, markets, log)
 	case "":
 		return nil, fmt.Errorf("type is missing: sim, replay or ndjson")
@@ -106,6 +104,9 @@ func (c *feedConfig) lines(doc *document, key string, markets []market.Market, l
 			n.TokenNow = now.Get
 		}
 	}
+	if c.ClientCRL != "" && c.ClientCA == "" {
+		return nil, errors.New("client_crl needs client_ca, too")
+	}
 	if c.Certificate == "" && c.Key == "" {
 		if c.ClientCA != "" {
 			return nil, errors.New("client_ca needs certificate and key, too")
@@ -118,24 +119,18 @@ func (c *feedConfig) lines(doc *document, key string, markets []market.Market, l
 	}
 	n.TLS = pair.Config()
 	n.TLS.NextProtos = nil // which are of HTTP
+	secure := &secureLines{certificate: pair}
 	if c.ClientCA != "" {
-		clients, err := reload.New(doc.relative(c.ClientCA), readAuthorities, log)
-		if err != nil {
+		files := certificate.ClientFiles{Authorities: doc.relative(c.ClientCA), Revoked: doc.relative(c.ClientCRL)}
+		if secure.clients, err = certificate.LoadClients(files, log); err != nil {
 			return nil, err
 		}
-		n.TLS.ClientAuth, n.TLS.ClientCAs = tls.RequireAndVerifyClientCert, clients.Get()
-		base := n.TLS.Clone()
-		n.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			now := base.Clone()
-			now.ClientCAs = clients.Get()
-			return now, nil
-		}
+		secure.clients.Require(n.TLS)
 	}
-	source, err := ndjson.New(n)
-	if err != nil {
+	if secure.Source, err = ndjson.New(n); err != nil {
 		return nil, err
 	}
-	return &secureLines{source, pair}, nil
+	return secure, nil
 }
 
 // feedToken reads the token of a feed again.
@@ -148,23 +143,11 @@ func (d *document) feedToken(name string) (string, error) {
 	return token, again.err()
 }
 
-// readAuthorities reads the certificates of certificate authorities.
-func readAuthorities(name string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("read client_ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("client_ca: no certificate in %s", name)
-	}
-	return pool, nil
-}
-
-// secureLines is a feed of type ndjson whose certificate is reloaded when its files change.
+// secureLines is a feed of type ndjson with TLS, whose files are read again when they change.
 type secureLines struct {
 	*ndjson.Source
 	certificate *certificate.Certificate
+	clients     *certificate.Clients // nil: no client certificate is required
 }
 
 // Run implements feed.Source.
@@ -172,6 +155,9 @@ func (s *secureLines) Run(ctx context.Context, sink feed.Sink) error {
 	reloading, stop := context.WithCancel(ctx)
 	var reload sync.WaitGroup
 	reload.Go(func() { _ = s.certificate.Run(reloading) }) // logs its errors
+	if s.clients != nil {
+		reload.Go(func() { _ = s.clients.Run(reloading) })
+	}
 	defer reload.Wait()
 	defer stop()
 	return s.Source.Run(ctx, sink)
@@ -179,7 +165,7 @@ func (s *secureLines) Run(ctx context.Context, sink feed.Sink) error {
 
 // only reports keys of other types.
 func (c *feedConfig) only(doc *document, key string, own ...string) {
-	for _, k := range []string{"seed", "instruments", "speed", "file", "loop", "symbols", "date", "listen", "insecure", "token_file", "token_env", "token_command", "certificate", "key", "client_ca"} {
+	for _, k := range []string{"seed", "instruments", "speed", "file", "loop", "symbols", "date", "listen", "insecure", "token_file", "token_env", "token_command", "certificate", "key", "client_ca", "client_crl"} {
 		if doc.lines[key+"."+k] > 0 && !slices.Contains(own, k) {
 			doc.wrong(key+"."+k, "is not a key of feeds of type %s", c.Type)
 		}

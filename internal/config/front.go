@@ -18,6 +18,7 @@ type adminConfig struct {
 	Certificate  string    `toml:"certificate"`
 	Key          string    `toml:"key"`
 	ClientCA     string    `toml:"client_ca"`
+	ClientCRL    string    `toml:"client_crl"`
 }
 
 // checkAdmin finds what gateway.New would refuse, with the line of the key.
@@ -40,6 +41,9 @@ func (c *mainFile) checkAdmin(doc *document) {
 	}
 	if a.ClientCA != "" && a.Certificate == "" {
 		doc.wrong("admin.client_ca", "needs certificate and key, too")
+	}
+	if a.ClientCRL != "" && a.ClientCA == "" {
+		doc.wrong("admin.client_crl", "needs client_ca, too")
 	}
 	host, _, err := net.SplitHostPort(a.Listen)
 	if err != nil {
@@ -109,7 +113,7 @@ func (c *mainFile) front(doc *document, g *gateway.Config) {
 	g.PublicURL = c.PublicURL
 	if a := &c.Admin; a.Listen != "" {
 		g.Admin = gateway.Admin{
-			Listen: a.Listen, TokenFile: doc.relative(a.TokenFile), ClientCA: doc.relative(a.ClientCA),
+			Listen: a.Listen, TokenFile: doc.relative(a.TokenFile), ClientCA: doc.relative(a.ClientCA), ClientCRL: doc.relative(a.ClientCRL),
 			TLS: gateway.TLS{Certificate: doc.relative(a.Certificate), Key: doc.relative(a.Key)},
 		}
 		if a.TokenCommand != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -135,5 +136,47 @@ func TestFeedAuthoritiesAreReadAgain(t *testing.T) {
 	f.within("the second authority", func() bool { return f.accepts("", now) })
 	if f.accepts("", old) {
 		t.Error("a producer of the first authority is accepted")
+	}
+}
+
+// TestThreat40RevokedProducer checks that a producer with a revoked certificate is refused, and
+// that its connection ends when the certificate is revoked.
+func TestThreat40RevokedProducer(t *testing.T) {
+	t.Parallel()
+	folder, year := t.TempDir(), time.Now().AddDate(1, 0, 0)
+	server, authority := certtest.Write(t, folder, "feed"), certtest.NewAuthority(t, "producers")
+	first, second := authority.Issue("first", year), authority.Issue("second", year)
+	list := filepath.Join(folder, "producers.crl")
+	revoke := func(revoked ...tls.Certificate) {
+		write(t, list+".new", string(authority.Revoke(revoked)))
+		if err := os.Rename(list+".new", list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with := func(pair tls.Certificate) *tls.Config {
+		return &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}} //nolint:gosec // a certificate of the test
+	}
+	revoke(first)
+	f := startTokenFeed(t, &feedConfig{
+		Listen: "127.0.0.1:0", Certificate: server.Certificate, Key: server.Key, ClientCA: authority.File, ClientCRL: "producers.crl",
+	}, folder)
+	if f.accepts("", with(first)) || !f.accepts("", with(second)) {
+		t.Error("the first list")
+	}
+	producer, err := tls.Dial("tcp", f.address, with(second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	_ = producer.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := io.WriteString(producer, "{\"type\":\"Hello\"}\n"); err != nil {
+		t.Fatal(err)
+	}
+	revoke(first, second)
+	if _, err := io.Copy(io.Discard, producer); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection of a producer whose certificate was revoked does not end")
+	}
+	if f.accepts("", with(second)) {
+		t.Error("the second list")
 	}
 }

@@ -27,6 +27,7 @@ type File[T any] struct {
 	value T
 	at    time.Time // of the last look
 	info  os.FileInfo
+	said  string // the last error that was logged
 }
 
 // New reads a file with read.
@@ -52,10 +53,13 @@ func (r *File[T]) Get() T {
 	}
 	value, err := r.read(r.name)
 	if err != nil {
-		r.logger.Error("file not read, keeping its last content", "file", r.name, "error", err)
+		if r.said != err.Error() {
+			r.said = err.Error()
+			r.logger.Error("file not read, keeping its last content", "file", r.name, "error", err)
+		}
 		return r.value
 	}
-	r.value, r.info = value, info
+	r.value, r.info, r.said = value, info, ""
 	r.logger.Info("file read again", "file", r.name)
 	return value
 }

@@ -175,14 +175,15 @@ const maxCertificateName = 64
 
 // certificateName returns the common name of the client certificate of a connection; "": none.
 func certificateName(c net.Conn) string {
-	secure, ok := c.(*tls.Conn)
+	type tlsConn interface{ ConnectionState() tls.ConnectionState }
+	secure, ok := c.(tlsConn)
 	for !ok {
 		wrapper, wraps := c.(interface{ NetConn() net.Conn })
 		if !wraps {
 			return ""
 		}
 		c = wrapper.NetConn()
-		secure, ok = c.(*tls.Conn)
+		secure, ok = c.(tlsConn)
 	}
 	certificates := secure.ConnectionState().PeerCertificates
 	if len(certificates) == 0 {
