@@ -55,7 +55,7 @@ func refusal(e *auth.Error) *wire.Failure {
 	f := &wire.Failure{Fault: wire.Fault{Reason: wire.Reason(e.Reason), RetryAfter: web.Seconds(e.RetryAfter)}}
 	switch {
 	case e.Reason == auth.MFARequired:
-		f.Hint = "Send otp beside the password: six digits, or a recovery code"
+		f.Hint = "Send otp together with the password: six digits, or a recovery code"
 	case e.Reason == auth.EnrolmentRequired:
 		f.Hint = "Enrol one: POST /auth/otp with the action enrol"
 	case errors.Is(e, broker.ErrFactor):
