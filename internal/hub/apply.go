@@ -45,18 +45,6 @@ func (h *applier) applyTrade(in *Instrument, r *journal.Row, now int64, send bar
 	h.sendSummary(in, rec.Position, s, now)
 }
 
-// noticeOf returns the flags of a status that concerns other channels too. It returns 0 for other
-// statuses.
-func noticeOf(p market.Phase) ring.Flag {
-	switch p {
-	case market.FeedDown, market.FeedUp:
-		return ring.Notice
-	case market.Gap:
-		return ring.Notice | ring.Lost
-	}
-	return 0
-}
-
 // applyStatus applies a status. A notice also goes to the readers of the book, and of quotes that
 // are derived from the book. A gap goes to the readers of every channel.
 func (h *applier) applyStatus(in *Instrument, r *journal.Row, now int64) {
@@ -117,6 +105,21 @@ func (h *applier) applyQuote(in *Instrument, r *journal.Row, now int64) {
 		}
 		t.SetQuote(&in.Instrument)
 		h.emit(t, frame, rec)
+	}
+}
+
+// dirtyTier is a conflated tier that has changed.
+type dirtyTier struct {
+	in      *Instrument
+	channel wire.Channel
+	tier    *tierState
+}
+
+// conflate schedules a conflated tier for the end of its interval. s is the time of the change, and
+// changes are those of its book.
+func (h *applier) conflate(d dirtyTier, changes []book.Change, s state.Stamp) {
+	if d.tier.Change(changes, s) && h.conflated.Add(d.tier.Conflate, d, h.clock()) {
+		h.kickClock()
 	}
 }
 

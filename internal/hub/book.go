@@ -74,6 +74,50 @@ func (h *sequencer) takeSnapshot(in *Instrument, e *market.Event, now int64) {
 	h.derive(in, in.Changed, now)
 }
 
+// takeGap publishes that the source lost events, in all channels of the instrument, and makes its
+// book stale. For a market as a whole, it makes all books of the market stale.
+func (h *sequencer) takeGap(in *Instrument, now int64, e *market.Event) {
+	gap := market.Event{Kind: market.KindStatus, Phase: market.Gap, Reason: e.Reason, Time: e.Time, Receive: e.Receive}
+	h.status(in, &gap, now)
+	h.loseBook(in, now, e)
+}
+
+// loseBook makes a book stale until its next snapshot, and informs its readers. For a market as a
+// whole, it does this for every book.
+func (h *sequencer) loseBook(in *Instrument, now int64, e *market.Event) {
+	if in.Venue {
+		for _, x := range h.groups.All() {
+			if x.id.Market == in.id.Market {
+				h.loseBook(x, now, e)
+			}
+			h.stepPublishing()
+		}
+		return
+	}
+	if in.Stale || in.Def.NoBook {
+		return
+	}
+	h.mu.Visit(3) // it adds a status and another row
+	in.Stale = true
+	reason := e.Reason
+	if reason == "" {
+		reason = "gap"
+	}
+	down := market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: reason, Time: e.Time, Receive: e.Receive}
+	h.status(in, &down, now)
+	h.bookLost(in, reason, now)
+}
+
+// loseMarket makes all books of a market stale. The status of the market informs their readers.
+func (h *sequencer) loseMarket(name string, now int64) {
+	for _, in := range h.groups.All() {
+		if in.id.Market == name && !in.Stale && !in.Def.NoBook {
+			h.bookLost(in, "feed_down", now)
+		}
+		h.stepPublishing()
+	}
+}
+
 // derive numbers the quote at the top of the book, for an instrument that derives its quotes from
 // the book. It does nothing while the book is stale, locked or crossed, or in an auction or
 // pre-open phase.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/internal/state"
@@ -292,6 +293,13 @@ func (h *publisher) awaitTopics() (waited bool) {
 	return true
 }
 
+// stepPublishing does the same as steplock.Mutex.Step for a caller that publishes. It also waits
+// while the next commit is crowded; see awaitTopics.
+func (h *publisher) stepPublishing() {
+	h.mu.Step(1)
+	h.awaitTopics()
+}
+
 // AwaitCommit waits until the rows of the given instruments that were published until now are in
 // the journal. Without ids it waits for the rows of all instruments. The error is the cause of the
 // end of ctx.
@@ -325,6 +333,14 @@ func (h *publisher) AwaitCommit(ctx context.Context, ids ...market.InstrumentID)
 
 // Commit waits until all rows that were published until now are in the journal.
 func (h *publisher) Commit() { _ = h.AwaitCommit(context.Background()) }
+
+// Position returns the epoch, and the position of the newest committed message as a text.
+func (h *publisher) Position() (epoch, pos string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit()
+	return h.epoch, position.At(h.committed).Text(h.epoch)
+}
 
 // nextPosition assigns the next position of the stream to a row of an instrument. The hub's lock is
 // held.

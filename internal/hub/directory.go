@@ -2,6 +2,7 @@ package hub
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/catalogue"
@@ -28,6 +29,12 @@ type directory struct {
 	listings listings
 	groups   catalogue.Groups[*Instrument]
 	withBook catalogue.Set
+}
+
+// listings keeps the newest Listing.
+type listings struct {
+	mu     sync.Mutex // held while a Listing is made; the hub's lock may be taken under it
+	newest *Listing
 }
 
 // enter lists an instrument with its index in the catalogue. The hub's lock is held.

@@ -14,7 +14,7 @@
 // has the N of that message, so that the next update follows it.
 //
 // Delayed data has its own instruments and topics in a replica. The replica applies the rows of the
-// journal when they are as old as the delay (replica.go).
+// journal when they are as old as the delay (replica_run.go).
 //
 // The hub counts bars for every instrument, with or without readers. Each interval is a channel
 // with its own recent rows. [Hub.Run] sends the bars that have ended, or a Publish does if it comes

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/readjob"
-	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -159,29 +158,4 @@ func (h *Hub) newInstrument(def market.Instrument) *Instrument {
 	h.enlist(in)
 	h.followNew(in)
 	return in
-}
-
-// list publishes a newly listed instrument. Its status has N 1 in the channel of statuses. A book
-// that is known to be empty has N 1 in the channel of books. An instrument of the journal continues
-// with its numbers, and publishes its status only if the status has changed.
-func (h *sequencer) list(in *Instrument) {
-	now := time.Now().UnixNano()
-	at := now
-	if in.Def.Listed != 0 {
-		at = in.Def.Listed
-	}
-	was := in.Phase
-	switch {
-	case in.Def.Phase != market.NoPhase:
-		in.Phase = in.Def.Phase
-	case was == market.NoPhase:
-		in.Phase = market.Open
-	}
-	if was != in.Phase || in.Statuses.Last == 0 {
-		in.Reason, in.Until = "", 0
-		h.status(in, &market.Event{Kind: market.KindStatus, Phase: in.Phase, Receive: at}, now)
-	}
-	if in.Def.StartsEmpty && !in.Def.NoBook {
-		h.bookState(in, state.Stamp{Time: at, Latency: -1}, now)
-	}
 }

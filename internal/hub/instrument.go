@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -27,15 +28,6 @@ type channel struct {
 	generation uint32
 }
 
-// makeInstrument returns an instrument that has only a definition. c is its replica, nil for a live
-// instrument.
-func (h *applier) makeInstrument(def market.Instrument, c *replica) *Instrument {
-	in := &Instrument{Instrument: state.New(def), id: def.ID, replica: c}
-	in.Owner = in
-	h.setClock(in)
-	return in
-}
-
 // ID returns the identifier.
 func (in *Instrument) ID() market.InstrumentID { return in.id }
 
@@ -57,3 +49,23 @@ func (in *Instrument) Position() uint64 { return in.pos }
 
 // Delayed reports whether the instrument is of delayed data.
 func (in *Instrument) Delayed() bool { return in.replica != nil }
+
+// delay returns the delay at which an instrument is published, in seconds.
+func (in *Instrument) delay() int {
+	if in.replica == nil {
+		return 0
+	}
+	return in.replica.seconds
+}
+
+// noticeOf returns the flags of a status that concerns other channels too. It returns 0 for other
+// statuses.
+func noticeOf(p market.Phase) ring.Flag {
+	switch p {
+	case market.FeedDown, market.FeedUp:
+		return ring.Notice
+	case market.Gap:
+		return ring.Notice | ring.Lost
+	}
+	return 0
+}

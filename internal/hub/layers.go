@@ -8,7 +8,6 @@ import (
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/internal/steplock"
 	"github.com/ruedahq/rueda/internal/tier"
@@ -50,6 +49,13 @@ func (h *core) kickClock() {
 	}
 }
 
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // Epoch returns the name of the numbering.
 func (h *core) Epoch() string { return h.epoch }
 
@@ -80,14 +86,6 @@ type scratch struct {
 	levels  book.Levels
 	quote   [2]market.Level
 	row     journal.Row
-}
-
-// Position returns the epoch, and the position of the newest committed message as a text.
-func (h *publisher) Position() (epoch, pos string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.commit()
-	return h.epoch, position.At(h.committed).Text(h.epoch)
 }
 
 // applier applies rows of this hub, or of the hub that it follows.

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/ruedahq/rueda/market"
 )
@@ -14,12 +13,6 @@ type Listing struct {
 
 	version     uint64
 	instruments []*Instrument // in the same order as Instruments
-}
-
-// listings keeps the newest Listing.
-type listings struct {
-	mu     sync.Mutex // held while a Listing is made; the hub's lock may be taken under it
-	newest *Listing
 }
 
 // Listing returns the instruments that are defined now. It makes one Listing for each version of

@@ -14,13 +14,6 @@ const LockPiece = steplock.Piece
 
 const publishPiece = 64 // events of a batch that one hold applies
 
-// stepPublishing does the same as steplock.Mutex.Step for a caller that publishes. It also waits
-// while the next commit is crowded; see awaitTopics.
-func (h *publisher) stepPublishing() {
-	h.mu.Step(1)
-	h.awaitTopics()
-}
-
 // exitPanic is the exit status of a process that ends because the hub panicked. It is the same as
 // for any panic.
 const exitPanic = 2

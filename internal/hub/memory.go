@@ -53,12 +53,6 @@ const (
 	measuredPiece = 256                           // topics that one hold of the hub's lock measures
 )
 
-// used returns the memory that counts toward the limit, in bytes. The hub's lock is held.
-func (h *publisher) used() int64 {
-	m := &h.memory
-	return m.rings + m.own.Load() + h.shared.Bytes() + topicBytes*int64(len(h.topics)) + coverBytes*m.covers + followerBytes*m.followers
-}
-
 // grew counts a new segment of a topic's ring. The hub's lock is held.
 func (h *publisher) grew(tp *Topic) {
 	m, bytes := &h.memory, tp.ring.SegmentBytes()

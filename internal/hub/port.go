@@ -135,55 +135,6 @@ func (p *Port) Taken(delay int) uint64 {
 	return 0
 }
 
-// urgentBytes is the number of new bytes of one topic that wakes a shard with urgent. A shard does
-// not delay them in order to write more at once.
-const urgentBytes = 16 << 10
-
-func (p *Port) wakeIfTouched() {
-	if !p.woken && (len(p.touched) > 0 || p.wakeDue()) {
-		p.woken = true
-		p.wake(p.deferred)
-	}
-}
-
-func (p *Port) wakeUrgently() {
-	if !p.urgent {
-		p.urgent = true
-		p.wake(true)
-	}
-}
-
-// Wake wakes the shard.
-func (p *Port) Wake() { p.wake(false) }
-
-// WakeAt wakes the shard when its readers at a delay in seconds have all rows up to a position.
-// Without a delay these are the committed rows.
-func (p *Port) WakeAt(delay int, pos uint64) {
-	if first, ok := p.wakeAt[delay]; !ok || pos < first {
-		p.wakeAt[delay] = pos
-	}
-}
-
-// wakeDue reports whether a position that was given to WakeAt is reached.
-func (p *Port) wakeDue() bool {
-	for delay, pos := range p.wakeAt {
-		if pos <= p.hub.reached(delay) {
-			return true
-		}
-	}
-	return false
-}
-
-// TakeWakes reports whether a position that was given to WakeAt is reached. If so, it drops all
-// positions, and the caller gives those again that are not reached.
-func (p *Port) TakeWakes() bool {
-	due := p.wakeDue()
-	if due {
-		clear(p.wakeAt)
-	}
-	return due
-}
-
 // CommitNewest starts a commit, and wakes the shard when it has reached the newest row. It returns
 // the position of that row.
 func (p *Port) CommitNewest() uint64 {
@@ -235,19 +186,6 @@ func (p *Port) RemoveReader(tp *Topic) (last bool) {
 	p.hub.release(tp)
 	return last
 }
-
-// askReport requests a report at the shard's next turn.
-func (p *Port) askReport() {
-	p.report.Store(true)
-	if !p.woken {
-		p.woken = true
-		p.wake(false)
-	}
-}
-
-// ReportAsked reports whether the hub waits for a report of the shard. The caller does not need the
-// lock.
-func (p *Port) ReportAsked() bool { return p.report.Load() }
 
 // Report reports the oldest segment that the shard holds of each ring. oldest returns it, or false
 // if the shard does not read the topic. The caller does not hold the lock.

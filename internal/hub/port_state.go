@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"time"
@@ -169,14 +170,12 @@ func (p *Port) Await(items []Item, found func()) *readjob.Wait {
 		if c == nil {
 			continue
 		}
-		c.used = h.clock()
-		if c.state == replicaReady {
+		if found == nil || !h.jobs.Served() {
+			_ = c.await(context.Background())
 			continue
 		}
-		c.begin()
-		if found == nil || !h.jobs.Served() {
-			c.awaitOne()
-		} else if !slices.Contains(loading, c) {
+		c.used = h.clock()
+		if c.begin(); c.state != replicaReady && !slices.Contains(loading, c) {
 			loading = append(loading, c)
 		}
 	}
@@ -207,10 +206,7 @@ func (p *Port) Pin(items []Item) (unpin func()) {
 	defer h.mu.Unlock()
 	for _, c := range list {
 		c.pins++
-		if c.state != replicaReady {
-			c.begin()
-			c.awaitOne()
-		}
+		_ = c.await(context.Background())
 	}
 	return func() {
 		h.mu.Lock()

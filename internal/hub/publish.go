@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 )
@@ -47,6 +48,21 @@ func (h *sequencer) beginBatch() (now int64) {
 		h.sendBars(now)
 	}
 	return now
+}
+
+// advanceClock moves the virtual clock of an event's market forward to the time of the event. It
+// sends the bars that end by then.
+func (h *sequencer) advanceClock(in *Instrument, e *market.Event, now int64) {
+	if in.Def.VirtualClock && (e.Time != 0 || e.Receive != 0) {
+		if t := in.Stamp(e, now).Time; in.Clock.Move(t) {
+			h.sendBarsOf(in.Clock, t, h.sendBar(now))
+		}
+	}
+}
+
+// sendBars sends the bars that have ended by this machine's clock.
+func (h *sequencer) sendBars(now int64) {
+	h.trading.Ended(now, func(x *bars.Clock) { h.sendBarsOf(x, now, h.sendBar(now)) })
 }
 
 // apply applies one event. It returns why the event is refused, or nil.
@@ -106,46 +122,27 @@ func (h *sequencer) setStatus(in *Instrument, now int64, e *market.Event) {
 	}
 }
 
-// takeGap publishes that the source lost events, in all channels of the instrument, and makes its
-// book stale. For a market as a whole, it makes all books of the market stale.
-func (h *sequencer) takeGap(in *Instrument, now int64, e *market.Event) {
-	gap := market.Event{Kind: market.KindStatus, Phase: market.Gap, Reason: e.Reason, Time: e.Time, Receive: e.Receive}
-	h.status(in, &gap, now)
-	h.loseBook(in, now, e)
-}
-
-// loseBook makes a book stale until its next snapshot, and informs its readers. For a market as a
-// whole, it does this for every book.
-func (h *sequencer) loseBook(in *Instrument, now int64, e *market.Event) {
-	if in.Venue {
-		for _, x := range h.groups.All() {
-			if x.id.Market == in.id.Market {
-				h.loseBook(x, now, e)
-			}
-			h.stepPublishing()
-		}
-		return
+// list publishes a newly listed instrument. Its status has N 1 in the channel of statuses. A book
+// that is known to be empty has N 1 in the channel of books. An instrument of the journal continues
+// with its numbers, and publishes its status only if the status has changed.
+func (h *sequencer) list(in *Instrument) {
+	now := time.Now().UnixNano()
+	at := now
+	if in.Def.Listed != 0 {
+		at = in.Def.Listed
 	}
-	if in.Stale || in.Def.NoBook {
-		return
+	was := in.Phase
+	switch {
+	case in.Def.Phase != market.NoPhase:
+		in.Phase = in.Def.Phase
+	case was == market.NoPhase:
+		in.Phase = market.Open
 	}
-	h.mu.Visit(3) // it adds a status and another row
-	in.Stale = true
-	reason := e.Reason
-	if reason == "" {
-		reason = "gap"
+	if was != in.Phase || in.Statuses.Last == 0 {
+		in.Reason, in.Until = "", 0
+		h.status(in, &market.Event{Kind: market.KindStatus, Phase: in.Phase, Receive: at}, now)
 	}
-	down := market.Event{Kind: market.KindStatus, Phase: market.FeedDown, Reason: reason, Time: e.Time, Receive: e.Receive}
-	h.status(in, &down, now)
-	h.bookLost(in, reason, now)
-}
-
-// loseMarket makes all books of a market stale. The status of the market informs their readers.
-func (h *sequencer) loseMarket(name string, now int64) {
-	for _, in := range h.groups.All() {
-		if in.id.Market == name && !in.Stale && !in.Def.NoBook {
-			h.bookLost(in, "feed_down", now)
-		}
-		h.stepPublishing()
+	if in.Def.StartsEmpty && !in.Def.NoBook {
+		h.bookState(in, state.Stamp{Time: at, Latency: -1}, now)
 	}
 }

@@ -65,3 +65,9 @@ func (h *publisher) mayAdd(x Item) bool {
 	defer h.mu.Unlock()
 	return h.topics[TopicKey{x.Channel, x.ID, x.Tier}] != nil
 }
+
+// used returns the memory that counts toward the limit, in bytes. The hub's lock is held.
+func (h *publisher) used() int64 {
+	m := &h.memory
+	return m.rings + m.own.Load() + h.shared.Bytes() + topicBytes*int64(len(h.topics)) + coverBytes*m.covers + followerBytes*m.followers
+}

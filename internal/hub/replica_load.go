@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/readjob"
 )
 
 // load loads a replica with the state of one delay ago.
@@ -34,14 +33,6 @@ func (c *replica) load(ctx context.Context) {
 	for _, w := range ended {
 		w.Done()
 	}
-}
-
-// endLoading ends the loading of a replica, and returns the waits for it. The hub's lock is held.
-func (c *replica) endLoading() (ended []*readjob.Wait) {
-	c.used = c.hub.clock()
-	close(c.ended)
-	ended, c.waiting = c.waiting, nil
-	return ended
 }
 
 // loading is a replica that is being loaded. Its instruments have no readers.
@@ -128,4 +119,22 @@ func (c *replica) drop() {
 	})
 	h.trading.Drop(c.seconds)
 	c.position = 0
+}
+
+// follower adds the instrument of a replica that corresponds to a live one. The hub's lock is held.
+func (h *Hub) follower(in *Instrument, c *replica) *Instrument {
+	x := h.makeInstrument(in.Def, c)
+	x.Ident, x.Number, x.handle, x.index = in.Ident.Delayed(c.delay), in.Number, in.handle, in.index
+	in.later = append(in.later, x)
+	h.memory.followers++
+	return x
+}
+
+// followNew adds a new instrument to the replicas that are in use. The hub's lock is held.
+func (h *Hub) followNew(in *Instrument) {
+	for _, c := range h.replicas {
+		if c.state != replicaIdle && in.AtDelay(c.seconds) == nil {
+			h.follower(in, c)
+		}
+	}
 }

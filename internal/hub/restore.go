@@ -31,7 +31,12 @@ func (h *Hub) Restore(ctx context.Context) error {
 			return fmt.Errorf("restore from the journal: %s: %w", in.id, err)
 		}
 	}
-	h.listRestored(r.order)
+	for _, in := range r.order {
+		if in.Recorded(j) {
+			h.relist(in)
+		}
+	}
+	h.version++
 	h.committed, h.restored = h.position, h.position
 	if err := j.Start(h.checkpoint); err != nil {
 		return fmt.Errorf("begin the journal: %w", err)
@@ -101,17 +106,6 @@ func (h *Hub) refill(ctx context.Context, in *Instrument, pos uint64, among int)
 	err := l.Load(ctx, &in.Instrument, among)
 	h.awaitBars(in.Clock)
 	return err
-}
-
-// listRestored lists the instruments of the journal that have rows, and the markets as a whole. The
-// hub's lock is held.
-func (h *Hub) listRestored(order []*Instrument) {
-	for _, in := range order {
-		if in.Recorded(h.cfg.Journal) {
-			h.relist(in)
-		}
-	}
-	h.version++
 }
 
 // relist lists an instrument of the journal, or a market as a whole, as it was defined.

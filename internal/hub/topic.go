@@ -236,11 +236,3 @@ func (h *publisher) attachTopic(in *Instrument, ch *channel, was []*tierState, t
 	t.topics = append(t.topics, tp)
 	ch.tiers = append(ch.tiers, t)
 }
-
-// delay returns the delay at which an instrument is published, in seconds.
-func (in *Instrument) delay() int {
-	if in.replica == nil {
-		return 0
-	}
-	return in.replica.seconds
-}

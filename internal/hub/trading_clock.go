@@ -2,6 +2,7 @@ package hub
 
 import (
 	"github.com/ruedahq/rueda/internal/bars"
+	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -23,21 +24,6 @@ func (h *applier) awaitBars(x *bars.Clock) {
 	}
 }
 
-// advanceClock moves the virtual clock of an event's market forward to the time of the event. It
-// sends the bars that end by then.
-func (h *sequencer) advanceClock(in *Instrument, e *market.Event, now int64) {
-	if in.Def.VirtualClock && (e.Time != 0 || e.Receive != 0) {
-		if t := in.Stamp(e, now).Time; in.Clock.Move(t) {
-			h.sendBarsOf(in.Clock, t, h.sendBar(now))
-		}
-	}
-}
-
-// sendBars sends the bars that have ended by this machine's clock.
-func (h *sequencer) sendBars(now int64) {
-	h.trading.Ended(now, func(x *bars.Clock) { h.sendBarsOf(x, now, h.sendBar(now)) })
-}
-
 // sendBarsOf sends the bars of a clock that have ended at t, in Unix ns. It may release the hub's
 // lock in between.
 func (h *applier) sendBarsOf(x *bars.Clock, t int64, send bars.SendFunc) {
@@ -52,4 +38,13 @@ func (h *applier) sendBarsOf(x *bars.Clock, t int64, send bars.SendFunc) {
 // may be at other times.
 func (h *applier) restart(in *Instrument, send bars.SendFunc) {
 	in.RestartBars(in.Clock.Like(), &h.shared, send)
+}
+
+// makeInstrument returns an instrument that has only a definition. c is its replica, nil for a live
+// instrument.
+func (h *applier) makeInstrument(def market.Instrument, c *replica) *Instrument {
+	in := &Instrument{Instrument: state.New(def), id: def.ID, replica: c}
+	in.Owner = in
+	h.setClock(in)
+	return in
 }

@@ -1,10 +1,6 @@
 package subscription
 
-import (
-	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/ring"
-	"github.com/ruedahq/rueda/wire"
-)
+import "github.com/ruedahq/rueda/wire"
 
 // Gather returns about max bytes of the waiting frames in format f. These frames no longer wait.
 // The result is dst with the frames appended, or memory that other subscribers share, so the caller
@@ -100,16 +96,9 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 	return dst
 }
 
-// maxVisited limits the instruments that one Gather visits for snapshots. Without the limit, other
-// clients would wait for a client with many instruments.
-const maxVisited = 256
-
 // Unfinished reports whether the last Gather ended before its limit of bytes, because it had
 // visited enough instruments. That Gather may have returned nothing. The next Gather continues.
 func (s *Subscriber) Unfinished() bool { return s.wait != nil && s.wait.unfinished }
-
-// tired reports whether the present Gather has visited enough instruments.
-func (s *Shard) tired() bool { return s.visited >= maxVisited }
 
 // keepUp marks an item for which nothing waits as not queued. It makes the item live again if that
 // is possible.
@@ -157,19 +146,6 @@ func (s *Subscriber) TakeCarry(dst []byte) []byte {
 	return dst
 }
 
-func (w *wait) takeCarry(dst []byte) []byte {
-	if len(w.carry) == 0 {
-		return dst
-	}
-	dst = append(dst, w.carry...)
-	if cap(w.carry) > 4<<10 {
-		w.carry = nil
-	} else {
-		w.carry = w.carry[:0]
-	}
-	return dst
-}
-
 // gather appends the waiting frames of one item. more reports whether it stopped at the limit.
 func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more bool) {
 	l := it.late
@@ -212,37 +188,6 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 	return dst, l.at != it.view.tail
 }
 
-// take returns the next record for the item before a tail, and moves the cursor past it. ok is
-// false at the tail.
-func (it *item) take(tail hub.Cursor) (rec *hub.Record, frame []byte, ok bool) {
-	l := it.late
-	for {
-		rec, frame, ok = l.at.Peek(tail)
-		if !ok {
-			return nil, nil, false
-		}
-		at := l.at.Offset()
-		l.at.Next()
-		if !at.Before(l.sent) && !it.suppresses(rec) {
-			return rec, frame, true
-		}
-	}
-}
-
-// gatherRing appends the messages between the item's cursor and a tail, up to the limit.
-func (it *item) gatherRing(dst []byte, tail hub.Cursor, limit int) []byte {
-	for len(dst) < limit {
-		rec, frame, ok := it.take(tail)
-		if !ok {
-			return dst
-		}
-		if !it.unseen(rec.Of) && it.wants(rec) {
-			dst = append(dst, frame...)
-		}
-	}
-	return dst
-}
-
 func (it *item) gatherReplay(dst []byte, limit int) []byte {
 	r := it.late.replay
 	if r.waits {
@@ -274,62 +219,4 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 		dst = append(dst, frame...)
 	}
 	return dst
-}
-
-// wants reports whether the item sends a message of its ring.
-func (it *item) wants(rec *hub.Record) bool {
-	switch {
-	case rec.Flag&ring.Echo != 0:
-		return it.wantsEcho(rec)
-	case it.flag&overlap != 0:
-		return it.sub.owner(it.channel(), rec.Of.ID()) == it
-	}
-	return true
-}
-
-// wantsEcho reports whether to send a copy of a notice. The copy is not sent if the set has the
-// status itself, or if another ring has brought the notice.
-func (it *item) wantsEcho(rec *hub.Record) bool {
-	s := it.sub
-	if s.owner(wire.Status, rec.Of.ID()) != nil {
-		return false
-	}
-	return rec.Flag&ring.Lost != 0 && len(s.items) == 1 || s.unnoticed(noticeKey{rec.Of, rec.Flag & ring.Lost}, rec.N)
-}
-
-// gatherNewest appends the newest waiting quote or summary of each instrument.
-func (it *item) gatherNewest(dst []byte) []byte {
-	l := it.late
-	newest := make(map[*hub.Instrument]uint64)
-	for at := l.at; ; at.Next() {
-		rec, _, ok := at.Peek(it.view.tail)
-		if !ok {
-			break
-		}
-		if rec.Flag&ring.Echo == 0 {
-			newest[rec.Of] = rec.Position
-		}
-	}
-	for {
-		rec, frame, ok := it.take(it.view.tail)
-		if !ok {
-			return dst
-		}
-		if (rec.Flag&ring.Echo != 0 || newest[rec.Of] == rec.Position) && it.wants(rec) {
-			dst = append(dst, frame...)
-		}
-	}
-}
-
-// gatherNotices appends the waiting notices before a tail, and skips the other messages.
-func (it *item) gatherNotices(dst []byte, tail hub.Cursor) []byte {
-	for {
-		rec, frame, ok := it.take(tail)
-		if !ok {
-			return dst
-		}
-		if rec.Flag&ring.Echo != 0 && it.wants(rec) {
-			dst = append(dst, frame...)
-		}
-	}
 }

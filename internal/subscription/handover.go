@@ -5,7 +5,6 @@ import (
 
 	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // If identifiers of a set overlap, one item owns each shared instrument and sends its messages.
@@ -67,25 +66,6 @@ func (it *item) settle(done map[*item]bool) {
 		it.carryOver(w, present)
 	}
 	it.skipTo(it.sub.shard.hub.Reached(it.tier().Delay), present)
-}
-
-// unseen reports whether no status of an instrument was sent, so that the due snapshot is the
-// first.
-func (it *item) unseen(in *hub.Instrument) bool {
-	l := it.late
-	switch {
-	case l == nil, it.channel() != wire.Status:
-		return false
-	case l.progress == nil && !l.needsSnapshot, l.progress != nil && !l.progress.unsent.Has(in.Index()):
-		return false
-	}
-	unseen, known := l.elsewhere.Unseen(in.ID())
-	return unseen || l.fresh && !known
-}
-
-// stateDue reports whether a snapshot of statuses is due, in whole or in part.
-func (it *item) stateDue() bool {
-	return it.late != nil && it.channel() == wire.Status && (it.late.needsSnapshot || it.late.progress != nil)
 }
 
 // carryOver takes the messages before a tail out of the item's ring. They are sent first, or after

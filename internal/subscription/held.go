@@ -1,8 +1,6 @@
 package subscription
 
-import (
-	"github.com/ruedahq/rueda/internal/hub"
-)
+import "github.com/ruedahq/rueda/internal/hub"
 
 // reportHeld reports the oldest segment that the shard holds of each ring, if a report was
 // requested. Turn calls it after the previous turn has ended. By then, an item has its own cursor
@@ -57,20 +55,6 @@ func (v *view) holds(round uint64) uint64 {
 	return v.tail.Segment()
 }
 
-// unwait removes the wait of the subscriber, and the subscriber from the waiters of its shard.
-func (s *Subscriber) unwait() {
-	if s.wait == nil {
-		return
-	}
-	list := s.shard.waiters
-	last := list[len(list)-1]
-	list[s.wait.slot] = last
-	last.wait.slot = s.wait.slot
-	list[len(list)-1] = nil
-	s.shard.waiters = list[:len(list)-1]
-	s.wait = nil
-}
-
 // relieve releases memory that the subscriber keeps, as far as the level of relief requires.
 func (s *Subscriber) relieve() {
 	if !s.shard.hub.MemoryShort() {
@@ -86,6 +70,25 @@ func (s *Subscriber) relieve() {
 			it.collapse()
 		}
 	}
+}
+
+// Collapse drops the waiting quotes, books and summaries of the subscriber, and makes snapshots due
+// instead. It is for a socket that accepts no data.
+func (s *Subscriber) Collapse() {
+	s.hold()
+	for _, it := range s.queue() {
+		if !it.reads() || it.late.at == it.view.tail || it.late.gate != 0 || it.channel().Replays() {
+			continue
+		}
+		it.collapse()
+	}
+}
+
+// collapse drops the waiting messages of an item, except notices, and makes a snapshot due instead.
+func (it *item) collapse() {
+	w := it.sub.wait
+	w.carry = it.gatherNotices(w.carry, it.view.tail)
+	it.late.needsSnapshot = true
 }
 
 // letGo releases the messages that wait behind the item's replay, so that their segments can be

@@ -1,10 +1,7 @@
 package subscription
 
 import (
-	"math"
-
 	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/subscription/replay"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -113,62 +110,6 @@ func (l *Lag) add(c wire.Channel, messages, bytes int, oldest int64) {
 	}
 }
 
-// Collapse drops the waiting quotes, books and summaries of the subscriber, and makes snapshots due
-// instead. It is for a socket that accepts no data.
-func (s *Subscriber) Collapse() {
-	s.hold()
-	for _, it := range s.queue() {
-		if !it.reads() || it.late.at == it.view.tail || it.late.gate != 0 || it.channel().Replays() {
-			continue
-		}
-		it.collapse()
-	}
-}
-
-// collapse drops the waiting messages of an item, except notices, and makes a snapshot due instead.
-func (it *item) collapse() {
-	w := it.sub.wait
-	w.carry = it.gatherNotices(w.carry, it.view.tail)
-	it.late.needsSnapshot = true
-}
-
-// gathered returns a position up to which all rows of the item have been sent. Quotes, books and
-// summaries do not count, because a resume begins with their snapshots.
-func (it *item) gathered() uint64 {
-	if !it.channel().Replays() {
-		return math.MaxUint64
-	}
-	low := it.ringPosition()
-	if l := it.late; l != nil && l.replay != nil {
-		low = min(low, l.replay.Position())
-	}
-	if l := it.late; l != nil && (l.gate != 0 || len(l.held) > 0) {
-		low = min(low, l.floor)
-	}
-	if l := it.late; l != nil && l.elsewhere != nil && l.replay == nil {
-		low = max(low, l.elsewhere.Least(it.id()))
-	}
-	return low
-}
-
-// position returns a position from which a client can resume the item.
-func (it *item) position() uint64 { return min(it.gathered(), it.sub.shard.hub.Taken(it.tier().Delay)) }
-
-// ringPosition returns a position before all waiting messages of the item's ring.
-func (it *item) ringPosition() uint64 {
-	switch {
-	case !it.reads():
-		return math.MaxUint64
-	case it.late == nil:
-		return it.view.pos
-	}
-	at := it.late.at
-	if rec, _, ok := at.Peek(it.view.tail); ok {
-		return max(rec.Position-1, it.late.sentPos)
-	}
-	return max(it.view.pos, it.late.sentPos)
-}
-
 // Delivered calls f with the last N that was sent, for the instruments of a channel with waiting
 // messages. The channel is one that replays: trades, status or bars. Delivered skips instruments of
 // which nothing was sent. It makes up to most calls, and returns their number.
@@ -200,14 +141,6 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 		}
 	}
 	return named
-}
-
-// replayed returns the progress of an item's replay in the instruments that it has not finished.
-func (it *item) replayed() map[*hub.Instrument]replay.Progress {
-	if it.late == nil || it.late.replay == nil {
-		return nil
-	}
-	return it.late.replay.Progress()
 }
 
 // QuietPlace is the place in the set at which Quiet continues. The zero QuietPlace is the

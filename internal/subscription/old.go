@@ -12,6 +12,53 @@ import (
 
 const maxHolders = 2 // replays of a subscriber that hold rows of the journal, or wait for a reading, at a time
 
+// itemReplay has the rows that an item sends before it continues with its ring.
+type itemReplay struct {
+	replay.Rows
+	batches []*batch     // calls of Subscribe that wait for its end
+	waits   bool         // it waits for the next rows of the journal
+	holds   bool         // it counts in wait.holders: rows of the journal are read for it, or it has some
+	job     *readjob.Job // reads rows while holds is set; guarded by the hub's lock
+}
+
+// batch has the replays of one Subscribe. Its message is sent when the last replay has ended.
+type batch struct {
+	left int
+	end  ReplayEnd
+}
+
+// ReplayEnd has the framed messages that can end the replays of one Subscribe. One of them is sent.
+type ReplayEnd struct {
+	Whole  []byte // all rows were sent
+	Cut    []byte // some rows were not sent, because the client removed their items from its set; nil: Whole is sent
+	Failed []byte // some rows could not be read; it is sent at once, and the others are not sent
+}
+
+// done ends a replay for its batches. whole reports whether all of its rows were sent.
+func (r *itemReplay) done(s *Subscriber, whole bool) {
+	for _, b := range r.batches {
+		if !whole && b.end.Cut != nil {
+			b.end.Whole = b.end.Cut
+		}
+		b.left--
+		if b.left == 0 {
+			w := s.waiting()
+			w.carry = append(w.carry, b.end.Whole...)
+			b.end = ReplayEnd{}
+		}
+	}
+	r.batches = nil
+}
+
+// fail sends the Failed message of each batch, once. The batches then never send Whole.
+func (r *itemReplay) fail(s *Subscriber) {
+	w := s.waiting()
+	for _, b := range r.batches {
+		w.carry = append(w.carry, b.end.Failed...)
+		b.end = ReplayEnd{}
+	}
+}
+
 // fetch is a reading of rows of the journal for an item.
 type fetch struct {
 	it      *item

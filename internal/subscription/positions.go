@@ -6,6 +6,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/position"
+	"github.com/ruedahq/rueda/internal/subscription/replay"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -126,4 +127,49 @@ func (s *Subscriber) noteDelay(delay int) {
 	if i := slices.Index(list, delay); i >= 0 && (s.longest == 0 || list[s.longest-1] < delay) {
 		s.longest = uint8(i + 1)
 	}
+}
+
+// gathered returns a position up to which all rows of the item have been sent. Quotes, books and
+// summaries do not count, because a resume begins with their snapshots.
+func (it *item) gathered() uint64 {
+	if !it.channel().Replays() {
+		return math.MaxUint64
+	}
+	low := it.ringPosition()
+	if l := it.late; l != nil && l.replay != nil {
+		low = min(low, l.replay.Position())
+	}
+	if l := it.late; l != nil && (l.gate != 0 || len(l.held) > 0) {
+		low = min(low, l.floor)
+	}
+	if l := it.late; l != nil && l.elsewhere != nil && l.replay == nil {
+		low = max(low, l.elsewhere.Least(it.id()))
+	}
+	return low
+}
+
+// position returns a position from which a client can resume the item.
+func (it *item) position() uint64 { return min(it.gathered(), it.sub.shard.hub.Taken(it.tier().Delay)) }
+
+// ringPosition returns a position before all waiting messages of the item's ring.
+func (it *item) ringPosition() uint64 {
+	switch {
+	case !it.reads():
+		return math.MaxUint64
+	case it.late == nil:
+		return it.view.pos
+	}
+	at := it.late.at
+	if rec, _, ok := at.Peek(it.view.tail); ok {
+		return max(rec.Position-1, it.late.sentPos)
+	}
+	return max(it.view.pos, it.late.sentPos)
+}
+
+// replayed returns the progress of an item's replay in the instruments that it has not finished.
+func (it *item) replayed() map[*hub.Instrument]replay.Progress {
+	if it.late == nil || it.late.replay == nil {
+		return nil
+	}
+	return it.late.replay.Progress()
 }

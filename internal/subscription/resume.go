@@ -2,58 +2,8 @@ package subscription
 
 import (
 	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/readjob"
-	"github.com/ruedahq/rueda/internal/subscription/replay"
 	"github.com/ruedahq/rueda/internal/subscription/sent"
-	"github.com/ruedahq/rueda/wire"
 )
-
-// itemReplay has the rows that an item sends before it continues with its ring.
-type itemReplay struct {
-	replay.Rows
-	batches []*batch     // calls of Subscribe that wait for its end
-	waits   bool         // it waits for the next rows of the journal
-	holds   bool         // it counts in wait.holders: rows of the journal are read for it, or it has some
-	job     *readjob.Job // reads rows while holds is set; guarded by the hub's lock
-}
-
-// batch has the replays of one Subscribe. Its message is sent when the last replay has ended.
-type batch struct {
-	left int
-	end  ReplayEnd
-}
-
-// ReplayEnd has the framed messages that can end the replays of one Subscribe. One of them is sent.
-type ReplayEnd struct {
-	Whole  []byte // all rows were sent
-	Cut    []byte // some rows were not sent, because the client removed their items from its set; nil: Whole is sent
-	Failed []byte // some rows could not be read; it is sent at once, and the others are not sent
-}
-
-// done ends a replay for its batches. whole reports whether all of its rows were sent.
-func (r *itemReplay) done(s *Subscriber, whole bool) {
-	for _, b := range r.batches {
-		if !whole && b.end.Cut != nil {
-			b.end.Whole = b.end.Cut
-		}
-		b.left--
-		if b.left == 0 {
-			w := s.waiting()
-			w.carry = append(w.carry, b.end.Whole...)
-			b.end = ReplayEnd{}
-		}
-	}
-	r.batches = nil
-}
-
-// fail sends the Failed message of each batch, once. The batches then never send Whole.
-func (r *itemReplay) fail(s *Subscriber) {
-	w := s.waiting()
-	for _, b := range r.batches {
-		w.carry = append(w.carry, b.end.Failed...)
-		b.end = ReplayEnd{}
-	}
-}
 
 // AfterReplay sends a message after the last row that the last Subscribe replays, or at once if it
 // replays none. It keeps the frames until then, so the caller must not change them.
@@ -79,20 +29,6 @@ func (t *taking) resumed(it *item) {
 		h := t.shard.hub
 		t.out.resume(it.channel(), name, h.LastCommitted(h.Lookup(it.id(), it.tier().Delay).Recent(it.channel())))
 	}
-}
-
-func (o *Outcome) resume(c wire.Channel, name string, n uint64) {
-	if o.Resumed[c] == nil {
-		o.Resumed[c] = make(map[string]uint64)
-	}
-	o.Resumed[c][name] = n
-}
-
-func (o *Outcome) lose(c wire.Channel, name string, l Lost) {
-	if o.Lost[c] == nil {
-		o.Lost[c] = make(map[string]Lost)
-	}
-	o.Lost[c][name] = l
 }
 
 // resume continues a new item after the last row of the client, or reports what is lost.

@@ -8,7 +8,6 @@ import (
 	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/internal/subscription/sent"
 	"github.com/ruedahq/rueda/market"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // An item that continues after rows that others sent, or that it sent at another delay, suppresses
@@ -124,13 +123,6 @@ func (it *item) putSent(r *sent.Rows) {
 	if !it.sentNothing() {
 		r.PutPattern(sent.Pattern{ID: it.id(), Pos: base, From: it.id()})
 	}
-}
-
-// sentNothing reports whether a status item has sent nothing itself, because its first snapshots
-// are due.
-func (it *item) sentNothing() bool {
-	l := it.late
-	return l != nil && l.fresh && l.needsSnapshot && l.progress == nil && it.channel() == wire.Status
 }
 
 // sentInstruments returns the instruments of an item that may have rows between those that were

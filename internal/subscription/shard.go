@@ -72,19 +72,6 @@ func (s *Shard) Open(sub *Subscriber, key any) {
 	}
 }
 
-// forget removes a subscriber from the shard's list. The hub's lock is held.
-func (s *Shard) forget(sub *Subscriber) {
-	last := len(s.subs) - 1
-	s.subs[sub.slot] = s.subs[last]
-	s.subs[sub.slot].slot = sub.slot
-	s.subs[last] = nil
-	s.subs = s.subs[:last]
-	if last == 0 {
-		s.unread(s.venue)
-		s.venue = nil
-	}
-}
-
 // Turn notes what was published since the last Turn. After it, Next returns the subscribers that
 // have something to gather.
 func (s *Shard) Turn() {
@@ -160,13 +147,6 @@ func (s *Shard) collect(v *view) {
 	}
 }
 
-func (s *Shard) mark(sub *Subscriber) {
-	if !sub.called && !sub.closed {
-		sub.called = true
-		s.ready = append(s.ready, sub)
-	}
-}
-
 // Next returns the next subscriber of this turn that has something to gather, or nil at the end.
 // Between two calls, the host may call any method of any subscriber.
 func (s *Shard) Next() *Subscriber {
@@ -185,86 +165,6 @@ func (s *Shard) Next() *Subscriber {
 		sub.called = false
 		if !sub.closed {
 			return sub
-		}
-	}
-}
-
-// join makes an item a reader of a topic, from the tail of its ring on. The hub's lock is held.
-func (s *Shard) join(it *item, key hub.TopicKey) {
-	v := s.view(key)
-	s.hub.AddReader(v.topic)
-	it.sub.noteDelay(key.Tier.Delay)
-	it.view, it.late, it.place = v, nil, int32(len(v.readers))
-	it.flag |= reading
-	v.readers = append(v.readers, it)
-	v.tail.Forward()
-	if v.tail != v.topic.Tail() {
-		// Messages that the shard has not noted yet were published before the item joined.
-		it.late = &late{at: v.tail, sent: v.topic.Tail().Offset(), sentPos: s.hub.Reached(key.Tier.Delay)}
-	}
-}
-
-// view returns the shard's view of a topic. It makes the view and the topic if they do not exist.
-// The hub's lock is held.
-func (s *Shard) view(key hub.TopicKey) *view {
-	tp := s.hub.Topic(key)
-	v := s.views[tp]
-	if v == nil {
-		v = &view{key: key, topic: tp, tail: tp.Tail(), pos: s.hub.Reached(key.Tier.Delay)}
-		_, v.echoes = tp.Echoes()
-		s.views[tp] = v
-	}
-	return v
-}
-
-// leave removes an item from the readers of its view. The hub's lock is held.
-func (s *Shard) leave(it *item) {
-	if it.flag&reading == 0 {
-		return
-	}
-	v := it.view
-	last := int32(len(v.readers) - 1)
-	v.readers[it.place] = v.readers[last]
-	v.readers[it.place].place = it.place
-	v.readers[last] = nil
-	v.readers = v.readers[:last]
-	it.view, it.late = &view{key: v.key}, nil
-	it.flag &^= reading
-	s.unread(v)
-}
-
-// unread subtracts a reader of a view, and drops a view without readers. The hub's lock is held.
-func (s *Shard) unread(v *view) {
-	if s.hub.RemoveReader(v.topic) {
-		delete(s.views, v.topic)
-	}
-}
-
-// takeVenues notes the present tail of the market-wide statuses. The hub's lock is held.
-func (s *Shard) takeVenues() {
-	if v := s.venue; v != nil {
-		v.tail, v.pos = v.topic.Tail(), s.hub.Committed()
-	}
-}
-
-// passVenues gives the market-wide statuses before the noted tail to all subscribers that they
-// concern. These statuses are rare, so subscribers have no cursors for them. It needs no lock.
-func (s *Shard) passVenues() {
-	v := s.venue
-	if v == nil {
-		return
-	}
-	for ; ; v.prev.Next() {
-		rec, frame, ok := v.prev.Peek(v.tail)
-		if !ok {
-			return
-		}
-		for _, sub := range s.subs {
-			if sub.concerns(rec) {
-				w := sub.waiting()
-				w.carry = append(w.carry, frame...)
-				s.news = append(s.news, sub)
-			}
 		}
 	}
 }

@@ -19,6 +19,13 @@ import (
 // stateBatch is the number of snapshots in one piece.
 const stateBatch = 64
 
+// maxVisited limits the instruments that one Gather visits for snapshots. Without the limit, other
+// clients would wait for a client with many instruments.
+const maxVisited = 256
+
+// tired reports whether the present Gather has visited enough instruments.
+func (s *Shard) tired() bool { return s.visited >= maxVisited }
+
 // snapshotProgress states which snapshots of an item were sent.
 type snapshotProgress struct {
 	left   []*hub.Instrument // instruments whose snapshots are to be sent, in order

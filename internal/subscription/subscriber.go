@@ -3,7 +3,6 @@ package subscription
 import (
 	"slices"
 
-	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/internal/subscription/sent"
@@ -11,11 +10,6 @@ import (
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
-
-type itemKey struct {
-	channel wire.Channel
-	id      market.InstrumentID
-}
 
 // Subscriber has the subscriptions of one connection, with its cursors in the rings. It has no
 // queue, because the messages that wait for it are between its cursors and the tails. It needs no
@@ -32,21 +26,6 @@ type Subscriber struct {
 	called     bool  // listed as ready in the present turn
 	closed     bool
 	strict     bool // KeepAll is on: nothing is conflated for it
-}
-
-// itemSet has the identifiers of a subscriber.
-type itemSet struct {
-	items []*item // in the order in which they were added
-	set   *set    // nil: few items, all of them exact
-}
-
-// set has the parts of an itemSet that only sets with many identifiers or with patterns need.
-type set struct {
-	index    map[itemKey]*item // nil: few items, which are searched one by one
-	patterns []*item
-	noticed  map[noticeKey]uint64 // N of the newest notice of an instrument that was sent as an echo
-
-	noticedBytes int // memory that is counted for noticed
 }
 
 // wait has the data that waits for a subscriber, except for the messages of the present turn.
@@ -114,6 +93,32 @@ func (it *item) behind() *late {
 	return it.late
 }
 
+// unseen reports whether no status of an instrument was sent, so that the due snapshot is the
+// first.
+func (it *item) unseen(in *hub.Instrument) bool {
+	l := it.late
+	switch {
+	case l == nil, it.channel() != wire.Status:
+		return false
+	case l.progress == nil && !l.needsSnapshot, l.progress != nil && !l.progress.unsent.Has(in.Index()):
+		return false
+	}
+	unseen, known := l.elsewhere.Unseen(in.ID())
+	return unseen || l.fresh && !known
+}
+
+// stateDue reports whether a snapshot of statuses is due, in whole or in part.
+func (it *item) stateDue() bool {
+	return it.late != nil && it.channel() == wire.Status && (it.late.needsSnapshot || it.late.progress != nil)
+}
+
+// sentNothing reports whether a status item has sent nothing itself, because its first snapshots
+// are due.
+func (it *item) sentNothing() bool {
+	l := it.late
+	return l != nil && l.fresh && l.needsSnapshot && l.progress == nil && it.channel() == wire.Status
+}
+
 // skipTo records that all rows up to a position have been sent. The item continues at end in its
 // ring, which may be past the view's tail. The hub's lock is held.
 func (it *item) skipTo(pos uint64, end hub.Cursor) {
@@ -156,6 +161,33 @@ func (s *Subscriber) rest() {
 	}
 }
 
+// unwait removes the wait of the subscriber, and the subscriber from the waiters of its shard.
+func (s *Subscriber) unwait() {
+	if s.wait == nil {
+		return
+	}
+	list := s.shard.waiters
+	last := list[len(list)-1]
+	list[s.wait.slot] = last
+	last.wait.slot = s.wait.slot
+	list[len(list)-1] = nil
+	s.shard.waiters = list[:len(list)-1]
+	s.wait = nil
+}
+
+func (w *wait) takeCarry(dst []byte) []byte {
+	if len(w.carry) == 0 {
+		return dst
+	}
+	dst = append(dst, w.carry...)
+	if cap(w.carry) > 4<<10 {
+		w.carry = nil
+	} else {
+		w.carry = w.carry[:0]
+	}
+	return dst
+}
+
 // hold keeps the messages of the present turn, to be sent later.
 func (s *Subscriber) hold() {
 	for n := s.head; n != 0; {
@@ -189,264 +221,15 @@ func (s *Subscriber) queue() []*item {
 	return s.wait.queue
 }
 
+func (s *Shard) mark(sub *Subscriber) {
+	if !sub.called && !sub.closed {
+		sub.called = true
+		s.ready = append(s.ready, sub)
+	}
+}
+
 // Key returns the key that was given to Shard.Open.
 func (s *Subscriber) Key() any { return s.key }
-
-// Len returns the number of identifiers in the set.
-func (s *itemSet) Len() int { return len(s.items) }
-
-// Has reports whether an identifier is in the set, as the client wrote it.
-func (s *itemSet) Has(c wire.Channel, id market.InstrumentID) bool { return s.find(c, id) != nil }
-
-// manyItems is the largest size of a set without an index.
-const manyItems = 16
-
-func (s *itemSet) find(c wire.Channel, id market.InstrumentID) *item {
-	if s.set != nil && s.set.index != nil {
-		return s.set.index[itemKey{c, id}]
-	}
-	for _, it := range s.items {
-		if it.view.key.Channel == c && it.view.key.ID == id {
-			return it
-		}
-	}
-	return nil
-}
-
-// patterns returns the items with a wildcard, in the order in which they were added.
-func (s *itemSet) patterns() []*item {
-	if s.set == nil {
-		return nil
-	}
-	return s.set.patterns
-}
-
-func (s *itemSet) more() *set {
-	if s.set == nil {
-		s.set = &set{}
-	}
-	return s.set
-}
-
-// List returns the items of a channel, in the order in which they were added.
-func (s *itemSet) List(c wire.Channel) []hub.Item {
-	var list []hub.Item
-	for _, it := range s.items {
-		if it.channel() == c {
-			list = append(list, it.item())
-		}
-	}
-	return list
-}
-
-// All yields all items, in the order in which they were added.
-func (s *itemSet) All(yield func(hub.Item) bool) {
-	for _, it := range s.items {
-		if !yield(it.item()) {
-			return
-		}
-	}
-}
-
-// Count returns the number of instruments that the items of a channel cover.
-func (s *Subscriber) Count(c wire.Channel) (n int) {
-	h := s.shard.hub
-	var covered catalogue.Set
-	h.Lock()
-	patterns := false
-	for _, it := range s.patterns() {
-		if it.channel() == c {
-			patterns = true
-			h.Unite(&covered, it.id())
-		}
-	}
-	if c == wire.OrderBook {
-		h.KeepBooks(covered)
-	}
-	h.Unlock()
-	for _, it := range s.items {
-		switch {
-		case it.channel() != c || it.id().IsPattern():
-		case !patterns:
-			n++
-		default:
-			if i, ok := h.Catalogue().Index(it.id()); ok {
-				covered.Add(uint32(i))
-			}
-		}
-	}
-	return n + covered.Count()
-}
-
-// newItem returns an empty item. It takes a spare item if there is one.
-func (s *Shard) newItem() *item {
-	if len(s.spare) == 0 {
-		return new(item)
-	}
-	it := &s.spare[0]
-	s.spare = s.spare[1:]
-	return it
-}
-
-// add adds an item to the set, and makes it a reader of its ring unless a pattern covers it. The
-// hub's lock is held.
-func (s *Subscriber) add(x hub.Item) *item {
-	it := s.shard.newItem()
-	it.sub = s
-	if s.covering(x) != nil {
-		it.view = &view{key: hub.TopicKey{Channel: x.Channel, ID: x.ID, Tier: x.Tier}}
-	} else {
-		s.shard.join(it, hub.TopicKey{Channel: x.Channel, ID: x.ID, Tier: x.Tier})
-	}
-	s.items = append(s.items, it)
-	switch {
-	case s.set != nil && s.set.index != nil:
-		s.set.index[itemKey{x.Channel, x.ID}] = it
-	case len(s.items) > manyItems:
-		index := make(map[itemKey]*item)
-		for _, it := range s.items {
-			index[it.key()] = it
-		}
-		s.more().index = index
-	}
-	s.overlaps(it)
-	if x.ID.IsPattern() {
-		s.more().patterns = append(s.more().patterns, it)
-	}
-	return it
-}
-
-// start makes an item a reader of its ring, from the tail on. The hub's lock is held.
-func (it *item) start() {
-	it.sub.shard.join(it, it.view.key)
-	it.sub.overlaps(it)
-}
-
-// overlaps marks an item that begins to read, and the patterns that may share instruments with it.
-// rearrange removes the marks that are not needed.
-func (s *itemSet) overlaps(it *item) {
-	if !it.reads() {
-		return
-	}
-	for _, p := range s.patterns() {
-		switch {
-		case p == it || p.channel() != it.channel() || !catalogue.Overlap(p.id(), it.id()):
-		case it.id().IsPattern():
-			p.flag |= overlap
-			it.flag |= overlap
-		default:
-			p.flag |= overlap
-		}
-	}
-}
-
-// drop removes an item from its ring, and drops what waited for it. The hub's lock is held.
-func (it *item) drop() {
-	s := it.sub
-	if l := it.late; l != nil {
-		if l.replay != nil {
-			l.replay.done(s, false)
-		}
-		if l.listed {
-			s.wait.queue = without(s.wait.queue, it)
-		}
-		if l.gate != 0 {
-			s.wait.gated = without(s.wait.gated, it)
-		}
-		if l.replay != nil && l.replay.waits {
-			s.wait.reading = without(s.wait.reading, it)
-		}
-		if l.replay != nil && l.replay.holds {
-			l.replay.release(s, true)
-			s.fetchNext()
-		}
-	}
-	it.late = nil
-	s.shard.leave(it)
-}
-
-func without(list []*item, it *item) []*item {
-	if i := slices.Index(list, it); i >= 0 {
-		return slices.Delete(list, i, i+1)
-	}
-	return list
-}
-
-// pattern returns the first pattern of a channel that covers id.
-func (s *itemSet) pattern(c wire.Channel, id market.InstrumentID) *item {
-	for _, it := range s.patterns() {
-		if it.channel() == c && it.id().Matches(id) {
-			return it
-		}
-	}
-	return nil
-}
-
-// owner returns the item that sends a channel of an instrument: the exact one, or the first pattern
-// that covers it.
-func (s *itemSet) owner(c wire.Channel, id market.InstrumentID) *item {
-	if it := s.find(c, id); it != nil && it.reads() {
-		return it
-	}
-	return s.pattern(c, id)
-}
-
-// rearrange updates the set after a change. It finds which patterns share instruments with other
-// items, and which statuses of markets the set receives. before has the markets of the set before
-// the change. The hub's lock is held.
-func (s *Subscriber) rearrange(before []string) {
-	for _, it := range s.items {
-		if !it.reads() && s.covering(it.item()) == nil {
-			it.start()
-			if !it.channel().Replays() {
-				it.behind().needsSnapshot = true
-				s.enqueue(it)
-			}
-		}
-	}
-	patterns := s.patterns()
-	if len(patterns)*len(s.items) > maxCompared {
-		patterns = nil // they stay marked; see overlaps
-	}
-	for i, it := range patterns {
-		it.flag &^= overlap
-		if slices.ContainsFunc(patterns[:i], func(p *item) bool {
-			return p.channel() == it.channel() && catalogue.Overlap(p.id(), it.id())
-		}) || slices.ContainsFunc(s.items, func(x *item) bool {
-			return x.channel() == it.channel() && x.reads() && !x.id().IsPattern() && it.id().Matches(x.id())
-		}) {
-			it.flag |= overlap
-		}
-	}
-	s.followVenues(before)
-}
-
-// maxCompared limits the comparisons of patterns with items in rearrange.
-const maxCompared = 1 << 14
-
-// Close removes all items of the subscriber, and the subscriber from its shard. Do not use the
-// subscriber afterwards.
-func (s *Subscriber) Close() {
-	if s.closed || s.shard == nil {
-		return
-	}
-	s.closed = true
-	sh := s.shard
-	sh.hub.Lock()
-	defer sh.hub.Unlock()
-	for _, it := range s.items {
-		if it.late != nil && it.late.replay != nil {
-			it.late.replay.release(s, true)
-		}
-		sh.leave(it)
-		sh.hub.Step(1)
-	}
-	sh.forget(s)
-	s.unwait()
-	s.dropNoticed()
-	// The key is not changed: other goroutines may read it.
-	s.items, s.set, s.wait, s.head, s.tail, s.called = nil, nil, nil, 0, 0, false
-}
 
 // Serves reports whether the hub serves data at a delay in seconds. A delay of 0 is real time.
 func (s *Subscriber) Serves(delay int) bool {

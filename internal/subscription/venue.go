@@ -213,3 +213,32 @@ func (s *Subscriber) venueRows(dst []byte, since uint64) ([]venueDue, []byte) {
 	})
 	return left, dst
 }
+
+// takeVenues notes the present tail of the market-wide statuses. The hub's lock is held.
+func (s *Shard) takeVenues() {
+	if v := s.venue; v != nil {
+		v.tail, v.pos = v.topic.Tail(), s.hub.Committed()
+	}
+}
+
+// passVenues gives the market-wide statuses before the noted tail to all subscribers that they
+// concern. These statuses are rare, so subscribers have no cursors for them. It needs no lock.
+func (s *Shard) passVenues() {
+	v := s.venue
+	if v == nil {
+		return
+	}
+	for ; ; v.prev.Next() {
+		rec, frame, ok := v.prev.Peek(v.tail)
+		if !ok {
+			return
+		}
+		for _, sub := range s.subs {
+			if sub.concerns(rec) {
+				w := sub.waiting()
+				w.carry = append(w.carry, frame...)
+				s.news = append(s.news, sub)
+			}
+		}
+	}
+}

@@ -4,18 +4,7 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/ruedahq/rueda/internal/book"
-	"github.com/ruedahq/rueda/internal/state"
-	"github.com/ruedahq/rueda/wire"
 )
-
-// dirtyTier is a conflated tier that has changed.
-type dirtyTier struct {
-	in      *Instrument
-	channel wire.Channel
-	tier    *tierState
-}
 
 const journalReaders = 2 // number of goroutines that read the journal for shards
 
@@ -81,13 +70,6 @@ func (h *sequencer) sendDue(now int64) (wait time.Duration) {
 	return wait
 }
 
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
 // flush sends the newest state of a conflated tier.
 func (h *applier) flush(d dirtyTier, now int64) {
 	h.tiers(d.in, d.channel) // updates the tiers: a tier without readers is no longer dirty
@@ -98,12 +80,4 @@ func (h *applier) flush(d dirtyTier, now int64) {
 		h.emit(d.tier, frame, Record{Position: h.newest(d.in), N: d.in.Sequences[d.channel].N, At: now, Of: d.in})
 	}
 	h.stepPublishing()
-}
-
-// conflate schedules a conflated tier for the end of its interval. s is the time of the change, and
-// changes are those of its book.
-func (h *applier) conflate(d dirtyTier, changes []book.Change, s state.Stamp) {
-	if d.tier.Change(changes, s) && h.conflated.Add(d.tier.Conflate, d, h.clock()) {
-		h.kickClock()
-	}
 }
