@@ -84,8 +84,7 @@ func (s *Subscriber) rearrange(before []string) {
 		if !it.reads() && s.covering(it.item()) == nil {
 			it.start()
 			if !it.channel().Replays() {
-				it.behind().needsSnapshot = true
-				s.enqueue(it)
+				it.requestSnapshot()
 			}
 		}
 	}
@@ -120,7 +119,7 @@ func (s *Subscriber) Close() {
 	sh.hub.Lock()
 	defer sh.hub.Unlock()
 	for _, it := range s.items {
-		if it.late != nil && it.late.replay != nil {
+		if it.state() == replaying {
 			it.late.replay.release(s, true)
 		}
 		sh.leave(it)

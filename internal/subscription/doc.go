@@ -14,7 +14,8 @@
 // A subscriber has no queue, and a live one has no cursor either. A subscription that falls behind,
 // replays, or waits for a snapshot has a cursor in its ring (type late). The messages between that
 // cursor and the tail wait for it. A resume reads recent rows, or rows of the journal, and then the
-// ring. Conflation moves the cursor to the newest state.
+// ring. For a slow client, a snapshot replaces the messages that wait. Type itemState lists the
+// states of a subscription.
 //
 // When the right of a subscriber changes to another delay, the subscriber continues at that delay,
 // after the last position that it received (move.go).

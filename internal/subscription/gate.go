@@ -113,8 +113,8 @@ func (s *Shard) openReached(list []reach) {
 		if r.sub.closed || r.it.late != r.late || r.late.elsewhere == nil || r.late.elsewhere.Most > r.pos {
 			continue // it waits for a later position
 		}
-		r.late.elsewhere, r.late.needsSnapshot = nil, true
-		r.sub.enqueue(r.it)
+		r.late.elsewhere = nil
+		r.it.requestSnapshot()
 		s.mark(r.sub)
 	}
 }

@@ -79,7 +79,7 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 		case more:
 			// The item continues after the others, so that it does not delay them.
 			w.queue = append(w.queue, it)
-		case it.late.replay != nil:
+		case it.state() == replaying:
 			it.late.listed = false // until the rows are read
 		default:
 			it.keepUp()
@@ -128,7 +128,7 @@ func (s *Subscriber) Pending() bool {
 // Replaying reports whether a replay is in progress.
 func (s *Subscriber) Replaying() bool {
 	for _, it := range s.queue() {
-		if it.late.replay != nil {
+		if it.state() == replaying {
 			return true
 		}
 	}
@@ -156,8 +156,8 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 		dst = append(dst, l.held...)
 		l.held = nil
 	}
-	if l.replay != nil {
-		if dst = it.gatherReplay(dst, limit); l.replay != nil {
+	if it.state() == replaying {
+		if dst = it.gatherReplay(dst, limit); it.state() == replaying {
 			return dst, !l.replay.waits
 		}
 	}
@@ -176,7 +176,7 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 			l.needsSnapshot = true
 		}
 	}
-	if l.needsSnapshot || l.progress != nil {
+	if it.state() == snapshotDue {
 		if dst = it.gatherStates(dst, limit, conflate); l.progress != nil || l.gate != 0 {
 			return dst, true
 		}

@@ -60,8 +60,8 @@ func (it *item) settle(done map[*item]bool) {
 	l, present := it.behind(), it.view.topic.Tail()
 	if !it.channel().Replays() {
 		w.carry = it.gatherNotices(w.carry, present)
-		l.needsSnapshot, l.held = true, nil
-		it.sub.enqueue(it)
+		l.held = nil
+		it.requestSnapshot()
 	} else {
 		it.carryOver(w, present)
 	}
@@ -77,7 +77,7 @@ func (it *item) carryOver(w *wait, tail hub.Cursor) {
 		case !ok:
 			return
 		case it.unseen(rec.Of), !it.wants(rec):
-		case it.late.replay != nil:
+		case it.state() == replaying:
 			it.late.replay.Push(rec, frame)
 		default:
 			w.carry = append(w.carry, frame...)

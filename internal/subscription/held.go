@@ -34,7 +34,7 @@ func (it *item) noteHeld(round uint64) {
 		return
 	}
 	v, at := it.view, &it.late.at
-	if it.late.replay != nil {
+	if it.state() == replaying {
 		it.late.replay.ToSpans(it.sub.shard.hub, it.channel())
 	}
 	at.Release(v.tail)
@@ -64,7 +64,7 @@ func (s *Subscriber) relieve() {
 		l := it.late
 		switch {
 		case l == nil || !it.reads():
-		case l.replay != nil:
+		case it.state() == replaying:
 			it.letGo()
 		case !s.strict && l.gate == 0 && !it.channel().Replays() && !l.at.SameSegment(it.view.tail):
 			it.collapse()

@@ -30,7 +30,7 @@ func (s *Subscriber) Lag() Lag {
 		return l
 	}
 	for _, it := range s.queue() {
-		if it.reads() && it.late.replay != nil {
+		if it.reads() && it.state() == replaying {
 			it.letGo()
 		}
 	}
@@ -85,7 +85,7 @@ func (s *Subscriber) lag() (l Lag, behind int) {
 // sentBytes estimates the memory of an entry of sent.Rows.
 const sentBytes = 96
 
-// size returns the memory of the late state of an item in bytes, without its replay.
+// size returns the memory of an item that is not live in bytes, without its replay.
 func (l *late) size() int {
 	n := len(l.held) + sentBytes*l.elsewhere.Len()
 	if l.progress != nil {

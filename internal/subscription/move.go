@@ -76,8 +76,7 @@ func (t *taking) moveDelays(items []hub.Item) {
 		}
 		t.out.States += len(owner.view.topic.Members())
 		if it.channel() == wire.Status && !t.o.NoSnapshot {
-			owner.behind().needsSnapshot = true
-			t.enqueue(owner)
+			owner.requestSnapshot()
 		}
 	}
 }
@@ -203,7 +202,7 @@ func (list passed) put(p *item, in *hub.Instrument) {
 // takeFrom removes the instruments from the replays of their patterns. The hub's lock is held.
 func (list passed) takeFrom() {
 	for p, taken := range list {
-		if p.late == nil || p.late.replay == nil {
+		if p.state() != replaying {
 			continue
 		}
 		// Rows of a read in progress belong to the old replay, and are dropped. The rows of other
@@ -223,7 +222,7 @@ func (m *move) drop() (fresh []*item) {
 		if it.sentNothing() {
 			fresh = append(fresh, it)
 		}
-		if it.late != nil && it.late.replay != nil {
+		if it.state() == replaying {
 			m.end(it)
 		}
 		it.drop()
@@ -288,8 +287,7 @@ func (m *move) resume(it *item) {
 		m.resumeBehind(it, rows)
 	}
 	if slices.ContainsFunc(all.Due, func(id market.InstrumentID) bool { return catalogue.Overlap(id, it.id()) }) {
-		it.behind().needsSnapshot = true
-		m.sub.enqueue(it)
+		it.requestSnapshot()
 	}
 }
 
@@ -332,7 +330,6 @@ const maxBeforeState = 256
 // resumeBehind continues an item after rows that other items sent, or that it sent at another
 // delay. The hub's lock is held, and released in between.
 func (m *move) resumeBehind(it *item, rows *sent.Rows) {
-	s := m.sub
 	at := it.ringPosition()
 	// This replaces what was recorded about these instruments.
 	if l := it.late; l != nil && l.fresh && rows.Len()+l.elsewhere.Len() > maxBeforeState {
@@ -354,8 +351,7 @@ func (m *move) resumeBehind(it *item, rows *sent.Rows) {
 		}
 		c.replay(m.batches...)
 	case !suppresses:
-		it.behind().needsSnapshot = true
-		s.enqueue(it)
+		it.requestSnapshot()
 	}
 }
 
@@ -375,9 +371,8 @@ func (t *taking) passTo(x hub.Item, p *item) *item {
 		t.out.States++
 	}
 	if state {
-		it.behind().needsSnapshot = true
+		it.requestSnapshot()
 		it.late.fresh = unseen
-		t.enqueue(it)
 	}
 	m := move{sub: t.Subscriber, out: t.out}
 	m.copyNoticed(it)

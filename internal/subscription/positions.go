@@ -136,8 +136,8 @@ func (it *item) gathered() uint64 {
 		return math.MaxUint64
 	}
 	low := it.ringPosition()
-	if l := it.late; l != nil && l.replay != nil {
-		low = min(low, l.replay.Position())
+	if it.state() == replaying {
+		low = min(low, it.late.replay.Position())
 	}
 	if l := it.late; l != nil && (l.gate != 0 || len(l.held) > 0) {
 		low = min(low, l.floor)
@@ -156,7 +156,7 @@ func (it *item) ringPosition() uint64 {
 	switch {
 	case !it.reads():
 		return math.MaxUint64
-	case it.late == nil:
+	case it.state() == live:
 		return it.view.pos
 	}
 	at := it.late.at
@@ -168,7 +168,7 @@ func (it *item) ringPosition() uint64 {
 
 // replayed returns the progress of an item's replay in the instruments that it has not finished.
 func (it *item) replayed() map[*hub.Instrument]replay.Progress {
-	if it.late == nil || it.late.replay == nil {
+	if it.state() != replaying {
 		return nil
 	}
 	return it.late.replay.Progress()

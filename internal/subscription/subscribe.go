@@ -95,11 +95,10 @@ func (t *taking) take(x hub.Item) {
 	case t.o.Start.Asked():
 		t.replayFrom(it)
 	}
-	if replays := it.late != nil && it.late.replay != nil; !replays && hasState(x.Channel) && !t.o.NoSnapshot {
-		l := it.behind()
+	if it.state() != replaying && hasState(x.Channel) && !t.o.NoSnapshot {
+		it.requestSnapshot()
 		// A resumed status item continues at its N, so that the snapshot does not replace statuses.
-		l.needsSnapshot, l.fresh = true, !t.continues(x)
-		t.enqueue(it)
+		it.late.fresh = !t.continues(x)
 	}
 	switch {
 	case t.o.NoSnapshot:
@@ -132,8 +131,7 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 		it = t.add(x)
 		it.inherit()
 		if passes {
-			it.behind().needsSnapshot = true // even with NoSnapshot, because the client has the state of another tier
-			t.enqueue(it)
+			it.requestSnapshot() // even with NoSnapshot, because the client has the state of another tier
 		}
 		return it, !covered
 	}
@@ -149,8 +147,7 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 	old.view = &view{key: hub.TopicKey{Channel: x.Channel, ID: x.ID, Tier: x.Tier}}
 	if p := t.covering(x); p != nil {
 		if hasState(x.Channel) {
-			p.behind().needsSnapshot = true // the client has the state of another tier
-			t.enqueue(p)
+			p.requestSnapshot() // the client has the state of another tier
 		}
 		return old, false
 	}
@@ -162,8 +159,7 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 		old.suppress(rows)
 	}
 	if !x.Channel.Replays() {
-		old.behind().needsSnapshot = true // even with NoSnapshot, because the client has the state of another tier
-		t.enqueue(old)
+		old.requestSnapshot() // even with NoSnapshot, because the client has the state of another tier
 	}
 	return old, true
 }
@@ -228,8 +224,7 @@ func (s *Subscriber) Resync(items []hub.Item) (states int, rejected []Rejected) 
 		if it.view.topic != nil && !it.behind().needsSnapshot {
 			states += len(it.view.topic.Members())
 		}
-		it.behind().needsSnapshot = true
-		s.enqueue(it)
+		it.requestSnapshot()
 	}
 	return states, rejected
 }

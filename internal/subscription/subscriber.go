@@ -67,25 +67,65 @@ const (
 	bare                         // it was added without snapshots
 )
 
-// late has the state of an item that is not live. Such an item is behind, or has a snapshot or a
-// replay to send.
+// itemState says what an item sends next.
+//
+//	live         the messages of each turn, at once. Subscribe begins here, unless the shard has not
+//	             noted all messages yet, or the client resumes.
+//	behind       the messages between its cursor and the tail. The host has not gathered a turn.
+//	             At the tail, the item is live again (keepUp).
+//	suppressed   the same, without the rows that were sent before: by other items, or by this one at
+//	             another delay. Behind follows when its ring or replica is past these rows.
+//	snapshotDue  snapshots, because the client asked for them, the tier has changed, or the client
+//	             is too slow. Then it is behind or suppressed.
+//	replaying    rows of memory and the journal that the client has missed. Then a snapshot may be
+//	             due.
+//
+// An item may have several of these to send. Its state is the last one of this list that applies.
+// In each state but live, a gate may hold the item until a commit.
+type itemState uint8
+
+const (
+	live itemState = iota
+	behind
+	suppressed
+	snapshotDue
+	replaying
+)
+
+// state returns what the item sends next.
+func (it *item) state() itemState {
+	switch l := it.late; {
+	case l == nil:
+		return live
+	case l.replay != nil:
+		return replaying
+	case l.needsSnapshot || l.progress != nil:
+		return snapshotDue
+	case l.elsewhere != nil:
+		return suppressed
+	}
+	return behind
+}
+
+// late has what an item needs that is not live.
 type late struct {
 	at            hub.Cursor  // the next record, not past view.tail
 	sent          ring.Offset // records before this are not sent: a snapshot or a replay contains them
 	sentPos       uint64      // position of the newest row in that snapshot or replay
 	listed        bool        // in wait.queue
-	needsSnapshot bool        // a snapshot is due
+	needsSnapshot bool        // all snapshots are due, even if some of an earlier request are not sent
 	fresh         bool        // nothing of its ring was sent yet
-	progress      *snapshotProgress
-	replay        *itemReplay
-	elsewhere     *sent.Rows // rows that other items sent, or that were sent at another delay
+
+	progress  *snapshotProgress // nil: not some of the snapshots are due
+	replay    *itemReplay       // nil: the item is not replaying
+	elsewhere *sent.Rows        // rows that are suppressed; nil: none
 
 	gate  uint64 // nothing is sent until this position is committed; 0: no gate
 	held  []byte // frames that are sent first when the gate opens
 	floor uint64 // nothing at or before this position waits for the gate
 }
 
-// behind returns the late state of an item. An item that was live begins at the tail.
+// behind returns what an item needs that is not live. An item that was live begins at the tail.
 func (it *item) behind() *late {
 	if it.late == nil {
 		it.late = &late{at: it.view.tail}
@@ -117,6 +157,12 @@ func (it *item) stateDue() bool {
 func (it *item) sentNothing() bool {
 	l := it.late
 	return l != nil && l.fresh && l.needsSnapshot && l.progress == nil && it.channel() == wire.Status
+}
+
+// requestSnapshot makes the snapshots of an item due.
+func (it *item) requestSnapshot() {
+	it.behind().needsSnapshot = true
+	it.sub.enqueue(it)
 }
 
 // skipTo records that all rows up to a position have been sent. The item continues at end in its
