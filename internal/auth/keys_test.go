@@ -142,7 +142,7 @@ func TestKeyFileRefused(t *testing.T) {
 		{"cut off", good[:len(good)/2], 0o600, "damaged"},
 		{"two values", good + good, 0o600, "more than one JSON value"},
 		{"an unknown key", strings.Replace(good, `"version"`, `"verison"`, 1), 0o600, "verison"},
-		{"a newer version", strings.Replace(good, `"version": 3`, `"version": 4`, 1), 0o600, "unknown version 4"},
+		{"a newer version", strings.Replace(good, `"version": 3`, `"version": 4`, 1), 0o600, "version 4 is newer than version 3 of this program: run a newer program"},
 		{"no keys", `{"version":1,"keys":[],"refresh":[]}`, 0o600, "at least one key"},
 		{"HS256", strings.Replace(good, "ES256", "HS256", 1), 0o600, `algorithm: "HS256" is unknown`},
 		{"another kid", strings.Replace(good, id, strings.Repeat("x", len(id)), 1), 0o600, "thumbprint"},

@@ -19,6 +19,7 @@ import (
 	"github.com/ruedahq/rueda/internal/journal/dayfile"
 	"github.com/ruedahq/rueda/internal/journal/disk"
 	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/internal/journal/state"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -303,6 +304,9 @@ func (a *Archive) loadDay(d *day) error {
 		s.packed = strings.HasSuffix(e.Name(), packedEnding)
 		if err := a.inspect(s); err != nil {
 			return err
+		}
+		if len(s.damage) > 0 && s.damage[0].Reason == record.ReasonVersion {
+			return fmt.Errorf("segment %s: %w", s.path(s.packed), state.ErrNewer)
 		}
 		if s.header == (header{}) {
 			a.excluded = append(a.excluded, s.damage...)

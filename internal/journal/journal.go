@@ -112,7 +112,7 @@ type Journal struct {
 // Open opens the journal of a folder for writing and creates a missing one. It locks the folder:
 // the error is ErrLocked while another process has it. It repairs what a crash has left incomplete.
 // The epoch continues if all rows committed in it are certainly still there; otherwise a new one
-// begins.
+// begins. A journal of a newer program is state.ErrNewer.
 func Open(cfg Config) (*Journal, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err

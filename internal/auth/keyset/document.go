@@ -76,6 +76,10 @@ func randomBytes(n int) []byte {
 // parseDocument reads a document that is not encrypted. It adds what version 1 lacks; complete is
 // then false: the document must be saved before its audit key is used.
 func parseDocument(data []byte) (d *document, complete bool, err error) {
+	var head struct{ Version int }
+	if err := json.Unmarshal(data, &head); err == nil && head.Version > documentVersion {
+		return nil, false, newerVersion(head.Version) // it may have members that are unknown here
+	}
 	var kept keyDocument
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -85,8 +89,8 @@ func parseDocument(data []byte) (d *document, complete bool, err error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, false, errors.New("damaged: more than one JSON value")
 	}
-	if kept.Version < firstVersion || kept.Version > documentVersion {
-		return nil, false, fmt.Errorf("unknown version %d (want %d)", kept.Version, documentVersion)
+	if kept.Version < firstVersion {
+		return nil, false, fmt.Errorf("damaged: version %d", kept.Version)
 	}
 	if len(kept.Keys) == 0 || len(kept.Refresh) == 0 {
 		return nil, false, errors.New("damaged: it needs at least one key and one refresh secret")
@@ -108,6 +112,11 @@ func parseDocument(data []byte) (d *document, complete bool, err error) {
 		return nil, false, err
 	}
 	return d, kept.Version >= secondVersion, kept.readSecrets(d)
+}
+
+// newerVersion returns the error for a document of a newer program.
+func newerVersion(version int) error {
+	return fmt.Errorf("version %d is newer than version %d of this program: run a newer program", version, documentVersion)
 }
 
 // withoutValue removes the value from an error of a decoder: it may be a part of a key.

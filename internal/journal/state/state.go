@@ -88,7 +88,17 @@ type File struct {
 	State
 }
 
-// Open opens the state of a folder; found reports whether there was a valid one.
+// ErrNewer means that a newer program has written a journal, in a format that this one does not
+// know.
+var ErrNewer = errors.New("a newer version of the program has written this journal: run that version, or restore a backup")
+
+// isNewer reports whether a copy has a later format.
+func isNewer(f []byte) bool {
+	return string(f[:8]) == stateMagic && binary.LittleEndian.Uint32(f[8:]) > record.Version
+}
+
+// Open opens the state of a folder; found reports whether there was a valid one. The error is
+// ErrNewer for one in a later format.
 func Open(folder string, sys *disk.System) (s *File, found bool, err error) {
 	f, err := sys.Open(filepath.Join(folder, stateName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -99,6 +109,9 @@ func Open(folder string, sys *disk.System) (s *File, found bool, err error) {
 	n, _ := f.ReadAt(b, 0) // unreadable data counts as missing
 	for at := 0; at+stateCopy <= n; at += stateSlot {
 		var c State
+		if isNewer(b[at:]) {
+			return nil, false, errors.Join(fmt.Errorf("journal %s: %w", folder, ErrNewer), f.Close())
+		}
 		if c.parse(b[at:at+stateCopy]) && (!found || int32(c.write-s.write) > 0) {
 			s.State, found = c, true
 		}
