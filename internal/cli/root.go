@@ -67,15 +67,35 @@ market on your laptop.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return configFromEnvironment(cmd, os.Getenv("RUEDA_CONFIG"))
+		},
+		Version:           versionText(),
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetIn(std.In)
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), admin.NewReport(std), maintenance.NewBackup(std), maintenance.NewRestore(std), newBench(std), newSchema(std), newVersion(std))
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), admin.NewReport(std), server.NewHealth(std), maintenance.NewBackup(std), maintenance.NewRestore(std), newBench(std), newSchema(std), newVersion(std))
 	asUsage(root)
 	return root
+}
+
+// configFromEnvironment sets --config of a command that has it from RUEDA_CONFIG, unless a flag
+// says that another place is meant.
+func configFromEnvironment(cmd *cobra.Command, file string) error {
+	f := cmd.Flags().Lookup("config")
+	if f == nil || f.Changed || file == "" {
+		return nil
+	}
+	for _, other := range []string{"data", "init", "url"} {
+		if o := cmd.Flags().Lookup(other); o != nil && o.Changed {
+			return nil
+		}
+	}
+	return f.Value.Set(file)
 }
 
 // badFlag returns an error for an unknown flag, with a similar one.

@@ -21,10 +21,16 @@ func newVersion(std command.Streams) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(std.Out).Encode(b)
 			}
-			_, err := fmt.Fprintf(std.Out, "rueda %s %s %s\n", b.Version, b.Go, b.Platform)
+			_, err := fmt.Fprintln(std.Out, versionText())
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as a JSON object")
 	return cmd
+}
+
+// versionText returns the version and the build in one line.
+func versionText() string {
+	b := command.ReadBuild()
+	return fmt.Sprintf("rueda %s %s %s", b.Version, b.Go, b.Platform)
 }

@@ -185,7 +185,7 @@ With PostgreSQL, restore its database first (pg_restore).`,
 }
 
 func (o *options) checkBackup(ctx context.Context, std command.Streams, folder string) error {
-	if o.config != "" || o.data != "" || o.keepLogins || o.acceptOlder {
+	if o.data != "" || o.keepLogins || o.acceptOlder {
 		return command.Fail(command.ExitUsage, errors.New("--check cannot be combined with other flags than --json"), "")
 	}
 	shown := command.NewProgress(&std)

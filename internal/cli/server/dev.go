@@ -38,6 +38,8 @@ type devOptions struct {
 	replay      []string
 	ndjson      string
 	data        string
+	origins     []string
+	remote      bool
 	verbose     bool
 }
 
@@ -69,9 +71,14 @@ folder the same market begins again, with numbers and trade ids that continue, a
   rueda dev --listen 127.0.0.1:9000 --seed 7 --speed 10
   rueda dev --clock virtual --speed 600 --days 1     a whole trading day
   rueda dev --replay btcusdt.jsonl.gz                recorded BINANCE market in addition to the simulated one
-  rueda dev --ndjson 127.0.0.1:9100                  accept events as JSON lines over TCP`,
+  rueda dev --ndjson 127.0.0.1:9100                  accept events as JSON lines over TCP
+  rueda dev --origin http://localhost:5173           a web page of another development server
+  rueda dev --allow-remote                           other machines, such as phones, may connect`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.remote && !cmd.Flags().Changed("listen") {
+				o.listen = ":8080"
+			}
 			return runDev(cmd.Context(), std, o)
 		},
 	}
@@ -87,6 +94,8 @@ folder the same market begins again, with numbers and trade ids that continue, a
 	f.StringArrayVar(&o.replay, "replay", nil, "recording to replay too, in a loop; repeat the flag for each file")
 	f.StringVar(&o.ndjson, "ndjson", "", "address that accepts events as JSON lines over TCP (see docs/feeds.md)")
 	f.StringVar(&o.data, "data", "", "folder for users, tokens and the journal: 1 GB for a virtual day, half of it when the day has ended, at most 30 days and 64 GiB; demo and basic are added only to a new folder (default: temporary)")
+	f.StringArrayVar(&o.origins, "origin", nil, "web origin whose pages may call the gateway, such as http://localhost:5173; repeat the flag for each (default: its own)")
+	f.BoolVar(&o.remote, "allow-remote", false, "let other machines connect, without TLS; everybody knows the passwords of demo and basic (--listen is then :8080)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more than warnings")
 	return cmd
 }
@@ -105,7 +114,10 @@ func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) 
 	if m.lines != nil {
 		defer func() { err = errors.Join(err, m.lines.Close()) }()
 	}
-	c := gateway.Config{Listen: o.listen, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.onJournal, Logger: log}
+	if o.remote {
+		fmt.Fprintln(std.Err, "Warning: other machines can connect, without encryption, and the passwords of demo and basic are public.")
+	}
+	c := gateway.Config{Listen: o.listen, Insecure: o.remote, Origins: o.origins, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.onJournal, Logger: log}
 	return RunLocal(ctx, std, o.data, c, func(b gateway.Bound, demo bool) {
 		greet(std, o, b, m, demo, time.Since(began))
 	})
@@ -349,7 +361,7 @@ func explainListen(err error, address, setting string) error {
 		return command.Fail(command.ExitError, fmt.Errorf("%s is in use by another program", address),
 			fmt.Sprintf("Choose another with %s %s, or let the system choose with port 0.", setting, net.JoinHostPort(host, "9080")))
 	case errors.Is(err, gateway.ErrInsecure) && setting == "--listen":
-		return command.Fail(command.ExitUsage, err, "rueda dev is for this machine only: listen on 127.0.0.1. For other machines, use rueda serve with TLS.")
+		return command.Fail(command.ExitUsage, err, "rueda dev is for this machine only: listen on 127.0.0.1. For other machines, use rueda serve with TLS, or --allow-remote in a network that you trust.")
 	case errors.Is(err, gateway.ErrInsecure):
 		return command.Fail(command.ExitUsage, err, "Listen on 127.0.0.1, or serve with TLS certificate files. Behind a proxy that terminates\nTLS, set insecure = true in the configuration.")
 	}

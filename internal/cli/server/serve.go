@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
+	"github.com/ruedahq/rueda/internal/sdnotify"
 )
 
 // NewServe returns the command serve.
@@ -105,6 +107,8 @@ func runServe(ctx context.Context, std command.Streams, name string) (err error)
 		defer func() { err = errors.Join(err, lines.Close()) }()
 	}
 	gateway.SpareProcessors()
+	bound := make(chan gateway.Bound, 1)
+	s.Gateway.OnReady = func(b gateway.Bound) { bound <- b }
 	g, err := gateway.New(s.Gateway)
 	if err != nil {
 		return explainStart(command.ExplainFolder(err, s.Gateway.Journal.Folder, "folder of [journal] in "+name), s, name)
@@ -112,7 +116,33 @@ func runServe(ctx context.Context, std command.Streams, name string) (err error)
 	if s.Gateway.Users == nil {
 		warnNoUsers(ctx, std, data, name)
 	}
-	return explainStart(g.Run(ctx), s, name)
+	return explainStart(supervised(ctx, s, bound, g.Run), s, name)
+}
+
+// supervised runs a gateway and reports its state to systemd, if that waits for it: when it is
+// ready, when it drains, and as long as it answers.
+func supervised(ctx context.Context, s *config.Settings, bound <-chan gateway.Bound, run func(context.Context) error) error {
+	systemd := sdnotify.New(os.Getenv)
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the drain too
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	report := func(err error) {
+		if err != nil {
+			s.Gateway.Logger.Warn("systemd not notified", "error", err)
+		}
+	}
+	watch.Go(func() {
+		select {
+		case b := <-bound:
+			report(systemd.Ready("Serves " + b.REST))
+			url := localURL(b.Address, s.Gateway.TLS.Certificate != "") + "/livez"
+			systemd.Watchdog(running, func(ctx context.Context) error { return probe(ctx, url) })
+		case <-running.Done():
+		}
+	})
+	defer context.AfterFunc(ctx, func() { report(systemd.Stopping()) })()
+	return run(ctx)
 }
 
 // explainStart adds the key of the configuration file to the error for an address that cannot be
