@@ -130,11 +130,16 @@ func responseComponents(operations []Operation) (components schema.Map, outside 
 	for i := range operations {
 		add(&operations[i], faults(&operations[i]))
 	}
-	none := &Operation{}
-	others := byStatus(outsideReasons(), false)
-	add(none, others)
-	for _, f := range others {
-		outside = append(outside, responseRef(f.name(none)))
+	for _, o := range []*Operation{{}, {Failed: OAuthForm}} { // the latter: another method of a path of OAuth
+		words := outsideReasons()
+		if o.OAuth() {
+			words = []wire.Reason{wire.Forbidden, wire.MethodNotAllowed}
+		}
+		list := byStatus(words, o.OAuth())
+		add(o, list)
+		for _, f := range list {
+			outside = append(outside, responseRef(f.name(o)))
+		}
 	}
 	return components, outside
 }

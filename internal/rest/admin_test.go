@@ -35,7 +35,7 @@ func newAdmin(t *testing.T, g *gateway) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return described(t, "/admin/openapi.json", h)
 }
 
 // ask sends a request to a handler; fields are names and values of the header in turn.

@@ -27,7 +27,8 @@ type gateway struct {
 	users   *userBase
 	store   *failingStore
 	hub     *hub.Hub
-	handler *rest.Handler
+	handler http.Handler // plain, with a check of requests and answers
+	plain   *rest.Handler
 	service *auth.Service // of handler
 	log     *logBuffer
 	sick    atomic.Bool // Config.Ready says so
@@ -63,9 +64,10 @@ func newGateway(t testing.TB, change func(*rest.Config, *auth.Config)) *gateway 
 		t.Fatal(err)
 	}
 	g.service = config.Auth
-	if g.handler, err = rest.New(config); err != nil {
+	if g.plain, err = rest.New(config); err != nil {
 		t.Fatal(err)
 	}
+	g.handler = described(t, "/openapi.json", g.plain)
 	return g
 }
 

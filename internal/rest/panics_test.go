@@ -105,7 +105,7 @@ func TestPanicsOfRequests(t *testing.T) {
 			if want++; w != nil && w.Code != http.StatusInternalServerError {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
 			}
-			if n := a.handler.Panics(); n != want {
+			if n := a.plain.Panics(); n != want {
 				t.Errorf("%s: %d panics, want %d", path, n, want)
 			}
 		}
@@ -120,8 +120,8 @@ func TestPanicsOfRequests(t *testing.T) {
 				a.handler.ServeHTTP(&fragileAnswer{ResponseRecorder: httptest.NewRecorder()}, r)
 				return nil
 			})
-			if want++; a.handler.Panics() != want {
-				t.Errorf("%s amid its answer: %d panics, want %d", path, a.handler.Panics(), want)
+			if want++; a.plain.Panics() != want {
+				t.Errorf("%s amid its answer: %d panics, want %d", path, a.plain.Panics(), want)
 			}
 		}
 		if strings.Contains(a.log.String(), "canary") {

@@ -334,7 +334,7 @@ func TestUpgradePanics(t *testing.T) {
 		if log := g.log.String(); !strings.Contains(log, "request handler panicked") || strings.Contains(log, "canary") {
 			t.Errorf("logged: %s", log)
 		}
-		if n := g.handler.Panics(); n != 1 {
+		if n := g.plain.Panics(); n != 1 {
 			t.Errorf("%d panics", n)
 		}
 	}

@@ -53,6 +53,7 @@ func newIdentityGateway(t *testing.T) *identityGateway {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.admin = described(t, "/admin/openapi.json", g.admin)
 	return g
 }
 
