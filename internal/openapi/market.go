@@ -148,7 +148,7 @@ func identifiers(channel string) Parameter {
 	return Parameter{Name: channel, List: true, Schema: schema.Array("Identifiers of the channel "+channel+".", schema.String(""))}
 }
 
-func flag(name, text string) Parameter {
+func option(name, text string) Parameter {
 	return Parameter{Name: name, Schema: schema.Boolean(text)}
 }
 
@@ -163,7 +163,7 @@ func streamOperations() []Operation {
 			Query: append(channels, depthParameter(),
 				Parameter{Name: "conflate", Schema: schema.String("Time between two messages of an instrument: none, 100ms, 250ms or 1s.")},
 				Parameter{Name: "interval", Schema: schema.String("Interval of bars that name none.")},
-				flag("snapshot", "false: no snapshots."), flag("alive", "true: marks for quiet instruments."),
+				option("snapshot", "false: no snapshots."), option("alive", "true: marks for quiet instruments."),
 				Parameter{Name: "start", Schema: schema.String("Replay from this time on, or from the open of the market today (open).")},
 				Parameter{Name: "slow", Schema: schema.String("What happens to a slow client: conflate or strict.")}),
 			Header: []Parameter{{Name: "Last-Event-ID", Schema: schema.String("The id of the last event that the client received. The stream resumes there.")}},
