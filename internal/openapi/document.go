@@ -28,7 +28,7 @@ const conventions = `
 
 An answer is an object with success and data, or with success and error. Clients branch on error.reason. They ignore members that they do not know, and treat a reason that they do not know by its status.
 
-HEAD is served wherever GET is, with the same headers and no body. OPTIONS is served for preflight requests of browsers. x-outside-operations lists the answers to requests that belong to no operation, such as an unknown path or another method. x-reasons lists the reasons that an answer may have.`
+HEAD is served wherever GET is, with the same headers and no body. OPTIONS is served for preflight requests of browsers. x-outside-operations lists the answers to requests that belong to no operation, such as an unknown path or another method. x-reasons lists the reasons that the errors of an operation may have, by status, and x-common-headers the headers of every answer that concern browsers.`
 
 // Document returns the document of operations as compact JSON. The error names components that are
 // referred to and do not exist.
@@ -62,6 +62,7 @@ func Document(title, description string, operations []Operation) ([]byte, error)
 			With("headers", headerComponents(usedHeaders(operations))).
 			With("responses", answers).
 			With("schemas", schema.Components(used))).
+		With("x-common-headers", headers(browserHeaders())).
 		With("x-outside-operations", outside))
 }
 
@@ -169,7 +170,7 @@ func operation(o *Operation) schema.Map {
 		}
 		m = m.With("requestBody", schema.Map{}.With("required", true).With("content", schema.Map{}.With(o.Body.Media, content)))
 	}
-	return m.With("responses", responses(o))
+	return m.With("responses", responses(o)).With("x-reasons", reasonsByStatus(o))
 }
 
 func parameters(o *Operation) []schema.Map {

@@ -1,9 +1,9 @@
 package openapi
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ruedahq/rueda/internal/reason"
@@ -90,21 +90,20 @@ func errorSchema(o *Operation, status int) *schema.Schema {
 	return schema.Ref(OAuthForm)
 }
 
-// name returns the name of the component of a fault: its status and its reasons.
+// name returns the name of the component of the answers with a status.
 func (f *fault) name(o *Operation) string {
-	name := fmt.Sprintf("E%d.%s", f.status, strings.Join(f.words, "."))
+	name := strings.ReplaceAll(http.StatusText(f.status), " ", "")
 	if o.OAuth() {
-		name += ".oauth"
+		name += "OAuth"
 	}
 	return name
 }
 
-// response returns the answer with a status.
+// response returns the answers with a status.
 func (f *fault) response(o *Operation) schema.Map {
-	return schema.Map{}.With("description", http.StatusText(f.status)+": "+strings.Join(f.words, ", ")+".").
+	return schema.Map{}.With("description", http.StatusText(f.status)+". The operation lists the reasons in x-reasons.").
 		With("headers", headers(faultHeaders(o, f.status))).
-		With("content", schema.Map{}.With(JSON, schema.Map{}.With("schema", errorSchema(o, f.status)))).
-		With("x-reasons", f.words)
+		With("content", schema.Map{}.With(JSON, schema.Map{}.With("schema", errorSchema(o, f.status))))
 }
 
 // responseRef returns a reference to a component of answers.
@@ -112,13 +111,22 @@ func responseRef(name string) schema.Map {
 	return schema.Map{}.With("$ref", "#/components/responses/"+name)
 }
 
+// reasonsByStatus returns the reasons of an operation by status.
+func reasonsByStatus(o *Operation) schema.Map {
+	m := schema.Map{}
+	for _, f := range faults(o) {
+		m = m.With(strconv.Itoa(f.status), f.words)
+	}
+	return m
+}
+
 // notModified is the name of the component of answers without a body.
 const notModified = "NotModified"
 
-// responseComponents returns the components of answers, and references to those for requests that
-// belong to no operation.
+// responseComponents returns the components of answers, and those for requests that belong to no
+// operation.
 func responseComponents(operations []Operation) (components schema.Map, outside []schema.Map) {
-	cached := slices.Concat(commonHeaders(), corsHeaders(), rateHeaders(), []string{"ETag", "Content-Encoding", "Link"})
+	cached := slices.Concat(commonHeaders(), rateHeaders(), []string{"ETag", "Content-Encoding", "Link"})
 	components = schema.Map{}.With(notModified, schema.Map{}.With("description", "The client has this version.").With("headers", headers(cached)))
 	add := func(o *Operation, list []fault) {
 		for _, f := range list {
@@ -138,7 +146,7 @@ func responseComponents(operations []Operation) (components schema.Map, outside 
 		list := byStatus(words, o.OAuth())
 		add(o, list)
 		for _, f := range list {
-			outside = append(outside, responseRef(f.name(o)))
+			outside = append(outside, schema.Map{}.With("status", f.status).With("x-reasons", f.words).With("response", responseRef(f.name(o))))
 		}
 	}
 	return components, outside
@@ -149,7 +157,7 @@ func answerHeaders(o *Operation) []string {
 	if o.Upgrade {
 		return []string{"Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol", "Sec-WebSocket-Extensions"}
 	}
-	names := slices.Concat(commonHeaders(), corsHeaders(), o.Answer.Header)
+	names := slices.Concat(commonHeaders(), o.Answer.Header)
 	if o.Limit > 0 || o.Needs != Anyone && o.Needs != Operator {
 		names = append(names, rateHeaders()...)
 	}
@@ -164,7 +172,7 @@ func answerHeaders(o *Operation) []string {
 
 // faultHeaders returns the names of the headers of an error.
 func faultHeaders(o *Operation, status int) []string {
-	names := slices.Concat(commonHeaders(), corsHeaders(), rateHeaders())
+	names := slices.Concat(commonHeaders(), rateHeaders())
 	if o.OAuth() {
 		names = append(names, "Pragma")
 	}
@@ -190,7 +198,8 @@ func outsideReasons() []wire.Reason {
 }
 
 // usedHeaders returns the names of the headers of all answers.
-func usedHeaders(operations []Operation) (names []string) {
+func usedHeaders(operations []Operation) []string {
+	names := browserHeaders()
 	for i := range operations {
 		o := &operations[i]
 		names = append(names, answerHeaders(o)...)

@@ -54,15 +54,14 @@ func headerTable() []headerRow {
 	}
 }
 
-// commonHeaders are those of every answer.
-func commonHeaders() []string {
-	return []string{"X-Request-Id", "Cache-Control", "X-Content-Type-Options", "Referrer-Policy", "Content-Security-Policy",
-		"Cross-Origin-Resource-Policy", "Strict-Transport-Security"}
-}
+// commonHeaders are those that every answer lists.
+func commonHeaders() []string { return []string{"X-Request-Id", "Cache-Control"} }
 
-// corsHeaders are those of answers to pages.
-func corsHeaders() []string {
-	return []string{"Vary", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers"}
+// browserHeaders are those of every answer that only browsers read. They are listed once, so that
+// generated clients do not have them for each answer.
+func browserHeaders() []string {
+	return []string{"X-Content-Type-Options", "Referrer-Policy", "Content-Security-Policy", "Cross-Origin-Resource-Policy",
+		"Strict-Transport-Security", "Vary", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers"}
 }
 
 // rateHeaders are those of answers to which a limit applies.

@@ -100,7 +100,7 @@ func Array(description string, items *Schema) *Schema {
 // Tuple returns the schema of an array that has the given items in this order. The first least of
 // them are always present.
 func Tuple(description string, least int, items ...*Schema) *Schema {
-	return typed("array", description).set("prefixItems", items).set("items", false).Items(least, len(items))
+	return typed("array", description).set("prefixItems", items).Items(least, len(items))
 }
 
 // OneOf returns the schema of a value that has exactly one of the variants.

@@ -5,6 +5,7 @@ package openapitest
 
 import (
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -101,7 +102,7 @@ func (c *Checker) Check(x *Exchange) error {
 	if answer == nil {
 		return fmt.Errorf("status %d of %s %s is not described: %.300s", x.Status, x.Method, path, x.Body)
 	}
-	return c.checkAnswer(x, answer, at)
+	return c.checkAnswer(x, answer, at, object(operation, "x-reasons", strconv.Itoa(x.Status)))
 }
 
 // find returns the path of the document for the path of a request; "": there is none.
@@ -147,12 +148,13 @@ func (c *Checker) resolve(value any, at []string) (map[string]any, []string) {
 // checkOutside checks the answer to a request that belongs to no operation.
 func (c *Checker) checkOutside(x *Exchange) error {
 	var first error
-	for _, ref := range c.outside {
-		answer, at := c.resolve(ref, nil)
-		if !strings.HasPrefix(at[len(at)-1], fmt.Sprintf("E%d.", x.Status)) {
+	for i := range c.outside {
+		entry := c.outside[i]
+		if fmt.Sprint(object(entry, "status")) != strconv.Itoa(x.Status) {
 			continue
 		}
-		err := c.checkAnswer(x, answer, at)
+		answer, at := c.resolve(object(entry, "response"), nil)
+		err := c.checkAnswer(x, answer, at, object(entry, "x-reasons"))
 		if err == nil {
 			return nil
 		}
@@ -174,9 +176,13 @@ func ofHTTP(name string) bool {
 	return false
 }
 
-// checkAnswer checks an answer with its description.
-func (c *Checker) checkAnswer(x *Exchange, answer map[string]any, at []string) error {
-	known, _ := answer["headers"].(map[string]any)
+// checkAnswer checks an answer with its description. words are the reasons of an error.
+func (c *Checker) checkAnswer(x *Exchange, answer map[string]any, at []string, words any) error {
+	known := map[string]any{}
+	for _, headers := range []any{answer["headers"], object(c.validator.Document(), "x-common-headers")} {
+		list, _ := headers.(map[string]any)
+		maps.Copy(known, list)
+	}
 	for name, values := range x.Header {
 		if ofHTTP(name) {
 			continue
@@ -214,15 +220,15 @@ func (c *Checker) checkAnswer(x *Exchange, answer map[string]any, at []string) e
 	if err := c.validator.ValidateParsed(pointer(append(at, "content", media, "schema")...), body); err != nil {
 		return fmt.Errorf("%w: %.600s", err, x.Body)
 	}
-	return checkReason(body, answer)
+	return checkReason(x.Status, body, words)
 }
 
 // checkReason checks that the answer of an error has one of the described reasons.
-func checkReason(body any, answer map[string]any) error {
-	words, isError := answer["x-reasons"].([]any)
-	if !isError {
+func checkReason(status int, body, described any) error {
+	if status < http.StatusBadRequest {
 		return nil
 	}
+	words, _ := described.([]any)
 	word := object(body, "reason")
 	if word == nil {
 		word = object(body, "error", "reason")

@@ -80,6 +80,7 @@ func (c *comparison) paths() {
 			c.parameters(where, old, now)
 			c.body(where, old, now)
 			c.responses(where, member(old, "responses"), member(now, "responses"))
+			c.reasons(where, member(old, "x-reasons"), member(now, "x-reasons"))
 		}
 	}
 }
@@ -171,12 +172,18 @@ func (c *comparison) responses(where string, old, now any) {
 				c.report(where, "header %s is removed", name)
 			}
 		}
-		for _, word := range list(member(before, "x-reasons")) {
-			if !slices.Contains(list(member(after, "x-reasons")), word) {
-				c.report(where, "reason %v is removed", word)
+		c.content(where, member(before, "content"), member(after, "content"), false)
+	}
+}
+
+// reasons compares the reasons of the errors of an operation, by status.
+func (c *comparison) reasons(where string, old, now any) {
+	for status, words := range object(old) {
+		for _, word := range list(words) {
+			if !slices.Contains(list(member(now, status)), word) {
+				c.report(where+": "+status, "reason %v is removed", word)
 			}
 		}
-		c.content(where, member(before, "content"), member(after, "content"), false)
 	}
 }
 

@@ -11,12 +11,12 @@ const openAPI = `{"openapi":"3.1.0","paths":{
  "parameters":[{"name":"limit","in":"query","schema":{"type":"integer","maximum":100}},
   {"name":"order","in":"query","allowEmptyValue":true,"schema":{"enum":["asc","desc"]}}],
  "responses":{"200":{"headers":{"ETag":{}},"content":{"application/json":{"schema":{"$ref":"#/components/schemas/Page"}},"text/csv":{"schema":{"type":"string"}}}},
-  "403":{"$ref":"#/components/responses/E403"}}}},
+  "403":{"$ref":"#/components/responses/E403"}},"x-reasons":{"403":["forbidden","not_entitled"]}}},
 "/login":{"post":{"security":[],
  "requestBody":{"required":true,"content":{"application/json":{"schema":{"oneOf":[{"$ref":"#/components/schemas/Password"},{"$ref":"#/components/schemas/Refresh"}]}}}},
  "responses":{"200":{}}},
  "delete":{"security":[{"bearer":[]},{"login":[]}],"responses":{"200":{}}}}},
-"components":{"responses":{"E403":{"x-reasons":["forbidden","not_entitled"]}},"schemas":{
+"components":{"responses":{"E403":{"headers":{"Allow":{}}}},"schemas":{
  "Page":{"type":"object","properties":{"rows":{"type":"array","items":{"$ref":"#/components/schemas/Row"}},"next":{"type":"string"},"parent":{"$ref":"#/components/schemas/Page"}},"required":["rows"]},
  "Row":{"type":"object","properties":{"type":{"const":"T"},"P":{"type":"number"},"E":{"enum":["open","halt"]},"T":{"type":"string","pattern":"^Z$"},
   "L":{"type":"array","prefixItems":[{"type":"number"},{"type":"integer"}]},"M":{"type":"object","additionalProperties":{"type":"integer"}}},"required":["type","P"]},
@@ -53,6 +53,7 @@ func TestBreaking(t *testing.T) {
 		{openAPI, `"200":{"headers"`, `"201":{"headers"`, "GET /rows: 200: is removed"},
 		{openAPI, `"ETag"`, `"Tag"`, "GET /rows: 200: header ETag is removed"},
 		{openAPI, `"text/csv"`, `"text/tsv"`, "GET /rows: 200: text/csv is removed"},
+		{openAPI, `"Allow"`, `"Allows"`, "GET /rows: 403: header Allow is removed"},
 		{openAPI, `["forbidden","not_entitled"]`, `["forbidden"]`, "GET /rows: 403: reason not_entitled is removed"},
 		{openAPI, `["forbidden","not_entitled"]`, `["forbidden","not_entitled","new"]`, ""},
 		{openAPI, `"next":`, `"more":`, "GET /rows: 200: application/json: member next is removed"},
