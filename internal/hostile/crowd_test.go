@@ -57,7 +57,6 @@ func (f *follower) connect(a *attacker) error {
 func (f *follower) close() { _ = f.s.nc.Close() }
 
 func (f *follower) subscribe() error {
-	_ = f.s.nc.SetDeadline(time.Now().Add(10 * time.Minute))
 	resume := ""
 	if f.seen > 0 {
 		resume = fmt.Sprintf(`,"resume":{"epoch":%q,"trades":{%q:%d}}`, f.epoch, watched, f.seen)
@@ -84,10 +83,11 @@ func (f *follower) subscribe() error {
 // next returns the next message that is not a ping.
 func (f *follower) next() (m followerMessage, err error) {
 	for {
+		_ = f.s.nc.SetDeadline(time.Now().Add(10 * time.Minute))
 		op, payload, err := f.s.read()
 		switch {
 		case err != nil:
-			return m, closedError(0)
+			return m, fmt.Errorf("%w: %w", closedError(0), err)
 		case op == opClose && len(payload) >= 2:
 			return m, closedError(binary.BigEndian.Uint16(payload))
 		case op != opText:
@@ -101,7 +101,7 @@ func (f *follower) next() (m followerMessage, err error) {
 			return m, nil
 		}
 		if err := f.s.tryFrame(fin|opText, []byte(`{"action":"pong"}`)); err != nil {
-			return m, closedError(0)
+			return m, fmt.Errorf("%w: %w", closedError(0), err)
 		}
 	}
 }
