@@ -105,7 +105,15 @@ func (u *users) amend(id string, order uint64, change func(*knownUser)) {
 // get returns the stored state of a user.
 func (u *users) get(id string) (*knownUser, bool) {
 	x := &u.shards[shardOf(id)]
-	return recall(&x.mu, &x.known, id)
+	x.mu.RLock()
+	k, ok := x.known.Peek(id)
+	x.mu.RUnlock()
+	if ok {
+		return k, true
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.known.Get(id)
 }
 
 // user returns the user with this id for a token of the given version. It uses the stored state if

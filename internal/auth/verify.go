@@ -2,8 +2,8 @@ package auth
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,46 +11,35 @@ import (
 	"github.com/ruedahq/rueda/internal/cache"
 )
 
-// maxVerified bounds the number of remembered tokens. Each takes about 400 bytes.
+// maxVerified bounds the number of remembered tokens. Each takes about 900 bytes.
 const maxVerified = 1 << 16
 
-// verified remembers tokens whose signature was checked, by the SHA-256 of their text. A look-up
-// takes 0.3 µs, a check of the signature 90 µs. Key, expiry, revocation and user are checked each
-// time.
+// verified remembers tokens whose signature was checked, by their text. A look-up takes 0.1 µs, a
+// check of the signature 90 µs. Key, expiry, revocation and user are checked each time. The map
+// hashes a text with a secret seed, so the time of a look-up does not help to guess a token.
 type verified struct {
 	mu     sync.RWMutex
-	tokens cache.Map[Hash, *claims]
+	tokens cache.Map[string, *claims]
 }
 
-func newVerified() *verified { return &verified{tokens: cache.New[Hash, *claims](maxVerified)} }
+func newVerified() *verified { return &verified{tokens: cache.New[string, *claims](maxVerified)} }
 
 func (v *verified) get(text string) (*claims, bool) {
-	return recall(&v.mu, &v.tokens, hashToken(text))
+	v.mu.RLock()
+	c, ok := v.tokens.Peek(text)
+	v.mu.RUnlock()
+	if ok {
+		return c, true
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.tokens.Get(strings.Clone(text)) // the map may keep it, but not the caller's buffer
 }
 
 func (v *verified) put(text string, c *claims) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.tokens.Put(hashToken(text), c)
-}
-
-// hashToken returns the SHA-256 of an access token, without an allocation for usual lengths.
-func hashToken(text string) Hash {
-	var buf [768]byte
-	return sha256.Sum256(append(buf[:0], text...))
-}
-
-// recall returns a value of a map that every token check reads. Most calls take the read lock only.
-func recall[K comparable, V any](mu *sync.RWMutex, m *cache.Map[K, V], key K) (V, bool) {
-	mu.RLock()
-	v, ok := m.Peek(key)
-	mu.RUnlock()
-	if ok {
-		return v, true
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	return m.Get(key)
+	v.tokens.Put(strings.Clone(text), c)
 }
 
 // Verify checks an access token. The reason of the Error is InvalidToken, TokenExpired or
