@@ -49,7 +49,7 @@ func (r *request) debit(n int) {
 // refused, and instruments that a removed pattern covered or whose snapshots are sent again.
 const (
 	removedPerMessage   = 200
-	refusedPerMessage   = 50 // each has an answer of its own, and a user can repeat them without end
+	refusedPerMessage   = 10 // each has an answer of its own, and a user can repeat them without end
 	snapshotsPerMessage = 1000
 )
 
