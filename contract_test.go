@@ -210,6 +210,35 @@ func TestProtocolActions(t *testing.T) {
 	}
 }
 
+// TestProtocolResume compares the table of the members of resume in docs/protocol.md with the
+// schema of a subscribe: names, and which are required.
+func TestProtocolResume(t *testing.T) {
+	var want, got []string
+	for _, m := range message.Client() {
+		for _, f := range m.Schema.Fields() {
+			if f.Name != "resume" || m.Name != "Subscribe" {
+				continue
+			}
+			for _, member := range f.Schema.Fields() {
+				want = append(want, fmt.Sprint(member.Name, " ", !member.Optional))
+			}
+		}
+	}
+	for line := range strings.Lines(section(t, readProtocol(t), "### Resume")) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 || !slices.Contains([]string{"yes", "no"}, strings.TrimSpace(cells[3])) {
+			continue
+		}
+		for _, name := range tableNames(line, 1) {
+			got = append(got, fmt.Sprint(name, " ", strings.TrimSpace(cells[3]) == "yes"))
+		}
+	}
+	slices.Sort(want)
+	if slices.Sort(got); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("the table has %q, the schema %q", got, want)
+	}
+}
+
 // TestProtocolReasons checks that docs/protocol.md has the table of reasons that package reason
 // describes, and the reasons of lost messages.
 func TestProtocolReasons(t *testing.T) {
