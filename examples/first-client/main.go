@@ -1,5 +1,5 @@
-// Command first-client prints each trade of some instruments once, or the range that is lost. It
-// survives gaps, broken connections and restarts of the gateway.
+// Command first-client prints each trade of two instruments once, or what is lost. It survives
+// gaps, broken connections and restarts of the gateway. Its arguments are URL, user and password.
 package main
 
 import (
@@ -9,7 +9,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
+	"net/url"
+	"os"
 	"time"
 
 	"github.com/coder/websocket"
@@ -17,114 +18,93 @@ import (
 )
 
 type client struct {
-	url, username, password string
-	instruments             []string
-	print                   func(...any)
-	epoch, position         string
-	newest                  map[string]uint64 // N of the newest trade of each instrument
+	gateway, username, password, refresh string
+	epoch, position                      string
+	newest                               map[string]uint64 // N of the newest trade of each instrument
 }
 
-// message has the members that this client uses, of all messages and of the answer to a login.
+// message has the members that this client uses, of tokens and of all messages.
 type message struct {
-	Type, Action, Epoch, Position, Reason, I string
+	Type, Action, Reason, Epoch, Position, I string
 	N                                        uint64
 	P, Z                                     json.Number
-	Lost                                     struct {
-		Trades map[string]struct {
-			From, To uint64
-			Reason   string
-		}
-	}
-	Data struct {
-		AccessToken string `json:"access_token"`
-	}
+	Lost                                     struct{ Trades map[string]json.RawMessage }
+	Access                                   string `json:"access_token"`
+	Refresh                                  string `json:"refresh_token"`
 }
+
+type object = map[string]any
 
 func main() {
-	c := &client{url: "http://127.0.0.1:8080", username: "demo", password: "demo",
-		instruments: []string{"GGAL|BYMA|24hs", "AL30|BYMA|CI"}, print: func(words ...any) { fmt.Println(words...) }}
-	c.run(context.Background())
-}
-
-// run follows the stream until ctx ends. It waits before it reconnects, longer after each failure.
-func (c *client) run(ctx context.Context) {
-	for bound := time.Second; ctx.Err() == nil; bound = min(2*bound, 30*time.Second) {
-		began := time.Now()
-		c.print("disconnected:", c.follow(ctx))
-		if time.Since(began) > time.Minute {
-			bound = time.Second
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(rand.N(bound)):
-		}
+	c := &client{gateway: os.Args[1], username: os.Args[2], password: os.Args[3]}
+	for {
+		fmt.Println("disconnected:", c.follow(context.Background()))
+		time.Sleep(rand.N(4 * time.Second))
 	}
 }
 
-// follow logs in, connects, subscribes and handles messages until something fails.
+// token returns an access token. It needs the password only once, and after an error.
+func (c *client) token() (string, error) {
+	grant := url.Values{"grant_type": {"password"}, "username": {c.username}, "password": {c.password}}
+	if c.refresh != "" {
+		grant = url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.refresh}}
+	}
+	res, err := http.PostForm(c.gateway+"/oauth/token", grant)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	var m message
+	err = json.NewDecoder(res.Body).Decode(&m)
+	if c.refresh = m.Refresh; m.Access == "" {
+		err = errors.Join(err, errors.New("log in: "+res.Status))
+	}
+	return m.Access, err
+}
+
+// follow connects, subscribes and handles messages until something fails.
 func (c *client) follow(ctx context.Context) error {
-	login := fmt.Sprintf(`{"grant_type":"password","username":%q,"password":%q}`, c.username, c.password)
-	answer, err := http.Post(c.url+"/auth/token", "application/json", strings.NewReader(login))
+	token, err := c.token()
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	var token message
-	if err := json.NewDecoder(answer.Body).Decode(&token); err != nil || answer.StatusCode != http.StatusOK {
-		return errors.Join(err, errors.New("login: "+answer.Status))
-	}
-	conn, _, err := websocket.Dial(ctx, strings.Replace(c.url, "http", "ws", 1)+"/stream", nil)
+	conn, _, err := websocket.Dial(ctx, c.gateway+"/stream", nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.CloseNow() }()
-	conn.SetReadLimit(1 << 20)
-	subscribe := map[string]any{"action": "subscribe", "trades": c.instruments, "alive": true}
+	subscribe := object{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs", "AL30|BYMA|CI"}, "alive": true}
 	if c.epoch != "" {
-		subscribe["resume"] = map[string]any{"epoch": c.epoch, "trades": c.newest, "position": c.position}
+		subscribe["resume"] = object{"epoch": c.epoch, "trades": c.newest, "position": c.position}
 	}
-	auth := map[string]string{"action": "auth_token", "token": token.Data.AccessToken, "session": "first-client"}
-	err = errors.Join(wsjson.Write(ctx, conn, auth), wsjson.Write(ctx, conn, subscribe))
+	err = errors.Join(wsjson.Write(ctx, conn, object{"action": "auth_token", "token": token}), wsjson.Write(ctx, conn, subscribe))
 	for err == nil {
 		var m message
 		silence, cancel := context.WithTimeout(ctx, 30*time.Second) // an Alive comes every 15 s
-		if err = wsjson.Read(silence, conn, &m); err == nil {
-			err = c.handle(ctx, conn, &m)
-		}
+		err = wsjson.Read(silence, conn, &m)
 		cancel()
+		switch n := c.newest[m.I]; {
+		case m.Action == "ping":
+			err = wsjson.Write(ctx, conn, object{"action": "pong"})
+		case m.Type == "Error":
+			err = errors.New(m.Reason)
+		case m.Type == "Subscription":
+			if m.Epoch != c.epoch { // numbers begin again
+				c.epoch, c.newest = m.Epoch, map[string]uint64{}
+			}
+			for id, lost := range m.Lost.Trades {
+				fmt.Printf("lost %s %s\n", id, lost)
+				delete(c.newest, id)
+			}
+		case n > 0 && m.N > n+1:
+			err = fmt.Errorf("gap in %s after %d", m.I, n)
+		case m.N > n: // otherwise it is a repetition, or no trade
+			c.newest[m.I] = m.N
+			fmt.Println(m.Type, m.I, m.N, m.P, m.Z)
+		}
+		if m.Position != "" {
+			c.position = m.Position
+		}
 	}
 	return err
-}
-
-// handle handles a message. After an error, the next connection resumes.
-func (c *client) handle(ctx context.Context, conn *websocket.Conn, m *message) error {
-	switch {
-	case m.Action == "ping":
-		return wsjson.Write(ctx, conn, map[string]string{"action": "pong"})
-	case m.Type == "T" || m.Type == "X" || m.Type == "C":
-		n, known := c.newest[m.I]
-		if known && m.N > n+1 {
-			return fmt.Errorf("gap in %s after %d", m.I, n)
-		}
-		if !known || m.N == n+1 { // otherwise it is a repetition
-			c.newest[m.I] = m.N
-			c.print(m.Type, m.I, m.N, m.P, m.Z)
-		}
-	case m.Type == "Subscription":
-		if m.Epoch != c.epoch { // numbers begin again
-			c.epoch, c.newest = m.Epoch, map[string]uint64{}
-		}
-		for id, lost := range m.Lost.Trades {
-			c.print("lost", id, lost.From, lost.To, lost.Reason)
-			if delete(c.newest, id); lost.To > 0 {
-				c.newest[id] = lost.To
-			}
-		}
-	case m.Type == "Error":
-		return errors.New(m.Reason)
-	}
-	if m.Position != "" {
-		c.position = m.Position
-	}
-	return nil
 }

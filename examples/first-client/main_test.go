@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,15 +113,10 @@ func (s *server) start(folder string) {
 	}
 }
 
-// printed receives what the client prints.
-type printed chan []any
-
-func (p printed) print(words ...any) { p <- words }
-
 // journey is what the test knows of the client's output.
 type journey struct {
 	t     *testing.T
-	lines printed
+	lines chan string
 	last  map[string]uint64            // N by instrument; no entry: any N may follow
 	sizes map[string]map[uint64]string // by instrument and N, in this epoch
 	lost  map[string]bool              // instruments of which it reported a loss
@@ -132,8 +129,8 @@ func (j *journey) read(what string, until func() bool) {
 	late := time.After(time.Minute)
 	for !until() {
 		select {
-		case words := <-j.lines:
-			j.line(words)
+		case line := <-j.lines:
+			j.line(line)
 		case <-late:
 			j.t.Fatalf("%s: the client said %s", what, j.said)
 		}
@@ -141,25 +138,33 @@ func (j *journey) read(what string, until func() bool) {
 }
 
 // line checks a line: trades are consecutive, except where a loss was reported.
-func (j *journey) line(words []any) {
-	switch words[0] {
+func (j *journey) line(line string) {
+	switch words := strings.Fields(line); words[0] {
 	case "T":
-		id, n := words[1].(string), words[2].(uint64)
+		id := words[1]
+		n, err := strconv.ParseUint(words[2], 10, 64)
+		if err != nil {
+			j.t.Error(err)
+		}
 		if last, known := j.last[id]; known && n != last+1 {
 			j.t.Errorf("%s: trade %d after %d", id, n, last)
 		}
 		j.last[id] = n
-		j.sizes[id][n] = fmt.Sprint(words[4])
+		j.sizes[id][n] = words[4]
 	case "lost":
-		id := words[1].(string)
-		if last, known := j.last[id]; known && words[3].(uint64) == 0 && words[2].(uint64) != last+1 {
-			j.t.Errorf("%s: lost from %d after %d", id, words[2], last)
+		id := words[1]
+		var lost struct{ From, To uint64 }
+		if err := json.Unmarshal([]byte(words[2]), &lost); err != nil {
+			j.t.Error(err)
+		}
+		if last, known := j.last[id]; known && lost.To == 0 && lost.From != last+1 {
+			j.t.Errorf("%s: lost from %d after %d", id, lost.From, last)
 		}
 		delete(j.last, id)
 		j.lost[id], j.sizes[id] = true, map[uint64]string{}
-		j.said += fmt.Sprintln(words...)
+		j.said += line + "\n"
 	default:
-		j.said += fmt.Sprintln(words...)
+		j.said += line + "\n"
 	}
 }
 
@@ -189,28 +194,11 @@ func TestFirstClientE2E(t *testing.T) {
 	s := &server{t: t, listen: "127.71.0.1:0", feed: metronome{names, new(market.Size)}}
 	folder := t.TempDir()
 	s.start(folder)
-	j := &journey{t: t, lines: make(printed), last: map[string]uint64{}, sizes: map[string]map[uint64]string{}, lost: map[string]bool{}}
+	j := &journey{t: t, lines: run(t, s.listen), last: map[string]uint64{}, sizes: map[string]map[uint64]string{}, lost: map[string]bool{}}
 	for _, id := range names {
 		j.sizes[id] = map[uint64]string{}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	c := &client{url: "http://" + s.listen, username: "demo", password: "demo-password", instruments: names, print: j.lines.print}
-	go func() {
-		defer close(done)
-		c.run(ctx)
-	}()
-	defer func() {
-		cancel()
-		for running := true; running; {
-			select {
-			case <-j.lines:
-			case <-done:
-				running = false
-			}
-		}
-		s.stop()
-	}()
+	defer func() { s.stop() }()
 
 	j.more("the first trades", 5)
 	omitTrade(t, s.listen)
@@ -234,20 +222,49 @@ func TestFirstClientE2E(t *testing.T) {
 	}
 }
 
-// access logs in and returns an access token.
-func access(t *testing.T, address string) string {
+// run builds and runs the client, until the test ends. It returns the lines that the client prints.
+func run(t *testing.T, address string) chan string {
 	t.Helper()
-	res, err := http.Post("http://"+address+"/auth/token", "application/json",
-		strings.NewReader(`{"grant_type":"password","username":"demo","password":"demo-password"}`))
+	program := filepath.Join(t.TempDir(), "first-client")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	client := exec.Command(program, "http://"+address, "demo", "demo-password")
+	out, err := client.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
-	var m message
-	if err := json.NewDecoder(res.Body).Decode(&m); err != nil || m.Data.AccessToken == "" {
-		t.Fatalf("login: %s, %v", res.Status, err)
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
 	}
-	return m.Data.AccessToken
+	lines, ended := make(chan string), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			select {
+			case lines <- scanner.Text():
+			case <-t.Context().Done():
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		if err := client.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		_ = client.Wait() // it was killed
+	})
+	return lines
+}
+
+// access logs in and returns an access token.
+func access(t *testing.T, address string) string {
+	t.Helper()
+	token, err := (&client{gateway: "http://" + address, username: "demo", password: "demo-password"}).token()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
 }
 
 // omitTrade has the gateway omit a trade message to the client.
