@@ -43,7 +43,7 @@ endif
 	$(TESTRUN) -- $(RACE) -vet=all $(PARALLEL) -timeout 20m -skip E2E ./...
 	@echo
 	@echo "Left out:"
-	@echo "  real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients, long computations: make e2e"
+	@echo "  real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations: make e2e"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
@@ -51,18 +51,19 @@ endif
 	@[ -n "$(CC_FOUND)" ] || echo "  the race detector       install a C compiler"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
-e2e: ## tests with E2E in their name: real processes, PostgreSQL, LDAP, OAuth, DuckDB, kills, hostile clients, long computations
+e2e: ## tests with E2E in their name: real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations
 	$(TESTRUN) -services -- -vet=off $(PARALLEL) -p 3 -timeout 20m -run E2E $(E2E)
 ifneq ($(CC_FOUND),)
 	$(TESTRUN) -C tests/duckdb -- -vet=off -timeout 20m ./...
 endif
 	$(TESTRUN) -C tests/oauth -- -vet=off -timeout 20m ./...
+	$(TESTRUN) -C tests/openapi -- -vet=off -timeout 20m ./...
 	@echo
 	@echo "Left out:"
 	@echo "  everything else         make test"
 	@echo "  long counts in full     make soak"
 	@[ -n "$(CC_FOUND)" ] || echo "  exported files read back by DuckDB: install a C compiler"
-	@command -v npm >/dev/null || echo "  OAuth libraries of Node, AsyncAPI in Spectral: install Node.js and npm"
+	@command -v npm >/dev/null || echo "  OAuth libraries of Node, Spectral, parsers and TypeScript types of the documents: install Node.js and npm"
 	@[ -n "$(POSTGRES)" ] || echo "  all about PostgreSQL    apt-get install postgresql (it need not run: tests start their own)"
 	@command -v curl >/dev/null && command -v jq >/dev/null || echo "  commands of the tutorial install curl and jq"
 	@[ -n "$(SLAPD)" ] || echo "  LDAP user bases         apt-get install slapd ldap-utils (it need not run either)"
@@ -93,3 +94,4 @@ lint: ## the linters of .golangci.yml, pinned in tools/go.mod, and vet of the mo
 	$(LINT) run ./...
 	go -C tests/duckdb vet ./...
 	go -C tests/oauth vet ./...
+	go -C tests/openapi vet ./...

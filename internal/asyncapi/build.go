@@ -103,8 +103,8 @@ func draft07Map(m schema.Map) schema.Map {
 		switch {
 		case tuple && name == "prefixItems":
 			name = "items"
-		case tuple && name == "items":
-			name = "additionalItems"
+		case tuple && name == "items": // maxItems says the same
+			continue
 		case isRef && name == "$ref" && len(m) > 1:
 			name, value = "allOf", []any{schema.Map{{Name: "$ref", Value: value}}}
 		}

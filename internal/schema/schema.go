@@ -97,10 +97,11 @@ func Array(description string, items *Schema) *Schema {
 	return typed("array", description).set("items", items)
 }
 
-// Tuple returns the schema of an array that has the given items in this order. The first least of
-// them are always present.
+// Tuple returns the schema of an array that has the given numbers in this order. The first least of
+// them are always present. The keyword items adds nothing for validators, because there are no
+// further items. Generators that do not know prefixItems make a list of numbers of it.
 func Tuple(description string, least int, items ...*Schema) *Schema {
-	return typed("array", description).set("prefixItems", items).Items(least, len(items))
+	return typed("array", description).set("prefixItems", items).set("items", typed("number", "")).Items(least, len(items))
 }
 
 // OneOf returns the schema of a value that has exactly one of the variants.

@@ -23,7 +23,7 @@ func TestEncode(t *testing.T) {
 		{Object("", Optional("a", Any(""))).Open(), `{"type":"object","properties":{"a":{}},"additionalProperties":true}`},
 		{MapOf("", Ref("Size")), `{"type":"object","additionalProperties":{"$ref":"#/components/schemas/Size"}}`},
 		{Tuple("", 2, Ref("Price"), Ref("Size"), Integer("")),
-			`{"type":"array","prefixItems":[{"$ref":"#/components/schemas/Price"},{"$ref":"#/components/schemas/Size"},{"type":"integer","format":"int64"}],"minItems":2,"maxItems":3}`},
+			`{"type":"array","prefixItems":[{"$ref":"#/components/schemas/Price"},{"$ref":"#/components/schemas/Size"},{"type":"integer","format":"int64"}],"items":{"type":"number"},"minItems":2,"maxItems":3}`},
 		{Array("", String("")).Nullable(), `{"type":["array","null"],"items":{"type":"string"}}`},
 		{Ref("Price").Nullable(), `{"oneOf":[{"$ref":"#/components/schemas/Price"},{"type":"null"}]}`},
 		{Map{}.With("z", 1).WithText("empty", "").With("a", []Map{{{Name: "x", Value: "&"}}}), `{"z":1,"a":[{"x":"&"}]}`},
