@@ -55,7 +55,7 @@ const (
 	openCall, closeCall, afterClose = 0.4, 2.5, 0.2
 	callOrders                      = 90.0 // more orders per session in calls
 	callCancels                     = 0.02 // factor on the cancels in calls
-	callSize                        = 4    // factor on the sizes in calls
+	callSize                        = 5    // factor on the sizes in calls
 
 	volatilityMemory = 1800.0 // seconds over which the volatility varies
 	spreadVolatility = 0.5    // exponent of the volatility in the spread

@@ -128,7 +128,7 @@ func (s *strategies) make(e *market.Event, mid float64) {
 // day of a part of it. Simple strategies that cross the spread lose on 95 % of the instruments. A
 // market maker keeps a part of its half-spread in every class.
 func TestStrategiesE2E(t *testing.T) {
-	config := Config{Seed: 1, Days: 1, Instruments: 41}
+	config := Config{Seed: 1, Days: 1, Instruments: 101}
 	if os.Getenv("RUEDA_SOAK") == "1" {
 		config = Config{Seed: 1, Days: 10}
 	}
