@@ -27,14 +27,14 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, pos string) 
 	comma := false
 	places := []position.Delayed{}
 	for _, w := range list {
-		in := h.lookupItem(Item{ID: w.ID, Tier: Tier{Delay: w.Delay}})
-		if in == nil {
-			continue
-		}
 		i := slices.IndexFunc(places, func(x position.Delayed) bool { return x.Delay == w.Delay })
 		if i < 0 {
 			i = len(places)
 			places = append(places, position.Delayed{Delay: w.Delay, Position: h.reached(w.Delay)})
+		}
+		in := h.lookupItem(Item{ID: w.ID, Tier: Tier{Delay: w.Delay}})
+		if in == nil {
+			continue
 		}
 		places[i].Position = max(places[i].Position, in.pos)
 		if comma {

@@ -84,6 +84,18 @@ func keepsTheBudget(t *testing.T) {
 	}
 }
 
+// TestThreat23SnapshotWithoutData checks that a snapshot of delayed data that is not loaded has
+// neither instruments nor the position of real time.
+func TestThreat23SnapshotWithoutData(t *testing.T) {
+	h := streamtest.DelayedHub(t, hub.Config{Delays: []time.Duration{time.Hour}})
+	a := streamtest.Define(t, h, "A|M|CI", nil)
+	streamtest.Publish(t, h, streamtest.Trade(a, 1), streamtest.Trade(a, 2))
+	b, epoch, position := h.Snapshot(nil, []hub.Wanted{{ID: streamtest.ID("A|M|CI"), Trades: true, Quotes: true, Delay: 3600}})
+	if len(b) > 0 || position != epoch+":0" {
+		t.Errorf("%s, position %s", b, position)
+	}
+}
+
 // TestNoStatusBeforeListing checks that a delayed client receives no status of an instrument before
 // its replica has the listing.
 func TestNoStatusBeforeListing(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -41,6 +42,7 @@ type rightsWorld struct {
 	*gateway
 	t        *testing.T
 	listener *pipeListener
+	env      *session.Env
 	handles  []market.Handle
 	venue    market.Handle
 }
@@ -65,7 +67,7 @@ func (w *rightsWorld) publish(batch int64) {
 // newRightsWorld starts a gateway with its stream and users of all kinds.
 func newRightsWorld(t *testing.T, rights []tableRight) (w *rightsWorld, stop func()) {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Epoch: "e1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +76,10 @@ func newRightsWorld(t *testing.T, rights []tableRight) (w *rightsWorld, stop fun
 		t.Fatal(err)
 	}
 	w = &rightsWorld{t: t, listener: newPipeListener()}
-	env := &session.Env{Registry: &session.Registry{}, Version: "test", Connections: 1 << 20, PingInterval: time.Hour, MessagesPerSecond: 1 << 20}
+	w.env = &session.Env{Registry: &session.Registry{}, Version: "test", Connections: 1 << 20, PingInterval: time.Hour, MessagesPerSecond: 1 << 20}
 	var sockets *socket.Server
 	w.gateway = newGateway(t, func(c *rest.Config, _ *auth.Config) {
-		env.Verify = func(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
+		w.env.Verify = func(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
 			id, err := c.Auth.Verify(ctx, token)
 			if err != nil {
 				return nil, &wire.Fault{Reason: wire.InvalidToken}
@@ -85,7 +87,7 @@ func newRightsWorld(t *testing.T, rights []tableRight) (w *rightsWorld, stop fun
 			return &session.Identity{User: id.User.ID, Family: id.Family, Expires: id.Expires,
 				Grants: session.Grants{Scopes: id.User.Scopes, Rights: id.User.Entitlements}}, nil
 		}
-		sockets = socket.New(socket.Config{Env: env, Hub: hub, Shards: 1, HandshakeBurst: 1 << 20})
+		sockets = socket.New(socket.Config{Env: w.env, Hub: hub, Shards: 1, HandshakeBurst: 1 << 20})
 		c.Hub, c.Journal, c.Stream, c.Connect, c.RequestsPerMinute = hub, j, sockets, sockets.Open, 1<<20
 	})
 	w.hub = hub
@@ -227,8 +229,8 @@ func subscription(u *tableUser, level, when string) string {
 }
 
 // dial opens a WebSocket, which subscribes to A first if another instrument is requested, and then
-// sends a subscribe message.
-func (w *rightsWorld) dial(u *tableUser, subscribe string) *received {
+// sends messages.
+func (w *rightsWorld) dial(u *tableUser, send ...string) *received {
 	epoch := w.hub.Epoch()
 	c := w.listener.dial()
 	w.t.Cleanup(func() { c.Close() })
@@ -266,7 +268,11 @@ func (w *rightsWorld) dial(u *tableUser, subscribe string) *received {
 	if u.right.id != "" {
 		messages = append(messages, `{"action":"subscribe","snapshot":false,"status":["A|M|CI"]}`)
 	}
-	for _, msg := range append(messages, strings.Replace(subscribe, "EPOCH", epoch, 1)) {
+	for i, msg := range append(messages, send...) {
+		if i > 0 {
+			synctest.Wait() // the data for the message before is sent first
+		}
+		msg = strings.Replace(msg, "EPOCH", epoch, 1)
 		if _, err := c.Write(frame.AppendMasked(nil, frame.Text, 0, []byte(msg))); err != nil {
 			w.t.Fatal(err)
 		}

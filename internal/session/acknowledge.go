@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
@@ -8,9 +10,9 @@ import (
 
 // acknowledge adds the position of the stream and the counts of the channels, and sends an
 // acknowledgement.
-func (s *Session) acknowledge(ack *wire.Subscription) {
+func (s *Session) acknowledge(now time.Time, ack *wire.Subscription) {
 	if ack.Epoch == "" {
-		ack.Epoch, ack.Position = s.sub.Position()
+		ack.Epoch, ack.Position = positionOf(s, now)
 	}
 	for c := range wire.NumChannels {
 		if ack.Given[c] {

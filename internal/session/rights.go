@@ -112,11 +112,11 @@ func (s *Session) reviewRights(now time.Time) {
 		ack.Lost[c] = ranges(lost)
 	}
 	s.countUses(before)
-	s.sendChange(&ack, removals, moves)
+	s.sendChange(now, &ack, removals, moves)
 }
 
 // sendChange sends the changes of the subscriptions, by channel.
-func (s *Session) sendChange(ack *wire.Subscription, removals, moves []itemChange) {
+func (s *Session) sendChange(now time.Time, ack *wire.Subscription, removals, moves []itemChange) {
 	byChannel := func(a, b itemChange) int { return int(a.item.Channel) - int(b.item.Channel) }
 	slices.SortStableFunc(removals, byChannel)
 	slices.SortStableFunc(moves, byChannel)
@@ -133,7 +133,7 @@ func (s *Session) sendChange(ack *wire.Subscription, removals, moves []itemChang
 			ack.Lists[c] = identifiers(s.sub.List(c))
 		}
 	}
-	s.acknowledge(ack)
+	s.acknowledge(now, ack)
 }
 
 // useQuota counts the subscriptions of sub in an instrument quota, each at its delay.
@@ -146,6 +146,23 @@ func (g *Grants) useQuota(q *entitlement.Quota, sub *subscription.Subscriber) {
 			q.Use(m.Right, x.ID)
 		}
 	}
+}
+
+// delays returns the delays in seconds at which the user may have any data.
+func (g *Grants) delays(now time.Time) []int {
+	if !g.has(broker.ScopeRead) {
+		return nil
+	}
+	return g.Rights.Delays(now)
+}
+
+// positionOf returns the epoch and a position to resume from. It is "" if none is known, or if the
+// user has no right to any data and no subscriptions.
+func positionOf(s *Session, now time.Time) (epoch, position string) {
+	if s.sub.Len() > 0 {
+		return s.sub.Position()
+	}
+	return s.sub.Position(s.grants.delays(now)...)
 }
 
 // quota returns the instrument quota of the rights, with nothing used.

@@ -78,7 +78,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 	items := r.authorized(req, list)
 	o := subscription.Options{
 		Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
-		Start: subscription.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory),
+		Start: subscription.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory), Rights: s.grants.delays(r.now),
 	}
 	if req.Start != 0 || req.StartOpen || slices.ContainsFunc(items, isDelayed) {
 		o.Search, o.Found = s.ext().found, s.postFound()
@@ -246,7 +246,7 @@ func (r *request) subscriptions(m *wire.Message) {
 		ack.Given[c] = true
 		ack.Lists[c] = identifiers(r.sub.List(c))
 	}
-	r.acknowledge(&ack)
+	r.acknowledge(r.now, &ack)
 }
 
 // readItems reads the fields of an unsubscribe or resync.
@@ -287,7 +287,7 @@ func (r *request) acknowledgeItems(ack *wire.Subscription, req *wire.Subscribe, 
 		}
 	}
 	ack.Rejected = rejections(list)
-	r.acknowledge(ack)
+	r.acknowledge(r.now, ack)
 }
 
 // rejectAll answers a request whose items are all refused.

@@ -12,6 +12,7 @@ type Options struct {
 	Resume     *wire.Resume // what the client has received; nil: live from now
 	Start      Start        // replay rows from this time on; not together with Resume
 	Today      bool         // do not replay rows that need the right to history
+	Rights     []int        // delays of the user's rights, for the position of an empty set
 	Found      func()       // any goroutine calls it when the Search of an Outcome has ended; nil: Subscribe waits
 	Search     *Search      // from the Outcome of an earlier Subscribe of the same items
 }

@@ -42,8 +42,8 @@ func readResume(r *wire.Resume) (p resumePoint, f *wire.Fault) {
 }
 
 // delays returns the delays of the items of a set and of added items, each once. If there are no
-// items, it returns the longest delay that an item of the set had before, or 0.
-func (s *Subscriber) delays(added []hub.Item) (list []int) {
+// items, it returns those of rights whose data is there.
+func (s *Subscriber) delays(rights []int, added []hub.Item) (list []int) {
 	put := func(d int) {
 		if n := len(list); (n == 0 || list[n-1] != d) && !slices.Contains(list, d) {
 			list = append(list, d)
@@ -55,28 +55,31 @@ func (s *Subscriber) delays(added []hub.Item) (list []int) {
 	for i := range added {
 		put(added[i].Tier.Delay)
 	}
-	switch {
-	case len(list) > 0:
-	case s.longest > 0:
-		put(s.shard.hub.Delays()[s.longest-1])
-	default:
-		put(0)
+	if len(list) > 0 {
+		return list
+	}
+	for _, d := range rights {
+		if s.Serves(d) && s.shard.hub.Ready(d) {
+			put(d)
+		}
 	}
 	return list
 }
 
-// safe returns a position to resume from. No message at or before it still waits. The caller has
-// called hold before.
-func (s *Subscriber) safe(added ...hub.Item) position.Positions {
-	if len(s.shard.hub.Delays()) == 0 {
+// safe returns a position to resume from. No message at or before it still waits. The position of
+// an empty set is that of the delays of the user's rights, and is unknown without them: it must not
+// show how far the data of others is. The caller has called hold before.
+func (s *Subscriber) safe(rights []int, added ...hub.Item) position.Positions {
+	if len(s.shard.hub.Delays()) == 0 && len(s.items)+len(added) > 0 {
 		low, unknown := s.safeAt(0)
 		p := position.At(low)
 		p.Unknown = unknown
 		return p
 	}
 	var list []position.Delayed
-	unknown := false
-	for _, d := range s.delays(added) {
+	delays := s.delays(rights, added)
+	unknown := len(delays) == 0
+	for _, d := range delays {
 		pos, not := s.safeAt(d)
 		list = append(list, position.Delayed{Delay: d, Position: pos})
 		unknown = unknown || not
@@ -115,18 +118,13 @@ func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
 }
 
 // Position returns the epoch and a position to resume from. No message at or before the position
-// still waits. The position is "" while a replay has not found its first row in the journal.
-func (s *Subscriber) Position() (epoch, position string) {
+// still waits. rights are the delays of the user's rights, which count if the set is empty. The
+// position is "" for an empty set without rights to data that is there, and while a replay has not
+// found its first row in the journal.
+func (s *Subscriber) Position(rights ...int) (epoch, position string) {
 	s.hold()
-	return s.shard.hub.Epoch(), s.safe().Text(s.shard.hub.Epoch())
-}
-
-// noteDelay records the delay of an item that was added, if it is the longest one.
-func (s *Subscriber) noteDelay(delay int) {
-	list := s.shard.hub.Delays()
-	if i := slices.Index(list, delay); i >= 0 && (s.longest == 0 || list[s.longest-1] < delay) {
-		s.longest = uint8(i + 1)
-	}
+	p := s.safe(rights)
+	return s.shard.hub.Epoch(), p.Text(s.shard.hub.Epoch())
 }
 
 // gathered returns a position up to which all rows of the item have been sent. Quotes, books and

@@ -36,8 +36,8 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 	h.Commit()
 	s.shard.hub.NoteQuiet()
 	h.Unlock()
-	t.since.safe = s.safe(items...) // without the lock: it visits all waiting messages
-	defer func() { out.Position = s.safe().Text(h.Epoch()); s.rest() }()
+	t.since.safe = s.safe(o.Rights, items...) // without the lock: it visits all waiting messages
+	defer func() { out.Position = s.safe(o.Rights).Text(h.Epoch()); s.rest() }()
 	h.Lock()
 	defer h.Unlock()
 	h.Commit()

@@ -22,7 +22,6 @@ type Subscriber struct {
 
 	head, tail int32 // its entries in the present turn, from 1; 0: none
 	slot       int32 // in shard.subs
-	longest    uint8 // index of the longest delay that an item had, in Port.Delays, from 1; 0: none
 	called     bool  // listed as ready in the present turn
 	closed     bool
 	strict     bool // KeepAll is on: nothing is conflated for it

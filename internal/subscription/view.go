@@ -107,7 +107,6 @@ func (v *view) chunk(f wire.Format, t *wire.Transcoder) []byte {
 func (s *Shard) join(it *item, key hub.TopicKey) {
 	v := s.view(key)
 	s.hub.AddReader(v.topic)
-	it.sub.noteDelay(key.Tier.Delay)
 	it.view, it.late, it.place = v, nil, int32(len(v.readers))
 	it.flag |= reading
 	v.readers = append(v.readers, it)
