@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,73 +13,90 @@ import (
 // revoked yet.
 type goneUsers struct {
 	mu    sync.Mutex
-	found map[string]bool // not tried yet
-	late  map[string]bool // the Store failed
+	found map[string]time.Time // not tried yet, with the time at which that was found
+	late  map[string]time.Time // the Store failed
 }
 
 func (g *goneUsers) add(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.found == nil {
-		g.found, g.late = make(map[string]bool), make(map[string]bool)
+		g.found, g.late = make(map[string]time.Time), make(map[string]time.Time)
 	}
 	if len(g.found) < maxUsers {
-		g.found[id] = true
+		g.found[id] = time.Now()
 	}
 }
 
+// goneUser is a user whose families are revoked. Before a retry, the user may have come back and
+// logged in, so that it revokes only families that were created by a time; zero: all.
+type goneUser struct {
+	id      string
+	found   time.Time
+	created time.Time
+}
+
 // retry queues users for the next round of Run.
-func (g *goneUsers) retry(ids []string) {
+func (g *goneUsers) retry(list []goneUser) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, id := range ids {
-		if len(g.late) < maxUsers {
-			g.late[id] = true
+	for _, u := range list {
+		if _, queued := g.late[u.id]; queued || len(g.late) < maxUsers {
+			g.late[u.id] = u.found
 		}
 	}
 }
 
 // take removes and returns the users, with those that failed before if late is set.
-func (g *goneUsers) take(late bool) (ids []string) {
+func (g *goneUsers) take(late bool) (list []goneUser) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ids = slices.AppendSeq(ids, maps.Keys(g.found))
+	for id, at := range g.found {
+		list = append(list, goneUser{id: id, found: at})
+		delete(g.late, id) // this attempt revokes more
+	}
 	clear(g.found)
 	if late {
-		ids = slices.AppendSeq(ids, maps.Keys(g.late))
+		for id, at := range g.late {
+			list = append(list, goneUser{id: id, found: at, created: at})
+		}
 		clear(g.late)
 	}
-	return ids
+	return list
 }
 
 // end revokes the families of users who were disabled or deleted. Without that, their old
 // logins would work again when the user is enabled. Run sets late, to try again what the Store
 // refused.
 func (g *goneUsers) end(ctx context.Context, s *Service, late bool) {
-	ids := g.take(late)
-	if len(ids) == 0 {
+	list := g.take(late)
+	if len(list) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
-	for i, id := range ids {
-		if err := endGoneUser(ctx, s, id); err != nil {
-			g.retry(ids[i:])
-			s.cfg.Logger.Warn("logins of disabled users not ended yet", "users", len(ids)-i, "error", err)
+	for i, u := range list {
+		if err := u.end(ctx, s); err != nil {
+			g.retry(list[i:])
+			s.cfg.Logger.Warn("logins of disabled users not ended yet", "users", len(list)-i, "error", err)
 			return
 		}
 	}
 }
 
-func endGoneUser(ctx context.Context, s *Service, id string) error {
-	families, err := s.cfg.Store.Sessions(ctx, id, time.Now())
+// end revokes the families of the user.
+func (u goneUser) end(ctx context.Context, s *Service) error {
+	families, err := s.cfg.Store.Sessions(ctx, u.id, time.Now())
 	if err != nil {
 		return err
+	}
+	if !u.created.IsZero() {
+		families = slices.DeleteFunc(families, func(f Family) bool { return f.Created.After(u.created) })
 	}
 	// An access token may outlive the refresh tokens of its family.
 	if len(families) == 0 && s.cfg.RefreshTTL >= s.cfg.AccessTTL {
 		return nil
 	}
-	_, err = s.endUser(ctx, id, audit.Event{Kind: audit.UserEnded, Actor: "gateway", Detail: "user may not log in any more"})
+	_, err = s.endUser(ctx, u.id, u.created, audit.Event{Kind: audit.UserEnded, Actor: "gateway", Detail: "user may not log in any more"})
 	return err
 }

@@ -189,11 +189,11 @@ func (f *faulty) RevokeFamily(ctx context.Context, id, reason string, e audit.Ev
 	return f.Store.RevokeFamily(ctx, id, reason, e)
 }
 
-func (f *faulty) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) ([]string, error) {
+func (f *faulty) RevokeUser(ctx context.Context, userID, reason string, created time.Time, e audit.Event) ([]string, error) {
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	return f.Store.RevokeUser(ctx, userID, reason, e)
+	return f.Store.RevokeUser(ctx, userID, reason, created, e)
 }
 
 // hooks records the calls of a Service's hooks.

@@ -251,6 +251,38 @@ func TestFractionalLifetime(t *testing.T) {
 	})
 }
 
+// TestThreat09RetryKeepsNewLogins disables a user while the Store is down. The user comes back and
+// logs in before the gateway can revoke the earlier login: only that one ends.
+func TestThreat09RetryKeepsNewLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		before := w.login("maria")
+		time.Sleep(time.Second)
+		w.store.setDown(errors.New("down"))
+		w.people.change("us_maria", func(p *person) { p.disabled = true })
+		w.UsersChanged(t.Context())
+		w.rejects(before.Access, auth.TokenRevoked)
+		time.Sleep(time.Second)
+		w.people.change("us_maria", func(p *person) { p.disabled = false })
+		w.store.setDown(nil)
+		w.UsersChanged(t.Context())
+		after := w.login("maria")
+		ctx, cancel := contextOf(t)
+		go w.Run(ctx)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		w.refuses(before.Refresh, auth.InvalidRefreshToken)
+		w.rejects(before.Access, auth.TokenRevoked)
+		w.verify(after.Access)
+		w.verify(w.refresh(after.Refresh).Access)
+		if rows := w.audited(audit.UserEnded); len(rows) != 1 {
+			t.Errorf("audit rows %+v", rows)
+		}
+	})
+}
+
 // TestThreat09DisabledThenEnabled disables a user, has the gateway notice it in each of its ways,
 // and enables the user again without a new version, as SQL, HTTP and LDAP bases do. The logins of
 // before stay ended, also if the Store was down at that time, and after a restart.

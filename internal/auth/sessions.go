@@ -88,7 +88,7 @@ func (s *Service) EndSession(ctx context.Context, id Identity, session string, f
 // then.
 func (s *Service) EndSessions(ctx context.Context, id Identity, keepCurrent bool, from Origin) (int, error) {
 	if !keepCurrent {
-		return s.endUser(ctx, id.User.ID, audit.Event{Kind: audit.UserEnded, Actor: "user", Address: addressText(from), Client: clientText(from)})
+		return s.endUser(ctx, id.User.ID, time.Time{}, audit.Event{Kind: audit.UserEnded, Actor: "user", Address: addressText(from), Client: clientText(from)})
 	}
 	list, err := s.Sessions(ctx, id)
 	if err != nil {
@@ -127,13 +127,14 @@ func (s *Service) EndUser(ctx context.Context, userID string, from Origin) (int,
 			return 0, unavailable(err)
 		}
 	}
-	return s.endUser(ctx, userID, audit.Event{Kind: audit.UserEnded, Actor: cmp.Or(from.Actor, "administrator"), Address: addressText(from), Client: clientText(from)})
+	return s.endUser(ctx, userID, time.Time{}, audit.Event{Kind: audit.UserEnded, Actor: cmp.Or(from.Actor, "administrator"), Address: addressText(from), Client: clientText(from)})
 }
 
-// endUser ends all logins of a user and appends e to the audit log.
-func (s *Service) endUser(ctx context.Context, userID string, e audit.Event) (int, error) {
+// endUser ends the logins of a user that were created by a time, or all if it is zero, and appends
+// e to the audit log.
+func (s *Service) endUser(ctx context.Context, userID string, created time.Time, e audit.Event) (int, error) {
 	e.Time = time.Now()
-	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, e)
+	families, err := s.cfg.Store.RevokeUser(ctx, userID, RevokedUser, created, e)
 	if err != nil {
 		return 0, unavailable(err)
 	}

@@ -35,9 +35,10 @@ type Store interface {
 	// nothing and returns nil.
 	RevokeFamily(ctx context.Context, id, reason string, e audit.Event) error
 
-	// RevokeUser ends all live families of a user as of e.Time and returns their ids. It appends e
-	// with the user filled in, even if there are none.
-	RevokeUser(ctx context.Context, userID, reason string, e audit.Event) ([]string, error)
+	// RevokeUser ends the live families of a user that were created by a time, or all if it is zero,
+	// as of e.Time and returns their ids. It appends e with the user filled in, even if there are
+	// none.
+	RevokeUser(ctx context.Context, userID, reason string, created time.Time, e audit.Event) ([]string, error)
 
 	// Revoked returns the revocations since a time, inclusive.
 	Revoked(ctx context.Context, since time.Time) ([]Revocation, error)

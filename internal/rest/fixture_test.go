@@ -295,11 +295,11 @@ func (s *failingStore) Sessions(ctx context.Context, userID string, now time.Tim
 	return s.Store.Sessions(ctx, userID, now)
 }
 
-func (s *failingStore) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) ([]string, error) {
+func (s *failingStore) RevokeUser(ctx context.Context, userID, reason string, created time.Time, e audit.Event) ([]string, error) {
 	if err := s.err(); err != nil {
 		return nil, err
 	}
-	return s.Store.RevokeUser(ctx, userID, reason, e)
+	return s.Store.RevokeUser(ctx, userID, reason, created, e)
 }
 
 // logBuffer records a log.

@@ -141,6 +141,7 @@ var suite = []struct {
 	{"reuse revokes", testReuse},
 	{"revoking a family", testRevokeFamily},
 	{"revoking a user", testRevokeUser},
+	{"revoking old logins of a user", testRevokeUserByTime},
 	{"failures of an account", testFailures},
 	{"trusted locations", testTrusted},
 	{"expiry", testExpire},
@@ -256,7 +257,7 @@ func testUnknown(t *testing.T, s backend) {
 	if err := s.RevokeFamily(t.Context(), "a", auth.RevokedLogout, at(0)); err != nil {
 		t.Errorf("revoke: %v", err)
 	}
-	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, at(0))
+	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, time.Time{}, at(0))
 	if err != nil || len(ids) != 0 {
 		t.Errorf("revoke user: %v, %v", ids, err)
 	}
@@ -429,13 +430,26 @@ func testRevokeUser(t *testing.T, s backend) {
 	if err := s.RevokeFamily(t.Context(), "c", auth.RevokedLogout, at(0)); err != nil {
 		t.Fatal(err)
 	}
-	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, at(0))
+	ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, time.Time{}, at(0))
 	slices.Sort(ids)
 	if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
 		t.Errorf("%v, %v; want the live ones", ids, err)
 	}
 	rotate(t, s, rotation("a", 0, 0, false), auth.Refused)
 	rotate(t, s, rotation("d", 0, 0, false), auth.Granted)
+}
+
+func testRevokeUserByTime(t *testing.T, s backend) {
+	create(t, s, "a", "u1")
+	_, family := lookup(t, s, "a0")
+	for _, c := range []struct {
+		created time.Time
+		want    int
+	}{{family.Created.Add(-1), 0}, {family.Created, 1}} {
+		if ids, err := s.RevokeUser(t.Context(), "u1", auth.RevokedUser, c.created, at(0)); err != nil || len(ids) != c.want {
+			t.Errorf("created by %v: %v, %v; want %d", c.created, ids, err, c.want)
+		}
+	}
 }
 
 func testExpire(t *testing.T, s backend) {

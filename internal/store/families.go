@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -86,4 +87,13 @@ func (s *SQLite) Sessions(ctx context.Context, userID string, now time.Time) ([]
 		SELECT `+familyColumns+` FROM families WHERE user_id = ? AND revoked_at IS NULL
 		AND EXISTS (SELECT 1 FROM refresh_tokens WHERE family = families.id AND (dead_at IS NULL OR successor IS NULL) AND expires_at > ?)
 		ORDER BY used_at DESC, id`, userID, now.UnixNano())
+}
+
+// createdBy returns the latest Unix time in nanoseconds of families that were created by a time;
+// all if it is zero.
+func createdBy(t time.Time) int64 {
+	if t.IsZero() {
+		return math.MaxInt64
+	}
+	return t.UnixNano()
 }

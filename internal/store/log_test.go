@@ -217,7 +217,7 @@ func testEvents(t *testing.T, s backend) {
 	wants("a logout", over)
 	ended := audit.Event{Time: epoch.Add(5 * time.Hour), Kind: audit.UserEnded, Actor: "administrator", Detail: "all of them"}
 	for range 2 { // the second time there are none
-		if _, err := s.RevokeUser(t.Context(), "u2", auth.RevokedUser, ended); err != nil {
+		if _, err := s.RevokeUser(t.Context(), "u2", auth.RevokedUser, time.Time{}, ended); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -100,11 +100,11 @@ func (m *Memory) RevokeFamily(ctx context.Context, id, reason string, e audit.Ev
 }
 
 // RevokeUser implements auth.Store.
-func (m *Memory) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) (ids []string, err error) {
+func (m *Memory) RevokeUser(ctx context.Context, userID, reason string, created time.Time, e audit.Event) (ids []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, f := range m.families {
-		if f.UserID == userID && f.Revoked.IsZero() {
+		if f.UserID == userID && f.Revoked.IsZero() && f.Created.UnixNano() <= createdBy(created) {
 			end(f, reason, e.Time)
 			ids = append(ids, id)
 		}

@@ -146,10 +146,11 @@ func (s *Postgres) RevokeFamily(ctx context.Context, id, reason string, e audit.
 }
 
 // RevokeUser implements auth.Store.
-func (s *Postgres) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) (ids []string, err error) {
+func (s *Postgres) RevokeUser(ctx context.Context, userID, reason string, created time.Time, e audit.Event) (ids []string, err error) {
 	err = s.write(ctx, "revoke a user's families", func(ctx context.Context, tx pgx.Tx) error {
 		e.User = userID
-		rows, err := tx.Query(ctx, `SELECT id FROM families WHERE user_id = $1 AND revoked_at IS NULL ORDER BY id FOR NO KEY UPDATE`, userID)
+		rows, err := tx.Query(ctx, `SELECT id FROM families WHERE user_id = $1 AND created_at <= $2 AND revoked_at IS NULL
+			ORDER BY id FOR NO KEY UPDATE`, userID, createdBy(created))
 		if err != nil {
 			return err
 		}

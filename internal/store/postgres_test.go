@@ -158,7 +158,7 @@ func TestPostgresOneChainE2E(t *testing.T) {
 	wg.Wait()
 	wg.Go(func() {
 		for u := range 4 {
-			if _, err := nodes[1].RevokeUser(t.Context(), fmt.Sprint("u", u), auth.RevokedUser, at(time.Hour)); err != nil {
+			if _, err := nodes[1].RevokeUser(t.Context(), fmt.Sprint("u", u), auth.RevokedUser, time.Time{}, at(time.Hour)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -244,7 +244,7 @@ func TestPostgresWatchE2E(t *testing.T) {
 		case 0:
 			err = here.RevokeFamily(t.Context(), id, auth.RevokedLogout, event)
 		case 1:
-			_, err = here.RevokeUser(t.Context(), "u"+id, auth.RevokedUser, event)
+			_, err = here.RevokeUser(t.Context(), "u"+id, auth.RevokedUser, time.Time{}, event)
 		case 2:
 			rotate(t, here, rotation(id, 0, 0, true), auth.Granted)
 			rotate(t, here, rotation(id, 1, 0, true), auth.Granted)

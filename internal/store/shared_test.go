@@ -165,7 +165,7 @@ func testWatch(t *testing.T, open func() database) {
 	}{
 		{"ended", func() error { return other.RevokeFamily(t.Context(), "ended", auth.RevokedLogout, event) }},
 		{"of the user", func() error {
-			_, err := other.RevokeUser(t.Context(), "of the user", auth.RevokedUser, event)
+			_, err := other.RevokeUser(t.Context(), "of the user", auth.RevokedUser, time.Time{}, event)
 			return err
 		}},
 		{"reused", func() error {

@@ -144,7 +144,7 @@ func (s *SQLite) RevokeFamily(ctx context.Context, id, reason string, e audit.Ev
 }
 
 // RevokeUser implements auth.Store.
-func (s *SQLite) RevokeUser(ctx context.Context, userID, reason string, e audit.Event) (ids []string, err error) {
+func (s *SQLite) RevokeUser(ctx context.Context, userID, reason string, created time.Time, e audit.Event) (ids []string, err error) {
 	err = s.write(ctx, "revoke a user's families", func(t *sqliteTx) error {
 		ids = nil
 		err := each(t.ctx, t.tx, func(scan func(...any) error) error {
@@ -152,8 +152,8 @@ func (s *SQLite) RevokeUser(ctx context.Context, userID, reason string, e audit.
 			err := scan(&id)
 			ids = append(ids, id)
 			return err
-		}, `UPDATE families SET revoked_at = ?, revoked_for = ? WHERE user_id = ? AND revoked_at IS NULL RETURNING id`,
-			e.Time.UnixNano(), reason, userID)
+		}, `UPDATE families SET revoked_at = ?, revoked_for = ? WHERE user_id = ? AND created_at <= ? AND revoked_at IS NULL RETURNING id`,
+			e.Time.UnixNano(), reason, userID, createdBy(created))
 		if err != nil {
 			return err
 		}
