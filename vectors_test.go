@@ -266,14 +266,14 @@ func exchangeVectors(t *testing.T) (list []exchangeVector) {
 		before       clientState
 		received     [][]byte
 	}{
-		{"resume", at("e1", 2, "e1:6"), [][]byte{ack("Subscribed", 4, nil, "e1:9"), trade(3), trade(4), caughtUp(4, "e1:9"), trade(5)}},
+		{"resume", at("e1", 2, "e1:6"), [][]byte{ack("Subscribed", 4, nil, "e1:6"), trade(3), trade(4), caughtUp(4, "e1:9"), trade(5)}},
 		{"resume-nothing-missed", at("e1", 2, "e1:6"), [][]byte{ack("Subscribed", 2, nil, "e1:6"), caughtUp(2, "e1:6")}},
 		{"resume-lost", at("e1", 2, "e1:6"), [][]byte{
 			ack("Subscribed", 0, &wire.Range{From: 3, To: 1200, Reason: "buffer_exceeded"}, "e1:4806"), caughtUp(0, "e1:4806"), trade(1201)}},
 		{"resume-other-epoch", at("e0", 9, "e0:40"), [][]byte{
 			ack("Subscribed", 0, &wire.Range{From: 10, Reason: "epoch_changed"}, "e1:3"), caughtUp(0, "e1:3")}},
 		{"resume-ahead", at("e1", 9, "e1:6"), [][]byte{ack("Subscribed", 0, &wire.Range{Reason: "ahead"}, "e1:6"), caughtUp(0, "e1:6")}},
-		{"sim-gap", at("e1", 0, "e1:3"), [][]byte{trade(1), trade(3), ack("Unsubscribed", 0, nil, "e1:12"), ack("Subscribed", 3, nil, "e1:12"), trade(2), trade(3), caughtUp(3, "e1:12")}},
+		{"sim-gap", at("e1", 0, "e1:3"), [][]byte{trade(1), trade(3), ack("Unsubscribed", 0, nil, "e1:12"), ack("Subscribed", 3, nil, "e1:4"), trade(2), trade(3), caughtUp(3, "e1:12")}},
 	} {
 		v := exchangeVector{Conversation: c.conversation, Before: c.before, Processed: []uint64{}, Gaps: []uint64{}, Lost: []json.RawMessage{}}
 		for _, m := range c.received {
