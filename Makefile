@@ -21,10 +21,10 @@ test: RACE = $(if $(CC_FOUND),$(WITH_RACE),)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test e2e soak fuzz bench bench-report lint
+.PHONY: help build run test e2e soak fuzz bench bench-report lint release test-packages
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the program, build/rueda
 	@mkdir -p build
@@ -47,6 +47,7 @@ endif
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
+	@echo "  archives and packages   make test-packages"
 	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
 	@[ -n "$(CC_FOUND)" ] || echo "  the race detector       install a C compiler"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
@@ -90,8 +91,15 @@ bench-report: ## all that rueda bench measures, with the tables and plots of doc
 	go -C bench/rivals run . -json ../../build/bench/rivals.json
 	build/rueda bench report --from build/bench --docs docs
 
-lint: ## the linters of .golangci.yml, pinned in tools/go.mod, and vet of the modules below tests
+release: ## archives of all platforms with checksums, in build/release; RELEASE has flags, such as -verify
+	go -C tools/release run . $(RELEASE)
+
+test-packages: ## builds a release of this platform, twice, and compares
+	$(TESTRUN) -C tools/release -- -vet=all -timeout 40m ./...
+
+lint: ## the linters of .golangci.yml, pinned in tools/go.mod, and vet of the other modules
 	$(LINT) run ./...
 	go -C tests/duckdb vet ./...
 	go -C tests/oauth vet ./...
 	go -C tests/openapi vet ./...
+	go -C tools/release vet ./...

@@ -51,6 +51,11 @@ func run(ctx context.Context, args []string, std command.Streams) int {
 	return status
 }
 
+// Root returns the program with all its commands, for manuals and completions of a release.
+func Root() *cobra.Command {
+	return newRoot(command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Exit: os.Exit})
+}
+
 func newRoot(std command.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rueda",

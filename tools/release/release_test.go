@@ -1,0 +1,210 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"debug/buildinfo"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
+)
+
+// platform is that of this machine. Tests build only one, because each takes a minute.
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
+// built builds a release of this checkout.
+func built(t *testing.T) *release {
+	t.Helper()
+	r, err := newRelease(t.Context(), "../..", t.TempDir(), command.ReadBuild().Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.platforms = []string{platform}
+	if err := r.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestReproducible builds the commit twice, in folders with different names and with different build
+// caches, one of which is empty. All files are equal.
+func TestReproducible(t *testing.T) {
+	here, err := newRelease(t.Context(), "../..", t.TempDir(), command.ReadBuild().Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here.platforms = []string{platform}
+	r, err := here.clone(t.Context(), filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(r.out, checksumsFile))
+	if err != nil || bytes.Count(sums, []byte("\n")) < 2 {
+		t.Fatalf("checksums %q, %v", sums, err)
+	}
+	check := exec.Command("sha256sum", "--strict", "-c", checksumsFile)
+	check.Dir = r.out
+	if text, err := check.CombinedOutput(); err != nil {
+		t.Errorf("sha256sum: %v\n%s", err, text)
+	}
+}
+
+// TestArchive checks what the archive of this platform has: a static binary that knows its commit,
+// man pages of all commands, completions, licenses, and a bill of materials of the same binary.
+func TestArchive(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the archive is another one: runtime.GOOS")
+	}
+	r := built(t)
+	base := "rueda_" + r.version + "_" + runtime.GOOS + "_" + runtime.GOARCH
+	files := unpack(t, filepath.Join(r.out, base+".tar.gz"), base)
+	for _, name := range []string{"rueda", "LICENSE", "README.md", "CHANGELOG.md", licensesFile, "man/rueda.1", "man/rueda-serve.1",
+		"man/rueda-user-account-add.1", "completions/rueda.bash", "completions/_rueda", "completions/rueda.fish", "completions/rueda.ps1"} {
+		if len(files[name]) < 200 {
+			t.Errorf("%s has %d bytes", name, len(files[name]))
+		}
+	}
+	program := filepath.Join(t.TempDir(), "rueda")
+	if err := os.WriteFile(program, files["rueda"], 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS == "linux" {
+		checkStatic(t, program)
+	}
+	text, err := exec.Command(program, "version", "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var version struct{ Version, Commit string }
+	if err := json.Unmarshal(text, &version); err != nil || version.Commit != r.commit || !strings.HasPrefix(r.version, version.Version) {
+		t.Errorf("the binary is %s, %v; want commit %s", text, err, r.commit)
+	}
+	for name, text := range files {
+		if strings.HasPrefix(name, manFolder) && !bytes.Contains(text, []byte(r.time.Format("Jan 2006"))) {
+			t.Errorf("%s does not have the date of the commit", name)
+		}
+		if tree := []byte(r.tree); bytes.Contains(text, tree) {
+			t.Errorf("%s contains the path of the checkout", name)
+		}
+	}
+	script := filepath.Join(t.TempDir(), "rueda.bash")
+	if err := os.WriteFile(script, files["completions/rueda.bash"], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command("bash", "-n", script).CombinedOutput(); err != nil {
+		t.Errorf("completion: %v\n%s", err, text)
+	}
+	checkBill(t, filepath.Join(r.out, base+".cdx.json"), program, files[licensesFile])
+}
+
+// checkStatic checks that a binary needs no loader and no library.
+func checkStatic(t *testing.T, program string) {
+	t.Helper()
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the binary has a segment %s", p.Type)
+		}
+	}
+}
+
+// checkBill checks that a bill of materials names all modules of a binary, and that their licenses
+// are known.
+func checkBill(t *testing.T, name, program string, licenses []byte) {
+	t.Helper()
+	text, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Close()
+	var bill cdx.BOM
+	if err := cdx.NewBOMDecoder(text, cdx.BOMFileFormatJSON).Decode(&bill); err != nil {
+		t.Fatal(err)
+	}
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, m := range info.Deps {
+		want = append(want, m.Path+" "+m.Version)
+		if !bytes.Contains(licenses, []byte("\n"+m.Path+" "+m.Version+": ")) {
+			t.Errorf("%s does not have the license of %s", licensesFile, m.Path)
+		}
+	}
+	if n := bytes.Count(licenses, []byte("Redistribution and use")) + bytes.Count(licenses, []byte("Permission is hereby granted")); n < len(info.Deps)/2 {
+		t.Errorf("%s has the text of %d licenses", licensesFile, n)
+	}
+	var got []string
+	for _, c := range *bill.Components {
+		if c.Name == "std" {
+			continue
+		}
+		got = append(got, c.Name+" "+c.Version)
+		if c.Hashes == nil || len((*c.Hashes)[0].Value) != 64 || c.PackageURL == "" {
+			t.Errorf("%s has no hash or no package URL", c.Name)
+		}
+	}
+	if slices.Sort(got); len(want) < 20 || !slices.Equal(got, want) {
+		t.Errorf("the bill has %q, the binary %q", got, want)
+	}
+	if bill.Metadata.Component.Name != "rueda" || bill.SpecVersion != cdx.SpecVersion1_6 || !strings.HasPrefix(bill.SerialNumber, "urn:uuid:") {
+		t.Errorf("the bill is of %s, version %s", bill.Metadata.Component.Name, bill.SpecVersion)
+	}
+}
+
+// unpack returns the files below a folder of an archive.
+func unpack(t *testing.T, name, folder string) map[string][]byte {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for archive := tar.NewReader(z); ; {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, ok := strings.CutPrefix(h.Name, folder+"/")
+		if !ok || h.Uid != 0 || h.Uname != "" {
+			t.Errorf("the archive has %s of user %d %q", h.Name, h.Uid, h.Uname)
+		}
+		files[name] = text
+	}
+}
