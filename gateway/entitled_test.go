@@ -238,3 +238,38 @@ func TestDelayNotServed(t *testing.T) {
 		t.Errorf("%d rows of usage, want that of the trades of SIM", len(used))
 	}
 }
+
+// TestThreat23DailyQuotaE2E restarts a gateway. A user with a right to one instrument a day over
+// REST gets the same one as before, and no other.
+func TestThreat23DailyQuotaE2E(t *testing.T) {
+	t.Parallel()
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{Folder: filepath.Join(t.TempDir(), "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	_, err = data.Users.Add(t.Context(), local.NewUser{
+		Username: "eva", Password: "a long password", Scopes: []string{broker.ScopeRead},
+		Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Instruments: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ask := range []struct {
+		id   string
+		want int
+	}{{"GGAL|BYMA|24hs", http.StatusOK}, {"FAKE|SIM|CI", http.StatusRequestEntityTooLarge}, {"GGAL|BYMA|24hs", http.StatusOK}} {
+		c, stop, done := launch(t, gateway.Config{
+			Data: data, Drain: time.Millisecond,
+			Feeds: []gateway.Feed{{Name: "metronome", Source: metronome{[]string{"GGAL|BYMA|24hs", "FAKE|SIM|CI"}, 10 * time.Millisecond}}},
+		})
+		c.enter(t, "eva", "a long password")
+		if got, _ := c.get(t, "/market/snapshot?instruments="+ask.id); got != ask.want {
+			t.Errorf("%s: status %d, want %d", ask.id, got, ask.want)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -46,6 +46,7 @@ type Gateway struct {
 	registry    *session.Registry
 	identities  identity.Cache
 	usage       *usage.Meter
+	instruments *usage.Instruments
 	denials     *auditlog.Denials
 	auditLog    database.Store
 	receivers   []auditexport.Receiver // of the audit log
@@ -219,6 +220,7 @@ func (g *Gateway) buildUsers() error {
 	if g.receivers, err = g.cfg.Audit.receivers(); err != nil {
 		return err
 	}
+	g.instruments = usage.NewInstruments(data.db.Store, g.log)
 	g.usage, g.denials = usage.NewMeter(data.db.Store, g.log), auditlog.NewDenials(data.db.Store, g.hub.HasMarket, g.log)
 	a, l := g.cfg.Auth, g.cfg.Limits
 	g.auth, err = auth.New(context.Background(), auth.Config{
@@ -274,6 +276,7 @@ func (g *Gateway) buildServers() error {
 		Sockets:           g.registry.FamilyConnections,
 		Used:              g.usage.Request,
 		Denied:            g.denials.Request,
+		Counted:           g.instruments,
 		RequestsPerMinute: l.RequestsPerMinute,
 		HistoryReaders:    l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 		Logger: g.log,

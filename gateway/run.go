@@ -64,6 +64,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	back.run(g.watchUsers)
 	back.run(g.runAudit)
 	back.run(g.usage.Run)
+	back.run(g.instruments.Run)
 	back.run(g.denials.Run)
 
 	front := newGroup("requests")

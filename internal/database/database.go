@@ -56,6 +56,8 @@ type Store interface {
 	RevokeAll(ctx context.Context, reason string, at time.Time) (int64, error)
 	AddUsage(context.Context, []store.Usage) error
 	Usage(ctx context.Context, month string) ([]store.Usage, error)
+	AddDailyInstruments(ctx context.Context, oldest string, list []store.DailyInstrument) error
+	DailyInstruments(ctx context.Context, day, user string) ([]store.DailyInstrument, error)
 	Writer() *sql.DB
 	Reader() *sql.DB
 	Location() string

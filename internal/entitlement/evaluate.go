@@ -3,8 +3,6 @@ package entitlement
 import (
 	"slices"
 	"strconv"
-	"sync"
-	"time"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/market"
@@ -65,61 +63,4 @@ func quotaHint(limit int, id market.InstrumentID) string {
 		hint += "; name them one by one"
 	}
 	return hint
-}
-
-// Daily evaluates requests that have no connection to count instruments for. It counts the
-// instruments that a user requests on a UTC day with a limited entitlement. The zero Daily is ready
-// to use and safe for concurrent use.
-type Daily struct {
-	mu    sync.Mutex
-	day   int64
-	users map[string]counts
-}
-
-// counts are the instruments of a user's limited entitlements.
-type counts map[countKey]map[market.InstrumentID]struct{}
-
-// countKey identifies an entitlement of a user from one request to the next.
-type countKey struct {
-	place               int // in the user's list
-	market              string
-	depth, delay, limit int
-	trades, quotes      bool
-}
-
-// Evaluate is Quota.Evaluate for a request of a user.
-func (d *Daily) Evaluate(user string, rights Set, scopes []string, a Ask, now time.Time) Decision {
-	q := rights.Quota(now)
-	if !rights.Limited() {
-		return q.Evaluate(scopes, a)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if day := now.Unix() / (24 * 60 * 60); d.users == nil || day != d.day {
-		d.day, d.users = day, make(map[string]counts)
-	}
-	q.used = make(map[*broker.Entitlement]map[market.InstrumentID]struct{})
-	for i := range rights {
-		if used, ok := d.users[user][keyOf(rights, i)]; ok {
-			q.used[&rights[i]] = used
-		}
-	}
-	v := q.Evaluate(scopes, a)
-	for i := range rights {
-		if used := q.used[&rights[i]]; used != nil {
-			if d.users[user] == nil {
-				d.users[user] = make(counts)
-			}
-			d.users[user][keyOf(rights, i)] = used
-		}
-	}
-	if v.Reason == wire.SubscriptionLimit && !a.ID.IsPattern() {
-		v.Hint += ", over REST on a day"
-	}
-	return v
-}
-
-func keyOf(rights Set, i int) countKey {
-	e := &rights[i]
-	return countKey{place: i, market: e.Market, depth: e.Depth, delay: e.Delay, limit: e.Instruments, trades: e.Trades, quotes: e.Quotes}
 }

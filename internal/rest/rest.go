@@ -80,6 +80,9 @@ type Config struct {
 	Used   func(user, market, level string, delay int)
 	Denied func(user, market, level, reason string)
 
+	// Counted keeps which instruments users with limited rights have requested; nil: until a restart.
+	Counted entitlement.DailyStore
+
 	// RequestsPerMinute limits a user without a limit of their own; 0: 600.
 	RequestsPerMinute int
 
@@ -100,7 +103,7 @@ type Handler struct {
 	compressors api.Compressors
 	panics      atomic.Uint64
 	refusals    *refusalLog
-	quota       entitlement.Daily
+	quota       *entitlement.Daily
 	documents   documents
 }
 
@@ -152,7 +155,10 @@ func newHandler(cfg Config) *Handler {
 	if cfg.Sockets == nil {
 		cfg.Sockets = func(string) int { return 0 }
 	}
-	return &Handler{cfg: cfg, log: cfg.Logger, users: newQuotas(), addresses: newQuotas(), refusals: newRefusalLog()}
+	return &Handler{
+		cfg: cfg, log: cfg.Logger, users: newQuotas(), addresses: newQuotas(), refusals: newRefusalLog(),
+		quota: entitlement.NewDaily(cfg.Counted),
+	}
 }
 
 // Panics returns the number of panics in requests, each of which has ended one.
@@ -172,7 +178,7 @@ type request struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	q := &request{Request: api.Request{
-		Request: r, ID: web.RequestID(r.Header["X-Request-Id"]...), Out: w.Header(), Conn: connOf(r), Denied: h.cfg.Denied, Quota: &h.quota,
+		Request: r, ID: web.RequestID(r.Header["X-Request-Id"]...), Out: w.Header(), Conn: connOf(r), Denied: h.cfg.Denied, Quota: h.quota,
 		Address: h.cfg.Proxies.Client(web.Peer(r), r.Header["Forwarded"], r.Header["X-Forwarded-For"]),
 	}}
 	unsound := checkFraming(q)

@@ -39,6 +39,8 @@ type database interface {
 	AuditExports(context.Context) ([]audit.Export, error)
 	AddUsage(context.Context, []store.Usage) error
 	Usage(ctx context.Context, month string) ([]store.Usage, error)
+	AddDailyInstruments(ctx context.Context, oldest string, list []store.DailyInstrument) error
+	DailyInstruments(ctx context.Context, day, user string) ([]store.DailyInstrument, error)
 	Writer() *sql.DB
 }
 

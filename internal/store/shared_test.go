@@ -25,6 +25,7 @@ var maxBatch = []struct {
 	{"two rotate one family", testTwoRotate},
 	{"a log that was changed", testTampering},
 	{"usage", testUsage},
+	{"requested instruments", testDailyInstruments},
 	{"one sends the audit log", testExports},
 }
 
@@ -277,6 +278,28 @@ func testTampering(t *testing.T, open func() database) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+func testDailyInstruments(t *testing.T, open func() database) {
+	s := open()
+	row := func(day, user, instrument string) store.DailyInstrument {
+		return store.DailyInstrument{Day: day, User: user, Entitlement: "e", Instrument: instrument}
+	}
+	first := []store.DailyInstrument{row("2026-11-20", "u", "B|M|CI"), row("2026-11-20", "u", "A|M|CI"), row("2026-11-20", "v", "A|M|CI"), row("2026-11-19", "u", "A|M|CI")}
+	for _, list := range [][]store.DailyInstrument{first, first[:2], {row("2026-11-21", "u", "A|M|CI")}} {
+		oldest := "2026-11-19"
+		if len(list) == 1 {
+			oldest = "2026-11-20"
+		}
+		if err := s.AddDailyInstruments(t.Context(), oldest, list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for day, want := range map[string]int{"2026-11-19": 0, "2026-11-20": 2, "2026-11-21": 1} {
+		if got, err := open().DailyInstruments(t.Context(), day, "u"); err != nil || len(got) != want {
+			t.Errorf("%s: %+v, %v; want %d", day, got, err, want)
+		}
+	}
 }
 
 func testUsage(t *testing.T, open func() database) {
