@@ -12,11 +12,14 @@ import (
 	"crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math/big"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -427,5 +430,45 @@ func TestThreat14SigningKeyTheft(t *testing.T) {
 		w.cfg.Keys = kept.open(t, keyset.Config{})
 		w.restart()
 		w.rejects(forged, auth.TokenRevoked)
+	})
+}
+
+// TestThreat07ForgedRefreshToken computes a refresh token from the keys and a copy of the database,
+// as the limits of docs/security.md say. Its use is noticed at the client's next refresh.
+func TestThreat07ForgedRefreshToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.login("maria")
+		families, err := w.store.Store.Sessions(t.Context(), "us_maria", time.Now())
+		if err != nil || len(families) != 1 {
+			t.Fatal(families, err)
+		}
+		text := strings.TrimPrefix(client.Refresh.Reveal(), "rt1_")
+		token, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parent := sha256.Sum256(token[:32]) // the database has this hash
+		forged := parent[:]
+		forged = binary.BigEndian.AppendUint64(forged, uint64(time.Now().UnixNano()))
+		forged = binary.BigEndian.AppendUint64(forged, uint64(time.Now().Add(time.Hour).UnixNano()))
+		forged = append(forged, "any nonce"...)
+		mac, ok := w.cfg.Keys.Derive(families[0].KeyID, families[0].Seed, forged)
+		if !ok {
+			t.Fatal("no secret")
+		}
+		forged = append(forged, mac[:]...)
+		forged = binary.BigEndian.AppendUint32(forged, crc32.ChecksumIEEE(forged))
+		from := auth.Origin{Address: netip.MustParseAddr("203.0.113.99")}
+		thief, err := w.Refresh(t.Context(), auth.NewSecret("rt2_"+base64.RawURLEncoding.EncodeToString(forged)), from)
+		if err != nil {
+			t.Fatalf("the limits say that this works: %v", err)
+		}
+		time.Sleep(time.Minute)
+		w.refuses(client.Refresh, auth.InvalidRefreshToken)
+		w.rejects(thief.Access, auth.TokenRevoked)
+		if _, err := w.Refresh(t.Context(), thief.Refresh, from); err == nil {
+			t.Error("the thief still refreshes")
+		}
 	})
 }
