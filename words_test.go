@@ -101,11 +101,11 @@ func plainPackages() []string {
 		internal/auth/keyset internal/auth/throttle internal/bars internal/bench internal/bench/bare internal/bench/host
 		internal/bench/load internal/bench/pattern internal/bench/proc internal/bench/tokens internal/book internal/cache internal/catalogue
 		internal/certificate internal/cli internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/server
-		internal/client internal/clientaddr internal/config internal/database internal/deflate internal/entitlement internal/export
-		internal/feeds internal/flock internal/frame internal/hostile internal/hub internal/identity internal/journal internal/journal/dayfile
-		internal/journal/disk internal/journal/record internal/journal/rowsort internal/journal/state internal/jsonscan internal/ldaptest internal/msgpack internal/pgtest internal/position
+		internal/client internal/clientaddr internal/config internal/database internal/deflate internal/diskspace internal/entitlement internal/export
+		internal/feeds internal/flock internal/frame internal/histogram internal/hostile internal/hub internal/identity internal/journal internal/journal/dayfile
+		internal/journal/disk internal/journal/record internal/journal/rowsort internal/journal/state internal/jsonscan internal/ldaptest internal/metrics internal/msgpack internal/pgtest internal/position
 		internal/progress internal/proxy internal/ratelimit internal/readjob internal/recent internal/recording internal/reload internal/rest internal/rest/api
-		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/socket/verifier internal/spell internal/state
+		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/socket/connlog internal/socket/counters internal/socket/verifier internal/spell internal/state
 		internal/store internal/streamtest internal/subscription internal/subscription/replay internal/testrun internal/usage internal/verify internal/web market tests/asyncapi tests/duckdb tests/oauth tests/openapi tests/upgrade
 		wire`)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/metrics"
 	"github.com/ruedahq/rueda/internal/reload"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/tlslimit"
@@ -89,10 +90,14 @@ func (g *Gateway) buildAdmin() error {
 	if err := a.checkAddress(c.Listen); err != nil {
 		return err
 	}
+	page, err := metrics.New(g.snapshot, g.log)
+	if err != nil {
+		return err
+	}
 	users, _ := g.cfg.Users.(*local.Base)
 	handler, err := rest.NewAdmin(rest.AdminConfig{
 		Auth: g.auth, Users: users, Operators: operators, Ready: g.ready, Sockets: g.registry.FamilyConnections,
-		Secure: a.certificate != nil, Logger: g.log,
+		Observe: g.monitor.observe, Metrics: page.Body, Secure: a.certificate != nil, Logger: g.log,
 	})
 	if err != nil {
 		return err

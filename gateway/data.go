@@ -14,7 +14,8 @@ type Data struct {
 	// Users is the built-in user base.
 	Users *local.Base
 
-	db *database.DB
+	db     *database.DB
+	folder string // "": in no folder
 }
 
 // DataConfig says where Data is. Each field documents its zero value.
@@ -51,7 +52,7 @@ func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Data{Users: db.Users, db: db}, nil
+	return &Data{Users: db.Users, db: db, folder: cfg.Folder}, nil
 }
 
 // Close closes the database.

@@ -34,7 +34,9 @@ type Gateway struct {
 	log  *slog.Logger
 	data *Data // opened here, and closed here
 
-	place string // where the database is, for the log
+	place   string // where the database is, for the log
+	folder  string // of the database; "": none
+	monitor *monitor
 
 	journal     *journal.Journal // nil: none
 	hub         *hub.Hub
@@ -70,7 +72,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{cfg: cfg, log: cfg.Logger, registry: &session.Registry{}}
+	g := &Gateway{cfg: cfg, log: cfg.Logger, registry: &session.Registry{}, monitor: newMonitor()}
 	if err := g.build(); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
@@ -203,7 +205,7 @@ func (g *Gateway) buildUsers() error {
 		}
 		data, g.data = d, d
 	}
-	g.place = data.db.Store.Location()
+	g.place, g.folder = data.db.Store.Location(), data.folder
 	if g.cfg.Users == nil {
 		g.cfg.UsersType = "local"
 		g.cfg.Users, g.cfg.Accounts, g.cfg.WatchUsers = data.Users, data.Users, data.Users.Watch
@@ -277,6 +279,7 @@ func (g *Gateway) buildServers() error {
 		Used:              g.usage.Request,
 		Denied:            g.denials.Request,
 		Counted:           g.instruments,
+		Observe:           g.monitor.observe,
 		RequestsPerMinute: l.RequestsPerMinute,
 		HistoryReaders:    l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 		Logger: g.log,

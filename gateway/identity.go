@@ -44,8 +44,11 @@ func (g *Gateway) expiring() []string {
 func (g *Gateway) verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
 	id, err := g.auth.Verify(ctx, token)
 	if err != nil {
-		return nil, identity.Fault(err)
+		f := identity.Fault(err)
+		g.monitor.checked(f)
+		return nil, f
 	}
+	g.monitor.checked(nil)
 	return g.identities.Identity(&id), nil
 }
 
@@ -56,8 +59,11 @@ func (g *Gateway) known(token string) (*session.Identity, *wire.Fault, bool) {
 	case !ok:
 		return nil, nil, false
 	case err != nil:
-		return nil, identity.Fault(err), true
+		f := identity.Fault(err)
+		g.monitor.checked(f)
+		return nil, f, true
 	}
+	g.monitor.checked(nil)
 	return g.identities.Identity(&id), nil, true
 }
 

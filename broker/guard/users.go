@@ -9,6 +9,9 @@ import (
 // Users returns base with its calls guarded by g.
 func Users(g *Guard, base broker.Users) broker.Users { return &users{g, base} }
 
+// Guard returns the guard of the calls, for its state.
+func (u *users) Guard() *Guard { return u.guard }
+
 type users struct {
 	guard *Guard
 	base  broker.Users
@@ -24,6 +27,9 @@ func (u *users) User(ctx context.Context, id string) (broker.User, error) {
 
 // Accounts returns base with its calls guarded by g.
 func Accounts(g *Guard, base broker.Accounts) broker.Accounts { return &accounts{g, base} }
+
+// Guard returns the guard of the calls, for its state.
+func (a *accounts) Guard() *Guard { return a.guard }
 
 type accounts struct {
 	guard *Guard

@@ -129,6 +129,9 @@ func (u *Users) queries() []*query {
 // Close closes the connections.
 func (u *Users) Close() error { return u.database.close() }
 
+// Guard returns the guard of the queries, for its state; nil: none.
+func (u *Users) Guard() *guard.Guard { return u.guard }
+
 // Check prepares each query in the database. It returns a *QueryError for each invalid one, joined;
 // the error wraps broker.ErrUnavailable if the database does not answer.
 func (u *Users) Check(ctx context.Context) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/auth/throttle"
+	"github.com/ruedahq/rueda/internal/histogram"
 	"github.com/ruedahq/rueda/internal/store"
 )
 
@@ -61,6 +62,7 @@ type Store interface {
 	Writer() *sql.DB
 	Reader() *sql.DB
 	Location() string
+	Transactions() (took histogram.Histogram, failures uint64)
 	Close() error
 }
 

@@ -41,6 +41,11 @@ type Supervisor struct {
 	down      atomic.Bool // the registry knows that the source is down
 	off       bool        // the same; guarded by registry.mu
 
+	events   atomic.Uint64
+	newest   atomic.Int64 // time of the newest events, Unix ns
+	rejected atomic.Uint64
+	failures atomic.Uint64
+
 	mu         sync.Mutex
 	refused    int // rejected calls since the last log line
 	lastLogged time.Time
@@ -56,6 +61,24 @@ func NewSupervisor(name string, source feed.Source, sink feed.Sink, r *Registry,
 
 // Name returns the name of the source.
 func (s *Supervisor) Name() string { return s.name }
+
+// Stats are the counters of a Supervisor.
+type Stats struct {
+	Up       bool      // it has published events, and has not failed since
+	Events   uint64    // published
+	Refused  uint64    // calls with events or definitions that were rejected
+	Failures uint64    // runs that have failed
+	Newest   time.Time // when it has published the newest events; zero: none yet
+}
+
+// Stats returns the current counters.
+func (s *Supervisor) Stats() Stats {
+	st := Stats{Events: s.events.Load(), Refused: s.rejected.Load(), Failures: s.failures.Load()}
+	if at := s.newest.Load(); at != 0 {
+		st.Newest, st.Up = time.Unix(0, at), !s.down.Load()
+	}
+	return st
+}
 
 // Started returns a channel that is closed when the source has published its first events, or has
 // failed or ended before.
@@ -87,6 +110,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		}
 		wait := rand.N(backoff)
 		backoff = min(2*backoff, maxBackoff)
+		s.failures.Add(1)
 		s.log.Error("feed failed", "error", err, "again_in", wait.Round(time.Millisecond))
 		s.markDown(reasonFeedError)
 		select {
@@ -130,6 +154,8 @@ func (s *Supervisor) Publish(events []market.Event) error {
 		s.log.Info("feed is back")
 		s.registry.markUp(s)
 	}
+	s.events.Add(uint64(len(events)))
+	s.newest.Store(time.Now().UnixNano())
 	err := s.registry.publish(s, events)
 	if err != nil {
 		s.noteRefused(err)
@@ -149,6 +175,7 @@ func (s *Supervisor) markDown(reason string) {
 
 // noteRefused counts rejected events and logs the count and the first error from time to time.
 func (s *Supervisor) noteRefused(err error) {
+	s.rejected.Add(1)
 	s.mu.Lock()
 	s.refused++
 	n := s.refused

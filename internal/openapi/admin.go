@@ -31,6 +31,14 @@ func Admin() []Operation {
 			Answer:  Answer{Description: "How many logins were ended.", Data: schema.Ref("Ended")},
 			Reasons: []wire.Reason{wire.NotFound, wire.Unavailable},
 		},
+		{
+			ID: "getMetrics", Method: "GET", Path: "/metrics", Tag: tagHealth, Needs: Operator, Role: "read", Lax: true, Probe: true,
+			Summary: "Figures of the gateway for Prometheus",
+			Offers:  []string{Text},
+			Answer: Answer{Description: "The figures, in the text format of Prometheus.", Bare: true,
+				Text: map[string]*schema.Schema{Text: schema.String("Lines of the text format 0.0.4.")}},
+			Reasons: []wire.Reason{wire.NotFound},
+		},
 	}, userOperations(), health(), documents("/admin/openapi.json"))
 }
 

@@ -17,6 +17,7 @@ const (
 	Form    = "application/x-www-form-urlencoded"
 	Parquet = "application/vnd.apache.parquet"
 	HTML    = "text/html"
+	Text    = "text/plain"
 )
 
 // What a route requires of a request, besides the scopes of package broker.

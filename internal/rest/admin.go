@@ -33,8 +33,12 @@ type AdminConfig struct {
 	Operators func() []Operator       // whose tokens are accepted now; nil: only Token
 	Ready     func() error            // see Config
 	Sockets   func(family string) int // see Config
-	Secure    bool                    // see Config
-	Logger    *slog.Logger            // nil discards
+	Observe   func(Observation)       // see Config
+
+	// Metrics returns the page for Prometheus and its media type. nil: GET /metrics is not found.
+	Metrics func() (body []byte, media string)
+	Secure  bool         // see Config
+	Logger  *slog.Logger // nil discards
 }
 
 // NewAdmin returns the handler of the administrator's listener. It shares only the health routes
@@ -48,11 +52,12 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 		cfg.Operators = func() []Operator { return only }
 	}
 	h := newHandler(Config{
-		Auth: cfg.Auth, Ready: cfg.Ready, Sockets: cfg.Sockets, Secure: cfg.Secure, Logger: cfg.Logger,
+		Auth: cfg.Auth, Ready: cfg.Ready, Sockets: cfg.Sockets, Secure: cfg.Secure, Logger: cfg.Logger, Observe: cfg.Observe,
 		Origins: []string{noOrigin},
 	})
 	h.operator = h.checkOperator(cfg.Operators)
 	serve := h.adminRoutes()
+	serve["GET /metrics"] = servePage(cfg.Metrics)
 	maps.Copy(serve, (&userRoutes{h, cfg.Users}).routes())
 	var err error
 	if h.routes, err = bind(openapi.Admin(), serve); err != nil {
@@ -76,6 +81,18 @@ func (h *Handler) adminRoutes() map[string]serveFunc {
 		"GET /admin/openapi.json":           h.document,
 		"GET /docs/reasons":                 h.reasons,
 		"GET /docs/reasons/{id}":            h.reason,
+	}
+}
+
+// servePage returns the function that serves GET /metrics.
+func servePage(page func() (body []byte, media string)) serveFunc {
+	return func(q *request) (api.Result, error) {
+		if page == nil {
+			return api.Result{}, &wire.Fault{Reason: wire.NotFound}
+		}
+		body, media := page()
+		q.Out.Set("Content-Type", media)
+		return api.Result{Status: http.StatusOK, Raw: body}, nil
 	}
 }
 

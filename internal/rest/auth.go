@@ -60,6 +60,7 @@ func (h *Handler) grant(q *request, media string, parse func([]byte) (wire.Token
 	if err != nil {
 		return wire.TokenResponse{}, err
 	}
+	q.grant = r.Grant
 	var tokens auth.Tokens
 	if r.Grant == wire.GrantPassword {
 		tokens, err = h.cfg.Auth.Password(q.Context(), r.Username, r.Password, r.OTP, q.origin())

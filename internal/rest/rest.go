@@ -83,6 +83,9 @@ type Config struct {
 	// Counted keeps which instruments users with limited rights have requested; nil: until a restart.
 	Counted entitlement.DailyStore
 
+	// Observe records an answer for monitoring. It must not block. nil: not recorded.
+	Observe func(Observation)
+
 	// RequestsPerMinute limits a user without a limit of their own; 0: 600.
 	RequestsPerMinute int
 
@@ -161,6 +164,30 @@ func newHandler(cfg Config) *Handler {
 	}
 }
 
+// Observation describes an answer.
+type Observation struct {
+	Route  string        // "none": there is no such route
+	Grant  string        // password or refresh_token; "": not a request for tokens
+	Status int           // HTTP status
+	Reason string        // of an error; "": none
+	Time   time.Duration // from the request to the end of the answer; 0: a stream
+}
+
+// observe passes an answer on to Config.Observe.
+func (h *Handler) observe(q *request, a *answer, took time.Duration) {
+	if h.cfg.Observe == nil {
+		return
+	}
+	o := Observation{Route: "none", Grant: q.grant, Status: a.status, Reason: string(a.reason)}
+	if q.route != nil {
+		o.Route = q.route.Path
+	}
+	if a.stream == nil {
+		o.Time = took
+	}
+	h.cfg.Observe(o)
+}
+
 // Panics returns the number of panics in requests, each of which has ended one.
 func (h *Handler) Panics() uint64 { return h.panics.Load() }
 
@@ -172,6 +199,7 @@ type request struct {
 	identity auth.Identity // of the token
 	presents bool          // a Bearer token was given
 	actor    string        // of an administrator's request, for the audit log
+	grant    string        // of a request for tokens
 }
 
 // ServeHTTP answers a request.
@@ -193,7 +221,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.recordUse(q, &a)
 	a.write(w, q, h.cfg.Secure)
-	h.logAccess(q, &a, time.Since(start))
+	took := time.Since(start)
+	h.observe(q, &a, took)
+	h.logAccess(q, &a, took)
 }
 
 // answer returns the answer to a request, which is a refusal if the request is unsound.

@@ -87,6 +87,26 @@ func (s *Session) Start(env *Env, peer Peer, shard *subscription.Shard, host Hos
 // Address returns the address of the client.
 func (s *Session) Address() netip.Addr { return s.address.Value() }
 
+// Info describes a session for the log.
+type Info struct {
+	Address  netip.Addr
+	User     string // id; "": the session has not authenticated
+	Slow     bool   // the client reads too slowly
+	Accepted uint64 // bytes of output that the kernel has accepted
+}
+
+// InfoOf returns the present description of a session.
+func InfoOf(s *Session) Info {
+	i := Info{Slow: s.optional.isSlow(), Accepted: s.accepted}
+	if s.address != (unique.Handle[netip.Addr]{}) {
+		i.Address = s.Address()
+	}
+	if s.entry.identity != nil {
+		i.User = s.entry.user()
+	}
+	return i
+}
+
 // Handle handles an event. It keeps nothing of the message of an event.
 func (s *Session) Handle(now time.Time, e Event) {
 	if s.closeReason() != nil {

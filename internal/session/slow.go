@@ -37,6 +37,11 @@ type backlog struct {
 	sessions atomic.Int64
 }
 
+// Backlog returns the bytes that only slow sessions hold, and their number.
+func (r *Registry) Backlog() (bytes, sessions int64) {
+	return r.backlog.bytes.Load(), r.backlog.sessions.Load()
+}
+
 // holdBacklog sets the bytes that only this session holds, and the further bytes that it prevents
 // from being freed. It reports whether the session must close: the backlog or the stream's memory
 // is above its limit, and this is one of the larger parts.

@@ -1,11 +1,14 @@
 package socket
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/socket/connlog"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -15,6 +18,7 @@ import (
 func (sh *shard) failProtocol(now time.Time, c *conn, v *ProtocolError) {
 	c.discardInput = true
 	if c.phase == phaseOpen {
+		sh.reason = connlog.ProtocolError
 		sh.beginClose(now, c, c.closeFrame(v.Code, v.Text))
 	}
 }
@@ -31,6 +35,7 @@ func (c *conn) closeFrame(code uint16, reason string) []byte {
 // closeWithError closes a connection with an Error of the server, whatever its session does.
 func (sh *shard) closeWithError(now time.Time, c *conn, fault *wire.Fault) {
 	if c.phase == phaseOpen {
+		sh.reason = string(fault.Reason)
 		sh.beginClose(now, c, sh.errorAndCloseFrame(c, fault))
 	}
 }
@@ -132,6 +137,8 @@ func (sh *shard) end(c *conn, reset bool) {
 
 // endSession ends the session of c if it has one.
 func (sh *shard) endSession(c *conn) {
+	reason := cmp.Or(sh.reason, connlog.Gone)
+	sh.reason = ""
 	if c.phase != phaseOpen {
 		return
 	}
@@ -141,6 +148,15 @@ func (sh *shard) endSession(c *conn) {
 		}
 	}()
 	defer c.sess.PeerGone()
+	if _, word, over := c.sess.Close(); over {
+		reason = word
+	}
+	sh.figures.Close(reason)
+	info := session.InfoOf(&c.sess)
+	sh.server.connLog.Add(connlog.Event{
+		Kind: connlog.Closed, Address: info.Address, User: info.User, Reason: reason,
+		Duration: time.Since(sh.server.time(c.began)), Bytes: info.Accepted,
+	})
 	sh.server.reach(c, stepClose)
 }
 

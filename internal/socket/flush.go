@@ -151,6 +151,7 @@ func (f *flusher) deliver(now time.Time, c *conn) {
 		}
 		sh.server.reach(c, stepSent)
 		c.sess.Sent(now, n, n)
+		sh.figures.Bytes += uint64(n)
 	}
 	sh.markIfPending(c)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/socket/connlog"
+	"github.com/ruedahq/rueda/internal/socket/counters"
 	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -18,6 +20,8 @@ func (sh *shard) handle(now time.Time, in *input) {
 		sh.loop.addSocket(now, int32(in.n), in.from)
 	case in.kind == inputCloseAll:
 		sh.closeAll(now, in.fault)
+	case in.kind == inputCounters:
+		in.reply <- counters.Answer{Index: in.n, Shard: sh.figures.Copy()}
 	case c.phase != phaseEnded:
 		defer sh.recoverPanic(now, c)
 		sh.markDirty(c)
@@ -74,7 +78,9 @@ func (sh *shard) startSession(now time.Time, c *conn) {
 		sh.beginClose(now, c, sh.errorAndCloseFrame(c, sh.shutdown))
 		return
 	}
-	c.phase = phaseOpen
+	c.phase, c.began = phaseOpen, sh.server.deadline(now)
+	sh.figures.Opened++
+	sh.server.connLog.Add(connlog.Event{Kind: connlog.Connected, Address: c.handshake.address})
 	identity := c.handshake.identity
 	peer := session.Peer{Identity: identity, Mark: c.handshake.mark, Address: c.handshake.address, Format: c.format, Positions: c.netConn.isLocal()}
 	c.sess.Start(sh.server.cfg.Env, peer, sh.stream, c, now)
@@ -223,6 +229,7 @@ func (sh *shard) serviceSession(now time.Time, c *conn) {
 		c.ensureControl().closeDeadline = now.Add(sh.server.cfg.CloseTimeout)
 	case !over && c.handshake != nil && c.sess.Authenticated():
 		sh.server.slots.markAuthenticated(c.handshake)
+		sh.server.connLog.Add(connlog.Event{Kind: connlog.Authenticated, Address: c.handshake.address, User: session.InfoOf(&c.sess).User})
 		c.ext().handshake = nil
 	}
 }
@@ -265,7 +272,12 @@ func (sh *shard) runTimers(now time.Time, c *conn) {
 		if d := c.sess.Deadline(); d.IsZero() || now.Before(d) {
 			return // the deadline was moved
 		}
+		before := session.InfoOf(&c.sess)
 		c.sess.Handle(now, session.Event{Kind: session.Timer})
+		if !before.Slow && session.InfoOf(&c.sess).Slow {
+			sh.figures.Slow++
+			sh.server.connLog.Add(connlog.Event{Kind: connlog.Slow, Address: before.Address, User: before.User})
+		}
 		if c.sess.Reset() {
 			sh.end(c, true)
 			return

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/clientaddr"
@@ -21,6 +22,7 @@ type handshakeLimiter struct {
 	rate    ratelimit.Rate
 	burst   int
 	limiter *ratelimit.Limiter[netip.Prefix]
+	refused atomic.Uint64
 }
 
 func newHandshakeLimiter(perSecond float64, burst int) *handshakeLimiter {
@@ -36,6 +38,9 @@ func newHandshakeLimiter(perSecond float64, burst int) *handshakeLimiter {
 // for the next one.
 func (l *handshakeLimiter) Allow(a netip.Addr, now time.Time) (wait time.Duration, ok bool) {
 	_, wait = l.limiter.Take(clientaddr.Client(a), l.rate, now)
+	if wait > 0 {
+		l.refused.Add(1)
+	}
 	return wait, wait == 0
 }
 

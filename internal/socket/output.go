@@ -165,6 +165,7 @@ func (sh *shard) reportWritten(now time.Time, c *conn, o *writeBuffer, n int) {
 		return
 	}
 	sh.server.reach(c, stepSent)
+	sh.figures.Bytes += uint64(own)
 	if o.unreported {
 		o.unreported = false
 		c.sess.Sent(now, given, own)

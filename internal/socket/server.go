@@ -19,6 +19,8 @@ import (
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/socket/connlog"
+	"github.com/ruedahq/rueda/internal/socket/counters"
 	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/internal/tlslimit"
 	"github.com/ruedahq/rueda/wire"
@@ -121,6 +123,8 @@ type Server struct {
 	onStep           func(*conn, step) // test hook; nil: none
 	panics           atomic.Uint64     // recovered
 	backlog          backlog
+	collector        counters.Collector
+	connLog          *connlog.Log
 	requests         *httpListener
 	tlsLimiter       *tlslimit.Limiter
 	tlsSlots         chan struct{}  // bounds concurrent TLS handshakes
@@ -150,6 +154,7 @@ func New(cfg Config) *Server {
 		tlsLimiter:       tlslimit.New(cfg.HandshakeBurst, tlsPerUpgrade*cfg.HandshakeRate, tlsPerUpgrade*cfg.HandshakeBurst, cfg.Proxies),
 
 		tlsSlots: make(chan struct{}, runtime.NumCPU()),
+		connLog:  connlog.New(cfg.Logger),
 	}
 	s.requests = newHTTPListener(&s.kernel)
 	s.verifiers = verifier.New(verifier.Config{
@@ -169,7 +174,11 @@ func New(cfg Config) *Server {
 // returns when all goroutines of the server have ended, after at most Config.CloseTimeout unless a
 // token check takes longer. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
-	var shards sync.WaitGroup
+	var shards, log sync.WaitGroup
+	defer log.Wait()
+	logCtx, endLog := context.WithCancel(context.WithoutCancel(ctx))
+	defer endLog()
+	log.Go(func() { s.connLog.Run(logCtx) })
 	for _, sh := range s.shards {
 		shards.Go(sh.run)
 	}
@@ -213,6 +222,14 @@ type Stats struct {
 	Panics       uint64 // recovered; each has ended one connection
 	Flushes      uint64 // of published messages, by all shards
 	Writes       uint64 // to sockets
+	Refused      uint64 // handshakes above the limit of an address
+}
+
+// Counters returns the counters of all shards together, and which shards did not answer in time.
+func (s *Server) Counters() (total counters.Shard, stale []bool) {
+	return s.collector.Collect(len(s.shards), func(i int, reply chan<- counters.Answer) {
+		s.shards[i].post(input{kind: inputCounters, n: i, reply: reply})
+	})
 }
 
 // Stats returns the current counters.
@@ -220,7 +237,7 @@ func (s *Server) Stats() Stats {
 	open, unauthenticated, draining := s.slots.count()
 	st := Stats{
 		Open: open, Unauthenticated: unauthenticated, Draining: draining,
-		Panics: s.panics.Load(),
+		Panics: s.panics.Load(), Refused: s.handshakeLimiter.refused.Load(),
 		Behind: int(s.backlog.conns.Load()), PendingBytes: s.backlog.bytes.Load(),
 	}
 	for _, sh := range s.shards {

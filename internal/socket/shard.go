@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/deflate"
+	"github.com/ruedahq/rueda/internal/socket/counters"
 	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -40,6 +41,8 @@ type shard struct {
 	joined  []byte               // for output with control frames
 	writes  uint64               // of this iteration
 	counts  counts
+	figures counters.Shard
+	reason  string // of the connection that is being closed; "": that of its session
 
 	inflater deflate.Decompressor // for input of all its connections
 }

@@ -96,5 +96,6 @@ func (f *flusher) sendDone(now time.Time, s *send) {
 	}
 	sh.server.reach(c, stepSent)
 	c.sess.Sent(now, given, given)
+	sh.figures.Bytes += uint64(given)
 	sh.markIfPending(c)
 }

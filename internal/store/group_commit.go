@@ -5,6 +5,9 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/histogram"
 )
 
 // groupCommit runs concurrent operations in one transaction, because the disk makes a commit
@@ -22,6 +25,28 @@ type groupCommit[T any] struct {
 	mu        sync.Mutex
 	hasLeader bool // false: no operation is waiting
 	waiting   []*operation[T]
+	took      histogram.Histogram // of transactions
+	failures  uint64              // transactions that failed
+}
+
+// stats returns the times of the transactions, and how many of them failed.
+func (g *groupCommit[T]) stats() (took histogram.Histogram, failures uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.took, g.failures
+}
+
+// timed runs f in a transaction and counts it.
+func (g *groupCommit[T]) timed(ctx context.Context, f func(T) error) error {
+	began := time.Now()
+	err := g.transact(ctx, f)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.took.Add(time.Since(began), 1)
+	if err != nil {
+		g.failures++
+	}
+	return err
 }
 
 // operation is one caller's part of a transaction. do may be called again after a rollback.
@@ -132,7 +157,7 @@ func (g *groupCommit[T]) runBatch(ctx context.Context) {
 		}
 	}()
 	failed := false
-	err := g.transact(ctx, func(tx T) error {
+	err := g.timed(ctx, func(tx T) error {
 		batch = g.takeBatch() // late: while the transaction waits to begin, operations arrive and leave
 		for _, o := range batch {
 			if err := o.do(tx); err != nil {
@@ -148,7 +173,7 @@ func (g *groupCommit[T]) runBatch(ctx context.Context) {
 	retry := failed && len(batch) > 1 && (g.retryAlone == nil || g.retryAlone(err))
 	for _, o := range batch {
 		if retry {
-			o.err = g.transact(ctx, o.do)
+			o.err = g.timed(ctx, o.do)
 		} else {
 			o.err = err
 		}

@@ -5,7 +5,18 @@ import (
 	"net"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/ruedahq/rueda/internal/histogram"
 )
+
+// Transactions returns the times of the transactions of logins, refreshes and the audit log, and
+// how many of them failed.
+func (s *SQLite) Transactions() (took histogram.Histogram, failures uint64) { return s.writes.stats() }
+
+// Transactions returns the same as that of SQLite.
+func (s *Postgres) Transactions() (took histogram.Histogram, failures uint64) {
+	return s.writes.stats()
+}
 
 // Location returns the path of the database file, or "memory".
 func (s *SQLite) Location() string {

@@ -1,0 +1,2 @@
+// Package diskspace returns the free space of a file system.
+package diskspace

@@ -1,0 +1,48 @@
+package metrics
+
+import "time"
+
+func marketFamilies() []family {
+	const group = "Market data"
+	perFeed := func(get func(f *Feed) float64) func(*Snapshot, time.Time, *emitter) {
+		return func(s *Snapshot, _ time.Time, e *emitter) {
+			for i := range s.Feeds {
+				e.value(get(&s.Feeds[i]), s.Feeds[i].Name)
+			}
+		}
+	}
+	ofJournal := func(get func(j *Journal) float64) func(*Snapshot, time.Time, *emitter) {
+		return func(s *Snapshot, _ time.Time, e *emitter) {
+			if s.Journal != nil {
+				e.value(get(s.Journal))
+			}
+		}
+	}
+	feed := []string{"feed"}
+	return []family{
+		{group, "rueda_feed_up", gauge, feed, "1 if the feed has published events and has not failed since.", "The log has the cause (`feed failed`). The gateway retries by itself.",
+			perFeed(func(f *Feed) float64 { return is(f.Up) })},
+		{group, "rueda_feed_events_total", counter, feed, "Events that the feed has published.", "",
+			perFeed(func(f *Feed) float64 { return float64(f.Events) })},
+		{group, "rueda_feed_refused_total", counter, feed, "Calls of the feed with invalid events or definitions.", "The log has the first error (`feed published rejected events`).",
+			perFeed(func(f *Feed) float64 { return float64(f.Refused) })},
+		{group, "rueda_feed_failures_total", counter, feed, "Runs of the feed that have failed.", "See `rueda_feed_up`.",
+			perFeed(func(f *Feed) float64 { return float64(f.Failures) })},
+		{group, "rueda_feed_newest_timestamp_seconds", gauge, feed, "Time of the newest event of the feed by this machine's clock.", "During open hours an old time means that the source is silent.",
+			func(s *Snapshot, _ time.Time, e *emitter) {
+				for _, f := range s.Feeds {
+					if !f.Newest.IsZero() {
+						e.value(seconds(f.Newest), f.Name)
+					}
+				}
+			}},
+		{group, "rueda_journal_suspended", gauge, nil, "1 while the journal loses rows because its disk is full or fails. The stream continues.", "Free disk space; the gateway retries by itself.",
+			ofJournal(func(j *Journal) float64 { return is(j.Suspended) })},
+		{group, "rueda_journal_days", gauge, nil, "Days in the journal.", "",
+			ofJournal(func(j *Journal) float64 { return float64(j.Days) })},
+		{group, "rueda_journal_bytes", gauge, nil, "Size of the journal on disk.", "`journal.days` and `journal.bytes` limit it.",
+			ofJournal(func(j *Journal) float64 { return float64(j.Bytes) })},
+		{group, "rueda_journal_rows", gauge, nil, "Rows in the journal.", "",
+			ofJournal(func(j *Journal) float64 { return float64(j.Rows) })},
+	}
+}
