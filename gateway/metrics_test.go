@@ -38,7 +38,7 @@ func scrapePage(t *testing.T, base, token string) (status int, media, body strin
 	return answer.StatusCode, answer.Header.Get("Content-Type"), string(text)
 }
 
-// TestThreat35MetricsNeedAToken checks that only an operator can scrape, also one who may only read,
+// TestThreat35MetricsNeedAToken checks that only operators can scrape, also one who may only read,
 // and only on the administrator's listener.
 func TestThreat35MetricsNeedAToken(t *testing.T) {
 	const reader = "a-token-that-may-only-read-and-scrape"
