@@ -115,6 +115,15 @@ func (g *Gateway) streamFigures(s *metrics.Snapshot) {
 		Refused: st.Refused, Writes: st.Writes, Bytes: total.Bytes,
 	}
 	s.Clients.Backlog, s.Clients.BacklogSessions = g.registry.Backlog()
+	m, f := g.hub.Figures(), total.Stream
+	s.Market = metrics.Market{
+		Instruments: m.Instruments, Topics: m.Topics, Position: m.Position, Committed: m.Committed,
+		Memory: m.Memory, MemoryLimit: m.MemoryLimit, Relief: m.Relief, LongestHold: m.LongestHold,
+		Messages: f.Messages, Deliveries: f.Deliveries, Conflated: f.Conflated, Resumes: f.Resumes, Lost: f.Lost,
+	}
+	if g.journal != nil {
+		s.Market.Commits = g.journal.WriteTimes()
+	}
 }
 
 // defaultSockets is the default of Limits.Sockets.

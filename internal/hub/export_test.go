@@ -23,7 +23,7 @@ const (
 	RelieveSessions = relieveSessions
 	PlainDepth      = plainDepth
 	ReplayRestarted = replayRestarted
-	ExitPanic       = exitPanic
+	ExitPanic       = steplock.ExitPanic
 )
 
 // Mu returns the hub's lock.

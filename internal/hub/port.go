@@ -5,6 +5,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/catalogue"
 	"github.com/ruedahq/rueda/internal/readjob"
+	"github.com/ruedahq/rueda/internal/steplock"
 )
 
 // Port is what one shard has of the hub: which of its topics have new messages, and how far the
@@ -62,7 +63,7 @@ func (p *Port) Step(n int) (paused bool) { return p.hub.mu.Step(n) }
 // uncertain, and a restart continues from the journal.
 func (p *Port) ExitOnPanic() {
 	if r := recover(); r != nil {
-		p.hub.exitPanicked(r)
+		steplock.Exit(p.hub.log, r)
 	}
 }
 

@@ -3,6 +3,7 @@ package hub
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/market"
@@ -47,6 +48,25 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, pos string) 
 		return dst, h.epoch, position.At(h.committed).Text(h.epoch)
 	}
 	return dst, h.epoch, position.Of(places).Text(h.epoch)
+}
+
+// Figures are figures of a Hub for monitoring.
+type Figures struct {
+	Instruments, Topics int
+	Position, Committed uint64        // of the newest row, and of the newest one that clients receive
+	Memory, MemoryLimit int64         // bytes that count toward Config.Memory, and that limit
+	Relief              int           // level of relief
+	LongestHold         time.Duration // of the lock; see steplock.Mutex.Longest
+}
+
+// Figures returns the present figures.
+func (h *Hub) Figures() Figures {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Figures{
+		Instruments: len(h.groups.All()), Topics: len(h.topics), Position: h.position, Committed: h.committed,
+		Memory: h.used(), MemoryLimit: h.memory.limit, Relief: int(h.memory.level.Load()), LongestHold: h.mu.Longest(),
+	}
 }
 
 // ErrStale states that a book is not known at present. Its feed has lost events, and has not sent a

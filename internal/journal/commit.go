@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"os"
+	"time"
 )
 
 // A commit has three steps. The goroutine that appends calls Take and Done, which touch only
@@ -90,6 +91,7 @@ func (j *Journal) take(checkpoint bool) *Batch {
 
 // Write writes a Batch. An error suspends the journal.
 func (j *Journal) Write(b *Batch) {
+	defer j.timed(time.Now())
 	err := b.syncErr
 	for _, c := range b.pieces {
 		if err == nil {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/histogram"
 	"github.com/ruedahq/rueda/internal/journal/disk"
 	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/internal/journal/state"
@@ -103,6 +104,9 @@ type Journal struct {
 	syncErr     atomic.Pointer[error] // of a failed sync
 	space       atomic.Bool           // a probe has found free space
 	need        atomic.Int64          // bytes of the last checkpoint
+
+	timesMu sync.Mutex
+	times   histogram.Histogram // of writes of rows
 
 	suspendMu sync.Mutex // guards the result of Suspended
 	since     time.Time
@@ -346,6 +350,20 @@ func (j *Journal) Suspended() (since time.Time, err error, ok bool) {
 	j.suspendMu.Lock()
 	defer j.suspendMu.Unlock()
 	return j.since, j.cause, j.cause != nil
+}
+
+// WriteTimes returns the durations of the writes of rows.
+func (j *Journal) WriteTimes() histogram.Histogram {
+	j.timesMu.Lock()
+	defer j.timesMu.Unlock()
+	return j.times
+}
+
+// timed counts a write of rows.
+func (j *Journal) timed(began time.Time) {
+	j.timesMu.Lock()
+	defer j.timesMu.Unlock()
+	j.times.Add(time.Since(began), 1)
 }
 
 // Close commits, syncs and marks a clean end. Call it after Run has ended.

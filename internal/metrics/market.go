@@ -1,6 +1,10 @@
 package metrics
 
-import "time"
+import (
+	"time"
+
+	"github.com/ruedahq/rueda/internal/histogram"
+)
 
 func marketFamilies() []family {
 	const group = "Market data"
@@ -36,6 +40,18 @@ func marketFamilies() []family {
 					}
 				}
 			}},
+		{group, "rueda_instruments", gauge, nil, "Listed instruments.", "",
+			one(func(s *Snapshot) int { return s.Market.Instruments })},
+		{group, "rueda_topics", gauge, nil, "Topics with subscribers: an identifier of a channel with a depth, conflation and delay.", "",
+			one(func(s *Snapshot) int { return s.Market.Topics })},
+		{group, "rueda_position", gauge, nil, "Position of the newest row of the log.", "",
+			one(func(s *Snapshot) uint64 { return s.Market.Position })},
+		{group, "rueda_committed_position", gauge, nil, "Position of the newest row that clients receive.", "Far below `rueda_position` for long: the disk of the journal stalls.",
+			one(func(s *Snapshot) uint64 { return s.Market.Committed })},
+		{group, "rueda_commit_seconds", durations, nil, "Time of a write of rows to the journal. Clients receive the rows after it.", "Above 10 ms: the disk of the journal is slow or shared.",
+			all(func(s *Snapshot) *histogram.Histogram { return &s.Market.Commits })},
+		{group, "rueda_hub_lock_longest_seconds", gauge, nil, "Longest hold of the lock of the market data in the last one to two minutes. Feeds and shards wait meanwhile.", "Above 20 ms: the machine has too few processors. Report it if it has not.",
+			one(func(s *Snapshot) float64 { return s.Market.LongestHold.Seconds() })},
 		{group, "rueda_journal_suspended", gauge, nil, "1 while the journal loses rows because its disk is full or fails. The stream continues.", "Free disk space; the gateway retries by itself.",
 			ofJournal(func(j *Journal) float64 { return is(j.Suspended) })},
 		{group, "rueda_journal_days", gauge, nil, "Days in the journal.", "",

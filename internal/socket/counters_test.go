@@ -113,3 +113,36 @@ func TestSlowIsCounted(t *testing.T) {
 		}
 	})
 }
+
+// TestDeliveryIsCounted checks the counters of messages and the time of their delivery, on every
+// transport.
+func TestDeliveryIsCounted(t *testing.T) { forEachTransport(t, testDeliveryIsCounted) }
+
+func testDeliveryIsCounted(t *testing.T, tr transport) {
+	p := newPublisher(t)
+	s := openServer(t, tr, p.config)
+	const clients, trades = 3, 20
+	var all []*client
+	for range clients {
+		c := s.connect("")
+		c.auth("ana")
+		c.subscribe()
+		all = append(all, c)
+	}
+	for range trades {
+		p.publish(1)
+		for _, c := range all {
+			c.want(`"type":"T"`)
+		}
+	}
+	total, _ := s.Counters()
+	// Each shard with readers reads a message once. There are two shards.
+	if f := total.Stream; f.Deliveries != clients*trades || f.Messages < trades || f.Messages > 2*trades {
+		t.Errorf("%+v", f)
+	}
+	// The time of a write ends after the client may have read it, so that it has no exact bound.
+	writes := total.Delivery.Count()
+	if sum := total.Delivery.Sum(); writes < trades || writes > clients*trades || sum <= 0 || sum > time.Minute {
+		t.Errorf("%d writes took %v", writes, sum)
+	}
+}

@@ -90,6 +90,7 @@ func (f *flusher) run(now time.Time) {
 	f.urgent.Store(false)
 	f.pending.Store(false)
 	sh.stream.Turn()
+	oldest := sh.stream.Figures.Oldest
 	pause, writes, all := now.Add(flushTime), 0, 0
 	for sub := sh.stream.Next(); sub != nil; sub = sh.stream.Next() {
 		c := sub.Key().(*conn)
@@ -108,12 +109,15 @@ func (f *flusher) run(now time.Time) {
 			}
 			all += writes
 			now = time.Now()
+			sh.figures.Wrote(now, oldest, writes)
 			pause, writes = now.Add(flushTime), 0
 		}
 	}
 	f.submit(now)
 	sh.flushDirty(now)
-	f.took, f.writes = time.Since(f.began), all+writes
+	now = time.Now()
+	sh.figures.Wrote(now, oldest, writes)
+	f.took, f.writes = now.Sub(f.began), all+writes
 	sh.counts.flushes.Add(1)
 }
 

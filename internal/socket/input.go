@@ -21,6 +21,7 @@ func (sh *shard) handle(now time.Time, in *input) {
 	case in.kind == inputCloseAll:
 		sh.closeAll(now, in.fault)
 	case in.kind == inputCounters:
+		sh.figures.Stream = sh.stream.Figures
 		in.reply <- counters.Answer{Index: in.n, Shard: sh.figures.Copy()}
 	case c.phase != phaseEnded:
 		defer sh.recoverPanic(now, c)

@@ -5,7 +5,10 @@
 // goroutines then wait for one piece, and not for the whole work.
 package steplock
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Piece limits the work of one hold: the number of events that it applies, and of instruments,
 // subscriptions or topics that it visits.
@@ -16,7 +19,20 @@ type Mutex struct {
 	mutex   sync.Mutex
 	visited int     // by the present hold
 	watcher Watcher // nil: nobody watches
+
+	base    time.Time     // of the following times, with the monotonic clock
+	began   time.Duration // of the present hold
+	longest time.Duration // hold of the present window
+	before  time.Duration // longest hold of the window before
+	window  time.Duration // begin of the present window
 }
+
+// window is the time whose longest hold is kept.
+const window = time.Minute
+
+// Longest returns the longest of the holds that ended in the last one to two minutes. The mutex is
+// held.
+func (m *Mutex) Longest() time.Duration { return max(m.longest, m.before) }
 
 // Watcher observes the holds of a Mutex. Its methods are called while the mutex is held.
 type Watcher interface {
@@ -32,6 +48,10 @@ func (m *Mutex) Watch(w Watcher) { m.watcher = w }
 func (m *Mutex) Lock() {
 	m.mutex.Lock()
 	m.visited = 0
+	if m.base.IsZero() {
+		m.base = time.Now()
+	}
+	m.began = time.Since(m.base)
 	if m.watcher != nil {
 		m.watcher.Locked()
 	}
@@ -42,6 +62,11 @@ func (m *Mutex) Unlock() {
 	if m.watcher != nil {
 		m.watcher.Unlocking(m.visited)
 	}
+	now := time.Since(m.base)
+	if now-m.window >= window {
+		m.before, m.longest, m.window = m.longest, 0, now
+	}
+	m.longest = max(m.longest, now-m.began)
 	m.mutex.Unlock()
 }
 

@@ -165,6 +165,9 @@ func (it *item) gather(dst []byte, limit int, conflate bool) (_ []byte, more boo
 		return dst, false
 	}
 	if conflate && l.at != it.view.tail && l.progress == nil {
+		if !it.channel().Replays() {
+			it.sub.shard.Figures.Conflated++
+		}
 		switch it.channel() {
 		case wire.Quotes, wire.Summary:
 			if !l.needsSnapshot {

@@ -81,6 +81,7 @@ func (s *Subscriber) Collapse() {
 			continue
 		}
 		it.collapse()
+		s.shard.Figures.Conflated++
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 // Shard is the part of the hub that belongs to one goroutine with connections. Only that goroutine
 // calls methods of the shard and of its subscribers.
 type Shard struct {
+	Figures Figures
+
 	hub *hub.Port
 
 	views   map[*hub.Topic]*view
@@ -77,7 +79,7 @@ func (s *Shard) Open(sub *Subscriber, key any) {
 func (s *Shard) Turn() {
 	for s.Next() != nil { // ends a turn that the host left early
 	}
-	s.entries = s.entries[:0]
+	s.entries, s.Figures.Oldest = s.entries[:0], 0
 	s.reportHeld()
 	fetched, open, reached := s.takeTails()
 	for _, tp := range s.turn {
@@ -129,6 +131,7 @@ func (s *Shard) takeTails() (fetched []*fetch, open []gate, reached []reach) {
 // collect lists the readers of a view that has new messages in this turn.
 func (s *Shard) collect(v *view) {
 	v.join()
+	s.Figures.count(v)
 	for _, it := range v.readers {
 		sub := it.sub
 		if it.late != nil {

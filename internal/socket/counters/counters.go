@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/histogram"
+	"github.com/ruedahq/rueda/internal/subscription"
 )
 
 // Shard has the counters of one shard, or of all shards together.
@@ -22,6 +23,8 @@ type Shard struct {
 	Closed map[string]uint64 // sessions that have ended, by reason
 	Slow   uint64            // sessions that began to read too slowly
 	Bytes  uint64            // of output that the kernel has accepted
+
+	Stream subscription.Figures // of the shard's subscribers
 
 	// Delivery has the times from the publication of the oldest message of a flush until a write.
 	Delivery histogram.Histogram
@@ -33,6 +36,13 @@ func (s *Shard) Close(reason string) {
 		s.Closed = make(map[string]uint64)
 	}
 	s.Closed[reason]++
+}
+
+// Wrote counts writes of a flush whose oldest message was published at a time; 0: it had none.
+func (s *Shard) Wrote(now time.Time, oldest int64, writes int) {
+	if oldest != 0 && writes > 0 {
+		s.Delivery.Add(time.Duration(now.UnixNano()-oldest), writes)
+	}
 }
 
 // Copy returns a copy for another goroutine.
@@ -47,6 +57,11 @@ func (s *Shard) add(o *Shard) {
 	s.Opened += o.Opened
 	s.Slow += o.Slow
 	s.Bytes += o.Bytes
+	s.Stream.Messages += o.Stream.Messages
+	s.Stream.Deliveries += o.Stream.Deliveries
+	s.Stream.Conflated += o.Stream.Conflated
+	s.Stream.Resumes += o.Stream.Resumes
+	s.Stream.Lost += o.Stream.Lost
 	s.Delivery.Merge(&o.Delivery)
 	for reason, n := range o.Closed {
 		s.Closed[reason] += n
