@@ -40,6 +40,7 @@ type Session struct {
 	authenticated bool
 	strict        bool // policy for slow consumers
 	warned        bool // of the end of the token
+	began         age
 	registered    bool // entry is in the registry, whose mutex guards this
 }
 
@@ -71,6 +72,7 @@ type Peer struct {
 // the key of the connection.
 func (s *Session) Start(env *Env, peer Peer, shard *subscription.Shard, host Host, now time.Time) {
 	*s = Session{env: env, format: peer.Format, address: unique.Make(peer.Address)}
+	s.began.set(now.Sub(env.Origin))
 	s.entry.session = s
 	shard.Open(&s.sub, host)
 	s.allowance.set(env.limits(broker.Limits{}))
@@ -90,16 +92,17 @@ func (s *Session) Address() netip.Addr { return s.address.Value() }
 // Info describes a session for the log.
 type Info struct {
 	Address  netip.Addr
-	User     string // id; "": the session has not authenticated
-	Slow     bool   // the client reads too slowly
-	Accepted uint64 // bytes of output that the kernel has accepted
+	Duration time.Duration // since its begin, in whole seconds
+	User     string        // id; "": the session has not authenticated
+	Slow     bool          // the client reads too slowly
+	Accepted uint64        // bytes of output that the kernel has accepted
 }
 
-// InfoOf returns the present description of a session.
-func InfoOf(s *Session) Info {
+// InfoOf returns the description of a session now.
+func InfoOf(s *Session, now time.Time) Info {
 	i := Info{Slow: s.optional.isSlow(), Accepted: s.accepted}
-	if s.address != (unique.Handle[netip.Addr]{}) {
-		i.Address = s.Address()
+	if s.env != nil {
+		i.Address, i.Duration = s.Address(), s.began.until(now.Sub(s.env.Origin))
 	}
 	if s.entry.identity != nil {
 		i.User = s.entry.user()

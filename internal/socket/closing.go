@@ -152,10 +152,10 @@ func (sh *shard) endSession(c *conn) {
 		reason = word
 	}
 	sh.figures.Close(reason)
-	info := session.InfoOf(&c.sess)
+	info := session.InfoOf(&c.sess, time.Now())
 	sh.server.connLog.Add(connlog.Event{
 		Kind: connlog.Closed, Address: info.Address, User: info.User, Reason: reason,
-		Duration: time.Since(sh.server.time(c.began)), Bytes: info.Accepted,
+		Duration: info.Duration, Bytes: info.Accepted,
 	})
 	sh.server.reach(c, stepClose)
 }

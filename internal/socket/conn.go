@@ -31,7 +31,6 @@ type conn struct {
 	next     *conn // in the wheel of the shard
 	back     **conn
 	deadline deadline
-	began    deadline // when its session began
 
 	id    int32 // index in the table of the shard
 	fd    int32 // noFD: not on the event loop

@@ -79,7 +79,7 @@ func (sh *shard) startSession(now time.Time, c *conn) {
 		sh.beginClose(now, c, sh.errorAndCloseFrame(c, sh.shutdown))
 		return
 	}
-	c.phase, c.began = phaseOpen, sh.server.deadline(now)
+	c.phase = phaseOpen
 	sh.figures.Opened++
 	sh.server.connLog.Add(connlog.Event{Kind: connlog.Connected, Address: c.handshake.address})
 	identity := c.handshake.identity
@@ -230,7 +230,7 @@ func (sh *shard) serviceSession(now time.Time, c *conn) {
 		c.ensureControl().closeDeadline = now.Add(sh.server.cfg.CloseTimeout)
 	case !over && c.handshake != nil && c.sess.Authenticated():
 		sh.server.slots.markAuthenticated(c.handshake)
-		sh.server.connLog.Add(connlog.Event{Kind: connlog.Authenticated, Address: c.handshake.address, User: session.InfoOf(&c.sess).User})
+		sh.server.connLog.Add(connlog.Event{Kind: connlog.Authenticated, Address: c.handshake.address, User: session.InfoOf(&c.sess, now).User})
 		c.ext().handshake = nil
 	}
 }
@@ -273,9 +273,9 @@ func (sh *shard) runTimers(now time.Time, c *conn) {
 		if d := c.sess.Deadline(); d.IsZero() || now.Before(d) {
 			return // the deadline was moved
 		}
-		before := session.InfoOf(&c.sess)
+		before := session.InfoOf(&c.sess, now)
 		c.sess.Handle(now, session.Event{Kind: session.Timer})
-		if !before.Slow && session.InfoOf(&c.sess).Slow {
+		if !before.Slow && session.InfoOf(&c.sess, now).Slow {
 			sh.figures.Slow++
 			sh.server.connLog.Add(connlog.Event{Kind: connlog.Slow, Address: before.Address, User: before.User})
 		}
