@@ -118,7 +118,7 @@ func (g *Gateway) streamFigures(s *metrics.Snapshot) {
 	m, f := g.hub.Figures(), total.Stream
 	s.Market = metrics.Market{
 		Instruments: m.Instruments, Topics: m.Topics, Position: m.Position, Committed: m.Committed,
-		Memory: m.Memory, MemoryLimit: m.MemoryLimit, Relief: m.Relief, LongestHold: m.LongestHold,
+		Memory: m.Memory, MemoryLimit: m.MemoryLimit, Relief: m.Relief, LongestWait: m.LongestWait,
 		Messages: f.Messages, Deliveries: f.Deliveries, Conflated: f.Conflated, Resumes: f.Resumes, Lost: f.Lost,
 	}
 	if g.journal != nil {

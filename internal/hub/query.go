@@ -56,7 +56,7 @@ type Figures struct {
 	Position, Committed uint64        // of the newest row, and of the newest one that clients receive
 	Memory, MemoryLimit int64         // bytes that count toward Config.Memory, and that limit
 	Relief              int           // level of relief
-	LongestHold         time.Duration // of the lock; see steplock.Mutex.Longest
+	LongestWait         time.Duration // for the lock; see steplock.Mutex.Longest
 }
 
 // Figures returns the present figures.
@@ -65,7 +65,7 @@ func (h *Hub) Figures() Figures {
 	defer h.mu.Unlock()
 	return Figures{
 		Instruments: len(h.groups.All()), Topics: len(h.topics), Position: h.position, Committed: h.committed,
-		Memory: h.used(), MemoryLimit: h.memory.limit, Relief: int(h.memory.level.Load()), LongestHold: h.mu.Longest(),
+		Memory: h.used(), MemoryLimit: h.memory.limit, Relief: int(h.memory.level.Load()), LongestWait: h.mu.Longest(),
 	}
 }
 

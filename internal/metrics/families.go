@@ -72,7 +72,7 @@ func gatewayFamilies() []family {
 			one(func(s *Snapshot) float64 { return is(s.Ready) })},
 		{group, "rueda_panics_total", counter, nil, "Recovered panics. Each has ended one connection or request.", "Report the stack in the log (`session panicked`, `request handler panicked`).",
 			one(func(s *Snapshot) uint64 { return s.Panics })},
-		{group, "rueda_shard_stale", gauge, []string{"shard"}, "1 if the shard did not answer the scrape within 50 ms. Its counters are then those of the scrape before.", "A shard that stays stale is blocked or has no processor: compare `rueda_hub_lock_longest_seconds` and the load of the machine.",
+		{group, "rueda_shard_stale", gauge, []string{"shard"}, "1 if the shard did not answer the scrape within 50 ms. Its counters are then those of the scrape before.", "A shard that stays stale is blocked or has no processor: compare `rueda_hub_lock_longest_wait_seconds` and the load of the machine.",
 			func(s *Snapshot, _ time.Time, e *emitter) {
 				for i, stale := range s.Shards {
 					e.value(is(stale), strconv.Itoa(i))

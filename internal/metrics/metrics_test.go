@@ -30,7 +30,7 @@ func example() *Snapshot {
 		TokenChecks: []Count{{[2]string{"ok"}, 8}, {[2]string{"invalid_token"}, 1}},
 		Feeds:       []Feed{{Name: "byma", Up: true, Events: 100, Newest: at}, {Name: "quiet"}},
 		Market: Market{Instruments: 9, Topics: 8, Position: 7, Committed: 6, Memory: 5, MemoryLimit: 50, Commits: h,
-			LongestHold: 2 * time.Millisecond, Messages: 4, Deliveries: 40, Conflated: 3, Resumes: 2, Lost: 1},
+			LongestWait: 2 * time.Millisecond, Messages: 4, Deliveries: 40, Conflated: 3, Resumes: 2, Lost: 1},
 		Journal:      &Journal{Suspended: true, Days: 3, Bytes: 4096, Rows: 12},
 		Passwords:    &Passwords{Running: 1, Waiting: 2, Refused: 3, Hashed: 4},
 		UserBase:     &UserBase{State: "open", InFlight: 5},

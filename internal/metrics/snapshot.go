@@ -84,7 +84,7 @@ type Market struct {
 	MemoryLimit int64
 	Relief      int // steps against full memory
 	Commits     histogram.Histogram
-	LongestHold time.Duration // of the lock, in about the last minute
+	LongestWait time.Duration // for the lock, in about the last minute
 
 	Messages   uint64 // that a shard has read from a topic
 	Deliveries uint64 // those messages, once for each subscription

@@ -1,37 +1,62 @@
 package steplock
 
 import (
+	"runtime"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
-// TestLongest checks that the longest hold of the last minutes is known, and is then forgotten.
+// TestLongest checks that the longest wait of the last minutes is known, and is then forgotten.
 func TestLongest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var m Mutex
-		hold := func(d time.Duration) time.Duration {
-			m.Lock()
-			defer m.Unlock()
-			time.Sleep(d)
-			return m.Longest()
+	const ms = time.Millisecond
+	var l longest
+	at := time.Unix(1_800_000_000, 0)
+	for _, step := range []struct {
+		after time.Duration
+		wait  time.Duration
+		want  time.Duration
+	}{
+		{0, 30 * ms, 30 * ms},
+		{time.Second, ms, 30 * ms},
+		{window, 2 * ms, 30 * ms},
+		{window, 0, 2 * ms},
+		{window - 1, 5 * ms, 5 * ms},
+		{3 * window, 0, 0},
+	} {
+		at = at.Add(step.after)
+		l.add(at, step.wait)
+		if got := max(l.now, l.before); got != step.want {
+			t.Errorf("%v later, after a wait of %v: %v", step.after, step.wait, got)
 		}
-		hold(30 * time.Millisecond)
-		hold(time.Millisecond)
-		if got := hold(0); got != 30*time.Millisecond {
-			t.Errorf("longest %v", got)
-		}
-		time.Sleep(window)
-		hold(2 * time.Millisecond)
-		if got := hold(0); got != 30*time.Millisecond {
-			t.Errorf("in the next window: %v", got)
-		}
-		time.Sleep(window)
-		hold(0)
-		if got := hold(0); got != 2*time.Millisecond {
-			t.Errorf("two windows later: %v", got)
-		}
-	})
+	}
+}
+
+// TestWaitsAreMeasured checks that a goroutine that waits for another one is measured, and that one
+// that does not wait is not.
+func TestWaitsAreMeasured(t *testing.T) {
+	var m Mutex
+	for range 1000 {
+		m.Lock()
+		m.Unlock() //nolint:staticcheck // an empty hold
+	}
+	m.Lock()
+	if d := m.Longest(); d != 0 {
+		t.Errorf("a wait of %v without other goroutines", d)
+	}
+	m.Unlock()
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for found := false; !found; {
+				m.Lock()
+				runtime.Gosched() // the other goroutine comes to Lock meanwhile
+				found = m.Longest() > 0
+				m.Unlock()
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func BenchmarkHold(b *testing.B) {

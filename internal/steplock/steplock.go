@@ -20,19 +20,15 @@ type Mutex struct {
 	visited int     // by the present hold
 	watcher Watcher // nil: nobody watches
 
-	base    time.Time     // of the following times, with the monotonic clock
-	began   time.Duration // of the present hold
-	longest time.Duration // hold of the present window
-	before  time.Duration // longest hold of the window before
-	window  time.Duration // begin of the present window
+	waits longest
 }
 
-// window is the time whose longest hold is kept.
-const window = time.Minute
-
-// Longest returns the longest of the holds that ended in the last one to two minutes. The mutex is
-// held.
-func (m *Mutex) Longest() time.Duration { return max(m.longest, m.before) }
+// Longest returns the longest time that a goroutine has waited for the mutex in the last one to two
+// minutes. The mutex is held.
+func (m *Mutex) Longest() time.Duration {
+	m.waits.add(time.Now(), 0)
+	return max(m.waits.now, m.waits.before)
+}
 
 // Watcher observes the holds of a Mutex. Its methods are called while the mutex is held.
 type Watcher interface {
@@ -44,14 +40,15 @@ type Watcher interface {
 // it. It is for tests that measure holds.
 func (m *Mutex) Watch(w Watcher) { m.watcher = w }
 
-// Lock takes the mutex and begins a hold.
+// Lock takes the mutex and begins a hold. It reads the clock only if it has to wait.
 func (m *Mutex) Lock() {
-	m.mutex.Lock()
-	m.visited = 0
-	if m.base.IsZero() {
-		m.base = time.Now()
+	if !m.mutex.TryLock() {
+		began := time.Now()
+		m.mutex.Lock()
+		now := time.Now()
+		m.waits.add(now, now.Sub(began))
 	}
-	m.began = time.Since(m.base)
+	m.visited = 0
 	if m.watcher != nil {
 		m.watcher.Locked()
 	}
@@ -62,12 +59,27 @@ func (m *Mutex) Unlock() {
 	if m.watcher != nil {
 		m.watcher.Unlocking(m.visited)
 	}
-	now := time.Since(m.base)
-	if now-m.window >= window {
-		m.before, m.longest, m.window = m.longest, 0, now
-	}
-	m.longest = max(m.longest, now-m.began)
 	m.mutex.Unlock()
+}
+
+// longest has the longest times of the present window and of the one before.
+type longest struct {
+	began       time.Time // of the present window
+	now, before time.Duration
+}
+
+// window is the time whose longest wait is kept.
+const window = time.Minute
+
+// add notes a time. It begins another window when the present one has ended.
+func (l *longest) add(now time.Time, d time.Duration) {
+	switch age := now.Sub(l.began); {
+	case age >= 2*window:
+		l.before, l.now, l.began = 0, 0, now
+	case age >= window:
+		l.before, l.now, l.began = l.now, 0, now
+	}
+	l.now = max(l.now, d)
 }
 
 // Visit counts n visits of the present hold.
