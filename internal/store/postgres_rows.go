@@ -141,7 +141,7 @@ func (s *Postgres) RevokeFamily(ctx context.Context, id, reason string, e audit.
 		if err != nil {
 			return err
 		}
-		return s.revoke(ctx, tx, []string{id}, reason, e)
+		return revokeLocked(ctx, tx, s.chain, []string{id}, reason, e)
 	})
 }
 
@@ -157,7 +157,7 @@ func (s *Postgres) RevokeUser(ctx context.Context, userID, reason string, create
 		if ids, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
-		return s.revoke(ctx, tx, ids, reason, e)
+		return revokeLocked(ctx, tx, s.chain, ids, reason, e)
 	})
 	if err != nil {
 		return nil, err
@@ -165,8 +165,8 @@ func (s *Postgres) RevokeUser(ctx context.Context, userID, reason string, create
 	return ids, nil
 }
 
-// revoke revokes families that tx has locked, and appends e.
-func (s *Postgres) revoke(ctx context.Context, tx pgx.Tx, ids []string, reason string, e audit.Event) error {
+// revokeLocked revokes families that tx has locked, and appends e to the chain.
+func revokeLocked(ctx context.Context, tx pgx.Tx, chain audit.Chain, ids []string, reason string, e audit.Event) error {
 	revoked := make([]*auth.Family, len(ids))
 	for i, id := range ids {
 		revoked[i] = &auth.Family{ID: id, Revoked: e.Time, RevokedFor: reason}
@@ -179,7 +179,7 @@ func (s *Postgres) revoke(ctx context.Context, tx pgx.Tx, ids []string, reason s
 		return err
 	}
 	var events pgx.Batch
-	queueEvents(&events, s.chain, head, []audit.Event{e})
+	queueEvents(&events, chain, head, []audit.Event{e})
 	return tx.SendBatch(ctx, &events).Close()
 }
 
