@@ -31,7 +31,7 @@ var (
 	ErrSecondFactor = errors.New("a one-time password is needed")
 
 	// ErrEnrolmentRequired means that the user must have a second factor and has none. At a login
-	// the password is right.
+	// it also means that the password is right.
 	ErrEnrolmentRequired = errors.New("the user must enrol a second factor first")
 )
 
@@ -48,7 +48,8 @@ type Users interface {
 	User(ctx context.Context, id string) (User, error)
 }
 
-// BatchUsers is an optional interface of Users, to find changes sooner with many users.
+// BatchUsers is an optional interface of Users. With it, changes are found sooner when there are
+// many users.
 type BatchUsers interface {
 	// UsersByID reads at most 500 users with one query and returns their results in the order of
 	// ids. Its error is that of the query; then there are no results.

@@ -42,8 +42,8 @@ type SelfService interface {
 	// the user with it. Errors: also *PasswordError.
 	ChangePassword(ctx context.Context, user User, password string, by Caller) (User, error)
 
-	// BeginEnrolment returns the secret of a second factor, which ConfirmEnrolment makes that of
-	// the user. It changes nothing.
+	// BeginEnrolment returns the secret of a new second factor, and changes nothing.
+	// ConfirmEnrolment stores it for the user.
 	BeginEnrolment(ctx context.Context, user User) (Enrolment, error)
 
 	// ConfirmEnrolment makes the secret of an enrolment the second factor of its user, whom nobody

@@ -8,7 +8,7 @@ import (
 )
 
 // ParseNetwork parses a network in CIDR notation, or an address. Bits after the prefix must be 0,
-// and an IPv4 network must be written as one.
+// and an IPv4 network must be written in IPv4 form.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	if a, addressErr := netip.ParseAddr(text); err != nil && addressErr == nil && a.Zone() == "" {
@@ -25,7 +25,7 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// ParseNetworks parses a list of networks. None is nil.
+// ParseNetworks parses a list of networks. For an empty list it returns nil.
 func ParseNetworks(texts []string) (list []netip.Prefix, err error) {
 	for _, text := range texts {
 		p, err := ParseNetwork(text)

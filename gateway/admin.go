@@ -154,8 +154,8 @@ func (a *administrator) open(ctx context.Context, address string) (net.Listener,
 	return tlslimit.New(adminHandshakes, adminHandshakeRate, adminHandshakeBurst, nil).Listen(l, secure), nil
 }
 
-// Limits of TLS connections of an address to the administrator's listener. They are those that
-// clients have by default, and are counted apart from them.
+// Limits of TLS connections of an address to the administrator's listener. They equal the default
+// limits of clients, and are counted separately.
 const (
 	adminHandshakes     = 200 // without a request at a time
 	adminHandshakeRate  = 100 // new ones per second

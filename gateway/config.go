@@ -30,9 +30,9 @@ type Config struct {
 	// nil: those of the gateway's own host.
 	Origins []string
 	// Hosts are names of the gateway, besides the host of PublicURL, addresses and localhost.
-	// Without Origins, requests of web pages with another Host are refused, so that a page of a name
-	// that was made to resolve to the gateway cannot use it. Without Hosts and PublicURL, only a
-	// gateway on a loopback address without Proxies refuses other names.
+	// Without Origins, requests of web pages with another Host are refused, so that a page whose
+	// name was made to resolve to the gateway (DNS rebinding) cannot use it. Without Hosts and
+	// PublicURL, only a gateway on a loopback address without Proxies refuses other names.
 	Hosts []string
 	// Proxies are the networks of trusted proxies, whose Forwarded and X-Forwarded-For headers are
 	// used; nil: a client's address is that of its connection.
@@ -48,8 +48,8 @@ type Config struct {
 	// opened it closes it after Run.
 	Data *Data
 
-	// Users is the user base; nil: that of Data. If it is set, Accounts and WatchUsers must be set
-	// too where they are needed.
+	// Users is the user base; nil: that of Data. If Users is set, set Accounts and WatchUsers too
+	// if they are needed.
 	Users broker.Users
 	// UsersType is the name of the kind of Users in the log; "": local, or custom if Users is set.
 	UsersType string
@@ -127,7 +127,7 @@ type Auth struct {
 	FamilyMaxAge time.Duration // maximum age of a login, however often it is refreshed; 0: 90 days
 	Rotation     string        // activation, or strict; "": activation
 	MaxSessions  int           // concurrent logins of a user; one more ends the least recently used; 0: 100
-	GracePeriod  time.Duration // time in which reuse of a dead refresh token is an accident, not theft; 0: 30 s
+	GracePeriod  time.Duration // time within which reuse of a dead refresh token counts as an accident, not theft; 0: 30 s
 }
 
 // Stream configures the stream.
@@ -148,7 +148,7 @@ type Stream struct {
 	TLSByGoroutines  bool            // serve TLS by goroutines instead of the event loop
 	MaxBacklog       int             // bytes of pending output of all slow clients together; 0: 256 MiB
 	Memory           int64           // bytes of rings, recent rows, replays and pending output together; 0: twice TradesBytes and MaxBacklog, at least 1 GiB
-	Delays           []time.Duration // delays at which entitlements may grant data, in whole seconds; none: at once alone; not without a journal
+	Delays           []time.Duration // delays at which entitlements may grant data, in whole seconds; none: real time only; delays need a journal
 }
 
 // memory returns Memory or its default.
@@ -190,11 +190,12 @@ type Logins struct {
 
 	UserRefreshesPerMinute int // refreshes of a user in all logins together; 0: 120
 	UserRefreshBurst       int // burst; 0: 400
-	AccountLoginsPerMinute int // logins of an account that succeed; 0: 30
+	AccountLoginsPerMinute int // successful logins of an account; 0: 30
 	AccountLoginBurst      int // burst; 0: 100
 
-	// AccountFailures bounds the wrong passwords of an account that reach the user base, until there
-	// was none for AccountFailureWindow. It is for user bases that lock accounts. 0: no bound.
+	// AccountFailures bounds the wrong passwords of an account that reach the user base. The count
+	// is reset after AccountFailureWindow without a failure. It is for user bases that lock
+	// accounts. 0: no bound.
 	AccountFailures      int
 	AccountFailureWindow time.Duration // 0: 35 minutes; at most a day
 }

@@ -26,7 +26,7 @@ type DataConfig struct {
 	PasswordQueue int           // logins that may wait for a slot; 0: 64 for each slot
 	PasswordWait  time.Duration // longest wait of a login for a slot; 0: 2 s
 	MinPassword   int           // characters of a new password; 0: local.DefaultMinPassword
-	Breached      string        // file of breached passwords, which new ones must not be: lines HASH:COUNT sorted by SHA-1; "": none
+	Breached      string        // file of breached passwords, which are refused as new ones: lines HASH:COUNT sorted by SHA-1; "": none
 	OTPIssuer     string        // name of the gateway in authenticator apps, without a colon; "": Rueda
 	Peppers       [][]byte      // keys mixed into passwords, the first one into new ones; nil: none
 	Actor         string        // who changes users, for the audit log; "": gateway
@@ -44,9 +44,9 @@ type DataConfig struct {
 	AcceptOlderKeys bool
 }
 
-// OpenData opens the database and migrates it. Several processes may have the same one open. A new
-// database gets its keys. If a used database has lost its keys, OpenData returns an error: rueda
-// keys new makes new ones.
+// OpenData opens the database and migrates it. Several processes may have the same database open. A
+// new database gets its keys. If a used database has lost its keys, OpenData returns an error:
+// rueda keys new makes new ones.
 func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
 	db, err := database.Open(ctx, database.Config(cfg))
 	if err != nil {

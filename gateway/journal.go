@@ -62,9 +62,9 @@ func newestRow(ctx context.Context, j *journal.Journal, ids []market.InstrumentI
 const youngest = time.Minute
 
 // Temporary creates a folder for a journal in the system's folder for temporary files. remove
-// removes it. Temporary also removes such folders of killed processes: those of this user with a
-// journal that no process writes and that are older than a minute. prefix is the beginning of their
-// names.
+// removes it. Temporary also removes such folders of killed processes: those that belong to this
+// user, are older than a minute, and have a journal that no process writes. prefix is the beginning
+// of their names.
 func (j Journal) Temporary(prefix string) (_ Journal, remove func() error, err error) {
 	old, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, folder := range old {

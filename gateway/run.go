@@ -42,8 +42,8 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	}
 	bound := g.bound(l.Addr())
 
-	// Feeds and users run until the last socket has closed, and the servers for requests too, so
-	// that a load balancer sees the 503.
+	// Feeds, users and the servers for requests run until the last socket has closed, so that a
+	// load balancer sees the 503.
 	back := newGroup("market and users")
 	defer back.end()
 	for _, f := range g.feeds {
@@ -163,9 +163,9 @@ func (g *Gateway) drain() {
 	}
 }
 
-// watchUsers applies changes of the user base at once, also those of other processes. Without it
-// they are found when a user is read again, which auth.Service.Run does for users with open
-// sockets.
+// watchUsers applies changes of the user base at once, including those made by other processes.
+// Without it they are found when a user is read again, which auth.Service.Run does for users with
+// open sockets.
 func (g *Gateway) watchUsers(ctx context.Context) error {
 	if g.cfg.WatchUsers == nil {
 		return nil

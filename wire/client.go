@@ -65,7 +65,7 @@ func validID(v *Value) bool {
 
 // AuthToken holds the fields of the action auth_token.
 type AuthToken struct {
-	Token   string // "" was sent as such and is not a valid token
+	Token   string // may be "" if the client sent an empty text, which is not a valid token
 	Session string // takeover name; "": none
 	Slow    string // slow-client policy: SlowConflate, SlowStrict; "": none given
 }
@@ -125,7 +125,7 @@ type Subscribe struct {
 	Lists [NumChannels][]string // identifiers as written, without duplicates
 	// the message named the channel; for bars, the channel of Interval stands for all
 	Given     [NumChannels]bool
-	Interval  market.Interval // of bars that name none themselves; default one minute
+	Interval  market.Interval // of identifiers of bars without an interval; default one minute
 	Depth     int             // default 5; 0: all levels
 	Conflate  int             // milliseconds; 0: none
 	Snapshot  bool            // default true
@@ -422,8 +422,8 @@ func (m *Message) list(name string) (list []string, given bool, f *Fault) {
 	return list, true, nil
 }
 
-// ParseIdentifier parses one identifier of a channel's list: exact or a pattern. One of bars may
-// have an interval as its fourth part.
+// ParseIdentifier parses one identifier of a channel's list: exact or a pattern. An identifier of
+// bars may have an interval as its fourth part.
 func ParseIdentifier(c Channel, s string) (market.InstrumentID, *Fault) {
 	if c >= Bars {
 		s, _, _ = cutInterval(s)

@@ -15,8 +15,8 @@ const (
 	InvalidOTP        Reason = "invalid_otp"
 )
 
-// Credentials identify a user who changes them. They are those of a login. When printed or logged
-// they show nothing.
+// Credentials identify a user who changes them. They have the fields of a login. When printed or
+// logged they show nothing.
 type Credentials struct {
 	Username string
 	Password string

@@ -21,7 +21,7 @@ func MakeIdent(id market.InstrumentID) Ident {
 	return AppendString(b, id.String())
 }
 
-// Delayed returns the Ident of data that are delayed by so many nanoseconds.
+// Delayed returns the Ident of data with a delay in nanoseconds.
 func (id Ident) Delayed(delay int64) Ident {
 	b := append(append(Ident(nil), id...), `,"DE":`...)
 	return strconv.AppendInt(b, delay/1e9, 10)

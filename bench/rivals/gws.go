@@ -20,8 +20,8 @@ type quiet struct{}
 func (quiet) Error(...any) {}
 
 // startGwsRaw starts a relay that uses lxzan/gws for the upgrade and for reading. It writes its own
-// frames to the library's net.Conn, all messages of a batch in one write. This is what a team does
-// that knows that messages per write determine the rate.
+// frames to the library's net.Conn, all messages of a batch in one write. A team that knows that
+// the number of messages per write determines the rate would do this.
 func startGwsRaw(string) (*relay, error) {
 	h := openHall(func(c net.Conn, frames []byte) error {
 		_, err := c.Write(frames)

@@ -13,9 +13,9 @@ import (
 // messageRoom is the approximate size of a message, which is 160 bytes with numbers of six digits.
 const messageRoom = 192
 
-// usualPatience is how long the publisher waits for receivers that get nothing more. Then what is
-// missing counts as lost: a rival that drops messages would otherwise stop the run. Mosquitto is
-// silent for most of a second while it queues 16 messages for 10,000 subscribers.
+// usualPatience is how long the publisher waits for receivers that make no progress. Missing
+// messages then count as lost. Otherwise a rival that drops messages would stop the run. Mosquitto
+// is silent for most of a second while it queues 16 messages for 10,000 subscribers.
 const usualPatience = 3 * time.Second
 
 // publisher creates the messages and passes them to a rival in batches of one, or of as many as the

@@ -103,7 +103,7 @@ func (m *members[C]) all() []C {
 	return m.list
 }
 
-// end closes all connections and waits until none is read any more.
+// end closes all connections and waits until their readers have returned.
 func (m *members[C]) end(hangUp func(C) error) {
 	m.mu.Lock()
 	m.closed = true
@@ -119,8 +119,8 @@ func (m *members[C]) end(hangUp func(C) error) {
 const writers = 2
 
 // hall has connections of type C in rows. One goroutine writes to each row and waits for full
-// sockets, so that the slowest client sets the pace and no message is lost. J is what is written,
-// made once for all.
+// sockets, so that the slowest client sets the pace and no message is lost. J is the type of a
+// prepared message, which all connections share.
 type hall[C comparable, J any] struct {
 	rows  [writers]members[C]
 	jobs  [writers]chan J

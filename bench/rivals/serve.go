@@ -93,7 +93,8 @@ func (h *host) publish(p pattern.Pattern) (struct{}, error) {
 	return struct{}{}, nil
 }
 
-// awaitMembers waits until a relay has added all subscribers, because they are answered before.
+// awaitMembers waits until a relay has added all subscribers. Their upgrades are answered before
+// that.
 func (h *host) awaitMembers() error {
 	if h.relay.joined == nil {
 		return nil

@@ -39,8 +39,8 @@ type Base struct {
 	SetNetworks func(ctx context.Context, username string, networks []netip.Prefix) error
 	SetExpiry   func(ctx context.Context, username string, at time.Time) error
 
-	// SecondFactor can log in only with a one-time password, which OTP returns. Without a username
-	// it is not checked.
+	// SecondFactor can log in only with a one-time password, which OTP returns. If it has no
+	// username, Run does not check second factors.
 	SecondFactor Login
 	OTP          func() string
 }

@@ -21,7 +21,7 @@ type Config struct {
 	QueueWait time.Duration // time limit of that wait: 250 ms
 	Failures  int           // failures in a row that open the Guard: 5
 	Pause     time.Duration // before the next test, ±20 %: 5 s
-	Logger    *slog.Logger  // for changes of state; nil: discarded
+	Logger    *slog.Logger  // logs changes of state; nil: no log
 }
 
 func (c *Config) setDefaults() {

@@ -30,8 +30,8 @@ const (
 // Window is the maximum difference between the time of a request and the service's clock.
 const Window = time.Minute
 
-// Sign returns the signature of a request. path is as in the request, timestamp and nonce as in its
-// header.
+// Sign returns the signature of a request. path is the path of the request; timestamp and nonce are
+// the values in its header.
 func Sign(secret []byte, method, path, timestamp, nonce string, body []byte) string {
 	sum := sha256.Sum256(body)
 	mac := hmac.New(sha256.New, secret)

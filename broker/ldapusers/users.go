@@ -90,10 +90,11 @@ func (u *Users) Check(ctx context.Context) error {
 	return err
 }
 
-// Authenticate implements broker.Users. For an unknown user it binds too, as an impossible entry.
+// Authenticate implements broker.Users. For an unknown user it also binds, as an entry that cannot
+// exist.
 func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	name, password := login.Username, login.Password
-	// In some password schemes a NUL ends the password, and the rest would not count.
+	// In some password schemes a NUL ends the password, and the rest would be ignored.
 	if password == "" || len(password) > maxPassword || strings.Contains(password, "\x00") || !isName(name, maxUsername) {
 		return broker.User{}, broker.ErrInvalidCredentials
 	}

@@ -39,8 +39,8 @@ type Config struct {
 	// database.
 	Secret []byte
 
-	// Audit writes an audit event in the transaction of its change: no audit log. Actor is the
-	// author of changes in that log: "gateway".
+	// Audit writes an audit event in the transaction of its change; nil: there is no audit log.
+	// Actor is the author of changes in that log: "gateway".
 	Audit func(ctx context.Context, tx *sql.Tx, e audit.Event) error
 	Actor string
 }
@@ -62,7 +62,7 @@ type Base struct {
 	changes   *changes
 }
 
-// ByOperator returns the same user base for changes by an operator. The audit log has them with
+// ByOperator returns the same user base for changes by an operator. The audit log shows them with
 // this name and client.
 func (b *Base) ByOperator(name string, client broker.Caller) *Base {
 	by := *b
@@ -114,9 +114,9 @@ func Open(ctx context.Context, cfg Config) (*Base, error) {
 // Passwords returns the password checker, for its counters.
 func (b *Base) Passwords() *password.Checker { return b.passwords }
 
-// Authenticate implements broker.Users. Checks that fail come after the hash, so that all take the
-// same time. With ErrInvalidCredentials and ErrSecondFactor it returns the id of an existing user,
-// for the audit log.
+// Authenticate implements broker.Users. Checks that can fail are made after the hash, so that all
+// logins take the same time. With ErrInvalidCredentials and ErrSecondFactor it returns the id of an
+// existing user, for the audit log.
 func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	if login.Password == "" || len(login.Password) > MaxPassword {
 		return broker.User{}, broker.ErrInvalidCredentials // the same for all users

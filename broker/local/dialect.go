@@ -15,7 +15,7 @@ type dialect struct {
 	postgres bool
 }
 
-// rebind replaces each ? of a query outside of quotes by $1, $2, ... for PostgreSQL.
+// rebind replaces each ? outside of quotes in a query with $1, $2, ... for PostgreSQL.
 func (d dialect) rebind(query string) string {
 	if !d.postgres {
 		return query
@@ -61,7 +61,7 @@ const (
 	importLimit = 10 * time.Minute
 )
 
-// limit returns ctx with a time limit. SQLite has its own.
+// limit returns ctx with a time limit. SQLite has a limit of its own.
 func (d dialect) limit(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	if d.postgres {
 		return context.WithTimeout(ctx, most)

@@ -23,9 +23,9 @@ func (b *Base) checkImported(u *Imported) error {
 	return err
 }
 
-// Import adds users in one transaction, each with its audit event. problems has, at the index of
-// each invalid user, what is wrong with it; the others are added. err is an error of the database;
-// then nobody is added. With dryRun nobody is added at all.
+// Import adds users in one transaction, each with its audit event. problems states what is wrong
+// with each invalid user, at the user's index; the other users are added. If err, an error of the
+// database, is not nil, no user is added. With dryRun no user is added at all.
 func (b *Base) Import(ctx context.Context, batch []Imported, dryRun bool) (problems []error, err error) {
 	problems = make([]error, len(batch))
 	for i := range batch {

@@ -98,7 +98,7 @@ func (b *Base) List(ctx context.Context) ([]Entry, error) {
 	return all, nil
 }
 
-// Entry returns a user, even if it is disabled. Errors: broker.ErrNotFound, broker.ErrBadUser,
+// Entry returns a user, including a disabled one. Errors: broker.ErrNotFound, broker.ErrBadUser,
 // broker.ErrUnavailable.
 func (b *Base) Entry(ctx context.Context, username string) (Entry, error) {
 	if checkUsername(username) != nil { // no user has such a name
@@ -108,7 +108,7 @@ func (b *Base) Entry(ctx context.Context, username string) (Entry, error) {
 	return u.Entry, cmp.Or(err, u.bad)
 }
 
-// EntryByID is Entry by id, and returns users whose rights cannot be decoded too. Errors:
+// EntryByID returns the user with an id, even one whose rights cannot be decoded. Errors:
 // broker.ErrNotFound, broker.ErrUnavailable.
 func (b *Base) EntryByID(ctx context.Context, id string) (Entry, error) {
 	if checkUsername(id) != nil { // no id has this form
@@ -160,8 +160,9 @@ func (b *Base) Enable(ctx context.Context, username string) error {
 		`UPDATE users SET disabled = FALSE WHERE id = ? AND disabled`)
 }
 
-// SetExpiry sets when a user's account ends, in whole seconds; the zero time is never. At that time
-// logins are refused and existing ones end. Errors: broker.ErrNotFound, broker.ErrUnavailable.
+// SetExpiry sets when a user's account ends, in whole seconds. With the zero time it never ends. At
+// that time logins are refused and existing ones end. Errors: broker.ErrNotFound,
+// broker.ErrUnavailable.
 func (b *Base) SetExpiry(ctx context.Context, username string, at time.Time) (changed bool, err error) {
 	unix, detail := int64(0), "does not expire"
 	if !at.IsZero() {

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 )
 
-// Rights are the own rights of a user or group.
+// Rights are the rights that a user or group has of its own.
 type Rights broker.Rights
 
 // Limits of a user or group. Every subscription checks these rights.
@@ -91,7 +91,7 @@ func sameEntitlement(x, y broker.Entitlement) bool {
 // storedRights has the columns of rights: scopes, entitlements, limits and networks.
 type storedRights [4]string
 
-// decode decodes columns of the database. No networks are nil.
+// decode decodes columns of the database. Without networks, the slice is nil.
 func (r *Rights) decode(stored storedRights) error {
 	err := errors.Join(json.Unmarshal([]byte(stored[0]), &r.Scopes), json.Unmarshal([]byte(stored[1]), &r.Entitlements),
 		json.Unmarshal([]byte(stored[2]), &r.Limits), json.Unmarshal([]byte(stored[3]), &r.Networks))
@@ -218,10 +218,10 @@ func (b *Base) Granted(ctx context.Context) ([]broker.Entitlement, error) {
 	return r.Entitlements, nil
 }
 
-// EditRights changes a user's own rights (not those of groups) in one transaction: edit gets the
-// current ones. It reports whether anything changed. Logins stay; a running gateway applies the
-// change to them. Errors: broker.ErrNotFound, broker.ErrUnavailable, the error of edit, or what is
-// wrong with the result.
+// EditRights changes a user's own rights (not those of groups) in one transaction, by calling edit
+// with the current ones. It reports whether anything changed. Logins stay valid; a running gateway
+// applies the change to them. Errors: broker.ErrNotFound, broker.ErrUnavailable, the error that
+// edit returned, or an error that states why the new rights are invalid.
 func (b *Base) EditRights(ctx context.Context, username string, edit func(*Rights) error) (changed bool, err error) {
 	err = b.write(ctx, "change a user's rights", func(c *change) error {
 		var id string

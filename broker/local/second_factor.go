@@ -23,8 +23,8 @@ type SecondFactor struct {
 	Codes  []string // recovery codes, each usable once instead of a one-time password
 }
 
-// EnableSecondFactor makes a user need one-time passwords and ends the user's logins, which were
-// made without one. issuer is the name of the gateway in the user's app; "": Config.OTPIssuer.
+// EnableSecondFactor requires one-time passwords from a user, and ends the user's logins, which
+// were made without one. issuer is the name of the gateway in the user's app; "": Config.OTPIssuer.
 // Errors: ErrNoSecret, ErrExists, broker.ErrNotFound, broker.ErrUnavailable.
 func (b *Base) EnableSecondFactor(ctx context.Context, username, issuer string) (SecondFactor, error) {
 	if b.factors == nil {

@@ -61,7 +61,7 @@ func (b *Base) BeginEnrolment(_ context.Context, user broker.User) (broker.Enrol
 }
 
 // ConfirmEnrolment implements broker.SelfService. An enrolment is valid for one version of its
-// user, which it raises: once.
+// user. It raises the version, so that it can be used only once.
 func (b *Base) ConfirmEnrolment(ctx context.Context, token, otp string, by broker.Caller) (broker.User, []string, error) {
 	now := time.Now()
 	e, err := b.factors.decryptEnrolment(token)

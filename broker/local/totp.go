@@ -91,7 +91,7 @@ func hashRecovery(code string) string {
 // otpURL returns the URL of a secret for authenticator apps.
 func otpURL(issuer, username string, secret []byte) string {
 	q := url.Values{"secret": {b32().EncodeToString(secret)}, "issuer": {issuer}, "algorithm": {"SHA1"}, "digits": {"6"}, "period": {"30"}}
-	// Apps do not decode +; use %20 for spaces.
+	// Apps do not decode + as a space, so use %20.
 	return "otpauth://totp/" + url.PathEscape(issuer) + ":" + url.PathEscape(username) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20")
 }
 

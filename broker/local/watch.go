@@ -14,9 +14,8 @@ const channel = "rueda_users"
 // they must be noticed.
 const watchEvery = 250 * time.Millisecond
 
-// Watch calls changed after one or more changes to the user base, by this process or another, until
-// ctx ends; then it returns nil. Renewed hashes and other tables do not count. Calls do not
-// overlap.
+// Watch calls changed after one or more changes to the user base, by this process or another. It
+// returns nil when ctx ends. Renewed hashes and other tables do not count. Calls do not overlap.
 func (b *Base) Watch(ctx context.Context, changed func()) error {
 	if b.sql.postgres {
 		return b.watchPostgres(ctx, changed)

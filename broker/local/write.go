@@ -29,7 +29,7 @@ func (b *Base) write(ctx context.Context, what string, do func(c *change) error)
 	return b.writeWithin(ctx, askLimit, what, do)
 }
 
-// writeWithin is write with a time limit, for PostgreSQL only.
+// writeWithin does the same as write, within a time limit. The limit applies to PostgreSQL only.
 func (b *Base) writeWithin(ctx context.Context, most time.Duration, what string, do func(c *change) error) error {
 	ctx, cancel := b.sql.limit(ctx, most)
 	defer cancel()
@@ -126,7 +126,7 @@ func cut(s string) string {
 	return s[:maxDetail] + "..."
 }
 
-// list returns an empty list for nil, which is what reading returns.
+// list returns an empty list instead of nil. A nil list would be read back as an empty one.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}

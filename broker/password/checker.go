@@ -88,8 +88,8 @@ func (c *Checker) Verify(ctx context.Context, stored, password string, from neti
 	return ok, old, err
 }
 
-// Hash returns a new hash. Errors: broker.ErrUnavailable, as Check, or an empty or too long
-// password.
+// Hash returns a new hash. It returns broker.ErrUnavailable in the same cases as Check, and an
+// error for a password that is empty or too long.
 func (c *Checker) Hash(ctx context.Context, password string, from netip.Addr) (stored string, err error) {
 	if !checkable(password) {
 		return "", errors.New("password is empty or too long")
@@ -122,9 +122,9 @@ func (c *Checker) Stats() Stats {
 	return s
 }
 
-// inSlot runs compute in a slot. Once it has a slot it ignores ctx, so that a client which hangs up
-// early pays the same. An empty or too long password needs no slot, because it is wrong for all
-// users.
+// inSlot runs compute in a slot. Once it has a slot, it ignores ctx, so that a client that
+// disconnects early causes the same work. An empty or too long password needs no slot, because it
+// is wrong for all users.
 func (c *Checker) inSlot(ctx context.Context, from netip.Addr, compute func() error, password string) error {
 	if !checkable(password) {
 		return nil

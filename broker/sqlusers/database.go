@@ -214,8 +214,8 @@ func isForeign(q *query, err error) bool {
 		slices.Contains([]string{"22P02", "22003", "22007", "22008", "22021"}, pgErr.Code))
 }
 
-// ask returns at most most rows of a query. Errors wrap broker.ErrUnavailable, except for
-// broker.ErrNotFound if no row can have the value.
+// ask returns the first rows of a query, at most the number most. Errors wrap
+// broker.ErrUnavailable, except for broker.ErrNotFound if no row can have the value.
 func (d database) ask(ctx context.Context, q *query, value string, most int) (list []row, err error) {
 	defer func() {
 		switch {

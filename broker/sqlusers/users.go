@@ -151,8 +151,8 @@ func (u *Users) Check(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Authenticate implements broker.Users. Checks that fail come after the hash, so that all take the
-// same time.
+// Authenticate implements broker.Users. Checks that can fail are made after the hash, so that all
+// logins take the same time.
 func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	if login.Password == "" || len(login.Password) > password.MaxLength {
 		return broker.User{}, broker.ErrInvalidCredentials // the same for all users
@@ -256,8 +256,8 @@ func isText(s string, most int) bool {
 	return s != "" && len(s) <= most && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }
 
-// find returns the row of one user. ErrInvalidCredentials means several rows or an invalid one; the
-// person then has its id if that is known.
+// find returns the row of one user. ErrInvalidCredentials means that there are several rows, or
+// that the row is invalid. The person then has an id if it is known.
 func (u *Users) find(ctx context.Context, q *query, value string, most int) (person, error) {
 	if q == nil || !isText(value, most) {
 		return person{}, broker.ErrNotFound

@@ -17,7 +17,7 @@ import (
 // Options describe a source.
 type Options struct {
 	// Events is the number of events to check before the source is stopped; 0 means 2,000. A source
-	// that ends earlier fails, unless it is Finite.
+	// that ends earlier fails the test, unless it is Finite.
 	Events int
 
 	// Finite means that the source ends by itself. All its events are checked, and Run must return

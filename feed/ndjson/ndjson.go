@@ -23,8 +23,8 @@ type Config struct {
 	// Listen is host:port, where port 0 picks a free port, or unix:PATH. A Unix socket has mode 0600.
 	Listen string
 	Token  string // secret of the Hello; at least 32 characters; "": not checked
-	// TokenNow returns the secret at the moment, which replaces Token; nil: it does not change. A
-	// connected producer stays.
+	// TokenNow returns the current secret and replaces Token; nil: the secret does not change.
+	// Connected producers stay connected.
 	TokenNow  func() string
 	TLS       *tls.Config // nil: not encrypted
 	Insecure  bool        // allows a Listen address outside the loopback interface without TLS
@@ -226,7 +226,7 @@ func (s *Source) accept(ctx context.Context, listener net.Listener, registry *re
 			}
 			return ctx.Err()
 		case err != nil:
-			// Most likely out of file descriptors, which may become free again.
+			// Most likely the process has no free file descriptors. Some may become free again.
 			if failures++; failures >= 100 && !temporary(err) {
 				return fmt.Errorf("ndjson: accept: %w", err)
 			}

@@ -313,8 +313,9 @@ func (p *producer) gap(i *instrument, e *market.Event, last uint64) {
 }
 
 // skip adds the gaps of a line that cannot be decoded. They are gaps of its instrument or of all
-// instruments of its market. If the line does not name any, all that the producer feeds get one. A
-// definition is not a loss. Neither is a line that would have been ignored or rejected anyway.
+// instruments of its market. If the line names neither, every instrument of the producer gets a
+// gap. A skipped definition causes no gap, and neither does a line that would have been ignored or
+// rejected anyway.
 func (p *producer) skip(l *wire.Line, f *wire.Fault) {
 	kind := l.Event.Kind
 	switch {
@@ -339,8 +340,8 @@ func (p *producer) addLoss(i *instrument, lost loss, reason string) {
 	p.add(entry{event: market.Event{Reason: reason}, instrument: i, loss: lost})
 }
 
-// addLossOfAll adds a gap of all that the producer feeds to the batch. Unreadable lines in a row
-// leave one gap.
+// addLossOfAll adds a gap of every instrument of the producer to the batch. Consecutive unreadable
+// lines cause one gap.
 func (p *producer) addLossOfAll() {
 	if n := len(p.batch); n == 0 || p.batch[n-1].loss != anyLost {
 		p.add(entry{event: market.Event{Reason: reasonUnreadable}, loss: anyLost})

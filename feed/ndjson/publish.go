@@ -19,7 +19,7 @@ const (
 
 // entry is one event or loss in the batch of a producer.
 type entry struct {
-	event      market.Event // of a loss, only Reason is set
+	event      market.Event // if it is a loss, only Reason is set
 	line       int
 	loss       loss
 	instrument *instrument // nil: the entry concerns venue, or for anyLost all that the producer feeds
@@ -55,7 +55,7 @@ type rejection struct {
 }
 
 // publish checks the batch of a producer against the books, publishes it with the gaps of what was
-// lost, and returns the rejected events. No event of another producer comes in between.
+// lost, and returns the rejected events. No event of another producer is published in between.
 func (r *registry) publish(p *producer) (rejected []rejection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

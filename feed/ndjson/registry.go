@@ -129,7 +129,7 @@ func (r *registry) belongsToOther(id market.InstrumentID, p *producer) bool {
 }
 
 // claim makes p the only producer of a market's status until it disconnects. It returns false if
-// another one is.
+// another producer has claimed it.
 func (r *registry) claim(v *venue, p *producer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

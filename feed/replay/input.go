@@ -198,7 +198,7 @@ type onceReader struct {
 	opened int // how often
 }
 
-// open begins a read: that of Open, and then that of the only pass.
+// open begins a read. The first one is for Open, the second one for the only pass.
 func (s *onceReader) open() error {
 	s.opened++
 	if s.at = 0; s.opened > 2 {

@@ -11,9 +11,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// A journal is played as the events that its rows were made of. What a hub derives from other
-// events (bars, summaries, quotes from books) is not played, because the receiving hub derives it
-// again.
+// A journal is played as the events that its rows were made of. Rows that a hub derives from other
+// events (bars, summaries, quotes from books) are not played, because the receiving hub derives
+// them again.
 
 // isJournal reports whether a recording is the folder or a segment of a journal.
 func isJournal(h *head) bool {

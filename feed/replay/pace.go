@@ -34,7 +34,7 @@ func (p *pace) until(receive int64) time.Duration {
 		p.begun, p.first = time.Now(), receive
 	}
 	after := float64(receive-p.first) / p.speed
-	// A speed near 0 could exceed the range of a Duration.
+	// With a speed near 0, the result could exceed the range of a Duration.
 	return time.Duration(min(after, 1<<62)) - time.Since(p.begun)
 }
 

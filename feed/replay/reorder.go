@@ -65,8 +65,8 @@ func seriesOf(k market.Kind) series {
 const (
 	// reorderWindow is how much later than others an event may arrive and still be sorted. A
 	// gateway that sends more than its client reads queues each channel separately. At 600 times
-	// the market's speed, trades arrived 3 s after the books of their time. On a new connection the
-	// queued ones come after CaughtUp.
+	// the market's speed, trades arrived 3 s after the books of their time. On a new connection,
+	// the queued trades arrive after CaughtUp.
 	reorderWindow = int64(8 * time.Second)
 	maxHeldBytes  = 512 << 20 // bytes in held
 	heldEventSize = 64        // size of a heldEvent, besides the encoded event
@@ -74,7 +74,7 @@ const (
 	maxEmit       = 256       // events
 )
 
-// add adds a copy of an event, whose handle is that of a batch.
+// add adds a copy of an event. Its handle is one of a batch.
 func (a *reorderBuffer) add(e *market.Event) {
 	for int(e.Handle) >= len(a.newestTimes) {
 		a.newestTimes = append(a.newestTimes, [numSeries]int64{})
@@ -98,7 +98,7 @@ func (a *reorderBuffer) add(e *market.Event) {
 // flush emits, in order, the events before which no other can arrive, or all events. catchingUp
 // reports that old events are still expected; later events are then held for as long as that takes,
 // even across lost connections. If they exceed the memory limit, the earliest half is emitted, and
-// what should have come before them will be late. The events passed to emit are valid until it
+// earlier events that arrive afterwards are late. The events passed to emit are valid until it
 // returns.
 func (a *reorderBuffer) flush(catchingUp, all bool, emit func([]market.Event) error) error {
 	if catchingUp {

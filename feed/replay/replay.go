@@ -24,8 +24,8 @@ type Config struct {
 	From    int64    // events received before this time (Unix ns) are played at once; 0: none
 	Loop    bool     // start again at the end; books are then stale until their next snapshot
 	Symbols []string // symbols or identifiers to play; empty: all
-	// play each change of an order of Databento MBO as an event of its own, for statistics; a stream
-	// of them would have books that never existed
+	// play each change of an order of Databento MBO as an event of its own, for statistics; a
+	// stream of them would show books that never existed
 	Orders bool
 	// day of a recording that has none (NASDAQ ITCH, LOBSTER), as 2006-01-02, in New York
 	Date string
@@ -45,8 +45,8 @@ type Source struct {
 }
 
 // Then makes s play another recording after its own, in the same stream. The books of captures of
-// Binance continue if the messages do. Other books are stale until the next recording has them. If
-// a recording is damaged, all its instruments have a gap (recording_damaged), and the next one is
+// Binance continue if the messages do. Other books are stale until their next snapshot. If a
+// recording is damaged, all its instruments have a gap (recording_damaged), and the next one is
 // played. Call Then before Run.
 func (s *Source) Then(next *Source) { s.next = append(s.next, next) }
 
@@ -139,7 +139,7 @@ func (s *Source) Progress() (read, total int64) {
 }
 
 // Run implements feed.Source. If a recording is damaged, it publishes what comes before the damage
-// and the recordings after it, and returns an *Error at the end. Several are joined.
+// and the recordings after it, and returns an *Error at the end. Several errors are joined.
 func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	runs := []*run{{shared: &s.shared, sink: sink, handles: make(map[market.InstrumentID]market.Handle)}}
 	for _, x := range s.next {

@@ -31,7 +31,7 @@ type diff struct {
 	event                 market.Event
 }
 
-// Limits of the messages that wait for a snapshot. A recording may have none.
+// Limits of the messages that wait for a snapshot. Some recordings have no snapshot.
 const (
 	maxHeld       = 2000
 	maxHeldLevels = 200_000
@@ -44,7 +44,7 @@ const (
 	apply treatment = iota
 	drop            // the book has its changes
 	hold            // until there is a snapshot
-	gap             // it does not follow: the book is lost; the message is also held
+	gap             // it does not follow the previous one: the book is lost, and the message is also held
 )
 
 // follow decides about a depth message. It copies messages that it holds.

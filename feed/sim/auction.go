@@ -46,7 +46,7 @@ type walk struct {
 	now        cross
 }
 
-// at moves up to a price and returns the better of its result and best.
+// at moves up to a price and returns the better of best and the result at that price.
 func (w *walk) at(price, reference int64, best cross) cross {
 	for w.j > 0 && -w.asks[w.j-1].key <= price {
 		w.j--

@@ -35,9 +35,9 @@ const (
 	roundShare      = 0.6  // share of order sizes rounded to one digit
 	maxDistance     = 400  // maximum distance of an order from the best price, in ticks
 
-	// Half the spread is a multiple of the volatility from one marketable order to the next; few
-	// orders make it no wider than restingOrders do. A marketable order moves the value by a share
-	// of half the spread, and a larger one by more.
+	// Half the spread is a multiple of the volatility from one marketable order to the next. With
+	// fewer orders than restingOrders it does not become wider. A marketable order moves the value
+	// by a share of half the spread, and a larger one by more.
 	spreadFactor   = 1.4
 	restingOrders  = 700.0
 	impactShare    = 0.68

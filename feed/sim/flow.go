@@ -76,7 +76,7 @@ type instrument struct {
 	trades      uint64
 }
 
-// price moves the value to now.
+// price advances the value to the current time.
 func (in *instrument) price(now int64, w *world) {
 	u := in.underlying
 	u.advance(now, w)
@@ -352,7 +352,7 @@ func (in *instrument) takeStale(centre float64, x *exchange) {
 		for i := len(queues) - 1; i >= 0 && queues[i].key >= key(opposite(side), limit); i-- {
 			size += queues[i].size
 		}
-		size++ // more than there is: it leaves the band if the price does
+		size++ // more than there is, so that it leaves the band if the price does
 	} else if in.leash == 0 || math.Abs(centre-in.anchor) <= in.leash {
 		return
 	}

@@ -87,7 +87,7 @@ func stocks(text string) ([]stock, error) {
 	return all, nil
 }
 
-// setPrice parses the price of a stock. prices holds those of the lines above.
+// setPrice parses the price of a stock. prices holds the prices of the lines above.
 func (s *stock) setPrice(text string, prices map[string]float64) error {
 	first, second, pair := strings.Cut(text, "/")
 	if symbol, ok := strings.CutPrefix(first, "="); ok {

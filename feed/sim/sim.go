@@ -44,10 +44,10 @@ type Config struct {
 	// symbols. FAKE|SIM|CI is always the first.
 	Instruments int
 
-	// Clock is Real, where all markets are always open, or Virtual, where the market BYMA has the
-	// hours of Calendar: a day from before its first session to after its last, and then the next.
-	// Nights, weekends and holidays take no time: event times jump to midnight and to the next day,
-	// also after the last day. Market SIM is always open.
+	// Clock is Real or Virtual. With Real, all markets are always open. With Virtual, the market
+	// BYMA has the hours of Calendar: a day lasts from before its first session to after its last,
+	// and the next day follows. Nights, weekends and holidays take no time: event times jump to
+	// midnight and to the next day, also after the last day. Market SIM is always open.
 	Clock Clock
 
 	// Calendar defines the hours with a virtual clock; nil means DefaultCalendar.

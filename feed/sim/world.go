@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// Rates and volatilities are given per session of six hours. A market that never closes has one
-// session after another.
+// Rates and volatilities are per session of six hours. In a market that never closes, one session
+// follows another.
 const (
 	session = 6 * 3600.0 // seconds
 
@@ -127,8 +127,8 @@ type underlying struct {
 	nights        int     // number of nights applied
 }
 
-// advance moves the value to now. The random walk has the exact distribution for any time span, so
-// that a quiet instrument costs nothing between its events.
+// advance advances the value to the current time. The random walk has the exact distribution for
+// any time span, so that a quiet instrument costs nothing between its events.
 func (u *underlying) advance(now int64, w *world) {
 	const finest = second / 10
 	span := now - u.at

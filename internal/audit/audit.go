@@ -82,8 +82,8 @@ type Chain struct {
 // NewChain returns a chain with a secret key, which must be stored apart from the rows.
 func NewChain(key []byte) Chain { return Chain{key: append([]byte(nil), key...)} }
 
-// Link returns the hash of event e at seq, where before is the hash of the previous row, or zero
-// for the first row. Times are rounded to microseconds, as databases store them.
+// Link returns the hash of event e at seq. before is the hash of the previous row, or zero for the
+// first row. Times are rounded to microseconds, as databases store them.
 func (c Chain) Link(before Hash, seq int64, e *Event) (h Hash) {
 	mac := hmac.New(sha256.New, c.key)
 	b := make([]byte, 0, 512)

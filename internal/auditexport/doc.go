@@ -1,8 +1,8 @@
 // Package auditexport sends the rows of the audit log to a syslog server and to a web service.
 //
-// Rows are sent in order, at least once, and numbered. The newest row that a receiver has is
-// stored in the database, so that sending continues there after a restart or an outage. Of several
-// gateways on a database one sends to a receiver; another one continues when it has stopped.
+// Rows are sent in order, at least once, and numbered. The newest row that a receiver has is stored
+// in the database, so that sending continues there after a restart or an outage. If several
+// gateways share a database, one of them sends to a receiver. When it stops, another one continues.
 //
 // # Concurrency
 //

@@ -34,8 +34,8 @@ const (
 	severityInfo     = 6
 )
 
-// severity returns the severity of rows of a kind: what somebody should look at is a warning or
-// more.
+// severity returns the severity of rows of a kind: rows that need attention are warnings or more
+// severe.
 func severity(kind audit.Kind) int {
 	switch kind {
 	case audit.ChainBroken:

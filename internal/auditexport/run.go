@@ -141,8 +141,8 @@ func (e *export) claim(ctx context.Context) error {
 }
 
 // checkSent checks that the log still has the newest row that was sent. Otherwise rows were removed
-// or changed after they had been sent. All rows are sent again then, because it is not known from
-// which one on the log is another.
+// or changed after they had been sent. Then all rows are sent again, because it is not known at
+// which row the change begins.
 func (e *export) checkSent(ctx context.Context) error {
 	head, err := auditlog.Newest(ctx, e.log)
 	if err == nil {

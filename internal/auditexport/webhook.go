@@ -25,7 +25,8 @@ type Webhook struct {
 	Authorities string // file of CA certificates; "": those of the system
 }
 
-// maxAnswer bounds the bytes of an answer that are read. Longer ones cost a new connection.
+// maxAnswer bounds the bytes of an answer that are read. After a longer answer, the next request
+// needs a new connection.
 const maxAnswer = 64 << 10
 
 // ContentType is the media type of the requests: one JSON object in each line.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// watchInterval is the interval of checks of the newest row, and anchorInterval that of storing
-	// it elsewhere.
+	// watchInterval is the interval between two checks of the newest row. anchorInterval is the
+	// interval between two copies of it to another place.
 	watchInterval  = time.Minute
 	anchorInterval = time.Hour
 )
@@ -42,8 +42,8 @@ type watcher struct {
 }
 
 // Watch checks once a minute, until ctx ends, that the rows of the log still lead to the newest one
-// that was seen, or stored before a restart. A log that was emptied or cut is reported in the log
-// of the process and by a row. Once an hour and at the end it stores the newest row in anchor and
+// that was seen, or stored before a restart. If the log was emptied or cut, the log of the process
+// and a new row report that. Once an hour and at the end it stores the newest row in anchor and
 // writes it to the log of the process.
 func Watch(ctx context.Context, log AppendLog, anchor Anchor, logger *slog.Logger) {
 	w := &watcher{log: log, anchor: anchor, logger: logger}

@@ -7,9 +7,9 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// SelfService lets users change their own passwords and second factors. The current password and
-// second factor are the authority for a change, not a token. They are checked and limited as those
-// of a login.
+// SelfService lets users change their own passwords and second factors. A change is authorized by
+// the current password and second factor, not by a token. They are checked and rate-limited like
+// those of a login.
 type SelfService struct {
 	service *Service
 }
@@ -81,7 +81,7 @@ func (o *SelfService) ConfirmEnrolment(ctx context.Context, token Secret, otp st
 }
 
 // RenewRecoveryCodes replaces the recovery codes of a user, who is authenticated by login. Errors
-// are those of ChangePassword; Unsupported also if the user has no second factor.
+// are those of ChangePassword. The error is also Unsupported if the user has no second factor.
 func (o *SelfService) RenewRecoveryCodes(ctx context.Context, login broker.Login, from Origin) ([]string, error) {
 	base, user, err := o.user(ctx, login, false, from)
 	if err != nil {

@@ -39,8 +39,8 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 	return s.login(ctx, user, from)
 }
 
-// checkLogin checks the credentials of a login, or of a user who changes them. enrols means that a
-// user who must enrol a second factor does that.
+// checkLogin checks the credentials of a login, or of a user who changes them. enrols means that
+// the user enrols a second factor, so that a missing one is not an error.
 func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool, from Origin) (broker.User, error) {
 	if err := checkUsername(login.Username); err != nil {
 		return broker.User{}, refuse(InvalidRequest, err)
@@ -82,8 +82,8 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 		}
 		return broker.User{}, refused
 	}
-	// The check goes on when the client disconnects. Otherwise an attacker could disconnect before
-	// the attempt is charged.
+	// The check continues when the client disconnects. Otherwise an attacker could disconnect
+	// before the attempt is charged.
 	checkCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkPatience)
 	defer cancel()
 	read := s.users.begin()
@@ -114,9 +114,9 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 	return user, nil
 }
 
-// checked charges a correct password to the account, and takes back the failure that was counted
-// before the check unless the password was wrong. It returns an error if the user has logged in too
-// often, perhaps by other spellings of the name.
+// checked charges a correct password to the account, and removes the failure that was counted
+// before the check, unless the password was wrong. It returns an error if the user has logged in
+// too often, perhaps under other spellings of the name.
 func checked(ctx context.Context, s *Service, account Hash, name, userID string, err error) (refused *Error) {
 	switch {
 	case err == nil, isConfirmed(err), errors.Is(err, broker.ErrBadUser):
@@ -176,7 +176,7 @@ func isConfirmed(err error) bool {
 	return errors.Is(err, broker.ErrSecondFactor) || errors.Is(err, broker.ErrEnrolmentRequired)
 }
 
-// identify returns how long the user who was identified by an attempt still has to wait.
+// identify returns how much longer the user whom an attempt identified has to wait.
 func (s *Service) identify(a *throttle.Attempt, userID string, err error) time.Duration {
 	answered := err == nil || errors.Is(err, broker.ErrInvalidCredentials) || isConfirmed(err)
 	if userID == "" || !answered {

@@ -19,8 +19,8 @@ type accountFailures struct {
 	logger *slog.Logger
 }
 
-// reserve counts a wrong password of an account before the user base checks it. Elsewhere than at
-// its trusted locations an account may fail once less, so that others cannot use up the last
+// reserve counts a wrong password of an account before the user base checks it. Away from its
+// trusted locations, an account may fail one time fewer, so that others cannot use up the last
 // attempt of its owner.
 func (f *accountFailures) reserve(ctx context.Context, name string, trusted bool) (account Hash, refused *Error) {
 	if f.most <= 0 {
@@ -42,7 +42,7 @@ func (f *accountFailures) reserve(ctx context.Context, name string, trusted bool
 	return account, nil
 }
 
-// settle takes back a reserve. An error leaves the failure counted.
+// settle reverts a reserve. After an error the failure stays counted.
 func (f *accountFailures) settle(ctx context.Context, account Hash, how throttle.Settlement) {
 	if f.most <= 0 {
 		return
@@ -54,8 +54,8 @@ func (f *accountFailures) settle(ctx context.Context, account Hash, how throttle
 	}
 }
 
-// checkedAccount is an account whose password is checked: at one of its trusted locations, or
-// elsewhere. Strangers therefore do not make its owner wait.
+// checkedAccount is an account whose password is checked, either at one of its trusted locations or
+// elsewhere. They are distinct, so that others do not make the owner wait.
 type checkedAccount struct {
 	name    string
 	trusted bool
@@ -74,8 +74,8 @@ type passwordCheck struct {
 }
 
 const (
-	// checkQueue is the largest number of logins of an account that wait for each other, and
-	// checkQueueWait is how long they do.
+	// checkQueue is the largest number of logins of an account that wait for each other.
+	// checkQueueWait is how long they wait.
 	checkQueue     = 256
 	checkQueueWait = 10 * time.Second
 )

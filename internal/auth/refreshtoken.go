@@ -14,9 +14,9 @@ import (
 )
 
 // The text of a refresh token is a prefix, and then the base64url of its content and the CRC-32 of
-// the content. Both kinds have a multiple of three bytes: with no padding and no unused bit, a
-// token has one spelling. The prefix helps scanners that look for leaked secrets. The checksum
-// refuses a typing error without a query.
+// the content. Both kinds have a multiple of three bytes. There is no padding and no unused bit, so
+// a token has only one spelling. The prefix helps scanners that look for leaked secrets. The
+// checksum refuses a typing error without a query.
 const (
 	firstPrefix     = "rt1_" // the first token of a login: 32 random bytes
 	successorPrefix = "rt2_" // the answer to a refresh

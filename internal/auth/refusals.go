@@ -19,8 +19,8 @@ import (
 )
 
 // Limits for audit rows of refused logins, so that a flood does not fill the disk. Each kind of
-// event has a number of rows a minute, of which one network gets a share. One row a minute counts
-// the events that were left out.
+// event has a limit of rows a minute, and one network gets only a share of it. One row a minute
+// counts the events that were left out.
 const (
 	notedTogether = 120
 	notedNetwork  = 20 // a sixth, so that a flood from one network does not hide the events of others
@@ -94,7 +94,7 @@ func (n *noted) leftOut(now time.Time) int {
 	return count
 }
 
-// again restores a count that could not be recorded.
+// again restores a count whose row could not be written.
 func (n *noted) again(count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -47,7 +47,7 @@ const (
 	RevokedRestore = "restore"       // a backup was restored
 )
 
-// Rotation is a refresh: a token is presented, and answered with a new successor.
+// Rotation is a refresh: a client presents a token and receives a new successor.
 type Rotation struct {
 	Presented Hash
 	Parent    Hash      // of a successor; zero: Presented has a row

@@ -47,9 +47,9 @@ type Config struct {
 
 	Throttle throttle.Config
 
-	// AccountFailures bounds the wrong passwords of an account that reach the user base, until there
-	// was none for AccountFailureWindow (35 minutes, at most a day). It is for user bases that lock
-	// accounts and must be lower than their threshold. 0: no bound.
+	// AccountFailures bounds the wrong passwords of an account that reach the user base. The count
+	// is reset after AccountFailureWindow (35 minutes, at most a day) without a failure. It is for
+	// user bases that lock accounts and must be lower than their threshold. 0: no bound.
 	AccountFailures      int
 	AccountFailureWindow time.Duration
 

@@ -152,8 +152,8 @@ const (
 	endPatience = 5 * time.Second
 )
 
-// endOldest ends the least recently used logins of a user above Config.MaxSessions. It goes on when
-// the client disconnects. Otherwise a client could exceed the limit by disconnecting early.
+// endOldest ends the least recently used logins of a user above Config.MaxSessions. It continues
+// when the client disconnects. Otherwise a client could exceed the limit by disconnecting early.
 func (s *Service) endOldest(ctx context.Context, login Family) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
@@ -247,8 +247,8 @@ func (s *Service) introspectRefresh(ctx context.Context, token refreshToken) (In
 	return introspection(&user, TypeRefresh, family.ID, issued, expires), nil
 }
 
-// isAlive reports whether a refresh token has neither been replaced by its successor nor by another
-// successor of its parent, and returns its times.
+// isAlive reports whether neither a successor of a refresh token nor another successor of its
+// parent has replaced the token. It also returns the token's times.
 func isAlive(ctx context.Context, store Store, token refreshToken) (alive bool, issued, expires time.Time, err error) {
 	row, _, err := store.Lookup(ctx, token.hash())
 	if err == nil {

@@ -60,13 +60,13 @@ type Store interface {
 	// nil when ctx ends.
 	Watch(ctx context.Context, report func([]Revocation)) error
 
-	// ReserveFailure counts a wrong password of an account before it is checked, unless there were
-	// most of them, each less than window after the one before. Then wait is the time until one more
-	// is allowed.
+	// ReserveFailure counts a wrong password of an account before it is checked, unless the account
+	// has had most of them, each less than window after the previous one. In that case wait is the
+	// time until one more is allowed.
 	ReserveFailure(ctx context.Context, account Hash, most int, window time.Duration, now time.Time) (wait time.Duration, err error)
 
-	// SettleFailure takes back a ReserveFailure: Succeeded forgets all failures of the account,
-	// Refunded this one.
+	// SettleFailure reverts a ReserveFailure: Succeeded removes all failures of the account,
+	// Refunded only this one.
 	SettleFailure(ctx context.Context, account Hash, how throttle.Settlement) error
 
 	// TrustLocation stores that an account has logged in at a location. It keeps the
@@ -74,7 +74,7 @@ type Store interface {
 	TrustLocation(ctx context.Context, l throttle.TrustedLocation) error
 
 	// TrustedLocations returns the locations that were used since a time, inclusive, the last used
-	// first, and most of them at most.
+	// first. It returns at most the number most.
 	TrustedLocations(ctx context.Context, since time.Time, most int) ([]throttle.TrustedLocation, error)
 
 	// Expire deletes the tokens that are kept until now or less. Then it deletes the families that

@@ -102,7 +102,7 @@ func (u *users) amend(id string, order uint64, change func(*knownUser)) {
 	}
 }
 
-// get returns the stored state of a user.
+// get returns the stored state of a user, if there is one.
 func (u *users) get(id string) (*knownUser, bool) {
 	x := &u.shards[shardOf(id)]
 	x.mu.RLock()

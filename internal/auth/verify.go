@@ -61,8 +61,8 @@ func (s *Service) Verify(ctx context.Context, accessToken string) (Identity, err
 	return identity(c, user)
 }
 
-// Known is Verify for a token that was verified before and whose user is remembered. It never
-// blocks. ok is false if Verify is needed.
+// Known does the same as Verify for a token that was verified before and whose user is remembered.
+// It never blocks. ok is false if Verify is needed.
 func (s *Service) Known(accessToken string) (id Identity, ok bool, err error) {
 	if len(accessToken) > maxAccessToken {
 		return Identity{}, false, nil
@@ -87,7 +87,7 @@ func (s *Service) Known(accessToken string) (id Identity, ok bool, err error) {
 	return id, true, err
 }
 
-// current returns an error if a token that was valid is not valid any more.
+// current returns an error if a token that was valid is no longer valid.
 func (s *Service) current(c *claims, now time.Time) error {
 	if err := s.access.check(c, now); errors.Is(err, errExpired) {
 		return refuse(TokenExpired, nil)

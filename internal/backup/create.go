@@ -36,8 +36,9 @@ var (
 // incompleteEnding is the ending of the folder while it is written.
 const incompleteEnding = ".incomplete"
 
-// Create makes a backup in a new folder. Gateways may run. After an error there is no backup: what
-// was written is removed. Create replaces what an interrupted call has left.
+// Create makes a backup in a new folder. Gateways may run. After an error there is no backup,
+// because Create removes the files that it has written. It replaces the remains of an interrupted
+// call.
 func Create(ctx context.Context, src Source, folder string) (m *Manifest, err error) {
 	folder = filepath.Clean(folder)
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {

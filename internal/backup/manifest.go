@@ -61,7 +61,7 @@ var (
 	ErrIncomplete = errors.New("not a complete backup: it has no manifest.json")
 	// ErrNewer means that a newer program made a backup.
 	ErrNewer = errors.New("a newer version of the program made this backup")
-	// ErrDamaged means that a file is not as it was written.
+	// ErrDamaged means that a file has changed since it was written.
 	ErrDamaged = errors.New("the backup is damaged")
 )
 
@@ -112,7 +112,8 @@ func Read(folder string) (*Manifest, error) {
 	return m, nil
 }
 
-// validName reports whether a file may be in a backup: it cannot be written elsewhere.
+// validName reports whether a file name is valid in a backup. No valid name leads outside the
+// folder of a restore.
 func validName(name string) bool {
 	if strings.ContainsAny(name, "\\:\x00") || path.Clean(name) != name {
 		return false

@@ -188,8 +188,8 @@ func (x *restorer) stage(ctx context.Context, before database.Before) error {
 	return nil
 }
 
-// empty creates a staging folder, or removes what an interrupted restore has left in it, except the
-// file that says that files of the target were exchanged already.
+// empty creates a staging folder, or removes the remains of an interrupted restore from it, except
+// the file which records that files of the target were already exchanged.
 func empty(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -309,8 +309,8 @@ func journalNames(folder string) (names []string, err error) {
 }
 
 // exchangeIn moves the entries of a folder that have these names to the folder of previous files,
-// and then all new ones in. Entries that are among the previous files already were moved by an
-// interrupted restore: the present ones are from it, and are removed.
+// and then all new ones in. If an entry is already among the previous files, an interrupted restore
+// has moved it. The present entry then comes from that restore and is removed.
 func (x *restorer) exchangeIn(folder string, names []string) error {
 	previous := filepath.Join(folder, x.previous)
 	for _, name := range names {

@@ -10,7 +10,7 @@ import (
 // time. The time of a virtual clock is the newest event time of the market. Use NewClock to create
 // one.
 type Clock struct {
-	ClosedUntil int64 // bars that end up to here have been sent
+	ClosedUntil int64 // bars that end at or before this time have been sent
 
 	zone     *time.Location
 	virtual  bool
@@ -26,11 +26,11 @@ type Clock struct {
 	pending []*Series                 // series with open bars; empty: no pass is active
 	done    int                       // number of series in pending that are done
 	closing [market.NumIntervals]bool // the intervals with ended bars
-	at      int64                     // bars that end up to here are over
+	at      int64                     // bars that end at or before this time have ended
 	before  int64                     // ClosedUntil before the pass
 
 	dayStart, dayEnd int64 // the last day requested
-	// bars before old are not revised any more; oldUntil is when to recompute old
+	// bars before old are no longer revised; oldUntil is when to recompute old
 	old, oldUntil int64
 }
 

@@ -26,11 +26,11 @@ const (
 // are dropped as a whole.
 type tradeLog struct {
 	chunks   []tradeChunk
-	first    uint32       // number of the oldest deal here; they are numbered from 0
-	indexes  []tradeIndex // where the trades of an id are, oldest first
-	complete int64        // every deal from this T on is here
+	first    uint32       // number of the oldest trade that is stored; trades are numbered from 0
+	indexes  []tradeIndex // indexes of trades by id, oldest first
+	complete int64        // every trade from this T on is stored
 
-	minutes map[int64][]uint32 // numbers of the trades of a minute, in order; nil: T has risen with N so far
+	minutes map[int64][]uint32 // numbers of the trades of each minute, in order; nil: so far T has increased with N
 }
 
 type tradeChunk struct {
@@ -102,7 +102,8 @@ func (l *tradeLog) drop() int {
 	return len(c.trades)
 }
 
-// discarded counts out the n oldest trades, which are gone, and the indexes that have no others.
+// discarded removes the n oldest trades from the counts, and drops the indexes that have no other
+// trades.
 func (l *tradeLog) discarded(gone []Trade) {
 	l.first += uint32(len(gone))
 	if l.minutes != nil {
@@ -234,12 +235,13 @@ func (l *tradeLog) count(start, end int64) (t Totals, ever int) {
 const (
 	minute = int64(60e9)
 
-	// maxSpread is how many chunks are gone through for the trades of a time.
+	// maxSpread is how many chunks are searched for the trades of a time.
 	maxSpread = 16
 )
 
-// spread is how many chunks may have trades of a time. They are few where T rises with N by and
-// large. Where trades come in no order they may be all, and each trade would look at all before it.
+// spread is how many chunks may have trades of a time. If T mostly rises with N, they are few. If
+// trades arrive in no order, all chunks may have some, and each new trade would search all earlier
+// ones.
 func (l *tradeLog) spread(start, end int64) (n int) {
 	for i := range l.chunks {
 		if c := &l.chunks[i]; c.to >= start && c.from < end {
@@ -249,7 +251,7 @@ func (l *tradeLog) spread(start, end int64) (n int) {
 	return n
 }
 
-// indexMinutes notes of which minute each deal is, for as long as the tradeLog is there.
+// indexMinutes records the minute of each trade from now on.
 func (l *tradeLog) indexMinutes() {
 	l.minutes = make(map[int64][]uint32)
 	number := l.first
@@ -262,7 +264,7 @@ func (l *tradeLog) indexMinutes() {
 	}
 }
 
-// forget removes the numbers of a minute whose trades are gone.
+// forget removes the numbers of a minute whose trades were dropped.
 func (l *tradeLog) forget(m int64) {
 	list := l.minutes[m]
 	for len(list) > 0 && list[0] < l.first {

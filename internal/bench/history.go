@@ -85,8 +85,8 @@ func (o *Options) requests(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// historyOnce makes one run: first it publishes trades, then come the windows. It returns the pages
-// per second.
+// historyOnce makes one run: it publishes trades, and then measures the windows. It returns the
+// pages per second.
 func (o *Options) historyOnce(ctx context.Context, r *Report, calm, asked *Case) (pages float64, err error) {
 	g, err := hostRig(ctx, o, host.Config{Conns: historyConns, Journal: true})
 	defer func() { err = errors.Join(err, g.close()) }()
@@ -160,8 +160,8 @@ func (r *rig) asking(ctx context.Context, d time.Duration) (*Run, float64, error
 	return run, n, errors.Join(append(errs, err)...)
 }
 
-// ask requests pages until ctx ends. Real clients are on other machines: here the thread gives way
-// to the others, so that only the work of the server is measured.
+// ask requests pages until ctx ends. Real clients are on other machines. Here the thread yields to
+// all others, so that only the work of the server is measured.
 func (r *rig) ask(ctx context.Context, from int, pages *atomic.Int64) error {
 	runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 	proc.GiveWay()

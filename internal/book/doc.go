@@ -1,7 +1,7 @@
 // Package book maintains an order book and computes what its readers must be sent, whether they see
 // all levels or some, at every change or now and then.
 //
-// A [Book] is fed with levels or with single orders, whichever its feed begins with; a snapshot
+// A [Book] receives levels or single orders, depending on what its feed sends first. A snapshot
 // with levels switches it back to levels. [Book.Update] and [Book.Order] append a [Change] for each
 // level they change, and [Compact] sorts the changes for a message. A book that returns an error is
 // unchanged, except after [ErrSum]: its content must then not be published any more.
@@ -11,7 +11,7 @@
 // limited depth the levels that entered and left it, for a conflated book the levels that differ.
 // [Levels] holds lists of levels, best first, and reuses their memory.
 //
-// Package stream numbers, encodes and sends the messages; package market defines levels. This
-// package is pure: no goroutines, no clock, no I/O. Its types are not locked; the caller must guard
-// them.
+// Package hub numbers the messages, package tier encodes them, and package market defines levels.
+// This package is pure: no goroutines, no clock, no I/O. Its types are not locked; the caller must
+// guard them.
 package book

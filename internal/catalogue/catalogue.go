@@ -1,4 +1,5 @@
-// Package catalogue knows which instruments are listed, and which of them an identifier covers.
+// Package catalogue records which instruments are listed, and finds those that an identifier
+// covers.
 //
 // A [Catalogue] is a market.Catalog for concurrent use. A [Set] has instruments by their index in
 // it. A [Shape] says which parts of an identifier are wildcards.

@@ -5,7 +5,7 @@ import "math/bits"
 // A Set is a set of instruments by their index in the catalogue.
 type Set []uint64
 
-// Add puts i into the set.
+// Add adds i to the set.
 func (s *Set) Add(i uint32) {
 	for int(i/64) >= len(*s) {
 		*s = append(*s, 0)
@@ -18,7 +18,7 @@ func (s Set) Has(i uint32) bool {
 	return int(i/64) < len(s) && s[i/64]&(1<<(i%64)) != 0
 }
 
-// Remove takes i out of the set.
+// Remove removes i from the set.
 func (s Set) Remove(i uint32) {
 	if int(i/64) < len(s) {
 		s[i/64] &^= 1 << (i % 64)
@@ -35,7 +35,7 @@ func (s *Set) Unite(x Set) {
 	}
 }
 
-// Intersect removes what is not in another set.
+// Intersect removes the members that are not in another set.
 func (s Set) Intersect(x Set) {
 	for i := range s {
 		if i < len(x) {

@@ -2,7 +2,7 @@ package catalogue
 
 import "github.com/ruedahq/rueda/market"
 
-// A Shape says which parts of an identifier are market.Any: one bit each.
+// A Shape has one bit for each part of an identifier. It is set if the part is market.Any.
 type Shape uint8
 
 const (

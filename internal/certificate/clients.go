@@ -79,7 +79,8 @@ func (c *Clients) admit(conn net.Conn, chain []*x509.Certificate) error {
 	if len(chain) == 0 {
 		return errors.New("the client has no certificate")
 	}
-	// The connection is added first, so that it is in the check after a change that this one misses.
+	// The connection is added first. If this verification misses a change of the files, the check
+	// after that change includes the connection.
 	c.mu.Lock()
 	c.open[conn] = chain
 	c.mu.Unlock()
@@ -100,8 +101,8 @@ func (c *Clients) current() basis {
 	return b
 }
 
-// Run closes connections whose certificate is not accepted any more, until ctx ends: it was
-// revoked, it has expired, or its authority was removed. It looks once a second.
+// Run closes connections whose certificate is no longer accepted, because it was revoked, has
+// expired, or its authority was removed. It checks once a second until ctx ends.
 func (c *Clients) Run(ctx context.Context) error {
 	tick := time.NewTicker(reload.Interval)
 	defer tick.Stop()
@@ -275,7 +276,7 @@ func readRevocations(name string, from []*x509.Certificate, log *slog.Logger) (*
 	return r, nil
 }
 
-// checkList checks that a list is one of an authority, and that it is complete.
+// checkList checks that an authority has signed a list, and that the list is complete.
 func checkList(list *x509.RevocationList, from []*x509.Certificate) error {
 	for _, e := range list.Extensions {
 		if e.Critical {

@@ -146,7 +146,7 @@ func atLeastFor(name string) string {
 	return ""
 }
 
-// check rejects values with which nothing would be measured.
+// check rejects values that would make a measurement empty.
 func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
 	o := &f.options
 	bad := func(format string, args ...any) error {

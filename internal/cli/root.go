@@ -88,8 +88,8 @@ market on your laptop.`,
 	return root
 }
 
-// configFromEnvironment sets --config of a command that has it from RUEDA_CONFIG, unless a flag
-// says that another place is meant.
+// configFromEnvironment sets --config from RUEDA_CONFIG for a command that has this flag, unless
+// another flag names the place.
 func configFromEnvironment(cmd *cobra.Command, file string) error {
 	f := cmd.Flags().Lookup("config")
 	if f == nil || f.Changed || file == "" {
@@ -115,7 +115,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 			advice = "Did you mean --" + near + "?"
 		}
 	}
-	// The library's message has an error of package strconv.
+	// The library's message quotes an error of package strconv.
 	if m := regexp.MustCompile(`^invalid argument (".*") for ".*--([a-z-]+)" flag: `).FindStringSubmatch(err.Error()); m != nil {
 		kinds := map[byte]string{'u': "a whole number of 0 or more", 'i': "a whole number", 'f': "a number", 'd': "a duration such as 30s or 8h", 'b': "true or false"}
 		if want := kinds[cmd.Flag(m[2]).Value.Type()[0]]; want != "" {

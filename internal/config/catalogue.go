@@ -68,7 +68,7 @@ type instrumentConfig struct {
 	NoBook         bool       `toml:"no_book"`
 }
 
-// readCatalogue reads both files; an empty name is an empty list.
+// readCatalogue reads both files. For an empty name it returns an empty list.
 func readCatalogue(marketsName, instrumentsName string) ([]market.Market, []market.Instrument, error) {
 	var mf marketsFile
 	var inf instrumentsFile

@@ -22,7 +22,7 @@ func (c *mainFile) database(doc *document) string {
 	case !from.exists():
 		return ""
 	case d.URLEnv != "" && !environmentName.MatchString(d.URLEnv):
-		doc.wrong("database.url_env", "is not the name of an environment variable") // the value may be the URL itself
+		doc.wrong("database.url_env", "is not the name of an environment variable") // the value may be the URL itself, which is a secret
 		return ""
 	}
 	url := doc.secret("database", "url", from)

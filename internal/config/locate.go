@@ -6,8 +6,8 @@ import (
 )
 
 // locate maps every key of a TOML text to its line: "feed[1].name" is the key name of the second
-// [[feed]]. The text must be valid, so this reads just enough to count; for an invalid text the map
-// is arbitrary. The TOML library has positions only in its own errors.
+// [[feed]]. The text must be valid, so locate reads only as much as it needs to count lines. For an
+// invalid text the map is arbitrary. The TOML library has positions only in its own errors.
 func locate(text string) map[string]int {
 	l := locator{text: text, line: 1, lines: map[string]int{}, tables: map[string]int{}}
 	l.run()

@@ -16,8 +16,8 @@ import (
 const (
 	// secretTime is the time limit of a command that prints a secret.
 	secretTime = 10 * time.Second
-	// pipeTime is how long the output of a command is read after its end, which another process that
-	// it started may keep open.
+	// pipeTime is how long the output of a command is read after the command has ended. A process
+	// that it started may keep the output open.
 	pipeTime = time.Second
 	// maxComplaint bounds the standard error of a command that is shown, in bytes.
 	maxComplaint = 1 << 10

@@ -222,7 +222,8 @@ func (q *sqlConfig) check(doc *document, key string) {
 	}
 }
 
-// blame reports errors of a source: at the query if it is about one, otherwise at the table.
+// blame reports an error of a source. The position is the query if the error is about one,
+// otherwise the table.
 func (d *document) blame(table string, err error) {
 	var query *sqlusers.QueryError
 	joined, several := err.(interface{ Unwrap() []error })

@@ -66,7 +66,7 @@ func decode(file string, text []byte, into any) (*document, error) {
 	return doc, nil
 }
 
-// again returns the document without its mistakes; for nil an empty one.
+// again returns the document without its mistakes. For nil it returns an empty document.
 func (d *document) again() *document {
 	if d == nil {
 		return &document{}

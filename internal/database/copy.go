@@ -93,7 +93,7 @@ func installation(keys *keyset.Set) string {
 	return hex.EncodeToString(mac.Sum(nil)[:12])
 }
 
-// Before is what is known of the database that a backup replaces.
+// Before describes the database that a backup replaces.
 type Before struct {
 	counter int64    // of the newest keys
 	revoked []string // keys
@@ -135,8 +135,9 @@ var ErrOther = errors.New("the backup belongs to another installation")
 
 // OpenRestored completes a restored database. It refuses keys that are older than those of the
 // replaced database with keyset.ErrOlder unless Config.AcceptOlderKeys is set, and revokes again
-// those that were revoked there. It ends all logins, those made after the backup too, and stores
-// the head of the audit log. It returns the number of logins in the database that it ended.
+// those that were revoked there. It ends all logins, including those made after the backup, and
+// stores the head of the audit log. It returns the number of logins in the database that it has
+// ended.
 func OpenRestored(ctx context.Context, cfg Config, r Restored) (ended int64, err error) {
 	if err := r.prepare(ctx, cfg); err != nil {
 		return 0, err
@@ -176,7 +177,7 @@ func OpenRestored(ctx context.Context, cfg Config, r Restored) (ended int64, err
 	return ended, keys.Reanchor(ctx, rows[0].Head())
 }
 
-// prepare stores what the database must know before its keys are opened.
+// prepare stores the facts that the database needs before its keys are opened.
 func (r *Restored) prepare(ctx context.Context, cfg Config) (err error) {
 	d, err := openStore(ctx, cfg)
 	if err != nil {

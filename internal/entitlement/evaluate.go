@@ -24,8 +24,8 @@ type Decision struct {
 	Hint   string
 }
 
-// Evaluate returns whether and at which delay a user with scopes may have what a asks for. It
-// counts the instrument in the quota if the user may. The reason is Forbidden without a scope,
+// Evaluate decides whether, and at which delay, a user with scopes may have the data that a asks
+// for. If so, it counts the instrument in the quota. The reason is Forbidden without a scope,
 // NotEntitled without a right to the data, and SubscriptionLimit if the rights have no quota left.
 func (q *Quota) Evaluate(scopes []string, a Ask) Decision {
 	has := func(scope string) bool { return slices.Contains(scopes, scope) }

@@ -45,7 +45,7 @@ func (q *Quota) Find(id market.InstrumentID, c wire.Channel, depth, delay int) (
 		case !q.left(e, id):
 			m.Full = e
 		case m.Right == nil || e.Delay < m.Right.Delay || e.Delay == m.Right.Delay && e.Instruments <= 0:
-			m.Right = e // of two with the same delay, the one without a limit
+			m.Right = e // of two with the same delay, prefer the one without a limit
 		}
 	}
 	return m

@@ -135,7 +135,7 @@ type level struct {
 }
 
 // depthTable is the table depth. It receives rows in the order of the stream and sorts each row
-// group by instrument; the order within an instrument is preserved.
+// group by instrument; it preserves the order within an instrument.
 type depthTable struct {
 	rows   *parquetTable[depthRow]
 	levels []level

@@ -65,8 +65,8 @@ func (b *book) redundant(r *journal.Row) bool {
 // depthWriter writes books in the order of the stream. A reader who rebuilds them needs their state
 // at the beginning of the day. The journal's checkpoint has it, and it is written as a snapshot of
 // each book. The checkpoint may come after the first updates, which it then includes. If rows were
-// lost, the checkpoint at the end of the gap has the changed books again, and those that are
-// unknown. The rows of a day are those published on it.
+// lost, the checkpoint at the end of the gap repeats the changed books, and lists the unknown ones.
+// The rows of a day are those published on it.
 type depthWriter struct {
 	*tableWriter
 	epoch  string

@@ -93,7 +93,7 @@ func (k rowKey) before(l rowKey) bool {
 	return k.epoch < l.epoch || k.epoch == l.epoch && k.n < l.n
 }
 
-// finish is called after the passes.
+// finish completes the result after the passes.
 func (f *finals) finish() {
 	if len(f.changes) == 0 {
 		return

@@ -107,7 +107,7 @@ func (r *Registry) define(s *Supervisor, in market.Instrument) (market.Handle, e
 }
 
 // transition returns the status to publish if the market has gone down or come up since the last
-// one, else nothing.
+// status. Otherwise it returns none.
 func (m *marketFeeds) transition(reason string) []market.Event {
 	if m.up() != m.reportedDown {
 		return nil

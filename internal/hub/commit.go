@@ -234,7 +234,7 @@ func (h *publisher) showAll() {
 	h.grown = h.grown[:0]
 }
 
-// awaitAdvance returns a channel that is closed when more is committed. The hub's lock is held.
+// awaitAdvance returns a channel that is closed when the next commit ends. The hub's lock is held.
 func (h *publisher) awaitAdvance() <-chan struct{} {
 	if h.advanced == nil {
 		h.advanced = make(chan struct{})

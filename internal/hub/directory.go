@@ -72,7 +72,7 @@ func (d *directory) covered(x Item) []*Instrument {
 }
 
 // group returns the group of an identifier. It makes the group if none exists. For a pattern this
-// may take long, so callers call prepare before. The hub's lock is held.
+// may take a long time, so callers call Prepare first. The hub's lock is held.
 func (d *directory) group(id market.InstrumentID) *Group {
 	if !id.IsPattern() {
 		if in := d.lookup(id); in != nil {
@@ -202,8 +202,8 @@ func (d *directory) HasMarket(name string) bool {
 	return ok
 }
 
-// Status returns the trading status of a listed instrument at a delay in seconds. The caller calls
-// AwaitDelay before. Status returns false if the instrument is not known at that delay.
+// Status returns the trading status of a listed instrument at a delay in seconds. Call AwaitDelay
+// first. Status returns false if the instrument is not known at that delay.
 func (d *directory) Status(id market.InstrumentID, delay int) (state.Status, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

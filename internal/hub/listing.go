@@ -50,8 +50,8 @@ func (d *directory) newListing() *Listing {
 }
 
 // Phases returns the phases of the instruments at some indexes of a Listing, each at its own delay
-// in seconds. The caller calls AwaitDelay before. The phase is NoPhase for a negative delay, or if
-// the instrument is not known at that delay.
+// in seconds. Call AwaitDelay first. The phase is NoPhase for a negative delay, or if the
+// instrument is not known at that delay.
 func (d *directory) Phases(l *Listing, indexes, delays []int) []market.Phase {
 	phases := make([]market.Phase, len(indexes))
 	d.mu.Lock()

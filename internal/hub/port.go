@@ -8,9 +8,9 @@ import (
 	"github.com/ruedahq/rueda/internal/steplock"
 )
 
-// Port is what one shard has of the hub: which of its topics have new messages, and how far the
-// shard has taken them. The hub's lock guards it, and the caller of its methods holds the lock,
-// except where a comment states otherwise.
+// Port connects one shard to the hub. It records which topics of the shard have new messages, and
+// up to which position the shard has taken them. The hub's lock guards it, and the caller of its
+// methods holds the lock, except where a comment states otherwise.
 type Port struct {
 	hub   *Hub
 	index int               // in Hub.ports

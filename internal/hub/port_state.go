@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// The methods of this file are what subscriptions ask the hub. The caller holds the hub's lock,
-// except where a comment states otherwise.
+// The methods of this file answer the questions that subscriptions have about the hub's state. The
+// caller holds the hub's lock, except where a comment states otherwise.
 
 // Journal returns the journal, or nil. The caller does not need the lock.
 func (p *Port) Journal() *journal.Journal { return p.hub.cfg.Journal }
@@ -40,7 +40,7 @@ func (p *Port) Lookup(id market.InstrumentID, delay int) *Instrument {
 // Covered returns the instruments that an item covers, at its delay.
 func (p *Port) Covered(x Item) []*Instrument { return p.hub.covered(x) }
 
-// Unite adds the indexes of the instruments that a pattern covers to a set. Call Prepare before.
+// Unite adds the indexes of the instruments that a pattern covers to a set. Call Prepare first.
 func (p *Port) Unite(set *catalogue.Set, id market.InstrumentID) { set.Unite(p.hub.group(id).Set) }
 
 // KeepBooks removes the indexes of instruments without an order book from a set.

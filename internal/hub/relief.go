@@ -51,7 +51,7 @@ func (h *publisher) relieve() {
 	}
 }
 
-// plainDepth is the depth of a book whose subscriber asks for none.
+// plainDepth is the depth of a book if the subscriber does not request one.
 const plainDepth = 5
 
 // mayAdd reports whether the present level of relief allows an item. An item is always allowed if

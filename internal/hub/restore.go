@@ -93,7 +93,7 @@ func (h *Hub) restoreRow(in *Instrument, j *journal.Row) {
 }
 
 // refill fills the recent rows, bars and summary of an instrument from the journal, as of a
-// position. among is the number of instruments that are not filled yet, including this one. The
+// position. among is the number of instruments that remain to be filled, including this one. The
 // hub's lock is held, but released during a read of the journal.
 func (h *Hub) refill(ctx context.Context, in *Instrument, pos uint64, among int) error {
 	read := func(ctx context.Context, s journal.Series, r journal.Range, yield func(*journal.Row) bool) error {
@@ -108,7 +108,7 @@ func (h *Hub) refill(ctx context.Context, in *Instrument, pos uint64, among int)
 	return err
 }
 
-// relist lists an instrument of the journal, or a market as a whole, as it was defined.
+// relist lists an instrument of the journal, or a market as a whole, with its stored definition.
 func (h *Hub) relist(in *Instrument) {
 	index := 0
 	if in.Venue {

@@ -47,7 +47,7 @@ type Topic struct {
 	bytes  int  // bytes appended since the last commit began
 }
 
-// portSeen is what a port knows of a topic.
+// portSeen has the state of a topic for one port.
 type portSeen struct {
 	readers int32
 	bytes   int32  // bytes shown since the shard's last turn

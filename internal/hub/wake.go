@@ -3,8 +3,8 @@ package hub
 import "context"
 
 // AwaitTurn waits until every shard has seen the messages that were published before the call. It
-// does not wait for the newest messages; behind is the number of these. A feed that does not follow
-// real time limits its rate with AwaitTurn. The error is the cause of the end of ctx.
+// does not wait for the newest messages. behind is their number. A feed that does not follow real
+// time limits its rate with AwaitTurn. The error is the cause of the end of ctx.
 func (h *publisher) AwaitTurn(ctx context.Context, behind uint64) error {
 	h.mu.Lock()
 	until := h.position - min(h.position, behind)
@@ -94,7 +94,7 @@ func (p *Port) wakeDue() bool {
 }
 
 // TakeWakes reports whether a position that was given to WakeAt is reached. If so, it drops all
-// positions, and the caller gives those again that are not reached.
+// positions, and the caller calls WakeAt again for the remaining ones.
 func (p *Port) TakeWakes() bool {
 	due := p.wakeDue()
 	if due {

@@ -1,5 +1,6 @@
-// Package identity makes the identities of sessions from verified tokens. It is where tokens and
-// market data meet: package auth knows no sessions, and sessions know no users.
+// Package identity makes the identities of sessions from verified tokens. Only this package depends
+// on both tokens and market data: package auth does not know sessions, and sessions do not know
+// users.
 package identity
 
 import (
@@ -25,7 +26,7 @@ const (
 type Cache struct {
 	mu      sync.Mutex
 	byToken map[string]*cached
-	rights  []entitlement.Set // the newest, each once: most users have the rights of others
+	rights  []entitlement.Set // the newest, each once, because many users have equal rights
 }
 
 // cached is an identity with the version of its user.

@@ -218,7 +218,7 @@ func (v *segmentView) spans() ([]record.Span, error) {
 	return spansOf(append(v.blocks, v.last)), nil
 }
 
-// load reads a folder. With keep it removes what a crash has left.
+// load reads a folder. With keep it removes the remains of a crash.
 func (a *Archive) load(folder string, keep bool) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -447,7 +447,7 @@ func (a *Archive) assignDays(all []*segment) error {
 		d.segments = append(d.segments, s)
 	}
 	a.days = slices.DeleteFunc(a.days, func(d *day) bool { return len(d.segments) == 0 })
-	// The order is that of writing, even if a clock was wrong.
+	// The order is the order of writing, even if a clock was wrong.
 	slices.SortStableFunc(a.days, func(x, y *day) int { return cmp.Compare(x.segments[0].number, y.segments[0].number) })
 	if n := len(a.days); n > 0 {
 		segments := a.days[n-1].segments

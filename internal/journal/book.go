@@ -32,8 +32,8 @@ func (a *Archive) BookAt(ctx context.Context, id market.InstrumentID, t int64) (
 	if len(views) == 0 {
 		return BookSnapshot{}, fmt.Errorf("book of %s: %w", id, ErrNotKept)
 	}
-	// A segment that ends, at that time, before its checkpoint reaches the book has only changes;
-	// the state is in an earlier segment.
+	// If a segment ends, at that time, before its checkpoint reaches the book, it has only changes
+	// of the book. The state is in an earlier segment.
 	b := bookAt{number: number, until: t}
 	first := len(views) - 1
 	for ; ; first-- {
@@ -125,7 +125,8 @@ func (b *bookAt) record(c *record.Cursor, rec []byte) (bool, error) {
 	case kind >= record.NumKinds:
 		return true, nil
 	case !mine && kind != Gap:
-		// Until the checkpoint is complete, all rows show how late it is.
+		// Until the checkpoint is complete, every row counts for the time that the segment has
+		// reached.
 		if b.checkpoint || !h.Parse(rec, c.Base) {
 			return true, nil
 		}

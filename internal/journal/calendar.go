@@ -8,9 +8,9 @@ import "time"
 // which may jump ahead but not back. In other journals, rows of a virtual clock are filed under the
 // day of this machine's clock.
 //
-// A day never begins twice, so that its rows are contiguous in the stream. A day before the current
-// one can begin only if the current one came from a wrong clock, which is the case if all earlier
-// days are older than both.
+// Each day begins only once, so that its rows are contiguous in the stream. A day before the
+// current one can begin only if the current one came from a wrong clock, which is the case if all
+// earlier days are older than both.
 type calendar struct {
 	begun   map[int32]bool // days that have segments
 	known   bool           // at and seen are valid
@@ -26,8 +26,8 @@ const clockConfirmation = time.Minute
 // certain reports whether rows of the current day need no further check.
 func (c *calendar) certain() bool { return c.known && c.since.IsZero() }
 
-// day returns the day that a row published at a time by this machine's clock is filed under.
-// current is the one that is written.
+// day returns the day under which a row is filed that is published at a time by this machine's
+// clock. current is the day that is being written.
 func (c *calendar) day(current int32, at int64, now time.Time) int32 {
 	day := dayOf(at)
 	switch {

@@ -3,10 +3,10 @@ package journal
 import "github.com/ruedahq/rueda/internal/journal/record"
 
 // A checkpoint contains the state of every instrument, so that a restart need not read the whole
-// epoch. It is written in pieces, one with each Commit, between the rows of the stream; the state
-// of an instrument is that at its place in the log. A checkpoint is valid when its end is
-// committed. Until then the previous one is used, or the beginning of the epoch, when nothing was
-// numbered.
+// epoch. It is written in pieces, one with each Commit, between the rows of the stream; the
+// checkpoint has the state of an instrument as of the place of its rows in the log. A checkpoint is
+// valid when its end is committed. Until then a restart uses the previous checkpoint, or the
+// beginning of the epoch, before which nothing was numbered.
 
 const (
 	checkpointBytes       = 64 << 10 // a piece ends when it has this many bytes

@@ -13,7 +13,7 @@ import (
 	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
-// writeDay writes the index of a day from its segments, which do not change any more.
+// writeDay writes the index of a day from its segments, which no longer change.
 func (a *Archive) writeDay(ctx context.Context, path string, date int32, views []segmentView, enc *zstd.Encoder) error {
 	bytes := int64(0)
 	for i := range views {

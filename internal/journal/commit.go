@@ -43,12 +43,12 @@ func (j *Journal) Commit() {
 	}
 }
 
-// Pending reports whether rows wait to be written, or are being written.
+// Pending reports whether rows are waiting to be written or are being written.
 func (j *Journal) Pending() bool {
 	return j.batch.taken || len(j.pending) > 0 || len(j.buf) > 0 || j.overflowed
 }
 
-// Full reports whether so much waits to be written that rows will soon be lost.
+// Full reports whether so many rows wait to be written that rows will soon be lost.
 func (j *Journal) Full() bool { return j.rows+j.batch.rows >= j.cfg.Pending/4*3 }
 
 // Take returns all appended rows, for Write; nil if there are none or the last Batch is not done.

@@ -17,8 +17,8 @@ import (
 )
 
 // CopyFiles calls copyFile with each file that a copy of the journal in a folder needs: its name,
-// with slashes, and the open file, which is to be read to its end. Another process may write the
-// journal. The copy then has all rows up to one that was committed after the call of CopyFiles,
+// with slashes, and the open file, which copyFile must read to its end. Another process may write
+// the journal. The copy then has all rows up to one that was committed after the call of CopyFiles,
 // and may end with an incomplete frame, which is cut when the copy is opened. It has no state, so
 // that it begins a new epoch.
 //

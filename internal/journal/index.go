@@ -20,7 +20,7 @@ type chunk struct {
 	places   []uint32 // offsets in the segment, in words of 8 bytes
 }
 
-// chunkRows bounds a chunk, so that a range of times reads few rows too many.
+// chunkRows bounds a chunk, so that a read of a range of times reads few extra rows.
 const chunkRows = 512
 
 func (s *sequence) add(n uint64, time int64, place uint32) {

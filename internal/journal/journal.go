@@ -372,7 +372,7 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.Commit()
-	for j.CheckpointPending() { // the next start has less to read
+	for j.CheckpointPending() { // so that the next start has less to read
 		j.Commit()
 	}
 	j.closed = true

@@ -65,15 +65,15 @@ func (l *losses) minSeq(instrument uint32, slot int) uint64 {
 	return 0
 }
 
-// last returns the greatest lost position; 0 if none is lost.
+// last returns the greatest position of a lost row, or 0 if no row is lost.
 func (l *losses) last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.position
 }
 
-// clear forgets the rows up to a position, which the files of the journal now describe. If more
-// were lost since, it keeps all.
+// clear removes the rows up to a position, which the files of the journal now describe. If more
+// rows were lost since, it keeps all of them.
 func (l *losses) clear(position uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -102,7 +102,7 @@ func (a *Archive) readMinSeqs(ctx context.Context, views []segmentView) (minSeqs
 		var d *Damage
 		switch {
 		case errors.As(err, &d):
-			f = minSeqs{} // what can be read begins after it
+			f = minSeqs{} // the readable rows begin after it
 		case err != nil:
 			return nil, err
 		case done:
@@ -115,7 +115,7 @@ func (a *Archive) readMinSeqs(ctx context.Context, views []segmentView) (minSeqs
 // lossy reports whether written rows of the segment are lost.
 func (s *segment) lossy() bool { return len(s.losses()) > 0 }
 
-// losses returns the damage with lost rows. A torn end is none, unless the data before it is
+// losses returns the damage with lost rows. A torn end does not count, unless the data before it is
 // damaged too.
 func (s *segment) losses() []Damage {
 	if k := len(s.damage) - 1; s.torn && k >= 0 && s.damage[k].Reason == record.ReasonTorn {

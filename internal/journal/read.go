@@ -525,7 +525,7 @@ func notKept(err error) error {
 	return err
 }
 
-// bookKinds are the kinds of rows of Books.
+// bookKinds are the kinds of rows in a series of Books.
 const bookKinds KindSet = 1<<BookUpdate | 1<<BookState | 1<<BookLost
 
 func (a *Archive) readBooks(ctx context.Context, s Series, r Range, yield func(string, *Row) bool) error {

@@ -293,9 +293,9 @@ func (j *Journal) tooOld() *day {
 	return nil
 }
 
-// removeDay removes the oldest day. First it raises minSeqs, so that readers which find the day
-// gone do not take the rest for all rows. Then it renames the folder in one step, and removes it
-// from the archive and from the disk.
+// removeDay removes the oldest day. First it raises minSeqs. Readers that no longer find the day
+// then do not take the remaining rows for all rows. Then it renames the folder in one step, and
+// removes it from the archive and from the disk.
 func (j *Journal) removeDay(ctx context.Context, d *day) error {
 	err := j.raiseMinSeqs(ctx, d)
 	if ctx.Err() != nil {

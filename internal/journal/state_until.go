@@ -7,9 +7,9 @@ import (
 	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
-// StateUntil yields what the state of the newest epoch was at a row in its past. These are the rows
-// of a checkpoint, which have Checkpoint set, and the messages and checkpoints from its beginning,
-// in order, as far as due accepts them. begin is called before the first row, and again if a
+// StateUntil yields the state of the newest epoch as of a row in its past. These are the rows of a
+// checkpoint, which have Checkpoint set, and the messages and checkpoints from its beginning, in
+// order, as far as due accepts them. begin is called before the first row, and again if a
 // checkpoint was not complete by then and an earlier one is needed. The error is ErrNotKept if
 // there is none. Do not change or keep a row, whose memory is reused; its strings may be kept.
 func (a *Archive) StateUntil(ctx context.Context, due func(*Row) bool, begin func(), yield func(*Row)) error {

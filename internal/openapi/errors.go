@@ -75,8 +75,8 @@ func byStatus(words []wire.Reason, oauth bool) []fault {
 	return list
 }
 
-// errorSchema returns the form of the errors with a status. Requests that cannot be understood have
-// no operation yet, and so no form of their own.
+// errorSchema returns the form of the errors with a status. A request that cannot be parsed belongs
+// to no operation, so its error has no form of its own.
 func errorSchema(o *Operation, status int) *schema.Schema {
 	if !o.OAuth() {
 		return schema.Ref("Error")

@@ -20,7 +20,7 @@ const (
 	Text    = "text/plain"
 )
 
-// What a route requires of a request, besides the scopes of package broker.
+// Requirements of a route for a request, besides the scopes of package broker.
 const (
 	Anyone   = ""              // no token; the Authorization header is ignored
 	AnyUser  = "token"         // a token of any user

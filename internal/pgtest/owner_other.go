@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// owner is not needed where notRoot finds no PostgreSQL that these tests know to run.
+// owner is not needed on systems where these tests cannot run PostgreSQL.
 type owner struct{}
 
 func notRoot() (owner, error) { return owner{}, errNone }

@@ -73,7 +73,7 @@ func (p Positions) Text(epoch string) string {
 
 var errText = errors.New("not a position")
 
-// Parse parses the text of positions. An error says that Text has not made it.
+// Parse parses the text of positions. It returns an error for a text that Text has not made.
 func Parse(s string) (epoch string, p Positions, err error) {
 	epoch, rest, ok := strings.Cut(s, ":")
 	first, rest, more := strings.Cut(rest, ",")

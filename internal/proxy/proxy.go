@@ -60,7 +60,7 @@ func lastListed(line string) (rest string, more bool, a netip.Addr, ok bool) {
 }
 
 // lastForwarded splits the last element off a line of Forwarded. It looks for the start of the
-// element from the right, so that the element that the nearest proxy appended is found whatever
+// element from the right, so that it finds the element that the nearest proxy appended, whatever
 // precedes it, even an open quote. Addresses need no escapes, so a line with an escape is not
 // parsed.
 func lastForwarded(line string) (rest string, more bool, a netip.Addr, ok bool) {

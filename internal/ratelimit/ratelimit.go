@@ -1,5 +1,5 @@
-// Package ratelimit limits how often something may happen, by the generic cell rate
-// algorithm. The state of a key is one moment: when its whole burst is available again.
+// Package ratelimit limits how often something may happen, by the generic cell rate algorithm. The
+// state of a key is one time: when its whole burst is available again.
 //
 // # Concurrency
 //
@@ -46,8 +46,8 @@ func (r Rate) Ahead(full, now time.Time) time.Duration {
 	return min(max(0, full.Sub(now)), most)
 }
 
-// Limiter applies rates to keys. It holds a bounded number of keys and forgets those unused
-// for longest: a flood of keys may forgive one its past, but does not fill memory.
+// Limiter applies rates to keys. It holds a bounded number of keys and forgets those unused for
+// longest: a flood of keys may reset the state of a key, but does not fill the memory.
 type Limiter[K comparable] struct {
 	mu   sync.Mutex
 	full cache.Map[K, time.Time]
@@ -96,7 +96,7 @@ func (l *Limiter[K]) Charge(key K, r Rate, now time.Time) (wait time.Duration) {
 	return r.Wait(ahead)
 }
 
-// Refund takes back one charge of key.
+// Refund reverts one charge of key.
 func (l *Limiter[K]) Refund(key K, r Rate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

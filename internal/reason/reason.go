@@ -1,6 +1,6 @@
 // Package reason has the words that errors, warnings and lists of lost messages give as their
-// reason: why each occurs, and what a client does about it. REST takes its statuses from here. The
-// documents for machines and the pages about reasons are made of it.
+// reason: why each occurs, and what a client should do about it. REST takes its statuses from here.
+// The documents for machines and the pages about reasons are made of it.
 package reason
 
 import "github.com/ruedahq/rueda/wire"

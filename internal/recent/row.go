@@ -34,7 +34,7 @@ type More struct {
 	Until  int64
 }
 
-// Message appends the payload of the row's message with sequence n.
+// Message appends the payload of the row's message with N n.
 func (r *Row) Message(b []byte, ident wire.Ident, n uint64) []byte {
 	h := wire.Header{Ident: ident, N: n, Time: r.Time, Latency: r.Latency}
 	if r.Bar != nil {

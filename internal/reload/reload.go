@@ -1,5 +1,5 @@
-// Package reload reads a file again when it changes, for a program that asks for its content now
-// and then.
+// Package reload reads a file again when it changes, for a program that requests its content from
+// time to time.
 //
 // # Concurrency
 //
@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Interval is how often a file is looked at, at most.
+// Interval is the minimum time between two checks of a file.
 const Interval = time.Second
 
-// File is the content of a file, which is read again when it changes. A file that cannot be
-// read then leaves the content as it was.
+// File is the content of a file, which is read again when it changes. If the file cannot be read
+// then, the previous content stays in use.
 type File[T any] struct {
 	name   string
 	read   func(name string) (T, error)

@@ -112,9 +112,9 @@ type Role int
 
 // Roles of operators.
 const (
-	RoleRead     Role = iota + 1 // introspect tokens and look at sessions
+	RoleRead     Role = iota + 1 // introspect tokens and read sessions
 	RoleOperate                  // end sessions
-	RoleIdentity                 // look at users and change them
+	RoleIdentity                 // read users and change them
 )
 
 // String returns the name of a role.
@@ -229,7 +229,8 @@ func (h *Handler) introspect(q *request) (api.Result, error) {
 		return api.Result{}, err
 	}
 	h.recordRead(q, "", "introspection")
-	// A resource server that reads only active must not take a refresh token for an access token.
+	// A resource server that reads only the member active must not mistake a refresh token for an
+	// access token.
 	if !state.Active || state.TokenType == auth.TypeRefresh && asked.Hint != auth.TypeRefresh {
 		return api.Result{Status: http.StatusOK, Raw: []byte(wire.InactiveToken)}, nil
 	}

@@ -14,9 +14,9 @@ import (
 // unknownPerMinute limits the requests from one address for paths that do not exist.
 const unknownPerMinute = 600
 
-// badTokensPerMinute limits the access tokens from one address that none of our keys has signed. A
-// check of one costs a hundred times that of a token that was seen before. All users of an office
-// may send old ones at once after the keys were lost.
+// badTokensPerMinute limits the access tokens from one address that none of our keys has signed.
+// Checking one costs a hundred times as much as checking a known token. After the keys were lost,
+// all users of an office may send old tokens at once.
 const badTokensPerMinute = 600
 
 // authorize checks what the route of a request requires.
@@ -66,7 +66,7 @@ func (h *Handler) authorizeUser(q *request) error {
 // readToken reads the token of the Authorization header (RFC 6750, section 2.1).
 func (q *request) readToken() error {
 	values := q.Header.Values("Authorization")
-	if len(values) > 1 { // nobody knows which of them a proxy has checked
+	if len(values) > 1 { // it is not known which of them a proxy has checked
 		return wire.NewFault(wire.InvalidRequest, "More than one Authorization header")
 	}
 	if len(values) == 0 {

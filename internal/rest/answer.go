@@ -90,7 +90,7 @@ func (q *request) failed(f *wire.Failure) answer {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		q.Out.Set("Retry-After", strconv.Itoa(max(1, sent.RetryAfter)))
 	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusInternalServerError:
-		q.Out.Set("Connection", "close") // the rest of the body may still come
+		q.Out.Set("Connection", "close") // the rest of the body may still arrive
 	}
 	q.Out.Del("ETag")
 	q.Out.Set("Cache-Control", "no-store")
@@ -100,7 +100,8 @@ func (q *request) failed(f *wire.Failure) answer {
 	return answer{status: code, reason: f.Reason, body: wire.AppendFailure(nil, code, &sent, q.ID)}
 }
 
-// compress compresses a body in the coding that the client prefers. A stream does that itself.
+// compress compresses a body in the coding that the client prefers. A stream compresses its body
+// itself.
 func (h *Handler) compress(q *request, a *answer) {
 	q.Out.Add("Vary", "Accept-Encoding")
 	if a.stream != nil {

@@ -161,8 +161,8 @@ func (h *Handler) endSession(q *request) (api.Result, error) {
 	return api.Result{Object: []byte("{}")}, nil
 }
 
-// endSessions serves DELETE /auth/sessions: it ends all logins of the user, with keep=current all
-// except that of the token.
+// endSessions serves DELETE /auth/sessions: it ends all logins of the user. With keep=current it
+// keeps the login of the token.
 func (h *Handler) endSessions(q *request) (api.Result, error) {
 	keep := q.Params.Get("keep")
 	if keep != "" && keep != "current" {

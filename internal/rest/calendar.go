@@ -194,8 +194,8 @@ func phaseAt(m *market.Market, loc *time.Location, now time.Time, term string) p
 // maxSessions bounds the sessions of a day.
 const maxSessions = 64
 
-// sessionsOn returns the sessions that are planned for a term on a local date, never nil. It goes
-// through the changes of that day alone.
+// sessionsOn returns the sessions that are planned for a term on a local date, never nil. It
+// searches only the changes of that day.
 func sessionsOn(m *market.Market, loc *time.Location, date time.Time, term string) []calendarSession {
 	list := []calendarSession{}
 	at, end := midnight(date, loc), midnight(date.AddDate(0, 0, 1), loc)
@@ -212,7 +212,7 @@ func sessionsOn(m *market.Market, loc *time.Location, date time.Time, term strin
 // midnight returns the first instant of a local date. Some days do not have 00:00.
 func midnight(date time.Time, loc *time.Location) time.Time {
 	t := time.Date(date.Year(), date.Month(), date.Day(), 0, 0, 0, 0, loc)
-	if t.Day() != date.Day() { // time.Date took the hour before the change of the clock
+	if t.Day() != date.Day() { // time.Date has chosen the hour before the change of the clock
 		_, t = t.ZoneBounds()
 	}
 	return t

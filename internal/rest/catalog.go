@@ -95,8 +95,8 @@ func (h *Handler) statusDelays(q *request) *statusDelays {
 	return &statusDelays{handler: h, request: q, known: make(map[string]int)}
 }
 
-// of returns the delay of the statuses of a market's instruments in seconds, when the data is there
-// at that delay. It is negative for a user without a right to the market.
+// of returns the delay of the statuses of a market's instruments in seconds, once the data at that
+// delay is available. It is negative for a user without a right to the market.
 func (s *statusDelays) of(name string) (int, error) {
 	if delay, ok := s.known[name]; ok {
 		return delay, nil

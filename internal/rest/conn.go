@@ -66,8 +66,8 @@ func isTemporary(err error) bool {
 // sections that are read for what net/http silently repairs: a Content-Length with a
 // Transfer-Encoding, a repeated Content-Length, a folded line. A server and a proxy that repair
 // them differently disagree on where a request ends, which allows request smuggling (RFC 9112,
-// sections 5.2 and 11.2). And it replaces the plain-text answers of net/http to a request that it
-// cannot parse by the envelope.
+// sections 5.2 and 11.2). It also replaces the plain-text answers of net/http to a request that it
+// cannot parse with the envelope.
 type conn struct {
 	net.Conn
 	from    net.Addr // peer
@@ -106,7 +106,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 // Answers of handlers have a Date and other fields.
 const plainAnswer = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// Write writes, and replaces a plain answer of net/http by the envelope.
+// Write writes, and replaces a plain answer of net/http with the envelope.
 func (c *conn) Write(p []byte) (n int, err error) {
 	defer c.recoverPanic(&n, &err)
 	line, rest, _ := bytes.Cut(p[:min(len(p), 256)], []byte("\r"))

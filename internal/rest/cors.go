@@ -17,9 +17,9 @@ const (
 
 // crossOrigin lets the requesting page read the answer if its origin is allowed, and reports
 // whether the request is a preflight, which needs nothing else. It refuses the preflight of another
-// origin, and its requests that may change something: a form needs no preflight, and the browser
-// sends it from the address of the page's visitor. Other requests of that origin are answered, and
-// the browser hides the answer from the page.
+// origin, and requests of that origin that may change something, because a form needs no preflight
+// and the browser sends it from the visitor's address. Other requests of that origin are answered,
+// and the browser hides the answer from the page.
 func (h *Handler) crossOrigin(q *request, routes []*route) (preflight bool, f *wire.Fault) {
 	q.Out.Set("Vary", "Origin")
 	origin := q.Header.Get("Origin")

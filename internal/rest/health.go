@@ -12,8 +12,8 @@ func (h *Handler) live(*request) (api.Result, error) {
 	return api.Result{Object: []byte(`{"status":"live"}`)}, nil
 }
 
-// ready serves GET /readyz. Anyone may read the reason why the gateway is not ready. A load
-// balancer asks every few seconds, so that the log has it at debug.
+// ready serves GET /readyz. Anyone may read the reason why the gateway is not ready. It is logged
+// at level debug, because a load balancer asks every few seconds.
 func (h *Handler) ready(q *request) (api.Result, error) {
 	if err := h.cfg.Ready(); err != nil {
 		h.log.LogAttrs(q.Context(), slog.LevelDebug, "not ready", slog.String("request_id", q.ID), slog.Any("error", err))

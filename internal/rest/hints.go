@@ -40,7 +40,8 @@ func (h *Handler) instead(path, hint string) string {
 	return hint
 }
 
-// nearPath returns the known path with the fewest letters to change, if it may have been meant.
+// nearPath returns the known path that differs in the fewest letters, if the client may have meant
+// it.
 func (h *Handler) nearPath(path string) (best string) {
 	if len(path) > longestPath {
 		return ""

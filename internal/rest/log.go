@@ -54,7 +54,7 @@ func (h *Handler) logAccess(q *request, a *answer, took time.Duration) {
 	h.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// knownMethod returns a method of RFC 9110 or 5789, and "other" for another text of the client.
+// knownMethod returns a method of RFC 9110 or 5789, and "other" for any other text.
 func knownMethod(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,

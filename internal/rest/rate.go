@@ -25,7 +25,7 @@ func (t quotas) take(key string, limit int, now time.Time) web.Quota {
 	return t.ask(t.limiter.Take, key, limit, now)
 }
 
-// refund takes back one charge of key.
+// refund reverts one charge of key.
 func (t quotas) refund(key string, limit int) {
 	t.limiter.Refund(key, ratelimit.Per(limit, window, limit))
 }

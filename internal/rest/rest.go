@@ -75,8 +75,8 @@ type Config struct {
 	// Sockets returns the number of open connections to the stream of a token family. nil: none.
 	Sockets func(family string) int
 
-	// Used records the market data of an answer, and Denied a refusal for want of a right. They
-	// must not block. nil: not recorded.
+	// Used records the market data of an answer, and Denied a refusal because of a missing right.
+	// They must not block. nil: not recorded.
 	Used   func(user, market, level string, delay int)
 	Denied func(user, market, level, reason string)
 

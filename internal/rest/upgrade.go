@@ -27,8 +27,8 @@ func (h *Handler) upgrade(w http.ResponseWriter, q *request) {
 	h.cfg.Stream.ServeHTTP(out, q.Request.Request)
 }
 
-// upgradeWriter hijacks the connection as it was accepted. It no longer carries HTTP, and its
-// options may be set.
+// upgradeWriter hijacks the connection as it was accepted. The connection no longer carries HTTP,
+// and its options may be set.
 type upgradeWriter struct {
 	http.ResponseWriter
 	begun bool // the answer has begun

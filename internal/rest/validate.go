@@ -37,9 +37,9 @@ func validate(q *request) *wire.Fault {
 	return f
 }
 
-// isPlainPath reports whether a path has one meaning only: no encoded or doubled slash, no dot
-// segment, no control character. Proxies and servers clean such paths differently, which could
-// bypass rules of a proxy.
+// isPlainPath reports whether a path is unambiguous: no encoded or doubled slash, no dot segment,
+// no control character. Proxies and servers clean such paths differently, which could bypass rules
+// of a proxy.
 func isPlainPath(u *url.URL) bool {
 	p := u.Path
 	if strings.Count(p, "/") != strings.Count(u.EscapedPath(), "/") || strings.Contains(p, "//") {

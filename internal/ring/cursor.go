@@ -7,7 +7,8 @@ type Cursor[T any] struct {
 	rec int
 }
 
-// Offset is the place of a cursor. Unlike a cursor it has an order, and keeps nothing in memory.
+// Offset is the position of a cursor. Offsets can be ordered. Unlike a cursor, an offset keeps
+// nothing in memory.
 type Offset struct {
 	start uint64 // of the segment
 	rec   int

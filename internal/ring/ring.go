@@ -16,8 +16,8 @@ import (
 	"unsafe"
 )
 
-// Ring is the messages of a topic. T is what a message is about, such as an instrument. Use New to
-// create one.
+// Ring has the messages of a topic. T is the subject of a message, such as an instrument. Use New
+// to create one.
 type Ring[T any] struct {
 	last   *segment[T]
 	used   int // bytes of last
@@ -26,7 +26,7 @@ type Ring[T any] struct {
 	done   Mark[T]
 }
 
-// Mark is how far the messages of a ring go at a moment.
+// Mark is the end of a ring at some time.
 type Mark[T any] struct {
 	end    Cursor[T]
 	echoes int // before end
@@ -118,21 +118,21 @@ func (r *Ring[T]) Trim() {
 	}
 }
 
-// Mark returns how far the messages go now, for Commit.
+// Mark returns the present end of the ring, for Commit.
 func (r *Ring[T]) Mark() Mark[T] { return Mark[T]{r.End(), r.echoes} }
 
 // Commit moves the tail to a mark.
 func (r *Ring[T]) Commit(to Mark[T]) { r.done = to }
 
-// Tail returns how far the ring may be read: behind the newest committed message. It is never the
-// end of a segment that is followed by another one.
+// Tail returns the cursor up to which the ring may be read, behind the newest committed message. It
+// is never the end of a segment that is followed by another one.
 func (r *Ring[T]) Tail() Cursor[T] {
 	r.done.end.Forward()
 	return r.done.end
 }
 
-// End returns the cursor behind the newest message. Only what is held until it is committed may be
-// read up to there.
+// End returns the cursor behind the newest message. Messages up to this cursor may be read only if
+// they are held until they are committed.
 func (r *Ring[T]) End() Cursor[T] { return Cursor[T]{r.last, r.n} }
 
 // Echoes returns the number of messages with the flag Echo, and how many of them are before the
@@ -152,9 +152,9 @@ func (s *segment[T]) bytes() int64 {
 	return int64(len(s.buf)) + int64(unsafe.Sizeof(Record[T]{}))*int64(len(s.recs))
 }
 
-// A segment that was full sooner than quickFill makes the next one twice as large, one that took
-// longer than slowFill half as large. A ring that is read in time therefore holds about one second
-// of messages.
+// If a segment fills up faster than quickFill, the next one is twice as large. If it takes longer
+// than slowFill, the next one is half as large. A ring that is read in time therefore holds about
+// one second of messages.
 const (
 	quickFill = int64(100 * time.Millisecond)
 	slowFill  = int64(time.Second)

@@ -37,7 +37,7 @@ func (m Map) Get(name string) any {
 }
 
 // Encode returns a value of a document as compact JSON. The same value always has the same bytes.
-// The error says that the value has a type which is not one of JSON.
+// It returns an error if the value has a type that JSON does not have.
 func Encode(value any) ([]byte, error) { return appendValue(nil, value) }
 
 // appendValue appends a value. It does not use json.Marshaler, which would scan the value again at

@@ -45,7 +45,7 @@ func (n *Notifier) Ready(status string) error { return n.send("READY=1\nSTATUS="
 // Stopping reports that the gateway drains.
 func (n *Notifier) Stopping() error { return n.send("STOPPING=1\nSTATUS=Draining") }
 
-// line removes what would end a line.
+// line removes the characters that would end a line.
 func line(s string) string { return strings.Map(func(r rune) rune { return max(r, ' ') }, s) }
 
 func (n *Notifier) send(state string) error {

@@ -33,9 +33,9 @@
 // # Rights
 //
 // A subscribe checks the rights at that time. The subscriptions are checked again when the rights
-// change, and when one of them begins or ends, for which the session sets a deadline. What is no
-// longer allowed is removed. What is allowed with another delay moves to the topics of that delay
-// (see stream.Subscriber.Change).
+// change, and when one of them begins or ends, for which the session sets a deadline. Subscriptions
+// that are no longer allowed are removed. Those that are allowed with another delay move to the
+// topics of that delay (see subscription.Subscriber.Change).
 //
 // # Output
 //
@@ -45,10 +45,11 @@
 //
 // # Slow consumers
 //
-// While output waits, the session measures the backlog of its client now and then. Output that has
-// waited for Env.SlowAfter starts the slow state: a Warning is sent, and waiting quotes, summaries
-// and books are conflated (policy conflate). What must not be dropped is bounded by bytes and by
-// age. Above either limit the session ends with slow_client, and the client can resume.
+// While output waits, the session measures the backlog of its client from time to time. Output that
+// has waited for Env.SlowAfter starts the slow state: a Warning is sent, and waiting quotes,
+// summaries and books are conflated (policy conflate). Messages that must not be dropped are
+// limited by bytes and by age. Above either limit the session ends with slow_client, and the client
+// can resume.
 //
 // # Simulated faults
 //
@@ -59,6 +60,6 @@
 //
 // A Session belongs to one goroutine. [Env] is shared and not changed. The [Registry] has a mutex,
 // and any goroutine may call it. It calls Host.Post with its mutex held, so that a Post must
-// neither block nor call back. No other lock is taken here except for the hub's inside stream; the
-// registry's is never held during a call of the stream.
+// neither block nor call back. The only other lock is the hub's, which package subscription takes.
+// The registry's mutex is never held during a call of that package.
 package session

@@ -19,8 +19,8 @@ type Env struct {
 	// TokenRevoked and Overloaded.
 	Verify func(ctx context.Context, token string) (*Identity, *wire.Fault)
 
-	// Known is Verify for known tokens: it does not block, and ok reports whether it knows the
-	// token. nil: it knows none.
+	// Known does the same as Verify for known tokens, without blocking. ok reports whether the
+	// token is known. nil: no token is known.
 	Known func(token string) (id *Identity, f *wire.Fault, ok bool)
 
 	// Admit checks the client of a token that Verify accepted. It may block, like Verify. nil: a
@@ -36,7 +36,8 @@ type Env struct {
 	// It must not block. nil: not recorded.
 	Used func(user string, u Use, by int)
 
-	// Denied records each refusal for want of a right or scope. It must not block. nil: not recorded.
+	// Denied records each refusal because of a missing right or scope. It must not block. nil: not
+	// recorded.
 	Denied func(user, market string, level wire.Channel, reason wire.Reason)
 
 	Origin time.Time // instants count from here; required, not after the start of the first session
@@ -81,7 +82,7 @@ func (e *Env) time(t instant) time.Time { return e.Origin.Add(time.Duration(t - 
 
 func (t instant) add(d time.Duration) instant { return t + instant(d) }
 
-// due reports whether t is set and has come at now.
+// due reports whether t is set and not after now.
 func (t instant) due(now instant) bool { return t != 0 && t <= now }
 
 // earliest returns the earliest of the instants that are set, or 0.

@@ -31,8 +31,8 @@ func (s *Session) appendControl(o *optional, payload []byte) {
 	o.control = s.sub.Transcode(o.control, wire.AppendText(nil, payload), s.format)
 }
 
-// growControl allocates an empty queue. Its fixed size keeps short-lived memory apart from the
-// rest.
+// growControl allocates the queue if there is none. Its fixed size keeps short-lived memory
+// separate from the rest.
 func (o *optional) growControl(n int) {
 	if o.control == nil {
 		o.control = make([]byte, 0, max(controlSize, n))

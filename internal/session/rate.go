@@ -49,7 +49,7 @@ func (r *request) debit(n int) {
 // refused, and instruments that a removed pattern covered or whose snapshots are sent again.
 const (
 	removedPerMessage   = 200
-	refusedPerMessage   = 10 // each has an answer of its own, and a user can repeat them without end
+	refusedPerMessage   = 10 // each has its own answer, and a user can repeat them without limit
 	snapshotsPerMessage = 1000
 )
 
@@ -59,8 +59,8 @@ func (r *request) debitWork(removed, refused, snapshots int) {
 }
 
 const (
-	// freeSequences is how many sequences the resumes of a user may look through in a minute, on all
-	// connections together: enough for every connection to resume all data of a large market.
+	// freeSequences is how many sequences the resumes of a user may search in a minute, on all
+	// connections together. It is enough for every connection to resume all data of a large market.
 	freeSequences = 2_000_000
 
 	// sequencesPerMessage is how many sequences count as one more message: those of a start, and
@@ -68,7 +68,7 @@ const (
 	sequencesPerMessage = 1000
 )
 
-// debitSequences charges the sequences that a subscribe looked through, up to a burst.
+// debitSequences charges the sequences that a subscribe has searched, up to a burst.
 func (r *request) debitSequences(looked int, started bool) {
 	if !started && looked > 0 {
 		looked = r.env.Registry.resume(r.entry.user(), r.t, looked)
@@ -143,7 +143,7 @@ func (r *request) rejectUnauthenticated() {
 	r.reply(&wire.Fault{Reason: wire.NotAuthenticated, Hint: "Send auth_token with an access token first"}, r.id, nil)
 }
 
-// seconds rounds up, so that a client that waits as long has waited enough.
+// seconds rounds up, so that a client that waits that long has waited long enough.
 func seconds(d time.Duration) int {
 	return int((d + time.Second - 1) / time.Second)
 }

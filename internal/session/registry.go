@@ -13,9 +13,9 @@ import (
 // connections, gives a session's name to its newest connection, and posts events. Any goroutine may
 // call its methods.
 //
-// An event may come for a token that is still being checked, and whose session is therefore not
-// here yet. The registry keeps the newest events and passes them to a session at its admission, so
-// that none is lost.
+// An event may arrive for a token that is still being checked. The session of that token is not in
+// the registry yet. The registry keeps the newest events and passes them to a session at its
+// admission, so that none is lost.
 //
 // The zero Registry is empty and ready.
 type Registry struct {
@@ -172,7 +172,8 @@ func (r *Registry) release(p *entry) {
 	}
 }
 
-// debt is what a user has used beyond its connections. Each field is when that is restored.
+// debt records allowances of a user that outlive a connection. Each field is the time at which the
+// allowance is whole again.
 type debt struct {
 	messages instant // of the closed connection that had used the most; new ones start with it
 	resume   instant // of the sequences that resumes look through
@@ -186,8 +187,8 @@ func (r *Registry) debt(user string, t instant) instant {
 	return r.debts[user].messages
 }
 
-// resume charges sequences to those that a user's resumes may look through, and returns how many
-// are above the limit.
+// resume charges a number of searched sequences to the limit of a user's resumes, and returns how
+// many exceed it.
 func (r *Registry) resume(user string, t instant, sequences int) (beyond int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,8 +208,8 @@ func (r *Registry) putDebt(user string, d debt) {
 	r.debts[user] = d
 }
 
-// removeDebts removes debts that are over. It checks a few: a user has one at most, and each
-// admission checks more than it may add, so that only few of those in the map are over.
+// removeDebts removes debts that are over. It checks only a few: each admission checks more debts
+// than it may add, so that few debts in the map are over.
 func (r *Registry) removeDebts(t instant) {
 	checked := 0
 	for user, d := range r.debts {

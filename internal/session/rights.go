@@ -19,7 +19,7 @@ func (s *Session) setGrants(now time.Time, g *Grants) {
 }
 
 // changeGrants is setGrants for an open connection, which closes if the limit of connections was
-// lowered below its number, or if its client is in none of the user's networks any more.
+// lowered below its number, or if its client is no longer in any of the user's networks.
 func (s *Session) changeGrants(now time.Time, g *Grants) {
 	if !g.Allows(s.Address()) {
 		s.fail(wire.NewFault(wire.AddressNotAllowed, ""), nil, nil)

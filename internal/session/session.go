@@ -44,7 +44,7 @@ type Session struct {
 	registered    bool // entry is in the registry, whose mutex guards this
 }
 
-// Host is what a session calls of its host.
+// Host has the methods of the host that a session calls.
 type Host interface {
 	// Post passes an event to the session's goroutine, which calls Handle with it. Any goroutine
 	// may call it, under the registry's mutex, so that it must not block or call the registry. It
@@ -110,7 +110,7 @@ func InfoOf(s *Session, now time.Time) Info {
 	return i
 }
 
-// Handle handles an event. It keeps nothing of the message of an event.
+// Handle handles an event. It does not retain the message of an event.
 func (s *Session) Handle(now time.Time, e Event) {
 	if s.closeReason() != nil {
 		return
@@ -129,7 +129,7 @@ func (s *Session) Handle(now time.Time, e Event) {
 	}
 }
 
-// usualPong is the pong of nearly every client, and most of what an idle server reads.
+// usualPong is the pong that nearly every client sends. It is most of the input of an idle server.
 const usualPong = `{"action":"pong"}`
 
 // handleMessage answers a complete message: JSON in a text message, or MessagePack in a binary one
@@ -226,5 +226,5 @@ func (s *Session) release() {
 	if s.out != nil {
 		s.holdBacklog(0, 0)
 	}
-	s.countUses(before) // last, because it calls code of others
+	s.countUses(before) // last, because it calls other packages
 }

@@ -36,7 +36,7 @@ type simFaults struct {
 	reset    instant
 }
 
-// corruption selects the message to corrupt by how it begins.
+// corruption selects the message to corrupt by its beginning.
 type corruption struct{ begin []byte }
 
 func newCorruption(kind string, id market.InstrumentID) *corruption {
@@ -195,7 +195,7 @@ func (s *Session) simOutput(t instant, dst []byte, max int, conflate bool) []byt
 	x := s.sim
 	if x.slowEnd != 0 {
 		if x.budget <= 0 {
-			if s.out == nil && s.sub.Pending() { // it is behind as with a full socket
+			if s.out == nil && s.sub.Pending() { // it is behind, as if its socket were full
 				s.out = s.env.newOutput(t)
 			}
 			return dst

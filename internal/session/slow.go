@@ -29,8 +29,8 @@ type output struct {
 	weighed    int     // those, and the bytes that it prevents from being freed
 }
 
-// backlog is what all slow sessions hold. Memory that several of them share is in the weight of
-// each one. It is not in bytes: the stream counts it once.
+// backlog is the memory that all slow sessions hold. The weight of each session includes the memory
+// that several of them share. bytes does not, because the hub counts that memory once.
 type backlog struct {
 	bytes    atomic.Int64 // that only one session holds
 	weight   atomic.Int64 // those, and what sessions prevent from being freed
@@ -63,8 +63,8 @@ func (s *Session) holdBacklog(own, pinned int) (excess bool) {
 		weight > 0 && s.sub.Excess() && int64(weight) >= all/n
 }
 
-// Sent reports that of the given bytes of the last Output the kernel has accepted a part at once.
-// The host calls it once after each Output that was not empty.
+// Sent reports how many of the bytes of the last Output the kernel has accepted at once. The host
+// calls it once after each Output that was not empty.
 func (s *Session) Sent(now time.Time, given, accepted int) {
 	s.accepted += uint64(accepted)
 	if s.optional != nil && accepted > 0 {
@@ -88,8 +88,9 @@ func (s *Session) Sent(now time.Time, given, accepted int) {
 	s.releaseOutput()
 }
 
-// HostUnsent reports how many bytes of the host's own, such as its answer to a ping of RFC 6455,
-// the kernel has not accepted, whenever there are or were any: they fill a socket too.
+// HostUnsent reports how many of the host's own bytes, such as its answer to a ping of RFC 6455,
+// the kernel has not accepted. The host calls it whenever there are or were any, because they also
+// fill the socket.
 func (s *Session) HostUnsent(now time.Time, n int) {
 	t := s.env.at(now)
 	if s.out == nil {
@@ -142,8 +143,8 @@ func (s *Session) releaseOutput() {
 	}
 }
 
-// end returns the end of what the host has got, in bytes of all output; accepted is what the kernel
-// has accepted of it.
+// end returns the number of bytes that the host has received since the start. accepted is how many
+// of them the kernel has accepted.
 func (o *output) end(accepted uint64) uint64 {
 	if o == nil {
 		return accepted
@@ -160,7 +161,7 @@ func (o *output) stallDue(env *Env) instant {
 }
 
 // watchOutput measures the backlog of a client now and then while output waits. Measuring has a
-// cost, so that it is not done for clients that keep up.
+// cost, so it is not done for clients that keep up.
 func (s *Session) watchOutput(now time.Time) {
 	t := s.env.at(now)
 	if s.out.stallDue(s.env).due(t) {
@@ -178,8 +179,8 @@ func (s *Session) watchOutput(now time.Time) {
 		if published == 0 {
 			return 0
 		}
-		// The publication time is of the wall clock, which may be adjusted. Nothing waits for longer
-		// than there has been output.
+		// The publication time comes from the wall clock, which may be adjusted. No message has
+		// waited longer than there has been unsent output.
 		return min(time.Duration(now.UnixNano()-published), time.Duration(t-s.out.since))
 	}
 	bytes, oldest := lag.KeptBytes, lag.OldestKept

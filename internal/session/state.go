@@ -93,8 +93,8 @@ func (o *optional) closeReason() *wire.Fault {
 	return o.closed
 }
 
-// awaitMove reports whether subscriptions wait to move to another delay, and has messages wait for
-// that.
+// awaitMove reports whether subscriptions wait to move to another delay, and makes messages wait
+// for that.
 func (o *optional) awaitMove() bool {
 	if o == nil || o.moving == nil {
 		return false

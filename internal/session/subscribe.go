@@ -15,7 +15,7 @@ type wanted struct {
 	channel string // as written
 	text    string // as written
 	item    hub.Item
-	reason  wire.Reason // why it is refused; "": it is not
+	reason  wire.Reason // why it is refused; "": it is not refused
 	hint    string
 }
 

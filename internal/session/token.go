@@ -154,8 +154,8 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 }
 
 // watchToken closes a session whose first token is overdue. After authentication it warns before
-// the end of the token, and closes the session after it. That end is a time of the wall clock,
-// which may be adjusted, so that it is checked at every timer event, at least at every ping.
+// the end of the token, and closes the session after it. The end is a wall-clock time, and that
+// clock may be adjusted, so the session checks it at every timer event, at least at every ping.
 func (s *Session) watchToken(now time.Time) {
 	if !s.authenticated {
 		if s.tokenDue.due(s.env.at(now)) {

@@ -29,7 +29,7 @@ func (e *Env) uses(sub *subscription.Subscriber, list []Use) []Use {
 	return list
 }
 
-// countUses records what the subscriptions use now and did not use before, and the reverse.
+// countUses records the uses that have begun and those that have ended since before.
 func (s *Session) countUses(before []Use) {
 	if s.env.Used == nil || s.entry.identity == nil {
 		return
@@ -47,7 +47,7 @@ func (s *Session) countUses(before []Use) {
 	record(before, now, -1)
 }
 
-// recordDenied records the items that were refused for want of a right or scope.
+// recordDenied records the items that were refused because of a missing right or scope.
 func (r *request) recordDenied(list []wanted) {
 	if r.env.Denied == nil {
 		return

@@ -92,8 +92,8 @@ func (sh *shard) beginClose(now time.Time, c *conn, lastFrames []byte) {
 	sh.markDirty(c)
 }
 
-// closeSent handles that the kernel has the close frame. If the peer has answered, it ends the
-// connection: the server closes first (RFC 6455, section 7.1.1).
+// closeSent is called when the kernel has accepted the close frame. If the peer has answered, it
+// ends the connection: the server closes first (RFC 6455, section 7.1.1).
 func (sh *shard) closeSent(c *conn) {
 	switch {
 	case c.peerClosed:

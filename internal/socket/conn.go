@@ -167,8 +167,8 @@ func (c *conn) inputBlocked() bool {
 	return c.verifying() || c.in != nil && len(c.in.rest) > 0 || c.answerBlocked()
 }
 
-// answerBlocked reports whether a pong or a TLS record waits for a full socket. A peer that does
-// not read its answers is not read from.
+// answerBlocked reports whether a pong or a TLS record waits for a full socket. The shard does not
+// read from a peer that does not read its answers.
 func (c *conn) answerBlocked() bool {
 	return c.out != nil && (c.out.tlsPending || c.sess.HoldsFrame())
 }

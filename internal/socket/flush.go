@@ -47,8 +47,8 @@ func (f *flusher) published(urgent bool) {
 	f.pending.Store(true)
 }
 
-// overdue reports whether published messages may be written, and input has been handled for
-// long enough since.
+// overdue reports whether published messages may be written and input has been handled for long
+// enough.
 func (f *flusher) overdue(since time.Time) bool {
 	if !f.pending.Load() {
 		return false
@@ -58,7 +58,8 @@ func (f *flusher) overdue(since time.Time) bool {
 }
 
 // busy reports whether published messages wait for an interval, so that a write carries more of
-// them. A flush with few writes is short: if it took long, the machine or another input did that.
+// them. A flush with few writes is short. If it took long, the machine or other input was the
+// cause.
 func (f *flusher) busy() bool {
 	return f.took >= busyFlush && f.writes >= flushWrites && !f.urgent.Load()
 }
@@ -83,8 +84,8 @@ func (f *flusher) run(now time.Time) {
 		f.waitUntil = now.Add(sh.server.cfg.FlushInterval)
 		return
 	}
-	// With time left between flushes, yield the processor to local readers, which get their
-	// messages sooner. At full load that would only make their reads smaller.
+	// If there is time between flushes, yield the processor to local readers, so that they get
+	// their messages sooner. At full load that would only make their reads smaller.
 	yield := now.Sub(f.began) > f.took+f.took/4
 	f.began = now
 	f.urgent.Store(false)

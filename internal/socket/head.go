@@ -23,8 +23,8 @@ const (
 )
 
 // headReader parses usual handshakes without a net/http request and with one allocation. It accepts
-// less than net/http does and interprets what it accepts in the same way; net/http gets everything
-// else. One goroutine uses it.
+// fewer requests than net/http, and interprets those in the same way. net/http handles all others.
+// One goroutine uses it.
 type headReader struct {
 	path    string
 	request upgradeRequest // valid until the next read
@@ -101,7 +101,7 @@ func hasBareLF(b []byte) bool {
 	}
 }
 
-// parse parses a head that begins with the expected request line; s ends with the line end of the
+// parse parses a head that begins with the expected request line; s ends with the line break of the
 // last field.
 func (h *headReader) parse(s string) bool {
 	line, s, _ := strings.Cut(s, "\r\n")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// LocalConn is a connection inside the process, for a client of another protocol. Messages go to
-// its session as they are, and the frames of the session come back without a socket in between.
+// LocalConn is a connection inside the process, for a client of another protocol. Messages are
+// passed to its session unchanged, and the client receives the session's frames without a socket.
 // One goroutine uses it.
 type LocalConn struct {
 	p   *netConn

@@ -286,7 +286,7 @@ func (l *eventLoop) releaseHead(o *handshakeState) {
 }
 
 // checkHandshake checks the handshake in the first size bytes of b. net/http refuses an invalid
-// one; one that exceeds the rate limit is refused here at low cost.
+// handshake. A handshake that exceeds the rate limit is refused here, at low cost.
 func (l *eventLoop) checkHandshake(now time.Time, c *conn, b []byte, size int) {
 	sh := l.shard
 	s, o, r := sh.server, c.handshake, l.headReader

@@ -125,7 +125,7 @@ func (p *netConn) deliver(b []byte) bool {
 	}
 }
 
-// usedUp lets the reader continue.
+// usedUp signals to the reader that its buffer was used.
 func (p *netConn) usedUp() {
 	if p.waiting {
 		p.waiting = false

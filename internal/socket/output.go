@@ -175,7 +175,7 @@ func (sh *shard) reportWritten(now time.Time, c *conn, o *writeBuffer, n int) {
 	sh.serviceSession(now, c)
 }
 
-// reportQueued reports to the session how many bytes before its own wait for the socket.
+// reportQueued reports to the session how many bytes that precede its own wait for the socket.
 func (sh *shard) reportQueued(now time.Time, c *conn) {
 	if c.phase != phaseOpen {
 		return

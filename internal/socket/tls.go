@@ -141,7 +141,8 @@ func (s *tlsTransport) waitReady() error {
 	}
 }
 
-// startTLS puts TLS on a new connection. It returns false if its address has too many.
+// startTLS starts TLS on a new connection. It returns false if the address has too many TLS
+// connections.
 func (l *eventLoop) startTLS(now time.Time, c *conn) (ok bool) {
 	if c.handshake.tlsCounted, ok = l.shard.server.tlsLimiter.Begin(c.handshake.peer.Addr(), now); !ok {
 		return false
@@ -153,7 +154,7 @@ func (l *eventLoop) startTLS(now time.Time, c *conn) (ok bool) {
 	return true
 }
 
-// continueTLS handles that the socket is ready during the TLS handshake.
+// continueTLS is called when the socket is ready during the TLS handshake.
 func (l *eventLoop) continueTLS(c *conn) {
 	sh := l.shard
 	tc := c.tls
@@ -206,7 +207,7 @@ func (l *eventLoop) tlsDone(c *conn, failed bool) {
 	}
 	c.handshake.tlsHandshaking = false
 	c.tls.transport.out = &l.ciphertext
-	c.readPending = true // earlier input gave its event to the handshake
+	c.readPending = true // the event of earlier input was passed to the handshake
 }
 
 // abandon leaves the socket to the handshake. It returns false if that is over.
@@ -268,7 +269,7 @@ func (o *writeBuffer) plainShare(n int) int {
 }
 
 // writeAlert writes records of TLS itself, such as an alert or a key update. While they wait for a
-// full socket, nothing is read that could cause more of them.
+// full socket, no input is read that could cause more records.
 func (l *eventLoop) writeAlert(now time.Time, c *conn) {
 	sh := l.shard
 	b := l.ciphertext

@@ -50,7 +50,7 @@ func (w *wheel) link(c *conn) {
 	w.size++
 }
 
-// remove takes c off the wheel, if it is there.
+// remove removes c from the wheel, if the wheel has it.
 func (w *wheel) remove(c *conn) {
 	if !c.linked() {
 		return

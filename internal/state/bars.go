@@ -6,7 +6,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Bars is the bars of an instrument, and the rows of those that were sent.
+// Bars has the bars of an instrument, and the rows of those that were sent.
 type Bars struct {
 	bars.Series
 	Recent [market.NumIntervals]recent.Rows
@@ -30,7 +30,7 @@ func (in *Instrument) SetClock(c *bars.Clock) {
 	}
 }
 
-// now returns the time of the instrument's clock; now is that of this machine.
+// now returns the time of the instrument's clock. The argument is the time of this machine.
 func (in *Instrument) now(now int64) int64 {
 	if in.Clock.Virtual() {
 		return in.Clock.Now()

@@ -10,18 +10,18 @@ import (
 
 // Day has the figures of an instrument's trading day that do not come from the bar of the day. The
 // N of the summary grows by one with each trade, cancellation, correction and reference, whether
-// they change a figure or not, and with nothing else: a new day alone sends nothing.
+// they change a figure or not, and with nothing else. The beginning of a new day sends no summary.
 type Day struct {
 	start, end int64        // 0: there was no day yet
-	close      market.Price // of the day before, as reported or else the last price; 0: not known
+	close      market.Price // of the previous day: the reported one, or else the last price; 0: not known
 	reported   bool         // close was reported by the market
 	settlement market.Price // 0: not known
 	interest   market.Size  // open interest; 0: not known
 	stamp      Stamp        // of the newest summary
 }
 
-// Roll begins a new trading day if t is past the present one, or before it because the clock had
-// been ahead.
+// Roll begins a new trading day if t is after the present day, or before it because the clock was
+// ahead.
 func (in *Instrument) Roll(t int64) {
 	d := &in.Day
 	switch {
@@ -41,7 +41,7 @@ func (in *Instrument) Roll(t int64) {
 	d.start, d.end = in.Clock.Bounds(market.Day, t)
 }
 
-// Dated begins a new trading day if an event at t is of one, or if the clock has reached one.
+// Dated begins a new trading day if t or the time of the clock is in one.
 func (in *Instrument) Dated(t, now int64) {
 	if clock := in.now(now); t < clock || !in.Clock.Counts(t, clock) {
 		t = clock

@@ -1,9 +1,9 @@
-// Package state keeps the market state of one instrument: what the rows of the log make of it.
+// Package state keeps the market state of one instrument, which results from the rows of the log.
 //
 // An [Instrument] has the book, the quote, the trading status, the figures of the trading day, the
 // bars, the newest rows of each sequence, and the numbers that the sequences have reached. The hub
-// numbers and sends; this package knows how a row changes the state, and how the state is read from
-// a journal and written to a checkpoint.
+// numbers and sends messages. This package applies rows to the state, reads the state from a
+// journal, and writes it to a checkpoint.
 //
 // This package is pure: no goroutines, no clock, no I/O. Its types are not locked; the caller must
 // guard them.
@@ -64,7 +64,7 @@ func (q *Sequence) restore(n uint64, at int64) {
 	}
 }
 
-// New returns an instrument of which only the definition is known.
+// New returns an instrument that has only a definition.
 func New(def market.Instrument) Instrument {
 	return Instrument{Def: def, Ident: wire.MakeIdent(def.ID), Stale: BeginsStale(&def),
 		Venue: def.ID.Symbol == market.Any && def.ID.Term == market.Any}
@@ -83,7 +83,7 @@ func BeginsStale(def *market.Instrument) bool { return !def.StartsEmpty && !def.
 // DerivesQuotes reports whether the quotes come from the book.
 func (in *Instrument) DerivesQuotes() bool { return !in.Def.QuotesFromFeed && !in.Def.NoBook }
 
-// Serves reports whether the instrument has messages of a channel at all.
+// Serves reports whether the instrument can have messages of a channel.
 func (in *Instrument) Serves(c wire.Channel) bool { return c != wire.OrderBook || !in.Def.NoBook }
 
 // StatusChannel returns the channel of the instrument's statuses.
@@ -154,8 +154,8 @@ type Stamp struct {
 	Latency int64 // D, ns; below 0: not stated
 }
 
-// Stamp returns the time of an event that is published now. Without a market time it is the receive
-// time, and no latency is stated; nor is it with a virtual clock.
+// Stamp returns the time of an event that is published now. Without a market time, it is the
+// receive time and has no latency. With a virtual clock, it has no latency either.
 func (in *Instrument) Stamp(e *market.Event, now int64) Stamp {
 	switch {
 	case e.Time == 0 && e.Receive == 0:
@@ -179,8 +179,8 @@ func (s Stamp) AsOf(now int64) Stamp {
 	return s
 }
 
-// Publication returns the time of publication that is kept of a message: on a virtual clock the
-// newest event time.
+// Publication returns the publication time that is stored for a message. With a virtual clock this
+// is the newest event time.
 func (in *Instrument) Publication(now int64) int64 {
 	if in.Def.VirtualClock {
 		if at := in.Clock.Now(); at != 0 {

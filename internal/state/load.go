@@ -19,7 +19,7 @@ import (
 type Loader struct {
 	// Read reads rows of the journal. It may release a lock meanwhile that guards the instruments.
 	Read     func(ctx context.Context, s journal.Series, r journal.Range, yield func(*journal.Row) bool) error
-	Pause    func() // is called between rows that are counted; it may release that lock too
+	Pause    func() // called between rows that are counted; it may release that lock too
 	Shared   *Shared
 	Kept     int    // most recent rows of a sequence
 	Position uint64 // of the newest row
@@ -28,7 +28,8 @@ type Loader struct {
 }
 
 // Load fills an instrument whose sequences have been restored. among is the number of instruments
-// that are to be loaded, with this one: it may use its share of the memory for recent rows.
+// that remain to be loaded, including this one. The instrument may use its share of the memory for
+// recent rows.
 func (l *Loader) Load(ctx context.Context, in *Instrument, among int) error {
 	l.until = l.Shared.Rows + max(0, l.Shared.MaxRows-l.Shared.Rows)/int64(max(1, among))
 	if err := l.fill(ctx, in, in.StatusChannel()); err != nil || in.Venue {
@@ -40,7 +41,7 @@ func (l *Loader) Load(ctx context.Context, in *Instrument, among int) error {
 	return l.loadDay(ctx, in)
 }
 
-// fill reads the newest rows of a sequence, which use at most half of the memory that is left.
+// fill reads the newest rows of a sequence. They use at most half of the remaining memory.
 func (l *Loader) fill(ctx context.Context, in *Instrument, c wire.Channel) error {
 	cost := rowCost(c)
 	most := min(MaxRows(c, l.Kept), int(max(0, l.until-l.Shared.Rows)/(2*cost)))
@@ -48,14 +49,14 @@ func (l *Loader) fill(ctx context.Context, in *Instrument, c wire.Channel) error
 	after := n - min(n, uint64(most))
 	*rows = recent.Rows{Last: after}
 	if after > 0 {
-		rows.Dropped = l.Position // until a row is there from which it is known better
+		rows.Dropped = l.Position // until a row gives a better estimate
 	}
 	if after == n {
 		return nil
 	}
 	err := l.Read(ctx, in.Series(c), journal.Range{AfterN: after, ToN: n}, func(j *journal.Row) bool {
 		if j.N != rows.Last+1 {
-			*rows = recent.Rows{Last: j.N - 1} // rows were lost: what is kept has no gap
+			*rows = recent.Rows{Last: j.N - 1} // rows were lost: the stored rows must have no gap
 		}
 		if rows.Stored == 0 && j.N > 1 {
 			rows.Dropped = j.Position - 1
@@ -70,8 +71,8 @@ func (l *Loader) fill(ctx context.Context, in *Instrument, c wire.Channel) error
 	return err
 }
 
-// loadDay counts the trading day of an instrument's newest trade again. The result is the bars and
-// the summary as they were.
+// loadDay counts the trading day of an instrument's newest trade again, which restores its bars and
+// summary.
 func (l *Loader) loadDay(ctx context.Context, in *Instrument) error {
 	day, rows, err := l.dayRows(ctx, in)
 	if err != nil {
@@ -130,13 +131,13 @@ func (l *Loader) dayRows(ctx context.Context, in *Instrument) (day int64, rows [
 		}
 	}
 	if newest == 0 {
-		newest = other // nothing was traded: of the figures, or what was cancelled
+		newest = other // nothing was traded: a reference row, or a cancelled trade
 	}
 	if newest == 0 {
 		return 0, nil, nil
 	}
 	if day, _ = in.Clock.Bounds(market.Day, newest); newest < day+int64(time.Hour) {
-		day, _ = in.Clock.Bounds(market.Day, day-1) // it may be revised still; see bars.Clock.Counts
+		day, _ = in.Clock.Bounds(market.Day, day-1) // it may still be revised; see bars.Clock.Counts
 	}
 	for i, c := range list {
 		if last[i] == 0 {
@@ -144,7 +145,7 @@ func (l *Loader) dayRows(ctx context.Context, in *Instrument) (day int64, rows [
 		}
 		err := l.Read(ctx, journal.Series{Instrument: in.Def.ID, Channel: c}, journal.Range{Start: day, ToN: last[i]}, func(j *journal.Row) bool {
 			r := *j
-			// These are in the reader's memory, and not needed.
+			// These slices are in the reader's memory, and are not needed.
 			r.TradeDetails, r.Bids, r.Asks = market.TradeDetails{}, nil, nil
 			rows = append(rows, r)
 			return true
@@ -157,7 +158,7 @@ func (l *Loader) dayRows(ctx context.Context, in *Instrument) (day int64, rows [
 	return day, rows, nil
 }
 
-// recount counts a row as it was counted when it was published. Nothing is sent.
+// recount counts a row in the same way as when it was published, and sends nothing.
 func (in *Instrument) recount(j *journal.Row, s *Shared) {
 	send := func(*bars.Series, *bars.Bar) {}
 	in.Dated(j.Time, j.At)
@@ -186,7 +187,7 @@ func (l *Loader) loadClose(ctx context.Context, in *Instrument, day int64) error
 	})
 }
 
-// markSent notes which bars of an interval were sent since a day began. Those that are over and
+// markSent notes which bars of an interval were sent since a day began. Bars that have ended but
 // were not sent, because the process ended first, are sent at the next pass of the clock.
 func (l *Loader) markSent(ctx context.Context, in *Instrument, i market.Interval, day int64) error {
 	n := in.Sequences[wire.BarsOf(i)].N
@@ -203,7 +204,7 @@ func (l *Loader) markSent(ctx context.Context, in *Instrument, i market.Interval
 	return err
 }
 
-// hasBars reports whether bars were sent, even if their trades are not kept any more.
+// hasBars reports whether bars were sent, even if their trades are no longer stored.
 func (in *Instrument) hasBars() bool {
 	for i := range market.NumIntervals {
 		if in.Sequences[wire.BarsOf(i)].N > 0 {

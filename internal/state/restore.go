@@ -79,7 +79,7 @@ func (in *Instrument) Counts() (c journal.Counts) {
 }
 
 // Recorded reports whether a journal still has rows of the instrument. The definitions and numbers
-// of those that expired long ago are kept for ever.
+// of instruments whose rows have expired are kept forever.
 func (in *Instrument) Recorded(j *journal.Journal) bool {
 	days := j.Days()
 	for _, q := range in.Sequences {

@@ -42,7 +42,7 @@ func (s *Shared) TradeID(id string) uint64 {
 // Full reports whether there is no memory for more recent rows.
 func (s *Shared) Full() bool { return s.Rows >= s.MaxRows }
 
-// MaxRows returns how many recent rows a channel has at most, if sequences keep so many.
+// MaxRows returns the maximum number of recent rows of a channel, given the setting for trades.
 func MaxRows(c wire.Channel, kept int) int {
 	if _, bar := c.Interval(); bar {
 		return min(barRows, kept)

@@ -65,7 +65,7 @@ func (in *Instrument) AppendSnapshot(b []byte, trades, quotes bool) []byte {
 	if trades {
 		b = appendMember(b, `,"D":`, in.AppendSummary)
 	}
-	if in.Phase != market.NoPhase { // a replica knows nothing of an instrument that it has not come to
+	if in.Phase != market.NoPhase { // a replica has no state of an instrument whose first row is not due
 		b = append(b, `,"H":`...)
 		b = in.AppendStatus(b, in.Phase, in.Reason, in.Until)
 	}

@@ -44,7 +44,7 @@ func chainEvents(chain audit.Chain, head audit.Head, events []audit.Event) []aud
 	rows := make([]audit.Row, len(events))
 	for i, e := range events {
 		for _, text := range []*string{&e.Actor, &e.User, &e.Family, &e.Address, &e.Client, &e.Detail} {
-			*text = validText(*text) // before chaining: the stored text must be the chained text
+			*text = validText(*text) // before chaining, because the chain must cover the stored text
 		}
 		rows[i] = chain.Next(head, e)
 		head = rows[i].Head()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Usage is a user's use of one level of a market in a month, as exchanges ask for it.
+// Usage is a user's use of one level of a market in a month, in the form that exchanges require.
 type Usage struct {
 	Month       string // 2026-11
 	UserID      string

@@ -225,8 +225,8 @@ func Subscribe(t testing.TB, s *subscription.Subscriber, c wire.Channel, ids ...
 // PositionText returns the text of a position of a hub.
 func PositionText(h *hub.Hub, pos uint64) string { return position.At(pos).Text(h.Epoch()) }
 
-// TakeStatuses reads all that waits, and first the messages that are sent before an answer. It
-// returns the N of an instrument's statuses: updates in live, snapshots in states.
+// TakeStatuses reads all waiting messages, first those that are sent before an answer. It returns
+// the N of an instrument's statuses: updates in live, snapshots in states.
 func (c *Client) TakeStatuses(name string) (live, states []uint64) {
 	c.T.Helper()
 	list := append(Frames(c.T, c.Sub.TakeCarry(nil)), c.Read(1<<20, false)...)

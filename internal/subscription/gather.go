@@ -67,7 +67,7 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 	dst = w.takeCarry(dst)
 	done := 0
 	s.shard.visited = 0
-	for done < len(w.queue) && len(dst) < limit && !s.shard.tired() {
+	for done < len(w.queue) && len(dst) < limit && !s.shard.visitedEnough() {
 		it := w.queue[done]
 		var more bool
 		dst, more = it.gather(dst, limit, conflate)
@@ -82,17 +82,17 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 		case it.state() == replaying:
 			it.late.listed = false // until the rows are read
 		default:
-			it.keepUp()
+			it.caughtUp()
 		}
 	}
 	n := copy(w.queue, w.queue[done:])
 	clear(w.queue[n:])
 	w.queue = w.queue[:n]
-	w.unfinished = n > 0 && s.shard.tired()
+	w.unfinished = n > 0 && s.shard.visitedEnough()
 	if len(dst) < limit {
 		dst = s.gatherVenues(dst)
 	}
-	s.rest()
+	s.releaseWait()
 	return dst
 }
 
@@ -100,9 +100,9 @@ func (s *Subscriber) gatherWaiting(dst []byte, max int, conflate bool) []byte {
 // visited enough instruments. That Gather may have returned nothing. The next Gather continues.
 func (s *Subscriber) Unfinished() bool { return s.wait != nil && s.wait.unfinished }
 
-// keepUp marks an item for which nothing waits as not queued. It makes the item live again if that
-// is possible.
-func (it *item) keepUp() {
+// caughtUp marks an item for which nothing waits as not queued. It makes the item live again if
+// that is possible.
+func (it *item) caughtUp() {
 	it.late.listed = false
 	if !it.view.tail.Offset().Before(it.late.sent) && it.late.elsewhere == nil {
 		it.late = nil
@@ -142,7 +142,7 @@ func (s *Subscriber) TakeCarry(dst []byte) []byte {
 		return dst
 	}
 	dst = s.wait.takeCarry(dst)
-	s.rest()
+	s.releaseWait()
 	return dst
 }
 
@@ -205,7 +205,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 			return dst
 		}
 		if r.holds && !r.HasRead() {
-			it.giveBack()
+			it.endHold()
 		}
 		if ok {
 			payload = rw.Message(payload[:0], in.Ident, n)

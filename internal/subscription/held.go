@@ -65,7 +65,7 @@ func (s *Subscriber) relieve() {
 		switch {
 		case l == nil || !it.reads():
 		case it.state() == replaying:
-			it.letGo()
+			it.releaseWaiting()
 		case !s.strict && l.gate == 0 && !it.channel().Replays() && !l.at.SameSegment(it.view.tail):
 			it.collapse()
 		}
@@ -92,9 +92,9 @@ func (it *item) collapse() {
 	it.late.needsSnapshot = true
 }
 
-// letGo releases the messages that wait behind the item's replay, so that their segments can be
-// freed.
-func (it *item) letGo() {
+// releaseWaiting releases the messages that wait behind the item's replay, so that their segments
+// can be freed.
+func (it *item) releaseWaiting() {
 	h, l := it.sub.shard.hub, it.late
 	if n, _, _ := l.replay.Kept(); l.at == it.view.tail && n == 0 {
 		return

@@ -31,7 +31,7 @@ func (s *Subscriber) Lag() Lag {
 	}
 	for _, it := range s.queue() {
 		if it.reads() && it.state() == replaying {
-			it.letGo()
+			it.releaseWaiting()
 		}
 	}
 	l, _ = s.lag()
@@ -143,7 +143,7 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 	return named
 }
 
-// QuietPlace is the place in the set at which Quiet continues. The zero QuietPlace is the
+// QuietPlace is the position in the set at which Quiet continues. The zero QuietPlace is the
 // beginning.
 type QuietPlace struct{ item, instrument int }
 

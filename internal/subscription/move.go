@@ -122,7 +122,7 @@ func (m *move) run() {
 	}
 	ended := itemReplay{batches: m.batches}
 	ended.done(s, m.whole())
-	s.rest()
+	s.releaseWait()
 }
 
 // pause counts a visit, and releases the hub's lock for a short time if the present hold is full.

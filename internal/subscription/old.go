@@ -71,12 +71,12 @@ func (it *item) await() {
 	w, r := it.sub.waiting(), it.late.replay
 	r.waits = true
 	w.reading = append(w.reading, it)
-	it.giveBack()
+	it.endHold()
 }
 
-// giveBack ends the hold of an item's replay, which has sent all rows that were read. Then the rows
+// endHold ends the hold of an item's replay, which has sent all rows that were read. Then the rows
 // of another replay can be read.
-func (it *item) giveBack() {
+func (it *item) endHold() {
 	it.sub.shard.hub.Lock()
 	defer it.sub.shard.hub.Unlock()
 	it.late.replay.release(it.sub, false)

@@ -23,8 +23,8 @@ const stateBatch = 64
 // clients would wait for a client with many instruments.
 const maxVisited = 256
 
-// tired reports whether the present Gather has visited enough instruments.
-func (s *Shard) tired() bool { return s.visited >= maxVisited }
+// visitedEnough reports whether the present Gather has visited enough instruments.
+func (s *Shard) visitedEnough() bool { return s.visited >= maxVisited }
 
 // snapshotProgress states which snapshots of an item were sent.
 type snapshotProgress struct {
@@ -52,7 +52,7 @@ func (it *item) gatherStates(dst []byte, limit int, conflate bool) []byte {
 		}
 		dst = it.gatherPiece(dst, conflate)
 		it.sub.shard.visited += stateBatch
-		if l.progress == nil || l.gate != 0 || len(dst) >= limit || it.sub.shard.tired() {
+		if l.progress == nil || l.gate != 0 || len(dst) >= limit || it.sub.shard.visitedEnough() {
 			return dst
 		}
 	}

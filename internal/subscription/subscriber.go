@@ -71,7 +71,7 @@ const (
 //	live         the messages of each turn, at once. Subscribe begins here, unless the shard has not
 //	             noted all messages yet, or the client resumes.
 //	behind       the messages between its cursor and the tail. The host has not gathered a turn.
-//	             At the tail, the item is live again (keepUp).
+//	             At the tail, the item is live again (caughtUp).
 //	suppressed   the same, without the rows that were sent before: by other items, or by this one at
 //	             another delay. Behind follows when its ring or replica is past these rows.
 //	snapshotDue  snapshots, because the client asked for them, the tier has changed, or the client
@@ -199,8 +199,8 @@ func (s *Subscriber) waiting() *wait {
 	return s.wait
 }
 
-// rest releases the wait if nothing waits.
-func (s *Subscriber) rest() {
+// releaseWait releases the wait if nothing waits.
+func (s *Subscriber) releaseWait() {
 	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && len(w.gated) == 0 && (w.batch == nil || w.batch.left == 0) {
 		s.unwait()
 	}

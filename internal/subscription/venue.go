@@ -9,8 +9,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// The statuses of a market as a whole go to all subscribers of that market. Each of them learns
-// whether the feed is down. Subscribers of the channel of statuses also receive the phases of the
+// The statuses of a market as a whole go to all subscribers of that market. Each of them receives
+// the statuses of the feed. Subscribers of the channel of statuses also receive the phases of the
 // market.
 
 // markets returns the markets of a set, each once, in the order in which they were added.

@@ -59,8 +59,8 @@ func (v *view) more(n int) bool {
 const (
 	// maxPlain limits the bytes between prev and tail that are sent as one piece.
 	maxPlain = 64 << 10
-	// maxRoomed limits the bytes of a piece for which the buffer of another format is reused.
-	maxRoomed = 4 << 10
+	// maxReused limits the bytes of a piece for which the buffer of another format is reused.
+	maxReused = 4 << 10
 )
 
 // join sets plain. It is memory of the ring itself, or a copy if a segment ends in between.
@@ -87,7 +87,7 @@ func (v *view) chunk(f wire.Format, t *wire.Transcoder) []byte {
 	}
 	switch {
 	case x.of == &v.plain[0]:
-	case len(v.plain) > maxRoomed: // rare, such as a whole book
+	case len(v.plain) > maxReused: // rare, such as a whole book
 		x.of, x.bytes, x.buf = &v.plain[0], t.Append(nil, v.plain, f), nil
 	default:
 		if cap(x.buf)-len(x.buf) < 2*len(v.plain) {

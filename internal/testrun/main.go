@@ -38,7 +38,7 @@ func main() {
 
 // run runs go test and returns its exit status.
 func run(folder string, services bool, args []string, out io.Writer) (status int, err error) {
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // go test ends by it, and then this program
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // it ends go test, and then this program
 	env := os.Environ()
 	if services {
 		server, launchErr := pgtest.Launch()

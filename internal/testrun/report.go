@@ -26,7 +26,7 @@ type event struct {
 // id names a test. Its test is empty for the package as a whole.
 type id struct{ pkg, test string }
 
-// report prints what go test says, and collects what the summary needs.
+// report prints the output of go test, and collects the data for the summary.
 type report struct {
 	out     io.Writer
 	output  map[id]*strings.Builder // of tests that have not ended
@@ -108,7 +108,7 @@ func (r *report) end(t id, e *event) {
 		r.skipped = append(r.skipped, t)
 		return
 	}
-	// The time of a test does not have that of its parallel subtests.
+	// The time of a test does not include its parallel subtests.
 	name, _, _ := strings.Cut(t.test, "/")
 	root := id{t.pkg, name}
 	r.took[root] = max(r.took[root], e.Elapsed)

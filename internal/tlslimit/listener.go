@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Listen returns a listener of TLS connections that goroutines serve. It closes those that the
-// address of the client has too many of. Closing it closes l.
+// Listen returns a listener of TLS connections that goroutines serve. It closes new connections of
+// an address that has too many. Closing it closes l.
 func (l *Limiter) Listen(inner net.Listener, config *tls.Config) net.Listener {
 	return &listener{Listener: inner, limiter: l, config: config}
 }

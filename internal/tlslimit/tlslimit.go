@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// MaxRead is the largest number of bytes of a client in a TLS handshake. Those of usual clients
-	// have less than 3 KiB.
+	// MaxRead is the largest number of bytes that a client may send in a TLS handshake. Handshakes
+	// of usual clients have less than 3 KiB.
 	MaxRead = 16 << 10
-	// FreeRead is how much of it does not count towards MaxTotal, so that usual clients get in during
-	// a flood of large handshakes.
+	// FreeRead is the number of bytes of each handshake that do not count towards MaxTotal, so that
+	// usual clients can connect during a flood of large handshakes.
 	FreeRead = 4 << 10
-	// MaxTotal bounds what all handshakes in flight have read together.
+	// MaxTotal bounds the total number of bytes that all handshakes in flight have read.
 	MaxTotal = 32 << 20
 
 	maxTracked = 1 << 16 // addresses
@@ -43,8 +43,8 @@ type Limiter struct {
 	open map[netip.Prefix]int
 }
 
-// New returns a Limiter of at most most connections of an address at a time, and of perSecond new
-// ones after a burst. A proxy has all clients, and is not limited.
+// New returns a Limiter that allows an address most connections at a time, and perSecond new ones
+// after a burst. A proxy is not limited, because it carries the connections of all clients.
 func New(most int, perSecond float64, burst int, proxies proxy.Trusted) *Limiter {
 	interval := time.Duration(float64(time.Second) / perSecond)
 	return &Limiter{
@@ -54,7 +54,7 @@ func New(most int, perSecond float64, burst int, proxies proxy.Trusted) *Limiter
 }
 
 // Begin counts a connection until End. counted is false for a proxy. ok is false if the address has
-// too many.
+// too many connections.
 func (l *Limiter) Begin(peer netip.Addr, now time.Time) (counted, ok bool) {
 	if l.proxies.Has(peer) {
 		return false, true
@@ -88,7 +88,7 @@ func (l *Limiter) Pending() int64 { return l.read.Load() }
 // Handshake returns the count of a new handshake. Its End must be called.
 func (l *Limiter) Handshake() Handshake { return Handshake{total: &l.read} }
 
-// Handshake counts what a TLS handshake has read.
+// Handshake counts the bytes that a TLS handshake has read.
 type Handshake struct {
 	total *atomic.Int64
 	bytes int

@@ -77,7 +77,7 @@ func newMeter(s Store, log *slog.Logger, rows int) *Meter {
 	}
 }
 
-// Session implements session.Env.Used: by more connections of a user use u.
+// Session implements session.Env.Used: the number of a user's connections that use u changes by by.
 func (m *Meter) Session(user string, u session.Use, by int) {
 	m.report(user, usageKind{u.Market, u.Level.String(), u.Delay}, int32(by))
 }
@@ -105,8 +105,8 @@ func (m *Meter) report(user string, kind usageKind, by int32) {
 	m.record(k, x, time.Now().UTC(), max(before, x.open), by < 0)
 }
 
-// record adds a use to the pending rows, unless it says nothing new. last demands the exact time,
-// of the end of a use. The lock is held.
+// record adds a use to the pending rows, unless they already cover it. With last, the exact time is
+// recorded, because the use has ended. The lock is held.
 func (m *Meter) record(k usageKey, x use, at time.Time, connections int32, last bool) {
 	const day = int64(24 * time.Hour / time.Microsecond)
 	now := at.UnixMicro()
@@ -233,7 +233,7 @@ func (m *Meter) take() []store.Usage {
 	return rows
 }
 
-// putBack makes rows pending again. Rows that have become too many are left out.
+// putBack makes rows pending again. Rows above the limit are left out.
 func (m *Meter) putBack(rows []store.Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -214,7 +214,7 @@ func (v *Verifier) Report() *Report {
 	return r
 }
 
-// Figures whose names do not end in what they count.
+// Figures whose names do not end in the name of the counted thing.
 const (
 	// books with the same update id as a quote
 	sameID  = "books equal to the quote of the same update id"

@@ -67,9 +67,9 @@ func (e *Error) Append(b []byte, id string, secure bool) []byte {
 	return append(append(b, "\r\n"...), body...)
 }
 
-// SecurityHeader yields the fields of every answer that concern browsers: no answer is a page, to
-// be sniffed, framed or loaded by another site. Pages of allowed origins read answers by CORS, to
-// which the resource policy does not apply.
+// SecurityHeader yields the fields of every answer that concern browsers: no answer is a page that
+// another site may sniff, frame or load. Pages of allowed origins read answers by CORS, to which
+// the resource policy does not apply.
 func SecurityHeader(secure bool) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		_ = yield("X-Content-Type-Options", "nosniff") &&
@@ -99,5 +99,5 @@ func (q *Quota) SetHeader(h http.Header, policy string) {
 	h.Set("X-RateLimit-Reset", strconv.Itoa(reset))
 }
 
-// Seconds rounds up, so that a client that waits as long does not come too early.
+// Seconds rounds up, so that a client that waits that long does not return too early.
 func Seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

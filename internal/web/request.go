@@ -12,7 +12,8 @@ import (
 
 const maxRequestID = 64
 
-// RequestID returns the client's X-Request-Id, or a new one if that is not fit for a log line.
+// RequestID returns the client's X-Request-Id, or a new one if the client's is not suitable for a
+// log line.
 func RequestID(given ...string) string {
 	if len(given) != 1 || given[0] == "" || len(given[0]) > maxRequestID {
 		return rand.Text()

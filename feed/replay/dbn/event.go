@@ -10,9 +10,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// event is what the records of an instrument since the end of its last event mean. It is published
-// as a whole: between two records of an event the book is in a state that the exchange never
-// showed.
+// event collects the effects of an instrument's records since the end of its last event. It is
+// published as a whole, because between two records of an event the book is in a state that the
+// exchange never showed.
 type event struct {
 	open     bool
 	late     bool           // it lasted too long: see Decoder.overdue
@@ -80,7 +80,7 @@ func (d *Decoder) stamp(in *instrument, m []byte) {
 	e.stamp = stamp{max(e.stamp.time, d.time), d.receive, uint64(binary.LittleEndian.Uint32(m[at:]))}
 }
 
-// endLater has the event of an instrument ended when the time advances.
+// endLater schedules the end of an instrument's event for when the time advances.
 func (d *Decoder) endLater(in *instrument) {
 	if !in.event.unmarked {
 		in.event.unmarked = true
@@ -172,7 +172,7 @@ func compact(list []change) []change {
 	return list[:n]
 }
 
-// end publishes the event of an instrument: its trades, and then what it changed in the book.
+// end publishes the event of an instrument: its trades, and then its changes of the book.
 func (d *Decoder) end(in *instrument, b *decode.Batch) {
 	e := &in.event
 	if len(e.record) > 0 {
@@ -223,7 +223,7 @@ func (d *Decoder) publishChanges(in *instrument, b *decode.Batch) {
 	}
 }
 
-// publish appends an event of the book, unless a size is too large for the stream.
+// publish appends a book event, unless a size is too large for the stream.
 func (d *Decoder) publish(in *instrument, kind market.Kind, bids, asks []market.Level, b *decode.Batch) {
 	for _, side := range [...][]market.Level{bids, asks} {
 		for i := range side {

@@ -147,7 +147,7 @@ func (h *header) name(in, out byte, raw, mapped []byte, from, to int64) {
 	}
 }
 
-// cutter parses the lists of a header. Once data are missing, short stays set.
+// cutter parses the lists of a header. Once data is missing, short stays set.
 type cutter struct {
 	data  []byte
 	width int
@@ -217,7 +217,7 @@ func (h *header) find(id uint32, t int64) (symbol string, until int64) {
 	}
 	if symbol == "" {
 		if names := h.names[id]; len(names) > 0 {
-			// the record is of a day before or after: use the closest symbol
+			// the record is from an earlier or later day: use the closest symbol
 			symbol = names[0].symbol
 		}
 	}

@@ -64,7 +64,7 @@ func (d *Decoder) trade(in *instrument, m []byte, b *decode.Batch) {
 	e.Price, e.Size, e.Side = p, units(size), side(m[sideAt])
 }
 
-// tradeEvent adds a trade: to the event of its record, if it is of orders.
+// tradeEvent adds a trade. If the record is of orders, the trade is part of its event.
 func (d *Decoder) tradeEvent(in *instrument, m []byte, b *decode.Batch) *market.Event {
 	if m[1] == typeMBO {
 		return d.hold(in, market.KindTrade, b)

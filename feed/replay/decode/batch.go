@@ -136,7 +136,7 @@ func (b *Batch) Decimal(n uint64) string {
 	return b.text.String()[from:]
 }
 
-// List returns the handle of an instrument, and lists the instrument if it is new.
+// List returns the handle of an instrument. It lists the instrument if it is new.
 func (b *Batch) List(in market.Instrument) market.Handle {
 	if h, ok := b.handles[in.ID]; ok {
 		return h

@@ -12,12 +12,12 @@ type Reason uint8
 const (
 	Played       Reason = iota
 	OtherType           // a type of record without meaning for a market, or of another stream
-	Repeated            // what it says was played already
+	Repeated            // its content was already played
 	Filtered            // of an instrument that the filter excludes
 	NoEffect            // it changes nothing, such as a trade of size 0
 	HiddenOrder         // an order that is not in the book
-	UnknownBook         // it changes a book that is not known
-	UnknownTrade        // it changes a trade that is not known
+	UnknownBook         // it changes an unknown book
+	UnknownTrade        // it changes an unknown trade
 	Inexact             // a price or size that cannot be represented exactly
 	Late                // its time is before that of an earlier record
 	Incomplete          // the file does not contain all of it
@@ -82,7 +82,7 @@ const lossBound = 1000
 // ManyLost reports whether more than one record in a thousand was lost.
 func (s *Stats) ManyLost() bool { return s.Skipped.Lost()*lossBound > s.Lines }
 
-// Add adds the counters of another recording. Passes stays.
+// Add adds the counters of another recording, except for Passes.
 func (s *Stats) Add(o Stats) {
 	s.Lines += o.Lines
 	s.Trades += o.Trades

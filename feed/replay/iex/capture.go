@@ -74,7 +74,7 @@ func (c *capture) magic(data []byte) (order binary.ByteOrder, blocks, nano bool)
 	return nil, false, false
 }
 
-// Types of blocks. That of a section reads the same in both byte orders.
+// Types of blocks. The type of a section header is the same in both byte orders.
 const (
 	blockSection   = 0x0a0d0d0a
 	blockInterface = 1

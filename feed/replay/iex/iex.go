@@ -222,7 +222,7 @@ func (d *Decoder) follow(s *segment, body []byte, receive int64, b *decode.Batch
 			continue
 		}
 		// A session may begin again under its identifier. Unlike a repetition, it is sent later
-		// than all before, with newer messages.
+		// than all earlier segments, and its messages are newer.
 		restarted := s.count > 0 && s.first < c.next && s.sent > c.sent && messageTime(body) > c.time
 		if s.first >= c.next {
 			c.sent = max(c.sent, s.sent)
@@ -270,7 +270,7 @@ func (d *Decoder) markStale(channel int, receive int64, reason string, empty boo
 	}
 }
 
-// drop forgets an event that is not complete.
+// drop discards an incomplete event.
 func (s *stock) drop(b *decode.Batch) {
 	b.Stats.Recount(s.held, decode.Incomplete)
 	s.bids, s.asks, s.held = s.bids[:0], s.asks[:0], 0

@@ -413,8 +413,8 @@ func integer(s []byte, at int) (v int64, end int, ok bool) {
 	return v, end, uint(end-at-1) < 18
 }
 
-// digits parses digits at an offset and returns their end. With more than nineteen digits the
-// number is meaningless.
+// digits parses digits at an offset and returns their end. A number of more than nineteen digits is
+// meaningless.
 func digits(s []byte, at int) (v uint64, end int) {
 	for ; at < len(s) && s[at]-'0' <= 9; at++ {
 		v = v*10 + uint64(s[at]-'0')

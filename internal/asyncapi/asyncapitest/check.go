@@ -44,8 +44,8 @@ func CheckClose(code uint16, reason string) error {
 	return d.CheckClose(code, reason)
 }
 
-// Of messages with market data that have a greater N than sampleFrom, one of sampleStep is checked:
-// tests under load receive very many equal ones.
+// Of the messages with market data whose N is above sampleFrom, one in sampleStep is checked,
+// because load tests receive many similar messages.
 const (
 	sampleFrom = 256
 	sampleStep = 64
@@ -142,8 +142,8 @@ func (c *Conversation) Closed(code uint16, reason string) {
 	}
 }
 
-// Err returns what was wrong up to now: messages of the server that the document does not have, and
-// messages of the client that the document does not allow and the server has not refused.
+// Err returns the violations so far: messages of the server that the document does not describe,
+// and messages of the client that the document does not allow and the server has not refused.
 func (c *Conversation) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ type Document struct {
 	closes  map[string]bool     // code and reason of close frames
 }
 
-// reason is what the document says of a reason word.
+// reason is the description of a reason word in the document.
 type reason struct {
 	Reason string
 	Code   int

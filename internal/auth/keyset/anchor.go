@@ -16,7 +16,7 @@ func (k *Set) Anchored() (audit.Head, error) {
 }
 
 // Anchor stores a head of the audit log in the document, unless a later one is stored. Somebody who
-// can write to the database only cannot change it.
+// can write only to the database cannot change it.
 func (k *Set) Anchor(ctx context.Context, head audit.Head) error { return k.anchor(ctx, head, false) }
 
 // Reanchor stores a head even if a later one is stored. Call it after an older database was

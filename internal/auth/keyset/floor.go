@@ -107,7 +107,8 @@ func (k *Set) revokeAgain(ctx context.Context, d *document, version string) erro
 	return nil
 }
 
-// Record writes the steps that Open has made to the audit log. What fails is written by Run.
+// Record writes the steps that Open has made to the audit log. Run writes the steps that Record
+// could not write.
 func (k *Set) Record(ctx context.Context) {
 	if k.lock(ctx) {
 		defer k.unlock()

@@ -24,8 +24,8 @@ import (
 type Config struct {
 	// Algorithm of new keys; "": ES256.
 	Algorithm string
-	// Rotate is how long a key signs before the next one does; 0: 30 days; under 0: until an
-	// operator says so.
+	// Rotate is how long a key signs before the next one does; 0: 30 days; negative: until an
+	// operator rotates the keys.
 	Rotate time.Duration
 	// AccessTTL is the life of the longest-lived token; 0: 24 h. A Service raises it to its own.
 	AccessTTL time.Duration
@@ -34,9 +34,9 @@ type Config struct {
 	// encrypted; the next save encrypts it. nil: not encrypted.
 	Encryption func() (EncryptionKey, error)
 
-	// Floor stores the counter of the newest document in another place than the document. A document
-	// with a lower one is refused: it was put back, and may have a key that was revoked. nil: only
-	// this process remembers the counter.
+	// Floor stores the counter of the newest document in another place than the document. A
+	// document with a lower counter is refused, because it is an old copy and may have a key that
+	// was revoked since. nil: only this process remembers the counter.
 	Floor Floor
 	// AcceptOlder accepts an older document at Open and saves it as the newest. It is for an operator
 	// who restores a backup.
@@ -48,8 +48,8 @@ type Config struct {
 	// MustExist makes missing keys ErrNoKeys instead of making new ones.
 	MustExist bool
 
-	// OnRevoke is called with the id of a revoked key when none of its tokens is accepted any more,
-	// so that their sockets can be closed. It must not block. nil: no call.
+	// OnRevoke is called with the id of a revoked key, once its tokens are no longer accepted, so
+	// that their sockets can be closed. It must not block. nil: no call.
 	OnRevoke func(kid string)
 	// Audit appends the steps of keys to the audit log; nil: they are not recorded.
 	Audit func(ctx context.Context, events ...audit.Event) error
@@ -61,7 +61,7 @@ type Config struct {
 
 const (
 	defaultRotate = 30 * 24 * time.Hour
-	// leastRotate keeps the number of keys that verify in bounds.
+	// leastRotate bounds the number of keys that only verify.
 	leastRotate = time.Hour
 )
 

@@ -28,13 +28,14 @@ const (
 	// publishedFor is the shortest time between a key's publication and its first signature. Within
 	// it, clients that read the public keys through a cache get the new key.
 	publishedFor = 2 * JWKSMaxAge
-	// verifyMargin is how much longer than its tokens a key stays. It covers clocks that differ,
-	// and nodes that learn of a change late and sign with the key a little longer.
+	// verifyMargin is how long a key is kept after its last token has expired. It allows for
+	// differences between clocks, and for nodes that learn of a change late and sign with the key a
+	// little longer.
 	verifyMargin = ClockLeeway + JWKSMaxAge
 	// maxLead is the longest time between publication and the first signature.
 	maxLead = 24 * time.Hour
-	// clockBack is how far in the future a stored time of the past may be. Beyond that, the clock
-	// was set back.
+	// clockBack is how far ahead of the clock a stored time may be. If it is further ahead, the
+	// clock was set back.
 	clockBack = 5 * time.Minute
 	// maxKeys bounds a set, and so the answer of the JWKS route.
 	maxKeys = 256
@@ -125,7 +126,7 @@ func (e *edit) note(k *signingKey, state State) {
 	e.changes = append(e.changes, Change{ID: k.id, Algorithm: k.algorithm, State: state, Due: k.due})
 }
 
-// advance applies the steps that are due. A clock that is set back reverts none.
+// advance applies the steps that are due. It reverts none if the clock is set back.
 func (e *edit) advance(r *keyRules) error {
 	e.correctClock()
 	e.deleteOld(r)

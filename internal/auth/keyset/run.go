@@ -198,8 +198,8 @@ func (k *Set) load(ctx context.Context) (d *document, version string, complete b
 		k.refused = false
 		return d, version, complete, nil
 	}
-	// A process saves a document before it raises the floor. A document that is read after the floor
-	// is therefore not older, unless it was put back.
+	// A process saves a document before it raises the floor. A document that is read after the
+	// floor is therefore not older than the floor, unless an old copy was restored.
 	floor, err := k.floor(ctx)
 	if err == nil {
 		d, version, complete, err = k.read(ctx)

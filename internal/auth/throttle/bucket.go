@@ -49,8 +49,8 @@ func (b *bucket) now(r ratelimit.Rate, now time.Time) {
 	b.even, b.seen = now.Add(r.Ahead(b.even, now)), now
 }
 
-// wait returns the time until one more attempt may fail; 0: now. hope reports that it may be sooner
-// if attempts that are being checked succeed.
+// wait returns the time until one more attempt may fail; 0: now. hope reports whether that time may
+// be shorter, because attempts that are being checked may succeed.
 func (b *bucket) wait(r ratelimit.Rate, now time.Time) (wait time.Duration, hope bool) {
 	b.now(r, now)
 	ahead := b.even.Sub(now) + r.Interval - r.Burst

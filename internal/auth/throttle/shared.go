@@ -81,7 +81,7 @@ func (s *sharing) answered(ok bool, now time.Time) (news bool) {
 }
 
 // Attempt charges a password check to the limits of this node and then to the shared ones. asks
-// says that it has no one-time password. While the shared limits fail, this node uses half of its
+// means that it has no one-time password. While the shared limits fail, this node uses half of its
 // own: n nodes then allow up to n/2 times as much.
 func (t *Limiter) Attempt(ctx context.Context, username string, from netip.Addr, asks bool) (*Attempt, *Error) {
 	a, refused := t.password(ctx, username, from, asks)
@@ -89,7 +89,7 @@ func (t *Limiter) Attempt(ctx context.Context, username string, from netip.Addr,
 		return a, refused
 	}
 	r := t.reservation(a, time.Now())
-	// The request goes on when the client disconnects, because the result of the charge must be
+	// The request continues when the client disconnects, because the result of the charge must be
 	// known.
 	sharedCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedPatience)
 	defer cancel()

@@ -26,7 +26,7 @@ type Config struct {
 	FamilyBurst      int // burst: 100, so that many processes with one token may start together
 	UserPerMinute    int // refreshes of a user in all logins together: 120
 	UserBurst        int // burst: 400
-	LoginsPerMinute  int // logins of an account that succeed: 30
+	LoginsPerMinute  int // successful logins of an account: 30
 	LoginsBurst      int // burst: 100, so that many processes of one user may start together
 }
 
@@ -63,15 +63,16 @@ const (
 	// knownFactor multiplies the rate of an address for accounts that logged in there before. In an
 	// office with one address, others can log in while a bot has a wrong password.
 	knownFactor = 5
-	// unknownFactor multiplies the rate of an address for unknown refresh tokens that are looked up.
-	// Beyond it, refreshes of the address are refused without a query, good ones too.
+	// unknownFactor multiplies the rate of an address for unknown refresh tokens that are looked
+	// up. Beyond that rate, all refreshes from the address are refused without a query, including
+	// valid ones.
 	unknownFactor = 10
 	// confirmedPerMinute is how often a minute a correct password without its second factor is
 	// answered, for one account.
 	confirmedPerMinute = 5
 	// Limits of an account from all untrusted locations together. The first attempts of networks
-	// may fail AccountFree times, their further attempts againFactor times as often. Later, one
-	// more of each may fail per interval.
+	// may fail AccountFree times, and their further attempts againFactor times as often. After
+	// that, one more attempt of each kind may fail per interval.
 	againFactor     = 4
 	accountInterval = 5 * time.Minute
 	// Rate and burst of requests of one address for an account that has to wait.

@@ -363,8 +363,8 @@ func (t *thread) write(p pattern.Pattern) {
 	}
 }
 
-// inStep reports whether all threads have begun message n, as the shards of a server have; if not,
-// it sleeps a little.
+// inStep reports whether all threads have begun message n, as the shards of a server would have. If
+// not, it sleeps for a short time.
 func (t *thread) inStep(n uint64) bool {
 	for _, other := range t.server.threads {
 		if other.begun.Load() < n {

@@ -169,7 +169,8 @@ func (l *loop) event(c *conn, events uint32) {
 	if c.phase == phaseDialing {
 		l.connected(c)
 	}
-	// A read that does not fill the buffer has emptied the socket, except for its end.
+	// A read that does not fill the buffer has drained the socket. Only the end of the stream may
+	// remain.
 	l.ending = events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR) != 0
 	if c.phase > phaseDialing && !(c.slow && l.slow > int(c.number)) {
 		l.drain(c, len(l.buf))

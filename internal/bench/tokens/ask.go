@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Asking is the argument of "ask".
+// Asking is the argument of the request "ask".
 type Asking struct {
 	Address  string
 	Clients  int // connections, each with one request in flight

@@ -146,7 +146,7 @@ var knownScopes = []string{
 	broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory, broker.ScopeAdmin,
 }
 
-// edit returns a function that changes what the flags name.
+// edit returns a function that changes the rights that the flags name.
 func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) error, error) {
 	changed := cmd.Flags().Changed
 	if needed && !slices.ContainsFunc([]string{"scopes", "networks", "connections", "subscriptions", "messages", "requests"}, changed) {

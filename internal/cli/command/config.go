@@ -13,7 +13,7 @@ import (
 	"github.com/ruedahq/rueda/internal/database"
 )
 
-// LoadConfig is like ReadConfig. An interrupt ends the process meanwhile.
+// LoadConfig does the same as ReadConfig. An interrupt ends the process during the call.
 func LoadConfig(ctx context.Context, std Streams, name string) (*config.Settings, error) {
 	defer std.ExitOnInterrupt(ctx)()
 	return ReadConfig(std, name)

@@ -94,7 +94,8 @@ func (p textPrinter) message(v *wire.Value, _ []byte) error {
 	return err
 }
 
-// figures returns the members of a message that exist, each with its name. words are pairs of both.
+// figures returns the members that a message has, each with its label. words are pairs of a member
+// and its label.
 func figures(v *wire.Value, words ...string) string {
 	var list []string
 	for i := 0; i+1 < len(words); i += 2 {

@@ -129,8 +129,8 @@ func openSource(name string, c replay.Config) (*replay.Source, error) {
 	return source, nil
 }
 
-// feedOf returns the feed whose recordings another one continues, because it has some of its
-// instruments, or nil.
+// feedOf returns the feed that a recording continues, because they have an instrument in common, or
+// nil.
 func feedOf(of map[string]*recordingFeed, list []market.Instrument, name string) (found *recordingFeed, err error) {
 	for _, in := range list {
 		before := of[in.ID.String()]

@@ -22,7 +22,7 @@ type System struct {
 	Mkdir      func(name string) error
 }
 
-// Fill sets the real functions where there are no others.
+// Fill sets the real function for each one that is nil.
 func (s *System) Fill() {
 	if s.Open == nil {
 		s.Open = func(name string, flag int) (*os.File, error) { return os.OpenFile(name, flag, 0o600) }

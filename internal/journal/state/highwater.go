@@ -99,7 +99,8 @@ func (w *HighWater) Raise(position uint64) {
 	}
 }
 
-// Close ends the storing. With remove the next process needs no values.
+// Close stops storing positions. With remove, the file is deleted, because the next process needs
+// no values.
 func (w *HighWater) Close(remove bool) error {
 	if w == nil {
 		return nil

@@ -1,6 +1,6 @@
 // Package openapitest validates requests and answers of tests with a document of package openapi as
-// it is served. What the document does not describe is an error: a route, status, header, reason,
-// media type, parameter or member.
+// it is served. Anything that the document does not describe is an error: a route, status, header,
+// reason, media type, parameter or member.
 package openapitest
 
 import (

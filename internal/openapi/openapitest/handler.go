@@ -14,8 +14,8 @@ import (
 // thousands of rows, are checked without their body.
 const maxBody = 256 << 10
 
-// IgnoredMembers is the X-Request-Id of requests whose body has members that are ignored, on
-// purpose. Their body is not validated.
+// IgnoredMembers is the X-Request-Id of requests whose body deliberately has members that the
+// server ignores. Their body is not validated.
 const IgnoredMembers = "ignored-members"
 
 // Handler returns a handler that validates the requests and answers of h, and reports what the
@@ -51,7 +51,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// keeper keeps what is written to it, unless that is too long.
+// keeper keeps the data that is written to it, unless it is too long.
 type keeper struct {
 	buf     bytes.Buffer
 	tooLong bool

@@ -57,8 +57,8 @@ func (p Params) Instrument(h *hub.Hub) (market.InstrumentID, *wire.Failure) {
 	return id, f
 }
 
-// CheckListed refuses instruments that are not in the catalogue. None ever leaves it, so they are
-// still there afterwards.
+// CheckListed refuses instruments that are not in the catalogue. Instruments are never removed from
+// it, so they are still listed afterwards.
 func CheckListed(h *hub.Hub, field string, ids []market.InstrumentID) *wire.Failure {
 	unknown := &wire.Failure{Fault: wire.Fault{Reason: wire.UnknownInstrument}}
 	for _, id := range ids {

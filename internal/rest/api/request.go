@@ -34,7 +34,7 @@ type Request struct {
 
 	// Quota counts the instruments of users with limited rights.
 	Quota *entitlement.Daily
-	// Denied records a refusal for want of a right.
+	// Denied records a refusal because of a missing right.
 	Denied func(user, market, level, reason string)
 }
 
@@ -54,11 +54,11 @@ type Use struct {
 	Delay   int // seconds
 }
 
-// ErrGone means that the client has gone, and nobody reads the answer.
+// ErrGone means that the client has disconnected, so nobody reads the answer.
 var ErrGone = errors.New("the client is gone")
 
-// Right returns whether the user may have what a asks for, and at which delay. It counts the
-// instrument for a right that is limited.
+// Right decides whether the user may have the data that a asks for, and at which delay. It counts
+// the instrument if the right is limited.
 func (q *Request) Right(a entitlement.Ask) entitlement.Decision {
 	return q.Quota.Evaluate(q.User.ID, q.User.Entitlements, q.User.Scopes, a, time.Now())
 }
@@ -74,8 +74,8 @@ func (q *Request) Uses(name string, c wire.Channel, delay int) {
 	q.Used = append(q.Used, Use{name, c, delay})
 }
 
-// Deny refuses data for want of a right. msg is the message of the fault if there is no right at
-// all.
+// Deny refuses data because of a missing right. msg is the message of the fault if there is no
+// right at all.
 func (q *Request) Deny(a entitlement.Ask, v entitlement.Decision, msg string) *wire.Fault {
 	if v.Reason == wire.SubscriptionLimit {
 		return &wire.Fault{Reason: v.Reason, Msg: "Your right has no instruments left", Hint: v.Hint}
@@ -95,13 +95,13 @@ func (q *Request) NeedScope(scope string) *wire.Fault {
 // commitTimeout bounds the wait until the journal has the data of an answer.
 const commitTimeout = 2 * time.Second
 
-// AwaitDelay waits until data is there at a delay in seconds.
+// AwaitDelay waits until data is available at a delay in seconds.
 func (q *Request) AwaitDelay(h *hub.Hub, delay int) error {
 	return q.await("The delayed data is being loaded", func(ctx context.Context) error { return h.AwaitDelay(ctx, delay) })
 }
 
-// AwaitCommit waits until the journal has what was published of instruments, or of all instruments
-// if none are named.
+// AwaitCommit waits until the journal has all published rows of the named instruments, or of all
+// instruments if none are named.
 func (q *Request) AwaitCommit(h *hub.Hub, ids ...market.InstrumentID) error {
 	return q.await("The journal does not have the newest data yet", func(ctx context.Context) error { return h.AwaitCommit(ctx, ids...) })
 }

@@ -69,8 +69,8 @@ func (h *Routes) published(in *market.Instrument, book *journal.BookSnapshot, de
 	return book.Epoch != h.journal.Epoch() || book.Position <= h.hub.Due(delay)
 }
 
-// appendBook returns the message of a book of the past. It has no publication time, because this
-// message was not published.
+// appendBook returns the message for a past book. It has no publication time, because this message
+// was not published.
 func appendBook(in *market.Instrument, book *journal.BookSnapshot, depth, delay int) []byte {
 	ident := wire.MakeIdent(in.ID)
 	if delay > 0 {
@@ -85,7 +85,7 @@ func appendBook(in *market.Instrument, book *journal.BookSnapshot, depth, delay 
 	return wire.AppendBookState(nil, &header, depth, bids, asks, sum)
 }
 
-// keptHint returns a hint that says from when on there is history.
+// keptHint returns a hint with the time at which history begins.
 func (h *Routes) keptHint() string {
 	days := h.journal.Days()
 	if len(days) == 0 {

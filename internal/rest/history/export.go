@@ -24,8 +24,8 @@ import (
 )
 
 // Limits of exports. Each running export holds the rows of its current part in memory. While it
-// reads, it takes a reader slot like a page. One more runs at a time for users without another
-// export in exportMemory, so that a few slow users cannot keep all others out.
+// reads, it takes a reader slot like a page. One additional export at a time may run for users who
+// have had no other export within exportMemory, so that a few slow users cannot block all others.
 const (
 	maxExports    = 2
 	queuedExports = 8

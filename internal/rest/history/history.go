@@ -145,8 +145,8 @@ func noJournal() *wire.Fault {
 	return &wire.Fault{Reason: wire.NotFound, Msg: "No journal is kept here", Hint: "History needs a gateway with a data folder"}
 }
 
-// read reads a page and releases the reader slot. If rows are removed during the read, it reads
-// again what is left.
+// read reads a page and releases the reader slot. If rows are removed during the read, it reads the
+// remaining ones again.
 func (h *Routes) read(req *api.Request, q *query, s slot) (*page, error) {
 	defer s.release()
 	buf := h.buffers.get(4<<10 + bytesPerRow*q.limit)

@@ -35,7 +35,7 @@ type slot struct {
 }
 
 // acquire waits for a slot. The fault is RateLimited if the user has too many requests, and
-// Unavailable if all users together have.
+// Unavailable if all users together have too many.
 func (l *limiter) acquire(ctx context.Context, user string) (slot, error) {
 	s := slot{l, user}
 	if f := l.add(user); f != nil {
@@ -114,7 +114,7 @@ func (s slot) release() {
 	s.remove()
 }
 
-// remove takes the request out of those of all users.
+// remove removes the request from the count of all users.
 func (s slot) remove() {
 	s.limiter.mu.Lock()
 	defer s.limiter.mu.Unlock()

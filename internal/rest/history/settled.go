@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/internal/rest/api"
 )
 
-// settle sets what is known of a page before it is read.
+// settle sets the properties of a page that are known before it is read.
 func (h *Routes) settle(req *api.Request, q *query) {
 	q.completeFrom = h.journal.Oldest(q.series)
 	q.tag = h.settledTag(req, q)
@@ -78,7 +78,7 @@ func (q *query) publishedBy() int64 {
 	return q.end + int64(lateRows)
 }
 
-// hidden reports whether data that was published until a time may be hidden by the user's delay.
+// hidden reports whether the user's delay may hide data that was published up to a time.
 func (q *query) hidden(until int64) bool {
 	return q.delay > 0 && (q.instrument.VirtualClock || until > time.Now().Add(-seconds(q.delay)).UnixNano())
 }

@@ -32,8 +32,8 @@ const (
 	reconnectMillis = 3000
 )
 
-// sseWriter turns the frames of a session into server-sent events, or JSON lines. It holds the last
-// event of a piece of output back, because its position may follow.
+// sseWriter turns the frames of a session into server-sent events, or JSON lines. It holds back the
+// last event of a piece of output, because its position may follow.
 type sseWriter struct {
 	conn   *socket.LocalConn
 	lines  bool
@@ -55,7 +55,7 @@ func (s *sseWriter) run(w http.ResponseWriter, q *api.Request) (written int64) {
 	}
 	limitSendBuffer(q.Conn, sendBuffer)
 	out := http.NewResponseController(w)
-	// The deadline for reading a request would end this one, which goes on.
+	// Without this, the deadline for reading a request would end the stream.
 	if err := out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0
 	}
@@ -72,7 +72,8 @@ func (s *sseWriter) run(w http.ResponseWriter, q *api.Request) (written int64) {
 		if s.ended {
 			return written
 		}
-		// The pong waits for the write, so that a client that accepts nothing counts as gone.
+		// The pong waits for the write, so that a client that accepts nothing counts as
+		// disconnected.
 		if s.pinged {
 			s.pinged = false
 			s.conn.Send([]byte(`{"action":"pong"}`))
@@ -185,7 +186,7 @@ func appendRetry(b []byte, ms int) []byte {
 	return append(strconv.AppendInt(append(b, "retry: "...), int64(ms), 10), '\n')
 }
 
-// whole returns a whole number that is not negative, or 0 if the text is none.
+// whole returns a whole number that is not negative, or 0 for any other text.
 func whole(text string) int {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {

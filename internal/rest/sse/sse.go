@@ -62,8 +62,8 @@ func (s *sseWriter) open(ctx context.Context, token, slow string, subscribe []by
 	return s.ask(ctx, subscribe, "Subscription", until)
 }
 
-// ask sends a message and waits for its answer. Other messages are for the client, and the answer
-// too unless it is Success, which the HTTP status replaces.
+// ask sends a message and waits for its answer. The client receives all other messages. It also
+// receives the answer unless that is Success, which the HTTP status replaces.
 func (s *sseWriter) ask(ctx context.Context, msg []byte, want string, until time.Time) error {
 	s.conn.Send(msg)
 	for {

@@ -157,7 +157,7 @@ func (w *World) status(args []string) error {
 	return w.publish(args[0], e)
 }
 
-// fault is Env.Fault: the market can be halted, and nothing else.
+// fault returns Env.Fault. The only fault of the market is a halt.
 func (w *World) fault() func(string, market.InstrumentID) (string, *wire.Fault) {
 	known := maps.Clone(w.handles) // sessions ask at any time
 	return func(name string, id market.InstrumentID) (string, *wire.Fault) {

@@ -10,10 +10,10 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Offer is what a client asks for in its handshake.
+// Offer has what a client requests in its handshake.
 type Offer struct {
 	Bearer string      // of the Authorization header; "": none
-	Format wire.Format // by the subprotocol, and permessage-deflate with it or without
+	Format wire.Format // requested by the subprotocol, with or without permessage-deflate
 }
 
 // parseOffer reads the rest of an offer step.
@@ -29,13 +29,14 @@ func parseOffer(text string) (wire.Format, error) {
 	return f, nil
 }
 
-// Unpack gives the messages of a frame that a server sent, as JSON texts: one, or of a batch each.
-// first is the frame's first byte. It is an error when the frame is not one of format f.
+// Unpack returns the messages of a frame that a server sent, as JSON texts: one message, or those
+// of a batch. first is the frame's first byte. Unpack returns an error if the frame is not of
+// format f.
 func Unpack(f wire.Format, first byte, payload []byte) ([]string, error) {
 	const final, rsv1, text, binary = 0x80, 0x40, 1, 2
 	if first&rsv1 != 0 && f&wire.Deflate != 0 {
 		small := len(payload)
-		// What the sender left off, and an empty last block.
+		// Add the bytes that the sender omits, and an empty last block.
 		r := flate.NewReader(strings.NewReader(string(payload) + "\x00\x00\xff\xff\x01\x00\x00\xff\xff"))
 		var err error
 		if payload, err = io.ReadAll(r); err != nil {

@@ -27,8 +27,7 @@ type Conn interface {
 	Close() error
 }
 
-// Staller is a Conn whose client can stop reading, so that the server's output
-// stays with the server.
+// Staller is a Conn whose client can stop reading, so that output waits in the server.
 type Staller interface {
 	Stall(on bool)
 }
@@ -43,23 +42,23 @@ func (c *Closed) Error() string { return fmt.Sprintf("closed %d %s", c.Code, c.R
 
 // Host has the server under test.
 type Host struct {
-	// Format is what a client offers of which the script does not say it.
+	// Format is the format that a client offers if the script has no offer step for it.
 	Format wire.Format
 
 	// Dial connects a client.
 	Dial func(Offer) (Conn, error)
 
-	// Settle waits until all that a step set in motion has come to rest:
-	// synctest.Wait in a bubble. Without it a script whose clients stop reading may
-	// see more or less of what one moment brings. nil does not wait.
+	// Settle waits until the work that a step has caused is done: synctest.Wait in a bubble.
+	// Without it, the number of messages that a client receives before it stops reading may vary.
+	// nil: Run does not wait.
 	Settle func()
 
-	// Tolerance is how late a message may come. A millisecond will do in a bubble,
-	// where time stands still while anything moves.
+	// Tolerance is how late a message may arrive. A millisecond is enough in a bubble, where time
+	// passes only while all goroutines wait.
 	Tolerance time.Duration
 
-	// RealClock says that time passes by itself, as it does over real sockets. The times
-	// and latencies within messages then match any others.
+	// RealClock means that time passes by itself, as with real sockets. The times and latencies in
+	// messages are then not compared.
 	RealClock bool
 }
 
@@ -89,7 +88,7 @@ func (s *Script) Run(t testing.TB, w *World, h Host) {
 	}
 }
 
-// run is a conversation under way.
+// run is a conversation in progress.
 type run struct {
 	Host
 	world   *World
@@ -98,12 +97,12 @@ type run struct {
 	now     time.Time              // by the script
 }
 
-// client is one connection and what came over it.
+// client is one connection with the events that it has received.
 type client struct {
 	conn    Conn
 	format  wire.Format
 	done    chan struct{} // the reader has returned
-	arrived chan struct{} // something came since it was last looked at
+	arrived chan struct{} // an event was received since the last check
 
 	checks asyncapitest.Conversation
 
@@ -125,7 +124,7 @@ func (e event) String() string {
 	return "< " + e.text
 }
 
-// read takes what comes, and answers pings.
+// read receives messages, and answers pings.
 func (c *client) read() {
 	defer close(c.done)
 	for {
@@ -145,7 +144,7 @@ func (c *client) read() {
 			return
 		}
 		if text == wire.Ping && !silent {
-			_ = c.say([]byte(`{"action":"pong"}`)) // the end of the connection comes by Receive
+			_ = c.say([]byte(`{"action":"pong"}`)) // Receive returns the end of the connection
 		}
 	}
 }
@@ -156,12 +155,12 @@ func (c *client) check(text string, err error) {
 	switch {
 	case errors.As(err, &end):
 		c.checks.Closed(end.Code, end.Reason)
-	case strings.HasPrefix(text, "{"): // as all messages of a server, but not of the tests of this package
+	case strings.HasPrefix(text, "{"): // messages of the tests of this package need not be objects
 		c.checks.Received([]byte(text))
 	}
 }
 
-// say sends a message, in MessagePack where that was agreed on.
+// say sends a message, in MessagePack if that was negotiated.
 func (c *client) say(msg []byte) error {
 	if bytes.HasPrefix(msg, []byte("{")) {
 		c.checks.Sent(msg)
@@ -215,7 +214,7 @@ func (r *run) connect(name, bearer string) (*client, error) {
 	return c, nil
 }
 
-// end closes what is open and waits for the readers.
+// end closes the open connections and waits for the readers.
 func (r *run) end(t testing.TB) {
 	for _, c := range r.clients {
 		if err := c.conn.Close(); err != nil {
@@ -228,7 +227,8 @@ func (r *run) end(t testing.TB) {
 	}
 }
 
-// expect takes the next event of a client, which has to be of now.
+// expect returns the next event of a client, which must have arrived at the present time of the
+// script.
 func (r *run) expect(name string) (event, error) {
 	c, err := r.client(name)
 	if err != nil {
@@ -236,7 +236,7 @@ func (r *run) expect(name string) (event, error) {
 	}
 	patience := r.Tolerance
 	if r.RealClock {
-		patience *= 5 // a busy machine is late, and it costs time only where nothing comes
+		patience *= 5 // for a busy machine; it costs time only if no event arrives
 	}
 	e, ok := c.next(patience)
 	if !ok {
@@ -248,7 +248,7 @@ func (r *run) expect(name string) (event, error) {
 	return e, nil
 }
 
-// quiet checks that nothing is left that no step named, after a wait.
+// quiet waits, and then checks that no event is left that no step has named.
 func (r *run) quiet(wait time.Duration) error {
 	time.Sleep(wait)
 	for name, c := range r.clients {
@@ -262,11 +262,11 @@ func (r *run) quiet(wait time.Duration) error {
 	return nil
 }
 
-// verbs is what the steps do.
+// verbs returns the functions of the steps by name.
 func verbs() map[string]func(*run, *step) error {
 	all := map[string]func(*run, *step) error{
 		">": (*run).sendText, "<": (*run).receive, "closed": (*run).closed,
-		// A wait so short that the times of the steps after it still hold.
+		// The wait is short enough that it does not change the times of later steps.
 		"nothing": func(r *run, _ *step) error { return r.quiet(r.Tolerance / 1000) },
 		"after":   (*run).after, "login": (*run).login, "connect": (*run).connectStep, "offer": (*run).offer,
 		"send": (*run).sendOther, "silent": (*run).silence,
@@ -326,14 +326,14 @@ func (r *run) receive(st *step) error {
 	return nil
 }
 
-// blur makes all times and latencies of a message one.
+// blur replaces all times and latencies of a message with fixed ones.
 func blur(text string) string {
 	text = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[0-9:.]*Z"`).ReplaceAllString(text, `"..."`)
 	return regexp.MustCompile(`"D":\d+`).ReplaceAllString(text, `"D":0`)
 }
 
-// forgiveDelay returns got with the expires_in of want, if that of got is at most 10 s smaller:
-// time passes between the steps of a conversation on a busy machine.
+// forgiveDelay returns got with the expires_in of want, if that of got is at most 10 s smaller,
+// because time passes between the steps on a busy machine.
 func forgiveDelay(want, got string) string {
 	expires := regexp.MustCompile(`"expires_in":(\d+)`)
 	w, g := expires.FindStringSubmatch(want), expires.FindStringSubmatch(got)
@@ -368,7 +368,7 @@ func (r *run) after(st *step) error {
 	r.now = r.now.Add(d)
 	wait := time.Until(r.now)
 	if r.RealClock {
-		// The server's clocks began a little after the script's.
+		// The server's clocks were started slightly after the script's.
 		wait += r.Tolerance / 20
 	}
 	time.Sleep(wait)
@@ -391,7 +391,7 @@ func (r *run) connectStep(st *step) error {
 	return err
 }
 
-// offer says what the client's connections from here on ask for.
+// offer sets the format that later connections of the client offer.
 func (r *run) offer(st *step) (err error) {
 	r.formats[st.conn], err = parseOffer(st.rest)
 	return err
@@ -430,7 +430,7 @@ func (r *run) hangUp(st *step) error {
 	before := r.world.Env.Registry.Len()
 	err = c.conn.Close()
 	<-c.done
-	if r.RealClock { // the server sees it a little later; one that was not authenticated is not counted
+	if r.RealClock { // the server notices it slightly later; an unauthenticated connection is not counted
 		for end := time.Now().Add(r.Tolerance / 10); r.world.Env.Registry.Len() >= before && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
@@ -438,7 +438,7 @@ func (r *run) hangUp(st *step) error {
 	return err
 }
 
-// match says whether text is as the pattern has it, in which "..." is any text.
+// match reports whether text matches a pattern, in which "..." stands for any text.
 func match(pattern, text string) bool {
 	parts := strings.Split(pattern, "...")
 	if len(parts) == 1 {

@@ -107,7 +107,7 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-// Duration is how much time the steps let pass.
+// Duration returns the sum of the times of all after steps.
 func (s *Script) Duration() time.Duration {
 	var sum time.Duration
 	for _, st := range s.step {
@@ -119,8 +119,8 @@ func (s *Script) Duration() time.Duration {
 	return sum
 }
 
-// Stalls says whether a client of the conversation stops reading, for which Conn
-// has to be a Staller.
+// Stalls reports whether a client of the conversation stops reading. Its Conn must then be a
+// Staller.
 func (s *Script) Stalls() bool {
 	for _, st := range s.step {
 		if st.verb == "stop" {

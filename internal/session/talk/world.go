@@ -19,8 +19,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// World is the server's side of a conversation: the market, the users, and what
-// happens to them. Run changes it by steps; its host serves Env and Hub.
+// World is the server's side of a conversation: the market, the users, and their changes. The steps
+// of Run change it, and its host serves Env and Hub.
 type World struct {
 	Env *session.Env
 	Hub *hub.Hub
@@ -39,10 +39,10 @@ type World struct {
 	dev bool // a development gateway
 }
 
-// day is the life of the tokens that are there from the start.
+// day is the lifetime of the predefined tokens.
 const day = 24 * time.Hour
 
-// World makes the world that a conversation starts in, with its settings.
+// World returns the initial World of a conversation, with its settings.
 func (s *Script) World() (*World, error) {
 	w := &World{
 		users:   make(map[string]*session.Grants),
@@ -116,7 +116,7 @@ func (w *World) verify(_ context.Context, token string) (*session.Identity, *wir
 	return &id, nil
 }
 
-// openJournal opens a journal, which delayed data are read from.
+// openJournal opens a journal, from which delayed data is read.
 func (w *World) openJournal(cfg *hub.Config) (err error) {
 	if w.folder, err = os.MkdirTemp("", "rueda-talk-"); err != nil {
 		return fmt.Errorf("make the folder of the journal: %w", err)
@@ -128,7 +128,7 @@ func (w *World) openJournal(cfg *hub.Config) (err error) {
 	return nil
 }
 
-// Close closes the journal, if there is one. Nobody may use the hub any more.
+// Close closes the journal, if there is one. The hub must not be used afterwards.
 func (w *World) Close() error {
 	if w.journal == nil {
 		return nil
@@ -136,7 +136,7 @@ func (w *World) Close() error {
 	return errors.Join(w.journal.Close(), os.RemoveAll(w.folder))
 }
 
-// set is one setting: its name, its value.
+// set applies one setting, given as its name and its value.
 func (w *World) set(cfg *hub.Config, args []string) error {
 	if len(args) != 2 {
 		return errors.New("set NAME VALUE")
@@ -172,10 +172,10 @@ func (w *World) set(cfg *hub.Config, args []string) error {
 	return err
 }
 
-// worldVerbs are the steps that are not a client's.
+// worldVerbs returns the functions of the steps that do not belong to a client.
 func worldVerbs() map[string]func(*World, []string) error {
 	return map[string]func(*World, []string) error{
-		"set":   func(*World, []string) error { return nil }, // done before all else
+		"set":   func(*World, []string) error { return nil }, // applied by Script.World
 		"user":  (*World).user,
 		"token": (*World).token, "list": (*World).list,
 		"late": (*World).late, "cancel": amend(market.KindCancel), "correct": amend(market.KindCorrect), "reference": (*World).reference,
