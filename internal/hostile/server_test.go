@@ -15,10 +15,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -35,6 +37,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +113,12 @@ func usernames() []string {
 	return names
 }
 
+// hashOf returns the SHA-256 of a text in hexadecimal.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
 func passwordOf(name string) string {
 	if name == "mute" {
 		return " spaces around "
@@ -151,8 +160,13 @@ func serve(text string) error {
 				UserRefreshesPerMinute: s.Refreshes, UserRefreshBurst: s.Refreshes,
 			},
 		},
-		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
-		OnReady: func(b gateway.Bound) { fmt.Println(b.Address) },
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		Admin:  gateway.Admin{Listen: "127.0.0.1:0", Tokens: operators()},
+	}
+	var admin atomic.Value // address of the administrator's listener
+	cfg.OnReady = func(b gateway.Bound) {
+		admin.Store(b.Admin)
+		fmt.Println(b.Address)
 	}
 	if s.ShortDeadlines {
 		// A busy machine delays a client that answers by seconds.
@@ -184,7 +198,7 @@ func serve(text string) error {
 	}
 	go func() {
 		defer cancel()
-		answer(ctx, s.Folder, data, g, more, cancel)
+		answer(ctx, s.Folder, data, g, more, &admin, cancel)
 	}()
 	return errors.Join(g.Run(ctx), data.Close())
 }
@@ -262,7 +276,7 @@ type figures struct {
 }
 
 // answer executes the commands of the test, one a line.
-func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.Gateway, more extra, stop func()) {
+func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.Gateway, more extra, admin *atomic.Value, stop func()) {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		word, name, _ := strings.Cut(in.Text(), " ")
@@ -277,6 +291,9 @@ func answer(ctx context.Context, folder string, data *gateway.Data, g *gateway.G
 			continue
 		case "files":
 			fmt.Println(strings.Join(openFiles(), " "))
+			continue
+		case "admin":
+			fmt.Println(admin.Load())
 			continue
 		case "feed":
 			fmt.Println(more.lines.Addr())
