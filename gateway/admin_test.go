@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 const testAdminToken = "an-administrator-token-of-the-tests"
@@ -148,7 +149,7 @@ func TestThreat35AdminCertificates(t *testing.T) {
 			// The client presents its certificate even if the server asks for another authority.
 			secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 		}
-		c := &http.Client{Transport: &http.Transport{TLSClientConfig: secure}}
+		c := &http.Client{Transport: openapitest.Wrap(&http.Transport{TLSClientConfig: secure})}
 		defer c.CloseIdleConnections()
 		r, err := http.NewRequestWithContext(t.Context(), "DELETE", fmt.Sprintf("https://127.0.0.1:%s/admin/users/u1/sessions", port), nil)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 // childEnv makes the test program run a gateway, for tests that measure a process.
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(cluster.Main(m))
+	os.Exit(openapitest.Main(func() int { return cluster.Main(m) }))
 }
 
 // floodLimits allows all logins of the test from one address, and floodData lets them wait as long
@@ -137,7 +138,7 @@ func flood(t *testing.T, n int, newClient func() *literalClient) (took time.Dura
 func TestLoginFloodE2E(t *testing.T) {
 	pid, rest := startChild(t)
 	newClient := func() *literalClient {
-		return &literalClient{http: &http.Client{Transport: &http.Transport{}}, rest: rest, stream: "ws" + strings.TrimPrefix(rest, "http") + "/stream"}
+		return &literalClient{http: &http.Client{Transport: openapitest.Wrap(&http.Transport{})}, rest: rest, stream: "ws" + strings.TrimPrefix(rest, "http") + "/stream"}
 	}
 	c := newClient()
 	defer c.http.CloseIdleConnections()
@@ -233,7 +234,7 @@ func followLatency(ctx context.Context, b *bot) (list latencies) {
 
 // probeReady asks for readiness every 10 ms.
 func probeReady(ctx context.Context, rest string) (list latencies) {
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: openapitest.Wrap(&http.Transport{})}
 	defer client.CloseIdleConnections()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

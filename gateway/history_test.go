@@ -57,8 +57,9 @@ func TestHistoryEqualsStreamE2E(t *testing.T) {
 			return exchange.Run(ctx, sink)
 		})}},
 		Journal: gateway.Journal{Folder: t.TempDir(), Segment: 8 << 20},
-		Stream:  gateway.Stream{TradesKept: 1},
-		Limits:  gateway.Limits{MessageBytes: 1 << 20},
+		// A busy machine reads slowly.
+		Stream: gateway.Stream{TradesKept: 1, MaxWaiting: 64 << 20, MaxAge: 5 * time.Minute, PongTimeout: 5 * time.Minute},
+		Limits: gateway.Limits{MessageBytes: 1 << 20},
 	})
 	c := &literalClient{http: client, rest: at.REST, stream: at.Stream}
 	if err := c.login(); err != nil {

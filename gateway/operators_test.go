@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 func tokenHash(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
@@ -55,7 +56,7 @@ func TestThreat35Operators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}}}
+	c := &http.Client{Transport: openapitest.Wrap(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}})}
 	defer c.CloseIdleConnections()
 	at := "https://127.0.0.1:" + port
 	for _, tt := range []struct {

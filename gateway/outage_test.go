@@ -20,7 +20,6 @@ import (
 	"github.com/ruedahq/rueda/broker/guard"
 	"github.com/ruedahq/rueda/broker/httpusers"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 )
 
 // crossing is a TCP proxy for a server. It can forward bytes, hold them back, or close connections.
@@ -227,8 +226,6 @@ func (o *outage) count(ctx context.Context) error {
 			return nil
 		case err != nil:
 			return err
-		case asyncapitest.CheckReceived(text) != nil:
-			return asyncapitest.CheckReceived(text)
 		case strings.Contains(string(text), `"type":"T"`):
 			o.trades.Add(1)
 		case strings.Contains(string(text), `"action":"ping"`): // on a busy machine

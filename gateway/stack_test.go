@@ -13,6 +13,7 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -124,7 +125,7 @@ func run(t *testing.T, cfg gateway.Config) (*http.Client, gateway.Bound) {
 	})
 	select {
 	case b := <-ready:
-		return &http.Client{Transport: tr}, b
+		return &http.Client{Transport: openapitest.Wrap(tr)}, b
 	case err := <-done:
 		done <- nil
 		t.Fatalf("run: %v", err)

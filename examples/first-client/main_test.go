@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -20,8 +21,11 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 	"github.com/ruedahq/rueda/market"
 )
+
+func TestMain(m *testing.M) { os.Exit(openapitest.Main(m.Run)) }
 
 // metronome is a feed with a trade of each instrument at an interval. The size of a trade counts
 // the trades of all its runs, so that each one differs.

@@ -10,13 +10,16 @@ import (
 	"github.com/ruedahq/rueda/internal/backup"
 	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 	"github.com/ruedahq/rueda/internal/pgtest"
 )
 
 // cluster holds the databases of these tests.
 var cluster pgtest.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(openapitest.Main(func() int { return cluster.Main(m) }))
+}
 
 // TestBackupPostgresE2E backs up a gateway with PostgreSQL: the journal and the keys. The keys are
 // restored only if the database has none, and a database of another installation is refused.

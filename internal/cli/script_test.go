@@ -11,13 +11,20 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"rueda": func() { os.Exit(Main(os.Args[1:])) },
+	testscript.Main(validated{m}, map[string]func(){
+		"rueda": func() { os.Exit(openapitest.Main(func() int { return Main(os.Args[1:]) })) },
 	})
 }
+
+// validated validates what the tests exchange with gateways.
+type validated struct{ m *testing.M }
+
+func (v validated) Run() int { return openapitest.Main(v.m.Run) }
 
 // TestScriptsE2E runs testdata/*.txtar, which contain whole command lines.
 func TestScriptsE2E(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/client"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 // writeCertificate writes tls.crt and tls.key for 127.0.0.1 and returns a pool that trusts them.
@@ -92,7 +93,7 @@ func TestServe(t *testing.T) {
 	address := server.said(`"msg":"ready","address":"([^"]+)"`)[1]
 	execute("correct horse battery staple\n", "user", "add", "ana", "--config", config, "--password-stdin")
 
-	https := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	https := &http.Client{Transport: openapitest.Wrap(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}})}
 	defer https.CloseIdleConnections()
 	a := &client.API{Client: https}
 	if a.Base, err = url.Parse("https://" + address); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -38,6 +39,7 @@ func standIn(t *testing.T, expiresIn int, talk func(ctx context.Context, conn *w
 		fmt.Fprint(w, catalogue)
 	})
 	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(openapitest.NoGateway, "test")
 		conn, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			t.Error(err)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 // attacker is the client of one input. It has its own addresses.
@@ -157,6 +158,12 @@ func roundTrip(nc net.Conn, method, target, body string, headers ...string) (*re
 	if r.body, err = io.ReadAll(res.Body); err != nil {
 		return nil, err
 	}
+	x := &openapitest.Exchange{Method: method, RequestHeader: http.Header{}, RequestBody: []byte(body), Status: r.status, Header: r.header, Body: r.body}
+	x.Path, x.Query, _ = strings.Cut(target, "?")
+	for i := 0; i+1 < len(headers); i += 2 {
+		x.RequestHeader.Add(headers[i], headers[i+1])
+	}
+	openapitest.Record(x)
 	var e struct {
 		Data  map[string]any
 		Error struct{ Reason string }
@@ -241,8 +248,9 @@ func (a *attacker) refresh(token string) *reply {
 // socket is the client side of a stream connection.
 type socket struct {
 	*attacker
-	nc net.Conn
-	r  *bufio.Reader
+	nc     net.Conn
+	r      *bufio.Reader
+	checks asyncapitest.Conversation
 }
 
 // open opens a stream connection, with headers in pairs.
@@ -279,8 +287,14 @@ func (a *attacker) tryOpen(address string, headers ...string) (*socket, error) {
 	if err != nil {
 		return nil, errors.Join(err, nc.Close())
 	}
-	a.Cleanup(func() { nc.Close() })
-	return &socket{attacker: a, nc: nc, r: r}, nil
+	s := &socket{attacker: a, nc: nc, r: r}
+	a.Cleanup(func() {
+		nc.Close()
+		if err := s.checks.Err(); err != nil {
+			a.Error(err)
+		}
+	})
+	return s, nil
 }
 
 // authenticated returns a socket with a login of a user.
@@ -329,7 +343,12 @@ func appendFrame(b []byte, head byte, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-func (s *socket) send(text string) { s.Helper(); s.frame(fin|opText, []byte(text)) }
+// send sends a message. If the contract does not allow it, the server must refuse it.
+func (s *socket) send(text string) {
+	s.Helper()
+	s.checks.Sent([]byte(text))
+	s.frame(fin|opText, []byte(text))
+}
 
 // message is a control message, or the end of the connection.
 type message struct {
@@ -349,6 +368,7 @@ func (s *socket) next() message {
 	for {
 		op, payload, err := s.read()
 		if err != nil {
+			s.checks.End()
 			return message{closed: -1, text: err.Error()}
 		}
 		switch op {
@@ -357,12 +377,13 @@ func (s *socket) next() message {
 				return message{closed: 1005}
 			}
 			m := message{closed: int(binary.BigEndian.Uint16(payload)), Reason: string(payload[2:])}
-			if err := asyncapitest.CheckClose(uint16(m.closed), m.Reason); err != nil && m.closed >= 4000 {
-				s.Error(err)
+			if m.closed >= 4000 {
+				s.checks.Closed(uint16(m.closed), m.Reason)
 			}
+			s.checks.End()
 			return m
 		case opText:
-			asyncapitest.Received(s, payload)
+			s.checks.Received(payload)
 			m := message{text: string(payload)}
 			_ = json.Unmarshal(payload, &m)
 			return m

@@ -217,7 +217,7 @@ func messageInputs() []input {
 			// Other tests set the clock. Here a client that sends any time changes nothing.
 			s := a.authenticated(a.user())
 			for _, at := range []string{"0", "-1", `"1970-01-01T00:00:00Z"`, "1e300"} {
-				s.send(`{"action":"pong","time":` + at + `}`)
+				s.frame(fin|opText, []byte(`{"action":"pong","time":`+at+`}`))
 			}
 			s.alive()
 		}},

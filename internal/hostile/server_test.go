@@ -45,6 +45,7 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 // serverVariable is the environment variable that makes the test program the gateway. Its value is
@@ -59,7 +60,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(openapitest.Main(m.Run))
 }
 
 // full reports whether long tests run in full (make soak). Otherwise their counts are a twentieth.

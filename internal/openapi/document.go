@@ -28,6 +28,8 @@ const conventions = `
 
 An answer is an object with success and data, or with success and error. Clients branch on error.reason. They ignore members that they do not know, and treat a reason that they do not know by its status.
 
+A request that is not HTTP is answered with 400 and plain text, without an X-Request-Id.
+
 HEAD is served wherever GET is, with the same headers and no body. OPTIONS is served for preflight requests of browsers. x-outside-operations lists the answers to requests that belong to no operation, such as an unknown path or another method. x-reasons lists the reasons that the errors of an operation may have, by status, and x-common-headers the headers of every answer that concern browsers.`
 
 // Document returns the document of operations as compact JSON. The error names components that are

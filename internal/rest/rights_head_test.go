@@ -46,7 +46,7 @@ func TestDelayedHeadIsHidden(t *testing.T) {
 			t.Helper()
 			first := ""
 			for n, got := range list {
-				lines := strings.Split(got.String(), "\n")[1:] // after Success
+				lines := strings.Split(got.String(), "\n")[1:]                        // after Success
 				text := strings.ReplaceAll(strings.Join(lines, "\n"), epoch, "EPOCH") // it may end like a position
 				text = regexp.MustCompile(fmt.Sprintf(`([|:A-Za-z"]):?%d([}"])`, n)).ReplaceAllString(text, "${1}n$2")
 				if first == "" {

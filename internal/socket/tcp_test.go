@@ -14,6 +14,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/openapi"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 // raiseLimits allows many connections from one address.
@@ -51,13 +54,42 @@ func (p *testServer) ask(t *testing.T, request string) (*http.Response, []byte) 
 		t.Fatal(err)
 	}
 	if r.StatusCode == http.StatusSwitchingProtocols {
+		checkHandshake(t, request, r, nil)
 		return r, nil
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkHandshake(t, request, r, body)
 	return r, body
+}
+
+// described returns the checker of the OpenAPI document, compiled once.
+var described = sync.OnceValues(func() (*openapitest.Checker, error) {
+	document, err := openapi.PublicDocument()
+	if err != nil {
+		return nil, err
+	}
+	return openapitest.New(document)
+})
+
+// checkHandshake compares the answer to a handshake with the OpenAPI document. Package net/http
+// answers what is not HTTP, without an X-Request-Id.
+func checkHandshake(t *testing.T, request string, r *http.Response, body []byte) {
+	t.Helper()
+	if r.StatusCode == http.StatusBadRequest && r.Header.Get("X-Request-Id") == "" {
+		return
+	}
+	c, err := described()
+	if err != nil {
+		t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(request, " ")
+	x := &openapitest.Exchange{Method: method, Path: openapi.StreamPath, RequestHeader: http.Header{}, Status: r.StatusCode, Header: r.Header, Body: body}
+	if err := c.Check(x); err != nil {
+		t.Errorf("%q: %v", request, err)
+	}
 }
 
 func TestEndpoint(t *testing.T) { forEachTransport(t, testEndpoint) }

@@ -37,7 +37,11 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 	s.shard.hub.NoteQuiet()
 	h.Unlock()
 	t.since.safe = s.safe(o.Rights, items...) // without the lock: it visits all waiting messages
-	defer func() { out.Position = s.safe(o.Rights).Text(h.Epoch()); s.releaseWait(); s.shard.Figures.countResumes(&out) }()
+	defer func() {
+		out.Position = s.safe(o.Rights).Text(h.Epoch())
+		s.releaseWait()
+		s.shard.Figures.countResumes(&out)
+	}()
 	h.Lock()
 	defer h.Unlock()
 	h.Commit()

@@ -15,7 +15,10 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
+
+func TestMain(m *testing.M) { os.Exit(openapitest.Main(m.Run)) }
 
 // release has the answers of a release, from its expected.json.
 type release struct {

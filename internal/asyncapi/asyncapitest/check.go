@@ -142,6 +142,13 @@ func (c *Conversation) Closed(code uint16, reason string) {
 	}
 }
 
+// End says that the connection has ended. Messages before it may have no answer.
+func (c *Conversation) End() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+}
+
 // Err returns the violations so far: messages of the server that the document does not describe,
 // and messages of the client that the document does not allow and the server has not refused.
 func (c *Conversation) Err() error {
