@@ -299,7 +299,7 @@ func TestUsersOfAnotherBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range [][3]string{{"GET", "/admin/users", ""}, {"GET", "/admin/users/u1", ""}, {"POST", "/admin/users/u1", `{"action":"disable"}`}} {
-		w := ask(t, admin, r[0], r[1], r[2], "Authorization", "Bearer her token", "Content-Type", "application/json")
+		w := ask(t, described(t, "/admin/openapi.json", admin), r[0], r[1], r[2], "Authorization", "Bearer her token", "Content-Type", "application/json")
 		if w.Code != http.StatusUnprocessableEntity || member(t, w, "reason") != "unsupported_option" {
 			t.Errorf("%s %s: %d %s", r[0], r[1], w.Code, w.Body)
 		}
