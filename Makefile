@@ -21,7 +21,7 @@ test: RACE = $(if $(CC_FOUND),$(WITH_RACE),)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test e2e soak fuzz bench bench-report lint release test-packages
+.PHONY: help build run test e2e alerts soak fuzz bench bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,7 @@ endif
 	@echo
 	@echo "Left out:"
 	@echo "  real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations: make e2e"
+	@echo "  alerts that fire        make alerts"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
@@ -69,6 +70,9 @@ endif
 	@command -v curl >/dev/null && command -v jq >/dev/null || echo "  commands of the tutorial install curl and jq"
 	@[ -n "$(SLAPD)" ] || echo "  LDAP user bases         apt-get install slapd ldap-utils (it need not run either)"
 	@command -v promtool >/dev/null || echo "  metrics and alerts      apt-get install prometheus (it need not run either)"
+
+alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
+	RUEDA_ALERTS=1 go test -count=1 -timeout 10m -run TestAlerts -v ./tests/alerts
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build
