@@ -47,8 +47,7 @@ func (f *flusher) published(urgent bool) {
 	f.pending.Store(true)
 }
 
-// overdue reports whether published messages may be written and input has been handled for long
-// enough.
+// overdue reports whether published messages may be written and input took long enough to handle.
 func (f *flusher) overdue(since time.Time) bool {
 	if !f.pending.Load() {
 		return false
