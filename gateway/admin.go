@@ -113,7 +113,7 @@ func (a *Admin) operators(logger *slog.Logger) (func() []rest.Operator, error) {
 		list, err := parseOperators("the text of the tokens", a.Tokens)
 		return func() []rest.Operator { return list }, err
 	}
-	file, err := reload.New(a.TokenFile, readOperators, logger)
+	file, err := reload.NewStrict(a.TokenFile, readOperators, logger)
 	return file.Get, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,9 @@ func readOperators(name string) ([]rest.Operator, error) {
 	return parseOperators(name, text)
 }
 
-// parseOperators parses a text that is called name in errors.
+// parseOperators parses a text that is called name in errors. With an error it returns the
+// operators whose lines are right, so that a mistake in one line neither keeps a removed operator
+// nor locks the others out.
 func parseOperators(name, text string) (list []rest.Operator, err error) {
 	lines := 0
 	for line := range strings.Lines(text) {
@@ -30,14 +33,19 @@ func parseOperators(name, text string) (list []rest.Operator, err error) {
 			continue
 		}
 		lines++
-		o, err := parseOperator(fields)
-		if err != nil {
-			return nil, fmt.Errorf("%s: operator %d: %w", name, lines, err)
+		o, wrong := parseOperator(fields)
+		if wrong != nil {
+			err = errors.Join(err, fmt.Errorf("%s: operator %d: %w", name, lines, wrong))
+			continue
 		}
 		list = append(list, o)
 	}
-	if len(list) == 0 || len(list) > 1 && list[0].Name == "" {
-		return nil, fmt.Errorf("%s must have one line of at least %d characters, letters and digits, or a line for each operator", name, leastToken)
+	unnamed := func(o rest.Operator) bool { return o.Name == "" }
+	if err != nil {
+		return slices.DeleteFunc(list, unnamed), err
+	}
+	if len(list) == 0 || len(list) > 1 && slices.ContainsFunc(list, unnamed) {
+		return slices.DeleteFunc(list, unnamed), fmt.Errorf("%s must have one line of at least %d characters, letters and digits, or a line for each operator", name, leastToken)
 	}
 	return list, nil
 }

@@ -5,18 +5,21 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/certificate/certtest"
 	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/reload"
 )
 
 func tokenHash(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
@@ -120,5 +123,52 @@ func TestOperatorFile(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(list) == 0 {
 			t.Errorf("%q: %d operators, %v, want %q", text, len(list), err, want)
 		}
+	}
+}
+
+// TestThreat35RemovedOperator checks that an operator whose line was removed is not accepted any
+// more, also if the file is empty or gone, has a mistake in another line, or may be read by others.
+// A mistake does not lock out the operators of the other lines.
+func TestThreat35RemovedOperator(t *testing.T) {
+	otto := "otto " + tokenHash("otto") + " read\n"
+	for _, tt := range []struct {
+		what, text string
+		mode       os.FileMode
+		want       string
+	}{
+		{"line removed", otto, 0o600, "otto"},
+		{"empty", "", 0o600, ""},
+		{"only a comment", "# nobody\n", 0o600, ""},
+		{"another line is wrong", "eva 12 read\n" + otto, 0o600, "otto"},
+		{"a token between operators", otto + testAdminToken + "\n", 0o600, "otto"},
+		{"others may read it", otto, 0o644, ""},
+		{"gone", "", 0, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			name := writeToken(t, t.TempDir(), "ana "+tokenHash("ana")+" identity\n"+otto, 0o600)
+			operators, err := (&Admin{TokenFile: name}).operators(slog.New(slog.DiscardHandler))
+			if err != nil || len(operators()) != 2 {
+				t.Fatal(operators(), err)
+			}
+			if tt.mode == 0 {
+				err = os.Remove(name)
+			} else {
+				writeToken(t, filepath.Dir(name), tt.text, tt.mode)
+			}
+			for range 2 {
+				time.Sleep(reload.Interval)
+				got := ""
+				for _, o := range operators() {
+					got += o.Name
+				}
+				if got != tt.want || err != nil {
+					t.Errorf("%s: the operators are %q, want %q, %v", tt.what, got, tt.want, err)
+				}
+			}
+			writeToken(t, filepath.Dir(name), otto, 0o600)
+			if time.Sleep(reload.Interval); len(operators()) != 1 {
+				t.Errorf("%s: repaired, and the operators are %v", tt.what, operators())
+			}
+		})
 	}
 }

@@ -173,7 +173,9 @@ func (b *Base) SetExpiry(ctx context.Context, username string, at time.Time) (ch
 		if err != nil {
 			return err
 		}
-		n, err := c.exec(ctx, `UPDATE users SET expires_at = ? WHERE id = ? AND expires_at <> ?`, unix, id, unix)
+		// No gateway may have noticed that the account had ended: its logins must not come back.
+		n, err := c.exec(ctx, `UPDATE users SET expires_at = ?, version = version + CASE WHEN expires_at <> 0 AND expires_at <= ? THEN 1 ELSE 0 END
+			WHERE id = ? AND expires_at <> ?`, unix, time.Now().Unix(), id, unix)
 		if changed = n > 0; changed {
 			c.log(audit.UserChanged, id, detail)
 		}

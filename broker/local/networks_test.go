@@ -99,6 +99,34 @@ func testNetworksAndExpiry(t *testing.T, db *sql.DB) {
 	networks("never", home)
 }
 
+// TestThreat47EndMovedLater checks that logins of before the end of an account do not come back
+// when the end is moved, also if no gateway ran meanwhile. Moving an end that has not come ends
+// none.
+func TestThreat47EndMovedLater(t *testing.T) {
+	ctx, b := t.Context(), openBase(t, openDB(t, ":memory:"))
+	add(t, b, "ana", "the first password")
+	for _, at := range []time.Time{time.Now().Add(time.Hour), time.Now().Add(2 * time.Hour), {}} {
+		before := authenticated(t, b, "ana", "the first password", "")
+		if _, err := b.SetExpiry(ctx, "ana", at); err != nil {
+			t.Fatal(err)
+		}
+		if u, err := b.User(ctx, before.ID); err != nil || u.Version != before.Version {
+			t.Errorf("an end that had not come: version %d after %d, %v", u.Version, before.Version, err)
+		}
+	}
+	for _, at := range []time.Time{time.Now().Add(time.Hour), {}} {
+		before := authenticated(t, b, "ana", "the first password", "")
+		for _, end := range []time.Time{time.Now().Add(-time.Second), at} {
+			if _, err := b.SetExpiry(ctx, "ana", end); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if u, err := b.User(ctx, before.ID); err != nil || u.Version <= before.Version {
+			t.Errorf("after the end: version %d after %d, %v", u.Version, before.Version, err)
+		}
+	}
+}
+
 // TestEnrolmentFromElsewhere checks that an enrolment is confirmed only in the networks of its
 // user.
 func TestEnrolmentFromElsewhere(t *testing.T) {

@@ -17,11 +17,12 @@ import (
 const Interval = time.Second
 
 // File is the content of a file, which is read again when it changes. If the file cannot be read
-// then, the previous content stays in use.
+// then, the previous content stays in use, unless NewStrict made the File.
 type File[T any] struct {
 	name   string
 	read   func(name string) (T, error)
 	logger *slog.Logger
+	strict bool // see NewStrict
 
 	mu    sync.Mutex
 	value T
@@ -35,6 +36,14 @@ func New[T any](name string, read func(string) (T, error), logger *slog.Logger) 
 	r = &File[T]{name: name, read: read, logger: logger, at: time.Now()}
 	r.info, _ = os.Stat(name) // read reports the error
 	r.value, err = read(name)
+	return r, err
+}
+
+// NewStrict is New for a file whose old content must not stay in use, because it says who is
+// allowed something. If it cannot be read later, its content is what read returns with the error.
+func NewStrict[T any](name string, read func(string) (T, error), logger *slog.Logger) (*File[T], error) {
+	r, err := New(name, read, logger)
+	r.strict = true
 	return r, err
 }
 
@@ -53,9 +62,13 @@ func (r *File[T]) Get() T {
 	}
 	value, err := r.read(r.name)
 	if err != nil {
+		message := "file not read, keeping its last content"
+		if r.strict {
+			r.value, r.info, message = value, nil, "file not read, keeping only what is right in it"
+		}
 		if r.said != err.Error() {
 			r.said = err.Error()
-			r.logger.Error("file not read, keeping its last content", "file", r.name, "error", err)
+			r.logger.Error(message, "file", r.name, "error", err)
 		}
 		return r.value
 	}
