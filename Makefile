@@ -99,8 +99,9 @@ bench-report: ## all that rueda bench measures, with the tables and plots of doc
 release: ## archives of all platforms with checksums, in build/release; RELEASE has flags, such as -verify
 	go -C tools/release run . $(RELEASE)
 
-test-packages: ## builds a release of this platform, twice, and compares
+test-packages: ## builds a release of this platform twice and compares; installs, upgrades and removes the Debian package
 	$(TESTRUN) -C tools/release -- -vet=all -timeout 40m ./...
+	@[ "$$(id -u)" = 0 ] && command -v debootstrap >/dev/null || echo "Left out: the Debian package on a new Debian (as root, with debootstrap)"
 
 lint: ## the linters of .golangci.yml, pinned in tools/go.mod, and vet of the other modules
 	$(LINT) run ./...

@@ -115,7 +115,7 @@ func (r *release) build(ctx context.Context) error {
 	return r.writeChecksums()
 }
 
-// buildPlatform writes the archive of a platform and its bill of materials.
+// buildPlatform writes the archive of a platform, its bill of materials, and a Debian package.
 func (r *release) buildPlatform(ctx context.Context, goos, arch string, common []file) error {
 	binary := filepath.Join(r.out, "rueda")
 	if err := r.compile(ctx, goos, arch, binary); err != nil {
@@ -143,6 +143,13 @@ func (r *release) buildPlatform(ctx context.Context, goos, arch string, common [
 		return err
 	}
 	results := []file{{name: name, data: archive}, {name: base + ".cdx.json", data: bill}}
+	if goos == "linux" {
+		data, name, err := r.debian(arch, all)
+		if err != nil {
+			return err
+		}
+		results = append(results, file{name: name, data: data})
+	}
 	for _, f := range results {
 		if err := os.WriteFile(filepath.Join(r.out, f.name), f.data, 0o644); err != nil {
 			return err
