@@ -66,10 +66,10 @@ func TestWorkIsCharged(t *testing.T) {
 	}
 	d.pass(10e9)
 	d.take()
-	unknown := strings.ReplaceAll(strings.Join(list[:400], ","), `"W`, `"V`)
-	d.text(`{"action":"subscribe","trades":[` + unknown + `]}`) // 1, since nothing was added, and 40
+	unknown := strings.ReplaceAll(strings.Join(list[:200], ","), `"W`, `"V`)
+	d.text(`{"action":"subscribe","trades":[` + unknown + `]}`) // 1, since nothing was added, and 20
 	d.take()
-	if n := refused(60); n != 60-19 {
-		t.Errorf("%d of a burst refused after 400 unknown identifiers, want 41", n)
+	if n := refused(60); n != 60-39 {
+		t.Errorf("%d of a burst refused after 200 unknown identifiers, want 21", n)
 	}
 }
