@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -146,6 +147,42 @@ func (c *literalClient) socketFrom(t *testing.T, client string, bearer bool) (*b
 		b.send(map[string]any{"action": "auth_token", "token": c.access})
 	}
 	return b, nil
+}
+
+// TestThreat46UnknownClient checks that a client whose proxy passed on a second header, or one that
+// is no list of addresses, does not count as the proxy, which is in the networks of the account.
+func TestThreat46UnknownClient(t *testing.T) {
+	t.Parallel()
+	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { data.Close() })
+	here := netip.MustParsePrefix("127.0.0.0/8")
+	_, b := run(t, gateway.Config{Data: data, Listen: "127.0.0.1:0", Proxies: []netip.Prefix{here}})
+	if _, err := data.Users.EditRights(t.Context(), "demo", func(r *local.Rights) error {
+		r.Networks = []netip.Prefix{here}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const login = `{"grant_type":"password","username":"demo","password":"demo-password"}`
+	for _, tt := range []struct {
+		headers string
+		want    int
+	}{
+		{"", 200},
+		{"X-Forwarded-For: 127.0.0.9\r\n", 200},
+		{"X-Forwarded-For: 198.51.100.9\r\n", 403},
+		{"X-Forwarded-For: 198.51.100.9\r\nForwarded: for=203.0.113.9\r\n", 403},
+		{"X-Forwarded-For: 198.51.100.9, x\r\n", 403},
+	} {
+		r, body := raw(t, b.Address, fmt.Sprintf("POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s",
+			tt.headers, len(login), login))
+		if r.StatusCode != tt.want {
+			t.Errorf("%q: %d %s, want %d", tt.headers, r.StatusCode, body, tt.want)
+		}
+	}
 }
 
 // TestThreat46NetworksE2E limits a user to a network: sockets of other clients close, by the

@@ -24,11 +24,11 @@ var forwarding = []struct{ name, headers, want string }{
 	{"in lines", "X-Forwarded-For: 203.0.113.9\r\nx-forwarded-for: 198.51.100.3\r\n", "198.51.100.3"},
 	{"more lines than are usual", strings.Repeat("X-Forwarded-For: 203.0.113.9\r\n", 6) + "X-Forwarded-For: 198.51.100.4\r\n", "198.51.100.4"},
 	{"two proxies", "X-Forwarded-For: 198.51.100.5, 127.0.0.7\r\n", "198.51.100.5"},
-	{"garbage", "X-Forwarded-For: 198.51.100.6, unknown\r\n", "127.0.0.1"},
-	{"garbage beyond a proxy", "X-Forwarded-For: x, 127.0.0.8\r\n", "127.0.0.8"},
+	{"garbage", "X-Forwarded-For: 198.51.100.6, unknown\r\n", "0.0.0.0"},
+	{"garbage beyond a proxy", "X-Forwarded-For: x, 127.0.0.8\r\n", "0.0.0.0"},
 	{"Forwarded", "Forwarded: for=203.0.113.9, for=\"198.51.100.8:4711\";proto=https\r\n", "198.51.100.8"},
 	{"Forwarded with IPv6", "Forwarded: for=\"[2001:db8:cafe::17]:4711\"\r\n", "2001:db8:cafe::17"},
-	{"two that differ", "Forwarded: for=203.0.113.9\r\nX-Forwarded-For: 198.51.100.9\r\n", "127.0.0.1"},
+	{"two that differ", "Forwarded: for=203.0.113.9\r\nX-Forwarded-For: 198.51.100.9\r\n", "0.0.0.0"},
 }
 
 func proxies(t *testing.T, list ...string) (out []netip.Prefix) {

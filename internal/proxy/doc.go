@@ -6,8 +6,9 @@
 // not is the client. If the peer of the connection is not trusted, it is the client itself,
 // whatever its headers contain.
 //
-// If an entry is not an address ("unknown", a name, garbage), the proxy that added it counts as the
-// client. Such clients share their limits, but none can choose the address it is taken for. If both
+// If an entry is not an address ("unknown", a name, garbage), the client is [Unknown]. If both
 // headers are present and lead to different clients, one of them was passed on unchecked by a proxy
-// that writes the other, and neither is used.
+// that writes the other, and the client is Unknown too. Such clients share their limits, and none
+// can choose the address it is taken for. In particular it is not that of the proxy, which may be
+// in the networks to which an account is limited.
 package proxy

@@ -9,6 +9,9 @@ import (
 // Trusted holds the networks of trusted proxies. If it is empty, no proxy is trusted.
 type Trusted []netip.Prefix
 
+// Unknown returns 0.0.0.0, the address of clients whose headers are not clear. No client has it.
+func Unknown() netip.Addr { return netip.IPv4Unspecified() }
+
 // Client returns the address of the client. peer is the peer of the connection; forwarded and
 // xForwardedFor are the lines of these headers in the order in which they arrived.
 func (t Trusted) Client(peer netip.Addr, forwarded, xForwardedFor []string) netip.Addr {
@@ -23,7 +26,7 @@ func (t Trusted) Client(peer netip.Addr, forwarded, xForwardedFor []string) neti
 	}
 	client := t.walk(peer, forwarded, lastForwarded)
 	if t.walk(peer, xForwardedFor, lastListed) != client {
-		return peer
+		return Unknown()
 	}
 	return client
 }
@@ -33,8 +36,8 @@ func (t Trusted) Has(a netip.Addr) bool {
 	return slices.ContainsFunc(t, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// walk goes from the right end of a list to the first address that is not trusted, or as far as the
-// list can be parsed. last splits the last entry off a line.
+// walk goes from the right end of a list to the first address that is not trusted. It is Unknown if
+// the list cannot be parsed so far. last splits the last entry off a line.
 func (t Trusted) walk(at netip.Addr, lines []string, last func(string) (rest string, more bool, a netip.Addr, ok bool)) netip.Addr {
 	for _, line := range slices.Backward(lines) {
 		for more := true; more; {
@@ -44,7 +47,7 @@ func (t Trusted) walk(at netip.Addr, lines []string, last func(string) (rest str
 			var a netip.Addr
 			var ok bool
 			if line, more, a, ok = last(line); !ok {
-				return at
+				return Unknown()
 			}
 			at = a
 		}
