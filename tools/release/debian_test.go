@@ -60,7 +60,14 @@ func boot(t *testing.T) *machine {
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		_ = exec.Command("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";").Run()
+		for range 100 { // until the processes have ended
+			_ = exec.Command("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";").Run()
+			if _, err := os.Stat(group); err != nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Errorf("%s is left", group)
 	})
 	m.until("systemd runs", func() bool {
 		pid, err := exec.Command("pgrep", "-P", fmt.Sprint(cmd.Process.Pid)).Output()
