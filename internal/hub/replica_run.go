@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
@@ -188,7 +187,7 @@ func (c *replica) keep(r *journal.Row) {
 		c.levels = append(c.levels, list...)
 		return c.levels[n:len(c.levels):len(c.levels)]
 	}
-	x.Bids, x.Asks, x.Conditions = keep(r.Bids), keep(r.Asks), slices.Clone(r.Conditions)
+	x.Bids, x.Asks, x.TradeDetails = keep(r.Bids), keep(r.Asks), r.TradeDetails.Clone()
 	c.batch = append(c.batch, x)
 }
 
