@@ -93,6 +93,7 @@ func Record(x *Exchange) {
 		if x.RequestHeader.Get("X-Request-Id") == IgnoredMembers {
 			x.RequestBody = nil
 		}
+		x.Body = decode(x.Header, x.Body)
 		t.found.add(t.check(x))
 	}
 }
