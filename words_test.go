@@ -100,7 +100,7 @@ func plainPackages() []string {
 		feed/replay/lobster feed/replay/replaytest feed/sim feed/sim/facts gateway internal/asyncapi internal/asyncapi/asyncapitest internal/audit internal/auditexport internal/auditlog internal/auth
 		internal/auth/keyset internal/auth/throttle internal/bars internal/bench internal/bench/bare internal/bench/host
 		internal/bench/load internal/bench/pattern internal/bench/proc internal/bench/tokens internal/book internal/cache internal/catalogue
-		internal/certificate internal/cli internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/server
+		internal/certificate internal/cli internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/operation internal/cli/server
 		internal/client internal/clientaddr internal/config internal/database internal/deflate internal/diskspace internal/entitlement internal/export
 		internal/feeds internal/flock internal/frame internal/histogram internal/hostile internal/hub internal/identity internal/journal internal/journal/dayfile
 		internal/journal/disk internal/journal/record internal/journal/rowsort internal/journal/state internal/jsonscan internal/ldaptest internal/metrics internal/msgpack internal/pgtest internal/position

@@ -1,0 +1,122 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
+)
+
+// NewDoctor returns the command doctor.
+func NewDoctor(std command.Streams) *cobra.Command {
+	var s source
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check a running gateway: clock, descriptors, disk, database, keys, certificates, feeds",
+		Long: `Doctor reads the metrics of a gateway and prints what it has checked, with the next step for each
+problem. The exit status is 8 if there is one. It needs the token of an operator; the role read is
+enough.`,
+		Example: `  rueda doctor --token-file /etc/rueda/ana.token`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.open(); err != nil {
+				return err
+			}
+			p, err := s.page(cmd.Context())
+			if err != nil {
+				return err
+			}
+			warnVersion(std.Err, p)
+			problems := 0
+			for _, f := range examine(p) {
+				mark := "ok  "
+				if f.next != "" {
+					mark, problems = "FAIL", problems+1
+				}
+				fmt.Fprintf(std.Out, "%s  %s\n", mark, command.Printable(f.what))
+				if f.next != "" {
+					fmt.Fprintf(std.Out, "      %s\n", f.next)
+				}
+			}
+			if problems > 0 {
+				return command.Fail(command.ExitBadData, errors.New(command.Count(problems, "problem")+" found"), "")
+			}
+			return nil
+		},
+	}
+	s.flags(cmd)
+	return cmd
+}
+
+// finding is the result of a check.
+type finding struct{ what, next string } // next is what to do; "": no problem
+
+// Bounds of the checks.
+const (
+	maxClockOff    = 2 * time.Second // the gateway's time has whole seconds
+	maxSilence     = time.Minute
+	leastFree      = 0.1
+	mostUsed       = 0.8
+	leastUntilEnds = 14 * 24 * time.Hour
+)
+
+// examine returns the results of all checks.
+func examine(p *page) (list []finding) {
+	check := func(bad bool, next, format string, args ...any) {
+		if !bad {
+			next = ""
+		}
+		list = append(list, finding{fmt.Sprintf(format, args...), next})
+	}
+	check(p.sum("rueda_ready") != 1, "GET /readyz says why: no feed is up, or the gateway starts or stops.", "gateway: ready %.0f", p.sum("rueda_ready"))
+	if !p.clock.IsZero() {
+		off := p.at.Sub(p.clock).Abs()
+		check(off > maxClockOff, "Synchronise the clocks of both machines with NTP.", "clock: that of the gateway is within %s of this one", span(max(off, time.Second).Round(time.Second)))
+	}
+	if limit := p.sum("process_max_fds"); limit > 0 {
+		used := p.sum("process_open_fds") / limit
+		check(used > mostUsed, "Raise LimitNOFILE together with limits.sockets and limits.requests.", "descriptors: %.0f%% used", 100*used)
+	}
+	if limit := p.sum("rueda_connections_limit"); limit > 0 {
+		used := (p.sum("rueda_connections", "state", "live") + p.sum("rueda_connections", "state", "unauthenticated")) / limit
+		check(used > mostUsed, "Raise limits.sockets, or add a gateway.", "connections: %.0f%% used", 100*used)
+	}
+	check(p.sum("rueda_stream_memory_relief") > 0, "Raise stream.memory, or find the clients that read slowly.", "memory of the stream: relief step %.0f", p.sum("rueda_stream_memory_relief"))
+	for _, d := range p.all("rueda_disk_size_bytes") {
+		free := p.sum("rueda_disk_free_bytes", "folder", d.labels["folder"]) / max(1, d.value)
+		check(free < leastFree, "Lower journal.days or journal.bytes, or enlarge the disk.", "disk of %s: %.0f%% free", d.labels["folder"], 100*free)
+	}
+	examineFeeds(p, check)
+	for _, j := range p.all("rueda_journal_suspended") {
+		check(j.value == 1, "Its disk is full or fails. Free space; the gateway retries by itself.", "journal: suspended %.0f", j.value)
+	}
+	check(p.sum("rueda_database_failures_total") > 0, "The log has the cause: login not stored, audit log not written.", "database: %.0f transactions have failed since the start", p.sum("rueda_database_failures_total"))
+	for _, b := range p.all("rueda_user_base_breaker_open") {
+		check(b.value == 1, "Repair the user base; the gateway retries by itself.", "user base: circuit breaker open %.0f", b.value)
+	}
+	check(len(p.all("rueda_keys", "state", "signing")) == 0, "See rueda keys list and the log.", "keys: %.0f that sign, %s old", p.sum("rueda_keys", "state", "signing"),
+		span(time.Duration(p.sum("rueda_signing_key_age_seconds"))*time.Second))
+	for _, c := range p.all("rueda_certificate_expires_timestamp_seconds") {
+		left := -p.since(c.value)
+		check(left < leastUntilEnds, "Renew it. The gateway reads changed files again.", "certificate of %s: ends in %s", c.labels["listener"], span(left))
+	}
+	check(p.sum("rueda_panics_total") > 0, "Report the stack in the log: session panicked, request handler panicked.", "panics: %.0f since the start", p.sum("rueda_panics_total"))
+	return list
+}
+
+// examineFeeds checks the feeds.
+func examineFeeds(p *page, check func(bad bool, next, format string, args ...any)) {
+	for _, f := range p.all("rueda_feed_up") {
+		feed := f.labels["feed"]
+		check(f.value != 1, "The log has the cause: feed failed. The gateway retries by itself.", "feed %s: up %.0f", feed, f.value)
+		for _, at := range p.all("rueda_feed_newest_timestamp_seconds", "feed", feed) {
+			age := p.since(at.value)
+			check(age > maxSilence, "If its markets are open now, the source is silent: ask its operator.", "feed %s: newest event %s ago", feed, span(age))
+		}
+		refused := p.sum("rueda_feed_refused_total", "feed", feed)
+		check(refused > 0, "The log has the first error: feed published rejected events.", "feed %s: %.0f calls with invalid events", feed, refused)
+	}
+}

@@ -1,0 +1,133 @@
+package operation
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/cli/command"
+)
+
+const (
+	defaultAdmin = "http://127.0.0.1:8081"
+	maxPage      = 16 << 20
+	timeLimit    = 10 * time.Second
+)
+
+// source reads the page of a gateway.
+type source struct {
+	admin, tokenFile, authorities, certificate, key string // flags
+
+	url    string
+	token  string
+	client *http.Client
+}
+
+// flags adds the flags that say where the gateway is.
+func (s *source) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.admin, "admin", "", "URL of the listener for administrators (default RUEDA_ADMIN, or "+defaultAdmin+")")
+	f.StringVar(&s.tokenFile, "token-file", "", "file with the token of an operator (default: the token in RUEDA_ADMIN_TOKEN)")
+	f.StringVar(&s.authorities, "ca", "", "file with the certificate authorities of the listener (default those of the system)")
+	f.StringVar(&s.certificate, "certificate", "", "file with a client certificate")
+	f.StringVar(&s.key, "key", "", "file with its key")
+}
+
+// open checks the flags.
+func (s *source) open() error {
+	usage := func(err error, advice string) error { return command.Fail(command.ExitUsage, err, advice) }
+	s.url = strings.TrimRight(cmp.Or(s.admin, os.Getenv("RUEDA_ADMIN"), defaultAdmin), "/")
+	at, err := url.Parse(s.url)
+	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return usage(errors.New("--admin is not a URL such as "+defaultAdmin), "It is the address of listen in [admin] of rueda.toml.")
+	}
+	if ip := net.ParseIP(at.Hostname()); at.Scheme == "http" && at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usage(errors.New("--admin: the token would be sent in clear text to another machine"), "Use https, or a tunnel to the listener.")
+	}
+	s.token = os.Getenv("RUEDA_ADMIN_TOKEN")
+	if s.tokenFile != "" {
+		text, err := os.ReadFile(s.tokenFile)
+		if err != nil {
+			return usage(fmt.Errorf("read the token: %w", err), "")
+		}
+		s.token = string(text)
+	}
+	if s.token = strings.TrimSpace(s.token); s.token == "" || strings.ContainsAny(s.token, " \n\t") {
+		return usage(errors.New("no token: --token-file or RUEDA_ADMIN_TOKEN must have one token"), "docs/operations.md#operators says how to make one. The role read is enough.")
+	}
+	config, err := certificate.ClientConfig(s.certificate, s.key, s.authorities)
+	if err != nil {
+		return usage(err, "")
+	}
+	s.client = &http.Client{
+		Timeout: timeLimit, Transport: &http.Transport{TLSClientConfig: config},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return nil
+}
+
+// page reads the page.
+func (s *source) page(ctx context.Context) (*page, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	answer, err := s.client.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, command.Fail(command.ExitUnreachable, fmt.Errorf("the gateway does not answer: %w", errors.Unwrap(err)),
+			"Is it running, with listen in [admin] of rueda.toml? --admin is the URL of that listener, not that of clients.")
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return nil, command.Fail(command.ExitUnreachable, fmt.Errorf("read the answer: %w", err), "")
+	}
+	if err := refusal(answer.StatusCode, body); err != nil {
+		return nil, err
+	}
+	p, err := parse(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	p.at = time.Now()
+	p.clock, _ = http.ParseTime(answer.Header.Get("Date"))
+	return p, nil
+}
+
+// refusal returns the error for an answer that is not a page.
+func refusal(status int, body []byte) error {
+	var e struct{ Error struct{ Msg, Hint string } }
+	_ = json.Unmarshal(body, &e) // another program answers in another form
+	msg := cmp.Or(e.Error.Msg, http.StatusText(status))
+	switch {
+	case status == http.StatusOK && looksLikePage(body):
+		return nil
+	case status == http.StatusUnauthorized:
+		return command.Fail(command.ExitRefused, errors.New("the gateway does not accept the token: "+msg),
+			"Compare its SHA-256 with the lines of admin.token_file, and see whether the line has ended.")
+	case status == http.StatusForbidden:
+		return command.Fail(command.ExitRefused, errors.New("the token may not do this: "+msg), e.Error.Hint)
+	case status == http.StatusNotFound:
+		return command.Fail(command.ExitNotFound, errors.New("nothing answers GET /metrics there"),
+			"This is the listener for clients, or a gateway of an older version. --admin is the URL of the listener for administrators.")
+	case status == http.StatusOK:
+		return command.Fail(command.ExitError, errors.New("the answer is not the page of a gateway"), "Check --admin: another program has this address.")
+	}
+	return command.Fail(command.ExitOf(status), fmt.Errorf("the gateway answers %d: %s", status, msg), e.Error.Hint)
+}

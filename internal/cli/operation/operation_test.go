@@ -1,0 +1,208 @@
+package operation
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/cli/command"
+)
+
+const token = "an-operators-token-of-these-tests-0123"
+
+// start runs a gateway until the test ends, and returns the URL of its listener for administrators.
+func start(t *testing.T) (admin, clients string) {
+	t.Helper()
+	ready := make(chan gateway.Bound, 1)
+	g, err := gateway.New(gateway.Config{
+		Listen: "127.0.0.1:0", Version: "9.9.9", Admin: gateway.Admin{Listen: "127.0.0.1:0", Tokens: token},
+		OnReady: func(b gateway.Bound) { ready <- b },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	b := <-ready
+	return "http://" + b.Admin, b.REST
+}
+
+// execute runs a command and returns its exit status and what it prints.
+func execute(t *testing.T, name string, args ...string) (status int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	std := command.Streams{Out: &stdout, Err: &stderr}
+	cmd := NewDoctor(std)
+	if name == "status" {
+		cmd = NewStatus(std)
+	}
+	cmd.SetArgs(args)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	status, text, advice := command.Outcome(t.Context(), cmd.ExecuteContext(t.Context()))
+	return status, stdout.String(), stderr.String() + text + "\n" + advice
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestCommands runs both commands with a gateway of another version.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	admin, _ := start(t)
+	file := writeFile(t, token+"\n")
+	status, out, errs := execute(t, "status", "--admin", admin, "--token-file", file, "--every", "100ms")
+	for _, want := range []string{"rueda 9.9.9: ready, up ", "connections  0 live, 0 unauthenticated", "keys         signing key ", "database "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("status does not print %q:\n%s", want, out)
+		}
+	}
+	if status != command.ExitOK || !strings.Contains(errs, "the gateway is version 9.9.9 and this program is ") {
+		t.Errorf("status: %d %s", status, errs)
+	}
+	status, out, errs = execute(t, "doctor", "--admin", admin+"/", "--token-file", file)
+	for _, want := range []string{"ok    gateway: ready 1\n", "ok    clock: ", "ok    keys: 1 that sign", "ok    database: 0 "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("doctor does not print %q:\n%s", want, out)
+		}
+	}
+	if status != command.ExitOK || strings.Contains(out, "FAIL") {
+		t.Errorf("doctor: %d %s\n%s", status, errs, out)
+	}
+}
+
+// TestMistakes checks that each mistake is a sentence with the next step.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	admin, clients := start(t)
+	file := writeFile(t, token)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
+	t.Cleanup(other.Close)
+	weak := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"success":false,"error":{"msg":"The role does not allow this","hint":"It needs the role read"}}`))
+	}))
+	t.Cleanup(weak.Close)
+	for _, m := range []struct {
+		name   string
+		args   []string
+		status int
+		want   string
+	}{
+		{"unreachable", []string{"--admin", "http://127.0.0.1:9", "--token-file", file}, command.ExitUnreachable, "the gateway does not answer"},
+		{"wrong token", []string{"--admin", admin, "--token-file", writeFile(t, "another-token-of-thirty-two-characters")}, command.ExitRefused, "does not accept the token"},
+		{"weak token", []string{"--admin", weak.URL, "--token-file", file}, command.ExitRefused, "It needs the role read"},
+		{"listener for clients", []string{"--admin", clients, "--token-file", file}, command.ExitNotFound, "--admin is the URL of the listener for administrators"},
+		{"another program", []string{"--admin", other.URL, "--token-file", file}, command.ExitError, "another program has this address"},
+		{"no token", []string{"--admin", admin, "--token-file", writeFile(t, "\n")}, command.ExitUsage, "The role read is enough"},
+		{"no such file", []string{"--admin", admin, "--token-file", filepath.Join(t.TempDir(), "none")}, command.ExitUsage, "read the token"},
+		{"no URL", []string{"--admin", "127.0.0.1:8081", "--token-file", file}, command.ExitUsage, "is not a URL"},
+		{"clear text", []string{"--admin", "http://192.0.2.1:8081", "--token-file", file}, command.ExitUsage, "in clear text"},
+	} {
+		for _, name := range []string{"status", "doctor"} {
+			status, out, errs := execute(t, name, m.args...)
+			if status != m.status || out != "" || !strings.Contains(errs, m.want) || strings.Contains(errs, token) {
+				t.Errorf("%s, %s: %d %q %s", name, m.name, status, out, errs)
+			}
+		}
+	}
+}
+
+// TestExamine checks that each problem is found, with a next step.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	examined := func(text string) (problems []string) {
+		p, err := parse(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.at, p.clock = now, now
+		for _, f := range examine(p) {
+			if f.next != "" {
+				problems = append(problems, f.what)
+			}
+		}
+		return problems
+	}
+	const good = "# HELP x\nrueda_ready 1\nrueda_keys{state=\"signing\"} 1\nprocess_max_fds 100\nprocess_open_fds 80\nrueda_connections_limit 100\n" +
+		"rueda_connections{state=\"live\"} 80\nrueda_disk_size_bytes{folder=\"data\"} 100\nrueda_disk_free_bytes{folder=\"data\"} 10\n" +
+		"rueda_feed_up{feed=\"byma\"} 1\nrueda_feed_newest_timestamp_seconds{feed=\"byma\"} 1.79999995e+09\nrueda_journal_suspended 0\n" +
+		"rueda_certificate_expires_timestamp_seconds{listener=\"clients\"} 1.8013e+09\n"
+	if got := examined(good); len(got) != 0 {
+		t.Errorf("problems of a gateway that works: %q", got)
+	}
+	for _, c := range [][3]string{
+		{"rueda_ready 1", "rueda_ready 0", "gateway: ready 0"},
+		{"process_open_fds 80", "process_open_fds 81", "descriptors: 81% used"},
+		{`{state="live"} 80`, `{state="live"} 81`, "connections: 81% used"},
+		{`{folder="data"} 10` + "\n", `{folder="data"} 9` + "\n", "disk of data: 9% free"},
+		{`rueda_feed_up{feed="byma"} 1`, `rueda_feed_up{feed="byma"} 0`, "feed byma: up 0"},
+		{"1.79999995e+09", "1.7999999e+09", "feed byma: newest event 2m ago"},
+		{"rueda_journal_suspended 0", "rueda_journal_suspended 1", "journal: suspended 1"},
+		{"1.8013e+09", "1.8012e+09", "certificate of clients: ends in 13 days"},
+		{`rueda_keys{state="signing"} 1`, `rueda_keys{state="retired"} 1`, "keys: 0 that sign, 0s old"},
+		{"rueda_ready 1", "rueda_ready 1\nrueda_stream_memory_relief 1", "memory of the stream: relief step 1"},
+		{"rueda_ready 1", "rueda_ready 1\nrueda_database_failures_total 1", "database: 1 transactions have failed since the start"},
+		{"rueda_ready 1", "rueda_ready 1\nrueda_user_base_breaker_open 1", "user base: circuit breaker open 1"},
+		{"rueda_ready 1", "rueda_ready 1\nrueda_panics_total 2", "panics: 2 since the start"},
+		{"rueda_ready 1", "rueda_ready 1\nrueda_feed_refused_total{feed=\"byma\"} 3", "feed byma: 3 calls with invalid events"},
+	} {
+		text := strings.Replace(good, c[0], c[1], 1)
+		if got := examined(text); text == good || len(got) != 1 || got[0] != c[2] {
+			t.Errorf("%s: %q, want %q", c[1], got, c[2])
+		}
+	}
+}
+
+// TestRates checks the figures between two pages.
+func TestRates(t *testing.T) {
+	t.Parallel()
+	read := func(text string, at int64) *page {
+		p, err := parse(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.at = time.Unix(at, 0)
+		return p
+	}
+	before := read("a_total 10\nt_bucket{le=\"0.01\"} 5\nt_bucket{le=\"0.1\"} 5\nt_bucket{le=\"+Inf\"} 5\n", 100)
+	now := read("a_total 30\nt_bucket{le=\"0.01\"} 95\nt_bucket{le=\"0.1\"} 105\nt_bucket{le=\"+Inf\"} 105\n", 102)
+	if r := now.rate(before, "a_total"); r != 10 {
+		t.Errorf("rate %v", r)
+	}
+	if r := before.rate(now, "a_total"); r != 0 {
+		t.Errorf("rate after a restart %v", r)
+	}
+	if d, ok := now.quantile(before, 0.5, "t"); !ok || d != 10*time.Millisecond {
+		t.Errorf("median %v", d)
+	}
+	if d, ok := now.quantile(before, 0.99, "t"); !ok || d != 100*time.Millisecond {
+		t.Errorf("p99 %v", d)
+	}
+	if _, ok := now.quantile(now, 0.99, "t"); ok {
+		t.Error("a quantile of nothing")
+	}
+	if _, err := parse(strings.NewReader("no metrics here\n")); err == nil {
+		t.Error("text was read as metrics")
+	}
+}
