@@ -293,9 +293,9 @@ func (u *Users) grant(p *person) {
 	}
 }
 
-// ask returns at most most rows.
-func (u *Users) ask(ctx context.Context, q *query, value string, most int) ([]row, error) {
-	ask := func(ctx context.Context) ([]row, error) { return u.database.ask(ctx, q, value, most) }
+// ask runs a query and returns at most limit rows.
+func (u *Users) ask(ctx context.Context, q *query, value string, limit int) ([]row, error) {
+	ask := func(ctx context.Context) ([]row, error) { return u.database.ask(ctx, q, value, limit) }
 	if u.guard == nil {
 		return ask(ctx)
 	}

@@ -290,7 +290,7 @@ type marketPhase struct {
 
 // begin starts a session of an instrument, or extends the auction before it by a random time.
 func (x *exchange) begin(in *instrument, s span) {
-	in.generation++ // cancels what else was scheduled for it
+	in.generation++ // cancels all other tasks that were scheduled for it
 	random := int64(x.day.calendar.RandomEnd)
 	if !in.book.inCall || s.phase == market.Auction || random == 0 {
 		x.enter(in, s)

@@ -182,8 +182,8 @@ func (e *export) next(ctx context.Context) (rows []audit.Row, err error) {
 	return e.next(ctx) // from the first row
 }
 
-// continues reports whether a row may follow the row of before: it has its hash, or there are rows
-// in between that were pruned.
+// continues reports whether a row can follow before. It must have the hash of before, or the rows
+// in between must have been pruned.
 func (e *export) continues(before audit.Head, r *audit.Row) bool {
 	return r.Seq != before.Seq+1 || r.Hash == e.log.Chain().Link(before.Hash, r.Seq, &r.Event)
 }

@@ -26,7 +26,7 @@ type Store interface {
 	Lookup(ctx context.Context, hash Hash) (RefreshToken, Family, error)
 
 	// Rotate reads the rows of the presented token, its parent and their family, applies
-	// Rotation.Apply and writes what that has changed. If the outcome is Granted or Reused, it
+	// Rotation.Apply and writes the changes. If the outcome is Granted or Reused, it
 	// appends the event Rotation.Event.
 	Rotate(ctx context.Context, r Rotation) (Outcome, error)
 

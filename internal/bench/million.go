@@ -82,7 +82,7 @@ func Million(ctx context.Context, o Options) (_ *Report, err error) {
 
 func millionName(total int) string { return fmt.Sprintf("million (%d)", total) }
 
-// million is many rigs.
+// million has the gateways and loads of a measurement with a million connections.
 type million struct {
 	opts *Options
 	rigs []*rig

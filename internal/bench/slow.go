@@ -190,7 +190,7 @@ type slowWork struct {
 	load  load.Config
 	p     pattern.Pattern
 	part  float64       // share of the data that they read
-	lasts time.Duration // window with them; 0: as without
+	lasts time.Duration // window with slow readers; 0: as long as without them
 }
 
 // slowOnce makes one run: a window without and one with slow readers. At the end, all connections

@@ -90,7 +90,7 @@ type Market struct {
 	Deliveries uint64 // those messages, once for each subscription
 	Conflated  uint64 // times that waiting messages of a client became the newest state
 	Resumes    uint64 // subscriptions that continued after a reconnection
-	Lost       uint64 // of them, those with a range that was not stored
+	Lost       uint64 // resumes with a range that was not stored
 }
 
 // Journal has the figures of the journal.

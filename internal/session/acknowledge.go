@@ -29,7 +29,8 @@ func (s *Session) acknowledge(now time.Time, ack *wire.Subscription) {
 	s.send(wire.AppendSubscription(s.sub.Scratch(), ack))
 }
 
-// identifier returns an identifier as the server writes it. One of bars ends with its interval.
+// identifier returns an identifier as the server writes it. An identifier of bars ends with the
+// interval.
 func identifier(x hub.Item) string { return string(x.Channel.Append(nil, x.ID)) }
 
 func identifiers(items []hub.Item) []string {

@@ -40,7 +40,7 @@ type Env struct {
 	// recorded.
 	Denied func(user, market string, level wire.Channel, reason wire.Reason)
 
-	Origin time.Time // instants count from here; required, not after the start of the first session
+	Origin time.Time // start of all instants; required, and not after the start of the first session
 
 	Registry *Registry // required
 	Version  string    // of the server, sent in Success

@@ -64,8 +64,8 @@ func (s *Session) handleHeld(now time.Time, c *check) {
 	}
 }
 
-// resumeFound continues what has waited for a search: a move to another delay, a subscribe, and the
-// messages behind it.
+// resumeFound continues the work that waited for a search: a move to another delay, or a subscribe
+// and the messages after it.
 func (s *Session) resumeFound(now time.Time) {
 	c := s.pendingCheck()
 	if c != nil && (c.start == nil || !c.start.search.Over()) {

@@ -254,7 +254,7 @@ func (l *eventLoop) writeTLS(now time.Time, c *conn, b []byte, o writeBuffer) bo
 }
 
 // plainShare returns how many bytes before encryption correspond to n more bytes after it, in
-// proportion to what is left of both.
+// proportion to the remaining bytes of both.
 func (o *writeBuffer) plainShare(n int) int {
 	if o.cipherBytes == 0 {
 		return n

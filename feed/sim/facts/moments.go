@@ -256,8 +256,8 @@ func (s *silence) weight(open int64) float64 {
 // restart forgets the mid price, for example after a trade.
 func (s *silence) restart() { s.limit = 0 }
 
-// observe checks the mid price: it may differ from that after the newest trade by the spread then
-// and three ticks.
+// observe checks the mid price. It may differ from the mid price after the newest trade by the
+// spread at that time and three ticks.
 func (s *silence) observe(x *instrument) {
 	bid, ask := x.spread.bid, x.spread.ask
 	tick := x.definition.TickSize(bid)

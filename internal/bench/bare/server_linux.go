@@ -227,7 +227,7 @@ func (t *thread) accept() {
 	}
 }
 
-// read reads what a client sends. Its content does not matter: the next answer is fixed.
+// read reads and ignores what a client sends, because the next answer is fixed.
 func (t *thread) read(fd int32) {
 	n, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&t.buf[0])), uintptr(len(t.buf)))
 	if e == syscall.EAGAIN {

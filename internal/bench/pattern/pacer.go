@@ -42,8 +42,8 @@ func (p *Pacer) Next() int64 {
 	return at
 }
 
-// Times has the times of the newest events of several pacers. All of them use the same time of an
-// event: the last thread is late by the time of the others.
+// Times has the times of the newest events of several pacers. All pacers use the
+// same time of an event, so that a late thread counts as late.
 type Times struct {
 	mu   sync.Mutex
 	tick [1024]int64 // number of the event at each index

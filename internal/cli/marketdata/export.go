@@ -104,7 +104,7 @@ func (f *exportFlags) run(ctx context.Context, std command.Streams) (err error) 
 	return exportFailure(days, err)
 }
 
-// noRows returns the error for a day without matching rows, with the markets that it has.
+// noRows returns the error for a day without matching rows. It names the markets of that day.
 func (f *exportFlags) noRows(j *journal.Archive, job export.Job) error {
 	what := strings.Join(f.instruments, ", ")
 	if what == "" {

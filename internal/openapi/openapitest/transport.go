@@ -158,8 +158,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// check checks an exchange with the document of its listener. A path that neither listener has is
-// answered alike.
+// check checks an exchange with the document of its listener. Both listeners
+// give the same answer for a path that neither has.
 func (t *Transport) check(x *Exchange) error {
 	c := t.public
 	if c.find(x.Path) == "" && t.admin.find(x.Path) != "" {

@@ -62,7 +62,7 @@ func trade() *schema.Schema {
 	)...).Example(raw(`{"type":"T","S":"GGAL","I":"GGAL|BYMA|24hs","N":1042,"T":"2026-11-20T14:30:00.123456789Z","D":184200,"P":7050,"Z":120,"X":"88123","G":"B"}`))
 }
 
-// tradeReference returns the members of a message about an earlier trade, after its own.
+// tradeReference returns the members that refer to an earlier trade. They follow a message's own.
 func tradeReference() []schema.Field {
 	return []schema.Field{
 		schema.Optional("G", sideOf()),
