@@ -163,10 +163,13 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, lo
 	}
 	// The username is not logged, because people type passwords there.
 	s.cfg.Logger.Info("login refused", "reason", reason, "error", cause, "address", from.Address)
-	if reason != InvalidCredentials {
-		attempt.Confirm(ctx)
-	} else {
+	switch reason {
+	case InvalidCredentials:
 		attempt.Complete(ctx, throttle.Failed)
+	case AddressNotAllowed: // the account's correct passwords are limited already
+		attempt.Complete(ctx, throttle.Refunded)
+	default:
+		attempt.Confirm(ctx)
 	}
 	return refuse(reason, cause)
 }

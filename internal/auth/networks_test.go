@@ -19,6 +19,24 @@ func elsewhere() auth.Origin {
 	return auth.Origin{Address: netip.MustParseAddr("198.51.100.9"), Client: "test/1"}
 }
 
+// TestThreat46LoginsFromElsewhere logs in with the right password from outside of the user's
+// networks, often. These refusals reveal nothing that could be guessed, and do not keep the owner
+// out of a new location.
+func TestThreat46LoginsFromElsewhere(t *testing.T) {
+	w := newWorld(t, defaultThrottle)
+	networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	w.people.change("us_maria", func(p *person) { p.user.Networks = networks })
+	for i := range 12 {
+		outside := auth.Origin{Address: netip.AddrFrom4([4]byte{198, 51, byte(i), 1})}
+		if reason, _ := try(t, w, "maria", "maria's password", outside); reason != auth.AddressNotAllowed {
+			t.Errorf("login %d from outside: %s", i, reason)
+		}
+	}
+	if reason, wait := try(t, w, "maria", "maria's password", from(1)); reason != "" {
+		t.Errorf("the owner in a new location: %s, wait %v", reason, wait)
+	}
+}
+
 // TestThreat46Networks checks that credentials and tokens work only in the user's networks, that a
 // refusal ends no login, and that a client without the correct password gets the usual answer.
 func TestThreat46Networks(t *testing.T) {
