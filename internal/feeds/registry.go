@@ -55,15 +55,20 @@ func (m *marketFeeds) up() bool {
 	return false
 }
 
-// updateLive updates live. r.mu is held.
-func (r *Registry) updateLive() {
+// updateLive updates live, and whether s has reported all its markets down. r.mu is held.
+func (r *Registry) updateLive(s *Supervisor) {
+	live, markets, up := false, 0, 0
 	for _, m := range r.markets {
-		if m.up() {
-			r.live.Store(true)
-			return
+		live = live || m.up()
+		if says, ok := m.feeds[s]; ok {
+			markets++
+			if says {
+				up++
+			}
 		}
 	}
-	r.live.Store(false)
+	r.live.Store(live)
+	s.allDown.Store(markets > 0 && up == 0)
 }
 
 // wholeMarket returns the definition of a market as a whole.
@@ -81,7 +86,7 @@ func (r *Registry) define(s *Supervisor, in market.Instrument) (market.Handle, e
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.updateLive()
+	defer r.updateLive(s)
 	if o, ok := r.owners[in.ID]; ok && o.feed != s {
 		return 0, fmt.Errorf("%s %w: %s", in.ID, errOwned, o.feed.name)
 	}
@@ -134,7 +139,7 @@ func publishStatus(s *Supervisor, events []market.Event) {
 func (r *Registry) markDown(s *Supervisor, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.updateLive()
+	defer r.updateLive(s)
 	if s.off {
 		return
 	}
@@ -167,7 +172,7 @@ func (r *Registry) gaps(s *Supervisor, name, reason string) (events []market.Eve
 func (r *Registry) markUp(s *Supervisor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.updateLive()
+	defer r.updateLive(s)
 	s.off = false
 	var events []market.Event
 	for _, name := range slices.Sorted(maps.Keys(r.markets)) {
@@ -183,7 +188,7 @@ func (r *Registry) markUp(s *Supervisor) {
 func (r *Registry) release(s *Supervisor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.updateLive()
+	defer r.updateLive(s)
 	maps.DeleteFunc(r.owners, func(_ market.InstrumentID, o owner) bool { return o.feed == s })
 	for _, m := range r.markets {
 		delete(m.feeds, s)
@@ -198,7 +203,7 @@ func (r *Registry) publish(s *Supervisor, events []market.Event) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.updateLive()
+	defer r.updateLive(s)
 	return publishFiltered(s.sink, events, func(e *market.Event) bool {
 		if !isFeedStatus(*e) {
 			return true

@@ -40,6 +40,7 @@ type Supervisor struct {
 	startOnce sync.Once
 	down      atomic.Bool // the registry knows that the source is down
 	off       bool        // the same; guarded by registry.mu
+	allDown   atomic.Bool // the source has reported all its markets down
 
 	events   atomic.Uint64
 	newest   atomic.Int64 // time of the newest events, Unix ns
@@ -64,7 +65,7 @@ func (s *Supervisor) Name() string { return s.name }
 
 // Stats are the counters of a Supervisor.
 type Stats struct {
-	Up       bool      // it has published events, and has not failed since
+	Up       bool      // it has published events, and neither failed nor reported all its markets down since
 	Events   uint64    // published
 	Refused  uint64    // calls with events or definitions that were rejected
 	Failures uint64    // runs that have failed
@@ -75,7 +76,7 @@ type Stats struct {
 func (s *Supervisor) Stats() Stats {
 	st := Stats{Events: s.events.Load(), Refused: s.rejected.Load(), Failures: s.failures.Load()}
 	if at := s.newest.Load(); at != 0 {
-		st.Newest, st.Up = time.Unix(0, at), !s.down.Load()
+		st.Newest, st.Up = time.Unix(0, at), !s.down.Load() && !s.allDown.Load()
 	}
 	return st
 }

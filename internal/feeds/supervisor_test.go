@@ -178,6 +178,9 @@ func TestTwoFeedsOfAMarket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if up := feeds[i].Stats().Up; up != (p == market.FeedUp && !feeds[i].down.Load()) {
+			t.Errorf("feed %d is up after %s: %t", i, p, up)
+		}
 	}
 	rec.events = nil
 	say(1, market.FeedDown)

@@ -195,7 +195,7 @@ func identityFamilies() []family {
 			all(func(s *Snapshot) *histogram.Histogram { return &s.DatabaseTime })},
 		{group, "rueda_database_failures_total", counter, nil, "Transactions that failed.", "Logins and refreshes answer 503. The log has the cause (`login not stored`, `audit log not written`).",
 			one(func(s *Snapshot) uint64 { return s.DatabaseFailed })},
-		{group, "rueda_signing_key_age_seconds", gauge, nil, "Age of the key that signs access tokens.", "Older than `keys.rotation`: the log says why the keys cannot be saved. See [keys](keys.md).",
+		{group, "rueda_signing_key_age_seconds", gauge, nil, "Age of the key that signs access tokens.", "Older than `keys.rotate`: the log says why the keys cannot be saved. See [keys](keys.md).",
 			func(s *Snapshot, now time.Time, e *emitter) {
 				for _, k := range s.Keys {
 					if k.State == "signing" {

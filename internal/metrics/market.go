@@ -24,7 +24,7 @@ func marketFamilies() []family {
 	}
 	feed := []string{"feed"}
 	return []family{
-		{group, "rueda_feed_up", gauge, feed, "1 if the feed has published events and has not failed since.", "The log has the cause (`feed failed`). The gateway retries by itself.",
+		{group, "rueda_feed_up", gauge, feed, "1 if the feed has published events and has not failed since. 0 also if all its markets are down because their producers have disconnected.", "The log has the cause (`feed failed`, `producer disconnected`). The gateway starts a failed feed again by itself.",
 			perFeed(func(f *Feed) float64 { return is(f.Up) })},
 		{group, "rueda_feed_events_total", counter, feed, "Events that the feed has published.", "",
 			perFeed(func(f *Feed) float64 { return float64(f.Events) })},

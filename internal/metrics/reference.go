@@ -31,7 +31,8 @@ scrape_configs:
       - targets: ["127.0.0.1:8081"]
 ` + "```" + `
 
-A token file with a single token without a name has to be changed first: such a file has one line.
+If the file has a single token without a name, as ` + "`rueda serve --init`" + ` writes it, replace that token
+by a line with a name ([operators](operations.md#operators)): both together are refused.
 For an address that other machines can reach, the scrape also needs ` + "`scheme: https`" + ` and a
 ` + "`tls_config`" + ` with a client certificate.
 

@@ -111,7 +111,7 @@ func examine(p *page) (list []finding) {
 func examineFeeds(p *page, check func(bad bool, next, format string, args ...any)) {
 	for _, f := range p.all("rueda_feed_up") {
 		feed := f.labels["feed"]
-		check(f.value != 1, "The log has the cause: feed failed. The gateway retries by itself.", "feed %s: up %.0f", feed, f.value)
+		check(f.value != 1, "The log has the cause: feed failed, or producer disconnected. The gateway starts a failed feed again by itself.", "feed %s: up %.0f", feed, f.value)
 		for _, at := range p.all("rueda_feed_newest_timestamp_seconds", "feed", feed) {
 			age := p.since(at.value)
 			check(age > maxSilence, "If its markets are open now, the source is silent: ask its operator.", "feed %s: newest event %s ago", feed, span(age))
