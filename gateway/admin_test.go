@@ -193,7 +193,7 @@ func TestAdminRefusals(t *testing.T) {
 		{Admin{Listen: "127.0.0.1:0", TokenFile: folder + "/none"}, "no such file"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: open}, "chmod 600"},
 		{Admin{Listen: "127.0.0.1:0", TokenFile: short}, "at least 32 characters"},
-		{Admin{Listen: "127.0.0.1:0", TokenFile: lines}, "one line"},
+		{Admin{Listen: "127.0.0.1:0", TokenFile: lines}, "beside other lines"},
 		{Admin{Listen: "127.0.0.1:0", Tokens: "short"}, "at least 32 characters"},
 		{Admin{Listen: "127.0.0.1", TokenFile: token}, "host:port"},
 		{Admin{Listen: "127.0.0.1:x", TokenFile: token}, "not a port"},

@@ -44,7 +44,10 @@ func parseOperators(name, text string) (list []rest.Operator, err error) {
 	if err != nil {
 		return slices.DeleteFunc(list, unnamed), err
 	}
-	if len(list) == 0 || len(list) > 1 && slices.ContainsFunc(list, unnamed) {
+	if len(list) > 1 && slices.ContainsFunc(list, unnamed) {
+		return slices.DeleteFunc(list, unnamed), fmt.Errorf("%s has a token without a name beside other lines: remove it, or give it a line NAME SHA256 ROLE (docs/operations.md#operators)", name)
+	}
+	if len(list) == 0 {
 		return slices.DeleteFunc(list, unnamed), fmt.Errorf("%s must have one line of at least %d characters, letters and digits, or a line for each operator", name, leastToken)
 	}
 	return list, nil

@@ -111,7 +111,7 @@ func TestOperatorFile(t *testing.T) {
 	sum := tokenHash("x")
 	for text, want := range map[string]string{
 		testAdminToken: "", "ana " + sum + " read": "", "ana " + sum + " operate 2027-01-31\notto " + sum + " read\n": "", "eva " + sum + " identity": "",
-		"": "one line", "# none\n": "one line", testAdminToken + "\n" + testAdminToken: "one line", "short": "at least 32",
+		"": "one line", "# none\n": "one line", testAdminToken + "\n" + testAdminToken: "beside other lines", "short": "at least 32",
 		"ana " + sum[1:] + " read": "64 hexadecimal digits", "ana " + sum + " write": "none of read, operate and identity",
 		"ana " + sum: "want NAME SHA256", "ana " + sum + " read tomorrow": "no day", "ana " + sum + " read 2027-01-31 x": "want NAME",
 	} {

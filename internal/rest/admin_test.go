@@ -86,7 +86,7 @@ func TestThreat35AdminSurface(t *testing.T) {
 		}
 		if w := ask(t, admin, r.method, r.path, r.body, form...); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") != "Bearer" ||
 			!strings.Contains(w.Body.String(), "The administrator's token is missing") ||
-			!strings.Contains(w.Body.String(), `"hint":"Send Authorization: Bearer with the line of admin.token"`) {
+			!strings.Contains(w.Body.String(), `"hint":"Send Authorization: Bearer with an operator's token, see docs/operations.md#operators"`) {
 			t.Errorf("admin %s %s without a token: %d %v", r.method, r.path, w.Code, w.Header())
 		}
 		if w := ask(t, admin, r.method, r.path, r.body, append(form, "Authorization", "Bearer "+adminToken, "Authorization", "Bearer "+adminToken)...); w.Code != http.StatusBadRequest {

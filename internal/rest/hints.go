@@ -24,6 +24,8 @@ func (h *Handler) notFound(path string) *wire.Fault {
 		f.Hint = h.instead("/auth/revoke", "POST /auth/revoke ends a login")
 	case "/auth/login", "/auth/refresh", "/oauth/login", "/login":
 		f.Hint = h.instead("/auth/token", "POST /auth/token gives tokens")
+	case "/", "/docs":
+		f.Hint = h.instead("/openapi.json", "GET /openapi.json describes all routes")
 	default:
 		if near := h.nearPath(path); near != "" {
 			f.Hint = "Did you mean " + near + "?"
@@ -62,7 +64,7 @@ func (h *Handler) nearPath(path string) (best string) {
 func (q *request) noToken() *wire.Fault {
 	if q.route.Needs == openapi.Operator {
 		return &wire.Fault{Reason: wire.InvalidToken, Msg: "The administrator's token is missing",
-			Hint: "Send Authorization: Bearer with the line of admin.token"}
+			Hint: "Send Authorization: Bearer with an operator's token, see docs/operations.md#operators"}
 	}
 	return &wire.Fault{Reason: wire.InvalidToken, Msg: "Access token missing",
 		Hint: "Send Authorization: Bearer with the access_token of POST /auth/token"}
