@@ -161,7 +161,8 @@ The next start begins a new epoch: clients that resume get lost with epoch_chang
 request the state again. All logins end, and all signing keys are revoked, because logins
 that ended after the backup would be valid again. --keep-logins keeps both.
 
-If keys were changed after the backup, the keys in it are older than those in place. Restore
+If keys were changed after the backup, the keys in it are older than those in place. The
+gateway also saves the keys when the audit log has grown, for example by a new user. Restore
 refuses them without --accept-older, because they may include a key that was stolen and
 revoked since. With it, all revocations that the replaced audit log names are made again.
 
