@@ -222,7 +222,7 @@ func TestUrgentData(t *testing.T) {
 // TestUringFails checks that writes which a failed ring has not made are made by write, and that
 // the ring is not used again.
 func TestUringFails(t *testing.T) {
-	var log bytes.Buffer
+	var log safeBuffer
 	p := newPublisher(t)
 	s := newServer(func(c *Config) {
 		p.config(c)

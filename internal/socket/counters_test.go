@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// safeBuffer is the output of a log.
+// safeBuffer is the output of a log, which goroutines write while a test reads it.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -21,6 +21,12 @@ func (s *safeBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }
 
 // records returns the records with a message.

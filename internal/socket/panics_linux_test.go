@@ -3,7 +3,6 @@
 package socket
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -134,7 +133,7 @@ func TestPanicsEndOneConnection(t *testing.T) {
 }
 
 func panicIn(t *testing.T, w transport, st step) {
-	var log lockedBuffer
+	var log safeBuffer
 	tr := &panicInjector{others: make(map[*conn]bool)}
 	p, _, pub, bystander := openInjected(t, w, func(s *Server) {
 		s.onStep = tr.onStep
@@ -211,22 +210,4 @@ func TestPanicInCloseAll(t *testing.T) {
 			t.Errorf("%d panics", n)
 		}
 	})
-}
-
-// lockedBuffer is a buffer for the log of many goroutines.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

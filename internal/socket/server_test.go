@@ -1,7 +1,6 @@
 package socket
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -230,7 +229,7 @@ func TestTokenCheckFails(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.token, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
+				var log safeBuffer
 				s := start(t, func(cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 				other := dial(t, s)
 				other.auth("other")
@@ -308,7 +307,7 @@ func TestVerifiersSkipClosed(t *testing.T) {
 // TestSessionPanics checks that a panic in one session ends only that connection.
 func TestSessionPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log safeBuffer
 		s := start(t, func(cfg *Config) {
 			cfg.Shards = 1
 			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
