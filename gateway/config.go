@@ -97,6 +97,9 @@ type Config struct {
 	Version string
 	// Logger writes the log; nil: discarded.
 	Logger *slog.Logger
+	// LogLevel is the level of Logger, which operators may change while the gateway runs. nil: they
+	// may not.
+	LogLevel *slog.LevelVar
 	// OnReady is called once when the gateway answers requests; nil: no call.
 	OnReady func(Bound)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"database/sql"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,54 @@ func TestServeWarnsOfUnservedRights(t *testing.T) {
 	}
 	if n := strings.Count(server.talk.String(), "a right is not served"); n != 1 {
 		t.Errorf("printed %d times, want once:\n%s", n, server.talk)
+	}
+}
+
+// TestServeLogLevel changes the level of the log of a running gateway, and finds the change in the
+// audit log.
+func TestServeLogLevel(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	config, token := filepath.Join(folder, "rueda.toml"), filepath.Join(folder, "admin.token")
+	write(t, config, "listen = \"127.0.0.1:0\"\ndrain = \"10ms\"\ndata = \"db\"\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"admin.token\"\n[log]\nlevel = \"info\"\n")
+	write(t, token, "an-operators-token-of-these-tests-0123\n")
+	server := start(t, "serve", "--config", config)
+	admin := "http://" + server.said(`msg=ready .* admin=(\S+)`)[1]
+	logs := func(level string) {
+		t.Helper()
+		p := start(t, "log-level", level, "--admin", admin, "--token-file", token)
+		p.line("^" + level + "$")
+		if status := p.exit(); status != command.ExitOK {
+			t.Errorf("log-level %s ended with %d", level, status)
+		}
+	}
+	look := func(path string) {
+		t.Helper()
+		answer, err := http.Get(admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+	look("/livez")
+	logs("debug")
+	server.said(`level=WARN msg="log level changed to debug" request_id=\S+`)
+	look("/readyz")
+	server.said(`level=DEBUG msg=request .*route=/readyz`)
+	logs("error")
+	look("/livez")
+	server.stop()
+	if status := server.exit(); status != command.ExitOK {
+		t.Errorf("ended with %d", status)
+	}
+	if text := server.talk.String(); strings.Contains(text, "route=/livez") || strings.Contains(text, "shutting down") {
+		t.Errorf("logged lines below the level:\n%s", text)
+	}
+	tail := start(t, "audit", "tail", "--kind", "setting_changed", "--config", config)
+	tail.line(`administrator .*log level debug, was info`)
+	tail.line(`administrator .*log level error, was debug`)
+	if status := tail.exit(); status != command.ExitOK {
+		t.Errorf("audit tail ended with %d", status)
 	}
 }
 

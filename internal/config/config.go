@@ -159,8 +159,9 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Read reads the file and those that it names, and creates the feeds and the user source, which do
-// not connect yet. log creates the gateway's logger. The error contains all mistakes.
-func Read(name string, log func(Log) *slog.Logger) (*Settings, error) {
+// not connect yet. log creates the gateway's logger, and returns its level. The error contains all
+// mistakes.
+func Read(name string, log func(Log) (*slog.Logger, *slog.LevelVar)) (*Settings, error) {
 	text, err := readFile(name, maxConfig)
 	if err != nil {
 		return nil, &Error{Err: err, Advice: "rueda serve --init DIR writes an example."}
@@ -173,7 +174,7 @@ func Read(name string, log func(Log) *slog.Logger) (*Settings, error) {
 	c.check(doc)
 	s := c.settings(doc)
 	c.front(doc, &s.Gateway)
-	s.Gateway.Logger = log(c.Log)
+	s.Gateway.Logger, s.Gateway.LogLevel = log(c.Log)
 	c.sources(doc, s)
 	var catalogue error
 	s.Gateway.Markets, s.Gateway.Instruments, catalogue = readCatalogue(doc.relative(c.Markets), doc.relative(c.Instruments))

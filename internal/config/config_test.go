@@ -165,7 +165,7 @@ func TestWriteAndRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	discard := func(Log) *slog.Logger { return slog.New(slog.DiscardHandler) }
+	discard := func(Log) (*slog.Logger, *slog.LevelVar) { return slog.New(slog.DiscardHandler), nil }
 	s, err := Read(written[0], discard)
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestWriteAndRead(t *testing.T) {
 // TestNothingToRead checks the advice for a missing file; mistakes have none.
 func TestNothingToRead(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "rueda.toml")
-	discard := func(Log) *slog.Logger { return slog.New(slog.DiscardHandler) }
+	discard := func(Log) (*slog.Logger, *slog.LevelVar) { return slog.New(slog.DiscardHandler), nil }
 	var advised *Error
 	if _, err := Read(name, discard); !errors.As(err, &advised) || advised.Advice == "" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)

@@ -29,7 +29,7 @@ func TestDeployedConfigurations(t *testing.T) {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Read(file, func(Log) *slog.Logger { return slog.New(slog.DiscardHandler) })
+		s, err := Read(file, func(Log) (*slog.Logger, *slog.LevelVar) { return slog.New(slog.DiscardHandler), nil })
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -40,7 +40,7 @@ func TestNamesThatDoNotFit(t *testing.T) {
 	write("instruments.toml", "[[instrument]]\nid = \"GGAL|BYMA|24hs\"\n\n[[instrument]]\nid = \"GGAL|BYMAX|24hs\"\n\n[[instrument]]\nid = \"ES|ROFEX|CI\"\n\n"+
 		"[[instrument]]\nid = \"GGAL|BYMA|24Hs\"\n\n[[instrument]]\nid = \"GGAL|BYMA|48hs\"\nsettlement_days = 2\n")
 	main := write("rueda.toml", "markets = \"markets.toml\"\ninstruments = \"instruments.toml\"\n[[feed]]\nname = \"a\"\ntype = \"sim\"\n[[feed]]\nname = \"a\"\ntype = \"sim\"\n")
-	_, err := Read(main, func(Log) *slog.Logger { return slog.New(slog.DiscardHandler) })
+	_, err := Read(main, func(Log) (*slog.Logger, *slog.LevelVar) { return slog.New(slog.DiscardHandler), nil })
 	if err == nil {
 		t.Fatal("no error")
 	}

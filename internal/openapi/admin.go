@@ -39,6 +39,20 @@ func Admin() []Operation {
 				Text: map[string]*schema.Schema{Text: schema.String("Lines of the text format 0.0.4.")}},
 			Reasons: []wire.Reason{wire.NotFound},
 		},
+		{
+			ID: "getLogLevel", Method: "GET", Path: "/admin/log-level", Tag: tagAdmin, Needs: Operator, Role: "read",
+			Summary: "Get the level of the gateway's log",
+			Answer:  Answer{Description: "The level.", Data: schema.Ref("LogLevel")},
+			Reasons: []wire.Reason{wire.UnsupportedOption},
+		},
+		{
+			ID: "setLogLevel", Method: "PUT", Path: "/admin/log-level", Tag: tagAdmin, Needs: Operator, Role: "operate",
+			Summary:     "Set the level of the gateway's log",
+			Description: "The level is that of one gateway, until it stops. A change has one row in the audit log, with the name of the operator.",
+			Body:        &Body{Media: JSON, Schema: schema.Ref("LogLevel")},
+			Answer:      Answer{Description: "The level afterwards.", Data: schema.Ref("LogLevel")},
+			Reasons:     []wire.Reason{wire.UnsupportedOption, wire.Unavailable},
+		},
 	}, userOperations(), health(), documents("/admin/openapi.json"))
 }
 
@@ -72,6 +86,15 @@ func userOperations() []Operation {
 			Answer:      Answer{Description: "The user afterwards.", Data: schema.Ref("User")},
 			Reasons:     []wire.Reason{wire.NotFound, wire.UnsupportedOption, wire.Unavailable},
 		},
+	}
+}
+
+// LogLevels returns the levels of the log, from the one with the most lines on.
+func LogLevels() []string { return []string{"debug", "info", "warn", "error"} }
+
+func logSchemas() []schema.Named {
+	return []schema.Named{
+		named("LogLevel", schema.Object("", schema.Required("level", schema.Enum("Lines of this level and of those after it are written.", LogLevels()...)))),
 	}
 }
 

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
@@ -39,6 +40,11 @@ type AdminConfig struct {
 	Metrics func() (body []byte, media string)
 	Secure  bool         // see Config
 	Logger  *slog.Logger // nil discards
+
+	// LogLevel is the level of Logger, which operators may change after Record has stored a row in
+	// the audit log. nil: they may not.
+	LogLevel *slog.LevelVar
+	Record   func(ctx context.Context, events ...audit.Event) error
 }
 
 // NewAdmin returns the handler of the administrator's listener. It shares only the health routes
@@ -46,6 +52,9 @@ type AdminConfig struct {
 func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	if cfg.Auth == nil || cfg.Token.Reveal() == "" && cfg.Operators == nil {
 		return nil, errors.New("rest: Auth, and Token or Operators are needed")
+	}
+	if cfg.LogLevel != nil && cfg.Record == nil {
+		return nil, errors.New("rest: LogLevel needs Record")
 	}
 	if cfg.Operators == nil {
 		only := []Operator{{Hash: sha256.Sum256([]byte(cfg.Token.Reveal())), Role: RoleOperate}}
@@ -59,6 +68,7 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	serve := h.adminRoutes()
 	serve["GET /metrics"] = servePage(cfg.Metrics)
 	maps.Copy(serve, (&userRoutes{h, cfg.Users}).routes())
+	maps.Copy(serve, (&logRoutes{handler: h, level: cfg.LogLevel, record: cfg.Record}).routes())
 	var err error
 	if h.routes, err = bind(openapi.Admin(), serve); err != nil {
 		return nil, err
@@ -113,7 +123,7 @@ type Role int
 // Roles of operators.
 const (
 	RoleRead     Role = iota + 1 // introspect tokens and read sessions
-	RoleOperate                  // end sessions
+	RoleOperate                  // end sessions, and change the level of the log
 	RoleIdentity                 // read users and change them
 )
 

@@ -58,6 +58,8 @@ var adminRequests = []struct{ method, path, body string }{
 	{"GET", "/admin/users", ""},
 	{"GET", "/admin/users/u1", ""},
 	{"POST", "/admin/users/u1", `{"action":"disable"}`},
+	{"GET", "/admin/log-level", ""},
+	{"PUT", "/admin/log-level", `{"level":"error"}`},
 }
 
 // TestThreat35AdminSurface checks that the clients' listener has no path of the administrator, with
@@ -66,7 +68,7 @@ func TestThreat35AdminSurface(t *testing.T) {
 	g := newGateway(t, nil)
 	admin := newAdmin(t, g)
 	access, refresh := g.login(t, "demo")
-	for _, path := range []string{"/oauth/introspect", "/admin", "/admin/", "/admin/users", "/admin/users/u1", "/admin/users/u1/sessions", "/admin/livez"} {
+	for _, path := range []string{"/oauth/introspect", "/admin", "/admin/", "/admin/users", "/admin/users/u1", "/admin/users/u1/sessions", "/admin/log-level", "/admin/livez"} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 			for _, token := range []string{"", "Bearer " + adminToken, "Bearer " + access} {
 				w := ask(t, g.handler, method, path, "token=x", "Authorization", token, "Content-Type", "application/x-www-form-urlencoded")
@@ -78,6 +80,7 @@ func TestThreat35AdminSurface(t *testing.T) {
 	}
 	form := []string{"Content-Type", "application/x-www-form-urlencoded"}
 	for _, r := range adminRequests {
+		admin := newAdmin(t, g) // whose limit of guesses is unused
 		for _, token := range []string{"Bearer " + adminToken[1:], "Bearer " + adminToken + "x", "Bearer " + access, "Bearer " + refresh, "Basic " + adminToken, "Bearer"} {
 			w := ask(t, admin, r.method, r.path, r.body, append(form, "Authorization", token)...)
 			if w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") == "" {

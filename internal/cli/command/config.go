@@ -43,18 +43,16 @@ func UseUsers(ctx context.Context, s *config.Settings, builtIn *local.Base) erro
 }
 
 // NewLogger returns a function that makes a logger to standard error, in the configured format and
-// level.
-func NewLogger(std Streams) func(config.Log) *slog.Logger {
-	return func(c config.Log) *slog.Logger {
-		opts := &slog.HandlerOptions{}
-		var level slog.Level
-		if err := level.UnmarshalText([]byte(cmp.Or(c.Level, "info"))); err == nil { // already checked
-			opts.Level = level
-		}
+// level, and returns its level too, which can be changed.
+func NewLogger(std Streams) func(config.Log) (*slog.Logger, *slog.LevelVar) {
+	return func(c config.Log) (*slog.Logger, *slog.LevelVar) {
+		level := new(slog.LevelVar)
+		_ = level.UnmarshalText([]byte(cmp.Or(c.Level, "info"))) // already checked
+		opts := &slog.HandlerOptions{Level: level}
 		if c.Format == "json" {
-			return slog.New(slog.NewJSONHandler(std.Err, opts))
+			return slog.New(slog.NewJSONHandler(std.Err, opts)), level
 		}
-		return slog.New(slog.NewTextHandler(std.Err, opts))
+		return slog.New(slog.NewTextHandler(std.Err, opts)), level
 	}
 }
 

@@ -207,7 +207,7 @@ func runReplay(ctx context.Context, std command.Streams, o replayOptions, files 
 	if o.verbose {
 		level = "info"
 	}
-	log := command.NewLogger(std)(config.Log{Level: level})
+	log, _ := command.NewLogger(std)(config.Log{Level: level})
 	c.Logger = log
 	recordings, pipes, err := openRecordings(ctx, std, files, c)
 	defer func() {

@@ -89,7 +89,7 @@ func fitFile(ctx context.Context, std command.Streams, shown *progress.Progress,
 
 func fit(ctx context.Context, std command.Streams, o fitOptions, files []string) error {
 	shown := command.NewProgress(&std)
-	log := command.NewLogger(std)(config.Log{Level: "warn"})
+	log, _ := command.NewLogger(std)(config.Log{Level: "warn"})
 	c := facts.New()
 	c.Class = sim.Classes()
 	for _, name := range files {

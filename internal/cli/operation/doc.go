@@ -1,3 +1,3 @@
-// Package operation has the commands that look at a running gateway: status and doctor. Both read
-// GET /metrics of the listener for administrators, with the token of an operator who may read.
+// Package operation has the commands for a running gateway: status, doctor and log-level. They send
+// requests to the listener for administrators, with the token of an operator.
 package operation

@@ -22,7 +22,7 @@ enough.`,
 		Example: `  rueda doctor --token-file /etc/rueda/ana.token`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.open(); err != nil {
+			if err := s.open("read"); err != nil {
 				return err
 			}
 			p, err := s.page(cmd.Context())

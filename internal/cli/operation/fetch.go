@@ -27,7 +27,7 @@ const (
 	timeLimit    = 10 * time.Second
 )
 
-// source reads the page of a gateway.
+// source sends requests to the listener for administrators of a gateway.
 type source struct {
 	admin, tokenFile, authorities, certificate, key string // flags
 
@@ -46,8 +46,8 @@ func (s *source) flags(cmd *cobra.Command) {
 	f.StringVar(&s.key, "key", "", "file with its key")
 }
 
-// open checks the flags.
-func (s *source) open() error {
+// open checks the flags. role is the one that the token must have at least.
+func (s *source) open(role string) error {
 	usage := func(err error, advice string) error { return command.Fail(command.ExitUsage, err, advice) }
 	s.url = strings.TrimRight(cmp.Or(s.admin, os.Getenv("RUEDA_ADMIN"), defaultAdmin), "/")
 	at, err := url.Parse(s.url)
@@ -66,7 +66,7 @@ func (s *source) open() error {
 		s.token = string(text)
 	}
 	if s.token = strings.TrimSpace(s.token); s.token == "" || strings.ContainsAny(s.token, " \n\t") {
-		return usage(errors.New("no token: --token-file or RUEDA_ADMIN_TOKEN must have one token"), "docs/operations.md#operators says how to make one. The role read is enough.")
+		return usage(errors.New("no token: --token-file or RUEDA_ADMIN_TOKEN must have one token"), "docs/operations.md#operators says how to make one. The role "+role+" is enough.")
 	}
 	config, err := certificate.ClientConfig(s.certificate, s.key, s.authorities)
 	if err != nil {
@@ -81,53 +81,68 @@ func (s *source) open() error {
 
 // page reads the page.
 func (s *source) page(ctx context.Context) (*page, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/metrics", nil)
+	body, header, err := s.send(ctx, http.MethodGet, "/metrics", "")
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Authorization", "Bearer "+s.token)
-	answer, err := s.client.Do(r)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, command.Fail(command.ExitUnreachable, fmt.Errorf("the gateway does not answer: %w", errors.Unwrap(err)),
-			"Is it running, with listen in [admin] of rueda.toml? --admin is the URL of that listener, not that of clients.")
-	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))
-	if err = errors.Join(err, answer.Body.Close()); err != nil {
-		return nil, command.Fail(command.ExitUnreachable, fmt.Errorf("read the answer: %w", err), "")
-	}
-	if err := refusal(answer.StatusCode, body); err != nil {
-		return nil, err
+	if !looksLikePage(body) {
+		return nil, notGateway()
 	}
 	p, err := parse(bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	p.at = time.Now()
-	p.clock, _ = http.ParseTime(answer.Header.Get("Date"))
+	p.clock, _ = http.ParseTime(header.Get("Date"))
 	return p, nil
 }
 
-// refusal returns the error for an answer that is not a page.
-func refusal(status int, body []byte) error {
+// send sends a request, with a body of JSON or none, and returns the answer if its status is 200.
+func (s *source) send(ctx context.Context, method, path, body string) ([]byte, http.Header, error) {
+	r, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		return nil, nil, command.Fail(command.ExitUnreachable, fmt.Errorf("the gateway does not answer: %w", errors.Unwrap(err)),
+			"Is it running, with listen in [admin] of rueda.toml? --admin is the URL of that listener, not that of clients.")
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return nil, nil, command.Fail(command.ExitUnreachable, fmt.Errorf("read the answer: %w", err), "")
+	}
+	return text, answer.Header, refusal(method+" "+path, answer.StatusCode, text)
+}
+
+// notGateway returns the error for an answer of another program.
+func notGateway() error {
+	return command.Fail(command.ExitError, errors.New("the answer is not that of a gateway"), "Check --admin: another program has this address.")
+}
+
+// refusal returns the error for an answer to a request, or nil for 200.
+func refusal(request string, status int, body []byte) error {
 	var e struct{ Error struct{ Msg, Hint string } }
 	_ = json.Unmarshal(body, &e) // another program answers in another form
 	msg := cmp.Or(e.Error.Msg, http.StatusText(status))
-	switch {
-	case status == http.StatusOK && looksLikePage(body):
+	switch status {
+	case http.StatusOK:
 		return nil
-	case status == http.StatusUnauthorized:
+	case http.StatusUnauthorized:
 		return command.Fail(command.ExitRefused, errors.New("the gateway does not accept the token: "+msg),
 			"Compare its SHA-256 with the lines of admin.token_file, and see whether the line has ended.")
-	case status == http.StatusForbidden:
+	case http.StatusForbidden:
 		return command.Fail(command.ExitRefused, errors.New("the token may not do this: "+msg), e.Error.Hint)
-	case status == http.StatusNotFound:
-		return command.Fail(command.ExitNotFound, errors.New("nothing answers GET /metrics there"),
+	case http.StatusNotFound:
+		return command.Fail(command.ExitNotFound, errors.New("nothing answers "+request+" there"),
 			"This is the listener for clients, or a gateway of an older version. --admin is the URL of the listener for administrators.")
-	case status == http.StatusOK:
-		return command.Fail(command.ExitError, errors.New("the answer is not the page of a gateway"), "Check --admin: another program has this address.")
 	}
 	return command.Fail(command.ExitOf(status), fmt.Errorf("the gateway answers %d: %s", status, msg), e.Error.Hint)
 }

@@ -3,6 +3,9 @@ package operation
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,14 +20,19 @@ import (
 
 const token = "an-operators-token-of-these-tests-0123"
 
-// start runs a gateway until the test ends, and returns the URL of its listener for administrators.
-func start(t *testing.T) (admin, clients string) {
+// start runs a gateway until the test ends, and returns the URLs of its listeners. change may
+// change its configuration.
+func start(t *testing.T, change func(*gateway.Config)) (admin, clients string) {
 	t.Helper()
 	ready := make(chan gateway.Bound, 1)
-	g, err := gateway.New(gateway.Config{
+	c := gateway.Config{
 		Listen: "127.0.0.1:0", Version: "9.9.9", Admin: gateway.Admin{Listen: "127.0.0.1:0", Tokens: token},
 		OnReady: func(b gateway.Bound) { ready <- b },
-	})
+	}
+	if change != nil {
+		change(&c)
+	}
+	g, err := gateway.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +55,11 @@ func execute(t *testing.T, name string, args ...string) (status int, out, errs s
 	var stdout, stderr bytes.Buffer
 	std := command.Streams{Out: &stdout, Err: &stderr}
 	cmd := NewDoctor(std)
-	if name == "status" {
+	switch name {
+	case "status":
 		cmd = NewStatus(std)
+	case "log-level":
+		cmd = NewLogLevel(std)
 	}
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
@@ -68,7 +79,7 @@ func writeFile(t *testing.T, text string) string {
 // TestCommands runs both commands with a gateway of another version.
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	admin, _ := start(t)
+	admin, _ := start(t, nil)
 	file := writeFile(t, token+"\n")
 	status, out, errs := execute(t, "status", "--admin", admin, "--token-file", file, "--every", "100ms")
 	for _, want := range []string{"rueda 9.9.9: ready, up ", "connections  0 live, 0 unauthenticated", "keys         signing key ", "database "} {
@@ -90,10 +101,42 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestLogLevel shows and changes the level of a running gateway, with tokens of two operators.
+func TestLogLevel(t *testing.T) {
+	t.Parallel()
+	level := new(slog.LevelVar)
+	line := func(name, role string) string {
+		return fmt.Sprintf("%s %x %s\n", name, sha256.Sum256([]byte("the-token-of-"+name)), role)
+	}
+	admin, _ := start(t, func(c *gateway.Config) {
+		c.LogLevel, c.Admin.Tokens = level, line("ana", "operate")+line("otto", "read")
+	})
+	as := func(name string, args ...string) (status int, out, errs string) {
+		return execute(t, "log-level", append(args, "--admin", admin, "--token-file", writeFile(t, "the-token-of-"+name))...)
+	}
+	if status, out, errs := as("otto"); status != command.ExitOK || out != "info\n" {
+		t.Errorf("show: %d %q %s", status, out, errs)
+	}
+	if status, out, errs := as("ana", "debug"); status != command.ExitOK || out != "debug\n" || level.Level() != slog.LevelDebug {
+		t.Errorf("set: %d %q %s, level %v", status, out, errs, level)
+	}
+	if status, out, errs := as("otto", "error"); status != command.ExitRefused || out != "" || !strings.Contains(errs, "It needs the role operate") || level.Level() != slog.LevelDebug {
+		t.Errorf("set with the role read: %d %q %s, level %v", status, out, errs, level)
+	}
+	if status, out, errs := as("ana", "verbose"); status != command.ExitUsage || out != "" || !strings.Contains(errs, `"verbose" is not one of debug, info, warn, error`) {
+		t.Errorf("an unknown level: %d %q %s", status, out, errs)
+	}
+	fixed, _ := start(t, nil)
+	if status, out, errs := execute(t, "log-level", "debug", "--admin", fixed, "--token-file", writeFile(t, token)); status == command.ExitOK || out != "" ||
+		!strings.Contains(errs, "The level of this gateway's log is fixed") {
+		t.Errorf("a fixed level: %d %q %s", status, out, errs)
+	}
+}
+
 // TestMistakes checks that each mistake is a sentence with the next step.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	admin, clients := start(t)
+	admin, clients := start(t, nil)
 	file := writeFile(t, token)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
 	t.Cleanup(other.Close)
@@ -113,12 +156,12 @@ func TestMistakes(t *testing.T) {
 		{"weak token", []string{"--admin", weak.URL, "--token-file", file}, command.ExitRefused, "It needs the role read"},
 		{"listener for clients", []string{"--admin", clients, "--token-file", file}, command.ExitNotFound, "--admin is the URL of the listener for administrators"},
 		{"another program", []string{"--admin", other.URL, "--token-file", file}, command.ExitError, "another program has this address"},
-		{"no token", []string{"--admin", admin, "--token-file", writeFile(t, "\n")}, command.ExitUsage, "The role read is enough"},
+		{"no token", []string{"--admin", admin, "--token-file", writeFile(t, "\n")}, command.ExitUsage, " is enough"},
 		{"no such file", []string{"--admin", admin, "--token-file", filepath.Join(t.TempDir(), "none")}, command.ExitUsage, "read the token"},
 		{"no URL", []string{"--admin", "127.0.0.1:8081", "--token-file", file}, command.ExitUsage, "is not a URL"},
 		{"clear text", []string{"--admin", "http://192.0.2.1:8081", "--token-file", file}, command.ExitUsage, "in clear text"},
 	} {
-		for _, name := range []string{"status", "doctor"} {
+		for _, name := range []string{"status", "doctor", "log-level"} {
 			status, out, errs := execute(t, name, m.args...)
 			if status != m.status || out != "" || !strings.Contains(errs, m.want) || strings.Contains(errs, token) {
 				t.Errorf("%s, %s: %d %q %s", name, m.name, status, out, errs)

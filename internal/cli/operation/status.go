@@ -33,7 +33,7 @@ of an operator; the role read is enough.`,
 			if every < 100*time.Millisecond {
 				return command.Fail(command.ExitUsage, errors.New("--every must be at least 100ms"), "")
 			}
-			if err := s.open(); err != nil {
+			if err := s.open("read"); err != nil {
 				return err
 			}
 			return run(cmd.Context(), std, &s, watch, every)

@@ -106,7 +106,7 @@ func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) 
 	if o.verbose {
 		level = "info"
 	}
-	log := command.NewLogger(std)(config.Log{Level: level})
+	log, _ := command.NewLogger(std)(config.Log{Level: level})
 	m, err := o.market(ctx, std, log)
 	if err != nil {
 		return err
