@@ -38,10 +38,12 @@ func ParseNetworks(texts []string) (list []netip.Prefix, err error) {
 }
 
 // AddressAllowed reports whether a client with an address may use an account with these networks.
-// Without networks every client may. The zero address is in no network.
+// Without networks every client may. The zero address and 0.0.0.0, which stands for an unclear
+// address, are in no network.
 func AddressAllowed(networks []netip.Prefix, address netip.Addr) bool {
 	address = address.Unmap().WithZone("")
-	return len(networks) == 0 || slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(address) })
+	return len(networks) == 0 || !address.IsUnspecified() &&
+		slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // checkNetworks returns what is wrong with the networks of a user.

@@ -29,6 +29,9 @@ func TestNetworks(t *testing.T) {
 			t.Errorf("%s: refused without networks", address)
 		}
 	}
+	if AddressAllowed([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}, netip.IPv4Unspecified()) {
+		t.Error("an unclear address is in a network")
+	}
 	if AddressAllowed(networks, netip.Addr{}) || !AddressAllowed(nil, netip.Addr{}) {
 		t.Error("an unknown address")
 	}

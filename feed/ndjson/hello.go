@@ -31,6 +31,9 @@ func (p *producer) hello(ctx context.Context) *wire.Fault {
 		if err := secure.HandshakeContext(ctx); err != nil {
 			return p.explain(err, wire.NewFault(wire.NotAuthenticated, "the TLS handshake failed"))
 		}
+		if chain := secure.ConnectionState().PeerCertificates; len(chain) > 0 {
+			p.subject = string(chain[0].RawSubject)
+		}
 	}
 	ended := wire.NewFault(wire.BadMessage, "the connection ended before its Hello")
 	first, err := p.in.Peek(1)

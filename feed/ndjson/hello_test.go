@@ -323,6 +323,42 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
+// TestNameOfAnotherCertificate checks that a producer does not replace one with another client
+// certificate by taking its name, and replaces one with its own.
+func TestNameOfAnotherCertificate(t *testing.T) {
+	server, pool := issue(t, "server")
+	authority := certtest.NewAuthority(t, "producers")
+	text, err := os.ReadFile(authority.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(text)
+	var r feedtest.Recorder
+	run := start(t, Config{TLS: &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}}, &r)
+	end := time.Now().Add(time.Hour)
+	connect := func(subject string) *client {
+		own := authority.Issue(subject, end)
+		raw, err := net.Dial("tcp", run.addr.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := tls.Client(raw, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", Certificates: []tls.Certificate{own}})
+		t.Cleanup(func() { conn.Close() })
+		return run.client(conn).send(`{"type":"Hello","name":"feed"}`, defineGGAL, tradeGGAL)
+	}
+	honest := connect("a")
+	wait(t, &r, 1)
+	if got := connect("b").answer(); got.Reason != "forbidden" {
+		t.Errorf("another certificate: answered %+v", got)
+	}
+	connect("a")
+	if got := honest.answer(); got.Reason != "replaced" {
+		t.Errorf("the first connection: answered %+v", got)
+	}
+	wait(t, &r, 2)
+}
+
 // issue returns a self-signed certificate and a pool that has it.
 func issue(t *testing.T, name string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()

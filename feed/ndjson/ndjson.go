@@ -309,7 +309,9 @@ func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, regist
 // enter counts a producer and registers its name. A producer of the same name is disconnected
 // first.
 func (s *Source) enter(ctx context.Context, p *producer) *wire.Fault {
-	if err := p.registry.enter(ctx, p); err != nil {
+	if err := p.registry.enter(ctx, p); errors.Is(err, errForeign) {
+		return wire.NewFault(wire.Forbidden, "line 1: a producer with another certificate has this name")
+	} else if err != nil {
 		return wire.NewFault(wire.ShuttingDown, "")
 	}
 	s.mu.Lock()

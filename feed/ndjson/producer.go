@@ -24,6 +24,7 @@ type producer struct {
 	conn     net.Conn // socket, or TLS on it
 	from     string   // address of the peer
 	name     string   // of the Hello; "": none
+	subject  string   // of the client certificate; "": none
 	log      *slog.Logger
 
 	evicted  atomic.Bool   // closed because too many connections have sent no Hello
@@ -226,14 +227,20 @@ func (p *producer) refuseForeign(id market.InstrumentID) *wire.Fault {
 }
 
 // wholeMarket handles H and Gap of *|MARKET|*. The status of a market belongs to the first producer
-// that sends one. A gap concerns the instruments of this producer.
+// that sends one and has defined an instrument of it. A gap concerns the instruments of this
+// producer.
 func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
 	v := p.registry.venue(l.ID.Market)
 	if v == nil {
 		return wire.NewFault(wire.UnknownInstrument, "no instrument of market "+l.ID.Market+" is defined: send an F line first")
 	}
-	e := l.Event
-	if e.Kind == market.KindStatus && !p.registry.claim(v, p) {
+	e, own := l.Event, p.ofMarket(v.name)
+	switch {
+	case len(own) == 0 && e.Kind != market.KindStatus:
+		return nil // a gap of nothing
+	case len(own) == 0 && !p.registry.claimed(v):
+		return wire.NewFault(wire.UnknownInstrument, "this producer has defined no instrument of market "+v.name+": send an F line first")
+	case len(own) == 0, e.Kind == market.KindStatus && !p.registry.claim(v, p):
 		return p.refuseForeign(l.ID)
 	}
 	p.joinMarket(v)
@@ -242,7 +249,7 @@ func (p *producer) wholeMarket(l *wire.Line) *wire.Fault {
 		p.add(entry{event: e, venue: v})
 		return nil
 	}
-	for _, i := range p.ofMarket(v.name) {
+	for _, i := range own {
 		e.Handle = i.handle
 		p.add(entry{event: e, instrument: i})
 	}

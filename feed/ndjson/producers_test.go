@@ -188,3 +188,18 @@ func TestCrossedInARow(t *testing.T) {
 	}
 	c.closed()
 }
+
+// TestStatusOfMarketNeedsAnInstrument checks that a producer without an instrument of a market
+// cannot set the status of the market.
+func TestStatusOfMarketNeedsAnInstrument(t *testing.T) {
+	var r feedtest.Recorder
+	run := start(t, Config{}, &r)
+	run.dial().send(defineGGAL, tradeGGAL)
+	wait(t, &r, 1)
+	b := run.dial().send(`{"type":"H","I":"*|BYMA|*","E":"halt"}`)
+	if got := b.answer(); got.Reason != "unknown_instrument" || got.Code != 404 {
+		t.Errorf("answered %+v", got)
+	}
+	b.send(defineAL30, `{"type":"H","I":"*|BYMA|*","E":"halt"}`)
+	same(t, wait(t, &r, 2), []string{"GGAL|BYMA|24hs trade 120 at 7050", "*|BYMA|* halt"})
+}

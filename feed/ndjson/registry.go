@@ -139,8 +139,16 @@ func (r *registry) claim(v *venue, p *producer) bool {
 	return v.owner == p
 }
 
+// claimed reports whether a producer has claimed the status of a market.
+func (r *registry) claimed(v *venue) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return v.owner != nil
+}
+
 // enter registers the name of a producer, if it has one. A producer that has the name already is
-// disconnected, and enter waits until it has left. It returns an error only if ctx ends.
+// disconnected, and enter waits until it has left. It returns errForeign if that one has another
+// client certificate, or an error if ctx ends.
 func (r *registry) enter(ctx context.Context, p *producer) error {
 	for p.name != "" {
 		r.mu.Lock()
@@ -151,6 +159,9 @@ func (r *registry) enter(ctx context.Context, p *producer) error {
 		r.mu.Unlock()
 		if old == nil {
 			break
+		}
+		if old.subject != p.subject {
+			return errForeign
 		}
 		old.replace()
 		select {

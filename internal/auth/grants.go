@@ -92,14 +92,15 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 	if onlyEnrols {
 		err = nil
 	}
-	refused = checked(ctx, s, account, name, user.ID, err)
+	outside := err == nil && !broker.AddressAllowed(user.Networks, from.Address)
+	refused = checked(ctx, s, account, name, user.ID, outside, err)
 	if wait := s.identify(attempt, user.ID, err); wait > 0 {
 		return broker.User{}, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
 	}
 	if err != nil {
 		return broker.User{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
 	}
-	if !broker.AddressAllowed(user.Networks, from.Address) {
+	if outside {
 		return broker.User{}, s.refuseLogin(ctx, attempt, &login, user.ID, errAddress, from)
 	}
 	attempt.Complete(ctx, throttle.Succeeded)
@@ -116,9 +117,12 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 
 // checked charges a correct password to the account, and removes the failure that was counted
 // before the check, unless the password was wrong. It returns an error if the user has logged in
-// too often, perhaps under other spellings of the name.
-func checked(ctx context.Context, s *Service, account Hash, name, userID string, err error) (refused *Error) {
+// too often, perhaps under other spellings of the name. A password from outside of the user's
+// networks is not charged, because that would keep the owner out.
+func checked(ctx context.Context, s *Service, account Hash, name, userID string, outside bool, err error) (refused *Error) {
 	switch {
+	case outside:
+		s.failures.settle(ctx, account, throttle.Succeeded)
 	case err == nil, isConfirmed(err), errors.Is(err, broker.ErrBadUser):
 		now := time.Now()
 		s.throttle.LoggedIn(name, now)
