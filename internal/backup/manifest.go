@@ -79,8 +79,8 @@ func Read(folder string) (*Manifest, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", folder, ErrIncomplete)
 	}
-	if err == nil && info.Size() > maxManifest {
-		err = fmt.Errorf("%w: the manifest is too large", ErrDamaged)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxManifest) {
+		err = fmt.Errorf("%w: the manifest is too large, or no file", ErrDamaged)
 	}
 	var text []byte
 	if err == nil {
@@ -141,7 +141,11 @@ func (m *Manifest) Check(ctx context.Context, folder string) error {
 
 // copyTo copies a file of the backup, and compares it with the manifest.
 func (f *File) copyTo(ctx context.Context, folder string, to io.Writer) (err error) {
-	from, err := os.Open(filepath.Join(folder, filepath.FromSlash(f.Name)))
+	name := filepath.Join(folder, filepath.FromSlash(f.Name))
+	if info, err := os.Lstat(name); err == nil && (!info.Mode().IsRegular() || info.Size() != f.Bytes) {
+		return fmt.Errorf("%s: %w: %s is not as it was written", folder, ErrDamaged, f.Name)
+	}
+	from, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w: %s is missing", folder, ErrDamaged, f.Name)
 	}

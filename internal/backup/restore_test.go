@@ -133,6 +133,13 @@ func TestRestoreRefusals(t *testing.T) {
 		}), backup.ErrDamaged},
 		"a changed byte": {change("rueda.db", func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), backup.ErrDamaged},
 		"a cut file":     {change("keys.json", func(b []byte) []byte { return b[:len(b)-1] }), backup.ErrDamaged},
+		"a link to the file": {func(t *testing.T, dir string, _ *database.Config) {
+			name := filepath.Join(dir, "keys.json")
+			elsewhere := filepath.Join(t.TempDir(), "keys.json")
+			if err := errors.Join(os.Rename(name, elsewhere), os.Symlink(elsewhere, name)); err != nil {
+				t.Fatal(err)
+			}
+		}, backup.ErrDamaged},
 		"a missing file": {func(t *testing.T, dir string, _ *database.Config) {
 			if err := os.Remove(filepath.Join(dir, "keys.json")); err != nil {
 				t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/position"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // Wanted is an instrument of a Snapshot, with the data that may be sent.
@@ -69,8 +70,8 @@ func (h *Hub) Figures() Figures {
 	}
 }
 
-// ErrStale states that a book is not known at present. Its feed has lost events, and has not sent a
-// snapshot since.
+// ErrStale states that a book is not known at present. Its feed has sent no snapshot yet, or has
+// lost events and has not sent a snapshot since.
 var ErrStale = errors.New("order book not known at present")
 
 // AppendBook appends an O message with R:true. It contains the book of an instrument at the depth
@@ -86,7 +87,7 @@ func (h *Hub) AppendBook(dst []byte, id market.InstrumentID, tier Tier) ([]byte,
 		return dst, market.ErrUnknownInstrument
 	case in.Def.NoBook:
 		return dst, ErrNoBook
-	case in.Stale:
+	case in.Stale, in.Sequences[wire.OrderBook].N == 0:
 		return dst, ErrStale
 	}
 	return h.encoder.AppendBook(dst, &in.Instrument, tier.Depth), nil

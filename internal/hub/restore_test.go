@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -96,14 +97,17 @@ func TestThreat23SnapshotWithoutData(t *testing.T) {
 	}
 }
 
-// TestNoStatusBeforeListing checks that a delayed client receives no status of an instrument before
-// its replica has the listing.
+// TestNoStatusBeforeListing checks that a delayed client receives no status and no book of an
+// instrument before its replica has the listing.
 func TestNoStatusBeforeListing(t *testing.T) {
 	h := streamtest.DelayedHub(t, hub.Config{Delays: []time.Duration{time.Hour}})
 	h.NewPort(func(bool) {}).Await([]hub.Item{{Tier: hub.Tier{Delay: 3600}}}, nil)
 	streamtest.Define(t, h, "A|M|CI", nil)
 	if b, _, _ := h.Snapshot(nil, []hub.Wanted{{ID: streamtest.ID("A|M|CI"), Trades: true, Quotes: true, Delay: 3600}}); string(b) != `{"instrument":"A|M|CI"}` {
 		t.Errorf("%s", b)
+	}
+	if b, err := h.AppendBook(nil, streamtest.ID("A|M|CI"), hub.Tier{Depth: 5, Delay: 3600}); !errors.Is(err, hub.ErrStale) {
+		t.Errorf("book: %q, %v", b, err)
 	}
 	c := streamtest.NewClient(t, subscription.NewShard(h, func(bool) {}))
 	c.Sub.Subscribe([]hub.Item{{wire.Status, streamtest.ID("A|M|CI"), hub.Tier{Delay: 3600}}}, subscription.Options{})
