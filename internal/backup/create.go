@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/database"
+	"github.com/ruedahq/rueda/internal/fileowner"
 	"github.com/ruedahq/rueda/internal/flock"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/journal/record"
@@ -77,7 +78,11 @@ type writer struct {
 // begin creates the incomplete folder and locks it.
 func (w *writer) begin() (lock *os.File, err error) {
 	for range 2 {
-		if err := os.Mkdir(w.folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		err := os.Mkdir(w.folder, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			err = checkOwn(w.folder)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if lock, err = os.Open(w.folder); err != nil {
@@ -99,6 +104,20 @@ func (w *writer) begin() (lock *os.File, err error) {
 		}
 	}
 	return nil, ErrRunning
+}
+
+// checkOwn returns an error unless a folder belongs to this user alone: others could add files to
+// it, or read the backup.
+func checkOwn(folder string) error {
+	info, err := os.Lstat(folder)
+	if err != nil {
+		return err
+	}
+	uid, ok := fileowner.Of(info)
+	if !info.IsDir() || ok && (uid != os.Geteuid() || info.Mode().Perm()&0o077 != 0) {
+		return fmt.Errorf("%s exists, and is not a folder of this user alone: remove it", folder)
+	}
+	return nil
 }
 
 func (w *writer) write(ctx context.Context, src Source) error {
@@ -194,7 +213,7 @@ func (w *writer) journal(ctx context.Context, folder string) error {
 
 // add copies an open file.
 func (w *writer) add(ctx context.Context, name string, from *os.File) error {
-	to, err := os.OpenFile(filepath.Join(w.folder, filepath.FromSlash(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	to, err := os.OpenFile(filepath.Join(w.folder, filepath.FromSlash(name)), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ruedahq/rueda/broker/local"
@@ -330,6 +331,23 @@ func TestBackupRefusals(t *testing.T) {
 	}
 	if left := content(t, parent); len(left) > 0 {
 		t.Errorf("left %v", left)
+	}
+	// A folder of others is not used, and neither is a link.
+	for _, prepare := range []func() error{
+		func() error {
+			return errors.Join(os.Mkdir(dir+".incomplete", 0o700), os.Chmod(dir+".incomplete", 0o777))
+		},
+		func() error { return os.Symlink(t.TempDir(), dir+".incomplete") },
+	} {
+		if err := prepare(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := backup.Create(t.Context(), src, dir); err == nil || !strings.Contains(err.Error(), "of this user alone") {
+			t.Errorf("into a prepared folder: %v", err)
+		}
+		if err := os.Remove(dir + ".incomplete"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// An interrupted backup does not hinder the next one.
 	if err := errors.Join(os.Mkdir(dir+".incomplete", 0o700), os.WriteFile(dir+".incomplete/rueda.db", nil, 0o600)); err != nil {
