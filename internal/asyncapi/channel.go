@@ -140,7 +140,8 @@ func formats() []schema.Map {
 // connection.
 func closesAfterFailures(e wire.SocketError) bool { return e.Code == 400 }
 
-// closeCodes lists the codes and texts of the server's close frames.
+// closeCodes lists the codes and reasons of the server's close frames. Those of RFC 6455 have no
+// reason word.
 func closeCodes() []schema.Map {
 	var list []schema.Map
 	add := func(code int, text, description string) {
@@ -158,8 +159,16 @@ func closeCodes() []schema.Map {
 			add(4000+s.Code, string(e.Word), "The tenth error of code "+strconv.Itoa(s.Code)+" within a minute. Correct the program.")
 		}
 	}
-	add(1002, "", "The client violated RFC 6455. No Error comes before it.")
-	add(1007, "", "A text frame was not UTF-8, or compressed data was invalid. No Error comes before it.")
+	for _, c := range []struct {
+		code        int
+		description string
+	}{
+		{1000, "The client closed the connection. The server answers with the code of the client, whichever it was, and no reason."},
+		{1002, "The client violated RFC 6455. The reason says how, for people. No Error comes before it."},
+		{1007, "A text frame was not UTF-8, or compressed data was invalid. The reason says which, for people. No Error comes before it."},
+	} {
+		list = append(list, schema.Map{{Name: "code", Value: c.code}, {Name: "description", Value: c.description}})
+	}
 	return list
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -122,6 +121,20 @@ type client struct {
 
 	reason string // of the last Error that expect has read
 	code   uint16 // of the last close frame that expect has read
+
+	checks asyncapitest.Conversation
+}
+
+// newClient returns the client of a connection. At the end of the test its messages must have been
+// as the AsyncAPI document describes them, in both directions.
+func newClient(t testing.TB, nc net.Conn) *client {
+	c := &client{t: t, nc: nc, r: newReader(nc)}
+	t.Cleanup(func() {
+		if err := c.checks.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
 var testAddress = netip.MustParseAddr("127.0.0.9")
@@ -142,7 +155,7 @@ func tryDial(t testing.TB, s *Server, peer Peer) (*client, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { near.Close() })
-	return &client{t: t, nc: near, r: newReader(near)}, nil
+	return newClient(t, near), nil
 }
 
 func newReader(nc net.Conn) *bufio.Reader { return bufio.NewReader(nc) }
@@ -155,7 +168,7 @@ func upgradeOn(t testing.TB, nc net.Conn, more string) *client {
 	if err := nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // report where a test hangs
 		t.Fatal(err)
 	}
-	c := &client{t: t, nc: nc, r: newReader(nc)}
+	c := newClient(t, nc)
 	c.write(goodHandshake + "\r\n" + more)
 	r, err := http.ReadResponse(c.r, nil)
 	if err != nil {
@@ -176,6 +189,7 @@ func (c *client) write(raw string) {
 
 func (c *client) send(text string) {
 	c.t.Helper()
+	c.checks.Sent([]byte(text))
 	c.write(frame(opText, text))
 }
 
@@ -190,26 +204,22 @@ func (c *client) next() (opcode byte, payload string, err error) {
 	if err == nil && first&0xf0 != 0x80 {
 		err = fmt.Errorf("a frame that begins with %02x", first)
 	}
-	if err == nil && first&0x0f == opText {
-		err = checkText(payload)
+	if err == nil {
+		c.check(first&0x0f, payload)
 	}
 	return first & 0x0f, payload, err
 }
 
-// checkText compares the messages of a text frame, one or a batch, with the AsyncAPI document.
-func checkText(payload string) error {
-	texts := []json.RawMessage{json.RawMessage(payload)}
-	if strings.HasPrefix(payload, "[") {
-		if err := json.Unmarshal([]byte(payload), &texts); err != nil {
-			return err
+// check compares a message of the server or its close frame with the AsyncAPI document.
+func (c *client) check(opcode byte, payload string) {
+	switch opcode {
+	case opText, opBinary:
+		asyncapitest.EachMessage([]byte(payload), opcode == opBinary, c.checks.Received)
+	case opClose:
+		if len(payload) >= 2 {
+			c.checks.Closed(binary.BigEndian.Uint16([]byte(payload)), payload[2:])
 		}
 	}
-	for _, text := range texts {
-		if err := asyncapitest.CheckReceived(text); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // frame reads one frame of any kind.

@@ -3,7 +3,6 @@
 package socket
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -221,7 +220,7 @@ func (p *testServer) dialTalk() (*client, error) {
 		return nil, err
 	}
 	_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
-	return &client{t: p.t, nc: nc, r: bufio.NewReader(nc)}, nil
+	return newClient(p.t, nc), nil
 }
 
 // expect reads frames until one contains text, or until a close frame if text is "".

@@ -155,7 +155,7 @@ func TestNothingAgreed(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nc.Close() })
-		c := &client{t: t, nc: nc, r: newReader(nc)}
+		c := newClient(t, nc)
 		c.write(goodHandshake + header + "\r\n\r\n")
 		r, err := http.ReadResponse(c.r, nil)
 		if err != nil {

@@ -130,7 +130,7 @@ func testRequestsToHTTP(t *testing.T, tr transport) {
 	if _, err := io.WriteString(nc, get+goodHandshake+"\r\n"+frame(opText, `{"action":"auth_token","token":"ana"}`)); err != nil {
 		t.Fatal(err)
 	}
-	c := &client{t: t, nc: nc, r: newReader(nc)}
+	c := newClient(t, nc)
 	for _, status := range []int{200, 101} {
 		res, err := http.ReadResponse(c.r, nil)
 		if err != nil || res.StatusCode != status {
@@ -150,8 +150,7 @@ func TestBytewiseHandshake(t *testing.T) { forEventLoops(t, testBytewiseHandshak
 
 func testBytewiseHandshake(t *testing.T, tr transport) {
 	s := openServer(t, tr, raiseLimits)
-	c := &client{t: t, nc: s.dial()}
-	c.r = newReader(c.nc)
+	c := newClient(t, s.dial())
 	for _, piece := range bytewise([]byte(goodHandshake + "\r\n" + frame(opText, `{"action":"auth_token","token":"ana"}`))) {
 		c.write(string(piece))
 	}

@@ -46,6 +46,7 @@ func TestCloseHandshake(t *testing.T) {
 				s := start(t, nil)
 				c := dial(t, s)
 				c.auth("ana")
+				c.checks.Leave(code)
 				if code == codeNoStatus {
 					c.write(frame(opClose, ""))
 				} else {

@@ -187,7 +187,7 @@ func TestBearerAtHandshake(t *testing.T) { forEachTransport(t, testBearerAtHands
 func testBearerAtHandshake(t *testing.T, tr transport) {
 	s := openServer(t, tr, raiseLimits)
 	nc := s.dial()
-	b := &client{t: t, nc: nc, r: newReader(nc)}
+	b := newClient(t, nc)
 	b.write(goodHandshake + "Authorization: Bearer bob\r\n\r\n")
 	if r, err := http.ReadResponse(b.r, nil); err != nil || r.StatusCode != 101 {
 		t.Fatal(r, err)

@@ -99,6 +99,7 @@ type Conversation struct {
 	refused int     // answers that refuse something
 	failed  []error // messages of the server
 	ended   bool
+	left    uint16 // the code of the client's close frame, 0: none
 }
 
 // Sent takes a message of the client, as JSON or anything else.
@@ -127,6 +128,13 @@ func (c *Conversation) Received(message []byte) {
 // noCloseFrame is the code of a connection that ended without a close frame.
 const noCloseFrame = 1006
 
+// Leave takes the code of the client's close frame, which the server answers with the same code.
+func (c *Conversation) Leave(code uint16) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = code
+}
+
 // Closed takes the close frame of the server. Messages before it may have no answer. It ignores the
 // end of a connection without a close frame.
 func (c *Conversation) Closed(code uint16, reason string) {
@@ -137,7 +145,7 @@ func (c *Conversation) Closed(code uint16, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
-	if err != nil {
+	if err != nil && (code != c.left || reason != "") {
 		c.failed = append(c.failed, err)
 	}
 }

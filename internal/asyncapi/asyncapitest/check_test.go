@@ -82,7 +82,7 @@ func TestMutations(t *testing.T) {
 			t.Errorf("not noticed: %q", text)
 		}
 	}
-	if CheckClose(4401, "token_expired") != nil || CheckClose(4401, "slow_client") == nil || CheckClose(4999, "") == nil || CheckClose(1002, "") != nil {
+	if CheckClose(4401, "token_expired") != nil || CheckClose(4401, "slow_client") == nil || CheckClose(4999, "") == nil || CheckClose(1002, "frame not masked") != nil || CheckClose(1000, "") != nil || CheckClose(1000, "x") == nil || CheckClose(1001, "") == nil {
 		t.Error("close codes are not those of the document")
 	}
 }

@@ -17,7 +17,7 @@ type Document struct {
 	server  map[string][]string // components of messages that the server sends, by kind
 	client  map[string][]string // components of messages that clients send
 	reasons map[string]reason   // of Error messages
-	closes  map[string]bool     // code and reason of close frames
+	closes  map[string]bool     // code and reason of close frames, the code alone below 4000
 }
 
 // reason is the description of a reason word in the document.
@@ -49,7 +49,7 @@ func New(document []byte) (*Document, error) {
 		d.reasons[r.Reason] = r
 	}
 	for _, c := range doc.Channels.Stream.CloseCodes {
-		d.closes[fmt.Sprint(c.Code, " ", c.Reason)] = true
+		d.closes[closeKey(c.Code, c.Reason)] = true
 	}
 	return d, nil
 }
@@ -66,7 +66,7 @@ type outline struct {
 	Channels struct {
 		Stream struct {
 			CloseCodes []struct {
-				Code   int
+				Code   uint16
 				Reason string
 			} `json:"x-close-codes"`
 		}
@@ -189,9 +189,21 @@ func (d *Document) checkReason(kind string, object map[string]any) error {
 	return nil
 }
 
+// ownClose is the code of most clients that close the connection, which the server repeats.
+const ownClose = 1000
+
+// closeKey returns the key of a close frame in Document.closes. The reasons of codes below 4000,
+// which RFC 6455 defines, are for people.
+func closeKey(code uint16, reason string) string {
+	if code < 4000 {
+		return fmt.Sprint(code)
+	}
+	return fmt.Sprint(code, " ", reason)
+}
+
 // CheckClose checks the code and reason of a close frame of the server.
 func (d *Document) CheckClose(code uint16, reason string) error {
-	if !d.closes[fmt.Sprint(code, " ", reason)] {
+	if !d.closes[closeKey(code, reason)] || code == ownClose && reason != "" {
 		return fmt.Errorf("the document does not name the close code %d %s", code, reason)
 	}
 	return nil

@@ -7,16 +7,19 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"github.com/ruedahq/rueda/internal/deflate"
+	"github.com/ruedahq/rueda/internal/frame"
+	"github.com/ruedahq/rueda/internal/msgpack"
 )
 
-// Watch returns conn, the connection of a client after its WebSocket handshake. It checks the text
-// messages of both directions, those of batches too, and the close frame of the server. It calls
-// report once, when the client closes the connection. Binary and compressed messages are not
-// checked.
+// Watch returns conn, the connection of a client after its WebSocket handshake. It checks the
+// messages of both directions, in text and in MessagePack, compressed or in batches, and the close
+// frame of the server. It calls report once, when the client closes the connection.
 func Watch(conn io.ReadWriteCloser, report func(error)) io.ReadWriteCloser {
 	w := &watched{ReadWriteCloser: conn, report: report}
-	w.in = splitter{text: w.checks.Received, end: w.checks.Closed}
-	w.out = splitter{text: w.checks.Sent, end: func(uint16, string) {}}
+	w.in = splitter{take: w.checks.Received, end: w.checks.Closed}
+	w.out = splitter{take: w.checks.Sent, end: func(code uint16, _ string) { w.checks.Leave(code) }}
 	return w
 }
 
@@ -49,14 +52,18 @@ func (w *watched) Close() error {
 	return err
 }
 
+// maxMessage bounds the size of a message after decompression.
+const maxMessage = 16 << 20
+
 // splitter splits the bytes of one direction into messages. One goroutine uses it at a time.
 type splitter struct {
-	text func(message []byte)
+	take func(message []byte) // one message as JSON, or as it was sent if it has another form
 	end  func(code uint16, reason string)
 
 	pending []byte // an incomplete frame
-	message []byte // the fragments of a text message
-	skip    bool   // the fragments of another message
+	message []byte // the fragments of a message
+	first   byte   // the first byte of its first frame
+	inflate deflate.Decompressor
 }
 
 // add takes bytes of the connection.
@@ -74,9 +81,17 @@ func (s *splitter) add(b []byte) {
 	s.pending = append(s.pending[:0], rest...)
 }
 
+// Opcodes of RFC 6455, and the bit of the last frame of a message.
+const (
+	continuation  = 0
+	binaryMessage = 2
+	closing       = 8
+	final         = 0x80
+)
+
 // frame takes a frame.
 func (s *splitter) frame(first byte, payload []byte) {
-	const final, compressed, continuation, text, closing = 0x80, 0x40, 0, 1, 8
+
 	switch opcode := first & 0x0f; {
 	case opcode == closing && len(payload) >= 2:
 		s.end(binary.BigEndian.Uint16(payload), string(payload[2:]))
@@ -84,20 +99,38 @@ func (s *splitter) frame(first byte, payload []byte) {
 	case opcode >= closing:
 		return
 	case opcode != continuation:
-		s.message, s.skip = s.message[:0], opcode != text || first&compressed != 0
-	}
-	if s.skip {
-		return
+		s.message, s.first = s.message[:0], first
 	}
 	if s.message = append(s.message, payload...); first&final != 0 {
-		var batch []json.RawMessage
-		if !bytes.HasPrefix(s.message, []byte("[")) || json.Unmarshal(s.message, &batch) != nil {
-			batch = append(batch[:0], s.message)
-		}
-		for _, m := range batch {
-			s.text(m)
-		}
+		EachMessage(s.plain(), s.first&0x0f == binaryMessage, s.take)
 		s.message = s.message[:0]
+	}
+}
+
+// plain returns the message without compression, or as it was sent if it cannot be decompressed.
+func (s *splitter) plain() []byte {
+	if s.first&frame.Compressed != 0 {
+		if b, err := s.inflate.Inflate(s.message, maxMessage); err == nil {
+			return b
+		}
+	}
+	return s.message
+}
+
+// EachMessage calls take with the content of a text message, or of a binary one as JSON. Of a batch
+// it passes each message. Content of another form is passed as it is.
+func EachMessage(content []byte, isBinary bool, take func(message []byte)) {
+	if isBinary {
+		if text, err := msgpack.AppendJSON(nil, content); err == nil {
+			content = text
+		}
+	}
+	var batch []json.RawMessage
+	if !bytes.HasPrefix(content, []byte("[")) || json.Unmarshal(content, &batch) != nil {
+		batch = []json.RawMessage{content}
+	}
+	for _, m := range batch {
+		take(m)
 	}
 }
 
