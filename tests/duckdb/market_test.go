@@ -18,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -139,7 +140,7 @@ func runDay(t *testing.T) *api {
 	})
 	select {
 	case b := <-ready:
-		a.rest = b.REST
+		a.rest = openapitest.NewProxy(t).Pass(b.REST)
 	case err := <-done:
 		done <- nil
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 // The only user of the gateways.
@@ -15,7 +16,8 @@ const (
 	password = "a password for demonstration"
 )
 
-// start runs a gateway until the test ends, and returns its URL.
+// start runs a gateway until the test ends, and returns the URL of a proxy that validates what
+// clients and the gateway exchange.
 func start(t *testing.T) (rest string) {
 	t.Helper()
 	data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
@@ -32,9 +34,10 @@ func start(t *testing.T) (rest string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	proxy := openapitest.NewProxy(t)
 	ready := make(chan gateway.Bound, 1)
 	g, err := gateway.New(gateway.Config{
-		Listen: "127.0.0.1:0", Data: data, OnReady: func(b gateway.Bound) { ready <- b },
+		Listen: "127.0.0.1:0", PublicURL: proxy.URL, Data: data, OnReady: func(b gateway.Bound) { ready <- b },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +53,7 @@ func start(t *testing.T) (rest string) {
 	})
 	select {
 	case b := <-ready:
-		return b.REST
+		return proxy.Pass(b.REST)
 	case err := <-done:
 		done <- nil
 		t.Fatalf("run: %v", err)

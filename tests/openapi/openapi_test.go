@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
 // patience is the longest time for the download of packages, or for a tool.
@@ -50,7 +52,8 @@ func build(t *testing.T) string {
 	return file
 }
 
-// start runs rueda dev until the test ends, and returns its URL once its market has begun.
+// start runs rueda dev until the test ends. It returns the URL of a proxy that validates what
+// clients and the gateway exchange, once the market has begun.
 func start(t *testing.T, program string) string {
 	t.Helper()
 	c := exec.Command(program, "dev", "--listen", "127.0.0.1:0", "--speed", "20")
@@ -83,7 +86,7 @@ func start(t *testing.T, program string) string {
 		}
 		res.Body.Close()
 		if res.StatusCode == http.StatusOK {
-			return url
+			return openapitest.NewProxy(t).Pass(url)
 		}
 		if time.Now().After(late) {
 			t.Fatal("the market does not begin")
