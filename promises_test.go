@@ -87,7 +87,7 @@ func TestNumberOfThreats(t *testing.T) {
 
 // TestNoFloats checks that the packages between a feed and the wire have no floating point numbers.
 func TestNoFloats(t *testing.T) {
-	exact := strings.Fields(`market wire feed feed/ndjson internal/bars internal/book internal/journal
+	exact := strings.Fields(`market wire wire/stream feed feed/ndjson internal/bars internal/book internal/journal
 		internal/hub internal/recent internal/recording internal/session internal/subscription`)
 	words := []string{"float32", "float64", "ParseFloat", "AppendFloat", "FormatFloat", "Float64bits"}
 	checked := 0

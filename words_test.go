@@ -107,7 +107,7 @@ func plainPackages() []string {
 		internal/progress internal/proxy internal/ratelimit internal/readjob internal/recent internal/recording internal/reload internal/rest internal/rest/api
 		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/socket/connlog internal/socket/counters internal/socket/verifier internal/spell internal/state
 		internal/store internal/streamtest internal/subscription internal/subscription/replay internal/testrun internal/usage internal/verify internal/web market tests/alerts tests/asyncapi tests/duckdb tests/oauth tests/openapi tests/upgrade
-		wire`)
+		wire wire/stream`)
 }
 
 // TestComments checks the comments of packages in plain English: no retired words, no long

@@ -186,3 +186,58 @@ func roundingOf(digits []byte, rest remainder) remainder {
 	}
 	return exactly
 }
+
+// ParseSum parses the text of a Sum with the given number of decimals: a plain decimal, as for
+// ParsePrice. It never rounds; it returns ErrNotDecimal, ErrPrecision or ErrRange instead.
+func ParseSum[T string | []byte](s T, decimals int) (Sum, error) {
+	i, negative := 0, false
+	if len(s) > 0 && s[0] == '-' {
+		negative, i = true, 1
+	}
+	var sum Sum
+	start, point := i, -1
+	for ; i < len(s); i++ {
+		digit := uint64(s[i] - '0')
+		switch {
+		case s[i] == '.' && point < 0 && i > start && i+1 < len(s):
+			point = i
+			continue
+		case digit > 9:
+			return Sum{}, ErrNotDecimal
+		case point >= 0 && i-point > decimals:
+			if digit != 0 {
+				return Sum{}, ErrPrecision
+			}
+			continue
+		}
+		if !sum.shift(digit) {
+			return Sum{}, ErrRange
+		}
+	}
+	if i == start {
+		return Sum{}, ErrNotDecimal
+	}
+	missing := decimals
+	if point >= 0 {
+		missing = max(0, decimals-(len(s)-1-point))
+	}
+	for range missing {
+		if !sum.shift(0) {
+			return Sum{}, ErrRange
+		}
+	}
+	if negative {
+		return sum.Negative(), nil
+	}
+	return sum, nil
+}
+
+// shift appends a digit. It reports false if the result does not fit.
+func (s *Sum) shift(digit uint64) bool {
+	high, low := bits.Mul64(s.Lo, 10)
+	overflow, top := bits.Mul64(s.Hi, 10)
+	low, carry := bits.Add64(low, digit, 0)
+	top, carry = bits.Add64(top, high, carry)
+	*s = Sum{top, low}
+	return overflow == 0 && carry == 0 && top < 1<<63
+}

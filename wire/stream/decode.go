@@ -1,0 +1,162 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/internal/jsonscan"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// ErrMessage is wrapped by every error of a Decoder.
+var ErrMessage = errors.New("bad message")
+
+// Limits on the texts that a decoder remembers, so that a stream with many distinct texts costs no
+// memory beyond them.
+const (
+	maxIDs   = 1 << 16
+	maxWords = 1 << 10
+	maxText  = 200     // bytes of a text of a data message
+	block    = 4 << 10 // bytes of trade ids that are allocated together
+)
+
+// A Decoder decodes messages. It keeps its buffers and frequent texts, so that in the steady state
+// trades, quotes and books are decoded without an allocation for each. The ids of trades are parts
+// of blocks of 4 KiB: clone one to keep it without its block. The zero Decoder is ready to use. A
+// Decoder is not safe for concurrent use.
+type Decoder struct {
+	ids        map[string]market.InstrumentID
+	words      map[string]string
+	texts      strings.Builder
+	bids, asks []market.Level
+
+	scan jsonscan.Scanner
+	kind []byte
+	bid  market.Level
+	ask  market.Level
+	err  error
+}
+
+// Decode decodes one message, a JSON object, into m. The error wraps ErrMessage and names the first
+// member that does not follow docs/protocol.md. The levels in m are valid until the next call; m
+// keeps nothing else of data.
+func (d *Decoder) Decode(data []byte, m *Message) error {
+	*m = Message{Latency: -1}
+	d.err, d.kind, d.bid, d.ask = nil, nil, market.Level{}, market.Level{}
+	d.bids, d.asks = d.bids[:0], d.asks[:0]
+	if !utf8.Valid(data) {
+		return fmt.Errorf("%w: not UTF-8", ErrMessage)
+	}
+	d.scan = jsonscan.Scanner{In: data}
+	if err := d.members(m); err != nil {
+		return fmt.Errorf("%w: %w", ErrMessage, err)
+	}
+	if !d.data(m) {
+		return d.control(data, m)
+	}
+	d.complete(m)
+	if d.err != nil {
+		return fmt.Errorf("%w: %w", ErrMessage, d.err)
+	}
+	return nil
+}
+
+// members scans the outermost object and decodes the members of data messages.
+func (d *Decoder) members(m *Message) error {
+	p := &d.scan
+	if p.Space(); p.At == len(p.In) || p.In[p.At] != '{' {
+		return p.Fail("not a JSON object")
+	}
+	for more := !p.Open('}'); more; {
+		if p.At == len(p.In) || p.In[p.At] != '"' {
+			return p.Fail("expected a name")
+		}
+		name, err := p.Text()
+		if err != nil {
+			return err
+		}
+		if err := p.Colon(); err != nil {
+			return err
+		}
+		if err := d.member(name, m); err != nil {
+			return err
+		}
+		if more, err = p.Next('}'); err != nil {
+			return err
+		}
+	}
+	return p.End()
+}
+
+// data sets the kind of a data message. It reports whether the message is one.
+func (d *Decoder) data(m *Message) bool {
+	switch string(d.kind) {
+	case "T":
+		m.Kind, m.Trade.Kind = Trade, market.KindTrade
+	case "X":
+		m.Kind, m.Trade.Kind = Trade, market.KindCancel
+	case "C":
+		m.Kind, m.Trade.Kind = Trade, market.KindCorrect
+	case "Q":
+		m.Kind = Quote
+	case "O":
+		m.Kind = Book
+	case "H":
+		m.Kind = Status
+	case "D":
+		m.Kind = Summary
+	case "K":
+		m.Kind = Bar
+	default:
+		return false
+	}
+	return true
+}
+
+// complete checks that a data message has the members that its kind requires, and copies those that
+// have another place in other kinds.
+func (d *Decoder) complete(m *Message) {
+	need := present(memberI, memberN, memberT)
+	switch m.Kind {
+	case Trade:
+		need |= present(memberP, memberZ)
+	case Quote:
+		if d.bid.Size > 0 {
+			d.bids = append(d.bids, d.bid)
+		}
+		if d.ask.Size > 0 {
+			d.asks = append(d.asks, d.ask)
+		}
+	case Book:
+		need |= present(memberK)
+		if m.Snapshot {
+			need |= present(memberDL)
+		} else {
+			need |= present(memberL)
+		}
+	case Status:
+		need |= present(memberE)
+	case Summary:
+		m.Figures.Open, m.Figures.High, m.Figures.Low = m.Bar.Open, m.Bar.High, m.Bar.Low
+		m.Figures.PreviousClose = m.Bar.Close
+		m.Figures.Volume, m.Figures.Value, m.Figures.Trades = m.Bar.Volume, m.Bar.Value, m.Bar.Trades
+		m.Bar = wire.Bar{}
+	case Bar:
+		need |= present(memberIV)
+		m.Bar.Revised, m.Snapshot = m.Snapshot, false
+	}
+	m.Bids, m.Asks = d.bids, d.asks
+	if missing := need &^ m.set; missing != 0 && d.err == nil {
+		d.err = fmt.Errorf("a message %s lacks a member", d.kind)
+	}
+}
+
+// bad records the first error of a member.
+func (d *Decoder) bad(name []byte, err error) {
+	if d.err == nil {
+		d.err = fmt.Errorf("member %.40s: %w", name, err)
+	}
+}

@@ -1,0 +1,275 @@
+package stream
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// golden returns the messages of a golden file of package wire, by name.
+func golden(t testing.TB, path string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		name, message, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		if !ok {
+			t.Fatalf("%s: a line without a name: %s", path, line)
+		}
+		all[name] = message
+	}
+	return all
+}
+
+// encode encodes a data message again.
+func encode(m *Message) string {
+	h := &wire.Header{Ident: wire.MakeIdent(m.ID), N: m.N, Time: m.Time, Latency: m.Latency}
+	if m.Delay > 0 {
+		h.Ident = h.Ident.Delayed(int64(m.Delay) * 1e9)
+	}
+	level := func(side []market.Level) (l market.Level) {
+		if len(side) > 0 {
+			l = side[0]
+		}
+		return l
+	}
+	switch m.Kind {
+	case Trade:
+		return string(wire.AppendTrade(nil, h, &m.Trade))
+	case Quote:
+		return string(wire.AppendQuote(nil, h, level(m.Bids), level(m.Asks), m.Snapshot))
+	case Book:
+		if m.Snapshot {
+			return string(wire.AppendBookState(nil, h, m.Depth, m.Bids, m.Asks, m.Checksum))
+		}
+		return string(wire.AppendBookUpdate(nil, h, m.Previous, m.Bids, m.Asks, m.Checksum))
+	case Status:
+		return string(wire.AppendStatus(nil, h, m.Phase, m.Reason, m.Until, m.Snapshot))
+	case Summary:
+		return string(wire.AppendSummary(nil, h, &m.Figures, m.Snapshot))
+	case Bar:
+		return string(wire.AppendBar(nil, h, &m.Bar))
+	}
+	return ""
+}
+
+// TestData checks that every golden data message is decoded completely: encoded again, it has the
+// same bytes.
+func TestData(t *testing.T) {
+	var d Decoder
+	var m Message
+	for name, want := range golden(t, "../testdata/messages.golden") {
+		if err := d.Decode([]byte(want), &m); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := encode(&m); got != want || m.Control != nil || !m.Kind.IsData() {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+		}
+	}
+	delayed := `{"type":"T","S":"GGAL","I":"GGAL|BYMA|24hs","DE":900,"N":1042,"T":"2026-11-20T14:30:00.123456789Z","D":900000184200,"P":7050,"Z":120,"X":"88123","G":"B"}`
+	if err := d.Decode([]byte(delayed), &m); err != nil || encode(&m) != delayed {
+		t.Errorf("delayed: %v, %s", err, encode(&m))
+	}
+}
+
+// TestControl checks the members of the golden control messages.
+func TestControl(t *testing.T) {
+	messages := golden(t, "../testdata/control.golden")
+	id := func(s string) market.InstrumentID {
+		p, err := market.ParsePattern(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	const at = 1795185000123456789
+	for name, want := range map[string]Message{
+		"ping": {Kind: Ping},
+		"pong": {Kind: Pong, Control: &Control{ID: `"x"`, Time: at}},
+		"caught up": {Kind: CaughtUp, Control: &Control{Code: 200, ID: "5", Epoch: "e7k2", Position: "e7k2:918299", Resumed: map[Series]uint64{
+			{wire.Trades, id("AL30|BYMA|CI")}: 88, {wire.Trades, id("GGAL|BYMA|24hs")}: 1061, {wire.Status, id("GGAL|BYMA|24hs")}: 2}}},
+		"shutting down": {Kind: Warning, Control: &Control{Code: 200, Reason: wire.ShuttingDown, Msg: "Reconnect", Reconnect: 3120 * time.Millisecond}},
+		"slow client": {Kind: Warning, Control: &Control{Code: 200, Reason: wire.SlowClient, Msg: "Reading too slowly: quotes conflated",
+			Behind: 1800 * time.Millisecond, Queued: 412}},
+		"error, wait": {Kind: Error, Control: &Control{Code: 429, Reason: wire.RateLimited, Msg: "Wait", Retry: true, RetryAfter: time.Second, Hint: "slow down"}},
+		"subscription, bars of two intervals": {Kind: Subscription, Control: &Control{
+			Code: 200, Msg: "Subscribed", Epoch: "e", Position: "e:1",
+			Accepted: []Series{{wire.Summary, id("A|B|C")}, {wire.Bars, id("A|B|C")}, {wire.BarsOf(market.Minute), id("A|B|C")}, {wire.BarsOf(market.Minute), id("*|B|C")}},
+			Given:    [wire.Bars + 1]bool{wire.Summary: true, wire.Bars: true},
+			Resumed:  map[Series]uint64{{wire.Bars, id("A|B|C")}: 3, {wire.BarsOf(market.Minute), id("A|B|C")}: 2},
+			Lost: map[Series]wire.Range{{wire.Status, id("A|B|C")}: {Reason: "ahead"},
+				{wire.BarsOf(market.FiveMinutes), id("A|B|C")}: {Reason: "ahead"}, {wire.BarsOf(market.Day), id("A|B|C")}: {Reason: "ahead"}},
+		}},
+		"subscription, removed": {Kind: Subscription, Control: &Control{Code: 200, Msg: "Rights changed", Epoch: "e", Position: "e:1",
+			Removed: []Rejection{{Channel: "trades", Instrument: "A|B|C", Reason: wire.NotEntitled}}}},
+		"subscription, moved": {Kind: Subscription, Control: &Control{Code: 200, Msg: "Rights changed", Epoch: "e", Position: "e:1",
+			Moved: []Moved{{"trades", "A|B|C", 15 * time.Minute}, {"bars", "A|B|C|1s", 0}}}},
+		"alive, bars": {Kind: Alive, Control: &Control{Epoch: "e", Position: "e:1", Last: map[Series]uint64{{wire.Status, id("AL30|BYMA|CI")}: 1,
+			{wire.BarsOf(market.Minute), ggal}: 7, {wire.BarsOf(market.Minute), id("AL30|BYMA|CI")}: 0, {wire.BarsOf(market.Day), ggal}: 2}}},
+	} {
+		want.Latency = -1
+		var d Decoder
+		var m Message
+		if err := d.Decode([]byte(messages[name]), &m); err != nil || !reflect.DeepEqual(m, want) {
+			t.Errorf("%s: %v\n got %+v %+v\nwant %+v %+v", name, err, m, m.Control, want, want.Control)
+		}
+	}
+	for name, message := range messages {
+		var d Decoder
+		var m Message
+		if err := d.Decode([]byte(message), &m); err != nil || m.Kind == Unknown || m.Kind.IsData() {
+			t.Errorf("%s: %v, kind %d", name, err, m.Kind)
+		}
+	}
+}
+
+// TestSubscription checks the members of an answer with every kind of list, and those of Success.
+func TestSubscription(t *testing.T) {
+	messages := golden(t, "../testdata/control.golden")
+	var d Decoder
+	var m Message
+	if err := d.Decode([]byte(messages["subscription"]), &m); err != nil {
+		t.Fatal(err)
+	}
+	c := m.Control
+	if len(c.Rejected) != 2 || c.Rejected[0].Hint != "..." || c.Rejected[0].Code != 404 || c.Rejected[1].Instrument != `a"b` ||
+		len(c.Accepted) != 1 || c.Accepted[0] != (Series{wire.Trades, ggal}) || !c.Given[wire.OrderBook] || c.Given[wire.Quotes] || len(c.Lost) != 3 {
+		t.Errorf("%+v", c)
+	}
+	for name, depth := range map[string]int{"success": 0, "success, without books": -1} {
+		if err := d.Decode([]byte(messages[name]), &m); err != nil || m.Control.Limits.MaxDepth != depth {
+			t.Errorf("%s: %v, %+v", name, err, m.Control)
+		}
+	}
+	if err := d.Decode([]byte(messages["success"]), &m); err != nil || m.Control.Heartbeat.Interval != 20*time.Second ||
+		m.Control.ExpiresIn != 24*time.Hour || m.Control.Limits.MessageBytes != 65536 || !m.Control.Reauth || m.Control.Session != "bot" {
+		t.Errorf("%v, %+v", err, m.Control)
+	}
+}
+
+var ggal = market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}
+
+// TestTolerance checks what a newer server may send.
+func TestTolerance(t *testing.T) {
+	const head = `"I":"GGAL|BYMA|24hs","N":7,"T":"2026-11-20T14:30:00.123456789Z"`
+	for message, kind := range map[string]Kind{
+		`{}`:                           Unknown,
+		`{"type":"Z",` + head + `}`:    Unknown,
+		`{"type":"New","x":[{"a":1}]}`: Unknown,
+		`{"action":"new"}`:             Unknown,
+		`{` + head + `,"P":7050,"new":{"a":[1,"b",null,true,{}]},"Z":1.5,"type":"T","G":"Q"}`: Trade,
+		`{"type":"H",` + head + `,"E":"new_phase"}`:                                           Status,
+		`{"type":"O",` + head + `,"L":6,"K":1,"B":[[1,2,3,"new"]]}`:                           Book,
+	} {
+		var d Decoder
+		var m Message
+		if err := d.Decode([]byte(message), &m); err != nil || m.Kind != kind {
+			t.Errorf("%s: kind %d, %v", message, m.Kind, err)
+		}
+	}
+}
+
+// TestRefused checks that a message that cannot be used is an error.
+func TestRefused(t *testing.T) {
+	const head = `"I":"GGAL|BYMA|24hs","N":7,"T":"2026-11-20T14:30:00.123456789Z"`
+	for _, message := range []string{
+		``, `[]`, `{`, `{"type":"T"`, `{"type":"T"} x`, "{\"type\":\"\xff\"}", `{"type":"Alive","type":"Alive"}`,
+		`{"type":"T",` + head + `,"P":7050}`,
+		`{"type":"T",` + head + `,"P":"7050","Z":1}`,
+		`{"type":"T",` + head + `,"P":7050,"Z":-1}`,
+		`{"type":"T",` + head + `,"P":70.501234567890123456,"Z":1}`,
+		`{"type":"T",` + head + `,"P":1e3,"Z":1}`,
+		`{"type":"T","N":7,"P":7050,"Z":1}`,
+		`{"type":"T","I":"GGAL|BYMA","N":7,"T":"2026-11-20T14:30:00.123456789Z","P":1,"Z":1}`,
+		`{"type":"T","I":"GGAL|BYMA|24hs","N":-7,"T":"2026-11-20T14:30:00.123456789Z","P":1,"Z":1}`,
+		`{"type":"T","I":"GGAL|BYMA|24hs","N":18446744073709551616,"T":"2026-11-20T14:30:00.123456789Z","P":1,"Z":1}`,
+		`{"type":"T","I":"GGAL|BYMA|24hs","N":7,"T":"20 November","P":1,"Z":1}`,
+		`{"type":"O",` + head + `,"K":1,"B":[[1,2]]}`,
+		`{"type":"O",` + head + `,"R":true,"K":1,"B":[],"A":[]}`,
+		`{"type":"O",` + head + `,"L":6,"K":1,"B":[1,2]}`,
+		`{"type":"O",` + head + `,"L":6,"K":1,"B":[[1]]}`,
+		`{"type":"O",` + head + `,"L":6,"K":1,"B":[[]]}`,
+		`{"type":"K",` + head + `,"IV":"7m","R":false,"TC":0}`,
+		`{"type":"T",` + head + `,"P":1,"Z":1,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
+	} {
+		var d Decoder
+		var m Message
+		if err := d.Decode([]byte(message), &m); !errors.Is(err, ErrMessage) {
+			t.Errorf("%s: %v", message, err)
+		}
+	}
+}
+
+// TestAllocations checks that trades, quotes and books are decoded without an allocation for each.
+func TestAllocations(t *testing.T) {
+	messages := golden(t, "../testdata/messages.golden")
+	var d Decoder
+	var m Message
+	for name, text := range messages {
+		data := []byte(text)
+		allowed := 0.0
+		if strings.Contains(text, `"C":`) {
+			allowed = 2 // the slice of conditions grows twice
+		}
+		n := testing.AllocsPerRun(1000, func() {
+			if err := d.Decode(data, &m); err != nil {
+				t.Fatal(err)
+			}
+		})
+		// An id with escapes is decoded to a copy.
+		if n > allowed && !strings.Contains(text, `\`) {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	messages := golden(b, "../testdata/messages.golden")
+	for _, name := range []string{"trade", "quote", "book", "book, update", "bar"} {
+		data := []byte(messages[name])
+		b.Run(name, func(b *testing.B) {
+			var d Decoder
+			var m Message
+			b.ReportAllocs()
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				if err := d.Decode(data, &m); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, path := range []string{"../testdata/messages.golden", "../testdata/control.golden"} {
+		for _, message := range golden(f, path) {
+			f.Add([]byte(message))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var d Decoder
+		var m, again Message
+		if d.Decode(data, &m) != nil || !m.Kind.IsData() || m.Delay < 0 {
+			return
+		}
+		if len(m.Bids) > 1 && m.Kind == Quote {
+			return // a quote with levels of a book
+		}
+		text := encode(&m)
+		var second Decoder
+		if err := second.Decode([]byte(text), &again); err != nil && m.N > 0 && m.Time != 0 && !m.ID.IsPattern() && m.Phase != market.NoPhase {
+			t.Errorf("%s, encoded again as %s: %v", data, text, err)
+		}
+	})
+}
