@@ -153,15 +153,19 @@ func (g *Gateway) buildMarket() error {
 			return fmt.Errorf("list an instrument: %w", err)
 		}
 	}
-	g.registered = feeds.NewRegistry(func(name string) bool {
-		state, known := g.hub.MarketStatus(name)
-		return known && state.Phase == market.FeedDown
+	g.registered = feeds.NewRegistry(func(name string) market.Phase {
+		state, _ := g.hub.MarketStatus(name)
+		return state.Phase
 	})
 	for _, f := range g.cfg.Feeds {
 		if f.Source == nil {
 			return fmt.Errorf("feed %q has no source", f.Name)
 		}
-		g.feeds = append(g.feeds, feeds.NewSupervisor(f.Name, f.Source, sink, g.registered, g.log))
+		checks, err := f.checks()
+		if err != nil {
+			return err
+		}
+		g.feeds = append(g.feeds, feeds.NewSupervisor(f.Name, f.Source, sink, checks, g.registered, g.log))
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (g *Gateway) snapshot() *metrics.Snapshot {
 	for _, f := range g.feeds {
 		st := f.Stats()
 		s.Feeds = append(s.Feeds, metrics.Feed{
-			Name: f.Name(), Up: st.Up, Events: st.Events, Refused: st.Refused, Failures: st.Failures, Newest: st.Newest,
+			Name: f.Name(), Up: st.Up, Events: st.Events, Refused: st.Refused, Failures: st.Failures, Newest: st.Newest, Suspect: st.Suspect,
 		})
 	}
 	if g.journal != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/ndjson"
@@ -17,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/reload"
+	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -41,6 +43,11 @@ type feedConfig struct {
 	Key          string    `toml:"key"`           // ndjson
 	ClientCA     string    `toml:"client_ca"`     // ndjson
 	ClientCRL    string    `toml:"client_crl"`    // ndjson
+
+	PriceBand *float64  `toml:"price_band"`
+	MaxAhead  *duration `toml:"max_ahead"`
+	Stall     *duration `toml:"stall"`
+	Refuse    []string  `toml:"refuse"`
 }
 
 // feed creates the source. ok is false after a mistake, which doc has.
@@ -56,7 +63,39 @@ func (c *feedConfig) feed(doc *document, key string, markets []market.Market, lo
 	if err != nil {
 		doc.wrong(key, "%s", oneLine(err))
 	}
-	return gateway.Feed{Name: c.Name, Source: source, Late: c.Type == "ndjson"}, len(doc.mistakes) == before
+	return gateway.Feed{Name: c.Name, Source: source, Late: c.Type == "ndjson", Checks: c.checks(doc, key)}, len(doc.mistakes) == before
+}
+
+// checks returns when the feed looks wrong. A value of 0 disables a check.
+func (c *feedConfig) checks(doc *document, key string) (checks gateway.FeedChecks) {
+	if c.PriceBand != nil {
+		if checks.PriceBand = *c.PriceBand; checks.PriceBand == 0 {
+			checks.PriceBand = -1
+		} else if !(checks.PriceBand > 0) || math.IsInf(checks.PriceBand, 1) {
+			doc.wrong(key+".price_band", "must be a percentage such as 50, or 0 for no check")
+		}
+	}
+	limit := func(d *duration) time.Duration {
+		switch {
+		case d == nil:
+			return 0
+		case *d == 0:
+			return -1
+		}
+		return time.Duration(*d)
+	}
+	checks.MaxAhead, checks.Stall = limit(c.MaxAhead), limit(c.Stall)
+	if k := key + ".stall"; checks.Stall > 0 && checks.Stall < time.Second {
+		doc.wrong(k, "must be at least 1s, or 0s for no check")
+	}
+	kinds := gateway.RefusableEvents()
+	for i, word := range c.Refuse {
+		if !slices.Contains(kinds, word) {
+			doc.wrong(fmt.Sprintf("%s.refuse[%d]", key, i), "%q: %s", word, spell.Suggest(word, kinds, "the kinds are "))
+		}
+	}
+	checks.Refuse = c.Refuse
+	return checks
 }
 
 func (c *feedConfig) source(doc *document, key string, markets []market.Market, log *slog.Logger) (feed.Source, error) {

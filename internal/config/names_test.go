@@ -4,8 +4,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/gateway"
 )
 
 // TestUnclosedQuote checks that an unclosed quote is reported at its line, whatever follows.
@@ -56,5 +60,39 @@ func TestNamesThatDoNotFit(t *testing.T) {
 	}
 	if n := strings.Count(err.Error(), "\n"); n != 3 {
 		t.Errorf("%d lines: %v", n+1, err)
+	}
+}
+
+// TestFeedChecks checks when a feed looks wrong by its keys: 0 disables a check.
+func TestFeedChecks(t *testing.T) {
+	for text, want := range map[string]struct {
+		checks  gateway.FeedChecks
+		mistake string
+	}{
+		"": {},
+		"price_band = 20\nmax_ahead = \"1s\"\nstall = \"5m\"\nrefuse = [\"price_jump\", \"sequence_back\"]": {
+			checks: gateway.FeedChecks{PriceBand: 20, MaxAhead: time.Second, Stall: 5 * time.Minute, Refuse: []string{"price_jump", "sequence_back"}}},
+		"price_band = 0\nmax_ahead = \"0s\"\nstall = \"0s\"": {checks: gateway.FeedChecks{PriceBand: -1, MaxAhead: -1, Stall: -1}},
+		"price_band = -1":       {mistake: "feed[0].price_band: must be a percentage"},
+		"price_band = nan":      {mistake: "feed[0].price_band: must be a percentage"},
+		"stall = \"10ms\"":      {mistake: "feed[0].stall: must be at least 1s"},
+		"refuse = [\"prices\"]": {mistake: `feed[0].refuse[0]: "prices": the kinds are price_jump, future_time, sequence_back`},
+		"refuse = [\"stall\"]":  {mistake: `feed[0].refuse[0]: "stall": the kinds are`},
+	} {
+		var c mainFile
+		doc, err := decode("rueda.toml", []byte("[[feed]]\nname = \"a\"\ntype = \"sim\"\n"+text+"\n"), &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, ok := c.Feeds[0].feed(doc, "feed[0]", nil, slog.New(slog.DiscardHandler))
+		if want.mistake != "" {
+			if err := doc.err(); ok || err == nil || !strings.Contains(err.Error(), want.mistake) {
+				t.Errorf("%q: %v", text, err)
+			}
+			continue
+		}
+		if !ok || !reflect.DeepEqual(f.Checks, want.checks) {
+			t.Errorf("%q: %+v, %v", text, f.Checks, doc.err())
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -19,7 +18,7 @@ type Registry struct {
 	mu      sync.Mutex // held while a market-wide status is published, so that statuses keep their order
 	owners  map[market.InstrumentID]owner
 	markets map[string]*marketFeeds
-	wasDown func(market string) bool
+	phase   func(market string) market.Phase
 	live    atomic.Bool // some market has a source that is up
 }
 
@@ -36,10 +35,10 @@ type marketFeeds struct {
 	reportedDown bool                 // the last status was feed_down, possibly before a restart
 }
 
-// NewRegistry returns an empty Registry. wasDown reports whether the last status of a market before
-// a restart was feed_down.
-func NewRegistry(wasDown func(market string) bool) *Registry {
-	return &Registry{wasDown: wasDown, owners: map[market.InstrumentID]owner{}, markets: map[string]*marketFeeds{}}
+// NewRegistry returns an empty Registry. phase returns the last status of a market, also before a
+// restart, or NoPhase.
+func NewRegistry(phase func(market string) market.Phase) *Registry {
+	return &Registry{phase: phase, owners: map[market.InstrumentID]owner{}, markets: map[string]*marketFeeds{}}
 }
 
 // Live reports whether any market has a source that is up.
@@ -101,7 +100,7 @@ func (r *Registry) define(s *Supervisor, in market.Instrument) (market.Handle, e
 		if err != nil {
 			return h, fmt.Errorf("define market %s: %w", in.ID.Market, err)
 		}
-		m = &marketFeeds{handle: whole, feeds: map[*Supervisor]bool{}, reportedDown: r.wasDown(in.ID.Market)}
+		m = &marketFeeds{handle: whole, feeds: map[*Supervisor]bool{}, reportedDown: r.phase(in.ID.Market) == market.FeedDown}
 		r.markets[in.ID.Market] = m
 	}
 	if _, ok := m.feeds[s]; !ok {
@@ -195,6 +194,22 @@ func (r *Registry) release(s *Supervisor) {
 	}
 }
 
+// trading reports whether any market of a source trades now. A market without a status does.
+func (r *Registry) trading(s *Supervisor) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, m := range r.markets {
+		if _, ok := m.feeds[s]; !ok {
+			continue
+		}
+		switch r.phase(name) {
+		case market.NoPhase, market.Open, market.Auction, market.Quoting:
+			return true
+		}
+	}
+	return false
+}
+
 // publish publishes a batch of a source. It leaves out a market-wide feed_down or feed_up of that
 // source which other sources of the market contradict.
 func (r *Registry) publish(s *Supervisor, events []market.Event) error {
@@ -204,7 +219,7 @@ func (r *Registry) publish(s *Supervisor, events []market.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.updateLive(s)
-	return publishFiltered(s.sink, events, func(e *market.Event) bool {
+	return publishFiltered(s.sink.Publish, events, func(e *market.Event) bool {
 		if !isFeedStatus(*e) {
 			return true
 		}
@@ -225,7 +240,7 @@ func isFeedStatus(e market.Event) bool {
 
 // publishFiltered publishes the events of a batch for which edit returns true, as edit changed
 // them. The batch itself stays as it is, and refused events are numbered as in the batch.
-func publishFiltered(sink feed.Sink, events []market.Event, edit func(*market.Event) bool) error {
+func publishFiltered(publish func([]market.Event) error, events []market.Event, edit func(*market.Event) bool) error {
 	some := make([]market.Event, 0, len(events))
 	indexes := make([]int, 0, len(events))
 	for i := range events {
@@ -238,7 +253,7 @@ func publishFiltered(sink feed.Sink, events []market.Event, edit func(*market.Ev
 	if len(some) == 0 {
 		return nil
 	}
-	return renumber(sink.Publish(some), indexes)
+	return renumber(publish(some), indexes)
 }
 
 // renumber gives refused events their indexes in the batch that was filtered.

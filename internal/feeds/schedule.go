@@ -140,7 +140,7 @@ func (s *Schedule) Publish(events []market.Event) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return publishFiltered(s.sink, events, func(e *market.Event) bool {
+	return publishFiltered(s.sink.Publish, events, func(e *market.Event) bool {
 		l := s.listed[e.Handle]
 		if l == nil || !isPhase(*e) {
 			return true

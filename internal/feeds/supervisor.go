@@ -34,6 +34,7 @@ type Supervisor struct {
 	source   feed.Source
 	sink     feed.Sink
 	registry *Registry
+	checker  *checker
 	log      *slog.Logger
 
 	started   chan struct{} // closed at the first events, or when the first run ends
@@ -52,10 +53,11 @@ type Supervisor struct {
 	lastLogged time.Time
 }
 
-// NewSupervisor returns a Supervisor of source. Its events go to sink.
-func NewSupervisor(name string, source feed.Source, sink feed.Sink, r *Registry, log *slog.Logger) *Supervisor {
+// NewSupervisor returns a Supervisor of source. Its events go to sink, except for those that the
+// checks refuse.
+func NewSupervisor(name string, source feed.Source, sink feed.Sink, checks Checks, r *Registry, log *slog.Logger) *Supervisor {
 	return &Supervisor{
-		name: name, source: source, sink: sink, registry: r,
+		name: name, source: source, sink: sink, registry: r, checker: newChecker(checks),
 		log: log.With("feed", name), started: make(chan struct{}),
 	}
 }
@@ -70,11 +72,13 @@ type Stats struct {
 	Refused  uint64    // calls with events or definitions that were rejected
 	Failures uint64    // runs that have failed
 	Newest   time.Time // when it has published the newest events; zero: none yet
+
+	Suspect map[string]uint64 // how often it looked wrong, by the word of a Suspect
 }
 
 // Stats returns the current counters.
 func (s *Supervisor) Stats() Stats {
-	st := Stats{Events: s.events.Load(), Refused: s.rejected.Load(), Failures: s.failures.Load()}
+	st := Stats{Events: s.events.Load(), Refused: s.rejected.Load(), Failures: s.failures.Load(), Suspect: s.checker.counts()}
 	if at := s.newest.Load(); at != 0 {
 		st.Newest, st.Up = time.Unix(0, at), !s.down.Load() && !s.allDown.Load()
 	}
@@ -88,6 +92,11 @@ func (s *Supervisor) Started() <-chan struct{} { return s.started }
 // Run runs the source until ctx ends, the source returns nil, or it fails with an error whose
 // method Final returns true. After any other error it restarts the source.
 func (s *Supervisor) Run(ctx context.Context) error {
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { s.watchStalls(watching) })
+	defer watch.Wait()
+	defer stop()
 	backoff := firstBackoff
 	for {
 		began := time.Now()
@@ -131,6 +140,7 @@ func (s *Supervisor) runOnce(ctx context.Context) (err error) {
 			s.log.Error("feed panicked", "error", err, "stack", string(debug.Stack()))
 		}
 	}()
+	s.checker.restart()
 	return s.source.Run(ctx, s)
 }
 
@@ -145,8 +155,10 @@ func (s *Supervisor) Define(in market.Instrument) (market.Handle, error) {
 	h, err := s.registry.define(s, in)
 	if err != nil {
 		s.noteRefused(err)
+		return h, err
 	}
-	return h, err
+	s.checker.define(h, &in)
+	return h, nil
 }
 
 // Publish passes events on. The first events after a failure mark the source as up.
@@ -156,13 +168,107 @@ func (s *Supervisor) Publish(events []market.Event) error {
 		s.registry.markUp(s)
 	}
 	s.events.Add(uint64(len(events)))
-	s.newest.Store(time.Now().UnixNano())
+	now := time.Now()
+	s.newest.Store(now.UnixNano())
+	defer s.markStarted()
+	if list := s.checker.check(events, now); len(list) > 0 {
+		return s.publishSuspect(events, list)
+	}
+	return s.publish(events)
+}
+
+func (s *Supervisor) publish(events []market.Event) error {
 	err := s.registry.publish(s, events)
 	if err != nil {
 		s.noteRefused(err)
 	}
-	s.markStarted()
 	return err
+}
+
+// publishSuspect logs what looks wrong in a batch, and publishes the batch without the events that
+// are refused. A refused change of a book becomes a gap, so that the book is stale until its next
+// snapshot.
+func (s *Supervisor) publishSuspect(events []market.Event, list []suspicion) error {
+	refused := map[int]*market.Refused{}
+	var errs []error
+	for _, x := range list {
+		s.logSuspect(&x)
+		if s.checker.refuse[x.kind] {
+			r := &market.Refused{Index: x.index, ID: x.id, Reason: x.kind.String(), Detail: x.detail}
+			refused[x.index], errs = r, append(errs, r)
+		}
+	}
+	if len(refused) == 0 {
+		return s.publish(events)
+	}
+	s.rejected.Add(1)
+	i := -1
+	err := publishFiltered(s.publish, events, func(e *market.Event) bool {
+		i++
+		r := refused[i]
+		if r != nil && r.Reason == FutureTime.String() && changesBook(e.Kind) {
+			*e, r = market.Event{Kind: market.KindGap, Handle: e.Handle, Reason: r.Reason}, nil
+		}
+		return r == nil
+	})
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return errors.Join(append(errs, joined.Unwrap()...)...) // flat, as sources read it
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+func changesBook(k market.Kind) bool { return k != market.KindGap && channelOf(k) == bookChannel }
+
+// logSuspect logs what looks wrong, if a line is due.
+func (s *Supervisor) logSuspect(x *suspicion) {
+	if x.count == 0 {
+		return
+	}
+	log := s.log
+	if x.kind != Stall {
+		log = log.With("instrument", x.id.String())
+	}
+	log.Warn("feed looks wrong", "reason", x.kind.String(), "error", x.detail, "count", x.count)
+}
+
+// stallLook is how often a Supervisor looks whether its source stalls, at most.
+const stallLook = time.Second
+
+// watchStalls counts and logs the stalls of the source until ctx ends. A stall begins when the
+// source is up, one of its markets trades, and nothing was published for a time. It is counted
+// once.
+func (s *Supervisor) watchStalls(ctx context.Context) {
+	limit := s.checker.cfg.Stall
+	if limit <= 0 {
+		return
+	}
+	look := time.NewTicker(max(stallLook, limit/10))
+	defer look.Stop()
+	var since, counted time.Time // since when events are expected, and those after which a stall was counted
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		now, st := time.Now(), s.Stats()
+		if !st.Up || !s.checker.live() || !s.registry.trading(s) {
+			since = time.Time{}
+			continue
+		}
+		if since.IsZero() {
+			since = now
+		}
+		newest := st.Newest
+		if since.After(newest) {
+			newest = since
+		}
+		if silent := now.Sub(newest); silent >= limit && !counted.Equal(newest) {
+			counted = newest
+			x := s.checker.stalled(silent, now)
+			s.logSuspect(&x)
+		}
+	}
 }
 
 func (s *Supervisor) markStarted() { s.startOnce.Do(func() { close(s.started) }) }

@@ -76,7 +76,7 @@ func TestSupervisorRestartsAndReports(t *testing.T) {
 				panic("source is broken")
 			}
 			return nil // the source has ended
-		}), &rec, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
+		}), &rec, Checks{}, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
 		began := time.Now()
 		if err := s.Run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestSupervisorBacksOff(t *testing.T) {
 		s := NewSupervisor("test", sourceFunc(func(context.Context, feed.Sink) error {
 			starts = append(starts, time.Now())
 			return errors.New("refused")
-		}), &recorder{}, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
+		}), &recorder{}, Checks{}, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if err := s.Run(ctx); err != nil {
@@ -137,7 +137,7 @@ func TestSupervisorEndsAfterFinalError(t *testing.T) {
 	s := NewSupervisor("test", sourceFunc(func(_ context.Context, sink feed.Sink) error {
 		runs++
 		return errors.Join(oneTrade(sink), final{errors.New("damaged")})
-	}), &rec, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
+	}), &rec, Checks{}, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestTwoFeedsOfAMarket(t *testing.T) {
 	var feeds [2]*Supervisor
 	var handles [2]market.Handle
 	for i, symbol := range []string{"GGAL", "AL30"} {
-		feeds[i] = NewSupervisor("feed of "+symbol, nil, &rec, b, slog.New(slog.DiscardHandler))
+		feeds[i] = NewSupervisor("feed of "+symbol, nil, &rec, Checks{}, b, slog.New(slog.DiscardHandler))
 		h, err := feeds[i].Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "BYMA", Term: "CI"}})
 		if err != nil {
 			t.Fatal(err)
@@ -208,8 +208,13 @@ func TestTwoFeedsOfAMarket(t *testing.T) {
 func TestFeedUpAfterRestart(t *testing.T) {
 	for _, down := range []bool{true, false} {
 		var rec recorder
-		b := NewRegistry(func(string) bool { return down })
-		s := NewSupervisor("feed", nil, &rec, b, slog.New(slog.DiscardHandler))
+		b := NewRegistry(func(string) market.Phase {
+			if down {
+				return market.FeedDown
+			}
+			return market.NoPhase
+		})
+		s := NewSupervisor("feed", nil, &rec, Checks{}, b, slog.New(slog.DiscardHandler))
 		for _, symbol := range []string{"GGAL", "AL30"} {
 			if _, err := s.Define(market.Instrument{ID: market.InstrumentID{Symbol: symbol, Market: "BYMA", Term: "CI"}}); err != nil {
 				t.Fatal(err)
@@ -235,7 +240,7 @@ func (refuser) Publish(events []market.Event) error {
 func TestRefusedKeepTheirIndexes(t *testing.T) {
 	events := make([]market.Event, 4)
 	i := 0
-	err := publishFiltered(&refuser{}, events, func(*market.Event) bool { i++; return i%2 == 0 })
+	err := publishFiltered((&refuser{}).Publish, events, func(*market.Event) bool { i++; return i%2 == 0 })
 	var places []int
 	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
 		var r *market.Refused
@@ -248,5 +253,5 @@ func TestRefusedKeepTheirIndexes(t *testing.T) {
 	}
 }
 
-// neverDown reports that a market was never down.
-func neverDown(string) bool { return false }
+// neverDown returns the status of a market that was never down.
+func neverDown(string) market.Phase { return market.NoPhase }

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/histogram"
@@ -30,6 +32,14 @@ func marketFamilies() []family {
 			perFeed(func(f *Feed) float64 { return float64(f.Events) })},
 		{group, "rueda_feed_refused_total", counter, feed, "Calls of the feed with invalid events or definitions.", "The log has the first error (`feed published rejected events`).",
 			perFeed(func(f *Feed) float64 { return float64(f.Refused) })},
+		{group, "rueda_feed_suspect_total", counter, []string{"feed", "kind"}, "Times that the feed looked wrong: a trade far from the one before (`price_jump`), an event time in the future (`future_time`), a source sequence that went back (`sequence_back`), no events while a market trades (`stall`).", "The log has one case a minute (`feed looks wrong`). See [checks of a feed](feeds.md#checks-of-a-feed).",
+			func(s *Snapshot, _ time.Time, e *emitter) {
+				for i := range s.Feeds {
+					for _, kind := range slices.Sorted(maps.Keys(s.Feeds[i].Suspect)) {
+						e.value(float64(s.Feeds[i].Suspect[kind]), s.Feeds[i].Name, kind)
+					}
+				}
+			}},
 		{group, "rueda_feed_failures_total", counter, feed, "Runs of the feed that have failed.", "See `rueda_feed_up`.",
 			perFeed(func(f *Feed) float64 { return float64(f.Failures) })},
 		{group, "rueda_feed_newest_timestamp_seconds", gauge, feed, "Time of the newest event of the feed by this machine's clock.", "During open hours an old time means that the source is silent.",

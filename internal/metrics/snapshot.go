@@ -71,7 +71,8 @@ type Feed struct {
 	Events   uint64
 	Refused  uint64
 	Failures uint64
-	Newest   time.Time // zero: no event yet
+	Newest   time.Time         // zero: no event yet
+	Suspect  map[string]uint64 // how often it looked wrong, by kind
 }
 
 // Market has the figures of the hub.
