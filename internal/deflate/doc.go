@@ -2,6 +2,7 @@
 // context takeover in either direction. Each message is compressed independently, so one compressed
 // form serves every reader, and a connection keeps no window.
 //
-// A [Compressor] and a [Decompressor] depend on their arguments and scratch memory alone.
-// docs/decisions has the measurements behind this implementation.
+// [Negotiate] reads the offers of a client. A [Compressor] and a [Decompressor] depend on their
+// arguments and scratch memory alone. docs/decisions has the measurements behind this
+// implementation.
 package deflate

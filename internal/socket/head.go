@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"net/http"
 	"strings"
+
+	"github.com/ruedahq/rueda/internal/deflate"
 )
 
 // Limits of a request head. net/http handles larger ones with its own limits.
@@ -118,7 +120,7 @@ func (h *headReader) parse(s string) bool {
 		line, s, _ = strings.Cut(s, "\r\n")
 		name, value, ok := strings.Cut(line, ":")
 		value = strings.Trim(value, " \t")
-		if count == maxFields || !ok || !fieldName(name) || strings.ContainsFunc(value, notText) || !h.field(name, value) {
+		if count == maxFields || !ok || !deflate.IsToken(name) || strings.ContainsFunc(value, notText) || !h.field(name, value) {
 			return false
 		}
 	}
@@ -154,12 +156,6 @@ func (h *headReader) field(name, value string) bool {
 		return true
 	}
 	return true
-}
-
-// fieldName reports whether s is a token (RFC 9110, section 5.6.2).
-func fieldName(s string) bool {
-	l := lexer{rest: s}
-	return l.token() != "" && l.rest == ""
 }
 
 // notText reports whether r is unusual in a field value. net/http handles bytes above 0x7f.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/ruedahq/rueda/internal/deflate"
 	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -39,7 +40,7 @@ type upgrade struct {
 	key         string      // Sec-WebSocket-Key
 	protocol    string      // "": none
 	format      wire.Format // of the server's messages
-	compression compression
+	compression deflate.Agreement
 	token       string // of Authorization: Bearer, not verified; "": none
 }
 
@@ -79,11 +80,11 @@ func checkUpgrade(r *upgradeRequest, hosts, origins []string) (upgrade, *refusal
 	if f != nil {
 		return upgrade{}, f
 	}
-	compression, f := chooseCompression(r.header)
-	if f != nil {
-		return upgrade{}, f
+	compression, ok := deflate.Negotiate(r.header[extensionsField])
+	if !ok {
+		return upgrade{}, invalid("Invalid Sec-WebSocket-Extensions")
 	}
-	if compression != notCompressed {
+	if compression != deflate.Off {
 		format |= wire.Deflate
 	}
 	token, f := bearer(r.header)
@@ -140,6 +141,21 @@ func checkOrigin(r *upgradeRequest, origins []string) *refusal {
 		return web.NewError(http.StatusForbidden, wire.Forbidden, "Origin not allowed")
 	}
 	return nil
+}
+
+// chooseProtocol returns the first subprotocol of the client that is known. Tokens are refused
+// there, as proxies may log the field and the response repeats it.
+func chooseProtocol(h http.Header) (name string, format wire.Format, f *refusal) {
+	for member := range tokens(h[protocolField]) {
+		lower := strings.ToLower(member)
+		if strings.HasPrefix(member, "eyJ") || strings.Contains(lower, "bearer") || lower == "token" || lower == "access_token" || lower == "jwt" {
+			return "", wire.JSON, invalid("Do not send a token in the subprotocol; use auth_token or Authorization: Bearer")
+		}
+		if known, ok := wire.ParseSubprotocol(member); ok && name == "" {
+			name, format = member, known
+		}
+	}
+	return name, format, nil
 }
 
 // bearer returns the token of the Authorization header (RFC 6750, section 2.1); "" if there is
@@ -216,6 +232,6 @@ func (h *upgrade) appendSwitching(b []byte) []byte {
 	if h.protocol != "" {
 		b = append(append(b, "\r\nSec-WebSocket-Protocol: "...), h.protocol...)
 	}
-	b = h.compression.appendExtension(b)
+	b = h.compression.AppendHeader(b)
 	return append(b, "\r\n\r\n"...)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/deflate"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -69,11 +70,11 @@ func TestCheckUpgradeAccepts(t *testing.T) {
 		{name: "batches", change: set("Sec-Websocket-Protocol", "rueda.v1.json.batch"), want: upgrade{protocol: "rueda.v1.json.batch", format: wire.Batch}},
 		{name: "MessagePack", change: set("Sec-Websocket-Protocol", "rueda.v1.msgpack", "rueda.v1.json"), want: upgrade{protocol: "rueda.v1.msgpack", format: wire.Msgpack}},
 		{name: "no known subprotocol", change: set("Sec-Websocket-Protocol", "rueda.v2.msgpack, RUEDA.V1.JSON")},
-		{name: "compressed", change: set("Sec-Websocket-Extensions", "permessage-deflate; client_max_window_bits"), want: upgrade{format: wire.Deflate, compression: compressed}},
+		{name: "compressed", change: set("Sec-Websocket-Extensions", "permessage-deflate; client_max_window_bits"), want: upgrade{format: wire.Deflate, compression: deflate.On}},
 		{name: "compressed batches", change: func(r *upgradeRequest) {
 			set("Sec-Websocket-Protocol", "rueda.v1.json.batch")(r)
 			set("Sec-Websocket-Extensions", "permessage-deflate")(r)
-		}, want: upgrade{protocol: "rueda.v1.json.batch", format: wire.Batch | wire.Deflate, compression: compressed}},
+		}, want: upgrade{protocol: "rueda.v1.json.batch", format: wire.Batch | wire.Deflate, compression: deflate.On}},
 		{name: "extension declined", change: set("Sec-Websocket-Extensions", "permessage-bzip2, permessage-deflate; server_max_window_bits=10")},
 		{name: "bearer", change: set("Authorization", "Bearer abc.def-_~+/="), want: upgrade{token: "abc.def-_~+/="}},
 		{name: "bearer in lower case", change: set("Authorization", "bearer  abc"), want: upgrade{token: "abc"}},
@@ -170,74 +171,12 @@ func TestCheckUpgradeRefuses(t *testing.T) {
 	}
 }
 
-// TestChooseCompression checks offers and their results.
-func TestChooseCompression(t *testing.T) {
-	const (
-		no     = notCompressed
-		yes    = compressed
-		window = compressedWindow
-		bad    = compression(255)
-	)
-	for _, c := range []struct {
-		want   compression
-		values []string
-	}{
-		{no, nil},
-		{no, []string{""}},
-		{no, []string{" , ,", ","}},
-		{no, []string{"x-webkit-deflate-frame"}},
-		{no, []string{"Permessage-Deflate"}},
-		{yes, []string{"permessage-deflate"}},
-		{yes, []string{" permessage-deflate ,"}},
-		{yes, []string{"permessage-deflate;client_max_window_bits"}},
-		{yes, []string{"permessage-deflate; client_max_window_bits=8"}},
-		{yes, []string{"permessage-deflate; client_max_window_bits=15"}},
-		{yes, []string{`permessage-deflate; client_max_window_bits="10"`}},
-		{yes, []string{"permessage-deflate ; server_no_context_takeover\t; client_no_context_takeover"}},
-		{window, []string{"permessage-deflate; server_max_window_bits=15"}},
-		{window, []string{`permessage-deflate; server_max_window_bits = "15"; client_max_window_bits`}},
-		{no, []string{"permessage-deflate; server_max_window_bits=14"}},
-		{no, []string{"permessage-deflate; server_max_window_bits=8"}},
-		{no, []string{"permessage-deflate; server_max_window_bits=015"}},
-		{no, []string{"permessage-deflate; server_max_window_bits=16"}},
-		{no, []string{"permessage-deflate; server_max_window_bits"}},
-		{no, []string{"permessage-deflate; client_max_window_bits=7"}},
-		{no, []string{"permessage-deflate; client_max_window_bits=16"}},
-		{no, []string{"permessage-deflate; client_max_window_bits=08"}},
-		{no, []string{"permessage-deflate; client_max_window_bits=1a"}},
-		{no, []string{"permessage-deflate; server_no_context_takeover=1"}},
-		{no, []string{"permessage-deflate; client_no_context_takeover=true"}},
-		{no, []string{"permessage-deflate; client_no_context_takeover; client_no_context_takeover"}},
-		{no, []string{"permessage-deflate; client_max_window_bits; client_max_window_bits=10"}},
-		{no, []string{"permessage-deflate; mux"}},
-		{no, []string{"mux; client_no_context_takeover"}},
-		{yes, []string{"permessage-deflate; server_max_window_bits=10, permessage-deflate"}},
-		{yes, []string{"permessage-deflate; server_max_window_bits=10", "foo; a=b; c", "permessage-deflate; client_max_window_bits"}},
-		{yes, []string{"permessage-deflate, permessage-deflate; server_max_window_bits=15"}},
-		{window, []string{"permessage-deflate; server_max_window_bits=15", "permessage-deflate"}},
-		{bad, []string{"permessage-deflate;"}},
-		{bad, []string{"permessage-deflate; =1"}},
-		{bad, []string{"permessage-deflate; client_max_window_bits="}},
-		{bad, []string{`permessage-deflate; client_max_window_bits="`}},
-		{bad, []string{`permessage-deflate; client_max_window_bits=""`}},
-		{bad, []string{`permessage-deflate; client_max_window_bits="1 0"`}},
-		{bad, []string{"permessage-deflate client_max_window_bits"}},
-		{bad, []string{"permessage-deflate; a b"}},
-		{bad, []string{"permessage-deflate", "; a"}},
-		{bad, []string{"perm\x00"}},
-		{bad, []string{"<script>"}},
-		{bad, []string{"é"}},
-	} {
-		got, f := chooseCompression(http.Header{"Sec-Websocket-Extensions": c.values})
-		if f != nil {
-			got = bad
-			if f.Status != 400 || f.Reason != wire.InvalidRequest {
-				t.Errorf("%q: refused with %+v", c.values, f)
-			}
-		}
-		if got != c.want {
-			t.Errorf("%q: got %d, want %d", c.values, got, c.want)
-		}
+// TestInvalidExtensions checks the refusal of a header of extensions with invalid syntax.
+func TestInvalidExtensions(t *testing.T) {
+	r := goodUpgrade()
+	r.header["Sec-Websocket-Extensions"] = []string{"permessage-deflate;"}
+	if _, f := checkUpgrade(r, nil, nil); f == nil || f.Status != 400 || f.Reason != wire.InvalidRequest {
+		t.Errorf("refused with %+v", f)
 	}
 }
 
@@ -249,9 +188,9 @@ func TestSwitchingAnswer(t *testing.T) {
 	if got := string(h.appendSwitching(nil)); got != want {
 		t.Errorf("got %q", got)
 	}
-	for c, extension := range map[compression]string{
-		compressed:       "permessage-deflate; server_no_context_takeover; client_no_context_takeover",
-		compressedWindow: "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15",
+	for c, extension := range map[deflate.Agreement]string{
+		deflate.On:       "permessage-deflate; server_no_context_takeover; client_no_context_takeover",
+		deflate.OnWindow: "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15",
 	} {
 		h.compression = c
 		answer := string(h.appendSwitching(nil))
@@ -339,7 +278,7 @@ func FuzzUpgrade(f *testing.F) {
 			return
 		}
 		if len(h.key) != 24 || h.protocol != "" && h.protocol != h.format.Subprotocol() ||
-			(h.format&wire.Deflate != 0) != (h.compression != notCompressed) || strings.ContainsAny(h.token, " \r\n") {
+			(h.format&wire.Deflate != 0) != (h.compression != deflate.Off) || strings.ContainsAny(h.token, " \r\n") {
 			t.Errorf("accepted with %+v", h)
 		}
 	})

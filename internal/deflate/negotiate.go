@@ -1,42 +1,22 @@
-package socket
+package deflate
 
-import (
-	"net/http"
-	"strings"
+import "strings"
 
-	"github.com/ruedahq/rueda/wire"
-)
+// Agreement is the result of the negotiation of permessage-deflate (RFC 7692).
+type Agreement uint8
 
-// chooseProtocol returns the first subprotocol of the client that is known. Tokens are refused
-// there, as proxies may log the field and the response repeats it.
-func chooseProtocol(h http.Header) (name string, format wire.Format, f *refusal) {
-	for member := range tokens(h[protocolField]) {
-		lower := strings.ToLower(member)
-		if strings.HasPrefix(member, "eyJ") || strings.Contains(lower, "bearer") || lower == "token" || lower == "access_token" || lower == "jwt" {
-			return "", wire.JSON, invalid("Do not send a token in the subprotocol; use auth_token or Authorization: Bearer")
-		}
-		if known, ok := wire.ParseSubprotocol(member); ok && name == "" {
-			name, format = member, known
-		}
-	}
-	return name, format, nil
-}
-
-// compression is the result of the negotiation of permessage-deflate (RFC 7692).
-type compression uint8
-
+// Results of a negotiation.
 const (
-	notCompressed    compression = iota
-	compressed                   // without context takeover
-	compressedWindow             // the response must also state the window of 15 bits
+	Off      Agreement = iota
+	On                 // without context takeover
+	OnWindow           // the response must also state the window of 15 bits
 )
 
-// chooseCompression accepts the first offer of permessage-deflate that works without context
-// takeover and with windows of 15 bits. Other offers and extensions are ignored. A header with
-// invalid syntax fails the handshake (RFC 6455, section 9.1).
-func chooseCompression(h http.Header) (compression, *refusal) {
-	chosen := notCompressed
-	for _, value := range h[extensionsField] {
+// Negotiate accepts the first offer of permessage-deflate in the values of Sec-WebSocket-Extensions
+// that works without context takeover and with windows of 15 bits. Other offers and extensions are
+// ignored. It returns false for invalid syntax, which fails the handshake (RFC 6455, section 9.1).
+func Negotiate(values []string) (chosen Agreement, ok bool) {
+	for _, value := range values {
 		l := lexer{rest: value}
 		for more := true; more; {
 			if l.space(); l.rest == "" || l.rest[0] == ',' { // empty members are valid
@@ -45,15 +25,15 @@ func chooseCompression(h http.Header) (compression, *refusal) {
 			}
 			offer, ok := l.offer()
 			if !ok || l.rest != "" && l.rest[0] != ',' {
-				return notCompressed, invalid("Invalid Sec-WebSocket-Extensions")
+				return Off, false
 			}
-			if chosen == notCompressed {
+			if chosen == Off {
 				chosen = offer
 			}
 			more = l.take(',')
 		}
 	}
-	return chosen, nil
+	return chosen, true
 }
 
 // lexer parses a header value (RFC 9110, section 5.6).
@@ -97,6 +77,12 @@ func (l *lexer) value() string {
 	return ""
 }
 
+// IsToken reports whether s is a token (RFC 9110, section 5.6.2).
+func IsToken(s string) bool {
+	l := lexer{rest: s}
+	return l.token() != "" && l.rest == ""
+}
+
 func isTokenByte(c byte) bool {
 	return c-'0' <= 9 || c|0x20 >= 'a' && c|0x20 <= 'z' || c != 0 && strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
@@ -110,21 +96,21 @@ const (
 )
 
 // offer consumes one member of the list. It returns false for invalid syntax.
-func (l *lexer) offer() (compression, bool) {
+func (l *lexer) offer() (Agreement, bool) {
 	name := l.token()
 	if name == "" {
-		return notCompressed, false
+		return Off, false
 	}
 	good := name == "permessage-deflate"
 	seen := 0
 	for l.take(';') {
 		parameter, value, given := l.token(), "", false
 		if parameter == "" {
-			return notCompressed, false
+			return Off, false
 		}
 		if given = l.take('='); given {
 			if value = l.value(); value == "" {
-				return notCompressed, false
+				return Off, false
 			}
 		}
 		which := 0
@@ -146,11 +132,11 @@ func (l *lexer) offer() (compression, bool) {
 	l.space()
 	switch {
 	case !good:
-		return notCompressed, true
+		return Off, true
 	case seen&serverWindow != 0:
-		return compressedWindow, true
+		return OnWindow, true
 	}
-	return compressed, true
+	return On, true
 }
 
 // isWindow reports whether s is a window size in bits: 8 to 15, without leading zeros.
@@ -158,13 +144,13 @@ func isWindow(s string) bool {
 	return s == "8" || s == "9" || len(s) == 2 && s[0] == '1' && s[1] >= '0' && s[1] <= '5'
 }
 
-// appendExtension appends the response header of the extension, if one was agreed on.
-func (c compression) appendExtension(b []byte) []byte {
-	if c == notCompressed {
+// AppendHeader appends the field of the response, after a line break, if there is an agreement.
+func (c Agreement) AppendHeader(b []byte) []byte {
+	if c == Off {
 		return b
 	}
 	b = append(b, "\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover"...)
-	if c == compressedWindow {
+	if c == OnWindow {
 		b = append(b, "; server_max_window_bits=15"...) // an offer with this parameter requires it (section 7.1.2.1)
 	}
 	return b
