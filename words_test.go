@@ -105,7 +105,7 @@ func plainPackages() []string {
 		internal/feeds internal/flock internal/frame internal/histogram internal/hostile internal/hub internal/identity internal/journal internal/journal/dayfile
 		internal/journal/disk internal/journal/record internal/journal/rowsort internal/journal/state internal/jsonscan internal/ldaptest internal/metrics internal/msgpack internal/pgtest internal/position
 		internal/progress internal/proxy internal/ratelimit internal/readjob internal/recent internal/recording internal/reload internal/rest internal/rest/api
-		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/socket/connlog internal/socket/counters internal/socket/verifier internal/spell internal/state
+		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/socket/connlog internal/socket/counters internal/socket/listing internal/socket/verifier internal/spell internal/state
 		internal/store internal/streamtest internal/subscription internal/subscription/replay internal/testrun internal/usage internal/verify internal/web market tests/alerts tests/asyncapi tests/duckdb tests/oauth tests/openapi tests/upgrade
 		wire wire/stream`)
 }

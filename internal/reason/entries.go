@@ -200,7 +200,7 @@ var entries = [...]Entry{
 	},
 	{
 		Word: wire.Overloaded, Status: 503, Msg: "Temporarily unavailable", Socket: true,
-		Cause:  "The gateway cannot check tokens at present, or has no memory left for the connection.",
+		Cause:  "The gateway cannot check tokens at present, has no memory left for the connection, or an operator has closed it.",
 		Remedy: "Reconnect after a growing interval, and resume.",
 	},
 	{

@@ -23,6 +23,7 @@ const (
 	GrantsChanged                       // the user's rights, scopes or limits: Grants
 	Drain                               // the server shuts down: In
 	Overload                            // the host sheds this connection: closes with 503 overloaded
+	ByOperator                          // an operator closes the connection: with 503 overloaded, so that the client returns
 	Broken                              // the host cannot continue this connection: closes with 500 internal
 	FaultRequested                      // another connection of the user requested a fault of this one: Sim
 )
@@ -67,6 +68,8 @@ func (s *Session) notify(now time.Time, e *Event) {
 		s.injectFault(now, e.Sim)
 	case Overload:
 		s.fail(wire.NewFault(wire.Overloaded, ""), nil, nil)
+	case ByOperator:
+		s.fail(wire.NewFault(wire.Overloaded, "An operator has closed this connection"), nil, nil)
 	default:
 		s.fail(wire.NewFault(wire.Internal, ""), nil, nil)
 	}

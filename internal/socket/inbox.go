@@ -4,9 +4,9 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/socket/counters"
 	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -25,7 +25,7 @@ const (
 	inputVerified                  // a token check is done: result
 	inputEvent                     // an event for the session
 	inputCloseAll                  // all connections are to close: fault; conn is nil
-	inputCounters                  // send the counters of shard n to reply; conn is nil
+	inputTask                      // task is to be done; conn is nil
 )
 
 // input is an event in the inbox of a shard.
@@ -39,7 +39,7 @@ type input struct {
 	data   []byte
 	result *verifier.Result
 	fault  *wire.Fault
-	reply  chan<- counters.Answer
+	task   func(now time.Time)
 	event  session.Event
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket/connlog"
-	"github.com/ruedahq/rueda/internal/socket/counters"
 	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -20,9 +19,8 @@ func (sh *shard) handle(now time.Time, in *input) {
 		sh.loop.addSocket(now, int32(in.n), in.from)
 	case in.kind == inputCloseAll:
 		sh.closeAll(now, in.fault)
-	case in.kind == inputCounters:
-		sh.figures.Stream = sh.stream.Figures
-		in.reply <- counters.Answer{Index: in.n, Shard: sh.figures.Copy()}
+	case in.kind == inputTask:
+		in.task(now)
 	case c.phase != phaseEnded:
 		defer sh.recoverPanic(now, c)
 		sh.markDirty(c)

@@ -21,6 +21,7 @@ import (
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket/connlog"
 	"github.com/ruedahq/rueda/internal/socket/counters"
+	"github.com/ruedahq/rueda/internal/socket/listing"
 	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/internal/tlslimit"
 	"github.com/ruedahq/rueda/wire"
@@ -124,6 +125,7 @@ type Server struct {
 	panics           atomic.Uint64     // recovered
 	backlog          backlog
 	collector        counters.Collector
+	lister           listing.Collector
 	connLog          *connlog.Log
 	requests         *httpListener
 	tlsLimiter       *tlslimit.Limiter
@@ -228,7 +230,11 @@ type Stats struct {
 // Counters returns the counters of all shards together, and which shards did not answer in time.
 func (s *Server) Counters() (total counters.Shard, stale []bool) {
 	return s.collector.Collect(len(s.shards), func(i int, reply chan<- counters.Answer) {
-		s.shards[i].post(input{kind: inputCounters, n: i, reply: reply})
+		sh := s.shards[i]
+		sh.post(input{kind: inputTask, task: func(time.Time) {
+			sh.figures.Stream = sh.stream.Figures
+			reply <- counters.Answer{Index: i, Shard: sh.figures.Copy()}
+		}})
 	})
 }
 

@@ -192,8 +192,9 @@ func (sh *shard) markDirty(c *conn) {
 // connTable holds the connections of a shard by id.
 type connTable struct {
 	byID  []*conn
-	free  []int32 // unused ids
-	freed []int32 // unused ids that events of the poller may still name
+	uses  []uint32 // how many connections have had each id
+	free  []int32  // unused ids
+	freed []int32  // unused ids that events of the poller may still name
 }
 
 // add gives c an id.
@@ -202,10 +203,11 @@ func (t *connTable) add(c *conn) {
 		c.id = t.free[n-1]
 		t.free = t.free[:n-1]
 		t.byID[c.id] = c
+		t.uses[c.id]++
 		return
 	}
 	c.id = int32(len(t.byID))
-	t.byID = append(t.byID, c)
+	t.byID, t.uses = append(t.byID, c), append(t.uses, 1)
 }
 
 // remove frees the id of c. With events, it is not used again before recycle is called.

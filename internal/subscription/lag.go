@@ -38,6 +38,13 @@ func (s *Subscriber) Lag() Lag {
 	return l
 }
 
+// Backlog returns the bytes that wait for the socket, without those of replays and of the present
+// turn.
+func (s *Subscriber) Backlog() int {
+	l, _ := s.lag()
+	return l.Bytes
+}
+
 // lag returns the amount of waiting data, and the bytes that wait behind replays.
 func (s *Subscriber) lag() (l Lag, behind int) {
 	var late Lag // amount that waits behind replays
