@@ -98,6 +98,7 @@ func (g *Gateway) buildAdmin() error {
 	handler, err := rest.NewAdmin(rest.AdminConfig{
 		Auth: g.auth, Users: users, Operators: operators, Ready: g.ready, Sockets: g.registry.FamilyConnections,
 		Observe: g.monitor.observe, Metrics: page.Body, Secure: a.certificate != nil, Logger: g.log, LogLevel: g.cfg.LogLevel, Record: g.auditLog.Append,
+		Stream: g.sockets,
 	})
 	if err != nil {
 		return err

@@ -18,36 +18,37 @@ type Kind string
 
 // Kinds of events.
 const (
-	Login          Kind = "login"
-	LoginRefused   Kind = "login_refused"   // Detail: the reason in one word; User only if the user exists
-	LoginThrottled Kind = "login_throttled" // Detail: the reason of the refusal
-	Refresh        Kind = "refresh"
-	RefreshRefused Kind = "refresh_refused"
-	AdminRefused   Kind = "admin_refused"   // a wrong token of an administrator
-	AddressRefused Kind = "address_refused" // a valid token, used outside of the user's networks
-	AdminRead      Kind = "admin_read"      // an administrator has looked at something; Detail: what
-	Reuse          Kind = "reuse"           // a used refresh token was presented late: the family is revoked
-	Logout         Kind = "logout"          // by a client with a token of the family
-	SessionEnded   Kind = "session_ended"   // one family, by its user, an administrator or the gateway; Detail: why
-	UserEnded      Kind = "user_ended"      // all families of a user
-	UserAdded      Kind = "user_added"
-	UserChanged    Kind = "user_changed"    // Detail: password, disabled, enabled, second_factor, ...
-	GrantChanged   Kind = "grant_changed"   // scopes, entitlements, groups or limits; Detail: which
-	AccessDenied   Kind = "access_denied"   // Detail: channel, market and reason
-	KeyChanged     Kind = "key_changed"     // Detail: published, signing, verify_only, deleted or revoked, and the key id
-	SettingChanged Kind = "setting_changed" // of a running gateway, by an administrator; Detail: which
-	Certificate    Kind = "certificate"     // a TLS certificate was loaded; Detail: its expiry
-	Started        Kind = "started"         // a gateway has started; Detail: its version
-	ChainBroken    Kind = "chain_broken"    // rows were removed or changed under a running gateway; Detail: which
-	Restored       Kind = "restored"        // a backup was restored; Detail: its time
-	Pruned         Kind = "pruned"          // rows before this one were deleted for their age; Detail: the last of them
+	Login            Kind = "login"
+	LoginRefused     Kind = "login_refused"   // Detail: the reason in one word; User only if the user exists
+	LoginThrottled   Kind = "login_throttled" // Detail: the reason of the refusal
+	Refresh          Kind = "refresh"
+	RefreshRefused   Kind = "refresh_refused"
+	AdminRefused     Kind = "admin_refused"   // a wrong token of an administrator
+	AddressRefused   Kind = "address_refused" // a valid token, used outside of the user's networks
+	AdminRead        Kind = "admin_read"      // an administrator has looked at something; Detail: what
+	Reuse            Kind = "reuse"           // a used refresh token was presented late: the family is revoked
+	Logout           Kind = "logout"          // by a client with a token of the family
+	SessionEnded     Kind = "session_ended"   // one family, by its user, an administrator or the gateway; Detail: why
+	UserEnded        Kind = "user_ended"      // all families of a user
+	UserAdded        Kind = "user_added"
+	UserChanged      Kind = "user_changed"      // Detail: password, disabled, enabled, second_factor, ...
+	GrantChanged     Kind = "grant_changed"     // scopes, entitlements, groups or limits; Detail: which
+	AccessDenied     Kind = "access_denied"     // Detail: channel, market and reason
+	KeyChanged       Kind = "key_changed"       // Detail: published, signing, verify_only, deleted or revoked, and the key id
+	SettingChanged   Kind = "setting_changed"   // of a running gateway, by an administrator; Detail: which
+	ConnectionClosed Kind = "connection_closed" // of the stream, by an administrator; Detail: which
+	Certificate      Kind = "certificate"       // a TLS certificate was loaded; Detail: its expiry
+	Started          Kind = "started"           // a gateway has started; Detail: its version
+	ChainBroken      Kind = "chain_broken"      // rows were removed or changed under a running gateway; Detail: which
+	Restored         Kind = "restored"          // a backup was restored; Detail: its time
+	Pruned           Kind = "pruned"            // rows before this one were deleted for their age; Detail: the last of them
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
 		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, AddressRefused, AdminRefused, AdminRead, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
-		UserChanged, GrantChanged, AccessDenied, KeyChanged, SettingChanged, Certificate, Started, Restored, ChainBroken, Pruned,
+		UserChanged, GrantChanged, AccessDenied, KeyChanged, SettingChanged, ConnectionClosed, Certificate, Started, Restored, ChainBroken, Pruned,
 	}
 }
 

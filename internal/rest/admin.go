@@ -22,6 +22,7 @@ import (
 	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -41,10 +42,11 @@ type AdminConfig struct {
 	Secure  bool         // see Config
 	Logger  *slog.Logger // nil discards
 
-	// LogLevel is the level of Logger, which operators may change after Record has stored a row in
-	// the audit log. nil: they may not.
-	LogLevel *slog.LevelVar
+	// Record stores rows in the audit log, before an operator changes LogLevel or closes a
+	// connection. It is required if one of them is set.
 	Record   func(ctx context.Context, events ...audit.Event) error
+	LogLevel *slog.LevelVar // of Logger; nil: operators may not change it
+	Stream   *socket.Server // whose connections operators may list and close; nil: none
 }
 
 // NewAdmin returns the handler of the administrator's listener. It shares only the health routes
@@ -53,8 +55,8 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	if cfg.Auth == nil || cfg.Token.Reveal() == "" && cfg.Operators == nil {
 		return nil, errors.New("rest: Auth, and Token or Operators are needed")
 	}
-	if cfg.LogLevel != nil && cfg.Record == nil {
-		return nil, errors.New("rest: LogLevel needs Record")
+	if (cfg.LogLevel != nil || cfg.Stream != nil) && cfg.Record == nil {
+		return nil, errors.New("rest: LogLevel and Stream need Record")
 	}
 	if cfg.Operators == nil {
 		only := []Operator{{Hash: sha256.Sum256([]byte(cfg.Token.Reveal())), Role: RoleOperate}}
@@ -69,6 +71,7 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	serve["GET /metrics"] = servePage(cfg.Metrics)
 	maps.Copy(serve, (&userRoutes{h, cfg.Users}).routes())
 	maps.Copy(serve, (&logRoutes{handler: h, level: cfg.LogLevel, record: cfg.Record}).routes())
+	maps.Copy(serve, (&connectionRoutes{h, cfg.Stream, cfg.Record}).routes())
 	var err error
 	if h.routes, err = bind(openapi.Admin(), serve); err != nil {
 		return nil, err
@@ -122,8 +125,8 @@ type Role int
 
 // Roles of operators.
 const (
-	RoleRead     Role = iota + 1 // introspect tokens and read sessions
-	RoleOperate                  // end sessions, and change the level of the log
+	RoleRead     Role = iota + 1 // introspect tokens, read sessions and list connections
+	RoleOperate                  // end sessions, close connections, and change the level of the log
 	RoleIdentity                 // read users and change them
 )
 

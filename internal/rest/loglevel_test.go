@@ -14,29 +14,37 @@ import (
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
-// newLogGateway returns the administrator's handler of a gateway whose log has a level.
-func newLogGateway(t *testing.T, level *slog.LevelVar, log *slog.Logger) *identityGateway {
+// newOperatedGateway returns the administrator's handler of a gateway, with operators of the roles
+// read and operate.
+func newOperatedGateway(t *testing.T, of *gateway, change func(*rest.AdminConfig)) *identityGateway {
 	t.Helper()
-	g := &identityGateway{T: t, gateway: newGateway(t, nil)}
+	g := &identityGateway{T: t, gateway: of}
 	var operators []rest.Operator
 	for _, role := range []rest.Role{rest.RoleRead, rest.RoleOperate} {
 		operators = append(operators, rest.Operator{Name: role.String(), Role: role, Hash: sha256.Sum256([]byte("the token of " + role.String()))})
 	}
-	var err error
-	g.admin, err = rest.NewAdmin(rest.AdminConfig{
-		Auth: g.service, Operators: func() []rest.Operator { return operators }, Logger: log, LogLevel: level,
+	c := rest.AdminConfig{
+		Auth: g.service, Operators: func() []rest.Operator { return operators }, Logger: g.logger(),
 		Record: func(_ context.Context, events ...audit.Event) error {
 			if g.broken == nil {
 				g.events = append(g.events, events...)
 			}
 			return g.broken
 		},
-	})
-	if err != nil {
+	}
+	change(&c)
+	var err error
+	if g.admin, err = rest.NewAdmin(c); err != nil {
 		t.Fatal(err)
 	}
 	g.admin = described(t, "/admin/openapi.json", g.admin)
 	return g
+}
+
+// newLogGateway returns the administrator's handler of a gateway whose log has a level.
+func newLogGateway(t *testing.T, level *slog.LevelVar, log *slog.Logger) *identityGateway {
+	t.Helper()
+	return newOperatedGateway(t, newGateway(t, nil), func(c *rest.AdminConfig) { c.LogLevel, c.Logger = level, log })
 }
 
 // changes returns the rows of the audit log of changes.

@@ -1,3 +1,4 @@
-// Package operation has the commands for a running gateway: status, doctor and log-level. They send
-// requests to the listener for administrators, with the token of an operator.
+// Package operation has the commands for a running gateway: status, doctor, log-level and
+// connections. They send requests to the listener for administrators, with the token of an
+// operator.
 package operation

@@ -141,6 +141,9 @@ func refusal(request string, status int, body []byte) error {
 	case http.StatusForbidden:
 		return command.Fail(command.ExitRefused, errors.New("the token may not do this: "+msg), e.Error.Hint)
 	case http.StatusNotFound:
+		if strings.Contains(e.Error.Hint, "/admin/") { // the listener for administrators has this route
+			return command.Fail(command.ExitNotFound, errors.New(msg), e.Error.Hint)
+		}
 		return command.Fail(command.ExitNotFound, errors.New("nothing answers "+request+" there"),
 			"This is the listener for clients, or a gateway of an older version. --admin is the URL of the listener for administrators.")
 	}
