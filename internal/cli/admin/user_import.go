@@ -166,7 +166,7 @@ func (i *importing) printErrors() {
 	slices.SortStableFunc(i.wrong, func(a, b wrongLine) int { return cmp.Compare(a.number, b.number) })
 	for _, w := range i.wrong {
 		for text := range strings.Lines(w.err.Error()) {
-			fmt.Fprintf(i.std.Err, "%s:%d: %s\n", i.name, w.number, strings.TrimSpace(text))
+			fmt.Fprintf(i.std.Err, "%s:%d: %s\n", i.name, w.number, command.Printable(strings.TrimSpace(text)))
 		}
 	}
 	i.wrong = i.wrong[:0]

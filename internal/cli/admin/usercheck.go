@@ -130,7 +130,7 @@ func checkUser(ctx context.Context, std command.Streams, s *config.Settings, use
 			row("", "%s %s %s %s", a.Number, a.Type, a.Status, a.Currency)
 		}
 	}
-	if _, err := fmt.Fprint(std.Out, out.String()); err != nil {
+	if err := command.WriteText(std.Out, out.String()); err != nil {
 		return err
 	}
 	if problem != "" {

@@ -2,12 +2,14 @@ package command
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -57,6 +59,31 @@ func Printable(s string) string {
 		}
 		return unicode.ReplacementChar
 	}, s)
+}
+
+// WriteText writes text for people that may have text of a server, a feed, a file or a user, as
+// Printable returns it.
+func WriteText(w io.Writer, text string) error {
+	_, err := io.WriteString(w, Printable(text))
+	return err
+}
+
+// EscapeControls returns JSON in which the control characters that JSON allows in strings, U+007F
+// to U+009F, are escapes, because some terminals act on them. It returns raw itself if it has none.
+func EscapeControls(raw []byte) []byte {
+	isControl := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
+	if bytes.IndexFunc(raw, isControl) < 0 {
+		return raw
+	}
+	var b []byte
+	for _, r := range string(raw) {
+		if isControl(r) {
+			b = fmt.Appendf(b, `\u%04x`, r)
+		} else {
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return b
 }
 
 // NewProgress returns a progress line on the error stream. Other output to that stream must go

@@ -138,11 +138,15 @@ func isFull(err error) bool {
 // print prints a manifest.
 func (o *options) print(std command.Streams, m *backup.Manifest, what, folder string) error {
 	if o.json {
-		return json.NewEncoder(std.Out).Encode(m)
+		text, err := json.Marshal(m)
+		if err == nil {
+			_, err = std.Out.Write(append(command.EscapeControls(text), '\n'))
+		}
+		return err
 	}
 	_, err := fmt.Fprintf(std.Out, "%s %s: %s, %s, of %s\n", folder, what, command.Count(len(m.Files), "file"), progress.Bytes(m.Bytes()), m.Created.Format(time.RFC3339))
 	if err == nil && m.Journal != nil {
-		_, err = fmt.Fprintf(std.Out, "journal: %s, up to position %d of epoch %s\n", command.Count(m.Journal.Days, "day"), m.Journal.Position, m.Journal.Epoch)
+		_, err = fmt.Fprintf(std.Out, "journal: %s, up to position %d of epoch %s\n", command.Count(m.Journal.Days, "day"), m.Journal.Position, command.Printable(m.Journal.Epoch))
 	}
 	return err
 }
@@ -219,7 +223,7 @@ func (o *options) restore(ctx context.Context, std command.Streams, folder strin
 		fmt.Fprintln(std.Err, "Note: the journal of the backup was not restored, because the configuration has none.")
 	}
 	if r.Unknown != nil {
-		fmt.Fprintf(std.Err, "Warning: the replaced data could not be read (%v): keys that were revoked since the backup are not known.\n", r.Unknown)
+		fmt.Fprintf(std.Err, "Warning: the replaced data could not be read (%s): keys that were revoked since the backup are not known.\n", command.Printable(r.Unknown.Error()))
 	}
 	for _, folder := range r.Previous {
 		fmt.Fprintf(std.Err, "The previous files are in %s.\n", folder)

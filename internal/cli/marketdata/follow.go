@@ -204,5 +204,5 @@ func (w *follower) define(ctx context.Context, token string) ([]recording.Row, e
 func isPattern(id string) bool { return strings.Contains(id, market.Any) }
 
 func (w *follower) printf(format string, args ...any) {
-	fmt.Fprintf(w.std.Err, "%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+	fmt.Fprintf(w.std.Err, "%s  %s\n", time.Now().Format("15:04:05.000"), command.Printable(fmt.Sprintf(format, args...)))
 }

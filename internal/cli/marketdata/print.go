@@ -1,12 +1,9 @@
 package marketdata
 
 import (
-	"bytes"
-	"fmt"
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/wire"
@@ -26,26 +23,8 @@ func (w writeError) Unwrap() error { return w.error }
 type linePrinter struct{ out io.Writer }
 
 func (p linePrinter) message(_ *wire.Value, raw []byte) error {
-	_, err := p.out.Write(append(escapeControls(raw), '\n'))
+	_, err := p.out.Write(append(command.EscapeControls(raw), '\n'))
 	return err
-}
-
-// escapeControls writes the control characters that JSON allows in strings, U+007F to U+009F, as
-// escapes, because some terminals act on them. It returns raw itself if it has none.
-func escapeControls(raw []byte) []byte {
-	isControl := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
-	if bytes.IndexFunc(raw, isControl) < 0 {
-		return raw
-	}
-	var b []byte
-	for _, r := range string(raw) {
-		if isControl(r) {
-			b = fmt.Appendf(b, `\u%04x`, r)
-		} else {
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return b
 }
 
 // textPrinter writes messages for people.
@@ -150,10 +129,10 @@ func levels(side *wire.Value) string {
 			continue
 		}
 		if level[1].Text == "0" {
-			shown = append(shown, level[0].Text+" gone")
+			shown = append(shown, command.Printable(level[0].Text)+" gone")
 			continue
 		}
-		shown = append(shown, level[0].Text+" x "+level[1].Text)
+		shown = append(shown, command.Printable(level[0].Text+" x "+level[1].Text))
 	}
 	return strings.Join(shown, "  ")
 }

@@ -2,10 +2,13 @@ package marketdata
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -40,15 +43,20 @@ func TestTerminalIsSafe(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`\u001b[2J\u001b]0;owned\u0007`, "\u009b2J", `\u009d0;owned\u009c`, "\u202e987", "a\u007fb", `a\rb`} {
 		raw := []byte(`{"type":"X","S":"GGAL","I":"GGAL|BYMA|CI","N":9,"T":"2026-11-20T14:30:00.123456789Z","X":"` + text + `","P":1,"Z":1}`)
+		book := []byte(`{"type":"O","N":1,"T":"` + text + `","B":[["` + text + `","1"],["1","0"]],"A":[["1","` + text + `"],["` + text + `","0"]]}`)
 		v, err := wire.ParseJSON(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var forPeople, asJSON strings.Builder
-		if err := errors.Join((textPrinter{out: &forPeople}).message(&v, raw), (linePrinter{&asJSON}).message(&v, raw)); err != nil {
+		levels, err := wire.ParseJSON(book)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if out := strings.TrimSuffix(forPeople.String(), "\n"); strings.ContainsFunc(out, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		var forPeople, asJSON strings.Builder
+		if err := errors.Join((textPrinter{out: &forPeople}).message(&levels, book), (textPrinter{out: &forPeople}).message(&v, raw), (linePrinter{&asJSON}).message(&v, raw)); err != nil {
+			t.Fatal(err)
+		}
+		if out := strings.ReplaceAll(forPeople.String(), "\n", ""); strings.ContainsFunc(out, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q was printed", out)
 		}
 		out := strings.TrimSuffix(asJSON.String(), "\n")
@@ -57,6 +65,33 @@ func TestTerminalIsSafe(t *testing.T) {
 		}
 		if again, err := wire.ParseJSON([]byte(out)); err != nil || again.Get("X").Text != v.Get("X").Text {
 			t.Errorf("%q has another text: %v", out, err)
+		}
+	}
+}
+
+// TestThreat43HostileRecording verifies a recording with texts that a terminal acts on, wherever a
+// report repeats a text: names, reasons, epochs and definitions.
+func TestThreat43HostileRecording(t *testing.T) {
+	t.Parallel()
+	const control = `\u001b]0;owned\u0007\u009b2J\u202e` + "\u009b2J"
+	lines := strings.NewReplacer("@", control).Replace(`{"rueda":"recording","version":1,"server":"s@","began":"2026-11-20T00:00:00Z","epoch":"e@","channels":["trades"],"ids":[],"instruments":[{"instrument":"A@|B|CI"}]}
+1 {"recording":"disconnected","reason":"r@"}
+2 {"type":"Subscription","epoch":"f@","lost":{"trades@":{"A@":{"reason":"r@"}}}}
+3 {"type":"T","I":"A@","N":1,"T":"2026-11-20T00:00:00Z","P":1,"Z":1,"X":"x@"}
+`)
+	name := filepath.Join(t.TempDir(), "hostile.jsonl")
+	if err := os.WriteFile(name, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{name}, {name, "--json"}} {
+		var stdout, stderr strings.Builder
+		cmd := NewVerify(command.Streams{Out: &stdout, Err: &stderr})
+		cmd.SetArgs(args)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		_ = cmd.ExecuteContext(t.Context()) // it has findings
+		out := stdout.String() + stderr.String()
+		if !strings.Contains(out, "owned") || strings.ContainsFunc(strings.ReplaceAll(out, "\n", ""), unicode.IsControl) {
+			t.Errorf("%v printed %q", args, out)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package marketdata
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,10 +93,7 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 			return err
 		}
 		wrong += r.Wrong()
-		if o.json {
-			return r.WriteJSON(std.Out)
-		}
-		return r.WriteText(std.Out)
+		return o.write(std.Out, r)
 	}
 	for _, name := range files {
 		if err := report(verifyInput(ctx, std, o, shown, name)); err != nil {
@@ -111,6 +109,19 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 		return command.Fail(command.ExitBadData, errors.New(verify.Figure{Name: "findings", Value: wrong}.String()), "")
 	}
 	return nil
+}
+
+// write writes a report, which has texts of the recording.
+func (o *verifyOptions) write(w io.Writer, r *verify.Report) error {
+	var b bytes.Buffer
+	if !o.json {
+		return errors.Join(r.WriteText(&b), command.WriteText(w, b.String()))
+	}
+	if err := r.WriteJSON(&b); err != nil {
+		return err
+	}
+	_, err := w.Write(command.EscapeControls(b.Bytes()))
+	return err
 }
 
 // filesAndInstruments separates existing files from identifiers of instruments.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/cli/command"
@@ -169,6 +171,48 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("%s, %s: %d %q %s", name, m.name, status, out, errs)
 			}
 		}
+	}
+}
+
+// TestThreat43LyingGateway checks that a server in place of the gateway neither controls the
+// terminal of an operator nor keeps the command busy.
+func TestThreat43LyingGateway(t *testing.T) {
+	t.Parallel()
+	const control = "\x1b]0;owned\x07\u009b2J\u202e"
+	hostile := fmt.Sprintf("# HELP x\nrueda_build_info{version=\"9%[1]s\"} 1\nrueda_feed_up{feed=\"f%[1]s\"} 1\n"+
+		"rueda_disk_size_bytes{folder=\"d%[1]s\"} 1\nrueda_certificate_expires_timestamp_seconds{listener=\"l%[1]s\"} 1\n", control)
+	var many strings.Builder
+	many.WriteString("# HELP x\nrueda_build_info{version=\"9\"} 1\n")
+	for i := range 200_000 {
+		fmt.Fprintf(&many, "rueda_delivery_seconds_bucket{le=\"%d\"} 1\n", i)
+	}
+	for _, c := range []struct {
+		name, body, want string
+		status           int
+	}{
+		{"control characters", hostile, "", http.StatusOK},
+		{"many metrics", many.String(), "the answer has more than 10000 metrics", http.StatusOK},
+		{"an error", `{"error":{"msg":"m\u001b]0;owned\u0007\u009b2J"}}`, "", http.StatusTeapot},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, c.body)
+		}))
+		for _, name := range []string{"status", "doctor"} {
+			args := []string{"--admin", server.URL, "--token-file", writeFile(t, token)}
+			if name == "status" {
+				args = append(args, "--every", "100ms")
+			}
+			_, out, errs := execute(t, name, args...)
+			// The program prints the error itself as Printable does.
+			if strings.ContainsFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+				t.Errorf("%s, %s printed %q", name, c.name, out)
+			}
+			if !strings.Contains(errs, c.want) {
+				t.Errorf("%s, %s: %q, want %q", name, c.name, errs, c.want)
+			}
+		}
+		server.Close()
 	}
 }
 

@@ -27,6 +27,10 @@ type page struct {
 	clock   time.Time // by that of the gateway, in whole seconds; zero: unknown
 }
 
+// maxSamples bounds the values of a page, some of which are compared with all others. The page of a
+// gateway has a few hundred, and some more for each feed and market.
+const maxSamples = 10_000
+
 // parse reads a page in the text format of Prometheus.
 func parse(in io.Reader) (*page, error) {
 	label := regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
@@ -41,6 +45,9 @@ func parse(in io.Reader) (*page, error) {
 		value, err := strconv.ParseFloat(text, 64)
 		if !ok || err != nil {
 			return nil, fmt.Errorf("%.60q is not a line of metrics", line)
+		}
+		if len(p.samples) == maxSamples {
+			return nil, fmt.Errorf("the answer has more than %d metrics", maxSamples)
 		}
 		s := sample{value: value, labels: map[string]string{}}
 		var labels string

@@ -64,13 +64,13 @@ func run(ctx context.Context, std command.Streams, s *source, watch bool, every 
 		case err != nil && (!watch || ctx.Err() != nil):
 			return err
 		case err != nil:
-			fmt.Fprintf(std.Err, "%s %v\n", time.Now().Format(time.TimeOnly), err)
+			fmt.Fprintf(std.Err, "%s %s\n", time.Now().Format(time.TimeOnly), command.Printable(err.Error()))
 			continue
 		}
 		if watch {
 			fmt.Fprintf(std.Out, "\n%s ", now.at.Format(time.TimeOnly))
 		}
-		if _, err := io.WriteString(std.Out, summary(now, before)); err != nil || !watch {
+		if err := command.WriteText(std.Out, summary(now, before)); err != nil || !watch {
 			return err
 		}
 		before = now
@@ -91,7 +91,7 @@ func summary(p, before *page) string {
 	if p.sum("rueda_ready") == 1 {
 		ready = "ready"
 	}
-	fmt.Fprintf(&b, "rueda %s: %s, up %s\n", command.Printable(p.version()), ready, span(p.since(p.sum("process_start_time_seconds"))))
+	fmt.Fprintf(&b, "rueda %s: %s, up %s\n", p.version(), ready, span(p.since(p.sum("process_start_time_seconds"))))
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
@@ -105,7 +105,7 @@ func summary(p, before *page) string {
 		for _, at := range p.all("rueda_feed_newest_timestamp_seconds", "feed", feed) {
 			newest = "newest event " + span(p.since(at.value)) + " ago"
 		}
-		line("feed "+command.Printable(feed), "%s, %.0f events/s, %s", state, p.rate(before, "rueda_feed_events_total", "feed", feed), newest)
+		line("feed "+feed, "%s, %.0f events/s, %s", state, p.rate(before, "rueda_feed_events_total", "feed", feed), newest)
 	}
 	line("connections", "%.0f live, %.0f unauthenticated, %.0f blocked, at most %.0f; %.1f/s opened, %.1f/s closed",
 		p.sum("rueda_connections", "state", "live"), p.sum("rueda_connections", "state", "unauthenticated"), p.sum("rueda_connections", "state", "blocked"),
