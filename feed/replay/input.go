@@ -56,6 +56,14 @@ func (c countingReader) Read(p []byte) (int, error) {
 // openInput opens a file, compressed or not. If read is not nil, it counts the bytes read from the
 // file.
 func openInput(path string, read *atomic.Int64) (*input, error) {
+	// A named pipe could stall here, and its data could be read only once.
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open recording: %w", err)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open recording: %w", err)

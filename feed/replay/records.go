@@ -244,10 +244,19 @@ func (p *recordPlayer) publish(ctx context.Context, last bool) error {
 	return nil
 }
 
+// maxInstruments is the maximum number of instruments of a recording that are played. Each takes
+// some kilobytes of memory.
+const maxInstruments = 200_000
+
+var errInstruments = fmt.Errorf("more than %d instruments: choose some by their symbols", maxInstruments)
+
 // list defines the new instruments of the batch, listed at the time of the next event: most files
 // do not contain listing times.
 func (p *recordPlayer) list(next *market.Event) error {
 	for len(p.handles) < len(p.batch.Listed) {
+		if len(p.handles) == maxInstruments {
+			return p.in.fault(errInstruments)
+		}
 		in := p.batch.Listed[len(p.handles)]
 		if in.Listed == 0 {
 			in.Listed = cmp.Or(next.Time, next.Receive)

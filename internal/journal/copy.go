@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/ruedahq/rueda/internal/journal/dayfile"
+	"github.com/ruedahq/rueda/internal/journal/disk"
 )
 
 // CopyFiles calls copyFile with each file that a copy of the journal in a folder needs: its name,
@@ -124,7 +125,7 @@ func (d *listedDay) copyFiles(ctx context.Context, folder string, copyFile func(
 		}
 		files = append(files, f)
 	}
-	index, err := os.Open(filepath.Join(folder, d.name, dayfile.Name))
+	index, err := disk.OpenFile(filepath.Join(folder, d.name, dayfile.Name))
 	switch {
 	case err == nil:
 		files = append(files, index)
@@ -145,7 +146,7 @@ func (d *listedDay) copyFiles(ctx context.Context, folder string, copyFile func(
 // openEither opens the file of a segment in the form that it has: Run may compress it at any time.
 func openEither(name string) (f *os.File, err error) {
 	for _, ending := range []string{packedEnding, segmentEnding, packedEnding} {
-		if f, err = os.Open(name + ending); !errors.Is(err, fs.ErrNotExist) {
+		if f, err = disk.OpenFile(name + ending); !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
 	}

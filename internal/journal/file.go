@@ -69,7 +69,7 @@ func (a *Archive) openSegment(s *segment) (*segmentFile, error) {
 	var err error
 	for _, p := range []bool{packed, !packed, packed} {
 		var f *os.File
-		if f, err = os.Open(s.path(p)); err == nil {
+		if f, err = disk.OpenFile(s.path(p)); err == nil {
 			return newSegmentFile(f, a.unpack)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -82,9 +82,6 @@ func (a *Archive) openSegment(s *segment) (*segmentFile, error) {
 func newSegmentFile(f *os.File, unpack *zstd.Decoder) (*segmentFile, error) {
 	s := &segmentFile{File: f, name: f.Name(), unpack: unpack, have: -1}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a file")
-	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open segment %s: %w", s.name, err), f.Close())
 	}

@@ -284,7 +284,7 @@ func (j *Journal) syncPrevious() error {
 			continue
 		}
 		for _, s := range d.segments {
-			f, err := os.Open(s.path(s.packed))
+			f, err := disk.OpenFile(s.path(s.packed))
 			if err != nil {
 				return fmt.Errorf("sync journal: %w", err)
 			}

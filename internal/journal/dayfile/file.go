@@ -17,6 +17,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/ruedahq/rueda/internal/journal/disk"
 	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/market"
 )
@@ -135,7 +136,7 @@ type identifier struct {
 // Open opens an index and verifies it, except for its blocks. The error is a *record.Damage if it
 // cannot be used.
 func Open(path string, unpack *zstd.Decoder) (*File, error) {
-	f, err := os.Open(path)
+	f, err := disk.OpenFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("open index of a day: %w", err)
 	}
