@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -60,9 +61,18 @@ type Decoder struct {
 	err        error
 }
 
+// maxValues is the maximum number of values in a line: the definitions of 50,000 instruments have
+// half as many. The values of a line of zeros would take a hundred times its length.
+const maxValues = 2 << 20
+
+var errValues = fmt.Errorf("more than %d values in one line", maxValues)
+
 // Decode decodes a message into m. Unknown members are available in m.JSON. The error names the
 // first member that does not follow docs/protocol.md.
 func (d *Decoder) Decode(body []byte, m *Message) error {
+	if bytes.Count(body, []byte{','}) > maxValues {
+		return errValues
+	}
 	v, err := wire.ParseJSON(body)
 	if err != nil {
 		return err

@@ -86,18 +86,29 @@ func parseMeta(line []byte) (*Meta, error) {
 	return &m, nil
 }
 
+// maxDefinitionErrors is the number of errors of definitions that are described; the others are
+// counted.
+const maxDefinitionErrors = 5
+
 // Definitions parses rows of GET /market/instruments. It returns the valid ones, and one error for
 // all others.
 func Definitions(rows []Row) ([]market.Instrument, error) {
 	var list []market.Instrument
 	var errs []error
+	more := 0
 	for i, row := range rows {
 		in, err := definition(row)
-		if err != nil {
+		switch {
+		case err == nil:
+			list = append(list, *in)
+		case len(errs) < maxDefinitionErrors:
 			errs = append(errs, fmt.Errorf("definition %d: %w", i+1, err))
-			continue
+		default:
+			more++
 		}
-		list = append(list, *in)
+	}
+	if more > 0 {
+		errs = append(errs, fmt.Errorf("and %d more", more))
 	}
 	return list, errors.Join(errs...)
 }
@@ -132,7 +143,7 @@ func definition(row []byte) (*market.Instrument, error) {
 	}
 	var line wire.Line
 	if fault := new(wire.LineDecoder).Decode(append(b, '}'), &line); fault != nil {
-		return nil, fmt.Errorf("%s: %s", id.Text, strings.TrimSpace(fault.Msg))
+		return nil, fmt.Errorf("%.100s: %.500s", id.Text, strings.TrimSpace(fault.Msg))
 	}
 	return line.Definition, nil
 }

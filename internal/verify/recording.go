@@ -24,7 +24,7 @@ func Recording(ctx context.Context, r *recording.Reader, findings int) (*Report,
 	report := v.Report()
 	report.Format = "recording"
 	if m.Server != "" {
-		report.Format += " of " + m.Server
+		report.Format += sentence(" of %s", m.Server)
 	}
 	report.Figures = append(report.Figures, Figure{"lines", uint64(lines)})
 	return report, nil

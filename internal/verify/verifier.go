@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
@@ -21,8 +22,10 @@ type Config struct {
 
 // Limits of the state.
 const (
-	maxInstruments = 200_000
+	maxInstruments = 200_000 // with data, and defined ones
 	maxLevels      = 1 << 16 // per side of a book
+	maxNotes       = 100
+	maxText        = 1000 // bytes of a note or a finding
 )
 
 // Verifier checks a stream for consistency. Its memory does not grow with the length of the stream:
@@ -60,8 +63,12 @@ func New(c Config) *Verifier {
 func (v *Verifier) Define(list []market.Instrument) {
 	for i := range list {
 		in := list[i]
-		v.known[in.ID.String()] = &in
-		if x := v.instruments[in.ID.String()]; x != nil {
+		id := in.ID.String()
+		if _, known := v.known[id]; !known && len(v.known) >= maxInstruments {
+			continue
+		}
+		v.known[id] = &in
+		if x := v.instruments[id]; x != nil {
 			x.def = &in
 		}
 	}
@@ -69,9 +76,18 @@ func (v *Verifier) Define(list []market.Instrument) {
 
 // Note adds a sentence to the report, up to a hundred.
 func (v *Verifier) Note(format string, args ...any) {
-	if len(v.notes) < 100 {
-		v.notes = append(v.notes, fmt.Sprintf(format, args...))
+	if len(v.notes) < maxNotes {
+		v.notes = append(v.notes, sentence(format, args...))
 	}
+}
+
+// sentence returns a text of a report, without the end of a very long one.
+func sentence(format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(strings.Clone(text[:maxText]), "") + "..."
+	}
+	return text
 }
 
 // wrong adds a finding.
@@ -79,7 +95,7 @@ func (v *Verifier) wrong(c Check, in *instrument, p Position, format string, arg
 	t := &v.checks[c]
 	t.Wrong++
 	if len(t.Findings) < v.config.Findings {
-		f := Finding{Check: c, Position: p, Text: fmt.Sprintf(format, args...)}
+		f := Finding{Check: c, Position: p, Text: sentence(format, args...)}
 		if in != nil {
 			f.Instrument = in.id
 		}
