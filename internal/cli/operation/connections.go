@@ -141,7 +141,7 @@ func (o *connectionOptions) list(ctx context.Context, std command.Streams, s *so
 		return notGateway()
 	}
 	if o.output == "json" {
-		_, err = fmt.Fprintf(std.Out, "%s\n", answer.Data)
+		_, err = fmt.Fprintf(std.Out, "%s\n", command.EscapeControls(answer.Data))
 		return err
 	}
 	now := time.Now()
