@@ -33,7 +33,7 @@ func (o *SelfService) ChangePassword(ctx context.Context, login broker.Login, pa
 	if err := base.CheckPassword(login.Username, password); err != nil {
 		return Tokens{}, o.refused(err)
 	}
-	user, err := checkLogin(ctx, o.service, login, false, from)
+	user, read, err := checkLogin(ctx, o.service, login, false, from)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -43,7 +43,7 @@ func (o *SelfService) ChangePassword(ctx context.Context, login broker.Login, pa
 		return Tokens{}, o.refused(err)
 	}
 	o.service.cfg.Logger.Info("password changed by the user", "user", user.ID, "address", from.Address)
-	return o.login(ctx, user, from)
+	return o.login(ctx, read, user, from)
 }
 
 // Enrol returns a new second factor for a user, who is authenticated by login. ConfirmEnrolment
@@ -68,6 +68,7 @@ func (o *SelfService) ConfirmEnrolment(ctx context.Context, token Secret, otp st
 	if err != nil {
 		return Tokens{}, nil, err
 	}
+	read := o.service.users.begin()
 	user, codes, err := base.ConfirmEnrolment(ctx, token.Reveal(), otp, Caller(from))
 	if errors.Is(err, broker.ErrAddress) {
 		return Tokens{}, nil, CheckAddress(ctx, o.service, user.ID, "", user.Networks, from)
@@ -76,7 +77,7 @@ func (o *SelfService) ConfirmEnrolment(ctx context.Context, token Secret, otp st
 		return Tokens{}, nil, o.refused(err)
 	}
 	o.service.cfg.Logger.Info("second factor confirmed", "user", user.ID, "address", from.Address)
-	tokens, err := o.login(ctx, user, from)
+	tokens, err := o.login(ctx, read, user, from)
 	return tokens, codes, err
 }
 
@@ -113,7 +114,7 @@ func (o *SelfService) user(ctx context.Context, login broker.Login, enrols bool,
 	if err != nil {
 		return nil, broker.User{}, err
 	}
-	user, err := checkLogin(ctx, o.service, login, enrols, from)
+	user, _, err := checkLogin(ctx, o.service, login, enrols, from)
 	return base, user, err
 }
 
@@ -124,11 +125,11 @@ func (o *SelfService) base() (broker.SelfService, error) {
 	return nil, refuse(Unsupported, errors.New("passwords and second factors are managed in the broker's user base"))
 }
 
-// login logs in a user whose credentials have changed. The sockets of earlier logins end
-// first.
-func (o *SelfService) login(ctx context.Context, user broker.User, from Origin) (Tokens, error) {
+// login logs in a user whose credentials have changed. The sockets of earlier logins end first.
+// read is the number of the read that returned the user: rights may have changed since.
+func (o *SelfService) login(ctx context.Context, read uint64, user broker.User, from Origin) (Tokens, error) {
 	s := o.service
-	s.note(s.users.begin(), knownUser{user: user})
+	s.note(read, knownUser{user: user})
 	return s.login(ctx, user, from)
 }
 

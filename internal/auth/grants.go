@@ -32,7 +32,7 @@ const checkPatience = 15 * time.Second
 // TooManyFailures or Unavailable. The answer is the same for an unknown user, a wrong password and
 // a disabled user.
 func (s *Service) Password(ctx context.Context, username, password, otp string, from Origin) (Tokens, error) {
-	user, err := checkLogin(ctx, s, broker.Login{Username: username, Password: password, OTP: otp}, false, from)
+	user, _, err := checkLogin(ctx, s, broker.Login{Username: username, Password: password, OTP: otp}, false, from)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -40,16 +40,17 @@ func (s *Service) Password(ctx context.Context, username, password, otp string, 
 }
 
 // checkLogin checks the credentials of a login, or of a user who changes them. enrols means that
-// the user enrols a second factor, so that a missing one is not an error.
-func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool, from Origin) (broker.User, error) {
+// the user enrols a second factor, so that a missing one is not an error. read is the number of the
+// read that returned the user.
+func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool, from Origin) (user broker.User, read uint64, err error) {
 	if err := checkUsername(login.Username); err != nil {
-		return broker.User{}, refuse(InvalidRequest, err)
+		return broker.User{}, 0, refuse(InvalidRequest, err)
 	}
 	if len(login.Password) > maxPassword || !utf8.ValidString(login.Password) {
-		return broker.User{}, refuse(InvalidRequest, errors.New("password is longer than 1024 bytes or not UTF-8"))
+		return broker.User{}, 0, refuse(InvalidRequest, errors.New("password is longer than 1024 bytes or not UTF-8"))
 	}
 	if len(login.OTP) > maxOTP {
-		return broker.User{}, refuse(InvalidRequest, errors.New("one-time password is too long"))
+		return broker.User{}, 0, refuse(InvalidRequest, errors.New("one-time password is too long"))
 	}
 	login.Address, login.Client = from.Address, from.Client
 	// A user base may ignore case in names. All spellings are one account here.
@@ -60,19 +61,19 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 			s.cfg.Logger.Debug("login throttled", "reason", refused.Reason, "address", from.Address)
 			s.loginThrottled(ctx, refused, name, from)
 		}
-		return broker.User{}, refused
+		return broker.User{}, 0, refused
 	}
 	defer attempt.Complete(ctx, throttle.Refunded) // in case the user base panics; only the first call counts
 	if err := ctx.Err(); err != nil {
-		return broker.User{}, unavailable(err) // no password was checked
+		return broker.User{}, 0, unavailable(err) // no password was checked
 	}
 	if refused := refusal(s.throttle.LoginAllowed(name, time.Now())); refused != nil {
 		s.loginThrottled(ctx, refused, name, from)
-		return broker.User{}, refused
+		return broker.User{}, 0, refused
 	}
 	end, err := s.checks.begin(ctx, checkedAccount{name, attempt.Trusted()})
 	if err != nil {
-		return broker.User{}, unavailable(err)
+		return broker.User{}, 0, unavailable(err)
 	}
 	defer end()
 	account, refused := s.failures.reserve(ctx, name, attempt.Trusted())
@@ -80,14 +81,14 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 		if refused.Reason != Unavailable {
 			s.loginThrottled(ctx, refused, name, from)
 		}
-		return broker.User{}, refused
+		return broker.User{}, 0, refused
 	}
 	// The check continues when the client disconnects. Otherwise an attacker could disconnect
 	// before the attempt is charged.
 	checkCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkPatience)
 	defer cancel()
-	read := s.users.begin()
-	user, err := s.authenticate(checkCtx, login)
+	read = s.users.begin()
+	user, err = s.authenticate(checkCtx, login)
 	onlyEnrols := enrols && errors.Is(err, broker.ErrEnrolmentRequired)
 	if onlyEnrols {
 		err = nil
@@ -95,24 +96,24 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 	outside := err == nil && !broker.AddressAllowed(user.Networks, from.Address)
 	refused = checked(ctx, s, account, name, user.ID, outside, err)
 	if wait := s.identify(attempt, user.ID, err); wait > 0 {
-		return broker.User{}, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
+		return broker.User{}, 0, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
 	}
 	if err != nil {
-		return broker.User{}, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
+		return broker.User{}, 0, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
 	}
 	if outside {
-		return broker.User{}, s.refuseLogin(ctx, attempt, &login, user.ID, errAddress, from)
+		return broker.User{}, 0, s.refuseLogin(ctx, attempt, &login, user.ID, errAddress, from)
 	}
 	attempt.Complete(ctx, throttle.Succeeded)
 	s.trusted.save(ctx, attempt)
 	if refused != nil {
 		s.loginThrottled(ctx, refused, name, from)
-		return broker.User{}, refused
+		return broker.User{}, 0, refused
 	}
 	if !onlyEnrols {
 		s.note(read, knownUser{user: user})
 	}
-	return user, nil
+	return user, read, nil
 }
 
 // checked charges a correct password to the account, and removes the failure that was counted
