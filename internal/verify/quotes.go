@@ -15,7 +15,8 @@ import (
 //
 // Quotes from an independent source have their own times. An instrument is recognised as one or the
 // other by its quotes: derived quotes have only times that the book has too. For an independent
-// source the book is compared with the quotes: its top must have been quoted within a second.
+// source the book is compared with the quotes: its top must have been quoted within a second. The
+// two sources may have different clocks, so a second of receive time is enough too.
 //
 // If the time goes back, which is a finding of its own, the repeated times have two books. What
 // came before is then judged, and nothing later is compared with it.
@@ -80,7 +81,7 @@ func (e *entry) String() string {
 	return side(e.bid) + " | " + side(e.ask)
 }
 
-// moment returns the time of an entry. In a journal it is the time of publication, because the
+// timeOf returns the time of an entry. In a journal it is the time of publication, because the
 // clocks of the sources of quotes and books may differ.
 func (v *Verifier) timeOf(p Position) int64 {
 	if v.published != 0 {
@@ -276,30 +277,52 @@ func (t *timeline) forget(in *instrument, end bool) {
 		return
 	}
 	old := 0
-	for old+1 < len(t.log) && t.log[old+1].at+window < t.tops[0].at {
+	for old+1 < len(t.log) && t.log[old+1].before(&t.tops[0], in.v.config.Ordered) {
 		old++ // keep the newest of the old quotes, which is still valid
 	}
 	t.log = cutHead(t.log, old)
 }
 
-// judgeTop looks for a quote that equals a top of the book, near its time or valid at it.
+// before reports whether a quote came more than a window before a top, by each clock that counts:
+// the receive time does not if messages are ordered.
+func (e *entry) before(top *entry, ordered bool) bool {
+	return e.at+window < top.at && (ordered || e.received+window < top.received)
+}
+
+// wasQuoted reports whether a quote equals a top and was valid within a window of it, by one clock.
+func (t *timeline) wasQuoted(top *entry, clock func(*entry) int64) bool {
+	at := clock(top)
+	for i := range t.log {
+		q := &t.log[i]
+		if clock(q) > at+window {
+			return false
+		}
+		replaced := i+1 < len(t.log) && clock(&t.log[i+1])+window < at
+		if !replaced && q.same(top) {
+			return true
+		}
+	}
+	return false
+}
+
+func eventTime(e *entry) int64   { return e.at }
+func receiveTime(e *entry) int64 { return e.received }
+
+// judgeTop looks for a quote that equals a top of the book, near its time or valid at it. Where the
+// quotes begin or end less than a window away, the top is not judged.
 func (t *timeline) judgeTop(in *instrument, e *entry) {
 	if open, _ := in.open(e.position.Time); len(t.log) == 0 || !open {
 		t.independent.unjudged++
 		return
 	}
-	for i := range t.log {
-		q := &t.log[i]
-		if q.at > e.at+window {
-			break
-		}
-		if q.same(e) {
-			t.independent.judged++
-			return
-		}
+	streamed := !in.v.config.Ordered
+	if t.wasQuoted(e, eventTime) || streamed && t.wasQuoted(e, receiveTime) {
+		t.independent.judged++
+		return
 	}
-	if e.at+window > t.quoted || t.log[0].at > e.at-window {
-		t.independent.unjudged++ // at an end of the stream
+	first := &t.log[0]
+	if e.at+window > t.quoted || first.at > e.at-window || streamed && first.received > e.received-window {
+		t.independent.unjudged++
 		return
 	}
 	t.independent.suspect(in, finding{e.position, e.received, fmt.Sprintf("the top of the book is %s, which was not quoted within a second", e), false})

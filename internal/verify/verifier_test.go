@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
@@ -358,6 +359,41 @@ func TestIndependentQuotes(t *testing.T) {
 	list[i] = strings.Replace(list[i], `"B":[[29,2]`, `"B":[[29,3]`, 1)
 	if r := judge(t, list, Config{}); r.Result(Quote).Wrong != 1 || r.Wrong() != 1 {
 		t.Errorf("a top that was not quoted:\n%s", text(r))
+	}
+}
+
+// TestClocksDiffer has quotes whose T is not of the clock of the books, as those of Binance's spot
+// market, which have only a receive time. A top that was not quoted is found nevertheless.
+func TestClocksDiffer(t *testing.T) {
+	const step = 250 * time.Millisecond
+	for _, skew := range []time.Duration{-5 * time.Second, 0, 1300 * time.Millisecond} {
+		list := []string{message("H", 1, 0, `"E":"open"`), message("O", 1, 0, `"R":true,"DL":0,"B":[[9,1]],"A":[[999,1]]`)}
+		for i := range 100 {
+			at := func(d time.Duration) string {
+				return time.Date(2026, 11, 20, 14, 30, 0, 0, time.UTC).Add(time.Duration(i)*step + d).Format("2006-01-02T15:04:05.000000000Z")
+			}
+			list = append(list,
+				fmt.Sprintf(`{"type":"Q","S":"A","I":"A|B|C","N":%d,"T":"%s","BP":%d,"BZ":1,"AP":999,"AZ":1}`, i+1, at(skew), 10+i),
+				fmt.Sprintf(`{"type":"O","S":"A","I":"A|B|C","N":%d,"T":"%s","L":%d,"B":[[%d,1],[%d,0]]}`, i+2, at(step/2), i+1, 10+i, 9+i))
+		}
+		wrong := slices.Clone(list)
+		i := find(wrong, `[50,1]`, 0)
+		wrong[i] = strings.Replace(wrong[i], `[50,1]`, `[50,7]`, 1)
+		for want, list := range [][]string{list, wrong} {
+			v := New(Config{})
+			var d recording.Decoder
+			var m recording.Message
+			for i, s := range list {
+				if err := d.Decode([]byte(s), &m); err != nil {
+					t.Fatal(err)
+				}
+				v.Message(int64(i+1), start+int64(i)*int64(step/2), &m)
+			}
+			r := v.Report().Describe("test", "messages")
+			if q := r.Result(Quote); q.Wrong != uint64(want) || r.Wrong() != uint64(want) || q.Judged < 70 {
+				t.Errorf("quotes are %v ahead: want %d wrong:\n%s", skew, want, text(r))
+			}
+		}
 	}
 }
 

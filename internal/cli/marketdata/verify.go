@@ -41,6 +41,7 @@ func NewVerify(std command.Streams) *cobra.Command {
 		Short: "Check a recording or a live stream for inconsistent market data",
 		Long: `Verify reads market data to its end and checks it:
 
+  message    every line is a message with the members of its type
   chain      book updates follow each other without a gap
   checksum   K of a book message is that of the book
   levels     levels are sorted, prices are unique, and removed levels exist
@@ -51,6 +52,7 @@ func NewVerify(std command.Streams) *cobra.Command {
   reference  cancels and corrections refer to existing trades
   bars       bars are the sums of their trades
   time       times do not go back within a channel, except those of late trades
+  records    of a file in another format: nearly all records can be used
 
 For each check it prints the number of checked messages, of errors, and of messages that
 could not be checked, and the first errors with their positions.
