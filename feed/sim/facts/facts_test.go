@@ -104,6 +104,30 @@ func TestLateTrades(t *testing.T) {
 	}
 }
 
+// TestTradesBehindBook has trades that arrive after a newer book. Trades of different times are
+// different marketable orders.
+func TestTradesBehindBook(t *testing.T) {
+	x := newStream(t, nil)
+	x.update([]market.Level{level(10, 5)}, []market.Level{level(11, 5)})
+	begin := x.at
+	for i := range int64(40) {
+		x.at = begin + i*second + second/2
+		x.update([]market.Level{level(10, 6+int(i))}, nil)
+		for range 2 { // two fills of one order
+			x.at = begin + i*second + second/4
+			x.trade(market.Buy, 11, 1)
+		}
+		x.at = begin + i*second + second/3
+		x.trade(market.Buy, 11+float64(i%2)/2, 1)
+	}
+	if n := x.c.all[0].orderCount; n != 80 {
+		t.Errorf("%d marketable orders, want 80", n)
+	}
+	if r := x.row(); r.Trades != 120 || !(r.TradePriceACF < 0) {
+		t.Errorf("%d trades, autocorrelation of their prices %v", r.Trades, r.TradePriceACF)
+	}
+}
+
 // TestByHand checks a few minutes whose figures can be calculated by hand.
 func TestByHand(t *testing.T) {
 	x := newStream(t, nil)

@@ -46,7 +46,7 @@ type instrument struct {
 	// adds inside the spread, at the best price, 1 to 5 ticks behind, 6 to 20, more
 	placement                [5]int
 	pending                  [2]market.Size
-	lastTrade                int64 // its time
+	lastTrade                int64 // its event time
 	lastSide                 market.Side
 	lastPrice                market.Price
 	lifetimes                histogram // of cancelled orders, in seconds
@@ -81,7 +81,7 @@ func (x *instrument) apply(e *market.Event) {
 	}
 	switch e.Kind {
 	case market.KindTrade:
-		x.trade(e)
+		x.trade(e, at)
 	case market.KindCancel, market.KindCorrect:
 		x.amends++
 	case market.KindUpdate:
@@ -194,8 +194,8 @@ func (x *instrument) best() (bid, ask market.Level) {
 	return bid, ask
 }
 
-// trade applies a trade.
-func (x *instrument) trade(e *market.Event) {
+// trade applies a trade. at is its time, which may be before x.now.
+func (x *instrument) trade(e *market.Event, at int64) {
 	x.addTurnover(e)
 	if !x.running() || x.since == 0 {
 		return
@@ -212,10 +212,10 @@ func (x *instrument) trade(e *market.Event) {
 		return
 	}
 	x.pending[side-market.Buy] += e.Size
-	if x.lastSide == side && x.lastTrade == x.now {
+	if x.lastSide == side && x.lastTrade == at {
 		return // another fill of the same order
 	}
-	x.lastSide, x.lastTrade = side, x.now
+	x.lastSide, x.lastTrade = side, at
 	x.orderCount++
 	x.signs.add(side)
 	x.prices.add(float64(e.Price))

@@ -21,9 +21,9 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 // Known reports whether f is a number.
 func (f Figure) Known() bool { return !math.IsNaN(float64(f)) }
 
-// Row holds the facts of an instrument, or the mean of the instruments of a class. In the mean,
-// every instrument has the same weight for spreads, placement and order life, and every observation
-// for signs and returns.
+// Row holds the facts of an instrument, or of a class. For spreads and order life, each instrument
+// of a class has the same weight. Events, orders and trades of a class are counted together, and so
+// are signs. Other figures are means, in which an instrument counts as often as it was observed.
 type Row struct {
 	Name        string `json:"name"`
 	Class       string `json:"class,omitempty"` // of an instrument

@@ -41,15 +41,16 @@ func newFit(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit FILE...",
 		Short: "Compute the stylised facts of a recording",
-		Long: `Fit reads recordings and computes the figures that calibrate the simulated exchange: how
-trades cluster (Fano factor of trades per second) and repeat their side (autocorrelation
-of signs), how many orders are added and cancelled per trade and at which prices, how wide
-spreads are, and how prices move from minute to minute. The table compares the classes of
-instruments with cited figures of AAPL, and lists the ranges for the simulated exchange.
-docs/simulator.md describes how each figure is computed.
+		Long: `Fit reads recordings and computes the figures that the simulated exchange is calibrated
+with: how trades cluster (Fano factor of trades per second) and repeat their side
+(autocorrelation of signs), how many orders are added and cancelled per trade and at which
+prices, how wide spreads are, and how prices move from minute to minute. The table compares
+the classes of instruments with cited figures of AAPL, and lists the ranges for the
+simulated exchange. docs/simulator.md describes how each figure is computed. Fit only
+prints: the parameters of the simulated exchange are in feed/sim/class.go.
 
-A FILE is anything that rueda replay plays, or - for standard input. Spreads and orders need books: a recording
-of rueda record has them unless --channels left them out.`,
+A FILE is anything that rueda replay plays, or - for standard input. Spreads and orders
+need books: a recording of rueda record has them unless --channels left them out.`,
 		Example: `  rueda record '*|BYMA|24hs' -f day.jsonl.zst --for 1h && rueda sim fit day.jsonl.zst
   rueda sim fit btcusdt.jsonl.gz
   rueda sim fit S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --json`,
