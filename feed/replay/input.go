@@ -74,7 +74,7 @@ func openInput(path string, read *atomic.Int64) (*input, error) {
 // newInput returns an input that reads from a file, and closes it.
 func newInput(path string, file io.ReadCloser, read *atomic.Int64) (*input, error) {
 	in := &input{path: path, file: file}
-	raw := bufio.NewReaderSize(countingReader{file, read}, 128<<10)
+	raw := bufio.NewReaderSize(countingReader{file, read}, 32<<10)
 	in.reader = raw
 	// A shorter file is not compressed; its format is checked later.
 	magic, err := raw.Peek(4)

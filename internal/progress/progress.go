@@ -11,14 +11,14 @@ import (
 )
 
 // Progress shows the progress of a command: on a terminal in one line that is overwritten,
-// elsewhere in a new line every ten seconds. Write other output through it, so that the two do not
-// mix.
+// elsewhere in a new line every ten seconds, if it has changed. Write other output through it, so
+// that the two do not mix.
 type Progress struct {
 	out      io.Writer
 	terminal bool // the output is a terminal on which lines can be overwritten
 
 	mu    sync.Mutex
-	shown string
+	shown string // the newest line
 }
 
 // New returns a Progress that writes to out. terminal means that out is a terminal on which lines
@@ -31,7 +31,7 @@ const eraseLine = "\r\x1b[K"
 func (p *Progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shown == "" {
+	if !p.terminal || p.shown == "" {
 		return p.out.Write(b)
 	}
 	if _, err := io.WriteString(p.out, eraseLine); err != nil {
@@ -78,12 +78,15 @@ func (p *Progress) run(ctx context.Context, text func() string) {
 func (p *Progress) show(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if line == "" && p.shown == "" || line == p.shown && !p.terminal {
+		return
+	}
+	p.shown = line
 	switch {
-	case !p.terminal && line != "":
-		fmt.Fprintf(p.out, "%s  %s\n", time.Now().Format("15:04:05"), line)
-	case p.terminal && (line != "" || p.shown != ""):
+	case p.terminal:
 		fmt.Fprint(p.out, eraseLine+line)
-		p.shown = line
+	case line != "":
+		fmt.Fprintf(p.out, "%s  %s\n", time.Now().Format("15:04:05"), line)
 	}
 }
 

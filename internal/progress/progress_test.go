@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestElsewhere checks that a line is written every ten seconds if lines cannot be overwritten.
+// TestElsewhere checks that a line is written every ten seconds if lines cannot be overwritten, but
+// not the same one twice in a row.
 func TestElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -20,6 +21,13 @@ func TestElsewhere(t *testing.T) {
 		stop()
 		fmt.Fprintln(p, "said")
 		if got := out.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, "  line 1\n") || !strings.Contains(got, "  line 2\n") || !strings.HasSuffix(got, "\nsaid\n") {
+			t.Errorf("%q", got)
+		}
+		out.Reset()
+		stop = p.During(t.Context(), func() string { return "ended" })
+		time.Sleep(45 * time.Second)
+		stop()
+		if got := out.String(); strings.Count(got, "  ended\n") != 1 {
 			t.Errorf("%q", got)
 		}
 	})

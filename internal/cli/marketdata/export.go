@@ -99,7 +99,7 @@ func (f *exportFlags) run(ctx context.Context, std command.Streams) (err error) 
 		return f.noRows(j.Archive, job)
 	}
 	if err == nil && len(files) == 0 {
-		fmt.Fprintf(std.Err, "There is no such row on %s. %s --date chooses another.\n", job.Date, which(days))
+		fmt.Fprintf(std.Err, "%s has none of these rows. %s --date chooses another day.\n", job.Date, which(days))
 	}
 	return exportFailure(days, err)
 }

@@ -47,7 +47,7 @@ this machine only, with the users demo/demo and basic/basic and the instruments 
 files. It continues to serve when the recordings have ended.
 
 The format of a file is detected from its content, plain, gzip or zstd: a recording of
-rueda record, a capture of Binance, or another format in docs/record-and-verify.md.
+rueda record, a capture of Binance, or another format in docs/feeds.md.
 The file - is standard input, which is read once, as named pipes are. Files of the same
 instruments, such as one of each day, are played in turn, as one stream.
 
@@ -137,8 +137,11 @@ func feedOf(of map[string]*recordingFeed, list []market.Instrument, name string)
 		if before == nil || before == found {
 			continue
 		}
-		if found != nil || slices.Contains(before.files, name) {
-			return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s, in addition to %s", name, in.ID, before.name), "An instrument has one feed. The recordings of several days of the same instruments are played in turn.")
+		if slices.Contains(before.files, name) {
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is given twice", name), "--loop plays it repeatedly.")
+		}
+		if found != nil {
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("%s is a second recording of %s, in addition to %s", name, in.ID, before.name), "An instrument has one feed. Recordings of several days are played in turn if they have the same instruments.")
 		}
 		found = before
 	}

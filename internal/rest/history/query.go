@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/entitlement"
@@ -130,7 +131,9 @@ func parseTime(p api.Params, name string) (int64, *wire.Failure) {
 	ns, err := wire.ParseTime(text)
 	if err != nil || ns == 0 {
 		f := wire.NewFailure(wire.BadField, name, "must be a time like 2026-11-20T14:30:00Z, a date, or Unix nanoseconds")
-		f.Hint = "In a query + is written %2B"
+		if strings.Contains(text, " ") { // a query decodes + to a space
+			f.Hint = "In a query + is written %2B"
+		}
 		return 0, f
 	}
 	return ns, nil
