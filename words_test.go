@@ -93,30 +93,10 @@ func TestNameWords(t *testing.T) {
 	}
 }
 
-// plainPackages returns the folders whose comments are checked. It only grows.
-func plainPackages() []string {
-	return strings.Fields(`. bench/rivals broker broker/brokertest broker/guard broker/httpusers broker/ldapusers broker/local broker/password
-		broker/sqlusers cmd/rueda examples/custom-gateway examples/first-client feed feed/feedtest feed/ndjson feed/replay feed/replay/dbn feed/replay/decode feed/replay/iex feed/replay/itch
-		feed/replay/lobster feed/replay/replaytest feed/sim feed/sim/facts gateway internal/asyncapi internal/asyncapi/asyncapitest internal/audit internal/auditexport internal/auditlog internal/auth
-		internal/auth/keyset internal/auth/throttle internal/bars internal/bench internal/bench/bare internal/bench/host
-		internal/bench/load internal/bench/pattern internal/bench/proc internal/bench/tokens internal/book internal/cache internal/catalogue
-		internal/certificate internal/cli internal/cli/admin internal/cli/command internal/cli/marketdata internal/cli/operation internal/cli/server
-		internal/client internal/clientaddr internal/config internal/database internal/deflate internal/diskspace internal/entitlement internal/export
-		internal/feeds internal/flock internal/frame internal/histogram internal/hostile internal/hub internal/identity internal/journal internal/journal/dayfile
-		internal/journal/disk internal/journal/record internal/journal/rowsort internal/journal/state internal/jsonscan internal/ldaptest internal/metrics internal/msgpack internal/pgtest internal/position
-		internal/progress internal/proxy internal/ratelimit internal/readjob internal/recent internal/recording internal/reload internal/rest internal/rest/api
-		internal/rest/history internal/rest/sse internal/ring internal/sched internal/session internal/session/talk internal/socket internal/socket/connlog internal/socket/counters internal/socket/listing internal/socket/verifier internal/spell internal/state
-		internal/store internal/streamtest internal/subscription internal/subscription/replay internal/testrun internal/usage internal/verify internal/web market tests/alerts tests/asyncapi tests/duckdb tests/oauth tests/openapi tests/upgrade
-		wire wire/stream`)
-}
-
-// TestComments checks the comments of packages in plain English: no retired words, no long
+// TestComments checks that comments are in plain English: no retired words, no long
 // sentences, and lines of at most maxColumns columns.
 func TestComments(t *testing.T) {
 	for _, s := range sources(t) {
-		if !slices.Contains(plainPackages(), s.dir) {
-			continue
-		}
 		for _, group := range s.file.Comments {
 			for _, c := range group.List {
 				col := s.fset.Position(c.Pos()).Column

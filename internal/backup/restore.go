@@ -61,9 +61,10 @@ type restorer struct {
 	report   *Report
 }
 
-// Restore restores a backup. Each file is checked as it is copied. A target that has data must belong to the
-// same installation, and its files are kept. After an error before the exchange of files the target
-// is unchanged. After an interruption, Restore with the same arguments completes it.
+// Restore restores a backup. Each file is checked as it is copied. A target that has data must
+// belong to the same installation, and its files are kept. After an error before the exchange of
+// files the target is unchanged. After an interruption, Restore with the same arguments completes
+// it.
 func Restore(ctx context.Context, folder string, to Target) (r *Report, err error) {
 	m, err := Read(folder)
 	if err != nil {

@@ -195,8 +195,8 @@ func withJournal(t *testing.T, folder string) {
 	}
 }
 
-// TestThreat14RestoredKeys restores a backup in place after a key was revoked. With AcceptOlderKeys the
-// key is revoked again, also if logins are kept, and the previous files are kept.
+// TestThreat14RestoredKeys restores a backup in place after a key was revoked. With AcceptOlderKeys
+// the key is revoked again, also if logins are kept, and the previous files are kept.
 func TestThreat14RestoredKeys(t *testing.T) {
 	t.Parallel()
 	folder, cfg := installation(t)

@@ -75,7 +75,7 @@ func TestEveryReasonIsDescribed(t *testing.T) {
 	}
 }
 
-// TestSocketReasons checks that the entries of errors of the stream are those of the socket's table.
+// TestSocketReasons checks that the entries of stream errors are those of the socket's table.
 func TestSocketReasons(t *testing.T) {
 	internal := wire.Internal.Socket()
 	for _, e := range All() {

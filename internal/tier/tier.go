@@ -2,8 +2,8 @@
 //
 // A [Tier] is a depth of the book, an interval of conflation and a delay. A [State] is a tier of
 // one instrument as of its newest message. An [Encoder] encodes the next message of a tier from the
-// state of the instrument. Conflation is in this package alone: a [Schedule] has the tiers that have
-// changed, until the end of their interval.
+// state of the instrument. Conflation is in this package alone: a [Schedule] has the tiers that
+// have changed, until the end of their interval.
 //
 // This package is pure: no goroutines, no clock, no I/O. Its types are not locked.
 package tier

@@ -1,5 +1,5 @@
-// Package tlslimit limits TLS connections that have not sent their request: their number and rate by
-// address, and the bytes of their handshakes.
+// Package tlslimit limits TLS connections that have not sent their request: their number and rate
+// by address, and the bytes of their handshakes.
 //
 // # Concurrency
 //

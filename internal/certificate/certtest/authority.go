@@ -78,8 +78,8 @@ func (a *Authority) Issue(name string, end time.Time) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// Revoke returns a list of revoked certificates, in DER, whose next update is in an hour. extensions
-// are added to it.
+// Revoke returns a list of revoked certificates, in DER, whose next update is in an hour, with
+// the extensions.
 func (a *Authority) Revoke(revoked []tls.Certificate, extensions ...pkix.Extension) []byte {
 	a.Helper()
 	a.lists++

@@ -14,8 +14,8 @@ import (
 
 // Transport validates what the clients of tests exchange with gateways: requests and answers with
 // the OpenAPI documents, and the messages of WebSockets, in both directions, with the AsyncAPI
-// document. Answers without X-Request-Id are not of a gateway, nor are handshakes with NoGateway. It
-// is safe for concurrent use.
+// document. Answers without X-Request-Id are not of a gateway, nor are handshakes with NoGateway.
+// It is safe for concurrent use.
 type Transport struct {
 	next   http.RoundTripper
 	found  *findings
