@@ -1,0 +1,65 @@
+// Package client is a client of a gateway, for bots: REST and the stream of docs/protocol.md.
+//
+//	c, err := client.New([]string{"https://api.broker.example"}, client.Options{
+//		Username: "ana", Password: password, Tokens: client.FileStore("tokens.json"),
+//	})
+//	...
+//	err = c.Subscribe(client.Set{Trades: []string{"GGAL|BYMA|24hs"}})
+//	...
+//	for ev := range c.Events(ctx) {
+//		switch ev := ev.(type) {
+//		case client.Trade:
+//			fmt.Println(ev.Instrument, ev.N, ev.Price, ev.Size)
+//		case client.Lost:
+//			log.Print(ev)
+//		}
+//	}
+//	return c.Err()
+//
+// docs/go-client.md is an introduction.
+//
+// # The stream
+//
+// Subscribe and Unsubscribe edit one desired set, at any time. While the program iterates over
+// Events, the client is connected: it logs in, connects, subscribes to the set, and follows its
+// changes. When the connection ends, it connects again, to the next URL, after a random wait that
+// grows with each failure or as long as the gateway asks. It ends only with its context, with the
+// loop, or with an error that another attempt cannot repair. Such errors are wrong credentials, a
+// revoked login, an address that is not allowed, a session that another program has taken over, and
+// messages that the gateway does not accept (close codes 4400 and 4403).
+//
+// Trades, statuses and bars arrive in order of N, each once. After a failure the client resumes:
+// the gateway sends what was missed, which the events Recovered report. A gap on a working
+// connection is filled from history. What neither has is reported as Lost, with its range, before
+// the event that follows it. Quotes, books and summaries continue with their newest state. The
+// order of the events of an instrument is that of the gateway.
+//
+// Events wait in a bounded queue. Options.Overflow says what happens when the program is slower.
+//
+// # Tokens
+//
+// One goroutine renews the tokens for all, at about 80 % of the life of the access token, and
+// authenticates the open stream again. A new refresh token is stored before it is used, so that a
+// crash does not end the login. Times are counted on this machine from the request, so that its
+// clock may be wrong.
+//
+// # Books
+//
+// The client applies updates to its own Book of each instrument, and checks chain and checksum.
+// When one is wrong, it reports BookInvalid, requests a new snapshot and drops the updates before
+// it. Client.Book returns a copy, or ErrInvalidBook while the book is not known.
+//
+// # Errors
+//
+// What a gateway refuses is an *Error with a Reason, a word of package wire. ReasonOf finds it in
+// an error.
+//
+// # Concurrency
+//
+// A Client is safe for concurrent use. It has no goroutines of its own: Events starts one, the
+// engine, and waits for it when the loop ends. The engine owns the connection and all progress. It
+// starts further goroutines that read the connection, renew tokens and read history, and it waits
+// for them at the end of the connection; they send it functions to call. Client.mu guards what the
+// engine shares with other goroutines: the desired set, the queue, the books and the health. No
+// lock is held while anything waits. One loop over Events is in use at a time.
+package client

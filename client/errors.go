@@ -1,0 +1,133 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
+)
+
+// Error is an error that a gateway answered with, over REST or on the stream.
+type Error struct {
+	Code       int         // as in HTTP
+	Reason     wire.Reason // the word to branch on; "": the answer is not from a gateway
+	Msg        string      // for people
+	Hint       string      // what to do, in the gateway's words; may be empty
+	RetryAfter time.Duration
+	RequestID  string // of REST
+	Closed     bool   // the stream was closed with it
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	switch {
+	case e.Msg != "":
+		return fmt.Sprintf("%s: %s", e.Reason, e.Msg)
+	case e.Reason != "":
+		return string(e.Reason)
+	}
+	return fmt.Sprintf("the server answered %d", e.Code)
+}
+
+// ReasonOf returns the reason of an Error in err, "" if there is none.
+func ReasonOf(err error) wire.Reason {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+// Errors of this package.
+var (
+	// ErrInUse ends the events of a second call of Events.
+	ErrInUse = errors.New("client: Events is in use")
+	// ErrInvalidBook is returned for a book that is not known at present.
+	ErrInvalidBook = errors.New("client: the book is not known at present")
+	errSilent      = errors.New("the connection is silent")
+	errStale       = errors.New("the stream is silent")
+	errResume      = errors.New("the gateway could not complete a resume")
+	errGap         = errors.New("messages are missing")
+)
+
+// isFinal reports whether trying again cannot help.
+func isFinal(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Reason {
+	case wire.InvalidCredentials, wire.InvalidRefreshToken, wire.MFARequired, wire.EnrolmentRequired, wire.InvalidOTP,
+		wire.TokenRevoked, wire.AddressNotAllowed, wire.Replaced, wire.MessageTooBig:
+		return true
+	}
+	return e.Closed && (e.Code == http.StatusBadRequest || e.Code == http.StatusForbidden)
+}
+
+// retryAfter returns how long the gateway asked to wait.
+func retryAfter(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// responseError reads an error answer of REST or of a refused handshake.
+func responseError(resp *http.Response, body []byte) *Error {
+	var answer struct {
+		Error struct {
+			Reason    wire.Reason `json:"reason"`
+			Msg       string      `json:"msg"`
+			Hint      string      `json:"hint"`
+			RequestID string      `json:"request_id"`
+		} `json:"error"`
+	}
+	_ = json.Unmarshal(body, &answer) // without a body, the status says what there is
+	seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 20)
+	return &Error{
+		Code: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg, Hint: answer.Error.Hint,
+		RequestID: answer.Error.RequestID, RetryAfter: time.Duration(seconds) * time.Second,
+	}
+}
+
+// streamError converts an Error message.
+func streamError(c *stream.Control) *Error {
+	return &Error{Code: c.Code, Reason: c.Reason, Msg: c.Msg, Hint: c.Hint, RetryAfter: c.RetryAfter}
+}
+
+// closeError returns what ended a connection: the Error that the gateway sent before the close, or
+// its close code, or the error of the network.
+func closeError(err error, last *Error) error {
+	var closed websocket.CloseError
+	if !errors.As(err, &closed) || closed.Code < 4000 {
+		if last != nil && errors.Is(err, io.EOF) {
+			last.Closed = true
+			return last
+		}
+		return plain(err)
+	}
+	code := int(closed.Code) - 4000
+	if last == nil || last.Code != code {
+		last = &Error{Code: code, Reason: wire.Reason(closed.Reason)}
+	}
+	last.Closed = true
+	return last
+}
+
+// plain returns the cause of an error of the network, without the names of the library's functions.
+func plain(err error) error {
+	cause := err
+	for next := err; next != nil; next = errors.Unwrap(next) {
+		cause = next
+	}
+	return fmt.Errorf("connection broken: %w", cause)
+}

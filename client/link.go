@@ -1,0 +1,438 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
+)
+
+const (
+	writeTimeout = 10 * time.Second
+	// An Alive mark comes every 15 s.
+	streamSilence = 25 * time.Second
+	resyncAgain   = 5 * time.Second
+	removePause   = 100 * time.Millisecond // between two messages that remove identifiers
+	maxItems      = 300                    // in a message
+	maxItemBytes  = 200                    // of an item, with its place in resume
+)
+
+// link is one connection.
+type link struct {
+	*engine
+	conn    *websocket.Conn
+	base    string // URL
+	access  Secret
+	scope   []string
+	began   time.Time
+	workers sync.WaitGroup    // goroutines of the connection
+	frames  chan frame        // from the reader
+	results chan func() error // of other goroutines; the engine calls them
+	decoder stream.Decoder
+
+	ready    bool                 // authenticated
+	sent     map[item]*subscribed // what the gateway was asked for
+	asks     map[string]*ask      // requests without an answer, by id
+	lastID   int
+	most     int       // items in a message
+	replays  int       // resumes that are not complete
+	last     *Error    // which explains the close that follows
+	arrived  time.Time // the newest frame, or when the program let the client read again
+	data     time.Time // the newest message of the stream, likewise
+	pinged   time.Time // zero: no ping without an answer
+	pingedAt time.Time // the newest ping, for the round trip
+	renewing bool      // a goroutine renews the tokens
+	removed  time.Time // the newest message that removed identifiers
+	paused   time.Time // the set is not changed before
+	again    time.Time // when to compare the sets again; zero: not needed
+	resynced map[item]time.Time
+}
+
+// frame is a message as it arrived, or the error that ended the connection.
+type frame struct {
+	data []byte
+	at   time.Time
+	err  error
+}
+
+// subscribed is an item of the set at the gateway.
+type subscribed struct {
+	options
+	rejected bool
+}
+
+// ask is a request without an answer.
+type ask struct {
+	items  []item
+	remove bool
+	resume bool
+}
+
+// message is a message to the gateway.
+type message struct {
+	Action    string   `json:"action"`
+	ID        int      `json:"id,omitempty"`
+	Token     string   `json:"token,omitempty"`
+	Session   string   `json:"session,omitempty"`
+	Slow      string   `json:"slow,omitempty"`
+	Trades    []string `json:"trades,omitempty"`
+	Quotes    []string `json:"quotes,omitempty"`
+	OrderBook []string `json:"order_book,omitempty"`
+	Status    []string `json:"status,omitempty"`
+	Summary   []string `json:"summary,omitempty"`
+	Bars      []string `json:"bars,omitempty"`
+	Depth     *int     `json:"depth,omitempty"`
+	Conflate  string   `json:"conflate,omitempty"`
+	Alive     bool     `json:"alive,omitempty"`
+	Resume    *resume  `json:"resume,omitempty"`
+}
+
+// resume is what the client has.
+type resume struct {
+	Epoch    string            `json:"epoch"`
+	Position string            `json:"position,omitempty"`
+	Trades   map[string]uint64 `json:"trades,omitempty"`
+	Status   map[string]uint64 `json:"status,omitempty"`
+	Bars     map[string]uint64 `json:"bars,omitempty"`
+}
+
+// run authenticates and handles messages until the connection ends, always with an error.
+func (l *link) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		_ = l.conn.CloseNow() // it may be closed already
+		l.workers.Wait()
+	}()
+	l.workers.Go(func() { l.read(ctx) })
+	l.arrived, l.data = l.began, l.began
+	slow := wire.SlowConflate
+	if l.opts.Strict {
+		slow = wire.SlowStrict
+	}
+	l.send(ctx, &message{Action: wire.ActionAuthToken, Token: string(l.access), Session: l.opts.Session, Slow: slow})
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(l.untilDeadline())
+		var err error
+		select {
+		case f := <-l.frames:
+			err = l.receive(ctx, f)
+		case <-l.wake:
+			l.reconcile(ctx)
+		case act := <-l.results:
+			err = act()
+		case <-timer.C:
+			err = l.runDeadlines(ctx)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// read reads frames until the connection ends.
+func (l *link) read(ctx context.Context) {
+	for {
+		_, data, err := l.conn.Read(ctx)
+		select {
+		case l.frames <- frame{data, time.Now(), err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// send sends a message. If that fails, the reader reports what broke the connection.
+func (l *link) send(ctx context.Context, m *message) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // a message has texts and numbers only
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_ = l.conn.Write(ctx, websocket.MessageText, data)
+}
+
+// post has the engine call a function, unless the connection ends before.
+func (l *link) post(ctx context.Context, act func() error) {
+	select {
+	case l.results <- act:
+	case <-ctx.Done():
+	}
+}
+
+// untilDeadline returns when runDeadlines is needed.
+func (l *link) untilDeadline() time.Duration {
+	at := l.arrived.Add(l.opts.Heartbeat)
+	if !l.ready {
+		at = l.began.Add(dialTimeout)
+	}
+	if !l.pinged.IsZero() {
+		at = l.pinged.Add(l.opts.Heartbeat)
+	}
+	if len(l.sent) > 0 {
+		at = earlier(at, l.data.Add(streamSilence))
+	}
+	if !l.again.IsZero() {
+		at = earlier(at, l.again)
+	}
+	wait := time.Until(at)
+	if l.ready && !l.renewing {
+		wait = min(wait, l.tokens.untilRenewal())
+	}
+	return max(wait, 0)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// runDeadlines acts on what is due. The error ends the connection.
+func (l *link) runDeadlines(ctx context.Context) error {
+	now := time.Now()
+	switch {
+	case len(l.frames) > 0:
+		return nil // the connection is alive, and the program is behind
+	case !l.ready && now.Sub(l.began) >= dialTimeout, !l.pinged.IsZero() && now.Sub(l.pinged) >= l.opts.Heartbeat:
+		return errSilent
+	case len(l.sent) > 0 && now.Sub(l.data) >= streamSilence:
+		return errStale
+	}
+	if l.ready && l.pinged.IsZero() && now.Sub(l.arrived) >= l.opts.Heartbeat {
+		l.pinged, l.pingedAt = now, now
+		l.send(ctx, &message{Action: wire.ActionPing})
+	}
+	if !l.again.IsZero() && !now.Before(l.again) {
+		l.again = time.Time{}
+		l.reconcile(ctx)
+	}
+	if l.ready && !l.renewing && l.tokens.untilRenewal() <= 0 {
+		l.renew(ctx)
+	}
+	return nil
+}
+
+// renew renews the tokens on another goroutine, and then authenticates the connection again.
+func (l *link) renew(ctx context.Context) {
+	l.renewing = true
+	l.workers.Go(func() {
+		t, err := l.tokens.get(ctx)
+		l.post(ctx, func() error {
+			l.renewing = false
+			if err != nil || t.Access == l.access {
+				return err
+			}
+			l.access = t.Access
+			l.send(ctx, &message{Action: wire.ActionAuthToken, Token: string(t.Access)})
+			return nil
+		})
+	})
+}
+
+// reconcile asks the gateway for what the program wants and does not have, and to stop the rest.
+func (l *link) reconcile(ctx context.Context) {
+	now := time.Now()
+	if !l.ready {
+		return
+	}
+	if now.Before(l.paused) {
+		l.again = l.paused
+		return
+	}
+	l.mu.Lock()
+	want := maps.Clone(l.desired)
+	l.mu.Unlock()
+	for s, c := range l.series {
+		if _, ok := want[s]; !ok && c.named && len(want) > 0 {
+			want[s] = options{}
+		}
+	}
+	var remove []item
+	for i := range l.sent {
+		if _, ok := want[i]; !ok {
+			remove = append(remove, i)
+		}
+	}
+	switch {
+	case len(remove) == 0:
+	case l.replays > 0: // it would end their replay; CaughtUp comes back here
+	case now.Sub(l.removed) < removePause:
+		l.again = l.removed.Add(removePause)
+	default:
+		l.removed = now
+		sortItems(remove)
+		for part := range slices.Chunk(remove, l.most) {
+			l.unsubscribe(ctx, part)
+		}
+	}
+	l.add(ctx, want)
+}
+
+// group is a set of items that one message can subscribe to.
+type group struct {
+	options
+	resume bool
+}
+
+// add subscribes to the items that the gateway does not have, or with other options.
+func (l *link) add(ctx context.Context, want map[item]options) {
+	groups := map[group][]item{}
+	for i, o := range want {
+		if s := l.sent[i]; s == nil || s.options != o && !s.rejected {
+			g := group{o, l.had[i] || l.restored || l.series[i] != nil && l.series[i].named}
+			groups[g] = append(groups[g], i)
+		}
+	}
+	l.restored = false
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
+		return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.conflate, b.conflate))
+	})
+	for _, g := range keys {
+		sortItems(groups[g])
+		for part := range slices.Chunk(groups[g], l.most) {
+			l.subscribe(ctx, part, g)
+		}
+	}
+}
+
+func sortItems(items []item) {
+	slices.SortFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), a.Instrument.Compare(b.Instrument))
+	})
+}
+
+// list adds an item to its list, and returns its name.
+func (m *message) list(i item) string {
+	lists := [...]*[]string{&m.Trades, &m.Quotes, &m.OrderBook, &m.Status, &m.Summary, &m.Bars}
+	name := string(i.Channel.Append(nil, i.Instrument))
+	to := lists[min(i.Channel, wire.Bars)]
+	*to = append(*to, name)
+	return name
+}
+
+func (l *link) subscribe(ctx context.Context, items []item, g group) {
+	m := &message{Action: wire.ActionSubscribe, Alive: true, Conflate: g.conflate}
+	r := &resume{Epoch: l.epoch, Position: l.position}
+	replays := false
+	for _, i := range items {
+		name := m.list(i)
+		l.sent[i] = &subscribed{options: g.options}
+		if i.Channel == wire.OrderBook {
+			m.Depth = &g.depth
+		}
+		if !i.Channel.Replays() {
+			continue
+		}
+		replays = true
+		if c := l.series[i]; c != nil && c.known && !i.Instrument.IsPattern() {
+			r.add(i.Channel, name, c.n)
+		}
+	}
+	resumes := g.resume && replays && l.epoch != "" && (r.Position != "" || r.Trades != nil || r.Status != nil || r.Bars != nil)
+	if resumes {
+		m.Resume = r
+		l.replays++
+	}
+	l.ask(ctx, m, &ask{items: items, resume: resumes})
+}
+
+// add adds the newest N of a series.
+func (r *resume) add(c wire.Channel, name string, n uint64) {
+	to := &r.Bars
+	switch c {
+	case wire.Trades:
+		to = &r.Trades
+	case wire.Status:
+		to = &r.Status
+	}
+	if *to == nil {
+		*to = map[string]uint64{}
+	}
+	(*to)[name] = n
+}
+
+func (l *link) unsubscribe(ctx context.Context, items []item) {
+	m := &message{Action: wire.ActionUnsubscribe}
+	for _, i := range items {
+		m.list(i)
+		delete(l.sent, i)
+		delete(l.had, i)
+	}
+	l.ask(ctx, m, &ask{items: items, remove: true})
+}
+
+// ask sends a request that has an answer.
+func (l *link) ask(ctx context.Context, m *message, a *ask) {
+	l.lastID++
+	m.ID = l.lastID
+	l.asks[strconv.Itoa(m.ID)] = a
+	l.send(ctx, m)
+}
+
+// covered reports whether an item of the set includes a series. The item except does not count.
+func (l *link) covered(s stream.Series, except *item) bool {
+	for i, sent := range l.sent {
+		if i.Channel == s.Channel && !sent.rejected && i.Instrument.Matches(s.Instrument) && (except == nil || *except != i) {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops the progress of what an item covered alone.
+func (l *link) forget(i item) {
+	for s := range l.series {
+		if s.Channel == i.Channel && i.Instrument.Matches(s.Instrument) && !l.covered(s, &i) {
+			delete(l.series, s)
+		}
+	}
+	if i.Channel != wire.OrderBook {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.books {
+		if i.Instrument.Matches(s.Instrument) && !l.covered(s, &i) {
+			delete(l.books, s)
+		}
+	}
+}
+
+// resync requests a new snapshot of a book.
+func (l *link) resync(ctx context.Context, id market.InstrumentID) {
+	i := item{Channel: wire.OrderBook, Instrument: id}
+	now := time.Now()
+	if now.Sub(l.resynced[i]) < resyncAgain {
+		return
+	}
+	l.resynced[i] = now
+	m := &message{Action: wire.ActionResync}
+	for sent := range l.sent {
+		if sent.Channel == wire.OrderBook && sent.Instrument.Matches(id) && (l.sent[i] == nil || sent == i) {
+			m.list(sent)
+		}
+	}
+	if m.OrderBook != nil {
+		l.ask(ctx, m, &ask{})
+	}
+}

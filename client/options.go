@@ -1,0 +1,198 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ruedahq/rueda/wire/stream"
+)
+
+// Secret is a password or token. When printed or logged it shows nothing.
+type Secret string
+
+// Format implements fmt.Formatter. It writes no secret.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "secret") }
+
+// LogValue implements slog.LogValuer. It returns no secret.
+func (s Secret) LogValue() slog.Value { return slog.StringValue("secret") }
+
+// Overflow is what happens to events that the program has not taken yet, when there are too many.
+type Overflow uint8
+
+// Policies for a program that is slower than its events. None of them loses a trade silently.
+const (
+	// Conflate replaces a waiting quote, book or summary by its newest state. Trades, statuses and
+	// bars wait: when the queue is full, the client stops reading, and the gateway's rules for slow
+	// clients apply. If it disconnects, the client resumes later and nothing is lost.
+	Conflate Overflow = iota
+	// Block delivers every event, as Conflate does for trades.
+	Block
+	// Drop is as Conflate, and drops trades, statuses and bars when the queue is full. It reports
+	// the exact range as Lost.
+	Drop
+)
+
+// Options configure a Client. Each field documents its zero value.
+type Options struct {
+	Username string
+	Password Secret
+	// OTP returns a one-time password when a login needs one; nil: such logins fail.
+	OTP func(context.Context) (string, error)
+	// Tokens keeps the tokens between runs of the program, for example a FileStore; nil: in memory.
+	// With stored tokens, no password is needed.
+	Tokens TokenStore
+
+	// Session is the name of the connection, of 1 to 36 of A-Z a-z 0-9 . _ -. A client that
+	// connects takes over the connection with its name. "": a random name for each Client.
+	Session string
+	// Strict asks the gateway to close a connection that reads too slowly, instead of conflating.
+	Strict bool
+	// Queue is how many events may wait for the program; 0: 8,192.
+	Queue int
+	// Overflow says what happens to more; the zero value is Conflate.
+	Overflow Overflow
+	// Heartbeat is how long the connection may be silent. The client then sends a ping, and
+	// reconnects if nothing arrives in the same time again. 0: 10 s.
+	Heartbeat time.Duration
+	// Compress requests compressed messages (permessage-deflate).
+	Compress bool
+
+	// TLS configures certificates, such as the authorities of a broker; nil: those of the system.
+	TLS *tls.Config
+	// Proxy returns the proxy of a request; nil: HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Dial opens network connections; nil: net.Dialer, which resolves names each time.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Insecure allows http:// to other machines, which sends passwords and tokens unencrypted.
+	Insecure bool
+
+	// Resume continues where an earlier Client stopped; nil: only new data.
+	Resume *Checkpoint
+
+	// UserAgent is the name and version of the program; "": rueda-client.
+	UserAgent string
+	// Logger receives what the program cannot act on; nil: discarded.
+	Logger *slog.Logger
+}
+
+// Client is a user's access to a gateway. It is safe for concurrent use.
+type Client struct {
+	opts   Options
+	urls   []*url.URL
+	agent  string
+	log    *slog.Logger
+	http   *http.Client // REST
+	socket *http.Client // handshakes of the stream
+	tokens tokens
+	wake   chan struct{} // the desired set has changed; capacity 1
+
+	at      atomic.Int64 // index of the URL in use
+	running atomic.Bool  // Events is in use
+	engine  engine       // used by Events only
+
+	mu      sync.Mutex // guards the fields below
+	desired map[item]options
+	queue   queue
+	books   map[stream.Series]*Book
+	health  health
+	done    Checkpoint // what the program has processed
+	err     error      // what ended Events; nil: its context, or the program
+}
+
+// New returns a client of the gateway at one or more URLs such as https://api.broker.example. It
+// connects to nothing. An invalid URL or option is an error.
+func New(urls []string, o Options) (*Client, error) {
+	c := &Client{opts: o, wake: make(chan struct{}, 1), desired: map[item]options{}, books: map[stream.Series]*Book{}}
+	for _, s := range urls {
+		u, err := parseURL(s, o.Insecure)
+		if err != nil {
+			return nil, err
+		}
+		c.urls = append(c.urls, u)
+	}
+	if len(c.urls) == 0 {
+		return nil, errors.New("client: no URL")
+	}
+	c.opts.Session = cmp.Or(o.Session, "go-"+rand.Text()[:16])
+	c.opts.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
+	c.agent = cmp.Or(o.UserAgent, "rueda-client")
+	if c.log = o.Logger; c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	proxy := o.Proxy
+	if proxy == nil {
+		proxy = http.ProxyFromEnvironment
+	}
+	dial := o.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
+	rest := &http.Transport{
+		Proxy: proxy, DialContext: dial, TLSClientConfig: o.TLS.Clone(), ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8,
+	}
+	c.http = &http.Client{Transport: rest}
+	socket := rest.Clone()
+	socket.ForceAttemptHTTP2, socket.DisableKeepAlives = false, true
+	socket.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{} // a WebSocket needs HTTP/1.1
+	c.socket = &http.Client{Transport: socket}
+	c.queue = newQueue(cmp.Or(o.Queue, 8192), o.Overflow)
+	c.tokens.init(c)
+	c.engine = engine{Client: c, series: map[stream.Series]*cursor{}, had: map[item]bool{}}
+	if o.Resume != nil {
+		if err := c.engine.restore(o.Resume); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Close closes idle connections of requests. It does not end Events, which ends with its context.
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	c.socket.CloseIdleConnections()
+}
+
+// parseURL parses the address of a gateway or of its stream.
+func parseURL(s string, insecure bool) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err == nil && (u.Scheme == "ws" || u.Scheme == "wss") {
+		u.Scheme = "http" + strings.TrimPrefix(u.Scheme, "ws")
+	}
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return nil, fmt.Errorf("client: %q is not the URL of a gateway, such as https://api.broker.example", s)
+	}
+	if u.Scheme == "http" && !insecure && !isLoopback(u.Hostname()) {
+		return nil, fmt.Errorf("client: %s would send the password unencrypted: use https, or set Insecure", s)
+	}
+	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/stream"), "/")
+	u.Fragment = ""
+	return u, nil
+}
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
+}
+
+// url returns the URL in use. skip counts URLs after it.
+func (c *Client) url(skip int) *url.URL {
+	return c.urls[(int(c.at.Load())+skip)%len(c.urls)]
+}
+
+// next makes the next URL the one in use.
+func (c *Client) next() { c.at.Add(1) }

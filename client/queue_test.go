@@ -1,0 +1,87 @@
+package client
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
+)
+
+// TestQueueModel adds and takes random events under each policy. The order of the events of an
+// instrument is kept, trades are complete or reported as lost, and the queue is bounded.
+func TestQueueModel(t *testing.T) {
+	for _, policy := range []Overflow{Conflate, Block, Drop} {
+		random := rand.New(rand.NewPCG(uint64(policy), 3))
+		const most, instruments = 50, 5
+		q := newQueue(most, policy)
+		var taken [instruments]int64           // step of the newest event of an instrument
+		var sent, got [instruments]uint64      // newest N of its trades
+		var quotes, quoted [instruments]uint64 // newest N of its quotes
+		id := func(i int) market.InstrumentID {
+			return market.InstrumentID{Symbol: string(rune('A' + i)), Market: "M", Term: "CI"}
+		}
+		lost := uint64(0)
+		take := func() bool {
+			e, ok := q.take()
+			if !ok {
+				return false
+			}
+			switch ev := e.event.(type) {
+			case Lost:
+				i := int(ev.Instrument.Symbol[0] - 'A')
+				if policy != Drop || ev.From != got[i]+1 || ev.To < ev.From {
+					t.Fatalf("policy %d: %v after %d", policy, ev, got[i])
+				}
+				lost += ev.To - ev.From + 1
+				got[i] = ev.To
+			case Trade:
+				i := int(ev.Instrument.Symbol[0] - 'A')
+				if ev.N != got[i]+1 || ev.RefN <= uint64(taken[i]) {
+					t.Fatalf("policy %d: trade %d after %d", policy, ev.N, got[i])
+				}
+				got[i], taken[i] = ev.N, int64(ev.RefN)
+			case Quote:
+				i := int(ev.Instrument.Symbol[0] - 'A')
+				if ev.N <= quoted[i] || policy == Block && ev.N != quoted[i]+1 || int64(ev.Delay) <= taken[i] {
+					t.Fatalf("policy %d: quote %d after %d", policy, ev.N, quoted[i])
+				}
+				quoted[i], taken[i] = ev.N, int64(ev.Delay)
+			}
+			return true
+		}
+		for step := range int64(100_000) {
+			i := random.IntN(instruments)
+			switch random.IntN(5) {
+			case 0, 1:
+				ev := Trade{Header: Header{Instrument: id(i), N: sent[i] + 1}, Trade: wire.Trade{RefN: uint64(step + 1)}}
+				if q.data(stream.Series{Channel: wire.Trades, Instrument: id(i)}, ev.N, ev) {
+					sent[i]++
+				} else if policy == Drop || q.count < most {
+					t.Fatalf("policy %d: refused with %d events", policy, q.count)
+				}
+			case 2:
+				ev := Quote{Header: Header{Instrument: id(i), N: quotes[i] + 1, Delay: time.Duration(step + 1)}}
+				if q.data(stream.Series{Channel: wire.Quotes, Instrument: id(i)}, ev.N, ev) {
+					quotes[i]++
+				}
+			default:
+				take()
+			}
+			if random.IntN(500) == 0 {
+				for take() {
+				}
+			}
+			if q.count > most+2*instruments+1 || len(q.waiting) > 8*most+4096 {
+				t.Fatalf("policy %d: %d events, %d entries", policy, q.count, len(q.waiting))
+			}
+		}
+		for take() {
+		}
+		if got != sent || quoted != quotes || policy == Drop != (lost > 0) {
+			t.Errorf("policy %d: %v of %v trades, %v of %v quotes, %d lost", policy, got, sent, quoted, quotes, lost)
+		}
+	}
+}

@@ -1,0 +1,354 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
+)
+
+// receive handles a frame. The error ends the connection.
+func (l *link) receive(ctx context.Context, f frame) error {
+	if f.err != nil {
+		return closeError(f.err, l.last)
+	}
+	l.arrived, l.pinged = laterOf(l.arrived, f.at), time.Time{}
+	var m stream.Message
+	if err := l.decoder.Decode(f.data, &m); err != nil {
+		return err
+	}
+	streamed := m.Kind.IsData() || m.Kind == stream.Alive || m.Kind == stream.Subscription || m.Kind == stream.CaughtUp
+	if streamed {
+		l.data = laterOf(l.data, f.at)
+	}
+	l.mu.Lock()
+	l.health.link = f.at
+	if streamed {
+		l.health.data = f.at
+	}
+	if m.Kind.IsData() && !m.ID.IsPattern() {
+		l.health.note(m.ID, f.at)
+	}
+	l.mu.Unlock()
+	switch m.Kind {
+	case stream.Ping:
+		l.send(ctx, &message{Action: wire.ActionPong})
+	case stream.Pong:
+		l.pong(m.Control, f.at)
+	case stream.Success:
+		return l.success(ctx, m.Control)
+	case stream.Subscription:
+		return l.acknowledged(ctx, m.Control)
+	case stream.CaughtUp:
+		return l.caughtUp(ctx, m.Control)
+	case stream.Alive:
+		return l.alive(ctx, m.Control, f.at)
+	case stream.Warning:
+		l.warning(m.Control)
+	case stream.Error:
+		return l.refused(m.Control)
+	case stream.Book:
+		return l.book(ctx, &m, f)
+	case stream.Quote, stream.Summary:
+		return l.state(ctx, &m, f)
+	case stream.Trade, stream.Status, stream.Bar:
+		if m.Kind == stream.Status {
+			l.status(&m, f.at)
+		}
+		ev := newEvent(&m, f.data, f.at)
+		return l.numbered(ctx, numberedEvent{m.Series(), m.N, ev, m.Snapshot})
+	}
+	return nil
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// queued queues market data. If the program has made the client wait, the connection was not
+// silent.
+func (l *link) queued(ctx context.Context, s stream.Series, n uint64, ev Event) error {
+	waited, err := l.push(ctx, s, n, ev)
+	if waited {
+		l.arrived = time.Now()
+		l.data = l.arrived
+	}
+	return err
+}
+
+func (l *link) pong(c *stream.Control, at time.Time) {
+	if l.pingedAt.IsZero() || c.Time == 0 {
+		return
+	}
+	trip := at.Sub(l.pingedAt)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.health.roundTrip, l.health.offset = trip, time.Unix(0, c.Time).Sub(at.Add(-trip/2))
+}
+
+func (l *link) success(ctx context.Context, c *stream.Control) error {
+	if l.ready {
+		return nil // a re-authentication
+	}
+	l.ready = true
+	if c.Limits.MessageBytes > 0 {
+		l.most = min(maxItems, max(c.Limits.MessageBytes/maxItemBytes, 1))
+	}
+	for _, cur := range l.series {
+		cur.since = cur.n
+	}
+	l.enter(StateChange{State: Syncing, URL: l.base})
+	l.reconcile(ctx)
+	l.settle()
+	return nil
+}
+
+// settle enters Live when nothing is missing any more.
+func (l *link) settle() {
+	if len(l.asks) == 0 && l.replays == 0 {
+		l.bound = 0
+		l.enter(StateChange{State: Live, URL: l.base})
+	}
+}
+
+// acknowledged handles a Subscription.
+func (l *link) acknowledged(ctx context.Context, c *stream.Control) error {
+	a := l.asks[c.ID]
+	delete(l.asks, c.ID)
+	if c.Epoch != l.epoch {
+		l.newEpoch(c.Epoch)
+	}
+	if l.replays == 0 && c.Position != "" {
+		l.moveTo(c.Position)
+	}
+	l.reject(c.Rejected, false)
+	l.reject(c.Removed, true)
+	for _, m := range c.Moved {
+		l.report(Delayed(m))
+	}
+	for s, r := range c.Lost {
+		l.lost(s, r)
+	}
+	for s, n := range c.Resumed {
+		if cur := l.series[s]; cur != nil && n > cur.n {
+			cur.to = n
+		}
+	}
+	if a != nil {
+		for _, i := range a.items {
+			switch {
+			case a.remove:
+				l.forget(i)
+			case l.sent[i] != nil && !l.sent[i].rejected:
+				l.had[i] = true
+			}
+		}
+	}
+	l.settle()
+	return nil
+}
+
+// reject reports refused or removed identifiers.
+func (l *link) reject(list []stream.Rejection, removed bool) {
+	for _, r := range list {
+		l.report(Rejected{Channel: r.Channel, Instrument: r.Instrument, Reason: r.Reason, Msg: r.Msg, Hint: r.Hint, Removed: removed})
+		for c := range wire.Bars + 1 {
+			if c.String() != r.Channel {
+				continue
+			}
+			if i, err := newItem(c, r.Instrument); err == nil && l.sent[i] != nil {
+				l.sent[i].rejected = true
+			}
+		}
+	}
+}
+
+// lost reports messages that the gateway cannot replay. With a new epoch, that was done already. A
+// pattern stands for all its series.
+func (l *link) lost(s stream.Series, r wire.Range) {
+	if !s.Instrument.IsPattern() || s.Channel == wire.Status && l.series[s] != nil {
+		cur := l.series[s]
+		if cur == nil {
+			return
+		}
+		from := max(r.From, cur.n+1)
+		if cur.known {
+			l.report(Lost{Series: s, From: from, To: r.To, Reason: r.Reason})
+		}
+		cur.n, cur.since, cur.known, cur.named = max(r.To, cur.n), max(r.To, cur.n), r.To > 0, false
+		return
+	}
+	for series, cur := range l.series {
+		if series.Channel == s.Channel && s.Instrument.Matches(series.Instrument) && cur.known {
+			l.report(Lost{Series: series, From: cur.n + 1, Reason: r.Reason})
+			cur.known = false
+		}
+	}
+}
+
+// caughtUp ends the replay of a resume.
+func (l *link) caughtUp(ctx context.Context, c *stream.Control) error {
+	if l.replays--; l.replays > 0 {
+		return nil
+	}
+	for s, cur := range l.series {
+		if cur.fill == nil && cur.known && cur.n < cur.to {
+			if err := l.gap(ctx, s, cur, cur.to); err != nil {
+				return err
+			}
+			continue
+		}
+		to := cur.n
+		if cur.to > 0 {
+			to = cur.to
+		}
+		if cur.since > 0 && to > cur.since && cur.fill == nil {
+			l.report(Recovered{Series: s, From: cur.since + 1, To: to})
+		}
+		cur.since, cur.to, cur.named = 0, 0, false
+	}
+	if c.Position != "" {
+		l.moveTo(c.Position)
+	}
+	l.settle()
+	l.reconcile(ctx)
+	return nil
+}
+
+// alive handles an Alive mark. It shows messages that were lost without a later one.
+func (l *link) alive(ctx context.Context, c *stream.Control, at time.Time) error {
+	for s, n := range c.Last {
+		l.mu.Lock()
+		if !s.Instrument.IsPattern() {
+			l.health.note(s.Instrument, at)
+		}
+		l.mu.Unlock()
+		if !s.Channel.Replays() || !l.covered(s, nil) {
+			continue
+		}
+		cur := l.cursor(s)
+		switch {
+		case !cur.known:
+			cur.n, cur.known = n, true
+		case n > cur.n && cur.fill == nil && l.replays == 0:
+			if err := l.gap(ctx, s, cur, n); err != nil {
+				return err
+			}
+		}
+	}
+	if c.Position != "" && l.replays == 0 {
+		l.moveTo(c.Position)
+	}
+	return nil
+}
+
+func (l *link) warning(c *stream.Control) {
+	switch {
+	case c.Reason == wire.ShuttingDown:
+		l.reconnectAt = time.Now().Add(c.Reconnect)
+	case c.Reason == "token_expiring":
+		l.tokens.renewWithin(c.ExpiresIn * 8 / 10)
+	}
+	l.report(Notice{Reason: c.Reason, Msg: c.Msg, Hint: c.Hint})
+}
+
+// refused handles an Error. One without an answer to a request explains the close that follows.
+func (l *link) refused(c *stream.Control) error {
+	e := streamError(c)
+	l.last = e
+	a := l.asks[c.ID]
+	delete(l.asks, c.ID)
+	if a == nil && c.Reason.Socket().Closes {
+		return nil
+	}
+	if a == nil {
+		l.report(Notice{Reason: c.Reason, Msg: c.Msg, Hint: c.Hint})
+		return nil
+	}
+	if a.resume {
+		l.replays--
+		if c.Reason == wire.Internal {
+			return errResume
+		}
+	}
+	if c.Retry && c.Rejected == nil {
+		for _, i := range a.items {
+			if a.remove {
+				l.sent[i] = &subscribed{}
+			} else {
+				delete(l.sent, i)
+			}
+		}
+		l.paused = time.Now().Add(max(c.RetryAfter, time.Second))
+		l.again = l.paused
+		return nil
+	}
+	l.reject(c.Rejected, false)
+	for _, i := range a.items {
+		if s := l.sent[i]; s != nil && !s.rejected && c.Rejected == nil {
+			s.rejected = true
+			l.report(Rejected{Channel: i.Channel.String(), Instrument: string(i.Channel.Append(nil, i.Instrument)), Reason: c.Reason, Msg: c.Msg, Hint: c.Hint})
+		}
+	}
+	l.settle()
+	return nil
+}
+
+// status records a status. While a feed is interrupted, its books are not known.
+func (l *link) status(m *stream.Message, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.health.status(m, at)
+	if m.Phase != market.FeedDown {
+		return
+	}
+	for s, b := range l.books {
+		if b.valid && m.ID.Matches(s.Instrument) {
+			b.Invalidate()
+			l.queue.add(entry{event: BookInvalid{s.Instrument, m.Phase.String()}})
+		}
+	}
+}
+
+// state handles a quote or a summary, of which only the newest matters.
+func (l *link) state(ctx context.Context, m *stream.Message, f frame) error {
+	s := m.Series()
+	cur := l.cursor(s)
+	if !m.Snapshot && m.N <= cur.n {
+		return nil
+	}
+	cur.n = m.N
+	return l.queued(ctx, s, m.N, newEvent(m, f.data, f.at))
+}
+
+// book applies an update and queues it. In the same step, so that a merged book is the newest one.
+func (l *link) book(ctx context.Context, m *stream.Message, f frame) error {
+	s := m.Series()
+	u := newEvent(m, f.data, f.at).(BookUpdate)
+	l.mu.Lock()
+	b := l.books[s]
+	if b == nil {
+		b = &Book{}
+		l.books[s] = b
+	}
+	err := b.Apply(u)
+	reason := map[error]string{ErrChain: "chain", ErrChecksum: "checksum"}[err]
+	isQueued := err == nil && l.queue.data(s, m.N, u)
+	if reason != "" {
+		l.queue.add(entry{event: BookInvalid{m.ID, reason}})
+	}
+	l.mu.Unlock()
+	if err != nil {
+		l.resync(ctx, m.ID)
+		return nil
+	}
+	if isQueued {
+		return nil
+	}
+	return l.queued(ctx, s, m.N, u)
+}

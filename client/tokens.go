@@ -1,0 +1,258 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Tokens are the tokens of a login.
+type Tokens struct {
+	Access         Secret    `json:"access_token"`
+	Expires        time.Time `json:"expires"` // of the access token
+	Refresh        Secret    `json:"refresh_token"`
+	RefreshExpires time.Time `json:"refresh_expires"`
+	Scope          string    `json:"scope"` // separated by spaces
+}
+
+// TokenStore keeps tokens between runs of a program. Save returns when they are durable. A Client
+// calls one method at a time.
+type TokenStore interface {
+	// Load returns the stored tokens, or zero Tokens if there are none.
+	Load(context.Context) (Tokens, error)
+	Save(context.Context, Tokens) error
+}
+
+// FileStore is a TokenStore in the file of that name, which only the user may read. Save writes a
+// temporary file, syncs it and renames it, so that a crash leaves the old or the new tokens.
+type FileStore string
+
+// Load implements TokenStore.
+func (f FileStore) Load(context.Context) (t Tokens, err error) {
+	data, err := os.ReadFile(string(f))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Tokens{}, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &t)
+	}
+	return t, err
+}
+
+// Save implements TokenStore.
+func (f FileStore) Save(_ context.Context, t Tokens) (err error) {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Dir(string(f))
+	temp, err := os.CreateTemp(folder, filepath.Base(string(f))+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(data)
+	err = errors.Join(err, temp.Sync(), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), string(f))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return syncFolder(folder)
+}
+
+// syncFolder makes a rename in a folder durable.
+func syncFolder(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrInvalid) {
+		err = nil // not on this system
+	}
+	return errors.Join(err, d.Close())
+}
+
+// tokens has the tokens of a Client and renews them. Any number of goroutines may need a token at
+// the same time; one of them renews it for all.
+type tokens struct {
+	*Client
+	renewing chan struct{} // held by the goroutine that renews; capacity 1
+
+	mu       sync.Mutex
+	now      Tokens
+	renew    time.Time // when to renew
+	loaded   bool      // from the store
+	attempts int
+	err      error // of the last attempt
+}
+
+func (t *tokens) init(c *Client) { t.Client, t.renewing = c, make(chan struct{}, 1) }
+
+// valid returns the current tokens if they need not be renewed.
+func (t *tokens) valid() (now Tokens, ok bool, attempts int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now, t.now.Access != "" && time.Now().Before(t.renew), t.attempts
+}
+
+// get returns tokens with a valid access token. It renews them at 80 % of the life of the access
+// token. If that fails, the old ones are used while they are valid.
+func (t *tokens) get(ctx context.Context) (Tokens, error) {
+	now, ok, seen := t.valid()
+	if ok {
+		return now, nil
+	}
+	select {
+	case t.renewing <- struct{}{}:
+		defer func() { <-t.renewing }()
+	case <-ctx.Done():
+		return Tokens{}, ctx.Err()
+	}
+	t.mu.Lock()
+	now, err, others := t.now, t.err, t.attempts != seen
+	t.mu.Unlock()
+	if others { // another goroutine has made the attempt
+		return now, err
+	}
+	return t.attempt(ctx, now)
+}
+
+// attempt renews the tokens and records the result.
+func (t *tokens) attempt(ctx context.Context, old Tokens) (Tokens, error) {
+	if err := t.load(ctx, &old); err != nil {
+		return Tokens{}, err
+	}
+	began := time.Now()
+	if _, ok, _ := t.valid(); ok {
+		return old, nil // from the store
+	}
+	fresh, life, err := t.request(ctx, old)
+	if ctx.Err() != nil {
+		return Tokens{}, ctx.Err() // of this goroutine only
+	}
+	if err == nil {
+		fresh.Refresh, fresh.RefreshExpires = t.save(ctx, fresh, old)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attempts++
+	switch {
+	case err == nil:
+		t.now, t.renew = fresh, began.Add(life*8/10+rand.N(life/20+1))
+	case time.Now().Before(old.Expires) && !isFinal(err):
+		t.renew, err = time.Now().Add(max(time.Until(old.Expires)/10, time.Second)), nil
+	}
+	t.err = err
+	return t.now, err
+}
+
+// load reads the stored tokens, once. An access token with little of its life left is not used.
+func (t *tokens) load(ctx context.Context, now *Tokens) error {
+	t.mu.Lock()
+	loaded := t.loaded
+	t.mu.Unlock()
+	if loaded || t.opts.Tokens == nil {
+		return nil
+	}
+	stored, err := t.opts.Tokens.Load(ctx)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loaded, t.now, *now = true, stored, stored
+	if rest := time.Until(stored.Expires); rest > time.Minute {
+		t.renew = time.Now().Add(rest / 2)
+	}
+	return nil
+}
+
+// save stores tokens and returns the refresh token to use next. A refresh token that could not be
+// stored is not used: the one before it stays valid.
+func (t *tokens) save(ctx context.Context, fresh, old Tokens) (Secret, time.Time) {
+	if t.opts.Tokens == nil {
+		return fresh.Refresh, fresh.RefreshExpires
+	}
+	if err := t.opts.Tokens.Save(ctx, fresh); err != nil {
+		t.log.Warn("tokens not stored", "error", err)
+		return old.Refresh, old.RefreshExpires
+	}
+	return fresh.Refresh, fresh.RefreshExpires
+}
+
+// request asks for tokens with the refresh token or, without a valid one, with the password.
+func (t *tokens) request(ctx context.Context, old Tokens) (Tokens, time.Duration, error) {
+	if old.Refresh != "" {
+		fresh, life, err := t.grant(ctx, map[string]string{"grant_type": wire.GrantRefresh, "refresh_token": string(old.Refresh)})
+		var e *Error
+		if t.opts.Password == "" || !errors.As(err, &e) || e.Code != http.StatusUnauthorized {
+			return fresh, life, err
+		}
+	}
+	login := map[string]string{"grant_type": wire.GrantPassword, "username": t.opts.Username, "password": string(t.opts.Password)}
+	fresh, life, err := t.grant(ctx, login)
+	if ReasonOf(err) == wire.MFARequired && t.opts.OTP != nil {
+		if login["otp"], err = t.opts.OTP(ctx); err != nil {
+			return Tokens{}, 0, err
+		}
+		return t.grant(ctx, login)
+	}
+	return fresh, life, err
+}
+
+// grant requests tokens. Times count from before the request, so that the clock of the gateway does
+// not matter.
+func (t *tokens) grant(ctx context.Context, body map[string]string) (Tokens, time.Duration, error) {
+	began := time.Now()
+	var answer struct {
+		Access         Secret `json:"access_token"`
+		ExpiresIn      int64  `json:"expires_in"`
+		Refresh        Secret `json:"refresh_token"`
+		RefreshExpires int64  `json:"refresh_expires_in"`
+		Scope          string `json:"scope"`
+	}
+	err := t.call(ctx, request{method: http.MethodPost, path: "/auth/token", body: body}, &answer)
+	if err == nil && answer.Access == "" {
+		err = errors.New("client: the answer to a login has no token")
+	}
+	life := time.Duration(answer.ExpiresIn) * time.Second
+	return Tokens{
+		Access: answer.Access, Expires: began.Add(life),
+		Refresh: answer.Refresh, RefreshExpires: began.Add(time.Duration(answer.RefreshExpires) * time.Second),
+		Scope: answer.Scope,
+	}, life, err
+}
+
+// invalidate discards an access token that the gateway has refused.
+func (t *tokens) invalidate(access Secret) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now.Access == access {
+		t.now.Access, t.now.Expires = "", time.Time{}
+	}
+}
+
+// untilRenewal returns how long to wait before the next renewal.
+func (t *tokens) untilRenewal() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Until(t.renew)
+}
+
+// renewWithin makes get renew the tokens no later than after a time.
+func (t *tokens) renewWithin(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.renew = earlier(t.renew, time.Now().Add(d))
+}
