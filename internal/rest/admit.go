@@ -44,9 +44,10 @@ func (h *Handler) authorizeUser(q *request) error {
 		return err
 	}
 	q.User = q.identity.User
-	if err := auth.CheckAddress(q.Context(), h.cfg.Auth, q.User.ID, q.identity.Family, q.User.Networks, q.origin()); err != nil {
+	if err := q.checkAddress(h.cfg.Auth); err != nil {
 		return err
 	}
+	q.Recheck = func() error { return q.recheck(h.cfg.Auth) }
 	limit := q.User.Limits.RequestsPerMinute
 	if limit <= 0 {
 		limit = h.cfg.RequestsPerMinute
@@ -61,6 +62,25 @@ func (h *Handler) authorizeUser(q *request) error {
 		return f
 	}
 	return nil
+}
+
+// checkAddress refuses clients that are in none of the user's networks.
+func (q *request) checkAddress(s *auth.Service) error {
+	return auth.CheckAddress(q.Context(), s, q.User.ID, q.identity.Family, q.User.Networks, q.origin())
+}
+
+// recheck verifies the token of a request again. One that has merely expired stays valid for the
+// answer, and if the user base does not answer, so does the state that was read last.
+func (q *request) recheck(s *auth.Service) error {
+	identity, err := s.Verify(q.Context(), q.Token)
+	switch {
+	case auth.IsReason(err, auth.TokenExpired), auth.IsReason(err, auth.Unavailable):
+		return nil
+	case err != nil:
+		return err
+	}
+	q.User = identity.User
+	return q.checkAddress(s)
 }
 
 // readToken reads the token of the Authorization header (RFC 6750, section 2.1).

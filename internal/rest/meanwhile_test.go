@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
@@ -245,6 +247,68 @@ func TestExportLeastRate(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestThreat13RunningExport takes away the login or the right of a user who reads a file slowly.
+// The file is cut off within seconds. A token that expires stays valid for it.
+func TestThreat13RunningExport(t *testing.T) {
+	change := func(a *archive, id string, do func(*broker.User)) {
+		a.users.mu.Lock()
+		defer a.users.mu.Unlock()
+		u := a.users.users[id]
+		do(&u)
+		a.users.users[id] = u
+	}
+	for _, tt := range []struct {
+		name  string
+		do    func(a *archive) error
+		whole bool
+	}{
+		{"nothing", func(*archive) error { return nil }, true},
+		{"logout", func(a *archive) error {
+			return a.service.Revoke(context.Background(), auth.NewSecret(a.access), auth.Origin{})
+		}, false},
+		{"another version", func(a *archive) error {
+			change(a, "u8", func(u *broker.User) { u.Version++ })
+			a.service.UsersChanged(context.Background())
+			return nil
+		}, false},
+		{"no right", func(a *archive) error {
+			change(a, "u8", func(u *broker.User) { u.Entitlements = u.Entitlements[:0] })
+			a.service.UsersChanged(context.Background())
+			return nil
+		}, false},
+		{"no scope", func(a *archive) error {
+			change(a, "u8", func(u *broker.User) { u.Scopes = []string{broker.ScopeRead} })
+			a.service.UsersChanged(context.Background())
+			return nil
+		}, false},
+		{"no network", func(a *archive) error {
+			change(a, "u8", func(u *broker.User) { u.Networks = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")} })
+			a.service.UsersChanged(context.Background())
+			return nil
+		}, false},
+		{"the token expires", func(*archive) error { return nil }, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := shortArchive(t, 5000)
+			if tt.name == "the token expires" {
+				a.access, _ = a.login(t, "historian")
+				time.Sleep(24*time.Hour - time.Second)
+			}
+			w, whole := a.fetch(func(piece int) time.Duration {
+				if piece == 2 {
+					if err := tt.do(a); err != nil {
+						t.Error(err)
+					}
+				}
+				return 400 * time.Millisecond
+			})
+			if whole != tt.whole || !whole && w.pieces > 6 {
+				t.Errorf("%s: %d pieces, whole: %v", tt.name, w.pieces, whole)
+			}
+		})
+	}
 }
 
 // TestExportOfRemovedDay checks that a file is cut off if its day is removed while it is read.

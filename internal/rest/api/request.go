@@ -32,6 +32,9 @@ type Request struct {
 	User    broker.User
 	Used    []Use // market data that the answer contains
 
+	// Recheck verifies the token again, for an answer that takes long, and updates User. nil: there is
+	// no token.
+	Recheck func() error
 	// Quota counts the instruments of users with limited rights.
 	Quota *entitlement.Daily
 	// Denied records a refusal because of a missing right.

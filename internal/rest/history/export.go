@@ -34,6 +34,9 @@ const (
 	exportMemory  = 24 * time.Hour
 )
 
+// exportRecheck is how often the token and the rights of a running export are checked.
+const exportRecheck = time.Second
+
 // A client must accept minRate bytes a second, as the mean of rateWindow, and any chunk within
 // chunkTimeout. A slower client is cut off, because others wait.
 const (
@@ -51,7 +54,11 @@ func (h *Routes) Export(req *api.Request) (api.Result, error) {
 	if f != nil {
 		return api.Result{}, f
 	}
-	if err := h.authorizeExport(req, &r); err != nil {
+	markets := []string{r.Market}
+	if r.Market == "" {
+		markets = export.Markets(h.journal.Archive, r)
+	}
+	if err := h.authorizeExport(req, &r, markets); err != nil {
 		return api.Result{}, err
 	}
 	hash, err := h.closedDay(r.Date)
@@ -89,7 +96,7 @@ func (h *Routes) Export(req *api.Request) (api.Result, error) {
 	}
 	return api.Result{
 		Status: http.StatusOK,
-		Stream: func(w http.ResponseWriter) int64 { return h.writeExport(w, req, &r, coding) },
+		Stream: func(w http.ResponseWriter) int64 { return h.writeExport(w, req, &r, markets, coding) },
 		Done: func() {
 			slot.release()
 			slot.releaseUser()
@@ -154,9 +161,9 @@ func (h *Routes) parseExport(req *api.Request) (r export.Request, f *wire.Failur
 	return r, nil
 }
 
-// authorizeExport refuses a user without a right to all data in the file, or whose delay hides some
-// of it.
-func (h *Routes) authorizeExport(req *api.Request, r *export.Request) error {
+// authorizeExport refuses a user without a right to all data of the markets in the file, or whose
+// delay hides some of it.
+func (h *Routes) authorizeExport(req *api.Request, r *export.Request, markets []string) error {
 	channel := wire.Trades
 	switch r.Type {
 	case export.Quotes:
@@ -167,12 +174,8 @@ func (h *Routes) authorizeExport(req *api.Request, r *export.Request) error {
 		}
 		channel = wire.OrderBook
 	}
-	names := export.Markets(h.journal.Archive, *r)
-	if r.Market != "" {
-		names = []string{r.Market}
-	}
 	longest := 0
-	for _, name := range names {
+	for _, name := range markets {
 		// An export has all levels of all instruments, so that a right to some of them is not enough.
 		ask := entitlement.Ask{ID: market.InstrumentID{Symbol: market.Any, Market: name, Term: market.Any}, Channel: channel, Past: true}
 		v := req.Right(ask)
@@ -224,11 +227,12 @@ const fileBuffer = 64 << 10
 
 // writeExport writes the file and returns its length. An error after the first byte can only be
 // reported by cutting the file off.
-func (h *Routes) writeExport(w http.ResponseWriter, req *api.Request, r *export.Request, coding string) int64 {
+func (h *Routes) writeExport(w http.ResponseWriter, req *api.Request, r *export.Request, markets []string, coding string) int64 {
 	if req.Method == http.MethodHead {
 		return 0
 	}
 	out := newDeadlineWriter(req.Context(), w, h.readers)
+	out.recheck = func() error { return h.recheckExport(req, r, markets) }
 	err := out.control.SetReadDeadline(time.Time{}) // a file may take longer than a request
 	if err == nil || errors.Is(err, http.ErrNotSupported) {
 		err = h.writeFile(out, r, coding)
@@ -243,6 +247,15 @@ func (h *Routes) writeExport(w http.ResponseWriter, req *api.Request, r *export.
 		h.log.LogAttrs(req.Context(), slog.LevelError, "export failed", slog.String("request_id", req.ID), slog.Any("error", err))
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// recheckExport refuses a user who has lost the right to a file that is being written.
+func (h *Routes) recheckExport(req *api.Request, r *export.Request, markets []string) error {
+	if err := req.Recheck(); err != nil {
+		return err
+	}
+	again := *req // whose use is not counted twice
+	return h.authorizeExport(&again, r, markets)
 }
 
 func (h *Routes) writeFile(out *deadlineWriter, r *export.Request, coding string) error {
@@ -275,11 +288,13 @@ type deadlineWriter struct {
 	written int64
 	allowed time.Duration // that the client may still take without progress
 	end     time.Time     // of the time for the whole file
-	failed  error         // of the client, or of the wait for a slot
+	failed  error         // of the client, of the wait for a slot, or of a check
+	recheck func() error  // nil: the rights of the client stay
+	checked time.Time
 }
 
 func newDeadlineWriter(ctx context.Context, w http.ResponseWriter, readers *limiter) *deadlineWriter {
-	return &deadlineWriter{ctx: ctx, w: w, control: http.NewResponseController(w), readers: readers, allowed: rateWindow, end: time.Now().Add(exportTime)}
+	return &deadlineWriter{ctx: ctx, w: w, control: http.NewResponseController(w), readers: readers, allowed: rateWindow, end: time.Now().Add(exportTime), checked: time.Now()}
 }
 
 // enter waits for a reader slot.
@@ -313,6 +328,12 @@ func (d *deadlineWriter) Write(b []byte) (int, error) {
 // writeChunk writes a chunk in the time that the client has for it.
 func (d *deadlineWriter) writeChunk(b []byte) (int, error) {
 	start := time.Now()
+	if d.recheck != nil && start.Sub(d.checked) >= exportRecheck {
+		d.checked = start
+		if err := d.recheck(); err != nil {
+			return 0, err
+		}
+	}
 	most := d.allowed + time.Duration(len(b))*time.Second/minRate
 	if err := d.control.SetWriteDeadline(start.Add(min(chunkTimeout, most, d.end.Sub(start)))); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
