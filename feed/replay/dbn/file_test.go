@@ -1,10 +1,12 @@
 package dbn
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/feed/replay/replaytest"
@@ -59,6 +61,48 @@ func TestNames(t *testing.T) {
 		if got := run(w.Bytes, "UD:_A_B"); len(got.Events) != 1 || got.Stats.Skipped[decode.Filtered] != 6 {
 			t.Errorf("filtered: %d events, %+v", len(got.Events), got.Stats)
 		}
+	}
+}
+
+// rows returns the header of a file with that many rows of symbols for instrument 7, of a day each.
+func rows(n int) []byte {
+	le := binary.LittleEndian
+	h := make([]byte, 100)
+	copy(h, "XNAS.ITCH")
+	le.PutUint16(h[16:], replaytest.SchemaTrades)
+	h[42], h[43] = 1, 0 // symbols for numbers
+	le.PutUint16(h[45:], 1)
+	h = append(h, make([]byte, 4*4)...)
+	h = append(le.AppendUint32(h, 1), 'A')
+	h = le.AppendUint32(h, uint32(n))
+	for range n {
+		h = append(le.AppendUint32(le.AppendUint32(h, 20240101), 20240102), '7')
+	}
+	return append(le.AppendUint32([]byte("DBN\x02"), uint32(len(h))), h...)
+}
+
+// TestThreat48Names plays files with many rows of symbols for one instrument, in whose header each
+// publisher's instrument is looked up. It must not take the product of both.
+func TestThreat48Names(t *testing.T) {
+	const publishers = 20_000
+	play := func(n int) time.Duration {
+		w := replaytest.DBN{Version: 2, Bytes: rows(n)}
+		for p := range uint16(publishers) {
+			w.Levels(&rec{Instrument: 7, Publisher: p + 1, Time: begin, Receive: begin, Action: 'T', Side: 'B', Price: nine(1), Size: 1}, 0)
+		}
+		start := time.Now()
+		if got := run(w.Bytes); got.Err != nil || len(got.Listed) != publishers {
+			t.Fatalf("%d rows: %d instruments, %v", n, len(got.Listed), got.Err)
+		}
+		return time.Since(start)
+	}
+	play(1)
+	few, many := play(1), play(maxNames/2)
+	if many > 50*few {
+		t.Errorf("%v with one row, %v with %d", few, many, maxNames/2)
+	}
+	if got := run(rows(maxNames + 1)); got.Err == nil || !strings.Contains(got.Err.Error(), "more than 1048576 rows of symbols") {
+		t.Errorf("too many rows: %v", got.Err)
 	}
 }
 

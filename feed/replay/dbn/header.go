@@ -2,10 +2,12 @@ package dbn
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,8 +38,9 @@ type header struct {
 	version byte
 	venue   string
 	schema  schema
-	extra   int // bytes after each record: the send time
-	names   map[uint32][]name
+	extra   int               // bytes after each record: the send time
+	names   map[uint32][]name // by the beginning of their days
+	rows    int               // of all names
 }
 
 // name is the symbol of an instrument for a number of days.
@@ -51,6 +54,7 @@ const (
 	magicSize  = 8 // "DBN", version, length of the rest
 	fixedSize  = 100
 	maxHeader  = 64 << 20 // a hundred thousand symbols over a year
+	maxNames   = 1 << 20
 	oldSymbol  = 22
 	maxSymbol  = 1 << 10
 	schemaAt   = 16
@@ -117,6 +121,9 @@ func (h *header) read(data []byte) error {
 		for range r.count() {
 			from, to := r.date(), r.date()
 			h.name(in, out, raw, r.symbol(), from, to)
+			if h.rows++; h.rows > maxNames {
+				return fmt.Errorf("more than %d rows of symbols", maxNames)
+			}
 			if r.short {
 				break
 			}
@@ -124,6 +131,9 @@ func (h *header) read(data []byte) error {
 		if r.short {
 			break
 		}
+	}
+	for _, names := range h.names {
+		slices.SortStableFunc(names, func(a, b name) int { return cmp.Compare(a.from, b.from) })
 	}
 	if r.short {
 		return errors.New("ends within the symbols")
@@ -204,24 +214,28 @@ func (r *cutter) date() int64 {
 	return day.UnixNano()
 }
 
-// find returns the symbol of an instrument at a time, and until when it is valid.
+// find returns the symbol of an instrument at a time, and until when it is valid. A record of
+// another day than those of the names has the closest earlier symbol, or else the first one.
 func (h *header) find(id uint32, t int64) (symbol string, until int64) {
+	names := h.names[id]
+	later, _ := slices.BinarySearchFunc(names, t, func(n name, t int64) int {
+		if n.from <= t {
+			return -1
+		}
+		return 1
+	})
 	until = math.MaxInt64
-	for _, n := range h.names[id] {
-		switch {
-		case n.from <= t && t < n.to:
-			symbol, until = n.symbol, n.to
-		case symbol == "" && n.from > t && n.from < until:
-			until = n.from // a later symbol
-		}
+	if later < len(names) {
+		until = names[later].from
 	}
-	if symbol == "" {
-		if names := h.names[id]; len(names) > 0 {
-			// the record is from an earlier or later day: use the closest symbol
-			symbol = names[0].symbol
-		}
+	if len(names) == 0 {
+		return "", until
 	}
-	return symbol, until
+	n := &names[max(0, later-1)]
+	if n.from <= t && t < n.to {
+		until = min(until, n.to)
+	}
+	return n.symbol, until
 }
 
 // term returns the settlement term and the kind of the dataset's instruments.
