@@ -41,3 +41,26 @@ func TestThreat48Instruments(t *testing.T) {
 		t.Errorf("of one symbol: %v, %d instruments", err, one)
 	}
 }
+
+// lateSymbol is a capture whose messages never name their symbol. It counts what is read.
+type lateSymbol struct {
+	line string
+	at   int
+	read int
+}
+
+func (l *lateSymbol) Read(p []byte) (int, error) {
+	n := copy(p, l.line[l.at:])
+	l.at = (l.at + n) % len(l.line)
+	l.read += n
+	return n, nil
+}
+
+// TestThreat48Pipe checks that little of a pipe is kept until its symbol is known.
+func TestThreat48Pipe(t *testing.T) {
+	l := &lateSymbol{line: `1723161255000000000 {"stream":"btcusdt@kline","data":{}}` + strings.Repeat(" ", 1<<20) + "\n"}
+	_, err := Open("capture", Config{Input: l})
+	if err == nil || !strings.Contains(err.Error(), "replay capture: no trade, bookTicker or depth message in the first 4 lines") || l.read > 8<<20 {
+		t.Errorf("%v after %d bytes", err, l.read)
+	}
+}

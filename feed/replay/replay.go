@@ -32,7 +32,8 @@ type Config struct {
 	// take Date, and the symbol of LOBSTER, from the file name if they are not set
 	FromName bool
 	// read from here, once, instead of from the file; the path is then only a name. Open reads up to
-	// 64 KiB, after decompression, and the recording cannot be looped.
+	// 64 KiB, after decompression, or 8 MiB of a capture of Binance that names its symbol late, and
+	// the recording cannot be looped.
 	Input  io.Reader
 	Logger *slog.Logger // nil: no logging
 }

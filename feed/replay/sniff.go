@@ -10,13 +10,17 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// maxSniff is the number of lines within which a message must name its symbol.
+// A message must name its symbol within maxSniff lines, and previewSize bytes. What is read of a
+// pipe until then stays in memory.
 const maxSniff = 100
 
 // sniff detects the market and the symbol of the recording from its first messages.
 func (s *binance) sniff(in *lines) error {
 	var f fields
 	for range maxSniff {
+		if in.end > previewSize {
+			break
+		}
 		line, err := in.next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -44,7 +48,7 @@ func (s *binance) sniff(in *lines) error {
 	if in.number == 1 {
 		return fmt.Errorf("replay %s: the file is empty", s.path)
 	}
-	return fmt.Errorf("replay %s: no trade, bookTicker or depth message in the first %d lines", s.path, maxSniff)
+	return fmt.Errorf("replay %s: no trade, bookTicker or depth message in the first %d lines", s.path, in.number)
 }
 
 // at adds the position to an error.
