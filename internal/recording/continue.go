@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -64,7 +65,11 @@ func rewrite(name string) (err error) {
 	}
 	// The extension determines the compression, so it must stay the same.
 	fresh := &Writer{name: name}
-	file, err := os.OpenFile(name+".repaired", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	// An interrupted repair may have left one. A link of somebody else is not followed.
+	if err := os.Remove(name + ".repaired"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(name+".repaired", os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
 	if err != nil {
 		return err
 	}

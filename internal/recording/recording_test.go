@@ -176,6 +176,15 @@ func TestContinue(t *testing.T) {
 				if err := os.Truncate(path, info.Size()-int64(cut)); err != nil {
 					t.Fatal(err)
 				}
+				other := filepath.Join(t.TempDir(), "other")
+				if err := os.WriteFile(other, []byte("untouched"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if cut > 0 && name != "a.jsonl" { // a repair must not follow this link
+					if err := os.Symlink(other, path+".repaired"); err != nil {
+						t.Fatal(err)
+					}
+				}
 				seen := 0
 				w, m, torn, err := Continue(path, func(*Line) error { seen++; return nil })
 				if err != nil {
@@ -191,6 +200,9 @@ func TestContinue(t *testing.T) {
 				want := append(append([]string(nil), list[:seen]...), `{"recording":"connected"}`, `{"type":  "CaughtUp"}`)
 				if err != nil || torn != nil || strings.Join(got, "\n") != strings.Join(want, "\n") {
 					t.Errorf("%v, %v: %d lines, want %d", err, torn, len(got), len(want))
+				}
+				if text, err := os.ReadFile(other); string(text) != "untouched" {
+					t.Errorf("the repair has changed another file: %q, %v", text, err)
 				}
 				if rest, _ := filepath.Glob(path + ".*"); len(rest) > 0 {
 					t.Errorf("left behind: %v", rest)
