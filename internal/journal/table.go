@@ -44,6 +44,10 @@ func (t *table) add(number uint32, text []byte) error {
 	if err := json.Unmarshal(text, &def); err != nil {
 		return fmt.Errorf("definition of an instrument: %w", err)
 	}
+	// The file may be of somebody else, and names of markets become names of files.
+	if id, err := market.ParsePattern(def.ID.String()); err != nil || id != def.ID {
+		return fmt.Errorf("instrument number %d has an invalid identifier", number)
+	}
 	t.set(number, def, slices.Clone(text))
 	return nil
 }
