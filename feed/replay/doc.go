@@ -51,7 +51,7 @@
 // messages are the streams trade, bookTicker and depth of one symbol, spot or USD-margined futures,
 // and snapshots of the book in the format of the REST interface (lastUpdateId, bids, asks).
 // Messages of other streams and answers to requests are skipped, and so are lines that were
-// received before the line before them, and depth messages that come again.
+// received before the line before them, and repeated depth messages.
 //
 // A recording has one instrument, BTCUSDT|BINANCE|PERP or BTCUSDT|BINANCE|SPOT. Play several
 // recordings as several sources, side by side.

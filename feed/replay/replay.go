@@ -164,7 +164,7 @@ func (s *Source) pass(ctx context.Context, runs []*run) (damage error) {
 		}
 		x, passes := s, s.counted().Passes+1
 		if i > 0 {
-			x, passes = s.next[i-1], 1 // its beginning is no restart
+			x, passes = s.next[i-1], 1 // its beginning is not a restart
 			before := s.playable
 			if i > 1 {
 				before = s.next[i-2].playable

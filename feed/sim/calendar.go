@@ -16,10 +16,10 @@ import (
 // Calendar defines when the market trades.
 //
 // Its sessions are pre_open, open, auction (the closing auction) and post_close (trade at close),
-// each at most once and in this order. Only open is required. A pre_open that ends in the open is
-// followed by an opening auction, which lasts for a random part of RandomEnd; so does the closing
-// auction. A holiday with Close is a short day: the open ends earlier, and the sessions after it
-// move forward, so that the closing auction ends at Close.
+// each at most once and in this order. Only open is required. A pre_open that ends when the open
+// begins is followed by an opening auction, which lasts for a random part of RandomEnd; so does the
+// closing auction. A holiday with Close is a short day: the open ends earlier, and the sessions
+// after it move forward, so that the closing auction ends at Close.
 type Calendar struct {
 	Timezone          string // IANA name; "" means UTC
 	Schedule          market.Schedule

@@ -44,8 +44,8 @@ const (
 	sizeImpact     = 0.1 // exponent of the size
 	impactVariance = 0.6 // share of the variance of a very active instrument
 	moveShare      = 0.3 // of half the spread: smaller moves of the value do not move the quotes
-	// The mid price moves no farther than this share of the spread, and leashTicks, without a trade.
-	leashShare, leashTicks = 0.4, 2
+	// The mid price moves no farther than this share of the spread, and silentTicks, without a trade.
+	silentShare, silentTicks = 0.4, 2
 
 	spotShare   = 0.02 // orders of a quiet spot line, as a share of those of 24hs
 	quietOrders = 10.0 // orders that every instrument has, per session

@@ -11,7 +11,7 @@ import (
 type day struct {
 	calendar   Calendar
 	loc        *time.Location
-	rng        *rand.Rand  // for decisions of the market: whom it halts, what it corrects
+	rng        *rand.Rand  // for decisions of the market: which instruments it halts, what it corrects
 	days       int         // number of days; 0: no end
 	number     int         // 1 for the first day
 	date       time.Time   // midnight in loc
@@ -383,7 +383,7 @@ func (x *exchange) call(in *instrument, phase market.Phase, reason string, until
 	}
 }
 
-// uncross ends an auction: it executes at one price whatever matches.
+// uncross ends an auction: it executes all matching orders at one price.
 func (x *exchange) uncross(in *instrument, condition string) {
 	if !in.book.inCall {
 		return

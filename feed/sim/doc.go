@@ -35,8 +35,9 @@
 // Traders act at random times:
 //
 //   - takers send marketable orders in runs of one side with a power-law length. Each order
-//     triggers others for a fraction of a second (a Hawkes process, sampled exactly by thinning),
-//     and moves the value as far as its side is a surprise, so that returns are not predictable;
+//     triggers others for a fraction of a second (a Hawkes process, sampled exactly by thinning).
+//     The less expected its side is, the more it moves the value, so that returns are not
+//     predictable;
 //   - a market maker quotes several levels on both sides of the value and moves them once the value
 //     has moved far enough. Its spread follows the volatility from order to order;
 //   - the crowd places limit orders at the best quote, or behind it with a power law, and cancels

@@ -220,19 +220,19 @@ func (r *run) list(symbol string) error {
 
 // inject injects a fault into an instrument.
 func (x *exchange) inject(in *instrument, fault string) {
-	x.heal(in)
+	x.endFaults(in)
 	switch fault {
 	case "gap":
 		x.publishGap(in, "simulated_gap")
 		in.muted = true
-		x.healAfter(in, gapLength)
+		x.endFaultAfter(in, gapLength)
 	case "sequence_reset":
 		x.publishGap(in, "sequence_reset")
 		x.snapshot(in)
 	case "stall":
 		in.stalled = true
 		x.redraw(in)
-		x.healAfter(in, stallLength)
+		x.endFaultAfter(in, stallLength)
 	case "halt":
 		if in.phase == market.Open {
 			x.halt(in, reasonTriggered, haltLengthNow)
@@ -248,7 +248,7 @@ func (x *exchange) inject(in *instrument, fault string) {
 	case "one_sided":
 		x.cancelSide(in, market.Sell)
 		in.oneSided = true
-		x.healAfter(in, sidedLength)
+		x.endFaultAfter(in, sidedLength)
 	case "jump":
 		jump := sigmas * in.underlying.class.volatility / math.Sqrt(session/60)
 		if in.rng.IntN(2) == 0 {
@@ -264,22 +264,23 @@ func (x *exchange) inject(in *instrument, fault string) {
 		x.closeMarket(in.listing.definition.ID.Market)
 	case "clock_skew":
 		in.skew = skew
-		x.healAfter(in, skewLength)
+		x.endFaultAfter(in, skewLength)
 	}
 }
 
-// healAfter ends a fault after a time, unless another fault has replaced it.
-func (x *exchange) healAfter(in *instrument, after int64) {
+// endFaultAfter ends a fault after a time, unless another fault has replaced it.
+func (x *exchange) endFaultAfter(in *instrument, after int64) {
 	count := in.count
 	x.later(after, func() {
 		if in.count == count {
-			x.heal(in)
+			x.endFaults(in)
 		}
 	})
 }
 
-// heal ends the faults of an instrument. If events were suppressed, it publishes the current state.
-func (x *exchange) heal(in *instrument) {
+// endFaults ends the faults of an instrument. If events were suppressed, it publishes the current
+// state.
+func (x *exchange) endFaults(in *instrument) {
 	f := in.faults
 	in.faults = faults{count: f.count + 1}
 	if f.stalled || f.oneSided {
@@ -336,7 +337,7 @@ func (x *exchange) crossBook(in *instrument) {
 	e.Bids = x.levels[from : from+1 : from+1]
 	in.stalled, in.muted = true, true
 	x.redraw(in)
-	x.healAfter(in, crossedLength)
+	x.endFaultAfter(in, crossedLength)
 }
 
 // cancelSide cancels all orders of a side.

@@ -72,7 +72,7 @@ type instrument struct {
 	spread      int64   // between its best quotes, in ticks
 	step        int64   // between its other levels
 	anchor      float64 // mid price after the newest trade
-	leash       float64 // largest distance of the mid price from it without a trade; 0: not set
+	silentLimit float64 // largest distance of the mid price from it without a trade; 0: not set
 	trades      uint64
 }
 
@@ -244,8 +244,8 @@ func (in *instrument) limitOrder(x *exchange) {
 }
 
 // marketOrder takes the available size up to a price limit, so that a single order does not move
-// the price too far. The rest of the order is dropped. An order moves the value as far as its side
-// is a surprise, and so the value has no trend although sides repeat.
+// the price too far. The rest of the order is dropped. The less expected the side of an order is,
+// the more it moves the value. The value therefore has no trend, although sides repeat.
 func (in *instrument) marketOrder(now int64, x *exchange) {
 	in.lastMarket = now
 	if in.runLeft == 0 {
@@ -320,7 +320,7 @@ func (in *instrument) wake(x *exchange) {
 	for i, side := range [...]market.Side{first, opposite(first)} {
 		kept[i] = in.withdraw(side, x)
 		if moved && !in.book.inCall {
-			in.flee(side, x)
+			in.cancelBetween(side, x)
 		}
 	}
 	for i, side := range [...]market.Side{first, opposite(first)} {
@@ -328,7 +328,7 @@ func (in *instrument) wake(x *exchange) {
 			in.refill(side, kept[i], x)
 		}
 	}
-	if in.trades != trades || in.leash == 0 {
+	if in.trades != trades || in.silentLimit == 0 {
 		in.setAnchor()
 	}
 }
@@ -352,15 +352,16 @@ func (in *instrument) takeStale(centre float64, x *exchange) {
 		for i := len(queues) - 1; i >= 0 && queues[i].key >= key(opposite(side), limit); i-- {
 			size += queues[i].size
 		}
-		size++ // more than there is, so that it leaves the band if the price does
-	} else if in.leash == 0 || math.Abs(centre-in.anchor) <= in.leash {
+		size++ // more than is offered, so that it leaves the band if the price does
+	} else if in.silentLimit == 0 || math.Abs(centre-in.anchor) <= in.silentLimit {
 		return
 	}
 	in.send(side, limit, size, false, crowdOrder, x)
 }
 
-// flee cancels most orders of a side that would be between the quotes, and takes the others.
-func (in *instrument) flee(side market.Side, x *exchange) {
+// cancelBetween cancels most orders of a side that would be between the quotes, and takes the
+// others.
+func (in *instrument) cancelBetween(side market.Side, x *exchange) {
 	best := key(side, in.quote(side, 0))
 	for {
 		queues := *in.book.side(side)

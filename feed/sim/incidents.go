@@ -165,9 +165,9 @@ func (in *instrument) midPrice() int64 {
 func (in *instrument) setAnchor() {
 	bid, hasBid := in.book.best(market.Buy)
 	ask, hasAsk := in.book.best(market.Sell)
-	in.leash = 0
+	in.silentLimit = 0
 	if hasBid && hasAsk && in.quoted {
-		in.anchor, in.leash = float64(bid+ask)/2, leashShare*float64(min(ask-bid, in.spread))+leashTicks
+		in.anchor, in.silentLimit = float64(bid+ask)/2, silentShare*float64(min(ask-bid, in.spread))+silentTicks
 	}
 }
 

@@ -21,8 +21,8 @@
 //
 // A check counts as unjudged if the data needed for it is missing: a checksum without the decimals
 // of its instrument, a book before its first snapshot, a cancellation of a trade before the
-// recording. So do, at the end, findings that another channel could still have explained. A gap
-// that the server reported is a note and not a finding.
+// recording. At the end, findings that another channel could still have explained count as unjudged
+// too. A gap that the server reported is a note and not a finding.
 //
 // Memory is bounded: the books, the newest 50,000 trades of an instrument, a few seconds of quotes,
 // and the first findings of each check.

@@ -36,9 +36,9 @@
 // # Events
 //
 // The records of an instrument up to one with F_LAST are one event of the exchange. Nothing of an
-// event of MBO is published before its end: its trades come then, and after them the levels that it
-// changed in all, with the newest times of its records. A snapshot is published as one whole book.
-// With Config.Orders each record is an event of its own instead.
+// event of MBO is published before its end: first its trades, and then the levels that it has
+// changed, with the newest times of its records. A snapshot is published as one whole book. With
+// Config.Orders each record is an event of its own instead.
 //
 // An event ends without F_LAST where a snapshot ends. A clear is an event if nothing follows within
 // a second. In a file that has had no F_LAST yet, every event ends when both times of a record

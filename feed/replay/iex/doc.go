@@ -25,11 +25,11 @@
 // # Gaps
 //
 // Messages are numbered. Messages with old numbers are repetitions and are skipped, unless they
-// were sent later and are newer than all before: then the session has begun again. Late messages
-// of a session that has ended are skipped too. If numbers are missing, every instrument has a gap
-// (sequence_gap), and also if the session changes or begins again in the middle (session_changed).
-// Quotes continue with the next message. Books of DEEP are stale for the rest of the session,
-// because there are no snapshots. They begin empty if the session begins with its first message,
-// and are unknown in a capture that begins later. Messages that change an unknown book are skipped
-// and counted, and so are those of an event that the file does not complete.
+// were sent later and are newer than all before: then the session has begun again. Late messages of
+// a session that has ended are skipped too. Every instrument has a gap if numbers are missing
+// (sequence_gap), or if the session changes or begins again in the middle (session_changed). Quotes
+// continue with the next message. Books of DEEP are stale for the rest of the session, because
+// there are no snapshots. They begin empty if the session begins with its first message, and are
+// unknown in a capture that begins later. Messages that change an unknown book are skipped and
+// counted, and so are those of an event that the file does not complete.
 package iex

@@ -99,7 +99,7 @@ func TestLateTrades(t *testing.T) {
 		t.Errorf("%d late, %d trades, Fano factor %v", got.Late, r.Trades, r.Fano)
 	}
 	var b strings.Builder
-	if err := got.WriteText(&b); err != nil || !strings.Contains(b.String(), "since their second was over: 50\n") {
+	if err := got.WriteText(&b); err != nil || !strings.Contains(b.String(), "and are not counted: 50\n") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }

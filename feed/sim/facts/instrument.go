@@ -111,7 +111,7 @@ func (x *instrument) apply(e *market.Event) {
 }
 
 // isLate reports whether a trade comes after its second is over. It would be counted in the wrong
-// second and compared with a book that it did not meet.
+// second and compared with a book that it did not trade with.
 func (x *instrument) isLate(e *market.Event, at int64) bool {
 	return e.Kind == market.KindTrade && x.now-at >= second
 }

@@ -19,9 +19,9 @@ func Ranged() []Fact {
 	return list
 }
 
-// Ranges returns the ranges [low, high] of a class of the simulated exchange, for a whole day.
-// Parts of a day are mostly within them too. They are in the order of docs/simulator.md. Ranges
-// returns nil for any other class.
+// Ranges returns the ranges [low, high] of a class of the simulated exchange, for a whole day. The
+// figures of a part of a day are mostly within them too. The ranges are in the order of
+// docs/simulator.md. Ranges returns nil for any other class.
 func Ranges(class string) [][2]float64 {
 	var own, signs, last [][2]float64
 	switch class {

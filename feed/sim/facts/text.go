@@ -136,7 +136,7 @@ func (t *Table) WriteText(w io.Writer) error {
 	writeColumns(&b, columns, 1)
 	legend(&b, columns, classes)
 	if t.Late > 0 {
-		fmt.Fprintf(&b, "Late trades that are in no figure, since their second was over: %d\n", t.Late)
+		fmt.Fprintf(&b, "Trades that arrived after the end of their second and are not counted: %d\n", t.Late)
 	}
 	writeRanges(&b, classes)
 	if len(t.Instruments) > 0 {
