@@ -94,7 +94,7 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 		err = nil
 	}
 	outside := err == nil && !broker.AddressAllowed(user.Networks, from.Address)
-	refused = checked(ctx, s, account, name, user.ID, outside, err)
+	refused = chargeAccount(ctx, s, account, name, user.ID, outside, err)
 	if wait := s.identify(attempt, user.ID, err); wait > 0 {
 		return broker.User{}, 0, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
 	}
@@ -116,11 +116,11 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 	return user, read, nil
 }
 
-// checked charges a correct password to the account, and removes the failure that was counted
+// chargeAccount charges a correct password to the account, and removes the failure that was counted
 // before the check, unless the password was wrong. It returns an error if the user has logged in
 // too often, perhaps under other spellings of the name. A password from outside of the user's
 // networks is not charged, because that would keep the owner out.
-func checked(ctx context.Context, s *Service, account Hash, name, userID string, outside bool, err error) (refused *Error) {
+func chargeAccount(ctx context.Context, s *Service, account Hash, name, userID string, outside bool, err error) (refused *Error) {
 	switch {
 	case outside:
 		s.failures.settle(ctx, account, throttle.Succeeded)
@@ -214,6 +214,8 @@ func (s *Service) authenticate(ctx context.Context, login broker.Login) (broker.
 	return s.cfg.Users.Authenticate(ctx, login)
 }
 
+// login starts a token family for a user whose credentials are correct. The family is stored before
+// login returns its tokens.
 func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tokens, error) {
 	if err := ctx.Err(); err != nil {
 		return Tokens{}, unavailable(err) // the client has disconnected: do not create a family

@@ -23,32 +23,6 @@ func headOf(in *listing, epoch string, n uint64, time, at int64) head {
 		Term: in.ID.Term, Seq: int64(n), Epoch: epoch}
 }
 
-// tradeRow is a row of the table trades. An optional field with the value zero is null.
-type tradeRow struct {
-	head
-	Kind       string   `parquet:"kind,dict"`
-	Final      bool     `parquet:"final"`
-	Price      decimal  `parquet:"price,decimal(8:38),dict"`
-	Size       decimal  `parquet:"size,decimal(8:38),dict"`
-	Side       string   `parquet:"side,optional,dict"`
-	TradeID    string   `parquet:"trade_id,optional,delta"`
-	RefSeq     int64    `parquet:"ref_seq,optional,delta"`
-	OldPrice   decimal  `parquet:"old_price,optional,decimal(8:38),dict"`
-	OldSize    decimal  `parquet:"old_size,optional,decimal(8:38),dict"`
-	Conditions []string `parquet:"conditions,list"`
-}
-
-func fillTrade(t *tradeRow, in *listing, epoch string, r *journal.Row, final bool) (zero zeros) {
-	*t = tradeRow{head: headOf(in, epoch, r.N, r.Time, r.At), Kind: kindWord(r.Kind), Final: final,
-		Price: decimalOf(int64(r.Price)), Size: decimalOf(int64(r.Size)), Side: sideWord(r.Side),
-		TradeID: r.ID, RefSeq: int64(r.RefN), Conditions: append(t.Conditions[:0], r.Conditions...)}
-	if r.Kind == journal.Correct {
-		t.OldPrice, t.OldSize = decimalOf(int64(r.OldPrice)), decimalOf(int64(r.OldSize))
-		zero = zeroBit(0, r.OldPrice == 0) | zeroBit(1, r.OldSize == 0)
-	}
-	return zero
-}
-
 func zeroBit(bit int, is bool) zeros {
 	if is {
 		return 1 << bit

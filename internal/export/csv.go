@@ -12,7 +12,7 @@ import (
 
 // headers holds the columns of the tables, which are those of the Parquet files too.
 var headers = [...]string{
-	Trades: headColumns + ",kind,final,price,size,side,trade_id,ref_seq,old_price,old_size,conditions",
+	Trades: headColumns + tradeColumns,
 	Quotes: headColumns + ",bid_price,bid_size,bid_orders,ask_price,ask_size,ask_orders",
 	Bars:   headColumns + ",interval,open,high,low,close,volume,turnover,vwap,trades,revised",
 	Depth:  headColumns + ",kind,side,price,size,orders",
@@ -120,38 +120,6 @@ func appendHeadCells(b, instrument []byte, epoch string, r *journal.Row, publish
 	b = append(b, ',')
 	b = appendCell(b, epoch)
 	return append(b, ',')
-}
-
-// appendTradeCells appends the cells of a trade. final is the cell of that column with its comma,
-// or "" for a table without it.
-func appendTradeCells(b []byte, r *journal.Row, final string) []byte {
-	b = append(b, kindWord(r.Kind)...)
-	b = append(b, ',')
-	b = append(b, final...)
-	b = r.Price.Append(b)
-	b = append(b, ',')
-	b = r.Size.Append(b)
-	b = append(b, ',')
-	b = append(b, sideWord(r.Side)...)
-	b = append(b, ',')
-	b = appendCell(b, r.ID)
-	b = append(b, ',')
-	if r.RefN > 0 {
-		b = strconv.AppendUint(b, r.RefN, 10)
-	}
-	b = append(b, ',')
-	if r.Kind == journal.Correct {
-		b = r.OldPrice.Append(b)
-		b = append(b, ',')
-		b = r.OldSize.Append(b)
-		b = append(b, ',')
-	} else {
-		b = append(b, ",,"...)
-	}
-	if len(r.Conditions) > 0 {
-		b = appendCell(b, string(wire.AppendStrings(nil, r.Conditions)))
-	}
-	return append(b, '\n')
 }
 
 func appendQuoteCells(b []byte, r *journal.Row) []byte {

@@ -138,13 +138,13 @@ func appendBody(b []byte, r *Row) []byte {
 	switch r.Kind {
 	case Trade:
 		b = AppendWords(b, uint64(r.Price), uint64(r.Size))
-		return appendTexts(b, r.ID, r.Conditions)
+		return appendTradeTexts(b, r)
 	case Cancel:
 		b = AppendWords(b, uint64(r.Price), uint64(r.Size), r.RefN)
-		return appendTexts(b, r.ID, r.Conditions)
+		return appendTradeTexts(b, r)
 	case Correct:
 		b = AppendWords(b, uint64(r.Price), uint64(r.Size), r.RefN, uint64(r.OldPrice), uint64(r.OldSize))
-		return appendTexts(b, r.ID, r.Conditions)
+		return appendTradeTexts(b, r)
 	case Status:
 		b = AppendWords(b, uint64(r.Until))
 		return appendText(append(b, byte(r.Phase)), r.Reason)
@@ -175,16 +175,6 @@ func appendText(b []byte, s string) []byte {
 	s = s[:min(len(s), maxText)]
 	b = append(b, byte(len(s)))
 	return append(b, s...)
-}
-
-func appendTexts(b []byte, id string, list []string) []byte {
-	list = list[:min(len(list), maxText)]
-	b = append(b, byte(len(list)))
-	b = appendText(b, id)
-	for _, s := range list {
-		b = appendText(b, s)
-	}
-	return b
 }
 
 // appendLevels appends the numbers of levels, then prices and sizes, then the numbers of orders.

@@ -244,20 +244,20 @@ func (d *Decoder) body(r *Row, b []byte) bool {
 			return false
 		}
 		r.Price, r.Size = market.Price(Word(b, 0)), market.Size(Word(b, 1))
-		return d.texts(r, b[16:])
+		return d.tradeTexts(r, b[16:])
 	case Cancel:
 		if len(b) < 24 {
 			return false
 		}
 		r.Price, r.Size, r.RefN = market.Price(Word(b, 0)), market.Size(Word(b, 1)), Word(b, 2)
-		return d.texts(r, b[24:])
+		return d.tradeTexts(r, b[24:])
 	case Correct:
 		if len(b) < 40 {
 			return false
 		}
 		r.Price, r.Size, r.RefN = market.Price(Word(b, 0)), market.Size(Word(b, 1)), Word(b, 2)
 		r.OldPrice, r.OldSize = market.Price(Word(b, 3)), market.Size(Word(b, 4))
-		return d.texts(r, b[40:])
+		return d.tradeTexts(r, b[40:])
 	case Status:
 		if len(b) < 9 {
 			return false
@@ -299,27 +299,6 @@ func (d *Decoder) reason(r *Row, b []byte) bool {
 	text, _, ok := cutText(b)
 	r.Reason = d.word(text)
 	return ok
-}
-
-// texts decodes the id of a trade and its conditions.
-func (d *Decoder) texts(r *Row, b []byte) bool {
-	if len(b) == 0 {
-		return false
-	}
-	count := int(b[0])
-	text, rest, ok := cutText(b[1:])
-	if !ok {
-		return false
-	}
-	r.ID = d.text(text)
-	r.Conditions = r.Conditions[:0]
-	for range count {
-		if text, rest, ok = cutText(rest); !ok {
-			return false
-		}
-		r.Conditions = append(r.Conditions, d.word(text))
-	}
-	return true
 }
 
 // slabBytes is the size of the memory for many texts. Allocating them one by one would cost the
