@@ -12,13 +12,16 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/metrics"
 	"github.com/ruedahq/rueda/internal/reload"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/tlslimit"
+	"github.com/ruedahq/rueda/internal/usage"
 )
 
 // Admin configures the listener for administrators. It has its own routes: introspection of tokens,
@@ -99,6 +102,9 @@ func (g *Gateway) buildAdmin() error {
 		Auth: g.auth, Users: users, Operators: operators, Ready: g.ready, Sockets: g.registry.FamilyConnections,
 		Observe: g.monitor.observe, Metrics: page.Body, Secure: a.certificate != nil, Logger: g.log, LogLevel: g.cfg.LogLevel, Record: g.auditLog.Append,
 		Stream: g.sockets,
+		Feeds:  g.feedStates, Keys: g.keys, Audit: g.auditLog, Usage: func(ctx context.Context, month string) ([]adminapi.Usage, error) {
+			return usage.Report(ctx, g.auditLog, users, month)
+		},
 	})
 	if err != nil {
 		return err
@@ -106,6 +112,19 @@ func (g *Gateway) buildAdmin() error {
 	a.server = rest.NewServer(rest.ServerConfig{Handler: handler, Secure: a.certificate != nil, Logger: g.log})
 	g.admin = a
 	return nil
+}
+
+// feedStates returns the feeds as operators see them.
+func (g *Gateway) feedStates() (list []adminapi.Feed) {
+	for _, f := range g.feeds {
+		st := f.Stats()
+		x := adminapi.Feed{Name: f.Name(), Up: st.Up, Events: st.Events, Refused: st.Refused, Failures: st.Failures, Suspect: st.Suspect}
+		if !st.Newest.IsZero() {
+			x.Newest = st.Newest.UTC().Truncate(time.Millisecond)
+		}
+		list = append(list, x)
+	}
+	return list
 }
 
 // operators returns a function that returns the operators.

@@ -43,6 +43,7 @@ const (
 	InvalidCredentials  Reason = "invalid_credentials"
 	InvalidRefreshToken Reason = "invalid_refresh_token"
 	NotFound            Reason = "not_found"
+	Conflict            Reason = "conflict"
 	MethodNotAllowed    Reason = "method_not_allowed"
 	NotAcceptable       Reason = "not_acceptable"
 	Timeout             Reason = "timeout"

@@ -53,7 +53,7 @@ func Admin() []Operation {
 			Answer:      Answer{Description: "The level afterwards.", Data: schema.Ref("LogLevel")},
 			Reasons:     []wire.Reason{wire.UnsupportedOption, wire.Unavailable},
 		},
-	}, connectionOperations(), userOperations(), health(), documents("/admin/openapi.json"))
+	}, connectionOperations(), userOperations(), groupOperations(), hostOperations(), health(), documents("/admin/openapi.json"))
 }
 
 // userOperations returns the operations about users of the gateway's own user base.
@@ -84,7 +84,29 @@ func userOperations() []Operation {
 			Segment:     userID(),
 			Body:        &Body{Media: JSON, Schema: schema.Ref("UserChange")},
 			Answer:      Answer{Description: "The user afterwards.", Data: schema.Ref("User")},
-			Reasons:     []wire.Reason{wire.NotFound, wire.UnsupportedOption, wire.Unavailable},
+			Reasons:     []wire.Reason{wire.NotFound, wire.Conflict, wire.UnsupportedOption, wire.Unavailable},
+		},
+		{
+			ID: "addUser", Method: "POST", Path: "/admin/users", Tag: tagAdmin, Needs: Operator, Role: "identity",
+			Summary: "Add a user",
+			Body:    &Body{Media: JSON, Schema: schema.Ref("NewUser")},
+			Answer:  Answer{Description: "The user.", Data: schema.Ref("User")},
+			Reasons: []wire.Reason{wire.Conflict, wire.UnsupportedOption, wire.Unavailable},
+		},
+		{
+			ID: "listUserAccounts", Method: "GET", Path: "/admin/users/{id}/accounts", Tag: tagAdmin, Needs: Operator, Role: "identity",
+			Summary: "List the accounts of a user",
+			Segment: userID(),
+			Answer:  Answer{Description: "The accounts, sorted by number.", Data: schema.Ref("UserAccounts")},
+			Reasons: []wire.Reason{wire.NotFound, wire.UnsupportedOption, wire.Unavailable},
+		},
+		{
+			ID: "addUserAccount", Method: "POST", Path: "/admin/users/{id}/accounts", Tag: tagAdmin, Needs: Operator, Role: "identity",
+			Summary: "Give a user an account",
+			Segment: userID(),
+			Body:    &Body{Media: JSON, Schema: schema.Ref("NewAccount")},
+			Answer:  Answer{Description: "The accounts afterwards.", Data: schema.Ref("UserAccounts")},
+			Reasons: []wire.Reason{wire.NotFound, wire.Conflict, wire.UnsupportedOption, wire.Unavailable},
 		},
 	}
 }
@@ -111,10 +133,13 @@ func userSchemas() []schema.Named {
 			schema.Required("second_factor", schema.Boolean("The user has a second factor.")),
 			schema.Required("second_factor_required", schema.Boolean("A group of the user requires one.")),
 			list("groups", "Names of the user's groups."),
+			schema.Optional("recovery_codes", schema.Integer("How many are left. Absent in lists, and without a second factor.").AtLeast(0)),
 			schema.Required("networks", networks("The user's own. Groups may have more.")),
+			schema.Required("rights", schema.Ref("Rights")),
 			schema.Optional("unreadable", schema.True("The record of the user cannot be read in full, so that the user cannot log in.")))),
 		named("UserPage", schema.Object("", schema.Required("users", schema.Array("", schema.Ref("User"))), nextCursor())),
-		named("UserChange", schema.OneOf("", schema.Ref("UserSwitch"), schema.Ref("UserExpiry"), schema.Ref("UserNetworks"), schema.Ref("UserGroup"))),
+		named("UserChange", schema.OneOf("", schema.Ref("UserSwitch"), schema.Ref("UserExpiry"), schema.Ref("UserNetworks"), schema.Ref("UserGroup"),
+			schema.Ref("RightsChange"), schema.Ref("UserPassword"))),
 		named("UserSwitch", schema.Object("Disable or enable the user, or remove the second factor.", action("disable", "enable", "reset_second_factor"))),
 		named("UserExpiry", schema.Object("Set when the account ends.", action("set_expiry"),
 			schema.Required("expires_at", end("null: never.").Nullable()))),

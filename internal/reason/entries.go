@@ -114,6 +114,11 @@ var entries = [...]Entry{
 		Remedy: "Send the request again on a new connection.",
 	},
 	{
+		Word: wire.Conflict, Status: 409, Msg: "Exists already, or was changed meanwhile",
+		Cause:  "An operator adds something that exists, or replaces something that is not as expected any more.",
+		Remedy: "Read it again and repeat the change if it is still needed.",
+	},
+	{
 		Word: wire.EpochChanged, Status: 409, Msg: "The epoch changed", Lost: true,
 		Cause:  "Sequence numbers began again: the gateway cannot prove that it assigned those of the given epoch. They name no messages now.",
 		Remedy: "Over REST, ask again without epoch, after_sequence and cursor. On the stream, continue with the new epoch, and take what was missed from REST.",

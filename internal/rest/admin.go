@@ -17,11 +17,13 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/rest/operator"
 	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -47,6 +49,12 @@ type AdminConfig struct {
 	Record   func(ctx context.Context, events ...audit.Event) error
 	LogLevel *slog.LevelVar // of Logger; nil: operators may not change it
 	Stream   *socket.Server // whose connections operators may list and close; nil: none
+
+	Feeds func() []adminapi.Feed // the feeds now; nil: none
+	Keys  operator.Keys          // nil: keys cannot be read or rotated
+	Audit operator.Audit         // nil: there is no audit log
+	// Usage returns the usage of a month such as 2026-11. nil: none is stored.
+	Usage func(ctx context.Context, month string) ([]adminapi.Usage, error)
 }
 
 // NewAdmin returns the handler of the administrator's listener. It shares only the health routes
@@ -70,6 +78,7 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	serve := h.adminRoutes()
 	serve["GET /metrics"] = servePage(cfg.Metrics)
 	maps.Copy(serve, (&userRoutes{h, cfg.Users}).routes())
+	maps.Copy(serve, operatorRoutes(h, &cfg))
 	maps.Copy(serve, (&logRoutes{handler: h, level: cfg.LogLevel, record: cfg.Record}).routes())
 	maps.Copy(serve, (&connectionRoutes{h, cfg.Stream, cfg.Record}).routes())
 	var err error
@@ -95,6 +104,25 @@ func (h *Handler) adminRoutes() map[string]serveFunc {
 		"GET /docs/reasons":                 h.reasons,
 		"GET /docs/reasons/{id}":            h.reason,
 	}
+}
+
+// operatorRoutes returns the functions of package operator.
+func operatorRoutes(h *Handler, cfg *AdminConfig) map[string]serveFunc {
+	wrap := func(q *request) *operator.Request {
+		return &operator.Request{Request: &q.Request, Segment: q.segment, Actor: q.actor, Client: auth.Caller(q.origin())}
+	}
+	noted := func(q *operator.Request, user, what string) {
+		from := auth.Origin{Address: q.Address, Client: q.UserAgent()}
+		h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRead, Actor: q.Actor, User: user, Detail: what}, from)
+	}
+	routes := operator.New(operator.Config{
+		Users: cfg.Users, Feeds: cfg.Feeds, Keys: cfg.Keys, Audit: cfg.Audit, Usage: cfg.Usage, Noted: noted, Logger: h.log,
+	})
+	serve := map[string]serveFunc{}
+	for name, f := range routes.Table() {
+		serve[name] = func(q *request) (api.Result, error) { return f(wrap(q)) }
+	}
+	return serve
 }
 
 // servePage returns the function that serves GET /metrics.
@@ -125,9 +153,9 @@ type Role int
 
 // Roles of operators.
 const (
-	RoleRead     Role = iota + 1 // introspect tokens, read sessions and list connections
-	RoleOperate                  // end sessions, close connections, and change the level of the log
-	RoleIdentity                 // read users and change them
+	RoleRead     Role = iota + 1 // introspect tokens, read sessions, feeds and keys, and list connections
+	RoleOperate                  // end sessions, close connections, rotate keys, read audit log and usage, set the log level
+	RoleIdentity                 // read users and groups, and change them
 )
 
 // String returns the name of a role.

@@ -1,13 +1,8 @@
 package rest
 
 import (
-	"errors"
-	"io"
-	"mime"
 	"net/http"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -100,48 +95,15 @@ func (h *Handler) revokeToken(q *request, media string, limit int64, parse func(
 
 // readBody reads and parses the body, of a media type and of up to limit bytes.
 func readBody[T any](q *request, media string, limit int64, parse func([]byte) (T, *wire.Failure)) (parsed T, err error) {
-	if f := checkBodyType(q.Header, media); f != nil {
-		return parsed, f
-	}
-	if q.ContentLength > limit {
-		return parsed, &wire.Fault{Reason: wire.BodyTooBig}
-	}
-	body, err := io.ReadAll(io.LimitReader(q.Body, limit+1))
-	switch {
-	case int64(len(body)) > limit:
-		return parsed, &wire.Fault{Reason: wire.BodyTooBig}
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return parsed, &wire.Fault{Reason: wire.Timeout}
-	case err != nil:
-		q.Out.Set("Connection", "close")
-		return parsed, wire.NewFault(wire.InvalidRequest, "Body not understood")
+	body, err := q.ReadBody(media, limit)
+	if err != nil {
+		return parsed, err
 	}
 	parsed, f := parse(body)
 	if f != nil {
 		return parsed, f
 	}
 	return parsed, nil
-}
-
-// checkBodyType refuses a body of another media type, not in UTF-8, or compressed.
-func checkBodyType(h http.Header, want string) *wire.Fault {
-	bad := wire.NewFault(wire.UnsupportedMedia, "The body must be "+want+" in UTF-8, without a content encoding")
-	if types := h.Values("Content-Type"); len(types) != 1 {
-		return bad
-	}
-	media, param, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil || media != want {
-		return bad
-	}
-	if charset, ok := param["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
-		return bad
-	}
-	for _, encoding := range h.Values("Content-Encoding") {
-		if !strings.EqualFold(encoding, "identity") {
-			return bad
-		}
-	}
-	return nil
 }
 
 // sessions serves GET /auth/sessions: the logins of the user.

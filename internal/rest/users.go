@@ -12,8 +12,10 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/rest/operator"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -33,41 +35,6 @@ func (u *userRoutes) routes() map[string]serveFunc {
 		"GET /admin/users/{id}":  u.show,
 		"POST /admin/users/{id}": u.change,
 	}
-}
-
-// userRow is a user as operators see it.
-type userRow struct {
-	ID             string         `json:"id"`
-	Username       string         `json:"username"`
-	Status         string         `json:"status"` // active, disabled or expired
-	Created        time.Time      `json:"created_at"`
-	Expires        time.Time      `json:"expires_at,omitzero"`
-	SecondFactor   bool           `json:"second_factor"`
-	FactorRequired bool           `json:"second_factor_required"`
-	Groups         []string       `json:"groups"`
-	Networks       []netip.Prefix `json:"networks"` // the user's own
-	Unreadable     bool           `json:"unreadable,omitempty"`
-}
-
-func newUserRow(e *local.Entry) userRow {
-	u := userRow{
-		ID: e.ID, Username: e.Username, Status: "active", Created: e.Created, Expires: e.Expires,
-		SecondFactor: e.SecondFactor, Groups: []string{}, Networks: e.Own.Networks, Unreadable: e.Unreadable,
-	}
-	if u.Networks == nil {
-		u.Networks = []netip.Prefix{}
-	}
-	switch {
-	case e.Disabled:
-		u.Status = "disabled"
-	case e.Ended(time.Now()):
-		u.Status = "expired"
-	}
-	for _, g := range e.Groups {
-		u.Groups = append(u.Groups, g.Name)
-		u.FactorRequired = u.FactorRequired || g.RequiredFactor
-	}
-	return u
 }
 
 // usersHere refuses requests about users of another user base.
@@ -100,7 +67,7 @@ func (u *userRoutes) list(q *request) (api.Result, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendJSON(b, newUserRow(&list[i]))
+		b = appendJSON(b, adminapi.NewUser(&list[i], time.Now()))
 	}
 	b = append(b, ']')
 	if len(list) > pg.limit {
@@ -142,12 +109,20 @@ func (u *userRoutes) result(q *request) (api.Result, error) {
 	if err != nil {
 		return api.Result{}, u.failure(q, err)
 	}
-	return api.Result{Object: appendJSON(nil, newUserRow(&entry))}, nil
+	row := adminapi.NewUser(&entry, time.Now())
+	if entry.SecondFactor {
+		n, err := u.base.RecoveryCodes(q.Context(), entry.ID)
+		if err != nil {
+			return api.Result{}, u.failure(q, err)
+		}
+		row.RecoveryCodes = &n
+	}
+	return api.Result{Object: appendJSON(nil, row)}, nil
 }
 
 // change serves POST /admin/users/{id}.
 func (u *userRoutes) change(q *request) (api.Result, error) {
-	change, err := readBody(q, api.MediaJSON, maxTokenBody, readUserChange)
+	change, err := readBody(q, api.MediaJSON, operator.MaxBody, readUserChange)
 	if err != nil {
 		return api.Result{}, err
 	}
@@ -173,7 +148,14 @@ func readUserChange(data []byte) (userChange, *wire.Failure) {
 	if err != nil || body.Kind != wire.Object {
 		return nil, &wire.Failure{Fault: wire.Fault{Reason: wire.BadJSON}}
 	}
-	switch action := body.Get("action"); action.Text {
+	action := body.Get("action")
+	if len(data) > maxTokenBody && action.Text != adminapi.SetRights {
+		return nil, &wire.Failure{Fault: wire.Fault{Reason: wire.BodyTooBig}}
+	}
+	if change, f := operator.ChangeUser(data, action.Text); change != nil || f != nil {
+		return change, f
+	}
+	switch action.Text {
 	case "disable":
 		return func(ctx context.Context, users *local.Base, username string) error {
 			return users.Disable(ctx, username)
@@ -200,7 +182,7 @@ func readUserChange(data []byte) (userChange, *wire.Failure) {
 			return nil, wire.NewFailure(wire.InvalidRequest, "action", "is missing")
 		}
 		return nil, wire.NewFailure(wire.BadField, "action",
-			"must be disable, enable, reset_second_factor, set_expiry, set_networks, join_group or leave_group")
+			"must be disable, enable, reset_second_factor, set_expiry, set_networks, set_rights, set_password, join_group or leave_group")
 	}
 }
 

@@ -103,7 +103,7 @@ func (k *Set) revokeAgain(ctx context.Context, d *document, version string) erro
 	if err := k.save(ctx, d, version); err != nil {
 		return err
 	}
-	k.note(e.now, e.changes...)
+	k.note(e.now, "", e.changes...)
 	return nil
 }
 

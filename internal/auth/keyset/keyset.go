@@ -163,7 +163,7 @@ func (k *Set) openOnce(ctx context.Context) (*document, error) {
 		return nil, err
 	}
 	if fresh {
-		k.note(time.Now(), Change{ID: d.keys[0].id, State: Signing})
+		k.note(time.Now(), "", Change{ID: d.keys[0].id, State: Signing})
 	}
 	return d, nil
 }

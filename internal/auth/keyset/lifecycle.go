@@ -117,7 +117,8 @@ type edit struct {
 	now     time.Time
 	make    func(algorithm string) (pair, error)
 	changes []Change
-	quiet   bool // something changed that is not a step of a key
+	quiet   bool   // something changed that is not a step of a key
+	actor   string // of the changes; "": that of the set's configuration
 }
 
 func (e *edit) changed() bool { return len(e.changes) > 0 || e.quiet }
@@ -218,6 +219,7 @@ type Rotation struct {
 	Algorithm string // of the next key; "": that of the set's configuration
 	Now       bool   // the next key signs at once, even if clients may not know it yet
 	Revoke    string // a key whose tokens become invalid at once; "": none
+	Actor     string // who requests it, for the audit log; "": that of the set's configuration
 }
 
 // Errors of a rotation.

@@ -1,6 +1,7 @@
 package keyset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +112,10 @@ func (k *Set) Rotate(ctx context.Context, o Rotation) ([]Change, error) {
 		return nil, ctx.Err()
 	}
 	defer k.unlock()
-	changes, err := k.change(ctx, func(e *edit) error { return e.rotate(o, k.rules()) })
+	changes, err := k.change(ctx, func(e *edit) error {
+		e.actor = o.Actor
+		return e.rotate(o, k.rules())
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +173,7 @@ func (k *Set) change(ctx context.Context, do func(*edit) error) ([]Change, error
 		if err != nil {
 			return nil, err
 		}
-		k.note(e.now, e.changes...)
+		k.note(e.now, e.actor, e.changes...)
 		return e.changes, k.install(e.document)
 	}
 	return nil, fmt.Errorf("save %s, %d times: %w", k.place(), saveTries, ErrConflict)
@@ -281,12 +285,12 @@ func (k *Set) install(d *document) error {
 	return nil
 }
 
-// note queues steps of keys for the audit log.
-func (k *Set) note(at time.Time, changes ...Change) {
+// note queues steps of keys for the audit log, by an actor or that of the configuration.
+func (k *Set) note(at time.Time, actor string, changes ...Change) {
 	for _, c := range changes {
 		k.cfg.Logger.Info("key changed", "key", c.ID, "state", string(c.State))
 		if len(k.unrecorded) < maxUnrecorded {
-			k.unrecorded = append(k.unrecorded, audit.Event{Time: at, Kind: audit.KeyChanged, Actor: k.cfg.Actor, Detail: string(c.State) + " " + c.ID})
+			k.unrecorded = append(k.unrecorded, audit.Event{Time: at, Kind: audit.KeyChanged, Actor: cmp.Or(actor, k.cfg.Actor), Detail: string(c.State) + " " + c.ID})
 		}
 	}
 }

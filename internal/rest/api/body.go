@@ -1,0 +1,54 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/ruedahq/rueda/wire"
+)
+
+// ReadBody returns the body, of a media type and of up to limit bytes. The error is a *wire.Fault.
+func (q *Request) ReadBody(media string, limit int64) ([]byte, error) {
+	if f := checkBodyType(q.Header, media); f != nil {
+		return nil, f
+	}
+	if q.ContentLength > limit {
+		return nil, &wire.Fault{Reason: wire.BodyTooBig}
+	}
+	body, err := io.ReadAll(io.LimitReader(q.Body, limit+1))
+	switch {
+	case int64(len(body)) > limit:
+		return nil, &wire.Fault{Reason: wire.BodyTooBig}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &wire.Fault{Reason: wire.Timeout}
+	case err != nil:
+		q.Out.Set("Connection", "close")
+		return nil, wire.NewFault(wire.InvalidRequest, "Body not understood")
+	}
+	return body, nil
+}
+
+// checkBodyType refuses a body of another media type, not in UTF-8, or compressed.
+func checkBodyType(h http.Header, want string) *wire.Fault {
+	bad := wire.NewFault(wire.UnsupportedMedia, "The body must be "+want+" in UTF-8, without a content encoding")
+	if types := h.Values("Content-Type"); len(types) != 1 {
+		return bad
+	}
+	media, param, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || media != want {
+		return bad
+	}
+	if charset, ok := param["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return bad
+	}
+	for _, encoding := range h.Values("Content-Encoding") {
+		if !strings.EqualFold(encoding, "identity") {
+			return bad
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package usage
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/adminapi"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// Reader reads stored usage.
+type Reader interface {
+	Usage(ctx context.Context, month string) ([]store.Usage, error)
+}
+
+// Report returns the usage of a month such as 2026-11, with the names of those users that are in
+// users. nil: the gateway has another user base.
+func Report(ctx context.Context, s Reader, users *local.Base, month string) ([]adminapi.Usage, error) {
+	used, err := s.Usage(ctx, month)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	if users != nil && len(used) > 0 {
+		list, err := users.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			names[list[i].ID] = list[i].Username
+		}
+	}
+	rows := make([]adminapi.Usage, len(used))
+	for i, u := range used {
+		rows[i] = adminapi.Usage{
+			UserID: u.UserID, Username: names[u.UserID], Market: u.Market, Level: u.Level, Delay: u.Delay, Days: []int{},
+			Connections: u.Connections, First: u.First.UTC().Truncate(time.Second), Last: u.Last.UTC().Truncate(time.Second),
+		}
+		for day := 1; day <= 31; day++ {
+			if u.Days&(1<<(day-1)) != 0 {
+				rows[i].Days = append(rows[i].Days, day)
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b adminapi.Usage) int { return a.Compare(&b) })
+	return rows, nil
+}
