@@ -14,6 +14,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
 // Rights are the rights that a user or group has of its own.
@@ -236,6 +237,27 @@ type Key struct {
 	Since     time.Time `json:"since"`
 	Until     time.Time `json:"until,omitzero"`
 }
+
+// NewKeys returns keys as operators see them.
+func NewKeys(list []keyset.Info) []Key {
+	keys := []Key{}
+	for _, k := range list {
+		keys = append(keys, Key{
+			ID: k.ID, Algorithm: k.Algorithm, State: string(k.State), Created: wholeSecond(k.Created), Since: wholeSecond(k.Since), Until: wholeSecond(k.Until),
+		})
+	}
+	return keys
+}
+
+// NewKeyChanges returns the steps of a rotation as operators see them.
+func NewKeyChanges(list []keyset.Change) (changes []KeyChange) {
+	for _, c := range list {
+		changes = append(changes, KeyChange{ID: c.ID, Algorithm: c.Algorithm, State: string(c.State), Due: wholeSecond(c.Due)})
+	}
+	return changes
+}
+
+func wholeSecond(t time.Time) time.Time { return utc(t).Truncate(time.Second) }
 
 // Rotate is the body of POST /admin/keys.
 type Rotate struct {

@@ -50,6 +50,7 @@ itself and the previous row. The key is stored with the signing keys.`,
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.place.config, "config", "", "configuration file that names the database")
 	f.StringVar(&o.place.data, "data", "", "data folder with the database")
+	o.place.gateway.Flags(cmd)
 	cmd.AddCommand(newAuditVerify(std, &o), newAuditTail(std, &o), newAuditExports(std, &o))
 	return cmd
 }
@@ -86,11 +87,21 @@ func newAuditTail(std command.Streams, o *auditOptions) *cobra.Command {
 		Use:   "tail",
 		Short: "Print the newest rows, and new ones as they are added",
 		Long: `Tail prints the newest rows of the log: time, kind, actor, the id of the user, address
-and details. With -f it prints new rows as they are added, until Ctrl-C.`,
+and details. With -f it prints new rows as they are added, until Ctrl-C. With --token-file or
+--admin it asks a running gateway for them; the token needs the role operate.`,
 		Example: `  rueda audit tail -n 50 --config rueda/rueda.toml
   rueda audit tail -f --kind login_refused --json --data /var/lib/rueda`,
 		Args: cobra.NoArgs,
-		RunE: o.run(std, o.tail),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			served, err := o.place.served(cmd.Context(), std, "operate")
+			switch {
+			case err != nil:
+				return err
+			case served:
+				return o.tailServed(cmd.Context(), std)
+			}
+			return o.run(std, o.tail)(cmd, args)
+		},
 	}
 	f := cmd.Flags()
 	f.IntVarP(&o.lines, "lines", "n", 20, "number of rows to print first")
@@ -176,12 +187,17 @@ func (o *auditOptions) verify(ctx context.Context, std command.Streams, data *da
 // tailEvery is the interval between two queries for new rows.
 const tailEvery = 250 * time.Millisecond
 
-func (o *auditOptions) tail(ctx context.Context, std command.Streams, data *database.DB) error {
-	log := data.Store
+// checkTail checks the flags of tail.
+func (o *auditOptions) checkTail() error {
 	if o.lines < 0 {
 		return command.Fail(command.ExitUsage, fmt.Errorf("-n %d must be 1 or more", o.lines), "")
 	}
-	if err := knownKind(o.kind); err != nil {
+	return knownKind(o.kind)
+}
+
+func (o *auditOptions) tail(ctx context.Context, std command.Streams, data *database.DB) error {
+	log := data.Store
+	if err := o.checkTail(); err != nil {
 		return err
 	}
 	if u, err := data.Users.Entry(ctx, o.user); err == nil { // a name; rows have ids
@@ -204,6 +220,14 @@ func (o *auditOptions) tail(ctx context.Context, std command.Streams, data *data
 	if n := len(list); n > 0 {
 		last = max(last, list[n-1].Seq)
 	}
+	if err := o.printNewest(std, list); err != nil || !o.follow {
+		return err
+	}
+	return o.followFrom(ctx, std, log, last)
+}
+
+// printNewest prints the newest rows, or that there are none.
+func (o *auditOptions) printNewest(std command.Streams, list []audit.Row) error {
 	if len(list) == 0 && !o.follow {
 		about := ""
 		if o.user != "" {
@@ -211,10 +235,7 @@ func (o *auditOptions) tail(ctx context.Context, std command.Streams, data *data
 		}
 		fmt.Fprintf(std.Err, "No rows%s.\n", about)
 	}
-	if err := o.print(std.Out, list); err != nil || !o.follow {
-		return err
-	}
-	return o.followFrom(ctx, std, log, last)
+	return o.print(std.Out, list)
 }
 
 func knownKind(kind string) error {

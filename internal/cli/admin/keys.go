@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/operation"
 	"github.com/ruedahq/rueda/internal/database"
 )
 
@@ -34,6 +37,8 @@ func NewKeys(std command.Streams) *cobra.Command {
 		Short: "List, rotate, revoke and encrypt the keys that sign access tokens",
 		Long: `Keys manages the signing keys of a configuration or data folder. Gateways may run
 meanwhile. They notice changes within a second on one machine, within five over the network.
+With --token-file or --admin, list and rotate use the listener for administrators of a running
+gateway. The token needs the role read, or operate to rotate.
 
 A key is first published, so that everybody who checks tokens has read it before it signs.
 Then it is the only key that signs. Then it only verifies, until the last token that it
@@ -50,6 +55,7 @@ signed has expired. Then it is deleted. A running gateway does these steps itsel
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.place.config, "config", "", "configuration file that names the database")
 	f.StringVar(&o.place.data, "data", "", "data folder with the keys")
+	o.place.gateway.Flags(cmd)
 	cmd.AddCommand(o.newList(std), o.newRotate(std), o.newReseal(std), o.newNew(std), o.newAcceptOlder(std), newInitEncryption(std))
 	return cmd
 }
@@ -62,7 +68,7 @@ func (o *keysOptions) newList(std command.Streams) *cobra.Command {
 state, and its end if it is known. Revoked keys are listed until their tokens would have expired.`,
 		Example: `  rueda keys list --config rueda/rueda.toml --json`,
 		Args:    cobra.NoArgs,
-		RunE:    o.run(std, o.list),
+		RunE:    o.either(std, "read", o.listServed, o.list),
 	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON array")
 	return cmd
@@ -86,7 +92,7 @@ together with --now. If a key was stolen: rotate --now --revoke KID.`,
   rueda keys rotate --alg EdDSA --config rueda/rueda.toml
   rueda keys rotate --now --revoke wD0zJ4... --config rueda/rueda.toml`,
 		Args: cobra.NoArgs,
-		RunE: o.run(std, o.rotate),
+		RunE: o.either(std, "operate", o.rotateServed, o.rotate),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.alg, "alg", "", "algorithm of the next key: ES256, EdDSA or RS256 (default that of [keys])")
@@ -148,14 +154,27 @@ func (o *keysOptions) run(std command.Streams, do func(context.Context, command.
 	}
 }
 
-// shownKey is a key in the JSON output.
-type shownKey struct {
-	ID        string    `json:"kid"`
-	Algorithm string    `json:"alg,omitempty"`
-	State     string    `json:"state"`
-	Created   time.Time `json:"created,omitzero"`
-	Since     time.Time `json:"since"`
-	Until     time.Time `json:"until,omitzero"`
+// either returns a command for the keys of a running gateway, or those of a database. role is the
+// one that the token needs.
+func (o *keysOptions) either(std command.Streams, role string, served func(context.Context, command.Streams) error, do func(context.Context, command.Streams, *database.DB) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ok, err := o.place.served(cmd.Context(), std, role)
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			return served(cmd.Context(), std)
+		}
+		return o.run(std, do)(cmd, args)
+	}
+}
+
+func (o *keysOptions) listServed(ctx context.Context, std command.Streams) error {
+	var answer adminapi.Keys
+	if err := o.place.gateway.Send(ctx, http.MethodGet, "/admin/keys", nil, &answer); err != nil {
+		return err
+	}
+	return o.print(std, answer.Keys)
 }
 
 func (o *keysOptions) list(ctx context.Context, std command.Streams, data *database.DB) error {
@@ -163,23 +182,23 @@ func (o *keysOptions) list(ctx context.Context, std command.Streams, data *datab
 	if err != nil {
 		return err
 	}
-	shown := []shownKey{}
+	return o.print(std, adminapi.NewKeys(keys.Keys()))
+}
+
+// print prints keys.
+func (o *keysOptions) print(std command.Streams, keys []adminapi.Key) error {
+	if o.json {
+		text, err := json.Marshal(keys)
+		if err != nil {
+			return err
+		}
+		return done(std, "%s", text)
+	}
 	var table strings.Builder
-	for _, k := range keys.Keys() {
-		shown = append(shown, shownKey{
-			ID: k.ID, Algorithm: k.Algorithm, State: string(k.State),
-			Created: wholeSecond(k.Created), Since: wholeSecond(k.Since), Until: wholeSecond(k.Until),
-		})
+	for _, k := range keys {
 		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Algorithm), k.State, shortTime(k.Since), shortTime(k.Until))
 	}
-	if !o.json {
-		return printTable(std, "KEY\tALG\tSTATE\tSINCE\tUNTIL\n", table.String())
-	}
-	text, err := json.Marshal(shown)
-	if err != nil {
-		return err
-	}
-	return done(std, "%s", text)
+	return printTable(std, "KEY\tALG\tSTATE\tSINCE\tUNTIL\n", table.String())
 }
 
 func wholeSecond(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
@@ -216,24 +235,44 @@ func (o *keysOptions) rotate(ctx context.Context, std command.Streams, data *dat
 	case err != nil:
 		return err
 	}
-	for _, c := range changes {
+	return o.printRotation(std, adminapi.Keys{Keys: adminapi.NewKeys(keys.Keys()), Changes: adminapi.NewKeyChanges(changes)})
+}
+
+func (o *keysOptions) rotateServed(ctx context.Context, std command.Streams) error {
+	var answer adminapi.Keys
+	err := o.place.gateway.Send(ctx, http.MethodPost, "/admin/keys", adminapi.Rotate{Algorithm: o.alg, Now: o.now, Revoke: o.revoke}, &answer)
+	var refused *operation.Refusal
+	switch {
+	case errors.As(err, &refused) && refused.Status == http.StatusNotFound:
+		return command.Fail(command.ExitNotFound, fmt.Errorf("%w: %.64q", keyset.ErrNoSuchKey, o.revoke), "See rueda keys list.")
+	case errors.As(err, &refused) && refused.Status == http.StatusConflict && o.revoke != "" && !o.now:
+		return command.Fail(command.ExitUsage, keyset.ErrSigningKey, "Replace it at once: rueda keys rotate --now --revoke "+o.revoke)
+	case err != nil:
+		return err
+	}
+	return o.printRotation(std, answer)
+}
+
+// printRotation prints what a rotation has changed.
+func (o *keysOptions) printRotation(std command.Streams, k adminapi.Keys) error {
+	for _, c := range k.Changes {
 		if err := printKey(std, c); err != nil {
 			return err
 		}
 	}
-	if o.now || len(changes) > 0 && changes[len(changes)-1].State == keyset.Published {
+	if n := len(k.Changes); o.now || n > 0 && k.Changes[n-1].State == string(keyset.Published) {
 		return nil
 	}
-	for _, k := range keys.Keys() { // a key that was published earlier
-		if k.State == keyset.Published {
+	for _, k := range k.Keys { // a key that was published earlier
+		if k.State == string(keyset.Published) {
 			return done(std, "%s has been published since %s, and signs from %s on", k.ID, shortTime(k.Since), shortTime(k.Until))
 		}
 	}
 	return nil
 }
 
-func printKey(std command.Streams, c keyset.Change) error {
-	switch c.State {
+func printKey(std command.Streams, c adminapi.KeyChange) error {
+	switch keyset.State(c.State) {
 	case keyset.Published:
 		return done(std, "Published %s (%s), to sign from %s on", c.ID, c.Algorithm, shortTime(c.Due))
 	case keyset.Signing:

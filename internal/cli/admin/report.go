@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/database"
+	"github.com/ruedahq/rueda/internal/usage"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -53,6 +55,9 @@ Levels are trades (also bars, summaries and statuses), quotes and order_book. Th
 stands for subscriptions to every market, which count in the totals of each market. Days
 and months are in UTC. A running gateway writes its counts every 10 s.
 
+With --token-file or --admin, the report comes from a running gateway. The token needs the role
+operate.
+
 On a terminal there are two tables. A pipe gets the rows, separated by tabs, or with --totals
 only the totals.
 
@@ -67,6 +72,7 @@ line.`,
 	f := cmd.Flags()
 	f.StringVar(&r.database.config, "config", "", "configuration file that names the database")
 	f.StringVar(&r.database.data, "data", "", "data folder with the database")
+	r.database.gateway.Flags(cmd)
 	f.StringVar(&r.month, "month", "", "month, such as 2026-11, UTC (default the current one)")
 	f.StringVar(&r.market, "market", "", "only this market")
 	f.BoolVar(&r.csv, "csv", false, "comma-separated values, with a heading")
@@ -86,15 +92,11 @@ func (r *usageReport) run(ctx context.Context, std command.Streams) (err error) 
 	if r.csv && r.json {
 		return bad("--csv and --json exclude each other")
 	}
-	data, err := r.database.open(ctx, std, false)
+	used, err := r.used(ctx, std)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, data.Close()) }()
-	rows, err := r.read(ctx, data)
-	if err != nil {
-		return err
-	}
+	rows := r.rows(used)
 	totals := totalUsage(rows)
 	if r.market != "" && r.market != market.Any {
 		totals = slices.DeleteFunc(totals, func(t usageTotal) bool { return t.Market != r.market })
@@ -140,34 +142,45 @@ type usageTotal struct {
 	Connections int    `json:"connections"` // the sum of each user's maximum
 }
 
-func (r *usageReport) read(ctx context.Context, data *database.DB) ([]usageRow, error) {
-	used, err := data.Store.Usage(ctx, r.month)
+// used returns the usage of the month, of a running gateway or of a database.
+func (r *usageReport) used(ctx context.Context, std command.Streams) (used []adminapi.Usage, err error) {
+	served, err := r.database.served(ctx, std, "operate")
 	if err != nil {
 		return nil, err
 	}
-	users, err := data.Users.List(ctx)
+	if served {
+		var answer adminapi.UsageReport
+		err := r.database.gateway.Send(ctx, http.MethodGet, "/admin/usage?month="+r.month, nil, &answer)
+		return answer.Rows, err
+	}
+	data, err := r.database.open(ctx, std, false)
 	if err != nil {
 		return nil, err
 	}
-	names := make(map[string]string, len(users))
-	for _, u := range users {
-		names[u.ID] = u.Username
-	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	return usage.Report(ctx, data.Store, data.Users, r.month)
+}
+
+// rows returns the rows of the report.
+func (r *usageReport) rows(used []adminapi.Usage) []usageRow {
 	rows := []usageRow{}
-	for _, u := range used {
+	for i := range used {
+		u := &used[i]
 		if r.market != "" && u.Market != r.market && u.Market != market.Any {
 			continue
 		}
-		rows = append(rows, usageRow{
-			UserID: u.UserID, Username: names[u.UserID], Market: u.Market, Level: u.Level, Delay: u.Delay,
-			Days: bits.OnesCount32(u.Days), Connections: u.Connections,
-			First: u.First.UTC().Truncate(time.Second), Last: u.Last.UTC().Truncate(time.Second), days: u.Days,
-		})
+		row := usageRow{
+			UserID: u.UserID, Username: u.Username, Market: u.Market, Level: u.Level, Delay: u.Delay,
+			Days: len(u.Days), Connections: u.Connections, First: u.First, Last: u.Last,
+		}
+		for _, day := range u.Days {
+			if day >= 1 && day <= 31 {
+				row.days |= 1 << (day - 1)
+			}
+		}
+		rows = append(rows, row)
 	}
-	slices.SortFunc(rows, func(a, b usageRow) int {
-		return cmp.Or(cmp.Compare(a.name(), b.name()), cmp.Compare(a.Market, b.Market), cmp.Compare(a.Level, b.Level), cmp.Compare(a.Delay, b.Delay))
-	})
-	return rows, nil
+	return rows
 }
 
 func (r *usageRow) name() string { return cmp.Or(r.Username, r.UserID) }

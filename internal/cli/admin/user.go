@@ -17,6 +17,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/operation"
 	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/internal/database"
 )
@@ -26,6 +27,8 @@ type userOptions struct {
 	config    string
 	data      string
 	fromStdin bool
+
+	gateway operation.Client // flags of a running one
 
 	kind   string  // the type in [users] of the configuration, if it is not the built-in one
 	serves *served // what the configuration serves; nil: no configuration
@@ -55,6 +58,11 @@ meanwhile, and notices changes within half a second. A disabled user, or one wit
 new password, loses tokens and open sockets at once. A change of rights applies to
 open sockets without closing them.
 
+With --token-file or --admin, the commands send requests to the listener for administrators of
+a running gateway, also from another machine. The audit log then has the operator's name. The
+token needs the role identity. If nothing answers, and --config or --data is given too, they use
+the database.
+
 A password is entered at the terminal or read from standard input. It is never an
 argument, because other users of the machine could read it.`,
 		Example: `  rueda user add ana --config rueda/rueda.toml
@@ -63,7 +71,8 @@ argument, because other users of the machine could read it.`,
   rueda user show ana --config rueda/rueda.toml
   rueda user account add ana 100001 --config rueda/rueda.toml
   rueda user disable ana --data /var/lib/rueda
-  rueda user list --data /var/lib/rueda`,
+  rueda user list --data /var/lib/rueda
+  rueda user disable ana --token-file eva.token`,
 		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -71,7 +80,7 @@ argument, because other users of the machine could read it.`,
 	name := command.ExactArgs("name of the user")
 	var p presetFlags
 	add := o.creating(std, "add NAME", "Add a user; creates the database if it does not exist", name,
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			return o.add(ctx, std, users, args[0], &p)
 		})
 	p.add(teach(add, addHelp, addExample))
@@ -99,10 +108,11 @@ func (o *userOptions) places(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.config, "config", "", "configuration file that names the database")
 	f.StringVar(&o.data, "data", "", "data folder with the database")
+	o.gateway.Flags(cmd)
 }
 
 // userCommand changes or reads the user base. args are the arguments, the user's name first.
-type userCommand func(ctx context.Context, std command.Streams, users *local.Base, args []string) error
+type userCommand func(ctx context.Context, std command.Streams, users userBase, args []string) error
 
 // command returns a command for an existing database.
 func (o *userOptions) command(std command.Streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
@@ -118,15 +128,15 @@ func (o *userOptions) on(std command.Streams, use, short string, args cobra.Posi
 	return &cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			data, err := o.open(cmd.Context(), std, create)
+			users, shut, err := o.users(cmd.Context(), std, create)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, data.Close()) }()
+			defer func() { err = errors.Join(err, shut()) }()
 			if o.kind != "" {
 				fmt.Fprintf(std.Err, "[users] of %s has type %q: these users cannot log in there.\n", o.config, o.kind)
 			}
-			err = do(cmd.Context(), std, data.Users, args)
+			err = do(cmd.Context(), std, users, args)
 			user := "" // the first argument, or the second after a group
 			for n, arg := range args {
 				if n == 0 || cmd.Parent().Name() == "group" {
@@ -173,7 +183,7 @@ func (o *userOptions) open(ctx context.Context, std command.Streams, create bool
 // settings returns the settings of the database, and whether it exists.
 func (o *userOptions) settings(ctx context.Context, std command.Streams, create bool) (s *config.Settings, there bool, err error) {
 	if (o.config == "") == (o.data == "") {
-		return nil, false, command.Fail(command.ExitUsage, errors.New("which database?"), "Use --config FILE or --data DIR.")
+		return nil, false, command.Fail(command.ExitUsage, errors.New("which database?"), "Use --config FILE or --data DIR, or --token-file FILE for a running gateway.")
 	}
 	s = &config.Settings{Data: database.Config{Folder: o.data}}
 	if o.config != "" {
@@ -229,7 +239,7 @@ func done(std command.Streams, format string, args ...any) error {
 	return err
 }
 
-func (o *userOptions) add(ctx context.Context, std command.Streams, users *local.Base, name string, p *presetFlags) error {
+func (o *userOptions) add(ctx context.Context, std command.Streams, users userBase, name string, p *presetFlags) error {
 	rights := p.rights
 	if rights == "" {
 		if rights = "all"; len(p.groups) > 0 {
@@ -292,7 +302,7 @@ func (p *presetFlags) own(rights string) (own local.Rights, err error) {
 }
 
 // checkGroups returns an error if a group does not exist.
-func (p *presetFlags) checkGroups(ctx context.Context, users *local.Base) error {
+func (p *presetFlags) checkGroups(ctx context.Context, users userBase) error {
 	if len(p.groups) == 0 {
 		return nil
 	}
@@ -308,7 +318,7 @@ func (p *presetFlags) checkGroups(ctx context.Context, users *local.Base) error 
 	return nil
 }
 
-func (o *userOptions) password(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+func (o *userOptions) password(ctx context.Context, std command.Streams, users userBase, args []string) error {
 	name := args[0]
 	password, err := command.ReadPassword(std, "New password of "+name, o.fromStdin, func(p string) error { return users.CheckPassword(name, p) })
 	if err != nil {
@@ -320,7 +330,7 @@ func (o *userOptions) password(ctx context.Context, std command.Streams, users *
 	return done(std, "New password for %s; earlier logins have ended", name)
 }
 
-func (o *userOptions) disable(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+func (o *userOptions) disable(ctx context.Context, std command.Streams, users userBase, args []string) error {
 	if u, err := users.Entry(ctx, args[0]); err == nil && u.Disabled {
 		fmt.Fprintf(std.Err, "%s is already disabled.\n", args[0])
 		return nil
@@ -331,7 +341,7 @@ func (o *userOptions) disable(ctx context.Context, std command.Streams, users *l
 	return done(std, "Disabled %s; earlier logins have ended", args[0])
 }
 
-func (o *userOptions) enable(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+func (o *userOptions) enable(ctx context.Context, std command.Streams, users userBase, args []string) error {
 	if u, err := users.Entry(ctx, args[0]); err == nil && !u.Disabled {
 		fmt.Fprintf(std.Err, "%s is not disabled.\n", args[0])
 		return nil
@@ -342,7 +352,7 @@ func (o *userOptions) enable(ctx context.Context, std command.Streams, users *lo
 	return done(std, "Enabled %s", args[0])
 }
 
-func (o *userOptions) logout(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+func (o *userOptions) logout(ctx context.Context, std command.Streams, users userBase, args []string) error {
 	if err := users.Logout(ctx, args[0]); err != nil {
 		return err
 	}
@@ -350,7 +360,7 @@ func (o *userOptions) logout(ctx context.Context, std command.Streams, users *lo
 }
 
 // list prints a table for people, and rows with tabs and without a heading for programs.
-func (o *userOptions) list(ctx context.Context, std command.Streams, users *local.Base, _ []string) error {
+func (o *userOptions) list(ctx context.Context, std command.Streams, users userBase, _ []string) error {
 	all, err := users.List(ctx)
 	if err != nil {
 		return err

@@ -3,13 +3,11 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
@@ -28,7 +26,7 @@ accounts have the same one.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	add := o.command(std, "add NAME NUMBER", "Give a user an account", command.ExactArgs("name of the user", "number of the account"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			return addAccount(ctx, std, users, args[0], args[1], a)
 		})
 	f := teach(add, accountHelp, accountExample).Flags()
@@ -40,7 +38,7 @@ accounts have the same one.`,
 	return cmd
 }
 
-func addAccount(ctx context.Context, std command.Streams, users *local.Base, name, number string, a broker.Account) error {
+func addAccount(ctx context.Context, std command.Streams, users userBase, name, number string, a broker.Account) error {
 	if a.Type != "cash" && a.Type != "margin" {
 		return command.Fail(command.ExitUsage, fmt.Errorf("type %q is neither cash nor margin", a.Type), "")
 	}
@@ -53,16 +51,12 @@ func addAccount(ctx context.Context, std command.Streams, users *local.Base, nam
 }
 
 // listAccounts prints a table for people, and rows with tabs and without a heading for programs.
-func listAccounts(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
-	all, err := users.List(ctx)
+func listAccounts(ctx context.Context, std command.Streams, users userBase, args []string) error {
+	u, err := users.Entry(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(u local.Entry) bool { return u.Username == args[0] })
-	if i < 0 {
-		return broker.ErrNotFound
-	}
-	list, err := users.ListAccounts(ctx, all[i].ID)
+	list, err := users.ListAccounts(ctx, u.ID)
 	if err != nil {
 		return err
 	}

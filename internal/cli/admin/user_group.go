@@ -52,7 +52,7 @@ func (f *factorFlag) check() error {
 }
 
 // apply sets what the flag says, and reports whether that changed anything.
-func (f *factorFlag) apply(ctx context.Context, users *local.Base, group string) (changed bool, err error) {
+func (f *factorFlag) apply(ctx context.Context, users userBase, group string) (changed bool, err error) {
 	if f.word == "" {
 		return false, nil
 	}
@@ -64,7 +64,7 @@ func (o *userOptions) addGroup(std command.Streams) *cobra.Command {
 	var f factorFlag
 	var cmd *cobra.Command
 	cmd = o.creating(std, "add GROUP", "Add a group; creates the database if it does not exist", command.ExactArgs("name of the group"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
@@ -94,7 +94,7 @@ func (o *userOptions) setGroup(std command.Streams) *cobra.Command {
 	var f factorFlag
 	var cmd *cobra.Command
 	cmd = o.command(std, "set GROUP", "Set a group's scopes and limits", command.ExactArgs("name of the group"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
@@ -120,7 +120,7 @@ func (o *userOptions) setGroup(std command.Streams) *cobra.Command {
 func (o *userOptions) grantGroup(std command.Streams) *cobra.Command {
 	var g grantFlags
 	cmd := o.command(std, "grant GROUP", "Grant a group a right to data", command.ExactArgs("name of the group"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			e, err := g.entitlement()
 			if err == nil {
 				err = o.checkServed(std, e)
@@ -142,7 +142,7 @@ func (o *userOptions) revokeGroup(std command.Streams) *cobra.Command {
 	var r revokeFlags
 	var cmd *cobra.Command
 	cmd = o.command(std, "revoke GROUP", "Revoke rights to data from a group", command.ExactArgs("name of the group"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			which, err := r.which(cmd)
 			if err != nil {
 				return err
@@ -164,7 +164,7 @@ func (o *userOptions) revokeGroup(std command.Streams) *cobra.Command {
 	return teach(cmd, revokeGroupHelp, revokeGroupExample)
 }
 
-func removeGroup(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+func removeGroup(ctx context.Context, std command.Streams, users userBase, args []string) error {
 	n, err := users.RemoveGroup(ctx, args[0])
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func removeGroup(ctx context.Context, std command.Streams, users *local.Base, ar
 	return done(std, "Removed group %s, members: %d", args[0], n)
 }
 
-func joinGroup(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+func joinGroup(ctx context.Context, std command.Streams, users userBase, args []string) error {
 	changed, err := users.Join(ctx, args[1], args[0])
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func joinGroup(ctx context.Context, std command.Streams, users *local.Base, args
 	return doneOr(std, changed, args[1]+" is already in it.", "%s is in group %s", args[1], args[0])
 }
 
-func leaveGroup(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+func leaveGroup(ctx context.Context, std command.Streams, users userBase, args []string) error {
 	changed, err := users.Leave(ctx, args[1], args[0])
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func leaveGroup(ctx context.Context, std command.Streams, users *local.Base, arg
 }
 
 // listGroups prints a table for people, and rows with tabs and without a heading for programs.
-func listGroups(ctx context.Context, std command.Streams, users *local.Base, _ []string) error {
+func listGroups(ctx context.Context, std command.Streams, users userBase, _ []string) error {
 	groups, err := users.Groups(ctx)
 	if err != nil {
 		return err

@@ -36,8 +36,12 @@ func (o *userOptions) imports(std command.Streams) *cobra.Command {
 	var dryRun bool
 	var format string
 	cmd := o.creating(std, "import FILE", "Import users of another system with their password hashes", command.ExactArgs("file with the users"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
-			return o.importFile(ctx, std, users, args[0], format, &p, dryRun)
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
+			base, err := inDatabase(users, "import users")
+			if err != nil {
+				return err
+			}
+			return o.importFile(ctx, std, base, args[0], format, &p, dryRun)
 		})
 	cmd.Long = `Import adds users from a file, - for standard input, with the password hashes of another
 system: bcrypt, scrypt, PBKDF2 with SHA-256 or SHA-512, argon2id. Users log in with their

@@ -18,7 +18,7 @@ func (o *userOptions) otp(std command.Streams) *cobra.Command {
 	var issuer string
 	var cmd *cobra.Command
 	cmd = o.command(std, "otp NAME", "Turn a user's one-time passwords on or off", command.ExactArgs("name of the user"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			if enable == disable {
 				return command.Fail(command.ExitUsage, errors.New("--enable or --disable is missing"), "Use one of them.")
 			}
@@ -59,8 +59,12 @@ rueda user check NAME --otp CODE.`
 	return cmd
 }
 
-func enableOTP(ctx context.Context, std command.Streams, users *local.Base, name, issuer string) error {
-	f, err := users.EnableSecondFactor(ctx, name, issuer)
+func enableOTP(ctx context.Context, std command.Streams, users userBase, name, issuer string) error {
+	base, err := inDatabase(users, "create one-time passwords")
+	if err != nil {
+		return err
+	}
+	f, err := base.EnableSecondFactor(ctx, name, issuer)
 	if errors.Is(err, local.ErrExists) {
 		return command.Fail(command.ExitError, err, "Turn it off first: rueda user otp "+command.QuoteShell(name)+" --disable")
 	}

@@ -206,7 +206,7 @@ func (o *userOptions) set(std command.Streams) *cobra.Command {
 	var expires string
 	var cmd *cobra.Command
 	cmd = o.command(std, "set NAME", "Set a user's own scopes, networks, limits and end", command.ExactArgs("name of the user"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			edit, err := s.edit(cmd, expires == "")
 			if err != nil {
 				return err
@@ -244,7 +244,7 @@ func accountEnd(text string) (time.Time, error) {
 func (o *userOptions) grant(std command.Streams) *cobra.Command {
 	var g grantFlags
 	cmd := o.command(std, "grant NAME", "Grant a user a further right to data", command.ExactArgs("name of the user"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			e, err := g.entitlement()
 			if err == nil {
 				err = o.checkServed(std, e)
@@ -252,7 +252,7 @@ func (o *userOptions) grant(std command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			changed, err := users.Grant(ctx, args[0], e)
+			changed, err := users.EditRights(ctx, args[0], func(r *local.Rights) error { r.Grant(e); return nil })
 			if err != nil {
 				return err
 			}
@@ -269,12 +269,13 @@ func (o *userOptions) revoke(std command.Streams) *cobra.Command {
 	var r revokeFlags
 	var cmd *cobra.Command
 	cmd = o.command(std, "revoke NAME", "Revoke rights to data from a user", command.ExactArgs("name of the user"),
-		func(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			which, err := r.which(cmd)
 			if err != nil {
 				return err
 			}
-			gone, err := users.Revoke(ctx, args[0], which)
+			var gone []broker.Entitlement
+			_, err = users.EditRights(ctx, args[0], func(r *local.Rights) error { gone = r.Revoke(which); return nil })
 			if err != nil {
 				return err
 			}
@@ -306,7 +307,7 @@ func (o *userOptions) revoke(std command.Streams) *cobra.Command {
 }
 
 // showUser prints a table for people, and rows with tabs and without a heading for programs.
-func showUser(ctx context.Context, std command.Streams, users *local.Base, args []string) error {
+func showUser(ctx context.Context, std command.Streams, users userBase, args []string) error {
 	u, err := users.Entry(ctx, args[0])
 	if err != nil {
 		return err

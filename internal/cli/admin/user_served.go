@@ -75,7 +75,7 @@ func shortDuration(d time.Duration) string {
 }
 
 // noteUseless prints a note if an existing right already includes the granted one.
-func noteUseless(ctx context.Context, std command.Streams, users *local.Base, name string, e broker.Entitlement) error {
+func noteUseless(ctx context.Context, std command.Streams, users userBase, name string, e broker.Entitlement) error {
 	u, err := users.Entry(ctx, name)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ The user base may count a failed attempt.`,
 }
 
 // checkUser does what a gateway does for a login, a refresh and GET /broker/accounts.
-func checkUser(ctx context.Context, std command.Streams, s *config.Settings, users *local.Base, login broker.Login) error {
+func checkUser(ctx context.Context, std command.Streams, s *config.Settings, users userBase, login broker.Login) error {
 	begun := time.Now()
 	user, err := s.Gateway.Users.Authenticate(ctx, login)
 	took := time.Since(begun)
@@ -140,7 +140,7 @@ func checkUser(ctx context.Context, std command.Streams, s *config.Settings, use
 }
 
 // groupsOf returns the groups of a user who has just logged in, if the user base has groups.
-func groupsOf(ctx context.Context, s *config.Settings, users *local.Base, user *broker.User) (list []broker.Membership, ok bool, err error) {
+func groupsOf(ctx context.Context, s *config.Settings, users userBase, user *broker.User) (list []broker.Membership, ok bool, err error) {
 	if !s.Users.BuiltIn() {
 		return s.Users.Groups(ctx, user.ID)
 	}

@@ -38,7 +38,15 @@ type source struct {
 
 // flags adds the flags that say where the gateway is.
 func (s *source) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
+	s.add(cmd.Flags())
+}
+
+// flagSet is a set of flags of a command.
+type flagSet interface {
+	StringVar(p *string, name, value, usage string)
+}
+
+func (s *source) add(f flagSet) {
 	f.StringVar(&s.admin, "admin", "", "URL of the listener for administrators (default RUEDA_ADMIN, or "+defaultAdmin+")")
 	f.StringVar(&s.tokenFile, "token-file", "", "file with the token of an operator (default: the token in RUEDA_ADMIN_TOKEN)")
 	f.StringVar(&s.authorities, "ca", "", "file with the certificate authorities of the listener (default those of the system)")
@@ -99,9 +107,18 @@ func (s *source) page(ctx context.Context) (*page, error) {
 
 // send sends a request, with a body of JSON or none, and returns the answer if its status is 200.
 func (s *source) send(ctx context.Context, method, path, body string) ([]byte, http.Header, error) {
-	r, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+	status, text, header, err := s.exchange(ctx, method, path, body)
 	if err != nil {
 		return nil, nil, err
+	}
+	return text, header, refusal(method+" "+path, status, text)
+}
+
+// exchange sends a request, and returns the answer with any status.
+func (s *source) exchange(ctx context.Context, method, path, body string) (status int, text []byte, header http.Header, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
 	}
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	if body != "" {
@@ -110,16 +127,16 @@ func (s *source) send(ctx context.Context, method, path, body string) ([]byte, h
 	answer, err := s.client.Do(r)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
+			return 0, nil, nil, ctx.Err()
 		}
-		return nil, nil, command.Fail(command.ExitUnreachable, fmt.Errorf("the gateway does not answer: %w", errors.Unwrap(err)),
+		return 0, nil, nil, command.Fail(command.ExitUnreachable, fmt.Errorf("the gateway does not answer: %w", errors.Unwrap(err)),
 			"Is it running, with listen in [admin] of rueda.toml? --admin is the URL of that listener, not that of clients.")
 	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))
+	text, err = io.ReadAll(io.LimitReader(answer.Body, maxPage))
 	if err = errors.Join(err, answer.Body.Close()); err != nil {
-		return nil, nil, command.Fail(command.ExitUnreachable, fmt.Errorf("read the answer: %w", err), "")
+		return 0, nil, nil, command.Fail(command.ExitUnreachable, fmt.Errorf("read the answer: %w", err), "")
 	}
-	return text, answer.Header, refusal(method+" "+path, answer.StatusCode, text)
+	return answer.StatusCode, text, answer.Header, nil
 }
 
 // notGateway returns the error for an answer of another program.

@@ -173,29 +173,12 @@ func (r *Routes) feeds(*Request) (api.Result, error) {
 	return object(adminapi.Feeds{Feeds: list})
 }
 
-// ListKeys returns the keys as operators see them.
-func ListKeys(list []keyset.Info) []adminapi.Key {
-	whole := func(t time.Time) time.Time {
-		if t.IsZero() {
-			return t
-		}
-		return t.UTC().Truncate(time.Second)
-	}
-	keys := []adminapi.Key{}
-	for _, k := range list {
-		keys = append(keys, adminapi.Key{
-			ID: k.ID, Algorithm: k.Algorithm, State: string(k.State), Created: whole(k.Created), Since: whole(k.Since), Until: whole(k.Until),
-		})
-	}
-	return keys
-}
-
 // keys serves GET /admin/keys.
 func (r *Routes) keys(*Request) (api.Result, error) {
 	if r.cfg.Keys == nil {
 		return api.Result{}, wire.NewFault(wire.UnsupportedOption, "This gateway has no keys of its own")
 	}
-	return object(adminapi.Keys{Keys: ListKeys(r.cfg.Keys.Keys())})
+	return object(adminapi.Keys{Keys: adminapi.NewKeys(r.cfg.Keys.Keys())})
 }
 
 // rotate serves POST /admin/keys.
@@ -223,14 +206,7 @@ func (r *Routes) rotate(q *Request) (api.Result, error) {
 	case err != nil:
 		return api.Result{}, r.unavailable(q, err)
 	}
-	answer := adminapi.Keys{Keys: ListKeys(r.cfg.Keys.Keys())}
-	for _, c := range changes {
-		x := adminapi.KeyChange{ID: c.ID, Algorithm: c.Algorithm, State: string(c.State)}
-		if !c.Due.IsZero() {
-			x.Due = c.Due.UTC().Truncate(time.Second)
-		}
-		answer.Changes = append(answer.Changes, x)
-	}
+	answer := adminapi.Keys{Keys: adminapi.NewKeys(r.cfg.Keys.Keys()), Changes: adminapi.NewKeyChanges(changes)}
 	return object(answer)
 }
 
