@@ -142,6 +142,7 @@ func TestThreat35RemovedOperator(t *testing.T) {
 		{"another line is wrong", "eva 12 read\n" + otto, 0o600, "otto"},
 		{"a token between operators", otto + testAdminToken + "\n", 0o600, "otto"},
 		{"others may read it", otto, 0o644, ""},
+		{"others may read it, with the same content", "", 0o644, ""},
 		{"gone", "", 0, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -150,9 +151,12 @@ func TestThreat35RemovedOperator(t *testing.T) {
 			if err != nil || len(operators()) != 2 {
 				t.Fatal(operators(), err)
 			}
-			if tt.mode == 0 {
+			switch {
+			case tt.mode == 0:
 				err = os.Remove(name)
-			} else {
+			case tt.mode != 0o600 && tt.text == "":
+				err = os.Chmod(name, tt.mode)
+			default:
 				writeToken(t, filepath.Dir(name), tt.text, tt.mode)
 			}
 			for range 2 {

@@ -57,7 +57,7 @@ func (r *File[T]) Get() T {
 	}
 	r.at = now
 	info, err := os.Stat(r.name)
-	if err == nil && r.info != nil && os.SameFile(info, r.info) && info.ModTime().Equal(r.info.ModTime()) && info.Size() == r.info.Size() {
+	if err == nil && r.info != nil && same(info, r.info) {
 		return r.value
 	}
 	value, err := r.read(r.name)
@@ -75,4 +75,9 @@ func (r *File[T]) Get() T {
 	r.value, r.info, r.said = value, info, ""
 	r.logger.Info("file read again", "file", r.name)
 	return value
+}
+
+// same reports whether two looks have seen the same file with the same content and permissions.
+func same(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
 }

@@ -42,6 +42,13 @@ func TestFile(t *testing.T) {
 		if r.Get() != "one" || reads != 1 {
 			t.Errorf("an unchanged file was read %d times", reads)
 		}
+		if err := os.Chmod(name, 0o640); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(Interval)
+		if r.Get() != "one" || reads != 2 {
+			t.Errorf("a file with another mode was read %d times", reads)
+		}
 		put("three")
 		if got := r.Get(); got != "three" {
 			t.Errorf("got %q", got)
