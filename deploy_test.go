@@ -93,6 +93,10 @@ func TestDeploymentsAgree(t *testing.T) {
 		{"statefulset.yaml", pods, "runAsUser: 65532\n"},
 		{"statefulset.yaml", pods, "mountPath: /var/lib/rueda}"},
 		{"statefulset.yaml", pods, "path: /readyz"},
+		{"statefulset.yaml", pods, "{secretName: rueda-operators, defaultMode: 0440}"},
+		{"statefulset.yaml", pods, "mountPath: /etc/rueda-operators, "},
+		{"install.md", install, "kubectl create secret generic rueda-operators --from-file=operators\n"},
+		{"kubernetes/rueda.toml", read(t, "deploy/kubernetes/rueda.toml"), "token_file = \"/etc/rueda-operators/operators\"\n"},
 		{"statefulset.yaml", pods, "path: /livez"},
 	} {
 		if !strings.Contains(want.text, want.part) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/fileowner"
 	"github.com/ruedahq/rueda/internal/metrics"
 	"github.com/ruedahq/rueda/internal/reload"
 	"github.com/ruedahq/rueda/internal/rest"
@@ -32,7 +34,7 @@ type Admin struct {
 	// TokenFile is a file with the token that requests send as Authorization: Bearer. It has one
 	// line of at least 32 characters, or a line for each operator: a name, the SHA-256 of the token
 	// in hexadecimal, a role (read, operate or identity), and perhaps the last day. Only its owner
-	// may read it. It is read again when it changes.
+	// may read it, or root and the group of the process. It is read again when it changes.
 	TokenFile string
 	Tokens    string // what the file would have, a secret; "": TokenFile
 
@@ -214,17 +216,20 @@ const (
 	mostTokens = 64 << 10
 )
 
-// readTokenFile reads a file that only its owner may read.
+// readTokenFile reads a file that only its owner may read, or one that was mounted for the process.
 func readTokenFile(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("token_file is missing")
 	}
 	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: write it as in docs/operations.md#operators", err)
+	}
 	if err != nil {
 		return "", err
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", fmt.Errorf("mode %04o of %s lets others read it: run chmod 600", mode, name)
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" && !fileowner.Mounted(info, os.Geteuid()) {
+		return "", fmt.Errorf("mode %04o of %s lets others read it: run chmod 600, or mount it as root's with mode 0440 for the group of the gateway", mode, name)
 	}
 	if info.Size() > mostTokens || !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s must be a file of at most %d bytes", name, mostTokens)

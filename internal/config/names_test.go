@@ -63,6 +63,23 @@ func TestNamesThatDoNotFit(t *testing.T) {
 	}
 }
 
+// TestMissingSecret checks that the error for a missing file of a secret names the next step.
+func TestMissingSecret(t *testing.T) {
+	for text, want := range map[string]string{
+		"[[feed]]\nname = \"a\"\ntype = \"ndjson\"\nlisten = \"127.0.0.1:0\"\ntoken_file = \"none\"\n": "none: no such file or directory: create it with (umask 077; openssl rand -hex 32 >",
+		"[database]\nurl_file = \"none\"\n": "none: no such file or directory: write the secret into it, and run chmod 600 ",
+	} {
+		name := filepath.Join(t.TempDir(), "rueda.toml")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Read(name, func(Log) (*slog.Logger, *slog.LevelVar) { return slog.New(slog.DiscardHandler), nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nis without %s", err, want)
+		}
+	}
+}
+
 // TestFeedChecks checks when a feed looks wrong by its keys: 0 disables a check.
 func TestFeedChecks(t *testing.T) {
 	for text, want := range map[string]struct {

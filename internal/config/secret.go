@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/ruedahq/rueda/internal/fileowner"
@@ -8,13 +10,6 @@ import (
 
 // maxSecret is the maximum length of a password or connection string.
 const maxSecret = 16 << 10
-
-// mounted reports whether a file is one that a supervisor has mounted for this process: it belongs
-// to root, this process does not, and besides root only the group may read it.
-func mounted(info os.FileInfo) bool {
-	owner, ok := fileowner.Of(info)
-	return ok && owner == 0 && os.Geteuid() != 0 && info.Mode().Perm()&0o077 == 0o040
-}
 
 // secretSource is where a secret comes from: one of a file, an environment variable and a command.
 type secretSource struct {
@@ -58,6 +53,12 @@ func (d *document) secret(key, name string, from secretSource) string {
 	file = d.relative(file)
 	info, err := os.Stat(file)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && name == "token":
+		d.wrong(key, "%v: create it with (umask 077; openssl rand -hex 32 >%s), and give the secret to the producers", err, file)
+		return ""
+	case errors.Is(err, fs.ErrNotExist):
+		d.wrong(key, "%v: write the secret into it, and run chmod 600 %s", err, file)
+		return ""
 	case err != nil:
 		d.wrong(key, "%v", err)
 		return ""
@@ -67,7 +68,7 @@ func (d *document) secret(key, name string, from secretSource) string {
 	case info.Mode().Perm()&0o007 != 0:
 		d.wrong(key, "%s can be read by everybody: chmod 600 %s", file, file)
 		return ""
-	case info.Mode().Perm()&0o070 != 0 && !mounted(info):
+	case info.Mode().Perm()&0o070 != 0 && !fileowner.Mounted(info, os.Geteuid()):
 		d.wrong(key, "%s can be read by its group: chmod 600 %s", file, file)
 		return ""
 	}

@@ -33,8 +33,11 @@ enough.`,
 			problems := 0
 			for _, f := range examine(p) {
 				mark := "ok  "
-				if f.next != "" {
+				switch {
+				case f.next != "":
 					mark, problems = "FAIL", problems+1
+				case f.follows:
+					mark = "    "
 				}
 				fmt.Fprintf(std.Out, "%s  %s\n", mark, command.Printable(f.what))
 				if f.next != "" {
@@ -52,7 +55,10 @@ enough.`,
 }
 
 // finding is the result of a check.
-type finding struct{ what, next string } // next is what to do; "": no problem
+type finding struct {
+	what, next string // next is what to do; "": no problem
+	follows    bool   // from a problem that has its own finding
+}
 
 // Bounds of the checks.
 const (
@@ -69,9 +75,13 @@ func examine(p *page) (list []finding) {
 		if !bad {
 			next = ""
 		}
-		list = append(list, finding{fmt.Sprintf(format, args...), next})
+		list = append(list, finding{what: fmt.Sprintf(format, args...), next: next})
 	}
-	check(p.sum("rueda_ready") != 1, "GET /readyz says why: no feed is up, or the gateway starts or stops.", "gateway: ready %.0f", p.sum("rueda_ready"))
+	if p.sum("rueda_ready") != 1 && len(p.all("rueda_feed_up")) > 0 && p.sum("rueda_feed_up") == 0 {
+		list = append(list, finding{what: "gateway: not ready, because no feed is up", follows: true})
+	} else {
+		check(p.sum("rueda_ready") != 1, "GET /readyz says why: the gateway starts or stops.", "gateway: ready %.0f", p.sum("rueda_ready"))
+	}
 	if !p.clock.IsZero() {
 		off := p.at.Sub(p.clock).Abs()
 		check(off > maxClockOff, "Synchronise the clocks of both machines with NTP.", "clock: that of the gateway is within %s of this one", span(max(off, time.Second).Round(time.Second)))
@@ -114,6 +124,9 @@ func examineFeeds(p *page, check func(bad bool, next, format string, args ...any
 		check(f.value != 1, "The log has the cause: feed failed, or producer disconnected. The gateway starts a failed feed again by itself.", "feed %s: up %.0f", feed, f.value)
 		for _, at := range p.all("rueda_feed_newest_timestamp_seconds", "feed", feed) {
 			age := p.since(at.value)
+			if f.value != 1 {
+				break // one finding for one cause: it is silent because it is down
+			}
 			check(age > maxSilence, "If its markets are open now, the source is silent: ask its operator.", "feed %s: newest event %s ago", feed, span(age))
 		}
 		refused := p.sum("rueda_feed_refused_total", "feed", feed)
