@@ -1,6 +1,7 @@
 package rueda_test
 
 import (
+	"bytes"
 	"flag"
 	"io/fs"
 	"os"
@@ -20,6 +21,7 @@ const (
 	conversationsFile = "docs/conversations.md"
 	faultsFile        = "docs/faults.md"
 	tutorialFile      = "docs/client-tutorial.md"
+	goClientFile      = "docs/go-client.md"
 	talkFolder        = "internal/session/testdata"
 )
 
@@ -72,33 +74,56 @@ func showConversations(t *testing.T, file string, shown map[string]bool) {
 	}
 }
 
-// TestTutorialProgram checks that docs/client-tutorial.md shows the program that the tests run.
-func TestTutorialProgram(t *testing.T) {
-	text, err := os.ReadFile(tutorialFile)
+// TestShownPrograms checks that the documents for authors of clients show the programs that the
+// tests run, and the examples of package client.
+func TestShownPrograms(t *testing.T) {
+	examples, err := os.ReadFile("client/example_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile(`(?s)(<!-- file (\S+) -->\n).*?(\n<!-- /file -->)`)
-	if !block.Match(text) {
-		t.Fatalf("%s shows no file", tutorialFile)
-	}
-	want := block.ReplaceAllFunc(text, func(b []byte) []byte {
-		m := block.FindSubmatch(b)
-		program, err := os.ReadFile(string(m[2]))
+	for _, name := range []string{tutorialFile, goClientFile} {
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.Concat(m[1], []byte("\n```go\n"), program, []byte("```\n"), m[3])
-	})
-	if string(want) == string(text) {
-		return
+		block := regexp.MustCompile(`(?s)(<!-- (file|example) (\S+) -->\n).*?(<!-- /(?:file|example) -->)`)
+		if !block.Match(text) {
+			t.Fatalf("%s shows no program", name)
+		}
+		want := block.ReplaceAllFunc(text, func(b []byte) []byte {
+			m := block.FindSubmatch(b)
+			var program []byte
+			if string(m[2]) == "example" {
+				program = exampleBody(t, examples, string(m[3]))
+			} else if program, err = os.ReadFile(string(m[3])); err != nil {
+				t.Fatal(err)
+			}
+			return slices.Concat(m[1], []byte("\n```go\n"), program, []byte("```\n\n"), m[4])
+		})
+		if string(want) == string(text) {
+			continue
+		}
+		if !*update {
+			t.Fatalf("%s differs from the programs that are run: go test . -run TestShownPrograms -update", name)
+		}
+		if err := os.WriteFile(name, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if !*update {
-		t.Fatalf("%s differs from the program that is run: go test . -run TestTutorialProgram -update", tutorialFile)
+}
+
+// exampleBody returns the body of an example without its indentation.
+func exampleBody(t *testing.T, file []byte, name string) (body []byte) {
+	t.Helper()
+	_, rest, ok := bytes.Cut(file, []byte("\nfunc "+name+"() {\n"))
+	text, _, end := bytes.Cut(rest, []byte("\n}\n"))
+	if !ok || !end {
+		t.Fatalf("there is no example %s", name)
 	}
-	if err := os.WriteFile(tutorialFile, want, 0o644); err != nil {
-		t.Fatal(err)
+	for line := range bytes.Lines(append(text, '\n')) {
+		body = append(body, bytes.TrimPrefix(line, []byte("\t"))...)
 	}
+	return body
 }
 
 // TestFaultsDocument checks that docs/faults.md describes every fault on request, with its alias,

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/ruedahq/rueda/market"
@@ -96,9 +95,9 @@ func (r *reference) snapshot() BookUpdate {
 // TestBookModel applies random updates with gaps and wrong checksums. The book is that of the
 // gateway, or invalid. It is never crossed.
 func TestBookModel(t *testing.T) {
-	steps, err := strconv.Atoi(os.Getenv("RUEDA_BOOK_STEPS"))
-	if err != nil {
-		steps = 10_000
+	steps := 10_000
+	if os.Getenv("RUEDA_SOAK") != "" {
+		steps = 1_000_000
 	}
 	random := rand.New(rand.NewPCG(7, 11))
 	faults, checked := 0, 0
@@ -148,7 +147,7 @@ func TestBookModel(t *testing.T) {
 			t.Fatalf("step %d, depth %d:\n got %v %v\nwant %v %v", i, r.depth, b.Bids(0), b.Asks(0), r.shown[0], r.shown[1])
 		}
 	}
-	t.Logf("%d steps, %d faults, %d valid books compared", steps, faults, checked)
+	t.Logf("figure: %d updates, %d faults, %d valid books compared", steps, faults, checked)
 	if checked < steps/2 || faults < steps/40 {
 		t.Errorf("%d valid books, %d faults", checked, faults)
 	}

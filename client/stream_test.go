@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,15 +14,13 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/client"
-	"github.com/ruedahq/rueda/gateway"
+	rueda "github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/ruedatest"
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
 )
-
-func TestMain(m *testing.M) { os.Exit(openapitest.Main(m.Run)) }
 
 const (
 	ggal = "GGAL|BYMA|24hs"
@@ -252,7 +249,7 @@ func TestFinal(t *testing.T) {
 // expired while it was disconnected continues.
 func TestTokenLifeE2E(t *testing.T) {
 	t.Parallel()
-	short := func(c *gateway.Config) { c.Auth.AccessTTL = 2 * time.Second }
+	short := func(c *rueda.Config) { c.Auth.AccessTTL = 2 * time.Second }
 	s, c := start(t, ruedatest.Config{Change: short}, client.Options{}, client.Set{Trades: []string{ggal}})
 	p := &trades{s: s}
 	a := newAccount(t)
