@@ -194,7 +194,8 @@ func start(t *testing.T, folder string, ctx context.Context) *running {
 	g, err := gateway.New(gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Feeds: []gateway.Feed{{Name: "trades", Source: source{}}}, Drain: time.Millisecond,
 		Journal: gateway.Journal{Folder: filepath.Join(folder, "journal"), Segment: 1 << 20},
-		Limits: gateway.Limits{Logins: gateway.Logins{
+		// A client that continues presents tokens that are newer than the backup, and so are refused.
+		Limits: gateway.Limits{LoginsPerMinute: 1_000_000, LoginBurst: 1_000_000, Logins: gateway.Logins{
 			RefreshesPerMinute: 1_000_000, RefreshBurst: 1_000_000, UserRefreshesPerMinute: 1_000_000, UserRefreshBurst: 1_000_000,
 			AccountLoginsPerMinute: 1_000_000, AccountLoginBurst: 1_000_000,
 		}},
@@ -285,8 +286,8 @@ func (c *client) token(g *running, body string) (access, refresh string, err err
 	}
 	defer res.Body.Close()
 	var answer struct {
-		Msg  string
-		Data struct {
+		Error struct{ Reason, Msg string }
+		Data  struct {
 			Access  string `json:"access_token"`
 			Refresh string `json:"refresh_token"`
 		}
@@ -295,7 +296,7 @@ func (c *client) token(g *running, body string) (access, refresh string, err err
 		return "", "", err
 	}
 	if res.StatusCode != http.StatusOK {
-		return "", "", fmt.Errorf("%s: %s", res.Status, answer.Msg)
+		return "", "", fmt.Errorf("%s: %s: %s", res.Status, answer.Error.Reason, answer.Error.Msg)
 	}
 	return answer.Data.Access, answer.Data.Refresh, nil
 }
