@@ -15,6 +15,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/cli/admin"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/conform"
 	"github.com/ruedahq/rueda/internal/cli/maintenance"
 	"github.com/ruedahq/rueda/internal/cli/marketdata"
 	"github.com/ruedahq/rueda/internal/cli/operation"
@@ -84,7 +85,7 @@ market on your laptop.`,
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), admin.NewReport(std), server.NewHealth(std), maintenance.NewBackup(std), maintenance.NewRestore(std), operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), newBench(std), newSchema(std), newVersion(std))
+	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), conform.New(std), admin.NewReport(std), server.NewHealth(std), maintenance.NewBackup(std), maintenance.NewRestore(std), operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), newBench(std), newSchema(std), newVersion(std))
 	asUsage(root)
 	return root
 }
