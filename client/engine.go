@@ -21,6 +21,7 @@ import (
 const (
 	firstBackoff = 500 * time.Millisecond
 	maxBackoff   = 30 * time.Second
+	maxRequested = time.Hour // longest wait that a gateway may request
 	maxMessage   = 16 << 20
 )
 
@@ -69,12 +70,10 @@ func (c *Client) Events(ctx context.Context) iter.Seq[Event] {
 		defer c.running.Store(false)
 		ctx, cancel := context.WithCancel(ctx)
 		ended := make(chan struct{})
+		c.end(nil)
 		go func() {
 			defer close(ended)
-			err := c.engine.run(ctx)
-			c.mu.Lock()
-			c.err = err
-			c.mu.Unlock()
+			c.end(c.engine.run(ctx))
 		}()
 		defer func() {
 			cancel()
@@ -101,6 +100,13 @@ func (c *Client) Events(ctx context.Context) iter.Seq[Event] {
 			}
 		}
 	}
+}
+
+// end records what ended Events.
+func (c *Client) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
 }
 
 // Err returns what ended Events for good, such as a revoked login. It is nil if the context ended

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -76,7 +75,7 @@ func isFinal(err error) bool {
 func retryAfter(err error) time.Duration {
 	var e *Error
 	if errors.As(err, &e) {
-		return e.RetryAfter
+		return min(e.RetryAfter, maxRequested)
 	}
 	return 0
 }
@@ -109,9 +108,8 @@ func streamError(c *stream.Control) *Error {
 func closeError(err error, last *Error) error {
 	var closed websocket.CloseError
 	if !errors.As(err, &closed) || closed.Code < 4000 {
-		if last != nil && errors.Is(err, io.EOF) {
-			last.Closed = true
-			return last
+		if last != nil && last.Reason.Socket().Closes {
+			return last // its close frame was lost
 		}
 		return plain(err)
 	}

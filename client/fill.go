@@ -57,7 +57,8 @@ func (l *link) numbered(ctx context.Context, x numberedEvent) error {
 // deliver queues the next event of a series.
 func (l *link) deliver(ctx context.Context, cur *cursor, x numberedEvent) error {
 	cur.n, cur.known = x.n, true
-	if l.replays > 0 && cur.since > 0 && (cur.to == 0 || x.n <= cur.to) {
+	resumed := cur.since > 0 || l.sent[x.series] == nil // the latter: by a pattern
+	if l.replays > 0 && resumed && (cur.to == 0 || x.n <= cur.to) {
 		x.event = replayed(x.event)
 	}
 	return l.queued(ctx, x.series, x.n, x.event)

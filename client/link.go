@@ -23,6 +23,7 @@ const (
 	streamSilence = 25 * time.Second
 	resyncAgain   = 5 * time.Second
 	removePause   = 100 * time.Millisecond // between two messages that remove identifiers
+	unavailable   = 5 * time.Second        // until an identifier is requested again
 	maxItems      = 300                    // in a message
 	maxItemBytes  = 200                    // of an item, with its place in resume
 )
@@ -298,7 +299,7 @@ type group struct {
 func (l *link) add(ctx context.Context, want map[item]options) {
 	groups := map[group][]item{}
 	for i, o := range want {
-		if s := l.sent[i]; s == nil || s.options != o && !s.rejected {
+		if s := l.sent[i]; s == nil || s.options != o {
 			g := group{o, l.had[i] || l.restored || l.series[i] != nil && l.series[i].named}
 			groups[g] = append(groups[g], i)
 		}
@@ -391,12 +392,43 @@ func (l *link) ask(ctx context.Context, m *message, a *ask) {
 
 // covered reports whether an item of the set includes a series. The item except does not count.
 func (l *link) covered(s stream.Series, except *item) bool {
-	for i, sent := range l.sent {
-		if i.Channel == s.Channel && !sent.rejected && i.Instrument.Matches(s.Instrument) && (except == nil || *except != i) {
+	includes := func(i item) bool {
+		sent := l.sent[i]
+		return sent != nil && !sent.rejected && (except == nil || *except != i)
+	}
+	if includes(s) {
+		return true
+	}
+	for i := range l.sent {
+		if i.Channel == s.Channel && i.Instrument.IsPattern() && i.Instrument.Matches(s.Instrument) && includes(i) {
 			return true
 		}
 	}
 	return false
+}
+
+// prune forgets, at the beginning of a connection, what the program has removed from the set since
+// the last one.
+func (l *link) prune() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.restored {
+		return // the set may not be complete yet
+	}
+	var patterns []item
+	for i := range l.desired {
+		if i.Instrument.IsPattern() {
+			patterns = append(patterns, i)
+		}
+	}
+	wanted := func(s stream.Series) bool {
+		_, ok := l.desired[s]
+		return ok || slices.ContainsFunc(patterns, func(i item) bool { return i.Channel == s.Channel && i.Instrument.Matches(s.Instrument) })
+	}
+	removed := func(s stream.Series) bool { return !wanted(s) }
+	maps.DeleteFunc(l.had, func(i item, _ bool) bool { _, ok := l.desired[i]; return !ok })
+	maps.DeleteFunc(l.series, func(s stream.Series, _ *cursor) bool { return removed(s) })
+	maps.DeleteFunc(l.books, func(s stream.Series, _ *Book) bool { return removed(s) })
 }
 
 // forget drops the progress of what an item covered alone.

@@ -42,13 +42,13 @@ func (l *link) receive(ctx context.Context, f frame) error {
 	case stream.Subscription:
 		return l.acknowledged(ctx, m.Control)
 	case stream.CaughtUp:
-		return l.caughtUp(ctx, m.Control)
+		return l.caughtUp(ctx, m.Control.Position)
 	case stream.Alive:
 		return l.alive(ctx, m.Control, f.at)
 	case stream.Warning:
 		l.warning(m.Control)
 	case stream.Error:
-		return l.refused(m.Control)
+		return l.refused(ctx, m.Control)
 	case stream.Book:
 		return l.book(ctx, &m, f)
 	case stream.Quote, stream.Summary:
@@ -99,6 +99,7 @@ func (l *link) success(ctx context.Context, c *stream.Control) error {
 	if c.Limits.MessageBytes > 0 {
 		l.most = min(maxItems, max(c.Limits.MessageBytes/maxItemBytes, 1))
 	}
+	l.prune()
 	for _, cur := range l.series {
 		cur.since = cur.n
 	}
@@ -161,7 +162,14 @@ func (l *link) reject(list []stream.Rejection, removed bool) {
 			if c.String() != r.Channel {
 				continue
 			}
-			if i, err := newItem(c, r.Instrument); err == nil && l.sent[i] != nil {
+			i, err := newItem(c, r.Instrument)
+			switch {
+			case err != nil || l.sent[i] == nil:
+			case r.Reason == wire.Unavailable: // for the moment
+				delete(l.sent, i)
+				l.paused = time.Now().Add(unavailable)
+				l.again = l.paused
+			default:
 				l.sent[i].rejected = true
 			}
 		}
@@ -191,8 +199,8 @@ func (l *link) lost(s stream.Series, r wire.Range) {
 	}
 }
 
-// caughtUp ends the replay of a resume.
-func (l *link) caughtUp(ctx context.Context, c *stream.Control) error {
+// caughtUp ends the replay of a resume. After the last one, what was missed has been delivered.
+func (l *link) caughtUp(ctx context.Context, position string) error {
 	if l.replays--; l.replays > 0 {
 		return nil
 	}
@@ -212,8 +220,8 @@ func (l *link) caughtUp(ctx context.Context, c *stream.Control) error {
 		}
 		cur.since, cur.to, cur.named = 0, 0, false
 	}
-	if c.Position != "" {
-		l.moveTo(c.Position)
+	if position != "" {
+		l.moveTo(position)
 	}
 	l.settle()
 	l.reconcile(ctx)
@@ -250,7 +258,7 @@ func (l *link) alive(ctx context.Context, c *stream.Control, at time.Time) error
 func (l *link) warning(c *stream.Control) {
 	switch {
 	case c.Reason == wire.ShuttingDown:
-		l.reconnectAt = time.Now().Add(c.Reconnect)
+		l.reconnectAt = time.Now().Add(min(c.Reconnect, maxRequested))
 	case c.Reason == "token_expiring":
 		l.tokens.renewWithin(c.ExpiresIn * 8 / 10)
 	}
@@ -258,23 +266,19 @@ func (l *link) warning(c *stream.Control) {
 }
 
 // refused handles an Error. One without an answer to a request explains the close that follows.
-func (l *link) refused(c *stream.Control) error {
+func (l *link) refused(ctx context.Context, c *stream.Control) error {
 	e := streamError(c)
 	l.last = e
 	a := l.asks[c.ID]
 	delete(l.asks, c.ID)
-	if a == nil && c.Reason.Socket().Closes {
+	switch {
+	case c.ID != "" && c.Reason == wire.Internal: // in place of a CaughtUp
+		return errResume
+	case a == nil && c.Reason.Socket().Closes:
 		return nil
-	}
-	if a == nil {
+	case a == nil:
 		l.report(Notice{Reason: c.Reason, Msg: c.Msg, Hint: c.Hint})
 		return nil
-	}
-	if a.resume {
-		l.replays--
-		if c.Reason == wire.Internal {
-			return errResume
-		}
 	}
 	if c.Retry && c.Rejected == nil {
 		for _, i := range a.items {
@@ -284,8 +288,11 @@ func (l *link) refused(c *stream.Control) error {
 				delete(l.sent, i)
 			}
 		}
-		l.paused = time.Now().Add(max(c.RetryAfter, time.Second))
+		l.paused = time.Now().Add(min(max(c.RetryAfter, time.Second), maxRequested))
 		l.again = l.paused
+		if a.resume {
+			l.replays--
+		}
 		return nil
 	}
 	l.reject(c.Rejected, false)
@@ -294,6 +301,9 @@ func (l *link) refused(c *stream.Control) error {
 			s.rejected = true
 			l.report(Rejected{Channel: i.Channel.String(), Instrument: string(i.Channel.Append(nil, i.Instrument)), Reason: c.Reason, Msg: c.Msg, Hint: c.Hint})
 		}
+	}
+	if a.resume {
+		return l.caughtUp(ctx, "")
 	}
 	l.settle()
 	return nil

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -70,17 +72,16 @@ func (f FileStore) Save(_ context.Context, t Tokens) (err error) {
 	return syncFolder(folder)
 }
 
-// syncFolder makes a rename in a folder durable.
+// syncFolder makes a rename in a folder durable. On Windows, a rename needs no more.
 func syncFolder(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrInvalid) {
-		err = nil // not on this system
-	}
-	return errors.Join(err, d.Close())
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // tokens has the tokens of a Client and renews them. Any number of goroutines may need a token at
@@ -166,8 +167,11 @@ func (t *tokens) load(ctx context.Context, now *Tokens) error {
 		return nil
 	}
 	stored, err := t.opts.Tokens.Load(ctx)
+	if err != nil && (t.opts.Password == "" || ctx.Err() != nil) {
+		return fmt.Errorf("client: load tokens: %w", err)
+	}
 	if err != nil {
-		return err
+		t.log.Warn("tokens not loaded", "error", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
