@@ -118,7 +118,7 @@ func TestOperatorRoutes(t *testing.T) {
 			t.Errorf("row %v", r)
 		}
 	}
-	if want := "user_added grant_changed grant_changed grant_changed grant_changed user_changed user_changed admin_read"; strings.Join(kinds, " ") != want {
+	if want := "user_added grant_changed grant_changed grant_changed user_changed user_changed admin_read"; strings.Join(kinds, " ") != want {
 		t.Errorf("kinds %q, want %q", kinds, want)
 	}
 }

@@ -30,11 +30,14 @@ type NewUser struct {
 	Scopes       []string
 	Entitlements []broker.Entitlement
 	Limits       broker.Limits
+	Networks     []netip.Prefix // from which the user may come; none: from anywhere
+	Groups       []string       // that the user joins
 }
 
-// Add adds a user. Errors: ErrExists, broker.ErrUnavailable, or what is wrong with n.
+// Add adds a user, who never exists without the networks and groups. Errors: ErrExists, ErrNoGroup,
+// broker.ErrUnavailable, or what is wrong with n.
 func (b *Base) Add(ctx context.Context, n NewUser) (broker.User, error) {
-	own := Rights{Scopes: n.Scopes, Entitlements: n.Entitlements, Limits: n.Limits}
+	own := Rights{Scopes: n.Scopes, Entitlements: n.Entitlements, Limits: n.Limits, Networks: n.Networks}
 	if err := errors.Join(checkUsername(n.Username), b.checkPassword(n.Username, n.Password, n.WeakPassword), own.Check()); err != nil {
 		return broker.User{}, err
 	}
@@ -45,6 +48,11 @@ func (b *Base) Add(ctx context.Context, n NewUser) (broker.User, error) {
 	var u broker.User
 	err = b.write(ctx, "add a user", func(c *change) (err error) {
 		u, err = c.add(ctx, n.Username, hash, false, own)
+		for _, g := range n.Groups {
+			if err == nil {
+				_, err = c.member(ctx, u.ID, g, "joins", joinGroup)
+			}
+		}
 		return err
 	})
 	if err != nil {

@@ -150,3 +150,38 @@ func TestEnrolmentFromElsewhere(t *testing.T) {
 		t.Errorf("from an allowed address: %v", err)
 	}
 }
+
+// TestThreat46AddedWithNetworks checks that a user is added with networks and groups in one step,
+// or not at all.
+func TestThreat46AddedWithNetworks(t *testing.T) { everywhere(t, testAddedWithNetworks) }
+
+func testAddedWithNetworks(t *testing.T, db *sql.DB) {
+	ctx := t.Context()
+	b := openBase(t, db)
+	home := netip.MustParsePrefix("192.0.2.0/24")
+	if err := b.AddGroup(ctx, "desk", Rights{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.RequireFactor(ctx, "desk", true); err != nil {
+		t.Fatal(err)
+	}
+	u := NewUser{Username: "ana", Password: "the first password", Networks: []netip.Prefix{home}, Groups: []string{"desk", "none"}}
+	if _, err := b.Add(ctx, u); !errors.Is(err, ErrNoGroup) {
+		t.Errorf("with a group that does not exist: %v", err)
+	}
+	if _, err := b.Entry(ctx, "ana"); !errors.Is(err, broker.ErrNotFound) {
+		t.Errorf("the user was added without it: %v", err)
+	}
+	u.Groups = []string{"desk"}
+	if _, err := b.Add(ctx, u); err != nil {
+		t.Fatal(err)
+	}
+	e, err := b.Entry(ctx, "ana")
+	if err != nil || !slices.Equal(e.Networks, u.Networks) || len(e.Groups) != 1 || !e.Groups[0].RequiredFactor {
+		t.Errorf("%+v, %v", e, err)
+	}
+	u.Username, u.Networks = "eva", []netip.Prefix{{}}
+	if _, err := b.Add(ctx, u); err == nil {
+		t.Error("an invalid network is accepted")
+	}
+}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -285,12 +286,14 @@ func (o *auditOptions) followFrom(ctx context.Context, std command.Streams, log 
 // print prints rows in columns of fixed width, so that later rows are aligned with them.
 func (o *auditOptions) print(out io.Writer, list []audit.Row) error {
 	if o.json {
+		var text bytes.Buffer
 		for i := range list {
-			if err := list[i].WriteJSON(out); err != nil {
+			if err := list[i].WriteJSON(&text); err != nil {
 				return err
 			}
 		}
-		return nil
+		_, err := out.Write(command.EscapeControls(text.Bytes()))
+		return err
 	}
 	w := tabwriter.NewWriter(out, 10, 0, 2, ' ', 0)
 	for _, r := range list {

@@ -103,9 +103,11 @@ func (r *usageReport) run(ctx context.Context, std command.Streams) (err error) 
 	}
 	switch {
 	case r.json:
-		enc := json.NewEncoder(std.Out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(map[string]any{"month": r.month, "rows": rows, "totals": totals})
+		text, err := json.MarshalIndent(map[string]any{"month": r.month, "rows": rows, "totals": totals}, "", "  ")
+		if err == nil {
+			_, err = std.Out.Write(append(command.EscapeControls(text), '\n'))
+		}
+		return err
 	case r.csv:
 		return writeUsageCSV(std.Out, r, rows, totals)
 	case len(rows) == 0:

@@ -107,9 +107,9 @@ func (s *servedUsers) CheckPassword(string, string) error { return nil }
 
 // Add implements userBase.
 func (s *servedUsers) Add(ctx context.Context, n local.NewUser) (broker.User, error) {
-	rights := adminapi.NewRights(local.Rights{Scopes: n.Scopes, Entitlements: n.Entitlements, Limits: n.Limits})
+	rights := adminapi.NewRights(local.Rights{Scopes: n.Scopes, Entitlements: n.Entitlements, Limits: n.Limits, Networks: n.Networks})
 	var u adminapi.User
-	err := s.gateway.Send(ctx, http.MethodPost, "/admin/users", adminapi.AddUser{Username: n.Username, Password: n.Password, Rights: &rights}, &u)
+	err := s.gateway.Send(ctx, http.MethodPost, "/admin/users", adminapi.AddUser{Username: n.Username, Password: n.Password, Rights: &rights, Groups: n.Groups}, &u)
 	return broker.User{ID: u.ID, Username: u.Username}, existing(err, "user", n.Username)
 }
 

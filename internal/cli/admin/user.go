@@ -235,8 +235,7 @@ var sudoUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$`)
 
 // done prints what was done.
 func done(std command.Streams, format string, args ...any) error {
-	_, err := fmt.Fprintf(std.Out, format+"\n", args...)
-	return err
+	return command.WriteText(std.Out, fmt.Sprintf(format+"\n", args...))
 }
 
 func (o *userOptions) add(ctx context.Context, std command.Streams, users userBase, name string, p *presetFlags) error {
@@ -258,17 +257,12 @@ func (o *userOptions) add(ctx context.Context, std command.Streams, users userBa
 	if err := p.checkGroups(ctx, users); err != nil { // before the user is created
 		return err
 	}
-	u := local.NewUser{Username: name, Scopes: own.Scopes, Entitlements: own.Entitlements}
+	u := local.NewUser{Username: name, Scopes: own.Scopes, Entitlements: own.Entitlements, Groups: p.groups}
 	if u.Password, err = command.ReadPassword(std, "Password of "+name, o.fromStdin, func(p string) error { return users.CheckPassword(name, p) }); err != nil {
 		return err
 	}
 	if _, err = users.Add(ctx, u); err != nil {
 		return err
-	}
-	for _, g := range p.groups {
-		if _, err := users.Join(ctx, name, g); err != nil {
-			return err
-		}
 	}
 	what := "with rights " + rights
 	if p.delay > 0 {

@@ -38,18 +38,9 @@ func (r *Routes) addUser(q *Request) (api.Result, error) {
 	}
 	if _, err := users.Add(q.Context(), local.NewUser{
 		Username: body.Username, Password: body.Password, Scopes: own.Scopes, Entitlements: own.Entitlements, Limits: own.Limits,
+		Networks: own.Networks, Groups: body.Groups,
 	}); err != nil {
 		return api.Result{}, r.failure(q, err, "username")
-	}
-	if len(own.Networks) > 0 {
-		if _, err := users.EditRights(q.Context(), body.Username, func(r *local.Rights) error { r.Networks = own.Networks; return nil }); err != nil {
-			return api.Result{}, r.failure(q, err, "rights")
-		}
-	}
-	for _, g := range body.Groups {
-		if _, err := users.Join(q.Context(), body.Username, g); err != nil {
-			return api.Result{}, r.failure(q, err, "groups")
-		}
 	}
 	entry, err := users.Entry(q.Context(), body.Username)
 	if err != nil {
