@@ -298,7 +298,7 @@ func (o *auditOptions) print(out io.Writer, list []audit.Row) error {
 	w := tabwriter.NewWriter(out, 10, 0, 2, ' ', 0)
 	for _, r := range list {
 		cells := []string{
-			strconv.FormatInt(r.Seq, 10), r.Time.Format("2006-01-02 15:04:05.000"), fmt.Sprintf("%-15s", r.Kind),
+			strconv.FormatInt(r.Seq, 10), r.Time.Format("2006-01-02 15:04:05.000"), fmt.Sprintf("%-15s", printable(string(r.Kind))),
 			printable(r.Actor), printable(r.User), printable(r.Address), printable(r.Detail),
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/csv"
@@ -282,7 +283,8 @@ func plainCell(s string) string {
 }
 
 func writeUsageCSV(out io.Writer, r *usageReport, rows []usageRow, totals []usageTotal) error {
-	w := csv.NewWriter(out)
+	var text bytes.Buffer
+	w := csv.NewWriter(&text)
 	if r.totalled {
 		_ = w.Write([]string{"month", "market", "level", "delay_seconds", "users", "user_days", "connections"}) // Error reports it
 		for _, t := range totals {
@@ -296,5 +298,5 @@ func writeUsageCSV(out io.Writer, r *usageReport, rows []usageRow, totals []usag
 		}
 	}
 	w.Flush()
-	return w.Error()
+	return errors.Join(w.Error(), command.WriteText(out, text.String()))
 }
