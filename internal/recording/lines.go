@@ -222,7 +222,7 @@ func (r *Reader) text() ([]byte, error) {
 func (r *Reader) ending(n int64, err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && r.packed:
-		r.torn = fmt.Errorf("it ends within a packed block, %d bytes after line %d: the writer did not close it", n, r.line.Number-1)
+		r.torn = fmt.Errorf("it ends within a compressed block, %d bytes after line %d: the writer did not close it", n, r.line.Number-1)
 		return io.EOF
 	case !errors.Is(err, io.EOF):
 		return r.fail(fmt.Errorf("read: %w", err))

@@ -357,7 +357,7 @@ func TestText(t *testing.T) {
 		"order life p90, s            11.20      11.20      11.20   11.20     11.20   11.20          11.20\n",
 		"range of the class               leading       sovereign          cedear        illiquid\n",
 		"trades a day               2000 to 12000   3000 to 25000     300 to 4000      100 to 600\n",
-		"A class has ranges to keep to from an hour on.\n",
+		"The ranges of a class apply to recordings of an hour or more.\n",
 		"SYMBOL|BYMA|24hs leading",
 		"< and >: below and above the range of the class",
 	} {

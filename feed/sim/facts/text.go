@@ -199,13 +199,13 @@ func legend(b *strings.Builder, columns [][]string, classes []Row) {
 		fmt.Fprintf(b, "%s: this needs %d minutes of continuous trading\n", tooShort, enough+1)
 	}
 	if has(tooFew) {
-		fmt.Fprintf(b, "%s: there are hardly any trades\n", tooFew)
+		fmt.Fprintf(b, "%s: this needs more trades\n", tooFew)
 	}
 	if has("<") || has(">") {
 		b.WriteString("< and >: below and above the range of the class\n")
 	}
 	if slices.ContainsFunc(classes, func(r Row) bool { return Ranges(r.Name) != nil && r.ranges() == nil }) {
-		b.WriteString("A class has ranges to keep to from an hour on.\n")
+		b.WriteString("The ranges of a class apply to recordings of an hour or more.\n")
 	}
 }
 
