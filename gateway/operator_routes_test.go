@@ -181,8 +181,8 @@ func TestOperatorMistakes(t *testing.T) {
 	}
 }
 
-// TestOperatorRoles checks that each route needs its role, and that refusals have a row.
-func TestOperatorRoles(t *testing.T) {
+// TestThreat35OperatorRoutes checks that each route needs its role, and that refusals have a row.
+func TestThreat35OperatorRoutes(t *testing.T) {
 	c := newConsole(t)
 	roles := []string{"read", "operate", "identity"}
 	for _, r := range []struct{ method, path, body, least string }{
