@@ -152,6 +152,21 @@ type AddUser struct {
 	Groups   []string `json:"groups,omitempty"`
 }
 
+// Session is a login of a user.
+type Session struct {
+	ID          string    `json:"sid"`
+	Created     time.Time `json:"created_at"`
+	Used        time.Time `json:"last_used_at"` // when it last received tokens
+	Address     string    `json:"address"`
+	Client      string    `json:"client"`
+	Connections int       `json:"connections"` // open sockets
+}
+
+// Sessions are the logins of a user.
+type Sessions struct {
+	Sessions []Session `json:"sessions"`
+}
+
 // Group is a group of users.
 type Group struct {
 	Name           string `json:"name"`

@@ -74,6 +74,7 @@ func TestSameOverAdmin(t *testing.T) {
 		"user password ana --password-stdin", "user password nobody --password-stdin",
 		"user account add ana 100001 --type margin --currency USD", "user account list ana", "user account list first",
 		"user disable ana", "user disable ana", "user enable ana", "user logout ana", "user logout nobody",
+		"user logins ana", "user logins nobody",
 		"user otp ana --disable",
 		"user revoke ana --market ROFEX", "user revoke ana --all",
 		"group leave equity ana", "group leave equity ana", "group revoke equity --all", "group remove equity", "group remove equity",
@@ -151,7 +152,15 @@ func TestGatewayOrDatabase(t *testing.T) {
 		{"an import needs the database", "user import users.csv --admin " + admin + " --token-file " + token("identity"), 2, "", "a gateway has no route to import users"},
 		{"a second factor needs the database", "user otp first --enable --admin " + admin + " --token-file " + token("identity"), 2, "", "without --admin and --token-file"},
 		{"neither", "user list", 2, "", "which database?"},
+		{"logins of a gateway", "user logins first --admin " + admin + " --token-file " + token("identity"), 0, "127.0.0.1\t0\t", ""},
+		{"logins of a database", "user logins first --config " + config, 0, "127.0.0.1\t-\t", ""},
+		{"ended", "user logout first --admin " + admin + " --token-file " + token("identity"), 0, "Logged out first", ""},
+		{"none of a gateway", "user logins first --admin " + admin + " --token-file " + token("identity"), 0, "", "first is not logged in."},
+		{"none of a database", "user logins first --config " + config, 0, "", "first is not logged in."},
 	} {
+		if c.rule == "logins of a gateway" { // enabled again above
+			logIn(t, clients, "first", "a long password of the first user")
+		}
 		status, out, errs := outcome(t, "", strings.Fields(c.command)...)
 		if status != c.status || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" {
 			t.Errorf("%s: %s\n%d\n%s%s", c.rule, c.command, status, out, errs)
@@ -164,5 +173,19 @@ func TestGatewayOrDatabase(t *testing.T) {
 	server.stop()
 	if status := server.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
+	}
+}
+
+// logIn logs in at a gateway.
+func logIn(t *testing.T, url, username, password string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"grant_type":"password","username":%q,"password":%q}`, username, password)
+	answer, err := http.Post(url+"/auth/token", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("log in: %s", answer.Status)
 	}
 }

@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/internal/adminapi"
+	"github.com/ruedahq/rueda/internal/cli/command"
+)
+
+// logins returns the command user logins.
+func (o *userOptions) logins(std command.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "logins NAME",
+		Short: "List the logins of a user",
+		Long: `Logins prints each login of a user that has not ended, the last used first: its id, when it began
+and last received tokens, the client address, the open sockets, and the program. Of a database
+the sockets are not known (-). rueda user logout ends all logins.`,
+		Example: `  rueda user logins ana --config rueda/rueda.toml
+  rueda user logins ana --token-file eva.token`,
+		Args: command.ExactArgs("name of the user"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			served, err := o.served(cmd.Context(), std, "identity")
+			if err != nil {
+				return err
+			}
+			list := o.storedLogins
+			if served {
+				list = o.servedLogins
+			}
+			sessions, err := list(cmd.Context(), std, args[0])
+			if err != nil {
+				return explainUser(err, args[0])
+			}
+			if len(sessions) == 0 {
+				fmt.Fprintf(std.Err, "%s is not logged in.\n", args[0])
+				return nil
+			}
+			var table strings.Builder
+			for _, s := range sessions {
+				sockets := "-"
+				if s.Connections >= 0 {
+					sockets = strconv.Itoa(s.Connections)
+				}
+				fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(s.ID), shortTime(s.Created), shortTime(s.Used), printable(s.Address), sockets, printable(s.Client))
+			}
+			return printTable(std, "LOGIN\tSINCE\tUSED\tADDRESS\tSOCKETS\tCLIENT\n", table.String())
+		},
+	}
+}
+
+// servedLogins returns the logins of a user of a running gateway.
+func (o *userOptions) servedLogins(ctx context.Context, _ command.Streams, username string) ([]adminapi.Session, error) {
+	users := servedUsers{&o.gateway}
+	u, err := users.find(ctx, username)
+	if err != nil {
+		return nil, err
+	}
+	var answer adminapi.Sessions
+	err = o.gateway.Send(ctx, http.MethodGet, "/admin/users/"+url.PathEscape(u.ID)+"/sessions", nil, &answer)
+	return answer.Sessions, err
+}
+
+// storedLogins returns the logins of a user of a database. Their sockets are -1: not known.
+func (o *userOptions) storedLogins(ctx context.Context, std command.Streams, username string) (list []adminapi.Session, err error) {
+	data, err := o.open(ctx, std, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	u, err := data.Users.Entry(ctx, username)
+	if err != nil || u.Disabled {
+		return nil, err
+	}
+	families, err := data.Store.Sessions(ctx, u.ID, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range families {
+		if f.UserVersion == u.Version { // a change of the password ended older ones
+			list = append(list, adminapi.Session{ID: f.ID, Created: f.Created, Used: f.Used, Address: f.Address, Client: f.Client, Connections: -1})
+		}
+	}
+	return list, nil
+}
