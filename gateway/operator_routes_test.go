@@ -159,6 +159,8 @@ func TestOperatorMistakes(t *testing.T) {
 		{"GET", "/admin/users/us_none/accounts", "", 404, "not_found"},
 		{"POST", "/admin/groups", `{"name":"equity"}`, 409, "conflict"},
 		{"POST", "/admin/groups", `{"name":"two words"}`, 400, "bad_field"},
+		{"POST", "/admin/groups", `{"name":"a/b"}`, 400, "bad_field"},
+		{"POST", "/admin/groups", `{"name":".."}`, 400, "bad_field"},
 		{"POST", "/admin/groups/equity", `{"action":"close"}`, 400, "bad_field"},
 		{"POST", "/admin/groups/equity", `{}`, 400, "invalid_request"},
 		{"POST", "/admin/groups/equity", `{"action":"set_second_factor"}`, 400, "invalid_request"},

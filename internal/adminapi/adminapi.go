@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -173,6 +174,12 @@ type Group struct {
 	Members        int    `json:"members"`
 	FactorRequired bool   `json:"second_factor_required"`
 	Rights         Rights `json:"rights"`
+}
+
+// Addressable reports whether a group name can be part of a path. Groups of a database may have
+// other names.
+func Addressable(name string) bool {
+	return name != "." && name != ".." && !strings.Contains(name, "/")
 }
 
 // NewGroup returns a group as operators see it.

@@ -13,6 +13,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/adminapi"
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/cli/operation"
 )
 
@@ -236,6 +237,10 @@ func (s *servedUsers) group(ctx context.Context, name string) (local.Group, erro
 		return local.Group{}, err
 	}
 	i := slices.IndexFunc(groups, func(g local.Group) bool { return g.Name == name })
+	if i >= 0 && !adminapi.Addressable(name) {
+		return local.Group{}, command.Fail(command.ExitUsage, fmt.Errorf("a gateway has no route to the group %q, whose name cannot be part of a path", name),
+			"Use --config FILE or --data DIR on its machine, without --admin and --token-file.")
+	}
 	if i < 0 {
 		return local.Group{}, fmt.Errorf("%w: %q", local.ErrNoGroup, name)
 	}

@@ -202,6 +202,9 @@ func (r *Routes) addGroup(q *Request) (api.Result, error) {
 	if err != nil {
 		return api.Result{}, r.failure(q, err, "rights")
 	}
+	if !adminapi.Addressable(body.Name) {
+		return api.Result{}, wire.NewFailure(wire.BadField, "name", "cannot be part of a path: it has a slash, or consists of dots")
+	}
 	users := r.by(q)
 	if err := users.AddGroup(q.Context(), body.Name, rights); err != nil {
 		return api.Result{}, r.failure(q, err, "name")
