@@ -145,11 +145,11 @@ func New(urls []string, o Options) (*Client, error) {
 		Proxy: proxy, DialContext: dial, TLSClientConfig: o.TLS.Clone(), ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8,
 	}
-	c.http = &http.Client{Transport: rest}
+	c.http = &http.Client{Transport: rest, CheckRedirect: stay}
 	socket := rest.Clone()
 	socket.ForceAttemptHTTP2, socket.DisableKeepAlives = false, true
 	socket.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{} // a WebSocket needs HTTP/1.1
-	c.socket = &http.Client{Transport: socket}
+	c.socket = &http.Client{Transport: socket, CheckRedirect: stay}
 	c.queue = newQueue(cmp.Or(o.Queue, 8192), o.Overflow)
 	c.tokens.init(c)
 	c.engine = engine{Client: c, series: map[stream.Series]*cursor{}, had: map[item]bool{}}
@@ -160,6 +160,10 @@ func New(urls []string, o Options) (*Client, error) {
 	}
 	return c, nil
 }
+
+// stay follows no redirect, which would send passwords and tokens to another address, perhaps
+// unencrypted.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close closes idle connections of requests. It does not end Events, which ends with its context.
 func (c *Client) Close() {

@@ -108,7 +108,7 @@ func (c *Client) send(ctx context.Context, base *url.URL, r request, access Secr
 	switch {
 	case err != nil:
 		return nil, err
-	case resp.StatusCode >= http.StatusBadRequest:
+	case resp.StatusCode >= http.StatusMultipleChoices: // redirects are not followed
 		return nil, responseError(resp, body)
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("client: the answer of %s is longer than 64 MiB", r.path)

@@ -109,8 +109,12 @@ func New(address, agent string) (*API, error) {
 		return nil, &AddressError{fmt.Sprintf("%s would send the password unencrypted", address), "Use https://" + u.Host}
 	}
 	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/stream"), "/")
-	return &API{Base: u, Client: &http.Client{Timeout: 30 * time.Second}, Agent: agent}, nil
+	return &API{Base: u, Client: &http.Client{Timeout: 30 * time.Second, CheckRedirect: stay}, Agent: agent}, nil
 }
+
+// stay follows no redirect, which would send passwords and tokens to another address, perhaps
+// unencrypted.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // withScheme returns the advice for an address that only lacks its scheme, "" for others.
 func withScheme(address string) string {

@@ -2,7 +2,10 @@ package client
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -54,5 +57,34 @@ func TestBackoff(t *testing.T) {
 	}
 	if wait := b.Next(&ResponseError{Wait: time.Hour}); wait < time.Hour {
 		t.Errorf("paused %v where the server asked for an hour", wait)
+	}
+}
+
+// TestRedirects checks that a redirect sends no password, token or handshake to another address.
+func TestRedirects(t *testing.T) {
+	var reached atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	defer elsewhere.Close()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer proxy.Close()
+	a, err := New(proxy.URL, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	_, login := a.Login(ctx, "ana", "a password", "")
+	_, refresh := a.Refresh(ctx, "a token")
+	_, get := a.Get("a token")(ctx, "/market/markets")
+	_, dial := a.Dial(ctx)
+	for what, err := range map[string]error{"login": login, "refresh": refresh, "get": get, "dial": dial} {
+		var refused *ResponseError
+		if !errors.As(err, &refused) || refused.Status != http.StatusTemporaryRedirect {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n := reached.Load(); n != 0 {
+		t.Errorf("%d requests went elsewhere", n)
 	}
 }

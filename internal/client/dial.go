@@ -28,9 +28,9 @@ func CloseError(err error) error {
 // Dial opens the stream, which is not authenticated yet. It returns a *ResponseError if the server
 // rejects the request.
 func (a *API) Dial(ctx context.Context) (*websocket.Conn, error) {
-	opts := &websocket.DialOptions{HTTPHeader: http.Header{"User-Agent": {a.Agent}}}
+	opts := &websocket.DialOptions{HTTPClient: &http.Client{CheckRedirect: stay}, HTTPHeader: http.Header{"User-Agent": {a.Agent}}}
 	conn, resp, err := websocket.Dial(ctx, a.Stream(), opts) //nolint:bodyclose // the library closes it
-	if err != nil && resp != nil && resp.StatusCode >= http.StatusBadRequest {
+	if err != nil && resp != nil && resp.StatusCode >= http.StatusMultipleChoices {
 		text, _ := io.ReadAll(resp.Body) // the part that the library kept
 		return nil, responseError(resp, text)
 	}
