@@ -96,7 +96,11 @@ func (r *Registry) define(s *Supervisor, in market.Instrument) (market.Handle, e
 	r.owners[in.ID] = owner{feed: s, handle: h}
 	m := r.markets[in.ID.Market]
 	if m == nil {
-		whole, err := s.sink.Define(wholeMarket(in.ID.Market))
+		all := wholeMarket(in.ID.Market)
+		if in.VirtualClock { // a feed begins and ends in the time of its events
+			all.VirtualClock, all.Listed = true, in.Listed
+		}
+		whole, err := s.sink.Define(all)
 		if err != nil {
 			return h, fmt.Errorf("define market %s: %w", in.ID.Market, err)
 		}

@@ -17,14 +17,15 @@ import (
 // recorder is a feed.Sink that records events on the calling goroutine.
 type recorder struct {
 	ids    []market.InstrumentID
-	events []string // identifier and description
+	all    []market.Instrument // the first definition of each identifier
+	events []string            // identifier and description
 }
 
 func (r *recorder) Define(in market.Instrument) (market.Handle, error) {
 	if i := slices.Index(r.ids, in.ID); i >= 0 {
 		return market.Handle(i), nil
 	}
-	r.ids = append(r.ids, in.ID)
+	r.ids, r.all = append(r.ids, in.ID), append(r.all, in)
 	r.note(in.ID, "listed "+in.Phase.String())
 	return market.Handle(len(r.ids) - 1), nil
 }
@@ -97,6 +98,26 @@ func TestSupervisorRestartsAndReports(t *testing.T) {
 			t.Error("a feed that ended is taken as up")
 		}
 	})
+}
+
+// TestMarketClock checks that a market as a whole has the clock of its first instrument. The end of
+// a recording would otherwise have the present time, years after its last event.
+func TestMarketClock(t *testing.T) {
+	for _, virtual := range []bool{false, true} {
+		var rec recorder
+		s := NewSupervisor("test", nil, &rec, Checks{}, NewRegistry(neverDown), slog.New(slog.DiscardHandler))
+		in := market.Instrument{ID: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}, VirtualClock: virtual, Listed: 1e18}
+		if _, err := s.Define(in); err != nil {
+			t.Fatal(err)
+		}
+		want := int64(0)
+		if virtual {
+			want = 1e18
+		}
+		if whole := rec.all[1]; !whole.ID.IsPattern() || whole.VirtualClock != virtual || whole.Listed != want {
+			t.Errorf("virtual %v: the market is %+v", virtual, whole)
+		}
+	}
 }
 
 func TestSupervisorBacksOff(t *testing.T) {
