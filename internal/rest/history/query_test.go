@@ -100,3 +100,12 @@ func TestEpochsBehindCursor(t *testing.T) {
 		}
 	}
 }
+
+// TestHintOfPlus checks that the hint about + comes only with a time in which a + was decoded.
+func TestHintOfPlus(t *testing.T) {
+	for text, want := range map[string]bool{"yesterday": false, "2026-02-30": false, "2026-11-20T11:00:10 03:00": true} {
+		if _, f := parseTime(api.Params{"at": {text}}, "at"); f == nil || (f.Hint != "") != want {
+			t.Errorf("%s: %+v", text, f)
+		}
+	}
+}
