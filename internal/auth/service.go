@@ -192,6 +192,9 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	return s, nil
 }
 
+// SetThrottle replaces Config.Throttle of a service. Any goroutine may call it.
+func SetThrottle(s *Service, c throttle.Config) { s.throttle.SetLimits(c) }
+
 // Origin is where a request comes from.
 type Origin struct {
 	Address netip.Addr

@@ -50,7 +50,7 @@ func (h *Handler) authorizeUser(q *request) error {
 	q.Recheck = func() error { return q.recheck(h.cfg.Auth) }
 	limit := q.User.Limits.RequestsPerMinute
 	if limit <= 0 {
-		limit = h.cfg.RequestsPerMinute
+		limit = int(h.perMinute.Load())
 	}
 	if err := q.spend("user", h.users.take(q.User.ID, limit, time.Now())); err != nil {
 		return err

@@ -19,16 +19,17 @@ import (
 // it closes the connection that has waited longest for a request, or the new one if all are active.
 // A hijacked connection is not counted.
 type connLimiter struct {
-	max, perAddress int
-	exempt          proxy.Trusted // proxies, which bring many clients
-	log             *slog.Logger
-	panics          *atomic.Uint64
+	exempt proxy.Trusted // proxies, which bring many clients
+	log    *slog.Logger
+	panics *atomic.Uint64
 
-	mu        sync.Mutex
-	conns     map[net.Conn]*limitedConn
-	byAddress map[netip.Prefix]int
-	waiting   list.List // of *limitedConn without a request, the oldest first
-	logged    time.Time // last log record
+	mu         sync.Mutex
+	max        int
+	perAddress int
+	conns      map[net.Conn]*limitedConn
+	byAddress  map[netip.Prefix]int
+	waiting    list.List // of *limitedConn without a request, the oldest first
+	logged     time.Time // last log record
 }
 
 // limitedConn is a connection that is counted.
@@ -43,6 +44,13 @@ func newConnLimiter(cfg *ServerConfig, panics *atomic.Uint64) *connLimiter {
 		max: cfg.MaxConns, perAddress: cfg.MaxConnsPerAddress, exempt: cfg.Proxies, log: cfg.Logger, panics: panics,
 		conns: make(map[net.Conn]*limitedConn), byAddress: make(map[netip.Prefix]int),
 	}
+}
+
+// setLimits replaces the limits. Connections above them stay open.
+func (l *connLimiter) setLimits(most, perAddress int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.max, l.perAddress = most, perAddress
 }
 
 // setState is the ConnState of an http.Server. A panic ends the connection; net/http calls it for

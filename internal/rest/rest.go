@@ -105,6 +105,7 @@ type Handler struct {
 	self        *auth.SelfService
 	compressors api.Compressors
 	panics      atomic.Uint64
+	perMinute   atomic.Int64 // requests of a user
 	refusals    *refusalLog
 	quota       *entitlement.Daily
 	documents   documents
@@ -123,11 +124,11 @@ func New(cfg Config) (*Handler, error) {
 			return nil, fmt.Errorf("rest: origin %q is not like https://app.example.com", o)
 		}
 	}
-	cfg.RequestsPerMinute = cmp.Or(cfg.RequestsPerMinute, 600)
 	// The stream has priority over history: one processor is left to it.
 	cfg.HistoryReaders = cmp.Or(cfg.HistoryReaders, max(1, runtime.NumCPU()-1))
-	cfg.HistoryPerUser = cmp.Or(cfg.HistoryPerUser, 4)
+	cfg.HistoryPerUser = cmp.Or(cfg.HistoryPerUser, defaultHistory)
 	h := newHandler(cfg)
+	h.perMinute.Store(int64(cmp.Or(cfg.RequestsPerMinute, defaultRequests)))
 	h.history = history.New(history.Config{
 		Hub: cfg.Hub, Journal: cfg.Journal, Readers: cfg.HistoryReaders, PerUser: cfg.HistoryPerUser,
 		Compressors: &h.compressors, Logger: h.log,
@@ -139,6 +140,18 @@ func New(cfg Config) (*Handler, error) {
 	}
 	h.documents = documents{"/openapi.json": once(openapi.PublicDocument), "/asyncapi.json": once(streamDocument)}
 	return h, nil
+}
+
+const (
+	defaultRequests = 600 // of a user in a minute
+	defaultHistory  = 4   // history requests of a user at a time
+)
+
+// SetLimits replaces Config.RequestsPerMinute and Config.HistoryPerUser of a handler, for requests
+// that begin later. Any goroutine may call it.
+func SetLimits(h *Handler, requestsPerMinute, historyPerUser int) {
+	h.perMinute.Store(int64(cmp.Or(requestsPerMinute, defaultRequests)))
+	h.history.SetPerUser(cmp.Or(historyPerUser, defaultHistory))
 }
 
 // newHandler returns a Handler without routes.

@@ -40,6 +40,17 @@ type Server struct {
 	timeout time.Duration
 	secure  bool
 	panics  *atomic.Uint64
+	conns   *connLimiter
+}
+
+const (
+	defaultConns           = 10_000
+	defaultConnsPerAddress = 1_000
+)
+
+// SetLimits replaces ServerConfig.MaxConns and MaxConnsPerAddress. Any goroutine may call it.
+func (s *Server) SetLimits(most, perAddress int) {
+	s.conns.setLimits(cmp.Or(most, defaultConns), cmp.Or(perAddress, defaultConnsPerAddress))
 }
 
 // Panics returns the number of panics outside of requests, each of which has ended one connection.
@@ -53,8 +64,8 @@ func NewServer(cfg ServerConfig) *Server {
 	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, 60*time.Second)
 	cfg.ShutdownTimeout = cmp.Or(cfg.ShutdownTimeout, 10*time.Second)
 	cfg.MaxHeaderBytes = cmp.Or(cfg.MaxHeaderBytes, 16<<10)
-	cfg.MaxConns = cmp.Or(cfg.MaxConns, 10_000)
-	cfg.MaxConnsPerAddress = cmp.Or(cfg.MaxConnsPerAddress, 1_000)
+	cfg.MaxConns = cmp.Or(cfg.MaxConns, defaultConns)
+	cfg.MaxConnsPerAddress = cmp.Or(cfg.MaxConnsPerAddress, defaultConnsPerAddress)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -62,7 +73,9 @@ func NewServer(cfg ServerConfig) *Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	panics := new(atomic.Uint64)
+	conns := newConnLimiter(&cfg, panics)
 	return &Server{
+		conns:   conns,
 		log:     cfg.Logger,
 		panics:  panics,
 		secure:  cfg.Secure,
@@ -78,7 +91,7 @@ func NewServer(cfg ServerConfig) *Server {
 			DisableGeneralOptionsHandler: true,
 			ErrorLog:                     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
 			ConnContext:                  withConn,
-			ConnState:                    newConnLimiter(&cfg, panics).setState,
+			ConnState:                    conns.setState,
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -11,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Env is shared by all sessions of a gateway, and not changed after the start of the first one.
-// Zero settings have defaults.
+// Env is shared by all sessions of a gateway, and not changed after the start of the first one,
+// except by SetLimits. Zero settings have defaults.
 type Env struct {
 	// Verify checks an access token. It may block, so that the host calls it outside of the
 	// session's goroutine, see [Session.TakeToken]. Its faults are InvalidToken, TokenExpired,
@@ -60,6 +61,8 @@ type Env struct {
 	Burst             int // messages at once; three seconds' worth
 	MessageBytes      int // the socket's limit, sent in Success; 64 KiB
 
+	latest atomic.Pointer[Limits] // of SetLimits; nil: it was not called
+
 	BadMessages   int  // faults of code 400 in a minute, the last of which closes; 10
 	Refusals      int  // answers rate_limited in a minute, the last of which closes; 100
 	BookWildcards bool // allow patterns for order_book
@@ -70,6 +73,23 @@ type Env struct {
 	MaxWaiting   int           // bytes behind one connection; 1 MiB
 	StallTimeout time.Duration // for the kernel to take a single byte; 30 s
 	MaxBacklog   int           // bytes behind all slow connections together; 256 MiB
+}
+
+// Limits are the settings of Env that may change while sessions are open.
+type Limits struct {
+	Connections, Subscriptions, MessagesPerSecond, MessageBytes int
+}
+
+// SetLimits sets the limits, also those of open sessions, which keep the subscriptions that they
+// have. Any goroutine may call it.
+func (e *Env) SetLimits(l Limits) { e.latest.Store(&l) }
+
+// present returns the limits that apply now.
+func (e *Env) present() Limits {
+	if l := e.latest.Load(); l != nil {
+		return *l
+	}
+	return Limits{e.Connections, e.Subscriptions, e.MessagesPerSecond, e.MessageBytes}
 }
 
 // instant is a point in time by the monotonic clock, in nanoseconds from just before Env.Origin; 0
@@ -107,14 +127,15 @@ func (e *Env) maxAge() time.Duration        { return cmp.Or(e.MaxAge, 5*time.Sec
 func (e *Env) stallTimeout() time.Duration  { return cmp.Or(e.StallTimeout, 30*time.Second) }
 func (e *Env) maxWaiting() int              { return cmp.Or(e.MaxWaiting, 1<<20) }
 func (e *Env) maxBacklog() int              { return cmp.Or(e.MaxBacklog, 256<<20) }
-func (e *Env) messageBytes() int            { return cmp.Or(e.MessageBytes, 64<<10) }
+func (e *Env) messageBytes() int            { return cmp.Or(e.present().MessageBytes, 64<<10) }
 func (e *Env) badMessages() int             { return cmp.Or(e.BadMessages, 10) }
 func (e *Env) refusals() int                { return cmp.Or(e.Refusals, 100) }
 
 // limits returns the limits of a user, with defaults for those that are not set.
 func (e *Env) limits(l broker.Limits) broker.Limits {
-	l.Connections = cmp.Or(l.Connections, e.Connections, 8)
-	l.Subscriptions = cmp.Or(l.Subscriptions, e.Subscriptions, 2000)
-	l.MessagesPerSecond = cmp.Or(l.MessagesPerSecond, e.MessagesPerSecond, 20)
+	now := e.present()
+	l.Connections = cmp.Or(l.Connections, now.Connections, 8)
+	l.Subscriptions = cmp.Or(l.Subscriptions, now.Subscriptions, 2000)
+	l.MessagesPerSecond = cmp.Or(l.MessagesPerSecond, now.MessagesPerSecond, 20)
 	return l
 }

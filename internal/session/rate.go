@@ -9,30 +9,35 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// allowance is what a client may do: identifiers in its set, and a rate of messages.
+// allowance is what a client has used of its rate of messages.
 type allowance struct {
-	whole     instant // when the whole burst is available again
-	maxItems  uint32
-	perSecond uint32 // messages
+	whole instant // when the whole burst is available again
 }
 
-// set sets the limits of a user.
-func (a *allowance) set(l broker.Limits) {
-	a.maxItems, a.perSecond = uint32(max(1, l.Subscriptions)), uint32(max(1, l.MessagesPerSecond))
+// limitsOf returns the present limits of a session, which are at least 1.
+func limitsOf(s *Session) broker.Limits {
+	var own broker.Limits
+	if s.grants != nil {
+		own = s.grants.Limits
+	}
+	l := s.env.limits(own)
+	l.Subscriptions, l.MessagesPerSecond = max(1, l.Subscriptions), max(1, l.MessagesPerSecond)
+	return l
 }
 
 // ahead returns the time until the whole burst is available.
 func (a *allowance) ahead(t instant) time.Duration { return max(0, time.Duration(a.whole-t)) }
 
-// rate returns the rate of messages; burst is Env.Burst.
-func (a *allowance) rate(burst int) ratelimit.Rate {
-	interval := time.Second / time.Duration(a.perSecond)
-	return ratelimit.Rate{Interval: interval, Burst: interval * time.Duration(cmp.Or(burst, 3*int(a.perSecond)))}
+// rate returns the rate of messages.
+func (r *request) rate() ratelimit.Rate {
+	perSecond := limitsOf(r.Session).MessagesPerSecond
+	interval := time.Second / time.Duration(perSecond)
+	return ratelimit.Rate{Interval: interval, Burst: interval * time.Duration(cmp.Or(r.env.Burst, 3*perSecond))}
 }
 
 // charge charges a message, or returns false if that exceeds the rate.
 func (r *request) charge() bool {
-	if r.allowance.rate(r.env.Burst).Wait(r.allowance.ahead(r.t)) > 0 {
+	if r.rate().Wait(r.allowance.ahead(r.t)) > 0 {
 		return false
 	}
 	r.debit(1)
@@ -41,7 +46,7 @@ func (r *request) charge() bool {
 
 // debit charges n messages that were answered already, up to a burst.
 func (r *request) debit(n int) {
-	rate := r.allowance.rate(r.env.Burst)
+	rate := r.rate()
 	r.allowance.whole = max(r.allowance.whole, r.t).add(min(time.Duration(n), rate.Burst/rate.Interval) * rate.Interval)
 }
 
@@ -78,7 +83,7 @@ func (r *request) debitSequences(looked int, started bool) {
 
 // overdrawn reports whether free messages have used up another burst.
 func (r *request) overdrawn() bool {
-	return r.allowance.ahead(r.t) > 2*r.allowance.rate(r.env.Burst).Burst
+	return r.allowance.ahead(r.t) > 2*r.rate().Burst
 }
 
 // rejectRate answers a message above the rate. A client that continues is closed.
@@ -87,7 +92,7 @@ func (r *request) rejectRate() {
 		r.fail(&wire.Fault{Reason: wire.TooManyFailures, RetryAfter: 60}, r.id, nil)
 		return
 	}
-	wait := r.allowance.rate(r.env.Burst).Wait(r.allowance.ahead(r.t))
+	wait := r.rate().Wait(r.allowance.ahead(r.t))
 	r.reply(&wire.Fault{Reason: wire.RateLimited, RetryAfter: max(1, seconds(wait))}, r.id, nil)
 }
 

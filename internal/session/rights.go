@@ -14,7 +14,6 @@ import (
 // setGrants sets what the user may do, and changes the subscriptions accordingly.
 func (s *Session) setGrants(now time.Time, g *Grants) {
 	s.grants = g
-	s.allowance.set(s.env.limits(g.Limits))
 	s.reviewRights(now)
 }
 
@@ -76,13 +75,13 @@ func (s *Session) reviewRights(now time.Time) {
 	}
 	var gone, moved []hub.Item
 	var removals, moves []itemChange
-	quota, kept := s.grants.quota(now), 0
+	quota, kept, most := s.grants.quota(now), 0, limitsOf(s).Subscriptions
 	for x := range s.sub.All {
 		delay, reason, _ := s.grants.authorize(quota, x, s.env.BookWildcards)
 		if reason == "" && !s.sub.Serves(delay) {
 			reason = wire.NotEntitled
 		}
-		if reason == "" && kept == int(s.allowance.maxItems) {
+		if reason == "" && kept == most {
 			reason = wire.SubscriptionLimit
 		}
 		switch {

@@ -5,7 +5,6 @@ import (
 	"time"
 	"unique"
 
-	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -75,7 +74,6 @@ func (s *Session) Start(env *Env, peer Peer, shard *subscription.Shard, host Hos
 	s.began.set(now.Sub(env.Origin))
 	s.entry.session = s
 	shard.Open(&s.sub, host)
-	s.allowance.set(env.limits(broker.Limits{}))
 	if peer.Positions {
 		s.ext().positions = true
 	}

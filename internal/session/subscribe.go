@@ -48,7 +48,7 @@ func (r *request) subscribe(m *wire.Message) {
 	if req.Replace {
 		total = len(list)
 	}
-	if most := int(r.allowance.maxItems); total > most {
+	if most := limitsOf(r.Session).Subscriptions; total > most {
 		r.reject(wire.NewFault(wire.SubscriptionLimit, "At most "+strconv.Itoa(most)+" identifiers"), nil)
 		if free {
 			r.debit(1)

@@ -146,9 +146,9 @@ const maxEarlyMessage = 16 << 10
 // messageLimit returns the maximum size in bytes of the next message of c.
 func (sh *shard) messageLimit(c *conn) int {
 	if c.phase == phaseOpen && c.sess.Authenticated() {
-		return sh.server.cfg.MaxMessage
+		return int(sh.server.maxMessage.Load())
 	}
-	return min(sh.server.cfg.MaxMessage, maxEarlyMessage)
+	return min(int(sh.server.maxMessage.Load()), maxEarlyMessage)
 }
 
 // saveInput keeps unused input: the beginning of a message in p, and bytes that were not parsed.

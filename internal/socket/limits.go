@@ -19,25 +19,26 @@ const maxTracked = 1 << 16
 // handshakeLimiter limits handshakes by address: burst of them at once, and one more every
 // interval.
 type handshakeLimiter struct {
-	rate    ratelimit.Rate
-	burst   int
+	rate    atomic.Pointer[ratelimit.Rate]
 	limiter *ratelimit.Limiter[netip.Prefix]
 	refused atomic.Uint64
 }
 
 func newHandshakeLimiter(perSecond float64, burst int) *handshakeLimiter {
+	l := &handshakeLimiter{limiter: ratelimit.NewLimiter[netip.Prefix](maxTracked)}
+	l.setRate(perSecond, burst)
+	return l
+}
+
+func (l *handshakeLimiter) setRate(perSecond float64, burst int) {
 	interval := time.Duration(float64(time.Second) / perSecond)
-	return &handshakeLimiter{
-		rate:    ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval},
-		burst:   burst,
-		limiter: ratelimit.NewLimiter[netip.Prefix](maxTracked),
-	}
+	l.rate.Store(&ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval})
 }
 
 // Allow charges an address for one handshake. If that exceeds the limit, wait is how long to wait
 // for the next one.
 func (l *handshakeLimiter) Allow(a netip.Addr, now time.Time) (wait time.Duration, ok bool) {
-	_, wait = l.limiter.Take(clientaddr.Client(a), l.rate, now)
+	_, wait = l.limiter.Take(clientaddr.Client(a), *l.rate.Load(), now)
 	if wait > 0 {
 		l.refused.Add(1)
 	}
@@ -47,23 +48,24 @@ func (l *handshakeLimiter) Allow(a netip.Addr, now time.Time) (wait time.Duratio
 // refusal returns the response to a handshake that must wait.
 func (l *handshakeLimiter) refusal(wait time.Duration) *refusal {
 	f := tooMany("Too many handshakes", wait)
-	q := web.Quota{Limit: l.burst, Window: l.rate.Burst, Reset: l.rate.Burst - l.rate.Interval + wait}
+	rate := l.rate.Load()
+	q := web.Quota{Limit: int(rate.Burst / rate.Interval), Window: rate.Burst, Reset: rate.Burst - rate.Interval + wait}
 	q.SetHeader(f.Header, "handshakes")
 	return f
 }
 
 // connSlots limits open connections and lists the unauthenticated ones by age.
 type connSlots struct {
-	maxOpen            int           // in total
-	maxUnauthenticated int           // in total
-	maxPerAddress      int           // unauthenticated
-	empty              chan struct{} // closed when slots are closed and all are released
+	empty chan struct{} // closed when slots are closed and all are released
 
-	mu              sync.Mutex
-	open            int
-	unauthenticated *list.List // of *handshakeState, oldest first
-	byAddress       map[netip.Prefix]int
-	closed          bool // grants no more slots
+	mu                 sync.Mutex
+	maxOpen            int // in total
+	maxUnauthenticated int // in total
+	maxPerAddress      int // unauthenticated
+	open               int
+	unauthenticated    *list.List // of *handshakeState, oldest first
+	byAddress          map[netip.Prefix]int
+	closed             bool // grants no more slots
 }
 
 func newConnSlots(c *Config) *connSlots {

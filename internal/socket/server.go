@@ -123,6 +123,7 @@ type Server struct {
 	kernel           kernel
 	onStep           func(*conn, step) // test hook; nil: none
 	panics           atomic.Uint64     // recovered
+	maxMessage       atomic.Int64
 	backlog          backlog
 	collector        counters.Collector
 	lister           listing.Collector
@@ -158,6 +159,7 @@ func New(cfg Config) *Server {
 		tlsSlots: make(chan struct{}, runtime.NumCPU()),
 		connLog:  connlog.New(cfg.Logger),
 	}
+	s.maxMessage.Store(int64(cfg.MaxMessage))
 	s.requests = newHTTPListener(&s.kernel)
 	s.verifiers = verifier.New(verifier.Config{
 		Verify: s.cfg.Env.Verify, Admit: s.cfg.Env.Admit, Timeout: s.cfg.VerifyTimeout, Max: s.cfg.Verifiers,

@@ -33,24 +33,30 @@ const (
 
 // Limiter limits the TLS connections of a server.
 type Limiter struct {
-	most    int // of one address
 	proxies proxy.Trusted
-	rate    ratelimit.Rate
 	rates   *ratelimit.Limiter[netip.Prefix]
 	read    atomic.Int64 // bytes of handshakes in flight
 
 	mu   sync.Mutex
+	most int // of one address
+	rate ratelimit.Rate
 	open map[netip.Prefix]int
 }
 
 // New returns a Limiter that allows an address most connections at a time, and perSecond new ones
 // after a burst. A proxy is not limited, because it carries the connections of all clients.
 func New(most int, perSecond float64, burst int, proxies proxy.Trusted) *Limiter {
+	l := &Limiter{proxies: proxies, rates: ratelimit.NewLimiter[netip.Prefix](maxTracked), open: make(map[netip.Prefix]int)}
+	l.SetLimits(most, perSecond, burst)
+	return l
+}
+
+// SetLimits replaces the limits of New. Connections above them stay open.
+func (l *Limiter) SetLimits(most int, perSecond float64, burst int) {
 	interval := time.Duration(float64(time.Second) / perSecond)
-	return &Limiter{
-		most: most, proxies: proxies, rate: ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval},
-		rates: ratelimit.NewLimiter[netip.Prefix](maxTracked), open: make(map[netip.Prefix]int),
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most, l.rate = most, ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval}
 }
 
 // Begin counts a connection until End. counted is false for a proxy. ok is false if the address has
@@ -60,11 +66,11 @@ func (l *Limiter) Begin(peer netip.Addr, now time.Time) (counted, ok bool) {
 		return false, true
 	}
 	key := clientaddr.Client(peer)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if _, wait := l.rates.Take(key, l.rate, now); wait > 0 {
 		return false, false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.open[key] >= l.most {
 		return false, false
 	}

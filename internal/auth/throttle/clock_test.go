@@ -60,10 +60,10 @@ func TestThreat31ClockJump(t *testing.T) {
 			if passed := flood(); passed != cfg.AddressBurst {
 				t.Errorf("%d passed when all was over, want %d", passed, cfg.AddressBurst)
 			}
-			if _, wait := th.families.Take("family", th.rates[levelFamily], now); wait != 0 {
+			if _, wait := th.families.Take("family", th.limits.Load().rates[levelFamily], now); wait != 0 {
 				t.Errorf("a family waits %v", wait)
 			}
-			if _, wait := th.families.Take("family", th.rates[levelFamily], now.Add(-time.Hour)); wait > time.Minute/time.Duration(cfg.FamilyPerMinute) {
+			if _, wait := th.families.Take("family", th.limits.Load().rates[levelFamily], now.Add(-time.Hour)); wait > time.Minute/time.Duration(cfg.FamilyPerMinute) {
 				t.Errorf("a family waits %v after the jump", wait)
 			}
 		})

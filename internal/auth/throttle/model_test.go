@@ -270,8 +270,8 @@ func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
 		AccountFree: rapid.IntRange(1, 6).Draw(rt, "free"), FamilyPerMinute: 1, FamilyBurst: 1,
 	}
 	th := newLimiter(cfg)
-	th.rates[levelPolled] = perMinute(60, rapid.IntRange(2, 4).Draw(rt, "polls at once"))
-	model := &plainThrottle{free: cfg.AccountFree, rates: th.rates}
+	th.limits.Load().rates[levelPolled] = perMinute(60, rapid.IntRange(2, 4).Draw(rt, "polls at once"))
+	model := &plainThrottle{free: cfg.AccountFree, rates: th.limits.Load().rates}
 	now := modelStart
 	places := []netip.Addr{
 		netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.1"),

@@ -179,7 +179,7 @@ func (t *Limiter) sharedAnswered(err error) {
 // reservation returns an attempt for the shared limits. It does not contain the username.
 func (t *Limiter) reservation(a *Attempt, now time.Time) Reservation {
 	name := a.account.username + "\x00" + a.account.place.String()
-	r := Reservation{Now: now, Account: t.keyed("account", name), Free: t.free}
+	r := Reservation{Now: now, Account: t.keyed("account", name), Free: t.limits.Load().free}
 	_, _ = rand.Read(r.ID[:])
 	for _, c := range a.charges {
 		key := c.key.text()
@@ -188,7 +188,7 @@ func (t *Limiter) reservation(a *Attempt, now time.Time) Reservation {
 			key = fmt.Sprint(accountBucket, c.key.level == levelFirstTry, " ", hex.EncodeToString(h[:]))
 		}
 		if key != "" {
-			whole := t.rates[c.key.level]
+			whole := t.limits.Load().rates[c.key.level]
 			r.Buckets = append(r.Buckets, Bucket{Key: key, Interval: whole.Interval, Burst: whole.Burst})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cache"
@@ -88,8 +89,7 @@ type Limiter struct {
 	keyed   func(purpose, text string) [32]byte // a keyed hash; only for shared limits
 	logger  *slog.Logger
 
-	free  int
-	rates [levels]ratelimit.Rate
+	limits atomic.Pointer[limits]
 
 	mu       sync.Mutex
 	halved   bool // the shared limits fail, and this node uses half of its own
@@ -103,6 +103,12 @@ type Limiter struct {
 	logins   *ratelimit.Limiter[string]
 	unknown  *ratelimit.Limiter[netip.Prefix] // refresh tokens that do not exist, by address
 	trusted  trustedLocations
+}
+
+// limits are what a Config says.
+type limits struct {
+	free  int // wrong passwords of an account before it has to wait
+	rates [levels]ratelimit.Rate
 }
 
 // level is the kind of a bucket.
@@ -159,7 +165,6 @@ func New(c Config, shared Shared, keyed func(purpose, text string) [32]byte, log
 
 func newLimiter(c Config) *Limiter {
 	t := &Limiter{
-		free:     c.AccountFree,
 		buckets:  cache.New[bucketKey, *bucket](maxKeys),
 		families: ratelimit.NewLimiter[string](maxKeys),
 		accounts: cache.New[account, *failures](maxKeys),
@@ -169,8 +174,21 @@ func newLimiter(c Config) *Limiter {
 		unknown:  ratelimit.NewLimiter[netip.Prefix](maxKeys),
 		trusted:  newTrustedLocations(),
 	}
+	t.limits.Store(newLimits(&c))
+	return t
+}
+
+// SetLimits replaces the limits. What was charged stays charged, and attempts that are being
+// checked end with the limits that they began with.
+func (t *Limiter) SetLimits(c Config) {
+	c.setDefaults()
+	t.limits.Store(newLimits(&c))
+}
+
+// newLimits returns the limits of a Config without zeros.
+func newLimits(c *Config) *limits {
 	free := time.Duration(min(c.AccountFree, maxBurst))
-	t.rates = [levels]ratelimit.Rate{
+	return &limits{free: c.AccountFree, rates: [levels]ratelimit.Rate{
 		levelAddress: perMinute(c.AddressPerMinute, c.AddressBurst),
 		levelKnown:   perMinute(knownFactor*min(c.AddressPerMinute, maxRate), knownFactor*min(c.AddressBurst, maxBurst)),
 		levelNetwork: perMinute(c.NetworkPerMinute, c.NetworkBurst),
@@ -185,8 +203,7 @@ func newLimiter(c Config) *Limiter {
 		levelUser:       perMinute(c.UserPerMinute, c.UserBurst),
 		levelLogins:     perMinute(c.LoginsPerMinute, c.LoginsBurst),
 		levelUnknown:    perMinute(unknownFactor*min(c.AddressPerMinute, maxRate), unknownFactor*min(c.AddressBurst, maxBurst)),
-	}
-	return t
+	}}
 }
 
 // Attempt is a charged password check. Complete, Confirm or Abandon ends it, once.
@@ -267,7 +284,7 @@ func (t *Limiter) reserve(a *Attempt, username string, asks bool, now time.Time)
 	if wait := t.backoff(f, now); wait > 0 {
 		return nil, &Error{Reason: TooManyFailures, RetryAfter: max(wait, t.poll(polled, now))}
 	}
-	if _, wait := t.polled.Check(polled, t.rates[levelPolled], now); wait > 0 {
+	if _, wait := t.polled.Check(polled, t.limits.Load().rates[levelPolled], now); wait > 0 {
 		t.poll(polled, now)
 		return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
 	}
@@ -348,7 +365,7 @@ func (t *Limiter) claim(a *Attempt, asks bool) {
 // that asks continuously is not admitted at the end of the wait, but after a second without
 // requests.
 func (t *Limiter) poll(who account, now time.Time) time.Duration {
-	return t.polled.Charge(who, t.rates[levelPolled], now)
+	return t.polled.Charge(who, t.limits.Load().rates[levelPolled], now)
 }
 
 // pollShared is like poll, for an account that has to wait by the shared limits.
@@ -392,16 +409,16 @@ func (f *failures) add(now time.Time) {
 
 func (t *Limiter) rate(l level) ratelimit.Rate {
 	if t.halved && l != levelUnanswered { // this level is not shared
-		return t.rates[l].Halve()
+		return t.limits.Load().rates[l].Halve()
 	}
-	return t.rates[l]
+	return t.limits.Load().rates[l]
 }
 
 func (t *Limiter) freeNow() int {
 	if t.halved {
-		return max(1, t.free/2)
+		return max(1, t.limits.Load().free/2)
 	}
-	return t.free
+	return t.limits.Load().free
 }
 
 // backoff returns the remaining wait of an account after its failures.
@@ -537,11 +554,11 @@ func (t *Limiter) removeIdle(a *Attempt, now time.Time) {
 
 // Refresh charges a refresh to its family and to its user. nil means that it is allowed.
 func (t *Limiter) Refresh(family, user string, now time.Time) *Error {
-	if _, wait := t.families.Take(family, t.rates[levelFamily], now); wait > 0 {
+	if _, wait := t.families.Take(family, t.limits.Load().rates[levelFamily], now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
-	if _, wait := t.users.Take(user, t.rates[levelUser], now); wait > 0 {
-		t.families.Refund(family, t.rates[levelFamily])
+	if _, wait := t.users.Take(user, t.limits.Load().rates[levelUser], now); wait > 0 {
+		t.families.Refund(family, t.limits.Load().rates[levelFamily])
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
 	return nil
@@ -550,7 +567,7 @@ func (t *Limiter) Refresh(family, user string, now time.Time) *Error {
 // LoginAllowed returns nil if one more login of an account may succeed. It charges nothing, so that
 // wrong passwords do not keep the account's owner out.
 func (t *Limiter) LoginAllowed(account string, now time.Time) *Error {
-	if _, wait := t.logins.Check(account, t.rates[levelLogins], now); wait > 0 {
+	if _, wait := t.logins.Check(account, t.limits.Load().rates[levelLogins], now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
 	return nil
@@ -558,13 +575,13 @@ func (t *Limiter) LoginAllowed(account string, now time.Time) *Error {
 
 // LoggedIn charges a correct password to an account.
 func (t *Limiter) LoggedIn(account string, now time.Time) {
-	t.logins.Charge(account, t.rates[levelLogins], now)
+	t.logins.Charge(account, t.limits.Load().rates[levelLogins], now)
 }
 
 // TokenAllowed returns nil if a refresh token of an address may be looked up. It charges nothing:
 // UnknownToken does that.
 func (t *Limiter) TokenAllowed(from netip.Addr, now time.Time) *Error {
-	if _, wait := t.unknown.Check(clientaddr.Client(from), t.rates[levelUnknown], now); wait > 0 {
+	if _, wait := t.unknown.Check(clientaddr.Client(from), t.limits.Load().rates[levelUnknown], now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
 	return nil
@@ -573,7 +590,7 @@ func (t *Limiter) TokenAllowed(from netip.Addr, now time.Time) *Error {
 // UnknownToken charges an unknown refresh token to an address, after the look-up. Tokens have 256
 // bits and cannot be guessed, and valid refreshes from one address must not be counted together.
 func (t *Limiter) UnknownToken(from netip.Addr, now time.Time) *Error {
-	t.unknown.Charge(clientaddr.Client(from), t.rates[levelUnknown], now)
+	t.unknown.Charge(clientaddr.Client(from), t.limits.Load().rates[levelUnknown], now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := bucketKey{level: levelAddress, place: clientaddr.Client(from)}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/cache"
 	"github.com/ruedahq/rueda/internal/clientaddr"
@@ -32,7 +33,8 @@ func newSmallThrottle() *Limiter {
 		AccountFree: 1, FamilyPerMinute: 1, FamilyBurst: 1,
 	})
 	th.accounts = cache.New[account, *failures](4)
-	th.rates[levelFirstTry], th.rates[levelRetry] = th.rates[levelGlobal], th.rates[levelGlobal]
+	rates := &th.limits.Load().rates
+	rates[levelFirstTry], rates[levelRetry] = rates[levelGlobal], rates[levelGlobal]
 	return th
 }
 
@@ -123,5 +125,28 @@ func TestKnownPlacesOfAnAccountE2E(t *testing.T) {
 		if got := th.trusted.has(c.username, clientaddr.Client(netip.MustParseAddr(c.from))); got != c.want {
 			t.Errorf("%s is known at %s: %v", c.username, c.from, got)
 		}
+	}
+}
+
+// TestSetLimits checks that new limits equal those of a new Limiter, and that they apply to what
+// was charged before.
+func TestSetLimits(t *testing.T) {
+	for _, c := range []Config{{}, {AddressPerMinute: 3, AddressBurst: 4, AccountFree: 7}, {FamilyPerMinute: 1, FamilyBurst: 2, UserPerMinute: 3, UserBurst: 4, LoginsPerMinute: 5, LoginsBurst: 6, GlobalBurst: 9}} {
+		th := newSmallThrottle()
+		th.SetLimits(c)
+		if fresh := New(c, nil, nil, nil); *th.limits.Load() != *fresh.limits.Load() {
+			t.Errorf("%+v: %+v", c, *th.limits.Load())
+		}
+	}
+	th, now := newLimiter(Config{FamilyPerMinute: 1, FamilyBurst: 1, UserPerMinute: 1000, UserBurst: 1000}), time.Now()
+	if err := th.Refresh("family", "user", now); err != nil {
+		t.Fatal(err)
+	}
+	if err := th.Refresh("family", "user", now); err == nil {
+		t.Error("a second refresh of one")
+	}
+	th.SetLimits(Config{FamilyPerMinute: 600, FamilyBurst: 700, UserPerMinute: 1000, UserBurst: 1000})
+	if err := th.Refresh("family", "user", now); err != nil {
+		t.Errorf("with a higher limit: %v", err)
 	}
 }

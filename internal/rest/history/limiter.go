@@ -13,18 +13,25 @@ import (
 // reader slot, of each user and of all. The stream has priority: each reader keeps a processor
 // busy.
 type limiter struct {
-	slots      chan struct{} // has an element for each slot in use
-	maxPerUser int           // requests of one user, reading or waiting
-	max        int           // requests of all users
-	timeout    time.Duration // for a slot
+	slots   chan struct{} // has an element for each slot in use
+	max     int           // requests of all users
+	timeout time.Duration // for a slot
 
-	mu    sync.Mutex
-	all   int
-	users map[string]int
+	mu         sync.Mutex
+	maxPerUser int // requests of one user, reading or waiting
+	all        int
+	users      map[string]int
 }
 
 func newLimiter(slots, perUser, waiting int, timeout time.Duration) *limiter {
 	return &limiter{slots: make(chan struct{}, slots), maxPerUser: perUser, max: slots + waiting, timeout: timeout, users: make(map[string]int)}
+}
+
+// SetPerUser replaces Config.PerUser, for requests that begin later.
+func (h *Routes) SetPerUser(n int) {
+	h.readers.mu.Lock()
+	defer h.readers.mu.Unlock()
+	h.readers.maxPerUser = n
 }
 
 // slot is the right of a user's request to read. Its holder calls release after reading and then

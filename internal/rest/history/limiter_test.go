@@ -12,16 +12,18 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
+// reason returns the reason of a refusal; "": it is none.
+func reason(err error) wire.Reason {
+	var f *wire.Fault
+	if errors.As(err, &f) && f.RetryAfter == 1 {
+		return f.Reason
+	}
+	return ""
+}
+
 func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(1, 2, 2, 5*time.Second)
-		reason := func(err error) wire.Reason {
-			var f *wire.Fault
-			if errors.As(err, &f) && f.RetryAfter == 1 {
-				return f.Reason
-			}
-			return ""
-		}
 		s, err := l.acquire(t.Context(), "a")
 		if err != nil {
 			t.Fatal(err)
@@ -149,4 +151,27 @@ func (w *recordedDeadline) Write(b []byte) (int, error) { return len(b), nil }
 func (w *recordedDeadline) SetWriteDeadline(t time.Time) error {
 	w.at = t
 	return nil
+}
+
+// TestSetPerUser changes the limit of a user while one request runs.
+func TestSetPerUser(t *testing.T) {
+	h := New(Config{Readers: 4, PerUser: 1})
+	release, err := h.Acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Acquire(t.Context(), "a"); reason(err) != wire.RateLimited {
+		t.Errorf("the second of one: %v", err)
+	}
+	h.SetPerUser(2)
+	second, err := h.Acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatalf("the second of two: %v", err)
+	}
+	h.SetPerUser(1)
+	second()
+	if _, err := h.Acquire(t.Context(), "a"); reason(err) != wire.RateLimited {
+		t.Errorf("the second of one again: %v", err)
+	}
+	release()
 }
