@@ -3,7 +3,7 @@
 //
 // # Concurrency
 //
-// A Certificate is safe for concurrent use while Run watches its files on one goroutine. Clients is
+// A Certificate is safe for concurrent use. Run watches its files on one goroutine. Clients is
 // safe for concurrent use. Its lock is held while all connections are verified again.
 package certificate
 
@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -34,16 +35,17 @@ const defaultReload = 10 * time.Second
 // files one after the other. The old pair stays in use until both files fit together and the
 // new certificate is valid.
 type Certificate struct {
-	files Files
-	log   *slog.Logger
-	pair  atomic.Pointer[tls.Certificate]
+	log  *slog.Logger
+	pair atomic.Pointer[tls.Certificate]
 
 	// OnReload is called by Run with the end of each new certificate; nil: no call. It is set
 	// before Run.
 	OnReload func(ctx context.Context, expires time.Time)
 
-	// The last contents that were read, valid or not. Only Reload uses them.
-	chain, key []byte
+	mu    sync.Mutex // held while files are read
+	files Files
+
+	chain, key []byte // the last contents that were read, valid or not
 }
 
 // Load reads the files. The error says which file is missing, readable by everyone or invalid.
@@ -61,12 +63,34 @@ func Load(files Files, log *slog.Logger) (*Certificate, error) {
 	return c, nil
 }
 
+// SetFiles reads other files and uses their pair from then on. With an error nothing changes.
+// Files.Reload is ignored.
+func (c *Certificate) SetFiles(ctx context.Context, files Files) error {
+	next, err := Load(files, c.log)
+	if err != nil {
+		return err
+	}
+	if end := next.Expires(); time.Now().After(end) {
+		return fmt.Errorf("read the TLS certificate %s: it expired at %v", files.Certificate, end)
+	}
+	c.mu.Lock()
+	changed := !bytes.Equal(next.chain, c.chain) || !bytes.Equal(next.key, c.key)
+	c.files, c.chain, c.key = Files{files.Certificate, files.Key, c.files.Reload}, next.chain, next.key
+	c.pair.Store(next.pair.Load())
+	c.mu.Unlock()
+	if changed && c.OnReload != nil {
+		c.OnReload(ctx, c.Expires())
+	}
+	return nil
+}
+
 // Expires returns the end of the certificate in use.
 func (c *Certificate) Expires() time.Time { return c.pair.Load().Leaf.NotAfter }
 
-// Reload reads the files and reports whether a new pair is in use. Calls must not overlap; Run
-// makes them.
+// Reload reads the files and reports whether a new pair is in use.
 func (c *Certificate) Reload() (changed bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	chain, err := os.ReadFile(c.files.Certificate)
 	if err != nil {
 		return false, fmt.Errorf("read the TLS certificate: %w", err)
@@ -105,7 +129,7 @@ func readPrivate(name string) ([]byte, error) {
 
 // Run reloads changed files until ctx ends. Errors are logged.
 func (c *Certificate) Run(ctx context.Context) error {
-	tick := time.NewTicker(c.files.Reload)
+	tick := time.NewTicker(c.files.Reload) // SetFiles does not change it
 	defer tick.Stop()
 	last := ""
 	for {

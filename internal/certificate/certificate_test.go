@@ -1,9 +1,11 @@
 package certificate_test
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -138,4 +140,36 @@ func TestTLSIsModern(t *testing.T) {
 		}
 		conn.Close()
 	}
+}
+
+// TestSetFiles names other files. Files that are wrong change nothing.
+func TestSetFiles(t *testing.T) {
+	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	first, second := certtest.Write(t, folders[0], "first"), certtest.Write(t, folders[1], "second")
+	certtest.WriteUntil(t, folders[2], "third", time.Now().Add(-time.Minute))
+	c, err := certificate.Load(first, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reloads := 0
+	c.OnReload = func(context.Context, time.Time) { reloads++ }
+	set := func(files certificate.Files, wrong, want string, calls int) {
+		t.Helper()
+		err := c.SetFiles(t.Context(), files)
+		if (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%v: %v, want %q", files, err, wrong)
+		}
+		if _, err := c.Reload(); err != nil {
+			t.Error(err)
+		}
+		if got := subject(t, c); got != want || reloads != calls {
+			t.Errorf("in use: %s, %d calls; want %s, %d", got, reloads, want, calls)
+		}
+	}
+	set(second, "", "second", 1)
+	set(second, "", "second", 1)
+	set(certificate.Files{Certificate: first.Certificate, Key: second.Key}, "does not match", "second", 1)
+	set(certificate.Files{Certificate: first.Certificate}, "both", "second", 1)
+	set(certificate.Files{Certificate: filepath.Join(folders[2], "tls.crt"), Key: filepath.Join(folders[2], "tls.key")}, "expired", "second", 1)
+	set(first, "", "first", 2)
 }

@@ -19,6 +19,7 @@ import (
 type Schedule struct {
 	sink feed.Sink
 	log  *slog.Logger
+	kick chan struct{} // has an element after a change of hours
 
 	mu      sync.Mutex // held while a status is published, so that statuses keep their order
 	markets map[string]*scheduledMarket
@@ -62,14 +63,18 @@ func (l *listing) current() status {
 	return l.fromSource
 }
 
+// Scheduled reports whether a Schedule decides when a market is open: it has hours, and its feed
+// does not send the status.
+func Scheduled(m *market.Market) bool {
+	h := &m.Schedule
+	return !m.StatusFromFeed && len(h.Sessions)+len(h.Holidays)+len(h.Weekdays) > 0
+}
+
 // NewSchedule defines the markets that have hours in sink. It returns nil if there are none.
 func NewSchedule(markets []market.Market, sink feed.Sink, log *slog.Logger) (*Schedule, error) {
-	s := &Schedule{sink: sink, log: log, markets: map[string]*scheduledMarket{}, listed: map[market.Handle]*listing{}}
+	s := &Schedule{sink: sink, log: log, kick: make(chan struct{}, 1), markets: map[string]*scheduledMarket{}, listed: map[market.Handle]*listing{}}
 	for _, m := range markets {
-		if len(m.Schedule.Sessions) == 0 && len(m.Schedule.Holidays) == 0 && len(m.Schedule.Weekdays) == 0 {
-			continue // always open
-		}
-		if m.StatusFromFeed {
+		if !Scheduled(&m) {
 			continue
 		}
 		loc, err := time.LoadLocation(m.Timezone)
@@ -124,6 +129,22 @@ func (s *Schedule) Define(in market.Instrument) (market.Handle, error) {
 	return handle, nil
 }
 
+// SetHours replaces the hours of a market that NewSchedule got. Run publishes the statuses that
+// change. Any goroutine may call it.
+func (s *Schedule) SetHours(id string, hours market.Schedule) {
+	s.mu.Lock()
+	m := s.markets[id]
+	m.market.Schedule = hours
+	for _, t := range m.terms {
+		t.known = false
+	}
+	s.mu.Unlock()
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
 // sourcePhase returns p if a source may decide it, else NoPhase: open and closed are the
 // schedule's.
 func sourcePhase(p market.Phase) market.Phase {
@@ -174,6 +195,7 @@ func (s *Schedule) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-s.kick:
 		case <-time.After(max(wait, time.Millisecond)):
 		}
 	}

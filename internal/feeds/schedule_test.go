@@ -151,3 +151,49 @@ func TestHoursOwnOpenAndClosed(t *testing.T) {
 		}
 	})
 }
+
+// TestSetHours replaces the hours of a market while it is open, and again before they begin.
+func TestSetHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rec recorder
+		h, err := NewSchedule([]market.Market{byma()}, &rec, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Define(market.Instrument{ID: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx) }()
+		time.Sleep(2*24*time.Hour + 12*time.Hour) // noon of Monday
+		newest := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if got := rec.events[len(rec.events)-len(want):]; !slices.Equal(got, want) {
+				t.Errorf("at %v: %q, want %q", time.Now().UTC(), got, want)
+			}
+		}
+		newest("*|BYMA|* open", "GGAL|BYMA|24hs open")
+		before := len(rec.events)
+		h.SetHours("BYMA", byma().Schedule)
+		synctest.Wait()
+		if len(rec.events) != before {
+			t.Errorf("the same hours: %q", rec.events[before:])
+		}
+		holiday := byma().Schedule
+		holiday.Holidays = []market.Holiday{{Date: "2000-01-03", Name: "strike"}}
+		h.SetHours("BYMA", holiday)
+		newest("*|BYMA|* closed holiday", "GGAL|BYMA|24hs closed holiday")
+		late := byma().Schedule
+		late.Sessions = []market.Session{{Start: 13 * time.Hour, End: 17 * time.Hour, Phase: market.Open}}
+		h.SetHours("BYMA", late)
+		newest("*|BYMA|* closed outside_hours", "GGAL|BYMA|24hs closed outside_hours")
+		time.Sleep(time.Hour + time.Second)
+		newest("*|BYMA|* open", "GGAL|BYMA|24hs open")
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

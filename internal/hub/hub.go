@@ -1,7 +1,9 @@
 package hub
 
 import (
+	"cmp"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -68,15 +70,9 @@ func New(cfg Config) *Hub {
 		}
 	}
 	for _, m := range cfg.Markets {
-		if err := h.catalog.PutMarket(m); err != nil {
-			h.log.Error("market not listed", "market", m.ID, "error", err)
-			continue
+		if err := h.PutMarket(m); err != nil {
+			h.log.Error("market not listed as configured", "market", m.ID, "error", err)
 		}
-		zone, err := time.LoadLocation(m.Timezone)
-		if err != nil {
-			h.log.Error("trading days go by UTC", "market", m.ID, "error", err)
-		}
-		h.zones[m.ID] = zone
 	}
 	return h
 }
@@ -101,6 +97,23 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 		h.fed(in)
 	}
 	return in.handle, nil
+}
+
+// PutMarket lists a market, or replaces what is known of one except for its time zone. An unknown
+// zone is an error, and the trading days of a new market then go by UTC.
+func (h *Hub) PutMarket(m market.Market) error {
+	zone, unknown := time.LoadLocation(m.Timezone)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.HasMarket(m.ID) && (unknown != nil || cmp.Or(h.zones[m.ID], time.UTC).String() != zone.String()) {
+		return fmt.Errorf("market %s: another time zone, %q, needs a restart", m.ID, m.Timezone)
+	}
+	if err := h.catalog.PutMarket(m); err != nil {
+		return err
+	}
+	h.zones[m.ID] = zone
+	h.version++
+	return unknown
 }
 
 // define defines an instrument or a market as a whole, or changes its definition. fresh reports
