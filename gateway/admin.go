@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +15,8 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/certificate"
-	"github.com/ruedahq/rueda/internal/fileowner"
 	"github.com/ruedahq/rueda/internal/metrics"
+	"github.com/ruedahq/rueda/internal/operators"
 	"github.com/ruedahq/rueda/internal/reload"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/tlslimit"
@@ -72,7 +69,7 @@ func (g *Gateway) buildAdmin() error {
 		return nil
 	}
 	a := &administrator{}
-	operators, err := c.operators(g.log)
+	list, err := c.operators(g.log)
 	if err != nil {
 		return fmt.Errorf("%w: read the token: %w", ErrAdmin, err)
 	}
@@ -101,7 +98,7 @@ func (g *Gateway) buildAdmin() error {
 	}
 	users, _ := g.cfg.Users.(*local.Base)
 	handler, err := rest.NewAdmin(rest.AdminConfig{
-		Auth: g.auth, Users: users, Operators: operators, Ready: g.ready, Sockets: g.registry.FamilyConnections,
+		Auth: g.auth, Users: users, Operators: list, Ready: g.ready, Sockets: g.registry.FamilyConnections,
 		Observe: g.monitor.observe, Metrics: page.Body, Secure: a.certificate != nil, Logger: g.log, LogLevel: g.cfg.LogLevel, Record: g.auditLog.Append,
 		Stream: g.sockets,
 		Feeds:  g.feedStates, Keys: g.keys, Audit: g.auditLog, Usage: func(ctx context.Context, month string) ([]adminapi.Usage, error) {
@@ -132,10 +129,10 @@ func (g *Gateway) feedStates() (list []adminapi.Feed) {
 // operators returns a function that returns the operators.
 func (a *Admin) operators(logger *slog.Logger) (func() []rest.Operator, error) {
 	if a.Tokens != "" && a.TokenFile == "" {
-		list, err := parseOperators("the text of the tokens", a.Tokens)
+		list, err := operators.Parse("the text of the tokens", a.Tokens)
 		return func() []rest.Operator { return list }, err
 	}
-	file, err := reload.NewStrict(a.TokenFile, readOperators, logger)
+	file, err := reload.NewStrict(a.TokenFile, operators.Read, logger)
 	return file.Get, err
 }
 
@@ -208,34 +205,6 @@ func (g *Gateway) runAdmin(l net.Listener, servers *group) {
 	if g.admin.clients != nil {
 		servers.run(g.admin.clients.Run)
 	}
-}
-
-// Limits of a token's length and of the file's size, in bytes.
-const (
-	leastToken = 32
-	mostTokens = 64 << 10
-)
-
-// readTokenFile reads a file that only its owner may read, or one that was mounted for the process.
-func readTokenFile(name string) (string, error) {
-	if name == "" {
-		return "", errors.New("token_file is missing")
-	}
-	info, err := os.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%w: write it as in docs/operations.md#operators", err)
-	}
-	if err != nil {
-		return "", err
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" && !fileowner.Mounted(info, os.Geteuid()) {
-		return "", fmt.Errorf("mode %04o of %s lets others read it: run chmod 600", mode, name)
-	}
-	if info.Size() > mostTokens || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s must be a file of at most %d bytes", name, mostTokens)
-	}
-	text, err := os.ReadFile(name)
-	return string(text), err
 }
 
 // checkPublicURL reduces the URL to the form of metadata: scheme and host.

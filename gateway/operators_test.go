@@ -19,6 +19,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/certificate/certtest"
 	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/operators"
 	"github.com/ruedahq/rueda/internal/reload"
 )
 
@@ -119,7 +120,7 @@ func TestOperatorFile(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		list, err := readOperators(name)
+		list, err := operators.Read(name)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(list) == 0 {
 			t.Errorf("%q: %d operators, %v, want %q", text, len(list), err, want)
 		}

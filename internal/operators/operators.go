@@ -1,31 +1,64 @@
-package gateway
+// Package operators reads the operators of a gateway from their token file.
+package operators
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/fileowner"
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
-// readOperators reads the operators of a token file. It has one token, or a line for each operator:
+// Limits of a token's length and of the file's size, in bytes.
+const (
+	leastToken = 32
+	mostTokens = 64 << 10
+)
+
+// readFile reads a file that only its owner may read, or one that was mounted for the process.
+func readFile(name string) (string, error) {
+	if name == "" {
+		return "", errors.New("token_file is missing")
+	}
+	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: write it as in docs/operations.md#operators", err)
+	}
+	if err != nil {
+		return "", err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" && !fileowner.Mounted(info, os.Geteuid()) {
+		return "", fmt.Errorf("mode %04o of %s lets others read it: run chmod 600, or mount it as root's with mode 0440 for the group of the gateway", mode, name)
+	}
+	if info.Size() > mostTokens || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s must be a file of at most %d bytes", name, mostTokens)
+	}
+	text, err := os.ReadFile(name)
+	return string(text), err
+}
+
+// Read reads the operators of a token file. It has one token, or a line for each operator:
 // a name, the SHA-256 of the token in hexadecimal, a role, and perhaps the last day.
-func readOperators(name string) ([]rest.Operator, error) {
-	text, err := readTokenFile(name)
+func Read(name string) ([]rest.Operator, error) {
+	text, err := readFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return parseOperators(name, text)
+	return Parse(name, text)
 }
 
-// parseOperators parses a text that is called name in errors. With an error it returns the
+// Parse parses a text that is called name in errors. With an error it returns the
 // operators whose lines are right, so that a mistake in one line neither keeps a removed operator
 // nor locks the others out.
-func parseOperators(name, text string) (list []rest.Operator, err error) {
+func Parse(name, text string) (list []rest.Operator, err error) {
 	lines := 0
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
