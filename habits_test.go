@@ -90,8 +90,8 @@ func TestSilencedLinters(t *testing.T) {
 // TestLogKeys checks that the attributes of log lines have names of one list, so that all logs can
 // be searched alike.
 func TestLogKeys(t *testing.T) {
-	keys := strings.Fields(`address admin again_in bytes count data duration error expires families family feed feeds file
-		head instrument key last line lines market method panic path phase producer reason request_id route sequence skipped sockets stack status
+	keys := strings.Fields(`address admin again_in applied bytes count data duration error expires families family feed feeds file
+		head instrument key last line lines market method panic path phase producer reason request_id restart route sequence skipped sockets stack status
 		tls type until used user users version window`)
 	levels := []string{"Debug", "Info", "Warn", "Error", "With", "Log"}
 	check := func(s *source, e ast.Expr) {

@@ -100,8 +100,8 @@ func (g *Gateway) buildAdmin() error {
 	handler, err := rest.NewAdmin(rest.AdminConfig{
 		Auth: g.auth, Users: users, Operators: list, Ready: g.ready, Sockets: g.registry.FamilyConnections,
 		Observe: g.monitor.observe, Metrics: page.Body, Secure: a.certificate != nil, Logger: g.log, LogLevel: g.cfg.LogLevel, Record: g.auditLog.Append,
-		Stream: g.sockets,
-		Feeds:  g.feedStates, Keys: g.keys, Audit: g.auditLog, Usage: func(ctx context.Context, month string) ([]adminapi.Usage, error) {
+		Stream: g.sockets, Reload: g.reloader(),
+		Feeds: g.feedStates, Keys: g.keys, Audit: g.auditLog, Usage: func(ctx context.Context, month string) ([]adminapi.Usage, error) {
 			return usage.Report(ctx, g.auditLog, users, month)
 		},
 	})

@@ -100,6 +100,9 @@ type Config struct {
 	// LogLevel is the level of Logger, which operators may change while the gateway runs. nil: they
 	// may not.
 	LogLevel *slog.LevelVar
+	// Reload reads the configuration again because an operator asks for it, and calls Gateway.Change.
+	// Each line of its error names a mistake; then nothing has changed. nil: not possible.
+	Reload func(ctx context.Context, by Caller) (Reloaded, error)
 	// OnReady is called once when the gateway answers requests; nil: no call.
 	OnReady func(Bound)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,7 +60,9 @@ type Gateway struct {
 	admin       *administrator           // nil: no such listener
 	own         atomic.Pointer[string]   // loopback URL, once it is known
 
-	up       atomic.Bool // feeds and servers run
+	changing sync.Mutex             // held during Change
+	limits   atomic.Pointer[Limits] // that apply now
+	up       atomic.Bool            // feeds and servers run
 	draining atomic.Bool
 }
 
@@ -73,6 +76,7 @@ func New(cfg Config) (*Gateway, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	g := &Gateway{cfg: cfg, log: cfg.Logger, registry: &session.Registry{}, monitor: newMonitor()}
+	g.limits.Store(&g.cfg.Limits)
 	if err := g.build(); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
@@ -140,14 +144,11 @@ func (g *Gateway) buildMarket() error {
 	if err := g.hub.Restore(context.Background()); err != nil {
 		return err
 	}
-	var sink feed.Sink = g.hub
 	var err error
-	if g.schedule, err = feeds.NewSchedule(g.cfg.Markets, sink, g.log); err != nil {
+	if g.schedule, err = feeds.NewSchedule(g.cfg.Markets, g.hub, g.log); err != nil {
 		return err
 	}
-	if g.schedule != nil {
-		sink = g.schedule
-	}
+	sink := g.sink()
 	for _, in := range g.cfg.Instruments {
 		if _, err := sink.Define(in); err != nil {
 			return fmt.Errorf("list an instrument: %w", err)
@@ -168,6 +169,14 @@ func (g *Gateway) buildMarket() error {
 		g.feeds = append(g.feeds, feeds.NewSupervisor(f.Name, f.Source, sink, checks, g.registered, g.log))
 	}
 	return nil
+}
+
+// sink returns where events and definitions go.
+func (g *Gateway) sink() feed.Sink {
+	if g.schedule != nil {
+		return g.schedule
+	}
+	return g.hub
 }
 
 // ErrDelaysNeedJournal means that delays are configured without a journal.

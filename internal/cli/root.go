@@ -85,7 +85,16 @@ market on your laptop.`,
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(server.NewDev(std), server.NewServe(std), admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std), conform.New(std), admin.NewReport(std), server.NewHealth(std), maintenance.NewBackup(std), maintenance.NewRestore(std), operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), newBench(std), newSchema(std), newVersion(std))
+	root.AddCommand(
+		server.NewDev(std), server.NewServe(std), server.NewHealth(std),
+		admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), admin.NewReport(std),
+		marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std),
+		marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std),
+		conform.New(std),
+		maintenance.NewBackup(std), maintenance.NewRestore(std),
+		operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), operation.NewReload(std),
+		newBench(std), newSchema(std), newVersion(std),
+	)
 	asUsage(root)
 	return root
 }

@@ -3,15 +3,17 @@ package cli
 import (
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
 // TestSystemd checks what serve reports to systemd: that it is ready, that it answers its own
-// health check, and that it drains.
+// health check, that it reads its configuration again, and that it drains.
 func TestSystemd(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("windows has no datagram sockets of files: runtime.GOOS")
@@ -46,6 +48,24 @@ func TestSystemd(t *testing.T) {
 	server := start(t, "serve", "--config", config)
 	received("READY=1\nSTATUS=Serves http://127.0.0.1:")
 	received("WATCHDOG=1")
+	hangUp := func() {
+		t.Helper()
+		own, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := own.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		received("RELOADING=1\nMONOTONIC_USEC=")
+		received("READY=1\nSTATUS=Serves http://127.0.0.1:")
+	}
+	write(t, config, "data = \"data\"\nlisten = \"127.0.0.1:0\"\ndrain = \"100ms\"\n[limits]\nsubscriptions = 7\n")
+	hangUp()
+	server.said(`msg="configuration read again" .*applied=limits.subscriptions`)
+	write(t, config, "listen = 1\n")
+	hangUp()
+	server.said(`msg="configuration not applied, keeping the old one" .*rueda.toml:1: listen`)
 	server.stop()
 	received("STOPPING=1")
 	if status := server.exit(); status != 0 {

@@ -132,6 +132,8 @@ type Settings struct {
 
 	// Warnings are weaknesses of the configuration, one line each. They are in the log, too.
 	Warnings []string
+
+	file mainFile // what was read, for Changes
 }
 
 // Limits of configuration files. The catalogue lists every instrument. A wrong path may name a file
@@ -194,7 +196,7 @@ func Read(name string, log func(Log) (*slog.Logger, *slog.LevelVar)) (*Settings,
 	if err := errors.Join(doc.err(), catalogue); err != nil {
 		return nil, err
 	}
-	s.Warnings = doc.warnings
+	s.Warnings, s.file = doc.warnings, c
 	return s, nil
 }
 

@@ -53,7 +53,7 @@ func Admin() []Operation {
 			Answer:      Answer{Description: "The level afterwards.", Data: schema.Ref("LogLevel")},
 			Reasons:     []wire.Reason{wire.UnsupportedOption, wire.Unavailable},
 		},
-	}, connectionOperations(), userOperations(), groupOperations(), hostOperations(), health(), documents("/admin/openapi.json"))
+	}, []Operation{reloadOperation()}, connectionOperations(), userOperations(), groupOperations(), hostOperations(), health(), documents("/admin/openapi.json"))
 }
 
 // userOperations returns the operations about users of the gateway's own user base.

@@ -8,6 +8,17 @@ import (
 // ConnectionOrders returns the orders of the list of connections, the default one first.
 func ConnectionOrders() []string { return []string{"backlog", "age", "user", "bytes"} }
 
+// reloadOperation returns the operation that reads the configuration again.
+func reloadOperation() Operation {
+	return Operation{
+		ID: "reload", Method: "POST", Path: "/admin/reload", Tag: tagAdmin, Needs: Operator, Role: "operate",
+		Summary:     "Read the configuration again",
+		Description: "With a mistake in the configuration nothing changes, and the error says where it is. A change has one row in the audit log, with the name of the operator.",
+		Answer:      Answer{Description: "The settings that have changed in the configuration.", Data: schema.Ref("Reloaded")},
+		Reasons:     []wire.Reason{wire.UnsupportedOption, wire.Unavailable},
+	}
+}
+
 // connectionOperations returns the operations about connections of the stream.
 func connectionOperations() []Operation {
 	closed := Answer{Description: "How many connections were closed.", Data: schema.Ref("ClosedConnections")}
@@ -66,6 +77,7 @@ func connectionSchemas() []schema.Named {
 			count("open", "Connections of the stream that were looked at."),
 			count("matching", "Those of them that the query asks for. The list may have fewer."),
 			schema.Required("stale_shards", schema.Array("Numbers of the shards that have not looked at all their connections in time: some of them are missing.", schema.Integer("").AtLeast(0))))),
+		named("Reloaded", schema.Object("", list("applied", "Settings that apply now."), list("restart", "Settings that apply after a restart."))),
 		named("ClosedConnections", schema.Object("", count("closed", ""))),
 	}
 }

@@ -36,7 +36,7 @@ func readFile(name string) (string, error) {
 		return "", err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" && !fileowner.Mounted(info, os.Geteuid()) {
-		return "", fmt.Errorf("mode %04o of %s lets others read it: run chmod 600, or mount it as root's with mode 0440 for the group of the gateway", mode, name)
+		return "", fmt.Errorf("mode %04o of %s lets others read it: run chmod 600", mode, name)
 	}
 	if info.Size() > mostTokens || !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s must be a file of at most %d bytes", name, mostTokens)

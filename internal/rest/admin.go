@@ -49,6 +49,7 @@ type AdminConfig struct {
 	Record   func(ctx context.Context, events ...audit.Event) error
 	LogLevel *slog.LevelVar // of Logger; nil: operators may not change it
 	Stream   *socket.Server // whose connections operators may list and close; nil: none
+	Reload   Reload         // nil: operators may not read the configuration again
 
 	Feeds func() []adminapi.Feed // the feeds now; nil: none
 	Keys  operator.Keys          // nil: keys cannot be read or rotated
@@ -80,6 +81,7 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	maps.Copy(serve, (&userRoutes{h, cfg.Users}).routes())
 	maps.Copy(serve, operatorRoutes(h, &cfg))
 	maps.Copy(serve, (&logRoutes{handler: h, level: cfg.LogLevel, record: cfg.Record}).routes())
+	serve["POST /admin/reload"] = serveReload(h, cfg.Reload)
 	maps.Copy(serve, (&connectionRoutes{h, cfg.Stream, cfg.Record}).routes())
 	var err error
 	if h.routes, err = bind(openapi.Admin(), serve); err != nil {
@@ -154,7 +156,7 @@ type Role int
 // Roles of operators.
 const (
 	RoleRead     Role = iota + 1 // introspect tokens, read sessions, feeds and keys, and list connections
-	RoleOperate                  // end sessions, close connections, rotate keys, read audit log and usage, set the log level
+	RoleOperate                  // end sessions, close connections, rotate keys, read audit log and usage, set the log level, reload
 	RoleIdentity                 // read users and groups, and change them
 )
 

@@ -61,6 +61,7 @@ var adminRequests = []struct{ method, path, body string }{
 	{"GET", "/admin/connections", ""},
 	{"DELETE", "/admin/connections", ""},
 	{"DELETE", "/admin/connections/0-1-1", ""},
+	{"POST", "/admin/reload", ""},
 	{"GET", "/admin/log-level", ""},
 	{"PUT", "/admin/log-level", `{"level":"error"}`},
 }
@@ -71,7 +72,7 @@ func TestThreat35AdminSurface(t *testing.T) {
 	g := newGateway(t, nil)
 	admin := newAdmin(t, g)
 	access, refresh := g.login(t, "demo")
-	for _, path := range []string{"/oauth/introspect", "/admin", "/admin/", "/admin/users", "/admin/users/u1", "/admin/users/u1/sessions", "/admin/log-level", "/admin/connections", "/admin/connections/0-1-1", "/admin/livez"} {
+	for _, path := range []string{"/oauth/introspect", "/admin", "/admin/", "/admin/users", "/admin/users/u1", "/admin/users/u1/sessions", "/admin/log-level", "/admin/connections", "/admin/connections/0-1-1", "/admin/reload", "/admin/livez"} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 			for _, token := range []string{"", "Bearer " + adminToken, "Bearer " + access} {
 				w := ask(t, g.handler, method, path, "token=x", "Authorization", token, "Content-Type", "application/x-www-form-urlencoded")

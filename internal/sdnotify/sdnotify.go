@@ -42,6 +42,11 @@ func New(getenv func(string) string) *Notifier {
 // Ready reports that the gateway answers requests, with a line for systemctl status.
 func (n *Notifier) Ready(status string) error { return n.send("READY=1\nSTATUS=" + line(status)) }
 
+// Reloading reports that the gateway reads its configuration again. Ready ends that.
+func (n *Notifier) Reloading() error {
+	return n.send("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(monotonic(), 10))
+}
+
 // Stopping reports that the gateway drains.
 func (n *Notifier) Stopping() error { return n.send("STOPPING=1\nSTATUS=Draining") }
 

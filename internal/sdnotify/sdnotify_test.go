@@ -4,13 +4,36 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/sdnotify"
 )
+
+// recent reports whether the time of a state is that of the kernel, within a minute. The clock
+// since the start of the machine may have counted the time of suspensions too.
+func recent(t *testing.T, state string) bool {
+	t.Helper()
+	_, text, _ := strings.Cut(state, "MONOTONIC_USEC=")
+	usec, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uptime, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds, err := strconv.ParseFloat(strings.Fields(string(uptime))[0], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return usec > 0 && float64(usec)/1e6 < seconds+60
+}
 
 // TestNotify checks the datagrams that systemd receives.
 func TestNotify(t *testing.T) {
@@ -51,6 +74,12 @@ func TestNotify(t *testing.T) {
 		if got := read(); got != step.want {
 			t.Errorf("received %q, want %q", got, step.want)
 		}
+	}
+	if err := n.Reloading(); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); !strings.HasPrefix(got, "RELOADING=1\nMONOTONIC_USEC=") || runtime.GOOS == "linux" && !recent(t, got) {
+		t.Errorf("received %q", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan bool)

@@ -1,4 +1,3 @@
-// Package operation has the commands for a running gateway: status, doctor, log-level and
-// connections. They send requests to the listener for administrators, with the token of an
-// operator.
+// Package operation has the commands for a running gateway: status, doctor, log-level, connections
+// and reload. They send requests to the listener for administrators, with the token of an operator.
 package operation

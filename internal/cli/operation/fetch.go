@@ -146,7 +146,12 @@ func notGateway() error {
 
 // refusal returns the error for an answer to a request, or nil for 200.
 func refusal(request string, status int, body []byte) error {
-	var e struct{ Error struct{ Msg, Hint string } }
+	var e struct {
+		Error struct {
+			Msg, Hint string
+			Details   []struct{ Msg string }
+		}
+	}
 	_ = json.Unmarshal(body, &e) // another program answers in another form
 	msg := cmp.Or(e.Error.Msg, http.StatusText(status))
 	switch status {
@@ -163,6 +168,11 @@ func refusal(request string, status int, body []byte) error {
 		}
 		return command.Fail(command.ExitNotFound, errors.New("nothing answers "+request+" there"),
 			"This is the listener for clients, or a gateway of an older version. --admin is the URL of the listener for administrators.")
+	}
+	if len(e.Error.Details) > 1 || status == http.StatusUnprocessableEntity {
+		for _, d := range e.Error.Details {
+			msg += "\n" + command.Printable(d.Msg)
+		}
 	}
 	return command.Fail(command.ExitOf(status), fmt.Errorf("the gateway answers %d: %s", status, msg), e.Error.Hint)
 }

@@ -62,6 +62,8 @@ func execute(t *testing.T, name string, args ...string) (status int, out, errs s
 		cmd = NewStatus(std)
 	case "log-level":
 		cmd = NewLogLevel(std)
+	case "reload":
+		cmd = NewReload(std)
 	case "connections":
 		cmd = NewConnections(std)
 	}
@@ -165,7 +167,7 @@ func TestMistakes(t *testing.T) {
 		{"no URL", []string{"--admin", "127.0.0.1:8081", "--token-file", file}, command.ExitUsage, "is not a URL"},
 		{"clear text", []string{"--admin", "http://192.0.2.1:8081", "--token-file", file}, command.ExitUsage, "in clear text"},
 	} {
-		for _, name := range []string{"status", "doctor", "log-level", "connections"} {
+		for _, name := range []string{"status", "doctor", "log-level", "connections", "reload"} {
 			status, out, errs := execute(t, name, m.args...)
 			if status != m.status || out != "" || !strings.Contains(errs, m.want) || strings.Contains(errs, token) {
 				t.Errorf("%s, %s: %d %q %s", name, m.name, status, out, errs)

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +30,8 @@ instruments from files, feeds, TLS.
 
 --init writes a configuration with a comment for every key. --check reads a configuration
 and prints all mistakes without serving. The first SIGTERM drains: clients are
-disconnected over the drain window. The second one ends the process at once.`,
+disconnected over the drain window. The second one ends the process at once. SIGHUP and
+rueda reload read the configuration again.`,
 		Example: `  rueda serve --init rueda                    write rueda/rueda.toml, markets.toml, instruments.toml, admin.token
   rueda serve --config rueda/rueda.toml --check
   rueda user add ana --config rueda/rueda.toml
@@ -76,6 +80,9 @@ func checkConfig(ctx context.Context, std command.Streams, name string) error {
 }
 
 func runServe(ctx context.Context, std command.Streams, name string) (err error) {
+	hangups := make(chan os.Signal, 1) // those before the start is complete wait
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	s, err := command.LoadConfig(ctx, std, name)
 	if err != nil {
 		return err
@@ -109,6 +116,8 @@ func runServe(ctx context.Context, std command.Streams, name string) (err error)
 	gateway.SpareProcessors()
 	bound := make(chan gateway.Bound, 1)
 	s.Gateway.OnReady = func(b gateway.Bound) { bound <- b }
+	r := &reloader{name: name, settings: s, systemd: sdnotify.New(os.Getenv)}
+	s.Gateway.Reload = r.reload
 	g, err := gateway.New(s.Gateway)
 	if err != nil {
 		return explainStart(command.ExplainFolder(err, s.Gateway.Journal.Folder, "folder of [journal] in "+name), s, name)
@@ -116,33 +125,35 @@ func runServe(ctx context.Context, std command.Streams, name string) (err error)
 	if s.Gateway.Users == nil {
 		warnNoUsers(ctx, std, data, name)
 	}
-	return explainStart(supervised(ctx, s, bound, g.Run), s, name)
+	r.gateway = g
+	return explainStart(supervised(ctx, r, bound, hangups), s, name)
 }
 
-// supervised runs a gateway and reports its state to systemd, if that waits for it: when it is
-// ready, when it drains, and as long as it answers.
-func supervised(ctx context.Context, s *config.Settings, bound <-chan gateway.Bound, run func(context.Context) error) error {
-	systemd := sdnotify.New(os.Getenv)
+// supervised runs a gateway, and reads its configuration again after each hangup. It reports the
+// state to systemd, if that waits for it: when it is ready, when it drains, and as long as it
+// answers.
+func supervised(ctx context.Context, r *reloader, bound <-chan gateway.Bound, hangups <-chan os.Signal) error {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the drain too
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
 	report := func(err error) {
 		if err != nil {
-			s.Gateway.Logger.Warn("systemd not notified", "error", err)
+			r.settings.Gateway.Logger.Warn("systemd not notified", "error", err)
 		}
 	}
 	watch.Go(func() {
 		select {
 		case b := <-bound:
-			report(systemd.Ready("Serves " + b.REST))
-			url := localURL(b.Address, s.Gateway.TLS.Certificate != "") + "/livez"
-			systemd.Watchdog(running, func(ctx context.Context) error { return probe(ctx, url) })
+			report(r.ready("Serves " + b.REST))
+			watch.Go(func() { r.serve(running, hangups) })
+			url := localURL(b.Address, strings.HasPrefix(b.REST, "https:")) + "/livez"
+			r.systemd.Watchdog(running, func(ctx context.Context) error { return probe(ctx, url) })
 		case <-running.Done():
 		}
 	})
-	defer context.AfterFunc(ctx, func() { report(systemd.Stopping()) })()
-	return run(ctx)
+	defer context.AfterFunc(ctx, func() { report(r.systemd.Stopping()) })()
+	return r.gateway.Run(ctx)
 }
 
 // explainStart adds the key of the configuration file to the error for an address that cannot be

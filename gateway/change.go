@@ -1,0 +1,188 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/auth"
+	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/feeds"
+	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/socket"
+	"github.com/ruedahq/rueda/market"
+)
+
+// Change has settings of a running gateway that change. The zero value of a field changes nothing.
+type Change struct {
+	Names []string // of the settings, for the audit log; none: it is not recorded
+
+	// Limits replaces all limits, except HistoryReaders, Logins.AccountFailures and
+	// Logins.AccountFailureWindow. What is above a lower limit stays: connections, subscriptions and
+	// requests.
+	Limits *Limits
+
+	// TLS and AdminTLS are other files of the certificates, which are read at once. Reload does not
+	// change. They need a listener with a certificate.
+	TLS, AdminTLS *TLS
+
+	// Markets and Instruments are listed, or replace those with the same identifiers. A listed
+	// market keeps its time zone, and stays with hours or without.
+	Markets     []market.Market
+	Instruments []market.Instrument
+
+	LogLevel *slog.Level // of Config.LogLevel
+}
+
+// Caller is who requests a change, for the audit log. The zero Caller is the process itself.
+type Caller struct {
+	Actor   string // such as "administrator (ana)"
+	Address string
+	Client  string // the User-Agent
+}
+
+// Reloaded says what Config.Reload has done. Its names are those of the configuration.
+type Reloaded struct {
+	Applied []string // settings that have changed and apply now
+	Restart []string // settings that have changed and apply after a restart
+}
+
+// ErrNotRecorded means that the audit log cannot be written, and that nothing has changed.
+var ErrNotRecorded = errors.New("the change cannot be recorded")
+
+// Change changes settings of the gateway, while it runs or before. A row in the audit log is stored
+// first. The error says what cannot change; the settings before it in Change may have changed then.
+func (g *Gateway) Change(ctx context.Context, by Caller, c Change) error {
+	g.changing.Lock()
+	defer g.changing.Unlock()
+	if err := g.checkChange(&c); err != nil {
+		return err
+	}
+	if len(c.Names) > 0 {
+		e := audit.Event{Time: time.Now(), Kind: audit.SettingChanged, Actor: by.Actor, Address: by.Address, Client: by.Client, Detail: changeDetail(c.Names)}
+		if e.Actor == "" {
+			e.Actor = "gateway"
+		}
+		if err := g.auditLog.Append(ctx, e); err != nil {
+			return fmt.Errorf("%w: %w", ErrNotRecorded, err)
+		}
+	}
+	if c.TLS != nil {
+		if err := g.certificate.SetFiles(ctx, certificate.Files(*c.TLS)); err != nil {
+			return err
+		}
+	}
+	if c.AdminTLS != nil {
+		if err := g.admin.certificate.SetFiles(ctx, certificate.Files(*c.AdminTLS)); err != nil {
+			return err
+		}
+	}
+	if err := g.changeMarkets(&c); err != nil {
+		return err
+	}
+	if c.Limits != nil {
+		g.setLimits(c.Limits)
+	}
+	if c.LogLevel != nil {
+		g.cfg.LogLevel.Set(*c.LogLevel)
+	}
+	return nil
+}
+
+// maxDetail bounds the names of settings in a row of the audit log, in bytes.
+const maxDetail = 200
+
+func changeDetail(names []string) string {
+	text := "configuration: " + strings.Join(names, ", ")
+	if len(text) > maxDetail {
+		text = text[:strings.LastIndex(text[:maxDetail], ",")] + " and others"
+	}
+	return text
+}
+
+// checkChange finds what would fail later.
+func (g *Gateway) checkChange(c *Change) error {
+	switch {
+	case c.TLS != nil && g.certificate == nil, c.AdminTLS != nil && (g.admin == nil || g.admin.certificate == nil):
+		return errors.New("a listener without TLS gets a certificate only at the start")
+	case c.LogLevel != nil && g.cfg.LogLevel == nil:
+		return errors.New("the level of the log is fixed")
+	}
+	for _, files := range []*TLS{c.TLS, c.AdminTLS} {
+		if files == nil {
+			continue
+		}
+		if _, err := certificate.Load(certificate.Files(*files), g.log); err != nil {
+			return err
+		}
+	}
+	for i := range c.Markets {
+		m := &c.Markets[i]
+		if err := m.Validate(); err != nil {
+			return err
+		}
+		was := slices.ContainsFunc(g.hub.Markets(), func(x market.Market) bool { return x.ID == m.ID && feeds.Scheduled(&x) })
+		if was != feeds.Scheduled(m) {
+			return fmt.Errorf("market %s begins or ends to have hours, which needs a restart", m.ID)
+		}
+	}
+	return nil
+}
+
+// changeMarkets lists or changes markets and instruments.
+func (g *Gateway) changeMarkets(c *Change) error {
+	for _, m := range c.Markets {
+		if err := g.hub.PutMarket(m); err != nil {
+			return err
+		}
+		if feeds.Scheduled(&m) {
+			g.schedule.SetHours(m.ID, m.Schedule)
+		}
+	}
+	sink := g.sink()
+	for _, in := range c.Instruments {
+		if _, err := sink.Define(in); err != nil {
+			return fmt.Errorf("list an instrument: %w", err)
+		}
+	}
+	return nil
+}
+
+// setLimits replaces the limits of the servers and of logins.
+func (g *Gateway) setLimits(l *Limits) {
+	limits := *l
+	g.limits.Store(&limits)
+	g.sockets.SetLimits(socket.Limits{
+		MaxOpen: l.Sockets, MaxUnauthenticatedPerAddress: l.UnauthenticatedPerAddress, HandshakeBurst: l.Handshakes,
+		Sessions: session.Limits{
+			Connections: l.Connections, Subscriptions: l.Subscriptions, MessagesPerSecond: l.MessagesPerSecond, MessageBytes: l.MessageBytes,
+		},
+	})
+	rest.SetLimits(g.requests, l.RequestsPerMinute, l.HistoryPerUser)
+	g.rest.SetLimits(l.Requests, l.RequestsPerAddress)
+	auth.SetThrottle(g.auth, l.throttle())
+}
+
+// reload serves POST /admin/reload.
+func (g *Gateway) reload(ctx context.Context, by audit.Event) (applied, restart, mistakes []string, err error) {
+	r, err := g.cfg.Reload(ctx, Caller{Actor: by.Actor, Address: by.Address, Client: by.Client})
+	if err != nil && !errors.Is(err, ErrNotRecorded) && ctx.Err() == nil {
+		return nil, nil, strings.Split(err.Error(), "\n"), nil
+	}
+	return r.Applied, r.Restart, nil, err
+}
+
+// reloader returns what the administrator's listener calls to read the configuration again; nil:
+// the program cannot.
+func (g *Gateway) reloader() rest.Reload {
+	if g.cfg.Reload == nil {
+		return nil
+	}
+	return g.reload
+}
