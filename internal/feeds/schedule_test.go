@@ -167,19 +167,26 @@ func TestSetHours(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- h.Run(ctx) }()
 		time.Sleep(2*24*time.Hour + 12*time.Hour) // noon of Monday
+		count := func() int {                     // rec is written with the lock held
+			synctest.Wait()
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return len(rec.events)
+		}
 		newest := func(want ...string) {
 			t.Helper()
-			synctest.Wait()
+			count()
+			h.mu.Lock()
+			defer h.mu.Unlock()
 			if got := rec.events[len(rec.events)-len(want):]; !slices.Equal(got, want) {
 				t.Errorf("at %v: %q, want %q", time.Now().UTC(), got, want)
 			}
 		}
 		newest("*|BYMA|* open", "GGAL|BYMA|24hs open")
-		before := len(rec.events)
+		before := count()
 		h.SetHours("BYMA", byma().Schedule)
-		synctest.Wait()
-		if len(rec.events) != before {
-			t.Errorf("the same hours: %q", rec.events[before:])
+		if after := count(); after != before {
+			t.Errorf("the same hours: %d statuses", after-before)
 		}
 		holiday := byma().Schedule
 		holiday.Holidays = []market.Holiday{{Date: "2000-01-03", Name: "strike"}}

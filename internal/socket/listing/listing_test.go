@@ -56,7 +56,7 @@ func makeShards(shardCount, each int) shards {
 
 // TestList compares lists in each order with a sorted list of all connections.
 func TestList(t *testing.T) {
-	all := makeShards(3, 2500)
+	all := makeShards(3, 800)
 	var c Collector
 	for _, order := range append(Orders(), "") {
 		for _, user := range []string{"", "ana", "2", "nobody"} {
