@@ -195,3 +195,22 @@ func TestBookVectors(t *testing.T) {
 		}
 	}
 }
+
+// TestBookDepth checks that a book with more levels than its depth is not valid, although the
+// checksum does not cover the level that should be gone.
+func TestBookDepth(t *testing.T) {
+	level := func(price market.Price) market.Level {
+		return market.Level{Price: price * market.Scale, Size: market.Scale}
+	}
+	sum := func(best market.Level) uint32 {
+		k, _ := wire.Checksum(nil, []market.Level{best}, nil, 1, 0, 0)
+		return k
+	}
+	var b Book
+	if err := b.Apply(BookUpdate{Header: Header{N: 1}, Snapshot: true, Depth: 1, Bids: []market.Level{level(70)}, Checksum: sum(level(70))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Apply(BookUpdate{Header: Header{N: 2}, Previous: 1, Bids: []market.Level{level(71)}, Checksum: sum(level(71))}); !errors.Is(err, ErrChecksum) || b.Valid() {
+		t.Errorf("%v, valid is %v", err, b.Valid())
+	}
+}

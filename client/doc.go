@@ -31,8 +31,10 @@
 // Trades, statuses and bars arrive in order of N, each once. After a failure the client resumes:
 // the gateway sends what was missed, which the events Recovered report. A gap on a working
 // connection is filled from history. What neither has is reported as Lost, with its range, before
-// the event that follows it. Quotes, books and summaries continue with their newest state. The
-// order of the events of an instrument is that of the gateway.
+// the event that follows it. When the gateway begins a new epoch, N begins again after a Lost with
+// the reason epoch_changed. What history has of both epochs is delivered. Quotes, books and
+// summaries continue with their newest state. The order of the events of an instrument is that of
+// the gateway.
 //
 // Events wait in a bounded queue. Options.Overflow says what happens when the program is slower.
 //

@@ -42,6 +42,7 @@ type engine struct {
 type cursor struct {
 	n     uint64 // newest N
 	known bool   // n is known, and the next N must follow it
+	time  int64  // of the newest event, Unix ns; 0: unknown
 	since uint64 // n at the beginning of the connection
 	to    uint64 // N at which the replay of the connection ends; 0: unknown
 	fill  *fill  // a gap is being filled; nil: none
@@ -143,11 +144,11 @@ func (c *Client) report(ev Event) {
 	c.queue.add(entry{event: ev})
 }
 
-// push queues market data. If the queue is full, it waits.
-func (e *engine) push(ctx context.Context, s stream.Series, n uint64, ev Event) (waited bool, err error) {
+// pushed queues market data. If the queue is full, it waits.
+func (e *engine) pushed(ctx context.Context, x entry) (waited bool, err error) {
 	for {
 		e.mu.Lock()
-		ok := e.queue.data(s, n, ev)
+		ok := e.queue.data(x)
 		e.mu.Unlock()
 		if ok {
 			return waited, nil
@@ -254,6 +255,9 @@ func (e *engine) dial(ctx context.Context, base *url.URL) (*websocket.Conn, erro
 // disconnected forgets what ends with a connection. Books are not known until their next snapshot.
 func (e *engine) disconnected() {
 	for _, c := range e.series {
+		if c.fill != nil && c.fill.ended != nil {
+			e.report(*c.fill.ended)
+		}
 		c.fill, c.to = nil, 0
 	}
 	e.mu.Lock()
@@ -267,29 +271,17 @@ func (e *engine) disconnected() {
 	}
 }
 
-// newEpoch begins a new series of numbers. What was missed in the old one is lost.
-func (e *engine) newEpoch(epoch string) {
-	if e.epoch != "" {
-		for s, c := range e.series {
-			if c.known {
-				e.report(Lost{Series: s, From: c.n + 1, Reason: string(wire.EpochChanged)})
-			}
-		}
-		clear(e.series)
-		e.position = ""
-	}
-	e.epoch = epoch
+// mark queues that everything before a position is processed, when the program gets there.
+func (e *engine) mark(position string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.queue.add(entry{mark: true, epoch: epoch})
+	e.queue.add(entry{mark: true, epoch: e.epoch, position: position})
 }
 
 // moveTo stores a position from which the next connection can resume.
 func (e *engine) moveTo(position string) {
-	e.position = cmp.Or(position, e.position)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.queue.add(entry{mark: true, epoch: e.epoch, position: e.position})
+	e.position = position
+	e.mark(position)
 }
 
 // Checkpoint is what a program has processed. Stored on disk, it lets a later run of the program
@@ -323,7 +315,7 @@ func (c *Client) processed(e *entry) {
 			c.done = Checkpoint{Epoch: e.epoch, Sequences: map[string]uint64{}}
 		}
 		c.done.Position = cmp.Or(e.position, c.done.Position)
-	case e.event != nil && e.n > 0 && e.series.Channel.Replays():
+	case e.event != nil && e.n > 0 && !e.old && e.series.Channel.Replays():
 		c.done.Sequences[e.series.String()] = e.n
 	}
 }

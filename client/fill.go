@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
@@ -18,14 +20,17 @@ const (
 type numberedEvent struct {
 	series   stream.Series
 	n        uint64
+	time     int64 // of the event, Unix ns
 	event    Event
-	snapshot bool // a status that may repeat a number, or skip some
+	snapshot bool   // a status that may repeat a number, or skip some
+	epoch    string // of a row of history
 }
 
 // fill is a gap that is being filled.
 type fill struct {
 	from, to uint64
 	held     []numberedEvent // what came after it
+	ended    *Lost           // what is lost if an epoch has ended, and this is not completed; or nil
 }
 
 // numbered handles an event of a series without gaps: in order, each once.
@@ -39,7 +44,7 @@ func (l *link) numbered(ctx context.Context, x numberedEvent) error {
 		cur.fill.held = append(cur.fill.held, x)
 		return nil
 	case x.snapshot && cur.known && x.n <= cur.n:
-		return l.queued(ctx, x.series, 0, x.event) // the state, not a new event
+		return l.push(ctx, entry{event: x.event, series: x.series}) // the state, not a new event
 	case cur.known && x.n <= cur.n:
 		return nil
 	case !cur.known || x.n == cur.n+1, x.series.Channel == wire.Status && !l.covered(x.series, nil):
@@ -56,12 +61,12 @@ func (l *link) numbered(ctx context.Context, x numberedEvent) error {
 
 // deliver queues the next event of a series.
 func (l *link) deliver(ctx context.Context, cur *cursor, x numberedEvent) error {
-	cur.n, cur.known = x.n, true
+	cur.n, cur.known, cur.time = x.n, true, x.time
 	resumed := cur.since > 0 || l.sent[x.series] == nil // the latter: by a pattern
 	if l.replays > 0 && resumed && (cur.to == 0 || x.n <= cur.to) {
 		x.event = replayed(x.event)
 	}
-	return l.queued(ctx, x.series, x.n, x.event)
+	return l.push(ctx, entry{event: x.event, series: x.series, n: x.n})
 }
 
 // gap begins to fill a gap up to a number. Without the right to history, or if history does not
@@ -73,7 +78,7 @@ func (l *link) gap(ctx context.Context, s stream.Series, cur *cursor, to uint64)
 		cur.n = to
 		return nil
 	}
-	if !slices.Contains(l.scope, "marketdata:history") || to-from >= maxFill {
+	if !l.hasHistory() || to-from >= maxFill {
 		cur.tried, cur.named = from, true
 		return errGap
 	}
@@ -86,36 +91,37 @@ func (l *link) gap(ctx context.Context, s stream.Series, cur *cursor, to uint64)
 	return nil
 }
 
-// rows reads messages from history. It runs on a goroutine of its own.
+func (l *link) hasHistory() bool { return slices.Contains(l.scope, "marketdata:history") }
+
+// rows reads messages from history. It runs on a goroutine of its own, and waits for one of a few
+// slots, because the gateway limits the requests of a user.
 func (c *Client) rows(ctx context.Context, s stream.Series, r Range) (rows []numberedEvent, err error) {
-	id := s.Instrument.String()
-	add := func(n uint64, ev Event, failed error) bool {
-		if err = failed; err == nil {
-			rows = append(rows, numberedEvent{series: s, n: n, event: replayed(ev)})
-		}
-		return err == nil
+	select {
+	case c.reading <- struct{}{}:
+		defer func() { <-c.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	switch interval, isBar := s.Channel.Interval(); {
-	case isBar:
-		for e, failed := range c.Bars(ctx, id, interval, r) {
-			if !add(e.N, e, failed) {
-				break
-			}
-		}
-	case s.Channel == wire.Status:
-		for e, failed := range c.Statuses(ctx, id, r) {
-			if !add(e.N, e, failed) {
-				break
-			}
-		}
-	default:
-		for e, failed := range c.Trades(ctx, id, r) {
-			if !add(e.N, e, failed) {
-				break
-			}
-		}
+	path, name, query := "/market/trades", "trades", r.query(s.Instrument.String())
+	if interval, ok := s.Channel.Interval(); ok {
+		path, name = "/market/bars", "bars"
+		query.Set("interval", interval.String())
+	} else if s.Channel == wire.Status {
+		path, name = "/market/statuses", "statuses"
 	}
-	return rows, err
+	var d stream.Decoder
+	decode := func(raw json.RawMessage, epoch string) (numberedEvent, error) {
+		var m stream.Message
+		err := d.Decode(raw, &m)
+		return numberedEvent{series: s, n: m.N, time: m.Time, event: replayed(newEvent(&m, raw, time.Now())), epoch: epoch}, err
+	}
+	for x, failed := range pages(ctx, c, path, name, query, r.Limit, decode) {
+		if failed != nil {
+			return rows, failed
+		}
+		rows = append(rows, x)
+	}
+	return rows, nil
 }
 
 // filled delivers what history had of a gap, and what came after it.
@@ -143,6 +149,77 @@ func (l *link) filled(ctx context.Context, s stream.Series, rows []numberedEvent
 		cur.tried, cur.named = cur.n+1, true
 		return errGap
 	}
+	return l.release(ctx, f)
+}
+
+// newEpoch begins a new series of numbers. What was missed is read from history. Without it, it is
+// lost.
+func (l *link) newEpoch(ctx context.Context, epoch string) {
+	ended, before := l.epoch, l.series
+	l.epoch = epoch
+	l.mark("")
+	if ended == "" {
+		return
+	}
+	l.position, l.series = "", map[stream.Series]*cursor{}
+	for s, c := range before {
+		if !c.known {
+			continue
+		}
+		lost := Lost{Series: s, From: c.n + 1, Reason: string(wire.EpochChanged)}
+		if !l.hasHistory() || c.time == 0 {
+			l.report(lost)
+			continue
+		}
+		l.cursor(s).fill = &fill{ended: &lost}
+		l.workers.Go(func() {
+			rows, err := l.rows(ctx, s, Range{Start: time.Unix(0, c.time), Limit: maxFill})
+			l.post(ctx, func() error { return l.bridged(ctx, s, ended, rows, err) })
+		})
+	}
+}
+
+// bridged delivers what history has of an ended epoch and of the new one. How the old one has ended
+// is not known, so that the rest of it counts as lost.
+func (l *link) bridged(ctx context.Context, s stream.Series, ended string, rows []numberedEvent, err error) error {
+	cur := l.series[s]
+	if cur == nil || cur.fill == nil {
+		return nil // unsubscribed meanwhile
+	}
+	f := cur.fill
+	lost := *f.ended
+	for _, x := range rows {
+		if x.epoch != ended || x.n != f.ended.From {
+			continue
+		}
+		if err := l.push(ctx, entry{event: x.event, series: s, n: x.n, old: true}); err != nil {
+			return err
+		}
+		f.ended.From++
+	}
+	if f.ended.From > lost.From {
+		l.report(Recovered{Series: s, From: lost.From, To: f.ended.From - 1, History: true})
+	}
+	l.report(*f.ended)
+	cur.fill, cur.known = nil, err == nil // the new epoch begins with 1
+	if err != nil {
+		l.log.Warn("gap not filled from history", "error", err)
+	}
+	for _, x := range rows {
+		if x.epoch == l.epoch && err == nil {
+			if err := l.numbered(ctx, x); err != nil {
+				return err
+			}
+		}
+	}
+	if cur.n > 0 {
+		l.report(Recovered{Series: s, From: 1, To: cur.n, History: true})
+	}
+	return l.release(ctx, f)
+}
+
+// release handles what came while a gap was being filled.
+func (l *link) release(ctx context.Context, f *fill) error {
 	for _, x := range f.held {
 		if err := l.numbered(ctx, x); err != nil {
 			return err

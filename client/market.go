@@ -30,7 +30,7 @@ type Account struct {
 
 // Accounts iterates over the accounts of the user. It ends at the first error.
 func (c *Client) Accounts(ctx context.Context) iter.Seq2[Account, error] {
-	return pages(ctx, c, "/broker/accounts", "accounts", url.Values{"limit": {"1000"}}, 0, func(row json.RawMessage) (a Account, err error) {
+	return pages(ctx, c, "/broker/accounts", "accounts", url.Values{"limit": {"1000"}}, 0, func(row json.RawMessage, _ string) (a Account, err error) {
 		return a, json.Unmarshal(row, &a)
 	})
 }
@@ -65,7 +65,7 @@ func (c *Client) Instruments(ctx context.Context, f Filter) iter.Seq2[Instrument
 	return pages(ctx, c, "/market/instruments", "instruments", query, 0, decodeInstrument)
 }
 
-func decodeInstrument(row json.RawMessage) (Instrument, error) {
+func decodeInstrument(row json.RawMessage, _ string) (Instrument, error) {
 	var v struct {
 		Instrument     string
 		SettlementDays int `json:"settlement_days"`
@@ -178,7 +178,7 @@ func (c *Client) OrderBook(ctx context.Context, instrument string, depth int, at
 	if err := c.Get(ctx, "/market/book", query, &raw); err != nil {
 		return BookUpdate{}, err
 	}
-	return decodeRow[BookUpdate](raw)
+	return decodeRow[BookUpdate](raw, "")
 }
 
 // Range selects rows of history. Its zero value selects all.
@@ -237,7 +237,7 @@ func (c *Client) Bars(ctx context.Context, instrument string, interval market.In
 }
 
 // decodeRow decodes a row of history.
-func decodeRow[E Event](raw json.RawMessage) (e E, err error) {
+func decodeRow[E Event](raw json.RawMessage, _ string) (e E, err error) {
 	var d stream.Decoder
 	var m stream.Message
 	if err = d.Decode(raw, &m); err != nil {
@@ -250,8 +250,9 @@ func decodeRow[E Event](raw json.RawMessage) (e E, err error) {
 	return e, err
 }
 
-// pages iterates over the rows of a list that comes in pages.
-func pages[R any](ctx context.Context, c *Client, path, name string, query url.Values, limit int, decode func(json.RawMessage) (R, error)) iter.Seq2[R, error] {
+// pages iterates over the rows of a list that comes in pages. decode gets a row and the epoch of
+// its page, if it has one.
+func pages[R any](ctx context.Context, c *Client, path, name string, query url.Values, limit int, decode func(json.RawMessage, string) (R, error)) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var none R
 		cursor := ""
@@ -265,16 +266,20 @@ func pages[R any](ctx context.Context, c *Client, path, name string, query url.V
 			}
 			var page map[string]json.RawMessage
 			var rows []json.RawMessage
+			var epoch string
 			err := c.Get(ctx, path, q, &page)
-			if err == nil {
-				err = json.Unmarshal(page[name], &rows)
+			cursor = ""
+			for member, to := range map[string]any{name: &rows, "epoch": &epoch, "next_cursor": &cursor} {
+				if err == nil && page[member] != nil {
+					err = json.Unmarshal(page[member], to)
+				}
 			}
 			if err != nil {
 				yield(none, err)
 				return
 			}
 			for _, raw := range rows {
-				row, err := decode(raw)
+				row, err := decode(raw, epoch)
 				if !yield(row, err) || err != nil {
 					return
 				}
@@ -282,14 +287,7 @@ func pages[R any](ctx context.Context, c *Client, path, name string, query url.V
 					return
 				}
 			}
-			cursor = ""
-			if next := page["next_cursor"]; next != nil {
-				err = json.Unmarshal(next, &cursor)
-			}
-			if err != nil || cursor == "" {
-				if err != nil {
-					yield(none, err)
-				}
+			if cursor == "" {
 				return
 			}
 		}

@@ -100,6 +100,9 @@ type Client struct {
 	tokens tokens
 	wake   chan struct{} // the desired set has changed; capacity 1
 
+	// reading has a slot for each goroutine that reads history for the stream.
+	reading chan struct{}
+
 	at      atomic.Int64 // index of the URL in use
 	running atomic.Bool  // Events is in use
 	engine  engine       // used by Events only
@@ -116,7 +119,7 @@ type Client struct {
 // New returns a client of the gateway at one or more URLs such as https://api.broker.example. It
 // connects to nothing. An invalid URL or option is an error.
 func New(urls []string, o Options) (*Client, error) {
-	c := &Client{opts: o, wake: make(chan struct{}, 1), desired: map[item]options{}, books: map[stream.Series]*Book{}}
+	c := &Client{opts: o, wake: make(chan struct{}, 1), reading: make(chan struct{}, 2), desired: map[item]options{}, books: map[stream.Series]*Book{}}
 	for _, s := range urls {
 		u, err := parseURL(s, o.Insecure)
 		if err != nil {

@@ -27,6 +27,7 @@ type entry struct {
 	series   stream.Series
 	n        uint64
 	merged   bool // a book that replaces others: its state is made when it is taken
+	old      bool // of an epoch that has ended: it is never dropped, and not part of a checkpoint
 	mark     bool
 	epoch    string // of a mark
 	position string
@@ -50,22 +51,22 @@ func signal(c chan struct{}) {
 func (q *queue) conflates(c wire.Channel) bool { return q.policy != Block && !c.Replays() }
 
 // data adds market data. It reports false if the queue is full, and the event must wait.
-func (q *queue) data(s stream.Series, n uint64, ev Event) bool {
-	merged := false
+func (q *queue) data(x entry) bool {
+	s := x.series
 	switch {
 	case q.conflates(s.Channel):
 		if i, ok := q.newest[s]; ok && i >= q.first+q.head {
 			q.waiting[i-q.first] = entry{}
 			q.count--
-			merged = s.Channel == wire.OrderBook
+			x.merged = s.Channel == wire.OrderBook
 		}
 		q.newest[s] = q.first + len(q.waiting)
 	case q.count < q.most:
-	case q.policy == Drop:
+	case q.policy == Drop && !x.old:
 		if d := q.dropped[s]; d != nil {
-			d.To = n
+			d.To = x.n
 		} else {
-			q.dropped[s] = &Lost{Series: s, From: n, To: n, Reason: "overflow"}
+			q.dropped[s] = &Lost{Series: s, From: x.n, To: x.n, Reason: "overflow"}
 		}
 		return true
 	default:
@@ -75,7 +76,7 @@ func (q *queue) data(s stream.Series, n uint64, ev Event) bool {
 		delete(q.dropped, s)
 		q.add(entry{event: *d})
 	}
-	q.add(entry{event: ev, series: s, n: n, merged: merged})
+	q.add(x)
 	return true
 }
 

@@ -57,14 +57,14 @@ func TestQueueModel(t *testing.T) {
 			switch random.IntN(5) {
 			case 0, 1:
 				ev := Trade{Header: Header{Instrument: id(i), N: sent[i] + 1}, Trade: wire.Trade{RefN: uint64(step + 1)}}
-				if q.data(stream.Series{Channel: wire.Trades, Instrument: id(i)}, ev.N, ev) {
+				if q.data(entry{event: ev, series: stream.Series{Channel: wire.Trades, Instrument: id(i)}, n: ev.N}) {
 					sent[i]++
 				} else if policy == Drop || q.count < most {
 					t.Fatalf("policy %d: refused with %d events", policy, q.count)
 				}
 			case 2:
 				ev := Quote{Header: Header{Instrument: id(i), N: quotes[i] + 1, Delay: time.Duration(step + 1)}}
-				if q.data(stream.Series{Channel: wire.Quotes, Instrument: id(i)}, ev.N, ev) {
+				if q.data(entry{event: ev, series: stream.Series{Channel: wire.Quotes, Instrument: id(i)}, n: ev.N}) {
 					quotes[i]++
 				}
 			default:

@@ -58,7 +58,7 @@ func (l *link) receive(ctx context.Context, f frame) error {
 			l.status(&m, f.at)
 		}
 		ev := newEvent(&m, f.data, f.at)
-		return l.numbered(ctx, numberedEvent{m.Series(), m.N, ev, m.Snapshot})
+		return l.numbered(ctx, numberedEvent{series: m.Series(), n: m.N, time: m.Time, event: ev, snapshot: m.Snapshot})
 	}
 	return nil
 }
@@ -70,10 +70,9 @@ func laterOf(a, b time.Time) time.Time {
 	return a
 }
 
-// queued queues market data. If the program has made the client wait, the connection was not
-// silent.
-func (l *link) queued(ctx context.Context, s stream.Series, n uint64, ev Event) error {
-	waited, err := l.push(ctx, s, n, ev)
+// push queues market data. If the program has made the client wait, the connection was not silent.
+func (l *link) push(ctx context.Context, x entry) error {
+	waited, err := l.pushed(ctx, x)
 	if waited {
 		l.arrived = time.Now()
 		l.data = l.arrived
@@ -122,7 +121,7 @@ func (l *link) acknowledged(ctx context.Context, c *stream.Control) error {
 	a := l.asks[c.ID]
 	delete(l.asks, c.ID)
 	if c.Epoch != l.epoch {
-		l.newEpoch(c.Epoch)
+		l.newEpoch(ctx, c.Epoch)
 	}
 	if l.replays == 0 && c.Position != "" {
 		l.moveTo(c.Position)
@@ -133,7 +132,9 @@ func (l *link) acknowledged(ctx context.Context, c *stream.Control) error {
 		l.report(Delayed(m))
 	}
 	for s, r := range c.Lost {
-		l.lost(s, r)
+		if r.Reason != string(wire.EpochChanged) { // newEpoch has handled it
+			l.lost(s, r)
+		}
 	}
 	for s, n := range c.Resumed {
 		if cur := l.series[s]; cur != nil && n > cur.n {
@@ -176,8 +177,7 @@ func (l *link) reject(list []stream.Rejection, removed bool) {
 	}
 }
 
-// lost reports messages that the gateway cannot replay. With a new epoch, that was done already. A
-// pattern stands for all its series.
+// lost reports messages that the gateway cannot replay. A pattern stands for all its series.
 func (l *link) lost(s stream.Series, r wire.Range) {
 	if !s.Instrument.IsPattern() || s.Channel == wire.Status && l.series[s] != nil {
 		cur := l.series[s]
@@ -333,7 +333,7 @@ func (l *link) state(ctx context.Context, m *stream.Message, f frame) error {
 		return nil
 	}
 	cur.n = m.N
-	return l.queued(ctx, s, m.N, newEvent(m, f.data, f.at))
+	return l.push(ctx, entry{event: newEvent(m, f.data, f.at), series: s, n: m.N})
 }
 
 // book applies an update and queues it. In the same step, so that a merged book is the newest one.
@@ -348,7 +348,8 @@ func (l *link) book(ctx context.Context, m *stream.Message, f frame) error {
 	}
 	err := b.Apply(u)
 	reason := map[error]string{ErrChain: "chain", ErrChecksum: "checksum"}[err]
-	isQueued := err == nil && l.queue.data(s, m.N, u)
+	x := entry{event: u, series: s, n: m.N}
+	isQueued := err == nil && l.queue.data(x)
 	if reason != "" {
 		l.queue.add(entry{event: BookInvalid{m.ID, reason}})
 	}
@@ -360,5 +361,5 @@ func (l *link) book(ctx context.Context, m *stream.Message, f frame) error {
 	if isQueued {
 		return nil
 	}
-	return l.queued(ctx, s, m.N, u)
+	return l.push(ctx, x)
 }

@@ -3,7 +3,10 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -176,31 +179,69 @@ func TestGap(t *testing.T) {
 }
 
 // TestNewEpoch checks that a new epoch is reported as a loss without an end, and that trades
-// continue.
+// continue. What a journal has kept of both epochs is delivered.
 func TestNewEpoch(t *testing.T) {
 	t.Parallel()
-	s, c := start(t, ruedatest.Config{NoJournal: true}, client.Options{}, client.Set{Trades: []string{ggal}})
-	p := &trades{s: s}
-	var lost []client.Lost
-	for ev := range c.Events(within(t)) {
-		switch ev := ev.(type) {
-		case client.StateChange:
-			if ev.State == client.Live {
-				p.upTo(p.n + 3)
+	for name, test := range map[string]struct {
+		journal bool
+		want    []string
+	}{
+		"without a journal": {false, []string{"1", "2", "3", "lost trades GGAL|BYMA|24hs from 4 to 0: epoch_changed", "1", "2", "3"}},
+		"with a journal": {true, []string{"1", "2", "3", "4 again", "5 again", "recovered trades GGAL|BYMA|24hs from 4 to 5",
+			"lost trades GGAL|BYMA|24hs from 6 to 0: epoch_changed", "1 again", "2 again", "recovered trades GGAL|BYMA|24hs from 1 to 2", "3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := filepath.Join(t.TempDir(), "journal")
+			config := ruedatest.Config{NoJournal: true, Change: func(c *rueda.Config) {
+				if test.journal {
+					c.Journal.Folder = folder
+				}
+			}}
+			s, c := start(t, config, client.Options{}, client.Set{Trades: []string{ggal}})
+			p := &trades{s: s}
+			var got []string
+			for ev := range c.Events(within(t)) {
+				switch ev := ev.(type) {
+				case client.StateChange:
+					if ev.State == client.Live && (p.n == 0 || !test.journal) {
+						p.upTo(p.n + 3)
+					}
+				case client.Recovered, client.Lost:
+					got = append(got, fmt.Sprint(ev))
+					if test.journal && strings.HasSuffix(got[len(got)-1], "from 1 to 2") {
+						p.upTo(8)
+					}
+				case client.Trade:
+					text := strconv.FormatUint(ev.N, 10)
+					if ev.Replayed {
+						text += " again"
+					}
+					if got = append(got, text); p.n > 3 || ev.N < 3 {
+						break
+					}
+					if !test.journal {
+						s.Restart()
+						break
+					}
+					s.Stop()
+					s.Restart()
+					p.upTo(5) // the client waits before it connects again
+					s.Stop()
+					if err := os.Remove(filepath.Join(folder, "state")); err != nil {
+						t.Error(err)
+					}
+					s.Restart()
+					p.upTo(7)
+				}
+				if len(got) == len(test.want) {
+					break
+				}
 			}
-		case client.Lost:
-			lost = append(lost, ev)
-		case client.Trade:
-			if p.n == 3 && ev.N == 3 {
-				s.Restart()
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%q", got)
 			}
-		}
-		if p.n == 6 && len(lost) > 0 {
-			break
-		}
-	}
-	if len(lost) != 1 || lost[0].From != 4 || lost[0].To != 0 || lost[0].Reason != "epoch_changed" {
-		t.Errorf("%v", lost)
+		})
 	}
 }
 

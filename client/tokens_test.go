@@ -96,6 +96,22 @@ func TestOneRefresh(t *testing.T) {
 		if got := strings.Join(i.grants, ", "); got != "password, refresh_token refresh-1" {
 			t.Errorf("the grants were %s", got)
 		}
+		// A refusal is for all of them too.
+		time.Sleep(2000 * time.Second)
+		i.grants = nil
+		i.refuse["refresh_token"] = wire.Unavailable
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				if _, err := c.Login(t.Context()); ReasonOf(err) != wire.Unavailable {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		group.Wait()
+		if len(i.grants) != 1 {
+			t.Errorf("%d refreshes were refused", len(i.grants))
+		}
 	})
 }
 
