@@ -17,6 +17,7 @@ import (
 func promises() map[string][]string {
 	return map[string][]string{
 		"Sequence gaps": {"gateway TestResumeOverSocketsE2E", "internal/subscription TestResumeLosesNothing"},
+		"Bots":          {"client TestKillsE2E", "client TestNewEpoch", "client TestBookModel"},
 		"Restarts": {"gateway TestKillE2E", "gateway TestHistoryEqualsStreamE2E", "internal/export TestParquet",
 			"internal/cli TestReplayOfRecordingE2E"},
 		"Order books":     {"internal/verify TestEachWrong", "internal/cli TestVerifyLive"},

@@ -154,6 +154,7 @@ func New(urls []string, o Options) (*Client, error) {
 	socket.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{} // a WebSocket needs HTTP/1.1
 	c.socket = &http.Client{Transport: socket, CheckRedirect: stay}
 	c.queue = newQueue(cmp.Or(o.Queue, 8192), o.Overflow)
+	c.done.Sequences = map[string]uint64{}
 	c.tokens.init(c)
 	c.engine = engine{Client: c, series: map[stream.Series]*cursor{}, had: map[item]bool{}}
 	if o.Resume != nil {

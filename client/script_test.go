@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -170,7 +173,7 @@ func (c *fakeConn) begin() {
 	if text, err := c.read(); err != nil || !strings.Contains(text, `"action":"auth_token"`) {
 		c.t.Errorf("%s, %v", text, err)
 	}
-	c.send(`{"type":"Success","code":200,"msg":"Connected","time":"2031-01-01T00:00:00.000000000Z","expires_in":86400,"heartbeat":{"interval":20,"timeout":30},"limits":{"message_bytes":65536}}`)
+	c.send(success)
 }
 
 // drain answers pings until the connection ends.
@@ -183,6 +186,7 @@ func (c *fakeConn) drain() {
 }
 
 const (
+	success   = `{"type":"Success","code":200,"msg":"Connected","time":"2031-01-01T00:00:00.000000000Z","expires_in":86400,"heartbeat":{"interval":20,"timeout":30},"limits":{"message_bytes":65536}}`
 	accepted  = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:1","trades":["GGAL|BYMA|24hs"],"count":{"trades":1}}`
 	resumed   = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:1","trades":["GGAL|BYMA|24hs"],"count":{"trades":1},"resumed":{"trades":{"GGAL|BYMA|24hs":3}}}`
 	caughtUp  = `{"type":"CaughtUp","code":200,"id":1,"epoch":"e1","position":"e1:9","resumed":{"trades":{"GGAL|BYMA|24hs":3}}}`
@@ -369,7 +373,7 @@ func TestHintsScript(t *testing.T) {
 	}
 }
 
-// TestCloseCodes checks which closes are final.
+// TestCloseCodes checks which closes are final. After 4401 the client connects with a new token.
 func TestCloseCodes(t *testing.T) {
 	for code, final := range map[websocket.StatusCode]bool{
 		4400: true, 4401: false, 4403: true, 4408: false, 4409: true, 4429: false, 4500: false, 4503: false, 4507: false, 1002: false,
@@ -377,7 +381,14 @@ func TestCloseCodes(t *testing.T) {
 		reason := map[websocket.StatusCode]string{4401: "token_expired", 4409: "replaced"}[code]
 		f := &fake{scripts: []func(*fakeConn){
 			func(c *fakeConn) { c.begin(); _ = c.Conn.Close(code, reason); c.drain() },
-			func(c *fakeConn) { c.begin(); c.drain() },
+			func(c *fakeConn) {
+				text, err := c.read()
+				if isNew := strings.Contains(text, `"access-2"`); err != nil || isNew != (code == 4401) {
+					t.Errorf("%d: %s, %v", code, text, err)
+				}
+				c.send(success)
+				c.drain()
+			},
 		}}
 		connections, isClosed := 0, false
 		play(t, f, client.Set{}, func(c *client.Client, ev client.Event) bool {
@@ -411,6 +422,26 @@ func TestRenewalScript(t *testing.T) {
 	play(t, f, client.Set{}, func(*client.Client, client.Event) bool { return true })
 	if life := renewed.Sub(began); life < 800*time.Second || life > 850*time.Second {
 		t.Errorf("renewed after %v", life)
+	}
+}
+
+// TestExpiringScript checks that the client renews a token of which the gateway says that it ends
+// earlier than expected.
+func TestExpiringScript(t *testing.T) {
+	var warned, renewed time.Time
+	f := &fake{scripts: []func(*fakeConn){
+		func(c *fakeConn) {
+			c.begin()
+			warned = time.Now()
+			c.send(`{"type":"Warning","code":200,"reason":"token_expiring","msg":"Access token expires soon","expires_in":300}`)
+			c.want(`{"action":"auth_token","token":"access-2"}`)
+			renewed = time.Now()
+			_ = c.Conn.Close(4400, "bad_json") // ends the client
+		},
+	}}
+	play(t, f, client.Set{}, func(*client.Client, client.Event) bool { return true })
+	if took := renewed.Sub(warned); took != 240*time.Second {
+		t.Errorf("renewed after %v", took)
 	}
 }
 
@@ -458,5 +489,50 @@ func TestSetScript(t *testing.T) {
 	})
 	if strings.Contains(strings.Join(s.list, " "), "lost") || strings.Contains(strings.Join(s.list, " "), "recovered") {
 		t.Errorf("%q", s.list)
+	}
+}
+
+// TestHostileScript sends every kind of message in random order, before and after the answers that
+// should come first, and cut off. The client survives, and reports a state after each.
+func TestHostileScript(t *testing.T) {
+	var messages []string
+	for _, name := range []string{"messages", "control"} {
+		text, err := os.ReadFile("../wire/testdata/" + name + ".golden")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			_, message, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			messages = append(messages, message)
+		}
+	}
+	random := rand.New(rand.NewPCG(5, 6))
+	var f fake
+	for range 200 {
+		f.scripts = append(f.scripts, func(c *fakeConn) {
+			go c.drain() // so that the client can write
+			if random.IntN(3) > 0 {
+				c.send(success)
+			}
+			for range random.IntN(60) {
+				m := messages[random.IntN(len(messages))]
+				if random.IntN(20) == 0 {
+					m = m[:random.IntN(len(m))]
+				}
+				c.send(strings.Replace(m, `"id":5`, `"id":`+strconv.Itoa(1+random.IntN(4)), 1))
+			}
+		})
+	}
+	f.scripts = append(f.scripts, func(c *fakeConn) { c.begin(); _ = c.Conn.Close(4400, "bad_json") })
+	waits, all := 0, client.Set{Trades: []string{ggal, "*|BYMA|*"}, Quotes: []string{ggal}, Books: []string{ggal}, Status: []string{ggal}, Bars: []string{ggal + "|1m"}, Summary: []string{ggal}}
+	play(t, &f, all, func(c *client.Client, ev client.Event) bool {
+		if change, ok := ev.(client.StateChange); ok && change.State == client.Waiting {
+			waits++
+		}
+		_ = c.Health()
+		return true
+	})
+	if waits != len(f.scripts)-1 {
+		t.Errorf("%d waits of %d connections", waits, len(f.scripts))
 	}
 }
