@@ -143,3 +143,15 @@ func TestAllowanceOutlivesAConnection(t *testing.T) {
 		t.Errorf("%d of a burst refused when all is whole again", n)
 	}
 }
+
+// TestHighRates checks rates that leave no time between two messages.
+func TestHighRates(t *testing.T) {
+	for _, rate := range []int{1_000_000, 1_000_000_001, 1 << 32, 1<<63 - 1} {
+		s := newStarter(t)
+		s.env.MessagesPerSecond = rate
+		s.connect("u")
+		if n := s.refused(1000); n != 0 {
+			t.Errorf("%d of 1,000 messages refused at %d a second", n, rate)
+		}
+	}
+}

@@ -14,6 +14,10 @@ type allowance struct {
 	whole instant // when the whole burst is available again
 }
 
+// maxMessagesPerSecond is the highest rate that is counted. A much higher one would leave no time
+// between two messages.
+const maxMessagesPerSecond = 1_000_000
+
 // limitsOf returns the present limits of a session, which are at least 1.
 func limitsOf(s *Session) broker.Limits {
 	var own broker.Limits
@@ -21,7 +25,7 @@ func limitsOf(s *Session) broker.Limits {
 		own = s.grants.Limits
 	}
 	l := s.env.limits(own)
-	l.Subscriptions, l.MessagesPerSecond = max(1, l.Subscriptions), max(1, l.MessagesPerSecond)
+	l.Subscriptions, l.MessagesPerSecond = max(1, l.Subscriptions), min(max(1, l.MessagesPerSecond), maxMessagesPerSecond)
 	return l
 }
 
