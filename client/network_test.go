@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -109,5 +110,30 @@ func TestProxyAndTLS(t *testing.T) {
 	var unknown *tls.CertificateVerificationError
 	if _, err := other.Login(t.Context()); !errors.As(err, &unknown) {
 		t.Errorf("without the authority: %v", err)
+	}
+}
+
+// TestBrokenRequest checks that a request that only reads is sent again when its connection breaks.
+func TestBrokenRequest(t *testing.T) {
+	t.Parallel()
+	s := ruedatest.Start(t, ruedatest.Config{})
+	proxy := newBreaker(t, strings.TrimPrefix(s.URL, "http://"))
+	c, err := client.New([]string{"http://" + proxy.listener.Addr().String()}, client.Options{Username: s.Username, Password: client.Secret(s.Password)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Login(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	proxy.kill("cut") // the next answer on the open connection is cut in half
+	n := 0
+	for _, err := range c.Accounts(t.Context()) {
+		if n++; err != nil {
+			t.Error(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d accounts", n)
 	}
 }

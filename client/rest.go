@@ -31,7 +31,8 @@ type request struct {
 }
 
 // call sends a request and decodes the data of its answer. It tries the next URL if one cannot be
-// reached, waits if the gateway asks for it, and renews a refused token once.
+// reached, waits if the gateway asks for it, and renews a refused token once. What only reads is
+// requested again when its connection breaks.
 func (c *Client) call(ctx context.Context, r request, data any) error {
 	for try := 1; ; try++ {
 		var access Secret
@@ -47,10 +48,15 @@ func (c *Client) call(ctx context.Context, r request, data any) error {
 			return decodeData(body, data)
 		}
 		var e *Error
-		if !errors.As(err, &e) || try == maxTries {
+		isAnswer := errors.As(err, &e)
+		if try == maxTries || ctx.Err() != nil || !isAnswer && r.method != http.MethodGet {
 			return err
 		}
 		switch {
+		case !isAnswer: // the connection broke
+			if err := sleep(ctx, time.Duration(try)*100*time.Millisecond); err != nil {
+				return err
+			}
 		case r.token && e.Code == http.StatusUnauthorized && try == 1:
 			c.tokens.invalidate(access)
 		case (e.Reason == wire.RateLimited || e.Code == http.StatusServiceUnavailable) && r.method == http.MethodGet && e.RetryAfter <= maxWait:
