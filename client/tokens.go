@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/flock"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -34,9 +35,43 @@ type TokenStore interface {
 	Save(context.Context, Tokens) error
 }
 
+// Locker is a TokenStore that several programs may use at the same time. Only one of them may renew
+// the tokens, because a gateway ends a login whose old refresh token is used again.
+type Locker interface {
+	TokenStore
+	// Lock waits until no other program has the lock. The Client calls unlock when it has loaded
+	// the tokens, renewed them and saved the new ones.
+	Lock(context.Context) (unlock func() error, err error)
+}
+
 // FileStore is a TokenStore in the file of that name, which only the user may read. Save writes a
 // temporary file, syncs it and renames it, so that a crash leaves the old or the new tokens.
+// Several programs may use the file, except on Windows: Lock locks a file with the ending .lock.
 type FileStore string
+
+// lockAgain is the pause between two attempts to lock a file.
+const lockAgain = 20 * time.Millisecond
+
+// Lock implements Locker.
+func (f FileStore) Lock(ctx context.Context) (unlock func() error, err error) {
+	file, err := os.OpenFile(string(f)+".lock", os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := flock.Lock(file)
+		if errors.Is(err, flock.ErrLocked) {
+			err = sleep(ctx, lockAgain)
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		return file.Close, nil
+	}
+}
 
 // Load implements TokenStore.
 func (f FileStore) Load(context.Context) (t Tokens, err error) {
@@ -131,6 +166,7 @@ func (t *tokens) get(ctx context.Context) (Tokens, error) {
 
 // attempt renews the tokens and records the result.
 func (t *tokens) attempt(ctx context.Context, old Tokens) (Tokens, error) {
+	defer t.lock(ctx)()
 	if err := t.load(ctx, &old); err != nil {
 		return Tokens{}, err
 	}
@@ -158,20 +194,43 @@ func (t *tokens) attempt(ctx context.Context, old Tokens) (Tokens, error) {
 	return t.now, err
 }
 
-// load reads the stored tokens, once. An access token with little of its life left is not used.
+// lock locks the store, if it can be locked. Without the lock, the tokens are renewed all the same.
+func (t *tokens) lock(ctx context.Context) (unlock func()) {
+	store, ok := t.opts.Tokens.(Locker)
+	if !ok {
+		return func() {}
+	}
+	release, err := store.Lock(ctx)
+	if err != nil {
+		t.log.Warn("tokens not locked", "error", err)
+		return func() {}
+	}
+	return func() {
+		if err := release(); err != nil {
+			t.log.Warn("tokens not unlocked", "error", err)
+		}
+	}
+}
+
+// load reads the stored tokens: those of an earlier run or, in a store for several programs, those
+// that another program has renewed. An access token with little of its life left is not used.
 func (t *tokens) load(ctx context.Context, now *Tokens) error {
 	t.mu.Lock()
 	loaded := t.loaded
 	t.mu.Unlock()
-	if loaded || t.opts.Tokens == nil {
+	_, shared := t.opts.Tokens.(Locker)
+	if t.opts.Tokens == nil || loaded && !shared {
 		return nil
 	}
 	stored, err := t.opts.Tokens.Load(ctx)
-	if err != nil && (t.opts.Password == "" || ctx.Err() != nil) {
+	if err != nil && !loaded && (t.opts.Password == "" || ctx.Err() != nil) {
 		return fmt.Errorf("client: load tokens: %w", err)
 	}
 	if err != nil {
 		t.log.Warn("tokens not loaded", "error", err)
+	}
+	if loaded && (err != nil || stored.Refresh == "" || stored.Refresh == now.Refresh) {
+		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -261,3 +261,33 @@ func TestSecrets(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestSharedTokens renews the tokens of one file from two clients. Each of them uses what the other
+// has stored, and no refresh token is used twice.
+func TestSharedTokens(t *testing.T) {
+	store := FileStore(filepath.Join(t.TempDir(), "tokens.json"))
+	synctest.Test(t, func(t *testing.T) {
+		one, i := newIssued(t, Options{Username: "ana", Password: "canary", Tokens: store})
+		two, _ := newIssued(t, Options{Tokens: store})
+		two.http = one.http
+		login := func(c *Client, want string) {
+			t.Helper()
+			if got, err := c.Login(t.Context()); err != nil || string(got.Access) != want {
+				t.Errorf("%q, %v, want %q", string(got.Access), err, want)
+			}
+		}
+		login(one, "access-1")
+		login(two, "access-1")
+		time.Sleep(900 * time.Second)
+		login(two, "access-2")
+		login(one, "access-2")
+		time.Sleep(900 * time.Second)
+		var both sync.WaitGroup
+		both.Go(func() { login(one, "access-3") })
+		both.Go(func() { login(two, "access-3") })
+		both.Wait()
+		if got := strings.Join(i.grants, ", "); got != "password, refresh_token refresh-1, refresh_token refresh-2" {
+			t.Errorf("the grants were %s", got)
+		}
+	})
+}
