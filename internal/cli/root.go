@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/admin"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/cli/conform"
+	"github.com/ruedahq/rueda/internal/cli/login"
 	"github.com/ruedahq/rueda/internal/cli/maintenance"
 	"github.com/ruedahq/rueda/internal/cli/marketdata"
 	"github.com/ruedahq/rueda/internal/cli/operation"
@@ -91,6 +92,7 @@ market on your laptop.`,
 		marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std),
 		marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std),
 		conform.New(std),
+		login.NewContext(std), login.NewAuth(std),
 		maintenance.NewBackup(std), maintenance.NewRestore(std),
 		operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), operation.NewReload(std),
 		newBench(std), newSchema(std), newVersion(std),

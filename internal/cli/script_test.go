@@ -1,17 +1,23 @@
 package cli
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
@@ -24,7 +30,17 @@ func TestMain(m *testing.M) {
 // validated validates what the tests exchange with gateways.
 type validated struct{ m *testing.M }
 
-func (v validated) Run() int { return openapitest.Main(v.m.Run) }
+func (v validated) Run() int {
+	folder, err := os.MkdirTemp("", "contexts")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	if err := os.Setenv("RUEDA_CONTEXTS", folder); err != nil { // not those of the user
+		panic(err)
+	}
+	return openapitest.Main(v.m.Run)
+}
 
 // TestScriptsE2E runs testdata/*.txtar, which contain whole command lines.
 func TestScriptsE2E(t *testing.T) {
@@ -37,9 +53,10 @@ func TestScriptsE2E(t *testing.T) {
 			}
 			env.Defer(func() { used.Close() })
 			env.Setenv("USED", used.Addr().String())
+			env.Setenv("RUEDA_CONTEXTS", filepath.Join(env.WorkDir, "contexts"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "envsubst": envsubst, "envfile": envfile, "kid": kid},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "envsubst": envsubst, "envfile": envfile, "kid": kid, "dev": dev},
 	})
 }
 
@@ -60,6 +77,39 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
+}
+
+// dev runs a gateway with a simulated market until the end of the script, and sets URL to its
+// address: dev argument...
+func dev(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: dev argument...")
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r, w := io.Pipe()
+	var both sync.WaitGroup
+	both.Go(func() {
+		run(ctx, append([]string{"dev", "--listen", "127.0.0.1:0"}, args...), command.Streams{In: strings.NewReader(""), Out: w, Err: io.Discard})
+		w.Close()
+	})
+	url := make(chan string, 1)
+	both.Go(func() {
+		for s := bufio.NewScanner(r); s.Scan(); {
+			if rest, ok := strings.CutPrefix(s.Text(), "  REST "); ok {
+				url <- strings.TrimSpace(rest)
+			}
+		}
+		close(url)
+	})
+	ts.Defer(func() {
+		stop()
+		both.Wait()
+	})
+	address, ok := <-url
+	if !ok {
+		ts.Fatalf("the gateway ended")
+	}
+	ts.Setenv("URL", address)
 }
 
 // envfile sets a variable to the content of a file: envfile NAME file.

@@ -19,6 +19,8 @@ type Account struct {
 	OTP string
 	// AskOTP returns a one-time password, if a login needs one and OTP is empty. It may be nil.
 	AskOTP func() (string, error)
+	// Source returns the tokens of a stored login and renews them; nil: the account logs in.
+	Source func(context.Context) (Tokens, error)
 
 	mu     sync.Mutex
 	tokens Tokens
@@ -27,6 +29,10 @@ type Account struct {
 // Access returns a valid access token: the current one, or a new one from the refresh token or the
 // password. It returns a *ResponseError if the server rejects the request.
 func (a *Account) Access(ctx context.Context) (string, error) {
+	if a.Source != nil {
+		t, err := a.Source(ctx)
+		return t.Access, err
+	}
 	t := a.current()
 	if t.Access != "" && time.Now().Before(t.Renew) {
 		return t.Access, nil
@@ -89,6 +95,10 @@ func (a *Account) Invalidate() {
 // KeepFresh refreshes the tokens before they expire, until ctx ends. This also extends the deadline
 // of an open socket. If the login is no longer valid, KeepFresh returns, and Access logs in again.
 func (a *Account) KeepFresh(ctx context.Context) {
+	if a.Source != nil {
+		a.keepSource(ctx)
+		return
+	}
 	pause := Backoff{}
 	wait := time.Until(a.current().Renew)
 	for {
@@ -108,6 +118,25 @@ func (a *Account) KeepFresh(ctx context.Context) {
 			return
 		default:
 			wait = pause.Next(err)
+		}
+	}
+}
+
+// sourceInterval is the time between two requests for the tokens of a stored login, which are
+// renewed when it is time.
+const sourceInterval = time.Minute
+
+// keepSource requests the tokens of a stored login until ctx ends. The next connection reports
+// errors.
+func (a *Account) keepSource(ctx context.Context) {
+	tick := time.NewTicker(sourceInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_, _ = a.Source(ctx)
 		}
 	}
 }

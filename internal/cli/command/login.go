@@ -1,12 +1,10 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -23,10 +21,11 @@ const (
 	BasicUser = "basic"
 )
 
-// Login has the flags for the address of a gateway and for the user.
+// Login has the flags that choose a gateway and a user.
 type Login struct {
 	url       string
 	user      string
+	context   string
 	fromStdin bool
 	otp       string
 }
@@ -34,36 +33,40 @@ type Login struct {
 // Flags adds the flags to a command.
 func (o *Login) Flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.url, "url", "", "address of the gateway, or of its stream (default $RUEDA_URL or "+DefaultURL+")")
-	f.StringVar(&o.user, "user", "", "username (default $RUEDA_USER or demo)")
-	f.BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input (default $RUEDA_PASSWORD, or a prompt)")
+	f.StringVar(&o.url, "url", "", "address of the gateway, or of its stream (default $RUEDA_URL, that of the context, or "+DefaultURL+")")
+	f.StringVar(&o.user, "user", "", "username (default $RUEDA_USERNAME, that of the context, or demo)")
+	f.StringVar(&o.context, "context", "", "gateway and login of this context (default $RUEDA_CONTEXT or the current one: see rueda context)")
+	f.BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input (default $RUEDA_PASSWORD, the login of the context, or a prompt)")
 	f.StringVar(&o.otp, "otp", "", "one-time password of a user who needs one, or a recovery code (default a prompt)")
+	_ = cmd.RegisterFlagCompletionFunc("context", CompleteContexts) // the flag exists
 }
 
-// Account returns the account that logs in, from flags, the environment or the terminal. The
-// password of demo is known to everyone and works on a dev server only.
+// Account returns the account that logs in, from flags, the environment, a context or the terminal.
+// The password of demo is known to everyone and works on a dev server only.
 func (o *Login) Account(std Streams) (*client.Account, error) {
-	api, err := client.New(cmp.Or(o.url, os.Getenv("RUEDA_URL"), DefaultURL), "rueda-watch/"+ReadBuild().Version)
-	if bad := (*client.AddressError)(nil); errors.As(err, &bad) {
-		return nil, Fail(ExitUsage, bad, bad.Advice)
-	}
+	t, err := o.Target()
 	if err != nil {
 		return nil, err
 	}
-	a := &client.Account{API: api, Username: cmp.Or(o.user, os.Getenv("RUEDA_USER"), DemoUser), OTP: o.otp}
+	if err := t.credentials(std, false); err != nil {
+		return nil, err
+	}
+	api, err := client.New(t.URL, agent())
+	if err != nil {
+		return nil, err
+	}
+	a := &client.Account{API: api, Username: t.User, Password: string(t.password), OTP: o.otp}
 	if IsTerminal(std.In) {
 		a.AskOTP = func() (string, error) { return askSecret(std, "One-time password of "+a.Username+": ") }
 	}
-	if !o.fromStdin {
-		a.Password = os.Getenv("RUEDA_PASSWORD")
-		if a.Password == "" && a.Username == DemoUser {
-			a.Password = DemoUser
+	if t.tokens != nil {
+		c, err := t.open(std)
+		if err != nil {
+			return nil, err
 		}
+		a.Source = func(ctx context.Context) (client.Tokens, error) { return t.stored(ctx, c) }
 	}
-	if a.Password == "" {
-		a.Password, err = ReadPassword(std, "Password of "+a.Username, o.fromStdin, nil)
-	}
-	return a, err
+	return a, nil
 }
 
 // AccessToken logs in and returns an access token. Refused credentials are a *Failure.
@@ -73,13 +76,19 @@ func AccessToken(ctx context.Context, a *client.Account) (string, error) {
 	if errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden) {
 		advice := ""
 		if r.Reason == wire.MFARequired {
-			return "", Fail(ExitRefused, fmt.Errorf("%s needs a one-time password", a.Username),
-				"Add --otp CODE: six digits, or a recovery code. Each can be used once.")
+			return "", needsOTP(a.Username)
 		}
 		if known := a.Username == DemoUser || a.Username == BasicUser; known && r.Reason == wire.InvalidCredentials && a.API.IsLocal() {
-			advice = "The passwords of a dev server are demo/demo and basic/basic."
+			advice = devPasswords
 		}
 		return "", Fail(ExitRefused, r, advice)
 	}
 	return token, err
+}
+
+const devPasswords = "The passwords of a dev server are demo/demo and basic/basic."
+
+func needsOTP(user string) error {
+	return Fail(ExitRefused, fmt.Errorf("%s needs a one-time password", user),
+		"Add --otp CODE: six digits, or a recovery code. Each can be used once.")
 }

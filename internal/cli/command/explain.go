@@ -1,0 +1,97 @@
+package command
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+
+	bots "github.com/ruedahq/rueda/client"
+	"github.com/ruedahq/rueda/internal/client"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Explain adds the exit status and the next step to an error of a client. Other errors, such as
+// those of the output, are returned unchanged.
+func (t *Target) Explain(err error) error {
+	var f *Failure
+	var e *bots.Error
+	var request *url.Error
+	var network net.Error
+	var text *json.SyntaxError
+	switch {
+	case err == nil, errors.As(err, &f), errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &e):
+		return t.refused(e)
+	case errors.As(err, &request), errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF):
+		return Fail(ExitUnreachable, fmt.Errorf("%s: %w", t.URL, plain(err)), unreachable(err))
+	case errors.As(err, &text) && t.tokens != nil:
+		return Fail(ExitError, err, t.again())
+	}
+	return err
+}
+
+// plain returns the cause of an error of the network, without the names of functions.
+func plain(err error) error {
+	var request *url.Error
+	if simple := client.PlainError(err); simple != err || !errors.As(err, &request) { //nolint:errorlint // the same error
+		return simple
+	}
+	return request.Err
+}
+
+func unreachable(err error) string {
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &unknown):
+		return "The server answers, but its certificate is not trusted. Trust a certificate file with the variable SSL_CERT_FILE."
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "The server closes the connection. If it uses TLS, the address begins with https."
+	}
+	return "Is it running? Start one on this machine with: rueda dev"
+}
+
+// again returns the advice for a login that has ended.
+func (t *Target) again() string {
+	if t.Context == "" {
+		return "Log in again."
+	}
+	return "Log in again: rueda auth login --context " + t.Context
+}
+
+// refused returns the failure for an answer of the gateway.
+func (t *Target) refused(e *bots.Error) error {
+	switch e.Reason {
+	case "":
+		return Fail(ExitUnreachable, fmt.Errorf("%s answered %d", t.URL, e.Code),
+			"The server at this address is not a gateway. Check the address, and any proxy in front of the gateway.")
+	case wire.MFARequired:
+		return needsOTP(t.User)
+	case wire.InvalidCredentials:
+		advice := "Check the username, " + t.User + ", and the password."
+		if t.local && (t.User == DemoUser || t.User == BasicUser) {
+			advice = devPasswords
+		}
+		return Fail(ExitRefused, e, advice)
+	case wire.InvalidRefreshToken, wire.InvalidToken, wire.TokenExpired, wire.TokenRevoked:
+		return Fail(ExitRefused, fmt.Errorf("the login of %s has ended: it has expired or was revoked (%s)", t.User, e.Reason), t.again())
+	case wire.UnknownInstrument:
+		return Fail(ExitNotFound, e, e.Hint)
+	}
+	advice := e.Hint
+	if e.RetryAfter > 0 {
+		advice = fmt.Sprintf("Try again in %d s.", int(e.RetryAfter.Seconds()))
+	}
+	status := ExitOf(e.Code)
+	if e.Code == http.StatusUnprocessableEntity || e.Code == http.StatusBadRequest {
+		status = ExitUsage
+	}
+	return Fail(status, e, advice)
+}
