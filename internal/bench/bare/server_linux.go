@@ -388,7 +388,8 @@ func (t *thread) writeRest(fd int32, b []byte, done int, e syscall.Errno) {
 			fd              int32
 			events, revents int16
 		}{fd: fd, events: pollOut}
-		_, _, _ = syscall.RawSyscall(syscall.SYS_POLL, uintptr(unsafe.Pointer(&p)), 1, 100)
+		wait := syscall.Timespec{Nsec: 100e6} // arm64 has no poll(2)
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&wait)), 0, 0, 0)
 		var n uintptr
 		n, _, e = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&b[done])), uintptr(len(b)-done))
 		if e == 0 {
