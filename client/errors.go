@@ -64,7 +64,7 @@ func isFinal(err error) bool {
 		return false
 	}
 	switch e.Reason {
-	case wire.InvalidCredentials, wire.InvalidRefreshToken, wire.MFARequired, wire.EnrolmentRequired, wire.InvalidOTP,
+	case wire.InvalidCredentials, wire.InvalidRefreshToken, wire.InvalidRequest, wire.BadField, wire.MFARequired, wire.EnrolmentRequired,
 		wire.TokenRevoked, wire.AddressNotAllowed, wire.Replaced, wire.MessageTooBig:
 		return true
 	}

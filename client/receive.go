@@ -137,7 +137,7 @@ func (l *link) acknowledged(ctx context.Context, c *stream.Control) error {
 		}
 	}
 	for s, n := range c.Resumed {
-		if cur := l.series[s]; cur != nil && n > cur.n {
+		if cur := l.series[s]; cur != nil && n >= cur.n {
 			cur.to = n
 		}
 	}

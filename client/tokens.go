@@ -263,6 +263,9 @@ func (t *tokens) request(ctx context.Context, old Tokens) (Tokens, time.Duration
 			return fresh, life, err
 		}
 	}
+	if t.opts.Password == "" {
+		return Tokens{}, 0, &Error{Code: http.StatusUnauthorized, Reason: wire.InvalidCredentials, Msg: "There is neither a password nor a stored token"}
+	}
 	login := map[string]string{"grant_type": wire.GrantPassword, "username": t.opts.Username, "password": string(t.opts.Password)}
 	fresh, life, err := t.grant(ctx, login)
 	if ReasonOf(err) == wire.MFARequired && t.opts.OTP != nil {
