@@ -591,7 +591,7 @@ func TestURLs(t *testing.T) {
 // TestHealth checks the three kinds of life.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	s, c := start(t, ruedatest.Config{}, client.Options{Heartbeat: 20 * time.Millisecond}, client.Set{Trades: []string{ggal}, Status: []string{ggal}})
+	s, c := start(t, ruedatest.Config{}, client.Options{Heartbeat: 100 * time.Millisecond}, client.Set{Trades: []string{ggal}, Status: []string{ggal}})
 	if h := c.Health(); h.State != client.Idle || h.Link >= 0 || h.Stream >= 0 {
 		t.Errorf("%+v", h)
 	}
@@ -604,8 +604,8 @@ func TestHealth(t *testing.T) {
 		h := c.Health()
 		in, ok := h.Instruments[instrument(t, ggal).ID]
 		if h.RoundTrip == 0 {
-			time.Sleep(time.Millisecond)
-			p.upTo(p.n + 1) // until the client has sent a ping
+			time.Sleep(150 * time.Millisecond) // the client sends a ping
+			p.upTo(p.n + 1)
 		}
 		return h.State == client.Live && h.URL == s.URL && h.Link >= 0 && h.Stream >= 0 && ok && in.Age >= 0 && in.Phase == market.Open && !in.Book && h.RoundTrip > 0
 	})
