@@ -20,6 +20,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/maintenance"
 	"github.com/ruedahq/rueda/internal/cli/marketdata"
 	"github.com/ruedahq/rueda/internal/cli/operation"
+	"github.com/ruedahq/rueda/internal/cli/query"
 	"github.com/ruedahq/rueda/internal/cli/server"
 	"github.com/ruedahq/rueda/internal/spell"
 )
@@ -93,11 +94,17 @@ market on your laptop.`,
 		marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std),
 		conform.New(std),
 		login.NewContext(std), login.NewAuth(std),
+		query.NewAccounts(std), query.NewInstruments(std), query.NewMarket(std), query.NewQuote(std), query.NewBook(std), query.NewTrades(std), query.NewBars(std),
 		maintenance.NewBackup(std), maintenance.NewRestore(std),
 		operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), operation.NewReload(std),
 		newBench(std), newSchema(std), newVersion(std),
 	)
 	asUsage(root)
+	for _, name := range []string{"watch", "record"} {
+		if cmd, _, err := root.Find([]string{name}); err == nil {
+			cmd.ValidArgsFunction = query.CompleteInstruments
+		}
+	}
 	return root
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,15 +26,18 @@ func (t *Target) Explain(err error) error {
 	var request *url.Error
 	var network net.Error
 	var text *json.SyntaxError
+	var file *fs.PathError
 	switch {
 	case err == nil, errors.As(err, &f), errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &e):
 		return t.refused(e)
-	case errors.As(err, &request), errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF):
-		return Fail(ExitUnreachable, fmt.Errorf("%s: %w", t.URL, plain(err)), unreachable(err))
 	case errors.As(err, &text) && t.tokens != nil:
 		return Fail(ExitError, err, t.again())
+	case errors.As(err, &file): // for example the output was closed
+		return err
+	case errors.As(err, &request), errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF):
+		return Fail(ExitUnreachable, fmt.Errorf("%s: %w", t.URL, plain(err)), unreachable(err))
 	}
 	return err
 }

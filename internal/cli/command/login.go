@@ -41,6 +41,17 @@ func (o *Login) Flags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("context", CompleteContexts) // the flag exists
 }
 
+// LoginOf returns the login that the flags of a command choose, as far as it has them.
+func LoginOf(cmd *cobra.Command) *Login {
+	value := func(name string) string {
+		if f := cmd.Flag(name); f != nil {
+			return f.Value.String()
+		}
+		return ""
+	}
+	return &Login{url: value("url"), user: value("user"), context: value("context")}
+}
+
 // Account returns the account that logs in, from flags, the environment, a context or the terminal.
 // The password of demo is known to everyone and works on a dev server only.
 func (o *Login) Account(std Streams) (*client.Account, error) {

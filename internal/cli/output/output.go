@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -100,6 +101,17 @@ func (w *Writer) Object(v any) error {
 	w.objects++
 	_, err = fmt.Fprintf(w.out, "%s%s%s", before, text, after)
 	return err
+}
+
+// Time returns a time as a cell: of the local zone in a table, exactly and in UTC otherwise.
+func (w *Writer) Time(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case w.format == asTable:
+		return t.Local().Format("2006-01-02 15:04:05.000")
+	}
+	return t.UTC().Format(time.RFC3339Nano)
 }
 
 // Cells prints a row of a table or of CSV.

@@ -1,0 +1,195 @@
+package query
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/client"
+	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/output"
+	"github.com/ruedahq/rueda/market"
+)
+
+// defaultRows is how many of the newest rows are printed without a range.
+const defaultRows = 50
+
+const rangeHelp = `
+
+Without a range it prints the 50 newest rows, oldest first, or as many as --limit says. With
+--since, --from or --after it prints all rows from there on. History needs the scope
+marketdata:history, and a gateway with a journal.`
+
+// history is a command that prints rows of the past.
+type history struct {
+	query
+	from, to string
+	since    time.Duration
+	after    uint64
+	limit    int
+}
+
+func (h *history) flags(cmd *cobra.Command) *cobra.Command {
+	cmd.Long += rangeHelp
+	cmd.Args = command.ExactArgs("instrument")
+	cmd.ValidArgsFunction = CompleteInstruments
+	f := cmd.Flags()
+	f.DurationVar(&h.since, "since", 0, "rows of the last time, such as 10m")
+	f.StringVar(&h.from, "from", "", "first time, such as 2026-11-20T14:30:00Z or 2026-11-20")
+	f.StringVar(&h.to, "to", "", "time after the last row")
+	f.Uint64Var(&h.after, "after", 0, "rows after this number in the current epoch")
+	f.IntVar(&h.limit, "limit", 0, "number of rows (default all of the range, or the 50 newest)")
+	return h.query.flags(cmd)
+}
+
+// span returns the range of the flags. The newest rows come in the opposite order.
+func (h *history) span(now time.Time) (r client.Range, err error) {
+	if h.limit < 0 || h.since < 0 {
+		return r, command.Fail(command.ExitUsage, errors.New("--limit and --since are not negative"), "")
+	}
+	if h.since > 0 && h.from != "" {
+		return r, command.Fail(command.ExitUsage, errors.New("--since and --from exclude each other"), "")
+	}
+	if r.Start, err = parseTime("from", h.from); err != nil {
+		return r, err
+	}
+	if r.End, err = parseTime("to", h.to); err != nil {
+		return r, err
+	}
+	if h.since > 0 {
+		r.Start = now.Add(-h.since)
+	}
+	r.After, r.Limit = h.after, h.limit
+	if r.Start.IsZero() && r.After == 0 {
+		r.Newest = true
+		if r.Limit == 0 {
+			r.Limit = defaultRows
+		}
+	}
+	return r, nil
+}
+
+// print prints rows in the order of time.
+func printRows[R any](rows iter.Seq2[R, error], newest bool, print func(R) error) error {
+	var last []R
+	for row, err := range rows {
+		switch {
+		case err != nil:
+			return err
+		case newest:
+			last = append(last, row)
+		default:
+			if err := print(row); err != nil {
+				return err
+			}
+		}
+	}
+	for _, row := range slices.Backward(last) {
+		if err := print(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NewTrades returns the command trades.
+func NewTrades(std command.Streams) *cobra.Command {
+	h := history{query: query{std: std}}
+	cmd := &cobra.Command{
+		Use:     "trades INSTRUMENT",
+		Short:   "Print past trades, cancels and corrections",
+		Long:    `Trades prints the trades of an instrument with their cancels and corrections. JSON has the messages that were streamed.`,
+		Example: "  rueda trades 'GGAL|BYMA|24hs'\n  rueda trades 'GGAL|BYMA|24hs' --since 10m -o csv\n  rueda trades 'GGAL|BYMA|24hs' --from 2026-11-20 --to 2026-11-21 -o jsonl",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkInstruments("rueda trades 'GGAL|BYMA|24hs'", args...); err != nil {
+				return err
+			}
+			r, err := h.span(time.Now())
+			if err != nil {
+				return err
+			}
+			return h.run([]string{"n", "time", "event", "side", "price", "size", "id", "refers_to"}, func(c *client.Client, w *output.Writer) error {
+				return named(args[0], printRows(c.Trades(cmd.Context(), args[0], r), r.Newest, func(t client.Trade) error {
+					return w.Row(json.RawMessage(t.Raw()), strconv.FormatUint(t.N, 10), w.Time(t.Time), eventOf(t.Kind), sideOf(t.Side),
+						t.Price.String(), t.Size.String(), t.ID, reference(t.RefN))
+				}))
+			})
+		},
+	}
+	return h.flags(cmd)
+}
+
+func eventOf(k market.Kind) string {
+	switch k {
+	case market.KindCancel:
+		return "cancel"
+	case market.KindCorrect:
+		return "correction"
+	}
+	return "trade"
+}
+
+func sideOf(s market.Side) string {
+	return [...]string{market.NoSide: "", market.Buy: "buy", market.Sell: "sell"}[min(s, market.Sell)]
+}
+
+func reference(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// NewBars returns the command bars.
+func NewBars(std command.Streams) *cobra.Command {
+	h := history{query: query{std: std}}
+	var interval string
+	cmd := &cobra.Command{
+		Use:     "bars INSTRUMENT",
+		Short:   "Print past bars",
+		Long:    `Bars prints the bars of an instrument. A bar that a late trade, a cancel or a correction has changed comes again, marked as revised.`,
+		Example: "  rueda bars 'GGAL|BYMA|24hs' --interval 5m --since 8h\n  rueda bars 'GGAL|BYMA|24hs' --interval 1d -o csv",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkInstruments("rueda bars 'GGAL|BYMA|24hs'", args...); err != nil {
+				return err
+			}
+			every, ok := market.ParseInterval(interval)
+			if !ok {
+				return command.Fail(command.ExitUsage, fmt.Errorf("--interval %q is not one of 1s, 1m, 5m, 15m, 1h, 1d", interval), "")
+			}
+			r, err := h.span(time.Now())
+			if err != nil {
+				return err
+			}
+			columns := []string{"n", "time", "open", "high", "low", "close", "volume", "value", "trades", "revised"}
+			return h.run(columns, func(c *client.Client, w *output.Writer) error {
+				return named(args[0], printRows(c.Bars(cmd.Context(), args[0], every, r), r.Newest, func(b client.Bar) error {
+					return w.Row(json.RawMessage(b.Raw()), barCells(w, &b)...)
+				}))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&interval, "interval", "1m", "1s, 1m, 5m, 15m, 1h or 1d")
+	_ = cmd.RegisterFlagCompletionFunc("interval", cobra.FixedCompletions([]string{"1s", "1m", "5m", "15m", "1h", "1d"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	return h.flags(cmd)
+}
+
+func barCells(w *output.Writer, b *client.Bar) []string {
+	cells := []string{strconv.FormatUint(b.N, 10), w.Time(b.Time), "", "", "", "", string(b.Volume.Append(nil, market.SizeDecimals)),
+		string(b.Value.Append(nil, market.ValueDecimals)), strconv.FormatUint(uint64(b.Trades), 10), ""}
+	if b.Trades > 0 {
+		for i, p := range []market.Price{b.Open, b.High, b.Low, b.Close} {
+			cells[2+i] = p.String()
+		}
+	}
+	if b.Revised {
+		cells[9] = "yes"
+	}
+	return cells
+}
