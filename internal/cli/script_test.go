@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,6 +109,12 @@ func dev(ts *testscript.TestScript, neg bool, args []string) {
 	address, ok := <-url
 	if !ok {
 		ts.Fatalf("the gateway ended")
+	}
+	for ready := false; !ready; { // the market may begin later
+		answer, err := http.Get(address + "/readyz")
+		ts.Check(err)
+		answer.Body.Close()
+		ready = answer.StatusCode == http.StatusOK
 	}
 	ts.Setenv("URL", address)
 }

@@ -99,3 +99,17 @@ func (t *Target) refused(e *bots.Error) error {
 	}
 	return Fail(status, e, advice)
 }
+
+// Unreached returns the failure for a gateway to which no connection was made. It is as Explain,
+// and also for errors of the network that only the caller knows as such.
+func (t *Target) Unreached(err error) error {
+	var f *Failure
+	var r *client.ResponseError
+	if explained := t.Explain(err); explained == nil || errors.As(explained, &f) || errors.Is(explained, context.Canceled) {
+		return explained
+	}
+	if errors.As(err, &r) {
+		return t.refused(&bots.Error{Code: r.Status, Reason: r.Reason, Msg: r.Msg, Hint: r.Hint, RetryAfter: r.Wait})
+	}
+	return Fail(ExitUnreachable, fmt.Errorf("%s: %w", t.URL, plain(err)), unreachable(err))
+}

@@ -70,10 +70,19 @@ The exit status is 8 if a case has failed.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.cases, "case", nil, "run only these cases, separated by commas")
+	_ = cmd.RegisterFlagCompletionFunc("case", cobra.FixedCompletions(names(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	f.BoolVar(&o.list, "list", false, "print the cases and what they test")
 	f.IntVar(&o.parallel, "parallel", 4, "cases that run at the same time")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json (an object a line)")
 	return cmd
+}
+
+// names returns the names of the cases.
+func names() (list []string) {
+	for _, c := range conformance.Cases() {
+		list = append(list, c.Name)
+	}
+	return list
 }
 
 // list prints the cases.
@@ -113,12 +122,8 @@ func (o *options) check(args []string) ([]conformance.Case, error) {
 	for _, name := range o.cases {
 		i := slices.IndexFunc(all, func(c conformance.Case) bool { return c.Name == name })
 		if i < 0 {
-			var names []string
-			for _, c := range all {
-				names = append(names, c.Name)
-			}
 			advice := "rueda conformance client --list prints all cases"
-			if near, ok := spell.Nearest(name, names); ok {
+			if near, ok := spell.Nearest(name, names()); ok {
 				advice = "did you mean " + near + "?"
 			}
 			return nil, usage(advice, "there is no case %q", name)
