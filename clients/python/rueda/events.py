@@ -1,0 +1,408 @@
+"""What a program gets from a stream, as dataclasses. Prices and sizes are exact (Decimal)."""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from decimal import Decimal, InvalidOperation
+from typing import Any, Callable, NamedTuple, NoReturn, Optional, Union
+
+from .errors import ProtocolError
+
+Raw = dict[str, Any]
+
+
+class State(enum.Enum):
+    """State of the stream."""
+
+    IDLE = "idle"
+    CONNECTING = "connecting"
+    AUTHENTICATING = "authenticating"
+    SYNCING = "syncing"
+    LIVE = "live"
+    WAITING = "waiting"
+    CLOSED = "closed"
+
+
+class Level(NamedTuple):
+    """A level of a book. orders is None if the market does not count them."""
+
+    price: Decimal
+    size: Decimal
+    orders: Optional[int] = None
+
+
+@dataclass(slots=True)
+class MarketEvent:
+    """Members that all market data has.
+
+    timestamp is the event time as text, in UTC with nanoseconds. latency is the time from it to the
+    publication in nanoseconds, delay that of delayed data in seconds. replayed: it was missed
+    before, and is not new. raw is the message, with members that this version does not know.
+    """
+
+    instrument: str
+    n: int
+    timestamp: str
+    raw: Raw = field(repr=False, compare=False)
+
+    @property
+    def time(self) -> datetime:
+        """The event time, to microseconds."""
+        return datetime.fromisoformat(self.timestamp[:26] + "+00:00")
+
+    @property
+    def time_ns(self) -> int:
+        """The event time in nanoseconds since 1970."""
+        seconds = datetime.fromisoformat(self.timestamp[:19] + "+00:00").timestamp()
+        return int(seconds) * 1_000_000_000 + int(self.timestamp[20:29])
+
+    @property
+    def latency(self) -> Optional[int]:
+        """Nanoseconds from the event time to the publication; None: unknown."""
+        return self.raw.get("D")
+
+    @property
+    def delay(self) -> int:
+        """Seconds of the delay; 0: real time."""
+        value: int = self.raw.get("DE", 0)
+        return value
+
+
+@dataclass(slots=True)
+class Trade(MarketEvent):
+    """A trade; by its kind "X" a cancel, or "C" a correction of an earlier one."""
+
+    price: Decimal
+    size: Decimal
+    kind: str = "T"
+    replayed: bool = False
+
+    @property
+    def id(self) -> str:
+        """The trade id of the market, "" if it has none."""
+        value: str = self.raw.get("X", "")
+        return value
+
+    @property
+    def aggressor(self) -> str:
+        """B the buyer, S the seller, "" unknown."""
+        value: str = self.raw.get("G", "")
+        return value
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Conditions, as the market names them."""
+        return tuple(self.raw.get("C", ()))
+
+    @property
+    def original_n(self) -> Optional[int]:
+        """The N of the trade that is cancelled or corrected; None: unknown."""
+        return self.raw.get("XN")
+
+    @property
+    def old_price(self) -> Optional[Decimal]:
+        """The price before a correction."""
+        return _maybe(self.raw, "XP")
+
+    @property
+    def old_size(self) -> Optional[Decimal]:
+        """The size before a correction."""
+        return _maybe(self.raw, "XZ")
+
+
+@dataclass(slots=True)
+class Quote(MarketEvent):
+    """The best bid and offer. A side without orders is None."""
+
+    bid: Optional[Decimal]
+    bid_size: Optional[Decimal]
+    ask: Optional[Decimal]
+    ask_size: Optional[Decimal]
+    snapshot: bool = False
+
+
+@dataclass(slots=True)
+class BookUpdate(MarketEvent):
+    """A book (snapshot), or changes to it: a level of size 0 is removed."""
+
+    bids: list[Level]
+    asks: list[Level]
+    checksum: int
+    previous: int
+    depth: int = 0
+    snapshot: bool = False
+
+
+@dataclass(slots=True)
+class Status(MarketEvent):
+    """A phase of trading, or the state of a feed: feed_down, feed_up, gap."""
+
+    phase: str
+    snapshot: bool = False
+    replayed: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The reason that the market or feed states, or ""."""
+        value: str = self.raw.get("Y", "")
+        return value
+
+    @property
+    def until(self) -> str:
+        """The time of the next expected change as text, or ""."""
+        value: str = self.raw.get("U", "")
+        return value
+
+
+@dataclass(slots=True)
+class Summary(MarketEvent):
+    """The trading day so far. Prices are None without trades, and others if unknown."""
+
+    open: Optional[Decimal]
+    high: Optional[Decimal]
+    low: Optional[Decimal]
+    last: Optional[Decimal]
+    close: Optional[Decimal]
+    volume: Decimal
+    turnover: Decimal
+    trades: int
+    average: Optional[Decimal]
+    settlement: Optional[Decimal]
+    open_interest: Optional[Decimal]
+    snapshot: bool = False
+
+
+@dataclass(slots=True)
+class Bar(MarketEvent):
+    """The trades of an interval, which begins at its time. Without trades, prices are None."""
+
+    interval: str
+    open: Optional[Decimal]
+    high: Optional[Decimal]
+    low: Optional[Decimal]
+    close: Optional[Decimal]
+    volume: Decimal
+    turnover: Decimal
+    trades: int
+    average: Optional[Decimal]
+    revised: bool = False
+    replayed: bool = False
+
+
+@dataclass(slots=True)
+class StateChange:
+    """The stream is in another state. wait is in seconds, until the next attempt."""
+
+    state: State
+    url: str
+    error: Optional[BaseException] = None
+    wait: float = 0.0
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A range that was missed has been delivered, both ends included."""
+
+    channel: str
+    instrument: str
+    first: int
+    last: int
+    from_history: bool = False
+
+
+@dataclass(slots=True)
+class Lost:
+    """A range that cannot be delivered, both ends included. last None: up to an unknown number.
+
+    With the reason epoch_changed the numbers of the instrument begin again.
+    """
+
+    channel: str
+    instrument: str
+    first: int
+    last: Optional[int]
+    reason: str
+
+
+@dataclass(slots=True)
+class BookInvalid:
+    """A book is not known until its next snapshot."""
+
+    instrument: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Rejected:
+    """The gateway refuses an identifier or, if removed, has ended its subscription."""
+
+    channel: str
+    instrument: str
+    reason: str
+    msg: str = ""
+    hint: str = ""
+    removed: bool = False
+
+
+@dataclass(slots=True)
+class Delayed:
+    """The data of an instrument has another delay, in seconds; 0 is real time."""
+
+    channel: str
+    instrument: str
+    delay: int
+
+
+@dataclass(slots=True)
+class Notice:
+    """A warning of the gateway, such as slow_client."""
+
+    reason: str
+    msg: str = ""
+    hint: str = ""
+
+
+DataEvent = Union[Trade, Quote, BookUpdate, Status, Summary, Bar]
+Event = Union[DataEvent, StateChange, Recovered, Lost, BookInvalid, Rejected, Delayed, Notice]
+
+
+def _constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number")
+
+
+_scan = json.JSONDecoder(parse_float=Decimal, parse_constant=_constant).raw_decode
+_new_level = tuple.__new__
+
+
+def _decimal(value: Any) -> Decimal:
+    if value.__class__ is Decimal:
+        return value  # type: ignore[no-any-return]
+    if value.__class__ is int:
+        return Decimal(value)
+    raise TypeError("not a number")
+
+
+def _maybe(m: Raw, name: str) -> Optional[Decimal]:
+    value = m.get(name)
+    return None if value is None else _decimal(value)
+
+
+def _levels(m: Raw, name: str) -> list[Level]:
+    out = []
+    for level in m.get(name, ()):
+        price, size = level[0], level[1]
+        if price.__class__ is not Decimal:
+            price = _decimal(price)
+        if size.__class__ is not Decimal:
+            size = _decimal(size)
+        out.append(_new_level(Level, (price, size, level[2] if len(level) > 2 else None)))
+    return out
+
+
+def _trade(m: Raw) -> Trade:
+    price, size = m["P"], m["Z"]
+    if price.__class__ is not Decimal:
+        price = _decimal(price)
+    if size.__class__ is not Decimal:
+        size = _decimal(size)
+    return Trade(m["I"], m["N"], m["T"], m, price, size, m["type"])
+
+
+def _quote(m: Raw) -> Quote:
+    return Quote(
+        m["I"],
+        m["N"],
+        m["T"],
+        m,
+        _maybe(m, "BP"),
+        _maybe(m, "BZ"),
+        _maybe(m, "AP"),
+        _maybe(m, "AZ"),
+        m.get("R", False),
+    )
+
+
+def _book(m: Raw) -> BookUpdate:
+    snapshot = m.get("R", False)
+    previous = 0 if snapshot else m["L"]
+    depth = m["DL"] if snapshot else 0
+    if depth.__class__ is not int or m["K"].__class__ is not int:
+        raise TypeError("not a number")
+    bids, asks = _levels(m, "B"), _levels(m, "A")
+    return BookUpdate(
+        m["I"], m["N"], m["T"], m, bids, asks, m["K"], previous, depth, snapshot
+    )
+
+
+def _status(m: Raw) -> Status:
+    return Status(m["I"], m["N"], m["T"], m, m["E"], m.get("R", False))
+
+
+def _summary(m: Raw) -> Summary:
+    o, h, lo, la, c = (_maybe(m, name) for name in ("OP", "HI", "LO", "LA", "CL"))
+    v, t = _decimal(m["TV"]), _decimal(m["EV"])
+    w, s, i = (_maybe(m, name) for name in ("VW", "SE", "OI"))
+    return Summary(
+        m["I"], m["N"], m["T"], m, o, h, lo, la, c, v, t, m["TC"], w, s, i, m.get("R", False)
+    )
+
+
+def _bar(m: Raw) -> Bar:
+    o, h, lo, c = (_maybe(m, name) for name in ("OP", "HI", "LO", "CL"))
+    v, t, w = _decimal(m["TV"]), _decimal(m["EV"]), _maybe(m, "VW")
+    return Bar(
+        m["I"], m["N"], m["T"], m, "" + m["IV"], o, h, lo, c, v, t, m["TC"], w, m.get("R", False)
+    )
+
+
+_BUILD: dict[str, Callable[[Raw], DataEvent]] = {
+    "T": _trade,
+    "X": _trade,
+    "C": _trade,
+    "Q": _quote,
+    "O": _book,
+    "H": _status,
+    "D": _summary,
+    "K": _bar,
+}
+
+_BROKEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, InvalidOperation)
+
+
+def parse(text: str) -> Raw:
+    """Parses a message. Numbers with a point are Decimals. An error is a ProtocolError."""
+    try:
+        m, _ = _scan(text)
+    except (ValueError, RecursionError) as err:
+        raise ProtocolError("a message is not JSON") from err
+    if m.__class__ is not dict:
+        raise ProtocolError("a message is not an object")
+    return m  # type: ignore[no-any-return]
+
+
+def build(m: Raw) -> Optional[DataEvent]:
+    """Returns the event of a data message, None for any other message."""
+    try:
+        make = _BUILD.get(m.get("type", ""))
+        if make is None:
+            return None
+        if m["N"].__class__ is not int or not m["I"].__class__ is m["T"].__class__ is str:
+            raise TypeError("not a header")
+        return make(m)
+    except _BROKEN as err:
+        raise ProtocolError(f"the message {m.get('type')} has a wrong member") from err
+
+
+def decode(text: str) -> Optional[DataEvent]:
+    """Decodes a message of the stream or of history, None if it is not market data."""
+    return build(parse(text))
+
+
+def utc(at: datetime) -> str:
+    """Returns a time as the protocol writes it. A time without a zone is in UTC."""
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=timezone.utc)
+    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
