@@ -1,0 +1,90 @@
+"""The program that rueda conformance client tests: it prints what it receives as JSON lines.
+
+rueda conformance client -- python3 clients/python/examples/conformance.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Optional
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # to run it without an installation
+
+import rueda  # noqa: E402
+
+
+def level_rows(levels: list[rueda.Level]) -> list[list[str]]:
+    return [[format(level.price, "f"), format(level.size, "f")] for level in levels]
+
+
+def line_of(client: rueda.AsyncClient, event: rueda.Event) -> Optional[dict[str, Any]]:
+    """Returns the line for an event, None if the suite does not need it."""
+    match event:
+        case rueda.Trade(instrument, n):
+            price, size = format(event.price, "f"), format(event.size, "f")
+            return dict(event="trade", instrument=instrument, n=n, price=price, size=size)
+        case rueda.BookUpdate(instrument):
+            try:
+                book = client.book(instrument)
+            except rueda.InvalidBook:
+                return None  # BookInvalid follows
+            bids, asks = level_rows(book.bids(5)), level_rows(book.asks(5))
+            return dict(event="book", instrument=instrument, n=book.n, bids=bids, asks=asks)
+        case rueda.BookInvalid(instrument, reason):
+            return dict(event="invalid", instrument=instrument, reason=reason)
+        case rueda.Lost("trades", instrument, first, last, reason):
+            members = {"from": first, "reason": reason}
+            if last is not None:
+                members["to"] = last
+            return dict(event="lost", instrument=instrument, **members)
+        case rueda.Rejected(_, instrument, reason):
+            return dict(event="rejected", instrument=instrument, reason=reason)
+        case rueda.StateChange(state, url, error):
+            print(state.value, url, error, file=sys.stderr)  # for people
+    return None
+
+
+def show(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+async def follow(client: rueda.AsyncClient) -> None:
+    try:
+        async for event in client.events():
+            line = line_of(client, event)
+            if line is not None:
+                show(line)
+    except rueda.GatewayError as error:
+        show(dict(event="end", reason=error.reason))
+
+
+async def main() -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()  # until the suite has seen enough
+        loop.call_soon_threadsafe(ended.set)
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    instruments = os.environ["RUEDA_INSTRUMENTS"].split(",")
+    async with rueda.AsyncClient(
+        os.environ["RUEDA_URL"].split(","),
+        os.environ["RUEDA_USERNAME"],
+        os.environ["RUEDA_PASSWORD"],
+        tokens=rueda.FileStore(Path(os.environ["RUEDA_FOLDER"], "tokens.json")),
+        session=os.environ["RUEDA_SESSION"],
+    ) as client:
+        client.subscribe(rueda.Subscriptions(trades=instruments, books=instruments))
+        parts = [asyncio.create_task(follow(client)), asyncio.create_task(ended.wait())]
+        done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        parts[0].cancel()
+        for part in done:
+            part.result()
+
+
+asyncio.run(main())

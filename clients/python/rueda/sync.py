@@ -1,0 +1,219 @@
+"""The client for programs without asyncio. It runs an AsyncClient on a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import datetime
+from types import TracebackType
+from typing import Any, AsyncIterator, Callable, Coroutine, Iterator, Optional, TypeVar
+
+from .book import Book
+from .client import (
+    ALL,
+    Account,
+    AsyncClient,
+    Health,
+    Instrument,
+    InstrumentSnapshot,
+    Range,
+)
+from .engine import Checkpoint
+from .errors import RuedaError
+from .events import Bar, Event, Quote, Status, Trade
+from .queue import Entry
+from .subscription import ALL_LEVELS, Subscriptions
+from .tokens import Tokens
+
+T = TypeVar("T")
+BATCH = 64  # events that change the thread together
+
+
+class Client:
+    """A user's access to a gateway, with the arguments of AsyncClient.
+
+    Its methods may be called from any thread, and wait for their result. One thread at a time may
+    iterate over events. Close it, or use it in a with block: it has a thread.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="rueda", daemon=True)
+        self._back: list[Entry] = []  # taken, and not yielded
+        self._thread.start()
+
+        async def make() -> AsyncClient:
+            return AsyncClient(*args, **kwargs)
+
+        try:
+            self._client = self._call(make())
+        except BaseException:
+            self._end()
+            raise
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _end(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def _call(self, part: Coroutine[Any, Any, T], timeout: Optional[float] = None) -> T:
+        if not self._thread.is_alive():
+            part.close()
+            raise RuedaError("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(part, self._loop)
+        try:
+            return future.result(timeout)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _do(self, call: Callable[[], T]) -> T:
+        async def part() -> T:
+            return call()
+
+        return self._call(part())
+
+    def _iterate(self, rows: AsyncIterator[T]) -> Iterator[T]:
+        async def batch() -> list[T]:
+            found: list[T] = []
+            async for row in rows:
+                found.append(row)
+                if len(found) == BATCH:
+                    break
+            return found
+
+        while True:
+            found = self._call(batch())
+            yield from found
+            if len(found) < BATCH:
+                return
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the stream and the thread."""
+        if self._thread.is_alive():
+            self._call(self._client.close())
+            self._end()
+
+    def events(self, timeout: Optional[float] = None) -> Iterator[Event]:
+        """Iterates over the events of the stream, as AsyncClient.events does.
+
+        With a timeout in seconds it ends when no event has come for that long. A later call
+        continues.
+        """
+        while True:
+            self._client.begin(None)
+            try:
+                entries = self._call(self._take(timeout))
+            except TimeoutError:
+                return
+            if not entries:
+                return
+            for i, entry in enumerate(entries):
+                self._client.begin(entry)
+                if entry.event is not None:
+                    try:
+                        yield entry.event
+                    except GeneratorExit:
+                        self._back = entries[i + 1 :]
+                        raise
+
+    async def _take(self, timeout: Optional[float]) -> list[Entry]:
+        if self._back:
+            entries, self._back = self._back, []
+            return entries
+        async with asyncio.timeout(timeout):
+            return await self._client.take(BATCH)
+
+    def checkpoint(self) -> Checkpoint:
+        """Returns what the loop over events has processed, without the event in progress."""
+        return self._client.checkpoint()
+
+    def subscribe(self, subscriptions: Subscriptions) -> None:
+        """Adds to the set of subscriptions, as AsyncClient.subscribe does."""
+        self._do(lambda: self._client.subscribe(subscriptions))
+
+    def unsubscribe(self, subscriptions: Subscriptions) -> None:
+        """Removes from the set exactly these identifiers."""
+        self._do(lambda: self._client.unsubscribe(subscriptions))
+
+    def subscriptions(self) -> Subscriptions:
+        """Returns the set, sorted, without its options."""
+        return self._do(self._client.subscriptions)
+
+    def book(self, instrument: str) -> Book:
+        """Returns a copy of the newest book of an instrument. InvalidBook: it is not known."""
+        return self._do(lambda: self._client.book(instrument))
+
+    def health(self) -> Health:
+        """Returns the health of the stream."""
+        return self._do(self._client.health)
+
+    def get(self, path: str, **query: str) -> Any:
+        """Requests a path with the access token, and returns the data of the answer."""
+        return self._call(self._client.get(path, **query))
+
+    def login(self) -> Tokens:
+        """Makes sure that there is a valid access token."""
+        return self._call(self._client.login())
+
+    def logout(self) -> None:
+        """Ends the login with its tokens, and so the streams that use it."""
+        self._call(self._client.logout())
+
+    def accounts(self) -> Iterator[Account]:
+        """Iterates over the accounts of the user."""
+        return self._iterate(self._client.accounts())
+
+    def account(self, account_id: str) -> Account:
+        """Returns an account of the user."""
+        return self._call(self._client.account(account_id))
+
+    def instruments(
+        self, *, market: str = "", term: str = "", kind: str = "", text: str = ""
+    ) -> Iterator[Instrument]:
+        """Iterates over the catalogue. text is a part of the symbol, name or ISIN."""
+        return self._iterate(
+            self._client.instruments(market=market, term=term, kind=kind, text=text)
+        )
+
+    def snapshot(self, *instruments: str) -> list[InstrumentSnapshot]:
+        """Returns the newest trade, quote, summary and status of each instrument."""
+        return self._call(self._client.snapshot(*instruments))
+
+    def order_book(
+        self, instrument: str, depth: int = ALL_LEVELS, at: Optional[datetime] = None
+    ) -> Book:
+        """Returns the book of an instrument now, or at a time."""
+        return self._call(self._client.order_book(instrument, depth, at))
+
+    def trades(self, instrument: str, rows: Range = ALL) -> Iterator[Trade]:
+        """Iterates over past trades, cancels and corrections in order of N."""
+        return self._iterate(self._client.trades(instrument, rows))
+
+    def quotes(self, instrument: str, rows: Range = ALL) -> Iterator[Quote]:
+        """Iterates over past quotes."""
+        return self._iterate(self._client.quotes(instrument, rows))
+
+    def statuses(self, instrument: str, rows: Range = ALL) -> Iterator[Status]:
+        """Iterates over past statuses."""
+        return self._iterate(self._client.statuses(instrument, rows))
+
+    def bars(self, instrument: str, interval: str = "1m", rows: Range = ALL) -> Iterator[Bar]:
+        """Iterates over past bars, with their revisions."""
+        return self._iterate(self._client.bars(instrument, interval, rows))
