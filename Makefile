@@ -21,10 +21,10 @@ test: RACE = $(if $(CC_FOUND),$(WITH_RACE),)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test e2e alerts soak fuzz bench bench-report lint release test-packages
+.PHONY: help build run test e2e alerts clients-python soak fuzz bench bench-report lint release test-packages
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the program, build/rueda
 	@mkdir -p build
@@ -45,6 +45,7 @@ endif
 	@echo "Left out:"
 	@echo "  real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations: make e2e"
 	@echo "  alerts that fire        make alerts"
+	@echo "  the Python client       make clients-python"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
@@ -73,6 +74,9 @@ endif
 
 alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
 	RUEDA_ALERTS=1 go test -count=1 -timeout 10m -run TestAlerts -v ./tests/alerts
+
+clients-python: ## the client in clients/python: types, unit tests, conformance (needs Python and Debian packages that it names)
+	clients/python/check
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build
