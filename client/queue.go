@@ -60,7 +60,6 @@ func (q *queue) data(x entry) bool {
 			q.count--
 			x.merged = s.Channel == wire.OrderBook
 		}
-		q.newest[s] = q.first + len(q.waiting)
 	case q.count < q.most:
 	case q.policy == Drop && !x.old:
 		if d := q.dropped[s]; d != nil {
@@ -84,6 +83,9 @@ func (q *queue) data(x entry) bool {
 func (q *queue) add(e entry) {
 	if q.head > 1024 && q.head > len(q.waiting)/2 || len(q.waiting)-q.head > 2*q.count+1024 {
 		q.compact()
+	}
+	if q.conflates(e.series.Channel) {
+		q.newest[e.series] = q.first + len(q.waiting)
 	}
 	q.waiting = append(q.waiting, e)
 	if e.event != nil {

@@ -74,6 +74,9 @@ func TestQueueModel(t *testing.T) {
 				for take() {
 				}
 			}
+			if policy != Block && step > 90_000 {
+				checkOnce(t, &q)
+			}
 			if q.count > most+2*instruments+1 || len(q.waiting) > 8*most+4096 {
 				t.Fatalf("policy %d: %d events, %d entries", policy, q.count, len(q.waiting))
 			}
@@ -82,6 +85,19 @@ func TestQueueModel(t *testing.T) {
 		}
 		if got != sent || quoted != quotes || policy == Drop != (lost > 0) {
 			t.Errorf("policy %d: %v of %v trades, %v of %v quotes, %d lost", policy, got, sent, quoted, quotes, lost)
+		}
+	}
+}
+
+// checkOnce checks that at most one quote of an instrument waits.
+func checkOnce(t *testing.T, q *queue) {
+	t.Helper()
+	waiting := map[stream.Series]bool{}
+	for _, e := range q.waiting[q.head:] {
+		if _, ok := e.event.(Quote); ok && waiting[e.series] {
+			t.Fatalf("policy %d: %s waits twice", q.policy, e.series)
+		} else if ok {
+			waiting[e.series] = true
 		}
 	}
 }
