@@ -26,6 +26,7 @@ type Target struct {
 	password bots.Secret
 	tokens   bots.TokenStore // nil: none
 	local    bool
+	overflow bots.Overflow
 }
 
 // newLogin is the store of a login that replaces the stored one.
@@ -131,6 +132,12 @@ func (t *Target) Client(std Streams) (*bots.Client, error) {
 	return t.open(std)
 }
 
+// Follower returns a client as Client does, whose events are all messages: none is conflated.
+func (t *Target) Follower(std Streams) (*bots.Client, error) {
+	t.overflow = bots.Block
+	return t.Client(std)
+}
+
 // Fresh returns a client that logs in with a password and keeps the login in the context.
 func (t *Target) Fresh(std Streams) (*bots.Client, error) {
 	if err := t.credentials(std, true); err != nil {
@@ -160,7 +167,7 @@ func (t *Target) Stored(std Streams) (c *bots.Client, err error) {
 func (t *Target) Forget() error { return t.list.Forget(t.Context) }
 
 func (t *Target) open(std Streams) (*bots.Client, error) {
-	o := bots.Options{Username: t.User, Password: t.password, Tokens: t.tokens, UserAgent: agent()}
+	o := bots.Options{Username: t.User, Password: t.password, Tokens: t.tokens, Overflow: t.overflow, UserAgent: agent()}
 	otp := t.login.otp
 	if otp != "" || IsTerminal(std.In) {
 		o.OTP = func(context.Context) (string, error) {

@@ -132,7 +132,7 @@ func runStream(ctx context.Context, std command.Streams, o streamOptions, set cl
 	if err != nil {
 		return err
 	}
-	c, err := t.Client(std)
+	c, err := t.Follower(std)
 	if err != nil {
 		return err
 	}
