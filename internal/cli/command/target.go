@@ -209,3 +209,6 @@ func CompleteContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCo
 	}
 	return l.Names(), cobra.ShellCompDirectiveNoFileComp
 }
+
+// IsDemo reports whether the password is the one that everyone knows: of demo on this machine.
+func (t *Target) IsDemo() bool { return t.User == DemoUser && t.local }
