@@ -19,18 +19,24 @@ type Account struct {
 	OTP string
 	// AskOTP returns a one-time password, if a login needs one and OTP is empty. It may be nil.
 	AskOTP func() (string, error)
-	// Source returns the tokens of a stored login and renews them; nil: the account logs in.
-	Source func(context.Context) (Tokens, error)
+	// Source returns the tokens of a stored login and renews them; nil: the account logs in. With
+	// check, the server has rejected the access token.
+	Source func(ctx context.Context, check bool) (Tokens, error)
 
-	mu     sync.Mutex
-	tokens Tokens
+	mu       sync.Mutex
+	tokens   Tokens
+	rejected bool // the token of Source
 }
 
 // Access returns a valid access token: the current one, or a new one from the refresh token or the
 // password. It returns a *ResponseError if the server rejects the request.
 func (a *Account) Access(ctx context.Context) (string, error) {
 	if a.Source != nil {
-		t, err := a.Source(ctx)
+		a.mu.Lock()
+		check := a.rejected
+		a.rejected = false
+		a.mu.Unlock()
+		t, err := a.Source(ctx, check)
 		return t.Access, err
 	}
 	t := a.current()
@@ -89,7 +95,7 @@ func (a *Account) set(t Tokens) {
 func (a *Account) Invalidate() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tokens.Access = ""
+	a.tokens.Access, a.rejected = "", true
 }
 
 // KeepFresh refreshes the tokens before they expire, until ctx ends. This also extends the deadline
@@ -136,7 +142,7 @@ func (a *Account) keepSource(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_, _ = a.Source(ctx)
+			_, _ = a.Source(ctx, false)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (o *Login) Account(std Streams) (*client.Account, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.Source = func(ctx context.Context) (client.Tokens, error) { return t.stored(ctx, c) }
+		a.Source = func(ctx context.Context, check bool) (client.Tokens, error) { return t.stored(ctx, c, check) }
 	}
 	return a, nil
 }

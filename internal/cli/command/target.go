@@ -186,9 +186,17 @@ func (t *Target) open(std Streams) (*bots.Client, error) {
 
 func agent() string { return "rueda-watch/" + ReadBuild().Version }
 
-// stored returns the tokens of the stored login, for programs with an Account.
-func (t *Target) stored(ctx context.Context, c *bots.Client) (client.Tokens, error) {
-	now, err := c.Login(ctx)
+// stored returns the tokens of the stored login, for programs with an Account. With check, it asks
+// the gateway first, which renews tokens that are refused.
+func (t *Target) stored(ctx context.Context, c *bots.Client, check bool) (client.Tokens, error) {
+	var now bots.Tokens
+	var err error
+	if check {
+		err = c.Get(ctx, "/market/time", nil, nil)
+	}
+	if err == nil {
+		now, err = c.Login(ctx)
+	}
 	var e *bots.Error
 	switch {
 	case err == nil:
