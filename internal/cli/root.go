@@ -87,19 +87,21 @@ market on your laptop.`,
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(badFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(
-		server.NewDev(std), server.NewServe(std), server.NewHealth(std),
-		admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), admin.NewReport(std),
-		marketdata.NewWatch(std), marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std),
-		marketdata.NewTrigger(std), marketdata.NewSim(std), marketdata.NewExport(std),
-		conform.New(std),
-		login.NewContext(std), login.NewAuth(std),
+	addGroup(root, "Run a gateway on this machine, or use one:",
+		server.NewDev(std), login.NewContext(std), login.NewAuth(std),
 		query.NewAccounts(std), query.NewInstruments(std), query.NewMarket(std), query.NewQuote(std), query.NewBook(std), query.NewTrades(std), query.NewBars(std),
-		query.NewStream(std), query.NewRaw(std), query.NewSnippet(std),
+		marketdata.NewWatch(std), query.NewStream(std), query.NewRaw(std), query.NewSnippet(std), marketdata.NewTrigger(std), conform.New(std),
+	)
+	addGroup(root, "Recordings and simulated markets:",
+		marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewExport(std), marketdata.NewSim(std),
+	)
+	addGroup(root, "Operate a gateway:",
+		server.NewServe(std), server.NewHealth(std),
+		admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), admin.NewReport(std),
 		maintenance.NewBackup(std), maintenance.NewRestore(std),
 		operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), operation.NewReload(std),
-		newBench(std), newSchema(std), newVersion(std),
 	)
+	root.AddCommand(newBench(std), newSchema(std), newVersion(std))
 	asUsage(root)
 	for _, name := range []string{"watch", "record"} {
 		if cmd, _, err := root.Find([]string{name}); err == nil {
@@ -107,6 +109,15 @@ market on your laptop.`,
 		}
 	}
 	return root
+}
+
+// addGroup adds commands under a heading of the help.
+func addGroup(root *cobra.Command, heading string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: heading, Title: heading})
+	for _, cmd := range commands {
+		cmd.GroupID = heading
+	}
+	root.AddCommand(commands...)
 }
 
 // configFromEnvironment sets --config from RUEDA_CONFIG for a command that has this flag, unless
