@@ -161,9 +161,20 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, data an
 // that themselves. It shows early whether the credentials are right.
 func (c *Client) Login(ctx context.Context) (Tokens, error) { return c.tokens.get(ctx) }
 
-// Logout ends the login with its tokens, and so the streams that use it.
+// Logout ends the login with its tokens, and so the streams that use it. It is the login of the
+// store if the Client has not used it yet.
 func (c *Client) Logout(ctx context.Context) error {
+	select {
+	case c.tokens.renewing <- struct{}{}: // a renewal must not store tokens afterwards
+		defer func() { <-c.tokens.renewing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer c.tokens.lock(ctx)()
 	now, _, _ := c.tokens.valid()
+	if err := c.tokens.load(ctx, &now); err != nil {
+		return err
+	}
 	if now.Refresh == "" {
 		return nil
 	}

@@ -34,6 +34,7 @@ func (i *issuer) RoundTrip(r *http.Request) (*http.Response, error) {
 		Grant   string `json:"grant_type"`
 		Refresh string `json:"refresh_token"`
 		OTP     string
+		Token   string // to revoke
 	}
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (i *issuer) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(time.Second) // others come meanwhile
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.grants = append(i.grants, strings.TrimSpace(q.Grant+" "+q.Refresh+q.OTP))
+	i.grants = append(i.grants, strings.TrimSpace(q.Grant+" "+q.Refresh+q.OTP+q.Token))
 	if reason := i.refuse[q.Grant]; reason != "" && q.OTP == "" {
 		status := http.StatusUnauthorized
 		switch reason {
@@ -161,6 +162,34 @@ func TestStoredBeforeUse(t *testing.T) {
 		again, j := newIssued(t, Options{Tokens: store})
 		if now, err := again.Login(t.Context()); err != nil || string(now.Access) != "access-6" || len(j.grants) != 0 {
 			t.Errorf("%v, %v", now, err)
+		}
+	})
+}
+
+// TestStoredLoginEnds checks that Logout ends the login of the store, also before its first use. A
+// renewal at the same time must store no tokens after it.
+func TestStoredLoginEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory{tokens: Tokens{Access: "access", Expires: time.Now().Add(time.Hour), Refresh: "stored"}}
+		c, i := newIssued(t, Options{Tokens: store})
+		if err := c.Logout(t.Context()); err != nil || len(i.grants) != 1 || i.grants[0] != "stored" || store.tokens != (Tokens{}) {
+			t.Errorf("%v, %v, stored %v", err, i.grants, store.tokens)
+		}
+		store.tokens = Tokens{Refresh: "stored"}
+		c, i = newIssued(t, Options{Tokens: store})
+		var group sync.WaitGroup
+		group.Go(func() {
+			if _, err := c.Login(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if err := c.Logout(t.Context()); err != nil {
+			t.Error(err)
+		}
+		group.Wait()
+		if got := strings.Join(i.grants, ", "); got != "refresh_token stored, refresh-1" || store.tokens != (Tokens{}) {
+			t.Errorf("%s, stored %v", got, store.tokens)
 		}
 	})
 }
