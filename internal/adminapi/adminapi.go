@@ -18,17 +18,18 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
-// Rights are the rights that a user or group has of its own.
+// Rights are the rights that a user or group has of its own. In a body every member is required, so
+// that one that is missing or misspelled does not remove a limit or the networks.
 type Rights struct {
 	Scopes       []string             `json:"scopes"`
 	Entitlements []broker.Entitlement `json:"entitlements"`
-	Limits       broker.Limits        `json:"limits"`
+	Limits       *broker.Limits       `json:"limits"`
 	Networks     []string             `json:"networks"`
 }
 
 // NewRights returns rights without nil lists.
 func NewRights(r local.Rights) Rights {
-	x := Rights{Scopes: slices.Clone(r.Scopes), Entitlements: slices.Clone(r.Entitlements), Limits: r.Limits, Networks: []string{}}
+	x := Rights{Scopes: slices.Clone(r.Scopes), Entitlements: slices.Clone(r.Entitlements), Limits: &r.Limits, Networks: []string{}}
 	if x.Scopes == nil {
 		x.Scopes = []string{}
 	}
@@ -52,9 +53,18 @@ func utc(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// Local returns the rights as the user base has them. The error names a network that is none.
+// Local returns the rights as the user base has them. The error names a member that is missing, or
+// a network that is none.
 func (r *Rights) Local() (local.Rights, error) {
-	x := local.Rights{Scopes: slices.Clone(r.Scopes), Entitlements: slices.Clone(r.Entitlements), Limits: r.Limits}
+	for _, m := range []struct {
+		name    string
+		missing bool
+	}{{"scopes", r.Scopes == nil}, {"entitlements", r.Entitlements == nil}, {"limits", r.Limits == nil}, {"networks", r.Networks == nil}} {
+		if m.missing {
+			return local.Rights{}, errors.New(m.name + ": are missing")
+		}
+	}
+	x := local.Rights{Scopes: slices.Clone(r.Scopes), Entitlements: slices.Clone(r.Entitlements), Limits: *r.Limits}
 	for _, text := range r.Networks {
 		p, err := broker.ParseNetwork(text)
 		if err != nil {

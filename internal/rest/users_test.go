@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -243,6 +244,51 @@ func TestUserRequestsRefused(t *testing.T) {
 	w := ask(t, g.admin, "POST", "/admin/users/"+id, `{"action":"disable"}`, "Authorization", "Bearer the token of identity", "Content-Type", "text/plain")
 	if w.Code != http.StatusUnsupportedMediaType {
 		t.Errorf("another media type: %d", w.Code)
+	}
+}
+
+// TestThreat46RightsWithoutNetworks checks that rights without one of their members are refused. A
+// change that does not name the networks or limits of a user or group must not remove them.
+func TestThreat46RightsWithoutNetworks(t *testing.T) {
+	g := newIdentityGateway(t)
+	id := g.idOf("ana")
+	user, group := "/admin/users/"+id, "/admin/groups/desk"
+	full := map[string]any{
+		"scopes": []any{"marketdata:read"}, "entitlements": []any{}, "limits": map[string]any{"connections": 1.0}, "networks": []any{"192.0.2.0/24"},
+	}
+	body := func(rights map[string]any, rest string) string {
+		text, err := json.Marshal(rights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return `{"rights":` + string(text) + rest + `}`
+	}
+	const change, addUser = `,"action":"set_rights"`, `,"username":"eva","password":"correct horse battery"`
+	for path, rest := range map[string]string{user: change, "/admin/groups": `,"name":"desk"`} {
+		if status, answer := g.as("identity", "POST", path, body(full, rest)); status != http.StatusOK {
+			t.Fatal(path, status, answer)
+		}
+	}
+	_, before := g.as("identity", "GET", user, "")
+	for _, name := range []string{"scopes", "entitlements", "limits", "networks"} {
+		for _, null := range []bool{false, true} {
+			rights := maps.Clone(full)
+			if rights[name] = nil; !null {
+				delete(rights, name)
+			}
+			for path, rest := range map[string]string{user: change, group: change, "/admin/groups": `,"name":"floor"`, "/admin/users": addUser} {
+				g.events = nil
+				if status, answer := g.as("identity", "POST", path, body(rights, rest)); status != http.StatusBadRequest || answer["reason"] != "bad_field" {
+					t.Errorf("%s without %s: %d %v", path, name, status, answer)
+				}
+				if len(g.events) > 0 {
+					t.Errorf("%s without %s has changed %v", path, name, g.events)
+				}
+			}
+		}
+	}
+	if _, now := g.as("identity", "GET", user, ""); !reflect.DeepEqual(now, before) {
+		t.Errorf("before %v, now %v", before, now)
 	}
 }
 

@@ -20,7 +20,8 @@ func (r *Routes) addUser(q *Request) (api.Result, error) {
 		return api.Result{}, err
 	}
 	if body.Rights == nil {
-		body.Rights = &adminapi.Rights{}
+		none := adminapi.NewRights(local.Rights{})
+		body.Rights = &none
 	}
 	own, err := body.Rights.Local()
 	if err == nil {
@@ -193,7 +194,8 @@ func (r *Routes) addGroup(q *Request) (api.Result, error) {
 		return api.Result{}, err
 	}
 	if body.Rights == nil {
-		body.Rights = &adminapi.Rights{}
+		none := adminapi.NewRights(local.Rights{})
+		body.Rights = &none
 	}
 	rights, err := body.Rights.Local()
 	if err == nil {

@@ -41,13 +41,14 @@ func TestDecodeText(t *testing.T) {
 func TestRightsChange(t *testing.T) {
 	now := local.Rights{Scopes: []string{"marketdata:read"}}
 	const same, none = `{"scopes":["marketdata:read"],"entitlements":[],"limits":{},"networks":[]}`, `{"scopes":[],"entitlements":[],"limits":{},"networks":[]}`
+	set := func(members string) string { return `{"action":"set_rights","rights":{` + members + `}}` }
 	for text, want := range map[string]wire.Reason{
 		`{"action":"set_rights","rights":` + none + `}`:                                     "",
 		`{"action":"set_rights","rights":` + none + `,"expected":` + same + `}`:             "",
 		`{"action":"set_rights","rights":` + none + `,"expected":` + none + `}`:             wire.Conflict,
-		`{"action":"set_rights","rights":{"scopes":["two words"]}}`:                         wire.BadField,
-		`{"action":"set_rights","rights":{"limits":{"connections":-1}}}`:                    wire.BadField,
-		`{"action":"set_rights","rights":{"networks":["192.0.2.1/8"]}}`:                     wire.BadField,
+		set(`"scopes":["two words"],"entitlements":[],"limits":{},"networks":[]`):           wire.BadField,
+		set(`"scopes":[],"entitlements":[],"limits":{"connections":-1},"networks":[]`):      wire.BadField,
+		set(`"scopes":[],"entitlements":[],"limits":{},"networks":["192.0.2.1/8"]`):         wire.BadField,
 		`{"action":"set_rights","rights":` + none + `,"expected":{"networks":["nowhere"]}}`: wire.BadField,
 		`{"action":"set_rights"}`: wire.InvalidRequest,
 	} {
