@@ -12,6 +12,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/market"
 )
 
 // TestUseIsWhatWasAnswered checks that Used records exactly the data that was sent, because
@@ -62,6 +63,33 @@ func TestUseIsWhatWasAnswered(t *testing.T) {
 			used = nil
 			if w := a.ask(path); w.Code != http.StatusOK || strings.Join(used, ", ") != want {
 				t.Errorf("%s: %d, use %v, want %s", path, w.Code, used, want)
+			}
+		}
+	})
+}
+
+// TestDelayedUseIsNotRealTime checks that a user of delayed data is never recorded with real-time
+// data, which costs the broker more, also for the status of a market, which everybody has at once.
+func TestDelayedUseIsNotRealTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var used []string
+		a := newArchive(t, journal.Config{Sync: time.Millisecond}, func(c *rest.Config, _ *auth.Config) {
+			c.Used = func(user, market, level string, delay int) {
+				used = append(used, fmt.Sprint(user, " ", market, " ", level, " ", delay))
+			}
+		})
+		a.access, _ = a.login(t, "late")
+		whole, err := a.hub.Define(market.Instrument{ID: market.InstrumentID{Symbol: market.Any, Market: "BYMA", Term: market.Any}})
+		if err == nil {
+			err = a.hub.Publish([]market.Event{{Kind: market.KindStatus, Handle: whole, Phase: market.Open}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{historyPath("trades"), "/market/statuses?instrument=GGAL%7CBYMA%7C24hs", "/market/statuses?instrument=*%7CBYMA%7C*"} {
+			used = nil
+			if w := a.ask(path); w.Code != http.StatusOK || strings.Join(used, ", ") != "u9 BYMA trades 900" {
+				t.Errorf("%s: %d, use %v", path, w.Code, used)
 			}
 		}
 	})

@@ -63,8 +63,10 @@ func (h *Routes) parse(req *api.Request, q *query) error {
 	if q.series.Channel == journal.Bars {
 		channel = wire.Trades // whose right includes bars
 	}
+	used := 0 // the delay that the usage has
 	if wholeMarket := channel == wire.Status && id.IsPattern(); wholeMarket {
-		if _, ok := req.StatusDelay(id.Market); !ok { // which is never delayed
+		var ok bool
+		if used, ok = req.StatusDelay(id.Market); !ok { // the answer is never delayed
 			return req.Deny(entitlement.Ask{ID: id, Channel: channel}, entitlement.Decision{}, "No right to the "+q.list+" of "+id.Market)
 		}
 	} else {
@@ -73,9 +75,9 @@ func (h *Routes) parse(req *api.Request, q *query) error {
 		if v.Reason != "" {
 			return req.Deny(ask, v, "No right to the "+q.list+" of "+id.Market)
 		}
-		q.delay = v.Delay
+		q.delay, used = v.Delay, v.Delay
 	}
-	req.Uses(id.Market, channel, q.delay)
+	req.Uses(id.Market, channel, used)
 	if f := q.parseTimes(req.Params); f != nil {
 		return f
 	}
