@@ -24,6 +24,16 @@ type Group struct {
 
 // AddGroup adds a group. Errors: ErrExists, broker.ErrUnavailable, or what is wrong with the group.
 func (b *Base) AddGroup(ctx context.Context, name string, r Rights) error {
+	return addGroup(ctx, b, name, r, false)
+}
+
+// AddFactorGroup is AddGroup for a group whose members must have a second factor. The group never
+// exists without that.
+func (b *Base) AddFactorGroup(ctx context.Context, name string, r Rights) error {
+	return addGroup(ctx, b, name, r, true)
+}
+
+func addGroup(ctx context.Context, b *Base, name string, r Rights, factor bool) error {
 	if !isWord(name) {
 		return fmt.Errorf("group name %q is not one word of up to %d characters", name, maxWord)
 	}
@@ -31,12 +41,16 @@ func (b *Base) AddGroup(ctx context.Context, name string, r Rights) error {
 		return err
 	}
 	return b.write(ctx, "add a group", func(c *change) error {
-		n, err := c.exec(ctx, `INSERT INTO groups (name, scopes, entitlements, limits, networks, created_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			name, toJSON(list(r.Scopes)), toJSON(list(r.Entitlements)), toJSON(r.Limits), toJSON(list(r.Networks)), time.Now().Unix())
+		n, err := c.exec(ctx, `INSERT INTO groups (name, scopes, entitlements, limits, networks, required_factor, created_at) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			name, toJSON(list(r.Scopes)), toJSON(list(r.Entitlements)), toJSON(r.Limits), toJSON(list(r.Networks)), factor, time.Now().Unix())
 		if err == nil && n == 0 {
 			err = fmt.Errorf("group %q %w", name, ErrExists)
 		}
-		c.log(audit.GrantChanged, "", strings.Join(slices.Concat([]string{"group " + name + " added"}, r.changes(Rights{})), "; "))
+		detail := slices.Concat([]string{"group " + name + " added"}, r.changes(Rights{}))
+		if factor {
+			detail = append(detail, "second factor required")
+		}
+		c.log(audit.GrantChanged, "", strings.Join(detail, "; "))
 		return err
 	})
 }

@@ -292,6 +292,19 @@ func TestThreat46RightsWithoutNetworks(t *testing.T) {
 	}
 }
 
+// TestThreat45GroupIsBornWithItsFactor checks that a new group that requires a second factor is
+// added in one transaction, with one row in the audit log. A failure leaves no group without it.
+func TestThreat45GroupIsBornWithItsFactor(t *testing.T) {
+	g := newIdentityGateway(t)
+	status, group := g.as("identity", "POST", "/admin/groups", `{"name":"desk","second_factor_required":true}`)
+	if status != http.StatusOK || group["second_factor_required"] != true {
+		t.Errorf("%d %v", status, group)
+	}
+	if len(g.events) != 1 || g.events[0].Detail != "group desk added; second factor required" {
+		t.Errorf("the audit log has %+v", g.events)
+	}
+}
+
 // TestUserPages reads all users in pages, and one by name.
 func TestUserPages(t *testing.T) {
 	g := newIdentityGateway(t)

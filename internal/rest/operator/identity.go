@@ -208,13 +208,12 @@ func (r *Routes) addGroup(q *Request) (api.Result, error) {
 		return api.Result{}, wire.NewFailure(wire.BadField, "name", "cannot be part of a path: it has a slash, or consists of dots")
 	}
 	users := r.by(q)
-	if err := users.AddGroup(q.Context(), body.Name, rights); err != nil {
-		return api.Result{}, r.failure(q, err, "name")
-	}
+	add := users.AddGroup
 	if body.FactorRequired {
-		if _, err := users.RequireFactor(q.Context(), body.Name, true); err != nil {
-			return api.Result{}, r.failure(q, err, "name")
-		}
+		add = users.AddFactorGroup
+	}
+	if err := add(q.Context(), body.Name, rights); err != nil {
+		return api.Result{}, r.failure(q, err, "name")
 	}
 	return r.group(q, body.Name)
 }
