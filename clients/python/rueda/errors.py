@@ -126,8 +126,9 @@ _GROUPS: list[tuple[type[GatewayError], str]] = [
     (
         RequestError,
         "invalid_request bad_json bad_field bad_instrument unsupported_grant_type"
-        " method_not_allowed not_acceptable uri_too_long unsupported_media_type unsupported_option weak_password"
-        " upgrade_required headers_too_big not_implemented bad_message unknown_action body_too_big"
+        " method_not_allowed not_acceptable uri_too_long unsupported_media_type"
+        " unsupported_option weak_password upgrade_required headers_too_big not_implemented"
+        " bad_message unknown_action body_too_big"
         " message_too_big conflict not_authenticated",
     ),
     (InvalidCredentials, "invalid_credentials invalid_otp invalid_enrolment"),

@@ -105,12 +105,12 @@ class Trade(MarketEvent):
     @property
     def old_price(self) -> Optional[Decimal]:
         """The price before a correction."""
-        return _maybe(self.raw, "XP")
+        return _optional(self.raw.get("XP"))
 
     @property
     def old_size(self) -> Optional[Decimal]:
         """The size before a correction."""
-        return _maybe(self.raw, "XZ")
+        return _optional(self.raw.get("XZ"))
 
 
 @dataclass(slots=True)
@@ -285,9 +285,12 @@ def _decimal(value: Any) -> Decimal:
     raise TypeError("not a number")
 
 
-def _maybe(m: Raw, name: str) -> Optional[Decimal]:
-    value = m.get(name)
-    return None if value is None else _decimal(value)
+def _optional(value: Any) -> Optional[Decimal]:
+    if value is None or value.__class__ is Decimal:
+        return value  # type: ignore[no-any-return]
+    if value.__class__ is int:
+        return Decimal(value)
+    raise TypeError("not a number")
 
 
 def _levels(m: Raw, name: str) -> list[Level]:
@@ -312,17 +315,10 @@ def _trade(m: Raw) -> Trade:
 
 
 def _quote(m: Raw) -> Quote:
-    return Quote(
-        m["I"],
-        m["N"],
-        m["T"],
-        m,
-        _maybe(m, "BP"),
-        _maybe(m, "BZ"),
-        _maybe(m, "AP"),
-        _maybe(m, "AZ"),
-        m.get("R", False),
-    )
+    get = m.get
+    bid, bid_size = _optional(get("BP")), _optional(get("BZ"))
+    ask, ask_size = _optional(get("AP")), _optional(get("AZ"))
+    return Quote(m["I"], m["N"], m["T"], m, bid, bid_size, ask, ask_size, get("R", False))
 
 
 def _book(m: Raw) -> BookUpdate:
@@ -342,19 +338,44 @@ def _status(m: Raw) -> Status:
 
 
 def _summary(m: Raw) -> Summary:
-    o, h, lo, la, c = (_maybe(m, name) for name in ("OP", "HI", "LO", "LA", "CL"))
-    v, t = _decimal(m["TV"]), _decimal(m["EV"])
-    w, s, i = (_maybe(m, name) for name in ("VW", "SE", "OI"))
+    get = m.get
     return Summary(
-        m["I"], m["N"], m["T"], m, o, h, lo, la, c, v, t, m["TC"], w, s, i, m.get("R", False)
+        m["I"],
+        m["N"],
+        m["T"],
+        m,
+        _optional(get("OP")),
+        _optional(get("HI")),
+        _optional(get("LO")),
+        _optional(get("LA")),
+        _optional(get("CL")),
+        _decimal(m["TV"]),
+        _decimal(m["EV"]),
+        m["TC"],
+        _optional(get("VW")),
+        _optional(get("SE")),
+        _optional(get("OI")),
+        get("R", False),
     )
 
 
 def _bar(m: Raw) -> Bar:
-    o, h, lo, c = (_maybe(m, name) for name in ("OP", "HI", "LO", "CL"))
-    v, t, w = _decimal(m["TV"]), _decimal(m["EV"]), _maybe(m, "VW")
+    get = m.get
     return Bar(
-        m["I"], m["N"], m["T"], m, "" + m["IV"], o, h, lo, c, v, t, m["TC"], w, m.get("R", False)
+        m["I"],
+        m["N"],
+        m["T"],
+        m,
+        "" + m["IV"],
+        _optional(get("OP")),
+        _optional(get("HI")),
+        _optional(get("LO")),
+        _optional(get("CL")),
+        _decimal(m["TV"]),
+        _decimal(m["EV"]),
+        m["TC"],
+        _optional(get("VW")),
+        get("R", False),
     )
 
 

@@ -120,7 +120,8 @@ class LinkTest(unittest.IsolatedAsyncioTestCase):
         auth, trades, books = self.socket.sent
         if "order_book" in trades:
             trades, books = books, trades
-        self.assertEqual([auth[m] for m in ("action", "session", "token")], ["auth_token", "s", "a1"])
+        self.assertEqual((auth["action"], auth["session"]), ("auth_token", "s"))
+        self.assertEqual(auth["token"], "a1")
         self.assertEqual((trades["trades"], trades["alive"]), ([ID, "X|B|C"], True))
         self.assertEqual((books["order_book"], books["depth"]), ([ID], 10))
         await self.give(self.answer(1), self.answer(2))
