@@ -75,7 +75,7 @@ endif
 alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
 	RUEDA_ALERTS=1 go test -count=1 -timeout 10m -run TestAlerts -v ./tests/alerts
 
-clients-python: ## the client in clients/python: types, unit tests, conformance (needs Python and Debian packages that it names)
+clients-python: ## the client in clients/python: types, tests, package, conformance (needs Python and Debian packages that it names)
 	clients/python/check
 
 soak: ## the long counts in full; prints their figures

@@ -1,0 +1,94 @@
+"""The examples and the code of README.md, each run with a gateway."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from .gateway import GGAL, GatewayTest
+
+PACKAGE = Path(__file__).parents[1]
+EXAMPLES = PACKAGE / "examples"
+
+
+def run(folder: str, *command: str) -> str:
+    """Runs a program with the package, and returns what it has printed."""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+class ExamplesTest(GatewayTest):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def example(self, name: str, *arguments: str) -> str:
+        login = (self.gateway.url, "demo", "demo", GGAL)
+        return run(self.folder, str(EXAMPLES / name), *login, *arguments)
+
+    def test_ticker(self) -> None:
+        out = self.example("ticker.py", "30")
+        self.assertRegex(out, r"(?m)^stream live")
+        self.assertRegex(out, r"(?m)^quote \d+(\.\d+)? / \d+")
+
+    def test_order_book(self) -> None:
+        out = self.example("order_book.py", "3")
+        self.assertEqual(len(re.findall(r"(?m)^book \d+", out)), 3)
+
+    def test_candles(self) -> None:
+        past, _, live = self.example("candles.py", "2").partition("now\n")
+        self.assertEqual(len(live.splitlines()), 2, past)
+
+    def test_recorder(self) -> None:
+        """Two runs record each trade once, also those in between."""
+        file = str(Path(self.folder, "trades.jsonl"))
+        for _ in range(2):
+            self.example("recorder.py", file, "5")
+        rows = [json.loads(line) for line in Path(file).read_text().splitlines()]
+        numbers = [row["N"] for row in rows]
+        self.assertGreaterEqual(len(numbers), 10)
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+        self.assertEqual(os.stat(file + ".tokens").st_mode & 0o777, 0o600)
+
+    def test_paper_bot(self) -> None:
+        self.assertRegex(self.example("paper_bot.py", "40"), r"position [01] cash -?\d")
+
+    def test_every_example_is_run(self) -> None:
+        tested = {name.removeprefix("test_") + ".py" for name in dir(self)}
+        names = {path.name for path in EXAMPLES.glob("*.py")} - {"conformance.py"}
+        self.assertEqual(names - tested, set())
+
+    def test_readme(self) -> None:
+        text = (PACKAGE / "README.md").read_text()
+        blocks = re.findall(r"(?ms)^```python\n(.*?)^```", text)
+        self.assertGreater(len(blocks), 5)
+        if importlib.util.find_spec("pandas") is None:  # RUEDA_REQUIRE_ALL makes it an error
+            blocks = [block for block in blocks if "rueda.pandas" not in block]
+        for block in blocks:
+            with self.subTest(block.splitlines()[-1]):
+                self.assertIn("http://127.0.0.1:8080", block)
+                program = Path(self.folder, "first.py")
+                program.write_text(block.replace("http://127.0.0.1:8080", self.gateway.url))
+                self.assertTrue(run(self.folder, str(program)))
+
+
+if __name__ == "__main__":
+    unittest.main()
