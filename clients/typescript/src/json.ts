@@ -1,0 +1,186 @@
+import { Decimal } from "./decimal.js";
+import { decimalMembers, levelMembers } from "./messages.js";
+
+// Members of REST answers that have decimals, beyond those of messages.
+const restMembers = { multiplier: true, lot: true, min_size: true };
+
+const decimals = new Set([...Object.keys(decimalMembers), ...Object.keys(restMembers)]);
+const levels = new Set([...Object.keys(levelMembers), "tick"]);
+const maxDepth = 64;
+
+/** Meaning of the numbers of a value. */
+const enum Numbers {
+  Plain, // JavaScript numbers
+  Decimals,
+  Levels, // a list of lists, whose first two numbers are decimals
+  Level,
+}
+
+/**
+ * Reads JSON as JSON.parse does, except that prices, sizes and volumes become Decimals. Their digits
+ * never pass through a floating point number. Throws a SyntaxError.
+ */
+export function read(text: string): unknown {
+  const r = new Reader(text);
+  const v = r.value(Numbers.Plain, 0);
+  r.end();
+  return v;
+}
+
+class Reader {
+  private at = 0;
+
+  constructor(private readonly text: string) {}
+
+  private fail(): never {
+    throw new SyntaxError(`not JSON at character ${this.at}`);
+  }
+
+  private space(): number {
+    for (;;) {
+      const c = this.text.charCodeAt(this.at);
+      if (c !== 32 && c !== 10 && c !== 13 && c !== 9) return c;
+      this.at++;
+    }
+  }
+
+  end(): void {
+    this.space();
+    if (this.at < this.text.length) this.fail();
+  }
+
+  value(numbers: Numbers, depth: number): unknown {
+    switch (this.space()) {
+      case 34: // "
+        return this.string();
+      case 123: // {
+        return this.object(depth);
+      case 91: // [
+        return this.array(numbers, depth);
+      case 116:
+        return this.word("true", true);
+      case 102:
+        return this.word("false", false);
+      case 110:
+        return this.word("null", null);
+    }
+    return numbers === Numbers.Decimals ? this.decimal() : Number(this.number().slice);
+  }
+
+  private word(word: string, value: unknown): unknown {
+    if (!this.text.startsWith(word, this.at)) this.fail();
+    this.at += word.length;
+    return value;
+  }
+
+  private object(depth: number): object {
+    if (depth === maxDepth) this.fail();
+    const o: Record<string, unknown> = {};
+    this.at++;
+    if (this.space() === 125) {
+      this.at++;
+      return o;
+    }
+    for (;;) {
+      if (this.space() !== 34) this.fail();
+      const name = this.string();
+      if (this.space() !== 58) this.fail();
+      this.at++;
+      const numbers = decimals.has(name) ? Numbers.Decimals : levels.has(name) ? Numbers.Levels : Numbers.Plain;
+      const v = this.value(numbers, depth + 1);
+      if (name === "__proto__") Object.defineProperty(o, name, { value: v, enumerable: true, configurable: true, writable: true });
+      else o[name] = v;
+      const c = this.space();
+      this.at++;
+      if (c === 125) return o;
+      if (c !== 44) this.fail();
+    }
+  }
+
+  private array(numbers: Numbers, depth: number): unknown[] {
+    if (depth === maxDepth) this.fail();
+    const list: unknown[] = [];
+    this.at++;
+    if (this.space() === 93) {
+      this.at++;
+      return list;
+    }
+    for (;;) {
+      let of = Numbers.Plain;
+      if (numbers === Numbers.Levels) of = Numbers.Level;
+      else if (numbers === Numbers.Level && list.length < 2) of = Numbers.Decimals;
+      list.push(this.value(of, depth + 1));
+      const c = this.space();
+      this.at++;
+      if (c === 93) return list;
+      if (c !== 44) this.fail();
+    }
+  }
+
+  private string(): string {
+    const from = ++this.at;
+    for (let i = from; i < this.text.length; i++) {
+      const c = this.text.charCodeAt(i);
+      if (c === 34) {
+        this.at = i + 1;
+        return this.text.slice(from, i);
+      }
+      if (c === 92 || c < 32) return this.escaped(from);
+    }
+    return this.fail();
+  }
+
+  // escaped reads a string with escapes, which are left to JSON.parse.
+  private escaped(from: number): string {
+    let i = from;
+    for (; i < this.text.length && this.text.charCodeAt(i) !== 34; i++) {
+      if (this.text.charCodeAt(i) === 92) i++;
+    }
+    this.at = i + 1;
+    return JSON.parse(this.text.slice(from - 1, i + 1)) as string;
+  }
+
+  // number reads a number. It is plain if it is in the shortest form without an exponent.
+  private number(): { slice: string; plain: boolean } {
+    const { text } = this;
+    const from = this.at;
+    let i = from;
+    let plain = true;
+    if (text.charCodeAt(i) === 45) i++;
+    const whole = i;
+    i = digits(text, i);
+    if (i === whole || (text.charCodeAt(whole) === 48 && i > whole + 1)) this.fail();
+    if (text.charCodeAt(i) === 46) {
+      const fraction = ++i;
+      i = digits(text, i);
+      if (i === fraction) this.fail();
+      plain = text.charCodeAt(i - 1) !== 48;
+    } else if (whole > from && text.charCodeAt(whole) === 48) {
+      plain = false; // -0
+    }
+    const c = text.charCodeAt(i);
+    if (c === 101 || c === 69) {
+      const sign = text.charCodeAt(++i);
+      if (sign === 43 || sign === 45) i++;
+      const exponent = i;
+      i = digits(text, i);
+      if (i === exponent) this.fail();
+      plain = false;
+    }
+    this.at = i;
+    return { slice: text.slice(from, i), plain };
+  }
+
+  private decimal(): Decimal {
+    const { slice, plain } = this.number();
+    return plain ? Decimal.fromWire(slice) : Decimal.parse(slice);
+  }
+}
+
+function digits(text: string, i: number): number {
+  for (;;) {
+    const c = text.charCodeAt(i);
+    if (!(c >= 48 && c <= 57)) return i;
+    i++;
+  }
+}
