@@ -1,0 +1,105 @@
+import type { Channel } from "./messages.js";
+
+/**
+ * A set of subscriptions. An identifier is SYMBOL|MARKET|TERM, and * may stand for a whole part.
+ * Identifiers of bars have an interval as a fourth part: GGAL|BYMA|24hs|5m.
+ */
+export interface Subscriptions {
+  trades?: string[];
+  quotes?: string[];
+  books?: string[];
+  status?: string[];
+  summary?: string[];
+  bars?: string[];
+  /** Levels of each side of books; "all": whole books. By default 5. */
+  depth?: 1 | 5 | 10 | 25 | "all";
+  /** Interval in which the newest quote and book is sent. By default every change is. */
+  conflate?: "100ms" | "250ms" | "1s";
+}
+
+/** A channel of an instrument or a pattern: "trades GGAL|BYMA|24hs", "bars GGAL|BYMA|24hs|5m". */
+export type Series = `${Channel} ${string}`;
+
+/** Options of a subscription, as on the wire. */
+export interface ItemOptions {
+  depth?: number;
+  conflate?: string;
+}
+
+const intervals = new Set(["1s", "1m", "5m", "15m", "1h", "1d"]);
+const symbol = /^(?:\*|[!#-)+\-.-:<-[\]-{}~]{1,32})$/;
+const part = /^(?:\*|[A-Za-z0-9][A-Za-z0-9._-]{0,15})$/;
+const lists = { trades: "trades", quotes: "quotes", books: "order_book", status: "status", summary: "summary", bars: "bars" } as const;
+const channels = new Set<string>(Object.values(lists));
+
+// seriesOf returns a series, or throws a TypeError if the identifier is not one.
+export function seriesOf(channel: string, id: string): Series {
+  const parts = id.split("|");
+  const interval = channel === "bars" ? parts.pop() : "1m";
+  const ok = parts.length === 3 && symbol.test(parts[0]!) && part.test(parts[1]!) && part.test(parts[2]!);
+  if (!ok || !intervals.has(interval!) || !channels.has(channel)) {
+    const form = channel === "bars" ? "SYMBOL|MARKET|TERM|INTERVAL" : "SYMBOL|MARKET|TERM";
+    throw new TypeError(`${JSON.stringify(id)} in ${channel} is not of the form ${form}`);
+  }
+  return `${channel as Channel} ${id}`;
+}
+
+export function channelOf(s: Series): Channel {
+  return s.slice(0, s.indexOf(" ")) as Channel;
+}
+
+// identifierOf returns the identifier on the wire, of bars with the interval.
+export function identifierOf(s: Series): string {
+  return s.slice(s.indexOf(" ") + 1);
+}
+
+export function splitSeries(s: Series): { channel: Channel; instrument: string } {
+  return { channel: channelOf(s), instrument: identifierOf(s) };
+}
+
+// replays reports whether N of the series has no gaps, and the gateway replays it.
+export function replays(s: Series): boolean {
+  return s.startsWith("trades ") || s.startsWith("status ") || s.startsWith("bars ");
+}
+
+export function isPattern(s: Series): boolean {
+  return s.includes("*");
+}
+
+// matches reports whether a pattern, or a series itself, includes a series.
+export function matches(pattern: Series, s: Series): boolean {
+  if (pattern === s) return true;
+  if (!isPattern(pattern) || channelOf(pattern) !== channelOf(s)) return false;
+  const parts = identifierOf(pattern).split("|");
+  const of = identifierOf(s).split("|");
+  return parts.length === of.length && parts.every((p, i) => p === "*" || p === of[i]);
+}
+
+// itemsOf checks a set and returns its items.
+export function itemsOf(set: Subscriptions): Map<Series, ItemOptions> {
+  const { depth = 5, conflate } = set;
+  if (!["all", 1, 5, 10, 25].includes(depth)) throw new TypeError(`depth ${depth}: it is 1, 5, 10, 25 or "all"`);
+  if (conflate !== undefined && !["100ms", "250ms", "1s"].includes(conflate)) {
+    throw new TypeError(`conflate ${JSON.stringify(conflate)}: it is 100ms, 250ms or 1s`);
+  }
+  const items = new Map<Series, ItemOptions>();
+  for (const [list, channel] of Object.entries(lists)) {
+    for (const id of set[list as keyof typeof lists] ?? []) {
+      const o: ItemOptions = {};
+      if (channel === "order_book") o.depth = depth === "all" ? 0 : depth;
+      if (conflate && (channel === "order_book" || channel === "quotes")) o.conflate = conflate;
+      items.set(seriesOf(channel, id), o);
+    }
+  }
+  return items;
+}
+
+// setOf returns the identifiers of items, sorted, without their options.
+export function setOf(items: Iterable<Series>): Subscriptions {
+  const set: Subscriptions = {};
+  for (const s of [...items].sort()) {
+    const list = channelOf(s) === "order_book" ? "books" : (channelOf(s) as Exclude<Channel, "order_book">);
+    (set[list] ??= []).push(identifierOf(s));
+  }
+  return set;
+}
