@@ -21,10 +21,10 @@ test: RACE = $(if $(CC_FOUND),$(WITH_RACE),)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test e2e alerts clients-python soak fuzz bench bench-report lint release test-packages
+.PHONY: help build run test e2e alerts clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the program, build/rueda
 	@mkdir -p build
@@ -50,6 +50,7 @@ endif
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
 	@echo "  archives and packages   make test-packages"
+	@echo "  the TypeScript client   make clients-typescript"
 	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
 	@[ -n "$(CC_FOUND)" ] || echo "  the race detector       install a C compiler"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
@@ -77,6 +78,13 @@ alerts: ## applies the cause of each alert to a gateway that a real Prometheus s
 
 clients-python: ## the client in clients/python: types, tests, package, conformance (needs Python and Debian packages that it names)
 	clients/python/check
+
+clients-typescript: ## the TypeScript client: types, tests, rueda conformance client (needs npm; Node 22 comes from there)
+	@mkdir -p build
+	go build -o build/rueda ./cmd/rueda
+	@command -v npm >/dev/null && npm --prefix clients/typescript ci --no-audit --no-fund || \
+		{ echo "Left out: the TypeScript client. It needs Node.js with npm, and the npm registry"; [ -z "$$RUEDA_REQUIRE_ALL" ]; exit; }; \
+	clients/typescript/test/all build/rueda
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build

@@ -23,7 +23,7 @@ func TestNoMachineNames(t *testing.T) {
 			return err
 		}
 		if d.IsDir() {
-			if d.Name() == ".git" || d.Name() == "build" {
+			if d.Name() == ".git" || d.Name() == "build" || d.Name() == "node_modules" {
 				return fs.SkipDir
 			}
 			return nil
