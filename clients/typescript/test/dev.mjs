@@ -1,0 +1,45 @@
+// Runs rueda dev, and programs against it.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+
+const patience = 60_000;
+
+// dev starts a gateway with a simulated market and returns its URL.
+export async function dev(t, ...args) {
+  const p = spawn(process.env.RUEDA, ["dev", "--listen", "127.0.0.1:0", "--speed", "20", ...args], { stdio: ["ignore", "pipe", "inherit"] });
+  t.after(async () => {
+    p.kill("SIGINT");
+    await once(p, "exit");
+  });
+  for await (const line of createInterface({ input: p.stdout })) {
+    const url = /^ {2}REST +(http:\S+)/.exec(line)?.[1];
+    if (!url) continue;
+    p.stdout.resume();
+    for (;;) {
+      if ((await fetch(`${url}/readyz`)).ok) return url;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+  throw new Error("rueda dev has ended");
+}
+
+// run runs a program with Node until its lines are enough, or until it ends. It returns the lines.
+export async function run(folder, program, args, enough = () => false) {
+  const p = spawn(process.execPath, [program, ...args], { cwd: folder });
+  const late = setTimeout(() => p.kill("SIGKILL"), patience);
+  let errors = "";
+  p.stderr.on("data", (text) => (errors += text));
+  const exit = once(p, "exit");
+  const lines = [];
+  for await (const line of createInterface({ input: p.stdout })) {
+    lines.push(line);
+    if (!p.killed && enough(lines)) p.kill("SIGINT");
+  }
+  const [code, signal] = await exit;
+  clearTimeout(late);
+  assert.equal(code, 0, `${program} ended with ${code ?? signal}\n${lines.slice(-20).join("\n")}\n${errors}`);
+  return lines;
+}

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { dev, run } from "./dev.mjs";
+
+const examples = fileURLToPath(new URL("../examples", import.meta.url));
+const instrument = "GGAL|BYMA|24hs";
+const has = (pattern, count = 1) => (lines) => lines.filter((line) => pattern.test(line)).length >= count;
+
+test("the examples run against rueda dev", { skip: !process.env.RUEDA && "RUEDA is not set" }, async (t) => {
+  const url = await dev(t);
+  const folder = await mkdtemp(join(tmpdir(), "examples-"));
+  t.after(() => rm(folder, { recursive: true }));
+  const example = (name, more, enough) => run(folder, join(examples, name), [url, "demo", "demo", instrument, ...more], enough);
+
+  await t.test("ticker", () => example("ticker.mjs", ["NOPE|BYMA|CI"], (lines) => has(/^GGAL\S+ bid \d+ at [\d.]+ ask \d+ at [\d.]+$/)(lines) && has(/^refused NOPE/)(lines)));
+
+  await t.test("order book", async () => {
+    const lines = await example("order-book.mjs", [], has(/^book \d+$/, 5));
+    const end = lines.findIndex((line) => line.startsWith("book "));
+    const asks = lines.slice(0, end).filter((line) => line.startsWith(" ".repeat(24))).map((line) => Number(line.trim().split(/ +/)[0]));
+    assert.ok(asks.length > 0);
+    assert.deepEqual(asks, asks.toSorted((a, b) => b - a));
+  });
+
+  await t.test("candles", async () => {
+    const lines = await example("candles.mjs", ["1s"], (all) => has(/^stored/)(all) && has(/^live .* O [\d.]+ H [\d.]+ L [\d.]+ C [\d.]+ V \d+/, 3)(all));
+    assert.equal(new Set(lines).size, lines.length);
+  });
+
+  await t.test("recorder, and its second run", async () => {
+    const file = join(folder, "trades.jsonl");
+    for (const count of [2, 3]) await example("recorder.mjs", [file], has(/^trade \d+$/, count));
+    const rows = (await readFile(file, "utf8")).trim().split("\n").map(JSON.parse);
+    assert.ok(rows.length > 30, `${rows.length}`);
+    rows.forEach((row, i) => assert.equal(row.n, rows[0].n + i, `row ${i}`));
+    const stored = [];
+    const { Client } = await import("@rueda/client");
+    const client = new Client(url, { username: "demo", password: "demo" });
+    for await (const trade of client.trades(instrument, { after: rows[0].n - 1, limit: rows.length })) stored.push([trade.n, String(trade.price), String(trade.size)]);
+    assert.deepEqual(rows.map((row) => [row.n, row.price, row.size]), stored);
+  });
+
+  await t.test("paper-trading bot", async () => {
+    const lines = await example("paper-bot.mjs", [], has(/^sell 10 at [\d.]+ result -?[\d.]+$/, 2));
+    let cash = 0;
+    for (const line of lines) {
+      const [, word, price] = /^(buy|sell) 10 at (\S+)/.exec(line) ?? [];
+      if (word) cash += (word === "buy" ? -10 : 10) * Number(price);
+    }
+    assert.equal(Number(/cash (\S+)/.exec(lines.at(-1))[1]), cash);
+  });
+});

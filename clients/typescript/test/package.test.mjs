@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+import { dev, run } from "./dev.mjs";
+
+const here = fileURLToPath(new URL("..", import.meta.url));
+const exec = promisify(execFile);
+
+const use = `
+import { Client, Decimal, RuedaError, type Event, type Trade } from "@rueda/client";
+import { FileStore } from "@rueda/client/node";
+
+const client = new Client(["https://a.example", "https://b.example"], { tokens: new FileStore("tokens.json"), overflow: "drop" });
+export async function volume(signal: AbortSignal): Promise<Decimal> {
+  let sum = Decimal.zero;
+  try {
+    for await (const ev: Event of client.events(signal)) if (ev.type === "trade") sum = sum.add(sizeOf(ev));
+  } catch (err) {
+    if (err instanceof RuedaError) console.error(err.reason, err.retryAfter);
+  }
+  return sum;
+}
+const sizeOf = (trade: Trade): Decimal => trade.size;
+`.replace("ev: Event of", "ev of");
+
+test("the packed client works in an empty folder, as README says", { skip: !process.env.RUEDA && "RUEDA is not set" }, async (t) => {
+  const url = await dev(t);
+  const folder = await mkdtemp(join(tmpdir(), "package-"));
+  t.after(() => rm(folder, { recursive: true }));
+  await exec("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: here });
+  const [tarball] = await readdir(folder);
+  assert.equal(tarball, "rueda-client-0.1.0.tgz");
+  await exec("npm", ["init", "-y"], { cwd: folder });
+  await exec("npm", ["install", "--offline", "--no-audit", "--no-fund", tarball], { cwd: folder });
+  assert.deepEqual((await readdir(join(folder, "node_modules"))).filter((name) => name[0] !== "."), ["@rueda"]);
+
+  const readme = await readFile(join(here, "README.md"), "utf8");
+  const programs = [...readme.matchAll(/```js\n(.*?)```/gs)].map((m) => m[1]);
+  assert.ok(programs.length >= 5);
+  for (const [i, program] of programs.entries()) {
+    await t.test(`program ${i + 1} of README`, async () => {
+      const name = `program-${i}.mjs`;
+      await writeFile(join(folder, name), program.replaceAll("http://127.0.0.1:8080", url));
+      const lines = await run(folder, name, []);
+      for (const [j, want] of [...program.matchAll(/console\.log\(.*\); \/\/ ([^,\n]+)/g)].entries()) assert.equal(lines[j], want[1]);
+      if (i === 0) {
+        assert.deepEqual(lines.filter((line) => line.startsWith("stream")).map((line) => line.slice(7)), ["connecting", "authenticating", "syncing", "live"]);
+        assert.equal(lines.filter((line) => /^trade \d+ [\d.]+ x [\d.]+$/.test(line)).length, 5);
+      }
+    });
+  }
+
+  await t.test("its types are strict", async () => {
+    const tsc = async (text) => {
+      await writeFile(join(folder, "use.mts"), text);
+      const types = join(here, "node_modules/@types");
+      await exec(process.execPath, [join(here, "node_modules/typescript/bin/tsc"), "--strict", "--noEmit", "--target", "es2022", "--module", "nodenext", "--typeRoots", types, "--types", "node", "use.mts"], { cwd: folder });
+    };
+    await tsc(use);
+    await assert.rejects(tsc(use.replace("trade.size", "trade.price.toNumber()")), /./);
+    await assert.rejects(tsc(use.replace('"drop"', '"forget"')), /./);
+  });
+});
