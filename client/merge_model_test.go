@@ -52,7 +52,7 @@ func TestMergeModel(t *testing.T) {
 				books[i].change() // lost on the way
 			case what < 30:
 				send(i, books[i].snapshot())
-			case what < 500:
+			case what < 990:
 				send(i, books[i].change())
 			case what == 999:
 				for take() {
