@@ -38,6 +38,7 @@ func TestFollow(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var publish sync.Once
+	left := 2 // a trade and a book, in any order
 	out := &output{on: func(line string) {
 		switch {
 		case strings.HasPrefix(line, "stream live"):
@@ -45,8 +46,10 @@ func TestFollow(t *testing.T) {
 				s.Trade(ggal, "7050", "10")
 				s.Book(ggal, "7049.5", "300", "7050", "1200")
 			})
-		case strings.HasPrefix(line, "book"):
-			cancel()
+		case strings.HasPrefix(line, "book"), strings.HasPrefix(line, "trade"):
+			if left--; left == 0 {
+				cancel()
+			}
 		}
 	}}
 	if err := follow(ctx, out, s.URL, s.Username, s.Password, ggal); err != nil {
