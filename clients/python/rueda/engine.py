@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import random
 import ssl
 import time
@@ -25,6 +26,10 @@ FIRST_BACKOFF = 0.5
 MAX_BACKOFF = 30.0
 DIAL_TIMEOUT = 15.0
 MAX_MESSAGE = 16 << 20
+
+# At the level debug, websockets logs what is sent: tokens.
+_quiet = logging.getLogger("rueda.websockets")
+_quiet.setLevel(logging.INFO)
 
 
 @dataclass
@@ -229,6 +234,7 @@ class Engine:
                     ping_interval=None,  # the gateway's own pings are answered
                     max_size=MAX_MESSAGE,
                     max_queue=256,
+                    logger=_quiet,
                     **options,
                 )
         except (OSError, EOFError) as err:

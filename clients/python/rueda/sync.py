@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from datetime import datetime
 from types import TracebackType
@@ -52,22 +53,30 @@ class Client:
             raise
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        self._loop.close()
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+        waiting = asyncio.all_tasks(loop)  # calls of other threads
+        for task in waiting:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*waiting, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
 
     def _end(self) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
 
-    def _call(self, part: Coroutine[Any, Any, T], timeout: Optional[float] = None) -> T:
+    def _call(self, part: Coroutine[Any, Any, T]) -> T:
         if not self._thread.is_alive():
             part.close()
             raise RuedaError("the client is closed")
         future = asyncio.run_coroutine_threadsafe(part, self._loop)
         try:
-            return future.result(timeout)
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise RuedaError("the client is closed") from None
         except BaseException:
             future.cancel()
             raise
@@ -79,17 +88,22 @@ class Client:
         return self._call(part())
 
     def _iterate(self, rows: AsyncIterator[T]) -> Iterator[T]:
-        async def batch() -> list[T]:
+        async def batch() -> tuple[list[T], Optional[Exception]]:
             found: list[T] = []
-            async for row in rows:
-                found.append(row)
-                if len(found) == BATCH:
-                    break
-            return found
+            try:
+                async for row in rows:
+                    found.append(row)
+                    if len(found) == BATCH:
+                        break
+            except Exception as error:  # after the rows before it
+                return found, error
+            return found, None
 
         while True:
-            found = self._call(batch())
+            found, error = self._call(batch())
             yield from found
+            if error is not None:
+                raise error
             if len(found) < BATCH:
                 return
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 import time
 import unittest
 from decimal import Decimal
@@ -239,6 +241,34 @@ class SyncTest(GatewayTest):
         client.close()
         with self.assertRaises(rueda.RuedaError):
             client.health()
+
+    def test_closed_by_another_thread(self) -> None:
+        for _ in range(5):
+            client = rueda.Client(self.gateway.url, "demo", "demo")
+            closer = threading.Timer(0.3, client.close)
+            closer.start()
+            try:
+                for _ in client.events():
+                    pass
+            except rueda.RuedaError as error:
+                self.assertEqual(str(error), "the client is closed")
+            closer.join(10)
+            self.assertFalse(closer.is_alive())
+
+    def test_no_secret_is_logged(self) -> None:
+        with self.assertLogs(level="DEBUG") as logs:
+            logging.debug("at least one")
+            with rueda.Client(self.gateway.url, "demo", "demo-pass") as client:
+                with self.assertRaises(rueda.InvalidCredentials) as caught:
+                    client.login()
+            with rueda.Client(self.gateway.url, "demo", "demo") as client:
+                tokens = client.login()
+                for _ in client.events():
+                    if client.health().state is rueda.State.LIVE:
+                        break
+        text = "\n".join(logs.output) + repr(caught.exception) + repr(tokens)
+        for secret in (tokens.access, tokens.refresh, "demo-pass"):
+            self.assertNotIn(secret, text)
 
     def test_errors(self) -> None:
         with self.assertRaises(ValueError):
