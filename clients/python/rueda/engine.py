@@ -226,7 +226,7 @@ class Engine:
             options["ssl"] = self.settings.ssl
         try:
             async with asyncio.timeout(DIAL_TIMEOUT):
-                return await websockets.connect(
+                return await _without_redirects(websockets.connect, exceptions)(
                     url,
                     compression="deflate" if self.settings.compress else None,
                     open_timeout=None,
@@ -287,6 +287,20 @@ class Engine:
         update.snapshot, update.depth, update.previous = True, book.depth, 0
         update.bids, update.asks = book.bids(), book.asks()
         return True
+
+
+def _without_redirects(connect: Any, exceptions: Any) -> Any:
+    """Returns connect of websockets, of which a redirect is an error: the token, which is the first
+    message, is sent to no other address."""
+
+    def handle_redirect(_: Any, uri: str) -> None:  # of the legacy websockets
+        raise exceptions.SecurityError("the gateway redirects the stream")
+
+    def process_redirect(_: Any, error: Exception) -> Exception:  # of the current ones
+        return error
+
+    methods = {"handle_redirect": handle_redirect, "process_redirect": process_redirect}
+    return type("ConnectWithoutRedirects", (connect,), methods)
 
 
 def _refused(err: Any) -> Exception:
