@@ -79,6 +79,7 @@ export class Rest {
     try {
       const response = await this.fetcher(base + r.path + (query.size ? `?${query}` : ""), {
         method: r.method,
+        redirect: "manual", // another address gets no password and no token
         headers: { ...(r.body !== undefined && { "Content-Type": "application/json" }), ...(access && { Authorization: `Bearer ${access}` }) },
         ...(r.body !== undefined && { body: JSON.stringify(r.body) }),
         signal: stop.signal,
