@@ -16,6 +16,17 @@ const enum Numbers {
   Level,
 }
 
+interface Name {
+  name: string;
+  numbers: Numbers;
+}
+
+const short: (Name | undefined)[] = new Array<Name | undefined>(1 << 14).fill(undefined); // by characters
+
+function nameOf(name: string): Name {
+  return { name, numbers: decimals.has(name) ? Numbers.Decimals : levels.has(name) ? Numbers.Levels : Numbers.Plain };
+}
+
 /**
  * Reads JSON as JSON.parse does, except that prices, sizes and volumes become Decimals. Their digits
  * never pass through a floating point number. Throws a SyntaxError.
@@ -64,7 +75,7 @@ class Reader {
       case 110:
         return this.word("null", null);
     }
-    return numbers === Numbers.Decimals ? this.decimal() : Number(this.number().slice);
+    return numbers === Numbers.Decimals ? this.decimal() : this.number();
   }
 
   private word(word: string, value: unknown): unknown {
@@ -83,10 +94,9 @@ class Reader {
     }
     for (;;) {
       if (this.space() !== 34) this.fail();
-      const name = this.string();
+      const { name, numbers } = this.name();
       if (this.space() !== 58) this.fail();
       this.at++;
-      const numbers = decimals.has(name) ? Numbers.Decimals : levels.has(name) ? Numbers.Levels : Numbers.Plain;
       const v = this.value(numbers, depth + 1);
       if (name === "__proto__") Object.defineProperty(o, name, { value: v, enumerable: true, configurable: true, writable: true });
       else o[name] = v;
@@ -117,6 +127,24 @@ class Reader {
     }
   }
 
+  // name reads the name of a member. Short names, as data messages have them, are looked up without
+  // a copy.
+  private name(): Name {
+    const first = this.text.charCodeAt(this.at + 1);
+    const second = this.text.charCodeAt(this.at + 2);
+    if (second === 34 && first > 34 && first < 127 && first !== 92) {
+      const known = (short[first << 7] ??= nameOf(String.fromCharCode(first)));
+      this.at += 3;
+      return known;
+    }
+    if (this.text.charCodeAt(this.at + 3) === 34 && first > 34 && first < 127 && first !== 92 && second > 34 && second < 127 && second !== 92) {
+      const known = (short[(first << 7) | second] ??= nameOf(String.fromCharCode(first, second)));
+      this.at += 4;
+      return known;
+    }
+    return nameOf(this.string());
+  }
+
   private string(): string {
     const from = ++this.at;
     for (let i = from; i < this.text.length; i++) {
@@ -140,25 +168,26 @@ class Reader {
     return JSON.parse(this.text.slice(from - 1, i + 1)) as string;
   }
 
-  // number reads a number. It is plain if it is in the shortest form without an exponent.
-  private number(): { slice: string; plain: boolean } {
+  // scan moves to the end of a number. It reports whether the number is in the shortest form without
+  // an exponent.
+  private scan(): boolean {
     const { text } = this;
     const from = this.at;
     let i = from;
-    let plain = true;
     if (text.charCodeAt(i) === 45) i++;
     const whole = i;
+    const zero = text.charCodeAt(whole) === 48;
     i = digits(text, i);
-    if (i === whole || (text.charCodeAt(whole) === 48 && i > whole + 1)) this.fail();
-    if (text.charCodeAt(i) === 46) {
+    if (i === whole || (zero && i > whole + 1)) this.fail();
+    let plain = !zero || whole === from; // not -0
+    let c = text.charCodeAt(i);
+    if (c === 46) {
       const fraction = ++i;
       i = digits(text, i);
       if (i === fraction) this.fail();
       plain = text.charCodeAt(i - 1) !== 48;
-    } else if (whole > from && text.charCodeAt(whole) === 48) {
-      plain = false; // -0
+      c = text.charCodeAt(i);
     }
-    const c = text.charCodeAt(i);
     if (c === 101 || c === 69) {
       const sign = text.charCodeAt(++i);
       if (sign === 43 || sign === 45) i++;
@@ -168,12 +197,27 @@ class Reader {
       plain = false;
     }
     this.at = i;
-    return { slice: text.slice(from, i), plain };
+    return plain;
+  }
+
+  private number(): number {
+    const from = this.at;
+    this.scan();
+    if (this.at - from > 15) return Number(this.text.slice(from, this.at));
+    let n = 0;
+    for (let i = from; i < this.at; i++) {
+      const c = this.text.charCodeAt(i) - 48;
+      if (c < 0 || c > 9) return Number(this.text.slice(from, this.at));
+      n = n * 10 + c;
+    }
+    return n;
   }
 
   private decimal(): Decimal {
-    const { slice, plain } = this.number();
-    return plain ? Decimal.fromWire(slice) : Decimal.parse(slice);
+    const from = this.at;
+    const plain = this.scan();
+    const text = this.text.slice(from, this.at);
+    return plain ? Decimal.fromWire(text) : Decimal.parse(text);
   }
 }
 

@@ -112,7 +112,10 @@ export class Link {
     this.#checked = at;
     if (late > lateness) {
       // Frames may wait for the program. They come before the next check.
-      for (const field of ["began", "arrived", "data"] as const) this.#postpone(field, late);
+      this.#began += late;
+      this.#arrived += late;
+      this.#data += late;
+      if (this.#pinged) this.#pinged += late;
       return;
     }
     if (!this.ready) {
@@ -127,13 +130,6 @@ export class Link {
     }
     this.sets.due(at);
     if (!this.#renewing && this.engine.tokens.untilRenewal() <= 0) void this.#renew();
-  }
-
-  #postpone(field: "began" | "arrived" | "data", late: number): void {
-    if (field === "began") this.#began += late;
-    if (field === "arrived") this.#arrived += late;
-    if (field === "data") this.#data += late;
-    if (field === "began" && this.#pinged) this.#pinged += late;
   }
 
   // renew renews the tokens, and then authenticates the connection again.
