@@ -55,6 +55,16 @@ test("a gap is filled from history, in order", async (t) => {
   assert.equal(gateway.connections.length, 1);
 });
 
+test("messages that come again are delivered once", async (t) => {
+  const { gateway, events } = await start(t);
+  gateway.opened = (c, m, count) => {
+    if (count === 1) c.trades(1, 2, 2, 1, 3);
+    else c.trades(2, 3, 4);
+    if (count === 1) setTimeout(() => c.ws.terminate(), 50);
+  };
+  assert.deepEqual(brief(await take(events, isTrade(4))), ["1", "2", "3", "4r"]);
+});
+
 test("without history, a gap is resumed on a new connection, and what is missing is lost", async (t) => {
   const { gateway, events } = await start(t);
   gateway.scope = "marketdata:read";
