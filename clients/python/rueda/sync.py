@@ -30,6 +30,10 @@ T = TypeVar("T")
 BATCH = 64  # events that change the thread together
 
 
+class _Closed(RuedaError):
+    """The client is closed."""
+
+
 class Client:
     """A user's access to a gateway, with the arguments of AsyncClient.
 
@@ -41,6 +45,8 @@ class Client:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="rueda", daemon=True)
         self._back: list[Entry] = []  # taken, and not yielded
+        self._lock = threading.Lock()
+        self._ended = False  # guarded by the lock
         self._thread.start()
 
         async def make() -> AsyncClient:
@@ -64,19 +70,22 @@ class Client:
         loop.close()
 
     def _end(self) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        with self._lock:  # no call is scheduled after the end of the loop
+            if not self._ended:
+                self._ended = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
     def _call(self, part: Coroutine[Any, Any, T]) -> T:
-        if not self._thread.is_alive():
-            part.close()
-            raise RuedaError("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(part, self._loop)
+        with self._lock:
+            if self._ended:
+                part.close()
+                raise _Closed("the client is closed")
+            future = asyncio.run_coroutine_threadsafe(part, self._loop)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
-            raise RuedaError("the client is closed") from None
+            raise _Closed("the client is closed") from None
         except BaseException:
             future.cancel()
             raise
@@ -120,9 +129,11 @@ class Client:
 
     def close(self) -> None:
         """Ends the stream and the thread."""
-        if self._thread.is_alive():
+        try:
             self._call(self._client.close())
-            self._end()
+        except _Closed:
+            pass  # by another thread
+        self._end()
 
     def events(self, timeout: Optional[float] = None) -> Iterator[Event]:
         """Iterates over the events of the stream, as AsyncClient.events does.
@@ -134,7 +145,7 @@ class Client:
             self._client.begin(None)
             try:
                 entries = self._call(self._take(timeout))
-            except TimeoutError:
+            except (TimeoutError, _Closed):
                 return
             if not entries:
                 return

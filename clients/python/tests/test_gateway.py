@@ -243,17 +243,19 @@ class SyncTest(GatewayTest):
             client.health()
 
     def test_closed_by_another_thread(self) -> None:
-        for _ in range(5):
+        for i in range(40):
             client = rueda.Client(self.gateway.url, "demo", "demo")
-            closer = threading.Timer(0.3, client.close)
-            closer.start()
-            try:
-                for _ in client.events():
-                    pass
-            except rueda.RuedaError as error:
-                self.assertEqual(str(error), "the client is closed")
-            closer.join(10)
-            self.assertFalse(closer.is_alive())
+            client.subscribe(rueda.Subscriptions(quotes=["*|BYMA|24hs"]))
+            closers = [threading.Timer(i / 100, client.close) for _ in range(2)]
+            for closer in closers:
+                closer.start()
+            for _ in client.events():
+                pass
+            for closer in closers:
+                closer.join(10)
+                self.assertFalse(closer.is_alive())
+            with self.assertRaisesRegex(rueda.RuedaError, "the client is closed"):
+                client.health()
 
     def test_no_secret_is_logged(self) -> None:
         with self.assertLogs(level="DEBUG") as logs:
