@@ -1,6 +1,8 @@
 """The program that rueda conformance client tests: it prints what it receives as JSON lines.
 
-rueda conformance client -- python3 clients/python/examples/conformance.py
+rueda conformance client -- python3 clients/python/examples/conformance.py [--sync]
+
+With --sync it uses the client for programs without asyncio.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # to run it without an installation
 
@@ -22,7 +24,7 @@ def level_rows(levels: list[rueda.Level]) -> list[list[str]]:
     return [[format(level.price, "f"), format(level.size, "f")] for level in levels]
 
 
-def line_of(client: rueda.AsyncClient, event: rueda.Event) -> Optional[dict[str, Any]]:
+def line_of(client: rueda.AsyncClient | rueda.Client, event: rueda.Event) -> Optional[dict[str, Any]]:
     """Returns the line for an event, None if the suite does not need it."""
     match event:
         case rueda.Trade(instrument, n):
@@ -31,8 +33,8 @@ def line_of(client: rueda.AsyncClient, event: rueda.Event) -> Optional[dict[str,
         case rueda.BookUpdate(instrument):
             try:
                 book = client.book(instrument)
-            except rueda.InvalidBook:
-                return None  # BookInvalid follows
+            except rueda.RuedaError:
+                return None  # BookInvalid follows, or the client was closed
             bids, asks = level_rows(book.bids(5)), level_rows(book.asks(5))
             return dict(event="book", instrument=instrument, n=book.n, bids=bids, asks=asks)
         case rueda.BookInvalid(instrument, reason):
@@ -63,23 +65,36 @@ async def follow(client: rueda.AsyncClient) -> None:
         show(dict(event="end", reason=error.reason))
 
 
-async def main() -> None:
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-    def wait_for_end() -> None:
-        sys.stdin.read()  # until the suite has seen enough
-        loop.call_soon_threadsafe(ended.set)
-
-    threading.Thread(target=wait_for_end, daemon=True).start()
-    instruments = os.environ["RUEDA_INSTRUMENTS"].split(",")
-    async with rueda.AsyncClient(
-        os.environ["RUEDA_URL"].split(","),
-        os.environ["RUEDA_USERNAME"],
-        os.environ["RUEDA_PASSWORD"],
+def options() -> dict[str, Any]:
+    return dict(
+        urls=os.environ["RUEDA_URL"].split(","),
+        username=os.environ["RUEDA_USERNAME"],
+        password=os.environ["RUEDA_PASSWORD"],
         tokens=rueda.FileStore(Path(os.environ["RUEDA_FOLDER"], "tokens.json")),
         session=os.environ["RUEDA_SESSION"],
-    ) as client:
-        client.subscribe(rueda.Subscriptions(trades=instruments, books=instruments))
+    )
+
+
+def wanted() -> rueda.Subscriptions:
+    instruments = os.environ["RUEDA_INSTRUMENTS"].split(",")
+    return rueda.Subscriptions(trades=instruments, books=instruments)
+
+
+def at_end_of_input(call: Callable[[], object]) -> None:
+    """Calls when the suite has seen enough."""
+
+    def wait() -> None:
+        sys.stdin.read()
+        call()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+async def main() -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    at_end_of_input(lambda: loop.call_soon_threadsafe(ended.set))
+    async with rueda.AsyncClient(**options()) as client:
+        client.subscribe(wanted())
         parts = [asyncio.create_task(follow(client)), asyncio.create_task(ended.wait())]
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         parts[0].cancel()
@@ -87,4 +102,20 @@ async def main() -> None:
             part.result()
 
 
-asyncio.run(main())
+def main_sync() -> None:
+    with rueda.Client(**options()) as client:
+        client.subscribe(wanted())
+        at_end_of_input(client.close)
+        try:
+            for event in client.events():
+                line = line_of(client, event)
+                if line is not None:
+                    show(line)
+        except rueda.GatewayError as error:
+            show(dict(event="end", reason=error.reason))
+
+
+if sys.argv[1:] == ["--sync"]:
+    main_sync()
+else:
+    asyncio.run(main())
