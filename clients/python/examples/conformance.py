@@ -24,7 +24,9 @@ def level_rows(levels: list[rueda.Level]) -> list[list[str]]:
     return [[format(level.price, "f"), format(level.size, "f")] for level in levels]
 
 
-def line_of(client: rueda.AsyncClient | rueda.Client, event: rueda.Event) -> Optional[dict[str, Any]]:
+def line_of(
+    client: rueda.AsyncClient | rueda.Client, event: rueda.Event
+) -> Optional[dict[str, Any]]:
     """Returns the line for an event, None if the suite does not need it."""
     match event:
         case rueda.Trade(instrument, n):
