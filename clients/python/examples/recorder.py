@@ -3,7 +3,7 @@
 recorder.py URL USER PASSWORD INSTRUMENT FILE [NUMBER OF TRADES]
 
 FILE has the messages, one in a line. A range that is lost is a line of its own. FILE.state has what
-was written, and FILE.tokens the tokens. After a crash, FILE may have a trade twice, with the same N.
+was written, and FILE.tokens the tokens. After a crash, FILE may have a trade twice.
 """
 
 import json

@@ -366,11 +366,11 @@ class AsyncClient:
         return await self._tokens.get()
 
     async def logout(self) -> None:
-        """Ends the login with its tokens, and so the streams that use it."""
-        refresh = self._tokens.current.refresh
-        if refresh:
-            await self._rest.post("/auth/revoke", {"token": refresh})
-            await self._tokens.clear()
+        """Ends the login with its tokens, and so the streams that use it.
+
+        It is the login of the store if the client has not used it yet.
+        """
+        await self._tokens.end()
 
     async def accounts(self) -> AsyncIterator[Account]:
         """Iterates over the accounts of the user."""

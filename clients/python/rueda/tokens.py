@@ -172,8 +172,15 @@ class TokenKeeper:
             self._attempt.cancel()
             await asyncio.wait([self._attempt])
 
-    async def clear(self) -> None:
-        """Forgets the tokens, also in the store."""
+    async def end(self) -> None:
+        """Ends the login of the client or, if the client has not used it yet, of the store."""
+        if self._attempt is not None:  # it must not store tokens afterwards
+            await asyncio.wait([self._attempt])
+        if not self._loaded:
+            await self._load()
+        if not self._now.refresh:
+            return
+        await self._post("/auth/revoke", {"token": self._now.refresh})
         if self._store is not None:
             store = self._store
             await in_thread(lambda: store.save(Tokens()))

@@ -62,6 +62,21 @@ class KeeperTest(unittest.IsolatedAsyncioTestCase):
         self.assertTrue(80 <= keeper.until_renewal + 0.1 <= 85.2, keeper.until_renewal)
         self.assertEqual(self.store.load().refresh, keeper.current.refresh)
 
+    async def test_end(self) -> None:
+        self.store.save(rueda.Tokens("", 0.0, "stored", time.time() + 1000))
+        await self.keeper().end()  # before its first use
+        self.assertEqual(self.server.asked, [{"token": "stored"}])
+        self.assertEqual(self.store.load().refresh, "")
+        keeper = self.keeper()
+        renewal = asyncio.create_task(keeper.get())
+        await asyncio.sleep(0)
+        await keeper.end()  # while tokens are renewed
+        await renewal
+        self.assertEqual(self.server.asked[2:], [{"token": "r2"}])
+        self.assertEqual(self.store.load().refresh, "")
+        await keeper.end()
+        self.assertEqual(len(self.server.asked), 3)
+
     async def test_successor(self) -> None:
         keeper = self.keeper()
         await keeper.get()

@@ -177,12 +177,12 @@ export class Client {
     await this.#tokens.get();
   }
 
-  /** Ends the login with its tokens, and so the streams that use it. */
-  async logout(): Promise<void> {
-    const token = this.#tokens.refresh;
-    if (token === undefined) return;
-    await this.#rest.call({ method: "POST", path: "/auth/revoke", body: { token } });
-    await this.#tokens.clear();
+  /**
+   * Ends the login with its tokens, and so the streams that use it. It is the login of the store if
+   * the client has not used it yet.
+   */
+  logout(): Promise<void> {
+    return this.#tokens.end();
   }
 
   /** Requests a path of REST, such as /market/status, and returns the data of the answer. */

@@ -48,11 +48,6 @@ export class TokenKeeper {
     private readonly warn: (reason: string, err: unknown) => void,
   ) {}
 
-  /** The refresh token, undefined without a login. */
-  get refresh(): string | undefined {
-    return this.#state?.tokens.refresh_token || undefined;
-  }
-
   /** Returns a valid access token. */
   get(signal?: AbortSignal): Promise<Login> {
     if (this.#state?.tokens.access_token && now() < this.#renewAt) return Promise.resolve(loginOf(this.#state.tokens));
@@ -77,8 +72,13 @@ export class TokenKeeper {
     this.#renewAt = 0;
   }
 
-  /** Forgets the login. */
-  async clear(): Promise<void> {
+  /** Ends the login of the client or, if the client has not used it yet, of the store. */
+  async end(): Promise<void> {
+    await this.#renewal?.catch(() => undefined); // it must not store tokens afterwards
+    await this.#load();
+    const token = this.#state?.tokens.refresh_token;
+    if (!token) return;
+    await this.rest.call({ method: "POST", path: "/auth/revoke", body: { token } });
     this.#state = undefined;
     this.#renewAt = 0;
     await this.options.tokens?.save(undefined);

@@ -21,7 +21,7 @@ test("all who need a token share one login", async (t) => {
 
 test("the token is renewed at 80 % of its life, on the open connection", async (t) => {
   const gateway = await Gateway.start(t);
-  gateway.life = 2;
+  gateway.life = 5;
   const client = new Client(gateway.url, login);
   client.subscribe({ trades: [instrument] });
   const events = client.events();
@@ -33,9 +33,28 @@ test("the token is renewed at 80 % of its life, on the open connection", async (
   await take(events, (e) => e.type === "trade");
   const after = Date.now() - began;
   await events.return();
-  assert.ok(after >= 1600 && after < 2000, `${after} ms`);
+  assert.ok(after >= 4000 && after < 5000, `${after} ms`);
   assert.deepEqual(grants(gateway), ["password", "refresh-1"]);
   assert.equal(gateway.connections.length, 1);
+});
+
+test("logout ends the login of the store, also before its first use and during a renewal", async (t) => {
+  const gateway = await Gateway.start(t);
+  const revoked = () => gateway.requests.filter((r) => r.path === "/auth/revoke").map((r) => r.body.token);
+  const tokens = {
+    saved: { access_token: "", expires: "", refresh_token: "stored", refresh_expires: "", scope: "" },
+    load: async () => tokens.saved,
+    save: async (saved) => { tokens.saved = saved; },
+  };
+  await new Client(gateway.url, { ...login, tokens }).logout();
+  assert.deepEqual(revoked(), ["stored"]);
+  assert.equal(tokens.saved, undefined);
+  const client = new Client(gateway.url, { ...login, tokens });
+  await Promise.all([client.login(), client.logout()]);
+  assert.deepEqual(revoked(), ["stored", "refresh-1"]);
+  assert.equal(tokens.saved, undefined);
+  await client.logout();
+  assert.equal(revoked().length, 2);
 });
 
 test("a successor that could not be stored is not used", async (t) => {
