@@ -90,7 +90,8 @@ func testCounters(t *testing.T, tr transport) {
 		}
 	}
 	for _, r := range log.records(t, "client closed") {
-		if r["reason"] == "protocol_error" && (r["user"] != "u-eva" || r["bytes"].(float64) < 100) {
+		// The writer of a goroutine may report its last write after the end.
+		if r["reason"] == "protocol_error" && (r["user"] != "u-eva" || tr.loop && r["bytes"].(float64) < 100) {
 			t.Errorf("closed: %v", r)
 		}
 		if r["reason"] == "invalid_token" && r["user"] != nil {
