@@ -3,6 +3,7 @@ package socket
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,7 +31,11 @@ func testConnections(t *testing.T, tr transport) {
 	}
 	second := s.dialSmallBuffer()
 	second.auth("eva")
-	waitFor(t, "all sessions", func() bool { return list(listing.Query{}).Open == 4 })
+	waitFor(t, "all sessions, with what they have sent", func() bool {
+		l := list(listing.Query{})
+		waits := slices.ContainsFunc(l.Connections, func(c listing.Connection) bool { return c.Backlog > 0 })
+		return l.Open == 4 && !waits
+	})
 
 	l := list(listing.Query{Order: listing.ByUser})
 	transport := "ws"
