@@ -186,8 +186,9 @@ func TestThreat28OnTheSocket(t *testing.T) {
 				if !again {
 					used[tt.want] = tt.headers
 					first := handshakes(tt.headers, many, "", 0)[0]
-					if first > few {
-						t.Errorf("%s: %d of %d handshakes were refused, want %d at most", tt.name, first, many, few)
+					// The times of two shards differ by microseconds, which may cost one more.
+					if first > few+1 {
+						t.Errorf("%s: %d of %d handshakes were refused, want %d at most", tt.name, first, many, few+1)
 					}
 					for try := 0; first == 0; try++ {
 						if try == 10 {
