@@ -80,8 +80,8 @@ func (j *judge) take(l *line) {
 }
 
 func (j *judge) trade(l *line) {
-	price, err1 := number(l.Price)
-	size, err2 := number(l.Size)
+	price, err1 := market.ParsePrice(l.Price)
+	size, err2 := market.ParsePrice(l.Size)
 	if l.N == 0 || err1 != nil || err2 != nil {
 		j.fault("a trade has n %d, price %q and size %q", l.N, l.Price, l.Size)
 		return
@@ -118,8 +118,8 @@ func (j *judge) book(l *line) {
 	b := &book{n: l.N}
 	for i, side := range [][][2]string{l.Bids, l.Asks} {
 		for _, text := range side {
-			price, err1 := number(text[0])
-			size, err2 := number(text[1])
+			price, err1 := market.ParsePrice(text[0])
+			size, err2 := market.ParsePrice(text[1])
 			if err1 != nil || err2 != nil || size <= 0 {
 				j.fault("book %d of %s has the level %q", l.N, l.Instrument, text)
 				return

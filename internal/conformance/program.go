@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/ruedahq/rueda/market"
 )
 
 // exitPatience is how long the program may run after its standard input has ended.
@@ -194,6 +192,3 @@ func (p *program) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
-
-// number parses an exact decimal.
-func number(s string) (market.Price, error) { return market.ParsePrice(s) }

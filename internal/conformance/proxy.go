@@ -280,8 +280,11 @@ func (l *link) copyDown() {
 func (l *link) pass(b []byte) (out, rest []byte, ended bool) {
 	if !l.isStream() {
 		end := bytes.Index(b, []byte("\r\n\r\n"))
-		if !bytes.HasPrefix(b, []byte(upgraded)) || end < 0 {
+		switch {
+		case !bytes.HasPrefix(b, []byte(upgraded)):
 			return b, nil, false
+		case end < 0:
+			return nil, b, false // the rest of the header follows
 		}
 		l.began()
 		out, b = append(out, b[:end+4]...), b[end+4:]

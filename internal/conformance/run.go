@@ -170,8 +170,8 @@ func (w *world) checkBook(ctx context.Context, name string) error {
 	var sides [2][]market.Level
 	for i, side := range [][][]json.Number{answer.Data.B, answer.Data.A} {
 		for _, l := range side {
-			price, err1 := number(l[0].String())
-			size, err2 := number(l[1].String())
+			price, err1 := market.ParsePrice(l[0].String())
+			size, err2 := market.ParsePrice(l[1].String())
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}

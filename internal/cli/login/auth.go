@@ -180,8 +180,8 @@ func newToken(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Print a valid access token, for other programs",
-		Long: `Token prints the access token of the login, which it renews first if it is close to its
-end. Anyone who has the token can use the API as you until it expires.`,
+		Long: `Token prints the access token of the login. It first renews a token that is about to expire.
+Keep the token secret: until it expires, it gives full access to your account.`,
 		Example: "  TOKEN=$(rueda auth token)\n  curl -H \"$(rueda auth token --header)\" http://127.0.0.1:8080/broker/accounts",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// Limits of completions, for a person who waits.
+// Limits that keep the completion of a command line fast.
 const (
 	completionTime = 2 * time.Second
 	maxCompletions = 200

@@ -249,7 +249,7 @@ func (h *Routes) writeExport(w http.ResponseWriter, req *api.Request, r *export.
 	panic(http.ErrAbortHandler)
 }
 
-// recheckExport refuses a user who has lost the right to a file that is being written.
+// recheckExport returns an error if the user has lost the right to the file during its export.
 func (h *Routes) recheckExport(req *api.Request, r *export.Request, markets []string) error {
 	if err := req.Recheck(); err != nil {
 		return err
