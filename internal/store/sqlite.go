@@ -18,7 +18,7 @@ func (s *SQLite) CreateFamily(ctx context.Context, f auth.Family, first auth.Ref
 		if err != nil {
 			return err
 		}
-		if err := t.writeToken(insertToken, &first); err != nil {
+		if err := t.insertToken(&first); err != nil {
 			return err
 		}
 		t.log(f.LoginEvent())
@@ -57,9 +57,10 @@ func (s *SQLite) Rotate(ctx context.Context, r auth.Rotation) (outcome auth.Outc
 		if err != nil {
 			return err
 		}
+		isNew, parentDies := rows.Presented == nil, rows.Parent != nil && rows.Parent.Successor == (auth.Hash{})
 		switch outcome = r.Apply(&rows); outcome {
 		case auth.Granted:
-			err = t.grant(&rows)
+			err = t.grant(&rows, isNew, parentDies)
 		case auth.Reused:
 			err = t.exec(revokeFamily, r.Now.UnixNano(), auth.RevokedReuse, rows.Family.ID)
 		default:
@@ -76,34 +77,61 @@ func (s *SQLite) Rotate(ctx context.Context, r auth.Rotation) (outcome auth.Outc
 	return outcome, nil
 }
 
-// rows reads the rows of a rotation.
+// rows reads the rows of a rotation, with the columns that it needs.
 func (t *sqliteTx) rows(r *auth.Rotation) (rows auth.Rows, err error) {
-	read := func(hash auth.Hash) (*auth.RefreshToken, error) {
-		if hash == (auth.Hash{}) {
-			return nil, nil
-		}
-		token, family, err := scanLookup(t.query(selectToken, hash[:]).Scan)
-		if errors.Is(err, auth.ErrNotFound) {
-			return nil, nil
-		}
-		rows.Family = &family
-		return &token, err
+	if r.Parent != (auth.Hash{}) {
+		rows, err = scanRows(r, t.query(selectSuccessor, r.Presented[:], r.Parent[:]).Scan)
 	}
-	parent := r.Parent
-	if rows.Presented, err = read(r.Presented); rows.Presented != nil {
-		parent = rows.Presented.Parent
-	}
-	if err == nil {
-		rows.Parent, err = read(parent)
+	if rows.Family == nil && err == nil { // not a successor, or the row of its parent is gone
+		rows, err = scanRows(r, t.query(selectPresented, r.Presented[:]).Scan)
 	}
 	return rows, err
 }
 
-// grant writes the rows of a rotation.
-func (t *sqliteTx) grant(rows *auth.Rows) error {
-	err := t.writeToken(writeToken, rows.Presented)
-	if err == nil && rows.Parent != nil {
-		err = t.writeToken(writeToken, rows.Parent)
+// scanRows reads a row of rotationColumns.
+func scanRows(r *auth.Rotation, scan func(...any) error) (rows auth.Rows, err error) {
+	var (
+		presented = auth.RefreshToken{Hash: r.Presented}
+		parent    auth.RefreshToken
+		family    auth.Family
+
+		successor, parentHash, parentSuccessor         []byte
+		validUntil, expires, dead, parentDead, revoked sql.NullInt64
+	)
+	err = scan(&validUntil, &expires, &dead, &successor,
+		&parentHash, &parentDead, &parentSuccessor, &family.ID, &family.UserID, &family.Address, &revoked)
+	if errors.Is(err, sql.ErrNoRows) {
+		return auth.Rows{}, nil
+	}
+	if err != nil {
+		return auth.Rows{}, err
+	}
+	if expires.Valid {
+		presented.Expires, presented.Kept, presented.Dead = timeOf(validUntil), timeOf(expires), timeOf(dead)
+		copy(presented.Successor[:], successor)
+		rows.Presented = &presented
+	}
+	if parentHash != nil {
+		copy(parent.Hash[:], parentHash)
+		copy(parent.Successor[:], parentSuccessor)
+		parent.Dead = timeOf(parentDead)
+		rows.Parent = &parent
+	}
+	family.Revoked = timeOf(revoked)
+	rows.Family = &family
+	return rows, nil
+}
+
+// grant writes the rows of a rotation: the presented token, which isNew if it has no row yet, the
+// parent if it dies, and the family.
+func (t *sqliteTx) grant(rows *auth.Rows, isNew, parentDies bool) (err error) {
+	if p := rows.Presented; isNew {
+		err = t.insertToken(p)
+	} else {
+		err = t.exec(updateToken, p.Kept.UnixNano(), timeValue(p.Dead), p.Hash[:])
+	}
+	if p := rows.Parent; err == nil && parentDies {
+		err = t.exec(endToken, p.Dead.UnixNano(), p.Successor[:], p.Hash[:])
 	}
 	if f := rows.Family; err == nil {
 		err = t.exec(useFamily, f.Used.UnixNano(), f.Address, f.Client, f.ID)
@@ -111,19 +139,26 @@ func (t *sqliteTx) grant(rows *auth.Rows) error {
 	return err
 }
 
-// writeToken writes a token with insertToken, or with writeToken if it may exist.
-func (t *sqliteTx) writeToken(st statement, k *auth.RefreshToken) error {
-	var parent, successor, dead any
-	if k.Parent != (auth.Hash{}) {
-		parent = k.Parent[:]
+// insertToken writes a token that has no row yet.
+func (t *sqliteTx) insertToken(k *auth.RefreshToken) error {
+	return t.exec(insertToken, k.Hash[:], hashValue(k.Parent), k.Family, k.Issued.UnixNano(), k.Expires.UnixNano(), k.Kept.UnixNano(),
+		timeValue(k.Dead))
+}
+
+// hashValue returns the value of a column: NULL for the zero hash.
+func hashValue(h auth.Hash) any {
+	if h == (auth.Hash{}) {
+		return nil
 	}
-	if k.Successor != (auth.Hash{}) {
-		successor = k.Successor[:]
+	return h[:]
+}
+
+// timeValue returns the value of a column: NULL for the zero time.
+func timeValue(t time.Time) any {
+	if t.IsZero() {
+		return nil
 	}
-	if !k.Dead.IsZero() {
-		dead = k.Dead.UnixNano()
-	}
-	return t.exec(st, k.Hash[:], parent, k.Family, k.Issued.UnixNano(), k.Expires.UnixNano(), k.Kept.UnixNano(), dead, successor)
+	return t.UnixNano()
 }
 
 // RevokeFamily implements auth.Store.

@@ -15,8 +15,10 @@ type statement int
 const (
 	insertFamily statement = iota
 	insertToken
-	writeToken
-	selectToken
+	selectSuccessor // with its parent, if the parent has a row
+	selectPresented // with its parent
+	updateToken
+	endToken
 	useFamily
 	revokeFamily
 	selectHead
@@ -31,7 +33,10 @@ const auditRows = 16
 const (
 	auditColumns = `seq, hash, at, kind, actor, user_id, family, address, client, detail`
 	auditParams  = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	lookupQuery  = `SELECT ` + tokenColumns + `, ` + familyColumns + ` FROM refresh_tokens t JOIN families f ON f.id = t.family WHERE t.hash = ?`
+	// rotationColumns are those of a presented token p, its parent q and their family f.
+	rotationColumns = `coalesce(p.valid_until, p.expires_at), p.expires_at, p.dead_at, p.successor,
+		q.hash, q.dead_at, q.successor, f.id, f.user_id, f.address, f.revoked_at`
+	lookupQuery = `SELECT ` + tokenColumns + `, ` + familyColumns + ` FROM refresh_tokens t JOIN families f ON f.id = t.family WHERE t.hash = ?`
 )
 
 // text returns the SQL of a statement.
@@ -41,12 +46,17 @@ func (st statement) text() string {
 		return `INSERT INTO families (id, user_id, user_version, key_id, seed, created_at, used_at, address, client)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	case insertToken:
-		return `INSERT INTO refresh_tokens (hash, parent, family, issued_at, valid_until, expires_at, dead_at, successor) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	case writeToken:
-		return insertToken.text() + `
-			ON CONFLICT (hash) DO UPDATE SET expires_at = excluded.expires_at, dead_at = excluded.dead_at, successor = excluded.successor`
-	case selectToken:
-		return lookupQuery
+		return `INSERT INTO refresh_tokens (hash, parent, family, issued_at, valid_until, expires_at, dead_at) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	case selectSuccessor:
+		return `SELECT ` + rotationColumns + ` FROM refresh_tokens q JOIN families f ON f.id = q.family
+			LEFT JOIN refresh_tokens p ON p.hash = ? WHERE q.hash = ?`
+	case selectPresented:
+		return `SELECT ` + rotationColumns + ` FROM refresh_tokens p JOIN families f ON f.id = p.family
+			LEFT JOIN refresh_tokens q ON q.hash = p.parent WHERE p.hash = ?`
+	case updateToken:
+		return `UPDATE refresh_tokens SET expires_at = ?, dead_at = ? WHERE hash = ?`
+	case endToken:
+		return `UPDATE refresh_tokens SET dead_at = ?, successor = ? WHERE hash = ?`
 	case useFamily:
 		return `UPDATE families SET used_at = ?, address = ?, client = ? WHERE id = ?`
 	case revokeFamily:
