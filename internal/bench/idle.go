@@ -17,10 +17,11 @@ import (
 const (
 	idleConns       = 19_000
 	idleInstruments = 100
+	idleScrapes     = 50
 )
 
 // Idle measures the cost of connections without messages: memory, and the processor time of
-// heartbeats.
+// heartbeats and of a scrape of the metrics.
 func Idle(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("idle")
 	if err != nil {
@@ -63,7 +64,7 @@ func three() []load.Set {
 func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
 	c := &Case{Name: idleName("plain", conns), Conns: conns}
 	r.Cases = append(r.Cases, c)
-	var memory, ping, pinged []float64
+	var memory, ping, pinged, scrape []float64
 	for i := range o.Runs {
 		g, err := hostRig(ctx, o, host.Config{Conns: conns, Instruments: idleInstruments, Ping: o.Heartbeats})
 		rueda, err := o.idleRun(ctx, g, err, load.Config{Conns: conns, Sets: three()})
@@ -78,15 +79,16 @@ func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
 		}
 		r.sawForeign(rueda.foreign, ceiling.foreign)
 		memory, pinged = append(memory, rueda.each), append(pinged, rueda.pinged)
-		ping = append(ping, part(rueda.cores, ceiling.cores))
-		o.talk("plain %d: rueda %.3f KiB a connection (heap %.3f), %d goroutines more; heartbeats %.4f cores, bare %.4f; pings %d and %d; foreign %.2f",
-			i+1, rueda.each/1024, rueda.heap/1024, rueda.goroutines, rueda.cores, ceiling.cores, rueda.pings, ceiling.pings, rueda.foreign)
+		ping, scrape = append(ping, part(rueda.cores, ceiling.cores)), append(scrape, rueda.scrape*1000)
+		o.talk("plain %d: rueda %.3f KiB a connection (heap %.3f), %d goroutines more; heartbeats %.4f cores, bare %.4f; pings %d and %d; a scrape %.2f ms; foreign %.2f",
+			i+1, rueda.each/1024, rueda.heap/1024, rueda.goroutines, rueda.cores, ceiling.cores, rueda.pings, ceiling.pings, rueda.scrape*1000, rueda.foreign)
 		c.Figures = append(c.Figures,
 			Figure{"resident, empty server", float64(rueda.empty), size(float64(rueda.empty))},
 			Figure{"resident a connection", rueda.each, size(rueda.each)},
 			Figure{"of it in the heap", rueda.heap, size(rueda.heap)},
 			Figure{"goroutines that came with the connections", float64(rueda.goroutines), fmt.Sprint(rueda.goroutines)},
 			Figure{"cores for heartbeats", rueda.cores, fmt.Sprintf("%.4f; bare %.4f", rueda.cores, ceiling.cores)},
+			Figure{"a scrape of the metrics, CPU ms", rueda.scrape * 1000, fmt.Sprintf("%.2f", rueda.scrape*1000)},
 			Figure{"resident a connection of the bare program", ceiling.each, size(ceiling.each)})
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("connections of one user: %d, the limit that is not raised; the empty server has logged all users in", defaultPerUser))
@@ -94,6 +96,7 @@ func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
 	// No ping at all is a failure, not a missing sample.
 	r.atLeast(c.Name+": pings of those that were due", max(1e-6, middle(pinged)), 0.95, "%.3f")
 	r.atMost(c.Name+": heartbeats of the bare ping loop", middle(ping), 1.3, "%.2f")
+	r.atMost(c.Name+": CPU ms of a scrape of the metrics", middle(scrape), 10, "%.2f")
 	return nil
 }
 
@@ -106,6 +109,7 @@ type rest struct {
 	foreign    float64
 	pings      uint64
 	pinged     float64 // share of the due pings that were sent
+	scrape     float64 // processor seconds of a scrape of the metrics
 }
 
 // afterOpening is how long the work of opening connections takes at most: the gateway writes who
@@ -156,6 +160,13 @@ func (o *Options) idleRun(ctx context.Context, g *rig, err error, cfg load.Confi
 	out.cores, out.foreign, out.pings = run.Cores, run.Foreign, b.Pings-a.Pings
 	if b.Faults.Any() {
 		return nil, &badRun{b.Faults}
+	}
+	if !g.isBare {
+		var s host.Scrapes
+		if err := g.server.Ask("scrape", idleScrapes, &s); err != nil {
+			return nil, err
+		}
+		out.scrape = s.CPU
 	}
 	out.pinged = float64(out.pings) / (n * o.pings().Seconds() / o.Heartbeats.Seconds())
 	return out, nil

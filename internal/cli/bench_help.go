@@ -38,7 +38,8 @@ Heartbeats are sent every 20 s, so a run takes at least 20 s, and --window is ro
 number of them. By default it takes about 6 minutes.
 
 Bounds: 0.7 KiB per plain connection, 11 KiB per TLS connection; heartbeats cost at most 1.3 times those
-of the bare loop; 95 % of the due pings are sent.`
+of the bare loop; 95 % of the due pings are sent; a scrape of the metrics takes at most 10 ms of processor
+time, its client included.`
 
 	longSlow = `Slow has readers that stop ("stopped": one of 20, which --conns does not change) or read a tenth of the
 data ("tenth": one of twenty). It measures the other readers and the memory of the gateway, in a window

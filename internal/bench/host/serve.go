@@ -59,6 +59,7 @@ type server struct {
 	cfg       Config
 	feed      *benchFeed
 	gateway   *gateway.Gateway
+	admin     string // address of the administrator's listener
 	cancel    context.CancelFunc
 	ended     chan error
 	busy      bool
@@ -76,6 +77,7 @@ func Run(in io.Reader, out io.Writer) error {
 		"publish": proc.Handle(s.publish),
 		"stop":    proc.Handle(s.stop),
 		"memory":  proc.Handle(s.memory),
+		"scrape":  proc.Handle(s.scrape),
 		"stats":   proc.Handle(s.stats),
 		"profile": proc.Handle(s.profile),
 	})
@@ -116,6 +118,7 @@ func (s *server) start(cfg Config) (*Started, error) {
 	go func() { s.ended <- g.Run(ctx) }()
 	select {
 	case b := <-bound:
+		s.admin = b.Admin
 		// The gateway is ready before its market has any instruments.
 		select {
 		case <-s.feed.listed:
@@ -139,6 +142,7 @@ func (s *server) config() (gateway.Config, string) {
 		Feeds:  []gateway.Feed{{Name: "bench", Source: s.feed, Late: c.Market}},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		TLS:    gateway.TLS{Certificate: c.Certificate, Key: c.Key},
+		Admin:  gateway.Admin{Listen: "127.0.0.1:0", Tokens: adminToken},
 	}
 	if c.Journal {
 		config.Journal = gateway.Journal{Folder: c.Folder}
