@@ -244,6 +244,12 @@ type AddAccount struct {
 	Default  bool   `json:"is_default,omitempty"`
 }
 
+// Operator is the operator of a token.
+type Operator struct {
+	Name string `json:"name"` // "": that of the only token
+	Role string `json:"role"` // read, operate or identity
+}
+
 // Feed is a feed of the gateway.
 type Feed struct {
 	Name     string            `json:"name"`

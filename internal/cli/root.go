@@ -99,7 +99,7 @@ market on your laptop.`,
 		server.NewServe(std), server.NewHealth(std),
 		admin.NewUser(std), admin.NewGroup(std), admin.NewKeys(std), admin.NewAudit(std), admin.NewReport(std),
 		maintenance.NewBackup(std), maintenance.NewRestore(std),
-		operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), operation.NewReload(std),
+		operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), operation.NewReload(std), operation.NewOperator(std),
 	)
 	root.AddCommand(newBench(std), newSchema(std), newVersion(std))
 	asUsage(root)

@@ -40,6 +40,11 @@ func Admin() []Operation {
 			Reasons: []wire.Reason{wire.NotFound},
 		},
 		{
+			ID: "getOperator", Method: "GET", Path: "/admin/operator", Tag: tagAdmin, Needs: Operator, Role: "read",
+			Summary: "Get the name and the role of the operator",
+			Answer:  Answer{Description: "The operator of the token.", Data: schema.Ref("Operator")},
+		},
+		{
 			ID: "getLogLevel", Method: "GET", Path: "/admin/log-level", Tag: tagAdmin, Needs: Operator, Role: "read",
 			Summary: "Get the level of the gateway's log",
 			Answer:  Answer{Description: "The level.", Data: schema.Ref("LogLevel")},
@@ -116,6 +121,8 @@ func LogLevels() []string { return []string{"debug", "info", "warn", "error"} }
 
 func logSchemas() []schema.Named {
 	return []schema.Named{
+		named("Operator", schema.Object("An operator.", text("name", "Empty: that of a token without a name."),
+			schema.Required("role", schema.Enum("Each one includes those before it.", "read", "operate", "identity")))),
 		named("LogLevel", schema.Object("", schema.Required("level", schema.Enum("Lines of this level and of those after it are written.", LogLevels()...)))),
 	}
 }

@@ -58,6 +58,9 @@ type AdminConfig struct {
 	Usage func(ctx context.Context, month string) ([]adminapi.Usage, error)
 }
 
+// Reload reads the configuration again.
+type Reload = operator.Reload
+
 // NewAdmin returns the handler of the administrator's listener. It shares only the health routes
 // with the handler of clients.
 func NewAdmin(cfg AdminConfig) (*Handler, error) {
@@ -80,8 +83,6 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	serve["GET /metrics"] = servePage(cfg.Metrics)
 	maps.Copy(serve, (&userRoutes{h, cfg.Users}).routes())
 	maps.Copy(serve, operatorRoutes(h, &cfg))
-	maps.Copy(serve, (&logRoutes{handler: h, level: cfg.LogLevel, record: cfg.Record}).routes())
-	serve["POST /admin/reload"] = serveReload(h, cfg.Reload)
 	maps.Copy(serve, (&connectionRoutes{h, cfg.Stream, cfg.Record}).routes())
 	var err error
 	if h.routes, err = bind(openapi.Admin(), serve); err != nil {
@@ -111,14 +112,17 @@ func (h *Handler) adminRoutes() map[string]serveFunc {
 // operatorRoutes returns the functions of package operator.
 func operatorRoutes(h *Handler, cfg *AdminConfig) map[string]serveFunc {
 	wrap := func(q *request) *operator.Request {
-		return &operator.Request{Request: &q.Request, Segment: q.segment, Actor: q.actor, Client: auth.Caller(q.origin())}
+		return &operator.Request{
+			Request: &q.Request, Segment: q.segment, Actor: q.actor, Name: q.operator.Name, Role: q.operator.Role.String(), Client: auth.Caller(q.origin()),
+		}
 	}
 	noted := func(q *operator.Request, user, what string) {
 		from := auth.Origin{Address: q.Address, Client: q.UserAgent()}
 		h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRead, Actor: q.Actor, User: user, Detail: what}, from)
 	}
 	routes := operator.New(operator.Config{
-		Users: cfg.Users, Feeds: cfg.Feeds, Keys: cfg.Keys, Audit: cfg.Audit, Usage: cfg.Usage, Noted: noted, Logger: h.log,
+		Users: cfg.Users, Feeds: cfg.Feeds, Keys: cfg.Keys, Audit: cfg.Audit, Usage: cfg.Usage,
+		LogLevel: cfg.LogLevel, Record: cfg.Record, Reload: cfg.Reload, Noted: noted, Logger: h.log,
 	})
 	serve := map[string]serveFunc{}
 	for name, f := range routes.Table() {
@@ -210,7 +214,7 @@ func (h *Handler) checkOperator(operators func() []Operator) func(*request) erro
 			return wire.NewFault(wire.InvalidToken, "This is not the administrator's token")
 		}
 		h.addresses.refund(key, failuresPerMinute)
-		q.actor = actor(found.Name, certificateName(q.Conn))
+		q.operator, q.actor = *found, actor(found.Name, certificateName(q.Conn))
 		if found.Role < q.route.role {
 			detail := "needs the role " + q.route.role.String()
 			h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRefused, Actor: q.actor, Detail: detail}, q.origin())

@@ -211,7 +211,8 @@ type request struct {
 	segment  string        // the segment of the path that the route leaves open
 	identity auth.Identity // of the token
 	presents bool          // a Bearer token was given
-	actor    string        // of an administrator's request, for the audit log
+	operator Operator      // of an administrator's request
+	actor    string        // the same, for the audit log
 	grant    string        // of a request for tokens
 }
 

@@ -66,6 +66,8 @@ func execute(t *testing.T, name string, args ...string) (status int, out, errs s
 		cmd = NewReload(std)
 	case "connections":
 		cmd = NewConnections(std)
+	case "operator":
+		cmd = NewOperator(std)
 	}
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

@@ -1,6 +1,6 @@
 // Package operator serves the routes for administrators about groups, accounts, feeds, keys, the
-// audit log and usage, and those that add users and change their rights. Each change has a row in
-// the audit log with the name of the operator.
+// audit log, usage and settings, and those that add users and change their rights. Each change has
+// a row in the audit log with the operator's name.
 package operator
 
 import (
@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -30,6 +31,11 @@ type Config struct {
 	Keys  Keys
 	Audit Audit
 	Usage func(ctx context.Context, month string) ([]adminapi.Usage, error)
+
+	LogLevel *slog.LevelVar // of Logger
+	// Record stores rows in the audit log, before LogLevel changes.
+	Record func(ctx context.Context, events ...audit.Event) error
+	Reload Reload
 
 	// Noted records that an operator has looked at something.
 	Noted  func(q *Request, user, what string)
@@ -53,6 +59,8 @@ type Request struct {
 	*api.Request
 	Segment string // that the route leaves open
 	Actor   string // the operator's name in the audit log
+	Name    string // of the operator; "": that of the only token
+	Role    string // of the operator
 	Client  broker.Caller
 }
 
@@ -60,10 +68,13 @@ type Request struct {
 type Serve func(*Request) (api.Result, error)
 
 // Routes serves requests of operators.
-type Routes struct{ cfg Config }
+type Routes struct {
+	cfg Config
+	mu  sync.Mutex // held during a change of LogLevel, so that audit rows have the order of changes
+}
 
 // New returns the Routes of a configuration.
-func New(cfg Config) *Routes { return &Routes{cfg} }
+func New(cfg Config) *Routes { return &Routes{cfg: cfg} }
 
 // Table returns the functions by method and path.
 func (r *Routes) Table() map[string]Serve {
@@ -80,6 +91,10 @@ func (r *Routes) Table() map[string]Serve {
 		"POST /admin/keys":                r.rotate,
 		"GET /admin/audit":                r.audit,
 		"GET /admin/usage":                r.usage,
+		"GET /admin/operator":             r.whoami,
+		"GET /admin/log-level":            r.logLevel,
+		"PUT /admin/log-level":            r.setLogLevel,
+		"POST /admin/reload":              r.reload,
 	}
 }
 
