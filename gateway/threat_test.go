@@ -200,9 +200,11 @@ func TestThreat22CrossSiteRequests(t *testing.T) {
 	}
 }
 
-// TestThreat22NoCookies checks that no source file reads or sets a cookie.
+// TestThreat22NoCookies checks that no source file reads or sets a cookie, except those of the
+// console's session.
 func TestThreat22NoCookies(t *testing.T) {
 	t.Parallel()
+	console := map[string]bool{"rest/console/console.go": true, "openapi/console.go": true, "openapi/headers.go": true}
 	cookies := []string{"SetCookie", "Set-Cookie", ".Cookie(", ".Cookies(", `"Cookie"`, "cookiejar"}
 	files := 0
 	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
@@ -217,7 +219,7 @@ func TestThreat22NoCookies(t *testing.T) {
 		text, err := os.ReadFile(name)
 		files++
 		for _, word := range cookies {
-			if bytes.Contains(text, []byte(word)) {
+			if bytes.Contains(text, []byte(word)) && !console[strings.TrimPrefix(filepath.ToSlash(name), "../internal/")] {
 				t.Errorf("%s: %s", name, word)
 			}
 		}

@@ -29,6 +29,19 @@ func (c Credentials) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "cre
 // LogValue implements slog.LogValuer. It returns no secret.
 func (c Credentials) LogValue() slog.Value { return slog.StringValue("credentials") }
 
+// ReadLogin parses the body of POST /console/session and checks the types of its fields. The
+// failure is BadJSON, InvalidRequest or BadField (otp).
+func ReadLogin(data []byte) (c Credentials, f *Failure) {
+	body, f := readBody(data)
+	if f != nil {
+		return c, f
+	}
+	if c, f = credentials(&body); f != nil {
+		return Credentials{}, f
+	}
+	return c, nil
+}
+
 // PasswordRequest is the body of POST /auth/password. When printed or logged it shows nothing.
 type PasswordRequest struct {
 	Credentials

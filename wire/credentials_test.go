@@ -125,3 +125,28 @@ func FuzzReadOTPRequest(f *testing.F) {
 		}
 	})
 }
+
+func TestReadLogin(t *testing.T) {
+	for body, want := range map[string]Reason{
+		`{"username":"ana","password":"p"}`:                  "",
+		`{"username":"ana","password":"p","otp":"123456"}`:   "",
+		`{"username":"ana","password":"p","otp":null,"x":1}`: "",
+		`{"username":"ana","password":"p","otp":"12345"}`:    BadField,
+		`{"username":"ana"}`:                                 InvalidRequest,
+		`{"username":1,"password":"p"}`:                      InvalidRequest,
+		`{"username":"ana","username":"b","password":"p"}`:   BadJSON,
+		`"ana"`: BadJSON,
+	} {
+		c, f := ReadLogin([]byte(body))
+		got := Reason("")
+		if f != nil {
+			got = f.Reason
+		}
+		if got != want || (got == "") != (c.Username == "ana" && c.Password == "p") {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+	if text, f := ReadMember([]byte(`{"session":"s"}`), "session"); text != "s" || f != nil {
+		t.Errorf("%q, %v", text, f)
+	}
+}

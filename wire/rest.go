@@ -152,12 +152,16 @@ func CheckOTP(text string) *Failure {
 
 // ReadRevokeRequest parses the body of POST /auth/revoke and returns the token. The failure is
 // BadJSON or InvalidRequest.
-func ReadRevokeRequest(data []byte) (token string, f *Failure) {
+func ReadRevokeRequest(data []byte) (token string, f *Failure) { return ReadMember(data, "token") }
+
+// ReadMember parses a body and returns a required member, which is a string and may be empty. The
+// failure is BadJSON or InvalidRequest.
+func ReadMember(data []byte, name string) (text string, f *Failure) {
 	body, f := readBody(data)
 	if f != nil {
 		return "", f
 	}
-	return required(&body, "token")
+	return required(&body, name)
 }
 
 func readBody(data []byte) (Value, *Failure) {

@@ -251,6 +251,12 @@ func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tok
 // Refresh is the refresh grant. The reason of the Error is InvalidRequest (the token is far too
 // long), InvalidRefreshToken, AddressNotAllowed, RateLimited or Unavailable.
 func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin) (Tokens, error) {
+	return RefreshOf(ctx, s, refreshToken, "", from)
+}
+
+// RefreshOf is Service.Refresh for the token of a login with an id, or of any login if it is empty.
+// The token of another login is not used, and the reason of the Error is InvalidRefreshToken.
+func RefreshOf(ctx context.Context, s *Service, refreshToken Secret, session string, from Origin) (Tokens, error) {
 	text := refreshToken.Reveal()
 	if len(text) > maxRefreshToken {
 		return Tokens{}, refuse(InvalidRequest, errors.New("refresh token is too long"))
@@ -278,6 +284,10 @@ func (s *Service) Refresh(ctx context.Context, refreshToken Secret, from Origin)
 		s.cfg.Logger.Debug("refresh throttled", "family", family.ID, "address", from.Address)
 		s.refreshRefused(ctx, refused.Reason, family, from)
 		return Tokens{}, refused
+	}
+	if session != "" && session != family.ID {
+		s.refreshRefused(ctx, "token of another login", family, from)
+		return Tokens{}, refuse(InvalidRefreshToken, errors.New("token of another login"))
 	}
 	tokens, err := s.refresh(ctx, token, &family, from)
 	refused, _ := errors.AsType[*Error](err)

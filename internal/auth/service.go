@@ -219,6 +219,7 @@ type Tokens struct {
 	ExpiresIn        time.Duration
 	RefreshExpiresIn time.Duration
 	Scope            string // all scopes of the user, separated by spaces
+	Session          string // id of the login
 }
 
 // Limit returns the limit of failures at the token endpoints for the address of a request, how many
@@ -242,5 +243,6 @@ func (s *Service) tokens(user broker.User, family string, refresh refreshToken, 
 		ExpiresIn:        s.cfg.AccessTTL.Truncate(time.Second),
 		RefreshExpiresIn: refreshEnd.Sub(now),
 		Scope:            strings.Join(user.Scopes, " "),
+		Session:          family,
 	}, expires, nil
 }

@@ -13,7 +13,7 @@ func named(name string, s *schema.Schema) schema.Named { return schema.Named{Nam
 
 // components returns the schemas that operations refer to.
 func components() []schema.Named {
-	return slices.Concat(message.Shared(), errorSchemas(), tokenSchemas(), otpSchemas(), oauthSchemas(), userSchemas(), operatorSchemas(), logSchemas(), connectionSchemas(), accountSchemas(), marketSchemas(), calendarSchemas())
+	return slices.Concat(message.Shared(), errorSchemas(), tokenSchemas(), otpSchemas(), oauthSchemas(), userSchemas(), operatorSchemas(), logSchemas(), connectionSchemas(), accountSchemas(), marketSchemas(), calendarSchemas(), consoleSchemas())
 }
 
 // text returns a required string member.

@@ -16,12 +16,12 @@ const Version = "1.0.0"
 
 // PublicDocument returns the document of the API for clients, as compact JSON.
 func PublicDocument() ([]byte, error) {
-	return Document("Rueda", "Tokens, accounts and market data of a broker, for clients."+conventions, Public())
+	return Document("Rueda", "Tokens, accounts and market data of a broker, for clients."+conventions, Public(), Pages()...)
 }
 
 // AdminDocument returns the document of the API for administrators, as compact JSON.
 func AdminDocument() ([]byte, error) {
-	return Document("Rueda, administration", "Tokens and logins of users, for administrators."+conventions, Admin())
+	return Document("Rueda, administration", "Tokens and logins of users, for administrators."+conventions, Admin(), AdminPages()...)
 }
 
 const conventions = `
@@ -30,11 +30,11 @@ An answer is an object with success and data, or with success and error. Clients
 
 A request that is not HTTP is answered with 400 and plain text, without an X-Request-Id.
 
-HEAD is served wherever GET is, with the same headers and no body. OPTIONS is served for preflight requests of browsers. x-outside-operations lists the answers to requests that belong to no operation, such as an unknown path or another method. x-reasons lists the reasons that the errors of an operation may have, by status, and x-common-headers the headers of every answer that concern browsers.`
+HEAD is served wherever GET is, with the same headers and no body. OPTIONS is served for preflight requests of browsers. x-outside-operations lists the answers to requests that belong to no operation, such as an unknown path or another method, and x-pages the paths of web pages. x-reasons lists the reasons that the errors of an operation may have, by status, and x-common-headers the headers of every answer that concern browsers.`
 
-// Document returns the document of operations as compact JSON. The error names components that are
-// referred to and do not exist.
-func Document(title, description string, operations []Operation) ([]byte, error) {
+// Document returns the document of operations as compact JSON, with the paths of web pages. The
+// error names components that are referred to and do not exist.
+func Document(title, description string, operations []Operation, pages ...string) ([]byte, error) {
 	paths := schema.Map{}
 	for i := range operations {
 		o := &operations[i]
@@ -65,14 +65,15 @@ func Document(title, description string, operations []Operation) ([]byte, error)
 			With("responses", answers).
 			With("schemas", schema.Components(used))).
 		With("x-common-headers", headers(browserHeaders())).
-		With("x-outside-operations", outside))
+		With("x-outside-operations", outside).
+		With("x-pages", append([]string{}, pages...)))
 }
 
 func tags(operations []Operation) (list []schema.Map) {
 	descriptions := map[string]string{
 		tagTokens: "Logins, their renewal and their end, and what users change themselves.", tagOAuth: "The same for OAuth libraries.",
 		tagAccounts: "Accounts of the user.", tagMarket: "Instruments, and market data now.", tagHistory: "Past market data.",
-		tagStream: "Market data in real time.", tagHealth: "For load balancers and supervisors.", tagDocuments: "Documents about this API.",
+		tagStream: "Market data in real time.", tagHealth: "For load balancers and supervisors.", tagDocuments: "Documents about this API.", tagConsole: "The session of the web page for users.",
 		tagAdmin: "Tokens and logins of any user.",
 	}
 	var names []string

@@ -44,6 +44,7 @@ func headerTable() []headerRow {
 		row("Link", "Address of the next page (RFC 8288).", `</market/trades?cursor=aH&instrument=GGAL%7CBYMA%7C24hs>; rel="next"`),
 		row("Content-Encoding", "zstd or gzip, by Accept-Encoding.", "gzip"),
 		row("Content-Disposition", "Name of the file.", `attachment; filename="trades-2026-11-20.parquet"`),
+		row("Set-Cookie", "The session of the console.", "rueda_console=...; Path=/console/session; HttpOnly; SameSite=Strict"),
 		row("Pragma", "For caches of HTTP/1.0.", "no-cache"),
 		row("X-Accel-Buffering", "Proxies do not collect the answer.", "no"),
 		row("Upgrade", "websocket.", "websocket"),

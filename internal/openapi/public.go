@@ -18,6 +18,7 @@ const (
 	tagStream    = "Stream"
 	tagHealth    = "Health"
 	tagDocuments = "Documents"
+	tagConsole   = "Console"
 	tagAdmin     = "Administration"
 )
 
@@ -27,7 +28,7 @@ const StreamPath = "/stream"
 // Public returns the operations of clients.
 func Public() []Operation {
 	return slices.Concat(tokenOperations(), sessionOperations(), oauthOperations(), accountOperations(),
-		marketOperations(), historyOperations(), streamOperations(), wellKnown(), health(), documents("/openapi.json", "/asyncapi.json"))
+		marketOperations(), historyOperations(), streamOperations(), wellKnown(), health(), consoleOperations(), documents("/openapi.json", "/asyncapi.json"))
 }
 
 // loginReasons returns the reasons of requests with a username and a password.

@@ -51,9 +51,11 @@ type AdminConfig struct {
 	Stream   *socket.Server // whose connections operators may list and close; nil: none
 	Reload   Reload         // nil: operators may not read the configuration again
 
-	Feeds func() []adminapi.Feed // the feeds now; nil: none
-	Keys  operator.Keys          // nil: keys cannot be read or rotated
-	Audit operator.Audit         // nil: there is no audit log
+	Feeds func() []adminapi.Feed  // the feeds now; nil: none
+	Keys  operator.Keys           // nil: keys cannot be read or rotated
+	Audit operator.Audit          // nil: there is no audit log
+	Pages map[string]http.Handler // see Config
+	Hosts []string                // names of the listener, besides addresses and localhost
 	// Usage returns the usage of a month such as 2026-11. nil: none is stored.
 	Usage func(ctx context.Context, month string) ([]adminapi.Usage, error)
 }
@@ -76,7 +78,7 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	}
 	h := newHandler(Config{
 		Auth: cfg.Auth, Ready: cfg.Ready, Sockets: cfg.Sockets, Secure: cfg.Secure, Logger: cfg.Logger, Observe: cfg.Observe,
-		Origins: []string{noOrigin},
+		Hosts: append([]string{}, cfg.Hosts...),
 	})
 	h.operator = h.checkOperator(cfg.Operators)
 	serve := h.adminRoutes()
@@ -89,11 +91,9 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 		return nil, err
 	}
 	h.documents = documents{"/admin/openapi.json": once(openapi.AdminDocument)}
+	h.pages = newPages(cfg.Pages, h.notFound)
 	return h, nil
 }
-
-// noOrigin is an origin that no browser sends: no page may call the administrator's listener.
-const noOrigin = "null:"
 
 // adminRoutes returns the functions that serve administrators.
 func (h *Handler) adminRoutes() map[string]serveFunc {

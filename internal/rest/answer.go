@@ -127,7 +127,7 @@ func (a *answer) write(w http.ResponseWriter, q *request, secure bool) {
 	}
 	set("Cache-Control", "no-store")
 	for name, value := range web.SecurityHeader(secure) {
-		q.Out.Set(name, value)
+		set(name, value) // pages have a policy of their own
 	}
 	q.Out.Set("X-Request-Id", q.ID)
 	if len(a.body) > 0 {

@@ -49,14 +49,23 @@ func (h *Handler) document(q *request) (api.Result, error) {
 	return q.fixed(api.MediaJSON, d.text, d.etag), nil
 }
 
+// docPages is the path of the pages of the documentation, which include those about reasons.
+const docPages = "/docs/"
+
 // reasons serves GET /docs/reasons, a page with all reason words.
 func (h *Handler) reasons(q *request) (api.Result, error) {
+	if r := h.pages[docPages]; r != nil {
+		return r.serve(q)
+	}
 	page := reason.Index()
 	return q.fixed(openapi.HTML+"; charset=utf-8", page, api.EntityTag(page)), nil
 }
 
 // reason serves GET /docs/reasons/{word}, to which errors refer.
 func (h *Handler) reason(q *request) (api.Result, error) {
+	if r := h.pages[docPages]; r != nil {
+		return r.serve(q)
+	}
 	e, ok := reason.Of(wire.Reason(q.segment))
 	if !ok {
 		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "There is no such reason", Hint: "GET /docs/reasons lists them"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"runtime"
@@ -20,6 +21,7 @@ import (
 	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/rest/console"
 	"github.com/ruedahq/rueda/internal/rest/history"
 	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/internal/web"
@@ -72,6 +74,14 @@ type Config struct {
 	// Secure means that connections use TLS. Answers then contain Strict-Transport-Security.
 	Secure bool
 
+	// Pages are the handlers of web pages, by path, for GET and HEAD requests for which there is no
+	// route. A path that ends in a slash also stands for all paths below it, except for "/". A
+	// handler that answers 404 without a body gets the error of an unknown path. nil: no pages.
+	Pages map[string]http.Handler
+
+	// Console is what the page of the console learns before a login. nil: its routes are not found.
+	Console *console.Page
+
 	// Sockets returns the number of open connections to the stream of a token family. nil: none.
 	Sockets func(family string) int
 
@@ -109,6 +119,7 @@ type Handler struct {
 	refusals    *refusalLog
 	quota       *entitlement.Daily
 	documents   documents
+	pages       pages
 }
 
 // New returns a Handler.
@@ -135,9 +146,12 @@ func New(cfg Config) (*Handler, error) {
 	})
 	h.self = auth.NewSelfService(cfg.Auth)
 	var err error
-	if h.routes, err = bind(openapi.Public(), h.publicRoutes()); err != nil {
+	serve := h.publicRoutes()
+	maps.Copy(serve, consoleRoutes(h))
+	if h.routes, err = bind(openapi.Public(), serve); err != nil {
 		return nil, err
 	}
+	h.pages = newPages(cfg.Pages, h.notFound)
 	h.documents = documents{"/openapi.json": once(openapi.PublicDocument), "/asyncapi.json": once(streamDocument)}
 	return h, nil
 }
@@ -261,7 +275,7 @@ func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
 	default:
 		a = answer{status: http.StatusOK, body: wire.AppendEnvelope(make([]byte, 0, len(r.Object)+32), r.Object)}
 	}
-	if q.route != nil && q.route.Compressed {
+	if q.route != nil && q.route.Compressed && q.Out["Content-Encoding"] == nil {
 		h.compress(q, &a)
 	}
 	return a

@@ -20,6 +20,7 @@ type route struct {
 	serve serveFunc
 	query []string // names of all parameters; nil: they are ignored
 	role  Role     // that an operator needs
+	page  bool     // a page, which negotiates its own media type
 }
 
 // serveFunc serves the requests of a route that have passed all checks.
@@ -153,7 +154,10 @@ func (h *Handler) find(path string) (routes []*route, segment string) {
 		return routes, ""
 	}
 	pattern, segment, _ := openSegment(path, func(pattern string) bool { return h.routes[pattern] != nil })
-	return h.routes[pattern], segment
+	if routes = h.routes[pattern]; routes != nil {
+		return routes, segment
+	}
+	return h.pages.find(path), ""
 }
 
 // maxSegments bounds the segments of a path that is compared with patterns.
@@ -212,6 +216,9 @@ func methods(routes []*route, separator string, head bool) string {
 
 // chooseMedia sets the media type of the answer. Errors are JSON whatever a client accepts.
 func (q *request) chooseMedia() *wire.Fault {
+	if q.route.page {
+		return nil
+	}
 	offers := q.route.Offers
 	if len(offers) == 0 {
 		offers = []string{api.MediaJSON}

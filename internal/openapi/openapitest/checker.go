@@ -21,6 +21,7 @@ type Checker struct {
 	validator *schematest.Validator
 	paths     map[string]any
 	outside   []any
+	pages     []any
 }
 
 // New returns a Checker for a document.
@@ -32,6 +33,7 @@ func New(document []byte) (*Checker, error) {
 	c := &Checker{validator: v}
 	c.paths, _ = object(v.Document(), "paths").(map[string]any)
 	c.outside, _ = object(v.Document(), "x-outside-operations").([]any)
+	c.pages, _ = object(v.Document(), "x-pages").([]any)
 	if len(c.paths) == 0 || len(c.outside) == 0 {
 		return nil, fmt.Errorf("the document has %d paths and %d answers outside of them", len(c.paths), len(c.outside))
 	}
@@ -89,6 +91,9 @@ func (c *Checker) Check(x *Exchange) error {
 		method = "get"
 	}
 	operation, ok := object(c.paths, path, method).(map[string]any)
+	if !ok && c.isPage(x) {
+		return nil
+	}
 	if !ok {
 		return c.checkOutside(x)
 	}
@@ -121,6 +126,17 @@ func (c *Checker) find(sent string) string {
 		}
 	}
 	return ""
+}
+
+// isPage reports whether an answer is a web page or a file of one, which no operation describes.
+func (c *Checker) isPage(x *Exchange) bool {
+	if x.Status >= http.StatusBadRequest || x.Method != http.MethodGet && x.Method != http.MethodHead {
+		return false
+	}
+	return slices.ContainsFunc(c.pages, func(page any) bool {
+		path, _ := page.(string)
+		return path == x.Path || len(path) > 1 && strings.HasSuffix(path, "/") && strings.HasPrefix(x.Path, path)
+	})
 }
 
 // matches reports whether the parts of a path match a pattern.
