@@ -1,0 +1,112 @@
+const form = /^(-?)(\d{1,400})(?:\.(\d{1,400}))?(?:[eE]([+-]?\d{1,3}))?$/;
+const powers = [];
+function power(n) {
+    return (powers[n] ??= 10n ** BigInt(n));
+}
+/**
+ * An exact decimal number: units / 10^scale. It is immutable. `String(d)` is its shortest form
+ * without an exponent, as the gateway writes it.
+ *
+ * Operators such as `<` and `+` throw, because they would compare or join texts. Use `compare` and
+ * `add`.
+ */
+export class Decimal {
+    text;
+    big;
+    digits;
+    static zero = Decimal.fromWire("0");
+    constructor(text, big, digits) {
+        this.text = text;
+        this.big = big;
+        this.digits = digits;
+    }
+    /** Returns the number that a text such as "-7049.50" or "1e3" has. Throws a SyntaxError. */
+    static parse(text) {
+        const m = form.exec(text);
+        if (!m)
+            throw new SyntaxError(`not a decimal number: ${JSON.stringify(text.slice(0, 40))}`);
+        const [, sign = "", whole = "", fraction = "", exponent = "0"] = m;
+        const scale = fraction.length - Number(exponent);
+        const units = BigInt(sign + whole + fraction);
+        return scale < 0 ? Decimal.of(units * power(-scale), 0) : Decimal.of(units, scale);
+    }
+    /** Returns units / 10^scale. */
+    static of(units, scale) {
+        while (scale > 0 && units % 10n === 0n) {
+            units /= 10n;
+            scale--;
+        }
+        const negative = units < 0n;
+        let text = String(negative ? -units : units);
+        if (scale > 0) {
+            text = text.padStart(scale + 1, "0");
+            text = `${text.slice(0, -scale)}.${text.slice(-scale)}`;
+        }
+        return new Decimal(negative ? `-${text}` : text, units, scale);
+    }
+    /** Returns the number of a text in its shortest form, which the caller has checked. */
+    static fromWire(text) {
+        return new Decimal(text, undefined, -1);
+    }
+    /** How many digits the fraction has. */
+    get scale() {
+        if (this.digits < 0) {
+            const dot = this.text.indexOf(".");
+            this.digits = dot < 0 ? 0 : this.text.length - dot - 1;
+        }
+        return this.digits;
+    }
+    /** The number times 10^scale. */
+    get units() {
+        return (this.big ??= BigInt(this.text.replace(".", "")));
+    }
+    /** Returns the number times 10^scale for another scale, which must not be below its own. */
+    unitsAt(scale) {
+        return scale === this.scale ? this.units : this.units * power(scale - this.scale);
+    }
+    /** Returns a negative number if this is less than other, 0 if they are equal, else a positive one. */
+    compare(other) {
+        if (this.text === other.text)
+            return 0;
+        const scale = Math.max(this.scale, other.scale);
+        return this.unitsAt(scale) < other.unitsAt(scale) ? -1 : 1;
+    }
+    equals(other) {
+        return this.text === other.text;
+    }
+    add(other) {
+        const scale = Math.max(this.scale, other.scale);
+        return Decimal.of(this.unitsAt(scale) + other.unitsAt(scale), scale);
+    }
+    sub(other) {
+        return this.add(other.negate());
+    }
+    mul(other) {
+        return Decimal.of(this.units * other.units, this.scale + other.scale);
+    }
+    negate() {
+        return Decimal.of(-this.units, this.scale);
+    }
+    isZero() {
+        return this.text === "0";
+    }
+    isNegative() {
+        return this.text.startsWith("-");
+    }
+    /** Returns the nearest floating point number, for statistics and charts. */
+    toNumber() {
+        return Number(this.text);
+    }
+    toString() {
+        return this.text;
+    }
+    /** Returns a text, so that JSON keeps the number exactly. */
+    toJSON() {
+        return this.text;
+    }
+    [Symbol.toPrimitive](hint) {
+        if (hint === "string")
+            return this.text;
+        throw new TypeError("a Decimal has no operators: use compare, add, sub, mul or toNumber");
+    }
+}

@@ -1,0 +1,171 @@
+import { BehindError, RuedaError, isFinal } from "./errors.js";
+import { Link } from "./link.js";
+import { splitSeries, seriesOf } from "./subscriptions.js";
+import { ms, now, sleep } from "./time.js";
+/** Keeps the stream connected, and has what is known over all connections. */
+export class Engine {
+    options;
+    rest;
+    tokens;
+    queue;
+    desired;
+    books;
+    health;
+    epoch = "";
+    position = "";
+    series = new Map();
+    had = new Set(); // subscribed before, so that the next connection resumes it
+    restored = false; // from a checkpoint: the next connection resumes everything
+    bound = 0; // of the next wait
+    reconnectAt = 0; // as the gateway has asked; 0: it has not
+    link;
+    #done = { epoch: "", position: "", sequences: {} };
+    constructor(options, rest, tokens, queue, desired, books, health) {
+        this.options = options;
+        this.rest = rest;
+        this.tokens = tokens;
+        this.queue = queue;
+        this.desired = desired;
+        this.books = books;
+        this.health = health;
+        if (options.resume)
+            this.#restore(options.resume);
+    }
+    cursor(s) {
+        let c = this.series.get(s);
+        if (!c) {
+            c = { n: 0, known: false, since: 0, to: 0, fill: undefined, tried: 0, named: false };
+            this.series.set(s, c);
+        }
+        return c;
+    }
+    /** Queues an event of the client itself. */
+    report(event) {
+        this.queue.add({ event });
+    }
+    /** Reports a state. */
+    enter(state, url, error, wait) {
+        if (state === this.health.state && !error)
+            return;
+        this.health.enter(state, url);
+        this.report({ type: "state", state, url, error, wait });
+    }
+    /** Connects again and again until the signal is aborted. Throws if the gateway refuses the client for good. */
+    async run(signal) {
+        for (;;) {
+            const url = this.rest.url();
+            const err = await this.#connect(url, signal);
+            this.#disconnected();
+            if (signal.aborted)
+                return this.enter("idle", url);
+            if (isFinal(err)) {
+                this.enter("closed", url, err);
+                throw err;
+            }
+            if (err instanceof BehindError) {
+                this.enter("waiting", url, err, 0);
+                await this.queue.space(signal);
+            }
+            else {
+                const wait = this.#pause(err);
+                this.enter("waiting", url, err, wait);
+                this.rest.next();
+                await sleep(wait, signal).catch(() => undefined);
+            }
+            if (signal.aborted)
+                return this.enter("idle", url);
+        }
+    }
+    // pause returns how long to wait before the next attempt: as the gateway has asked, or a random
+    // part of a bound that doubles. So clients of a gateway that was down do not all come at once.
+    #pause(err) {
+        const asked = this.reconnectAt - now();
+        this.reconnectAt = 0;
+        if (asked > 0)
+            return asked;
+        this.bound = Math.min(Math.max(2 * this.bound, ms.firstBackoff), ms.maxBackoff);
+        return Math.random() * this.bound + (err instanceof RuedaError ? err.retryAfter : 0);
+    }
+    // connect makes one connection and returns what ended it.
+    async #connect(url, signal) {
+        this.enter("connecting", url);
+        try {
+            const login = await this.tokens.get(signal);
+            this.link = new Link(this, url, login);
+            const err = await this.link.run(signal);
+            if (err instanceof RuedaError && (err.reason === "invalid_token" || err.reason === "token_expired")) {
+                this.tokens.invalidate(this.link.access);
+            }
+            return err;
+        }
+        catch (err) {
+            return err instanceof Error ? err : new Error(String(err));
+        }
+        finally {
+            this.link = undefined;
+        }
+    }
+    // disconnected forgets what ends with a connection. Books are not known until their next snapshot.
+    #disconnected() {
+        for (const c of this.series.values()) {
+            c.fill = undefined;
+            c.to = 0;
+        }
+        this.health.disconnected();
+        for (const [s, b] of this.books)
+            this.invalidate(s, b, "disconnected");
+    }
+    /** Makes a book invalid and reports it, if it is valid. */
+    invalidate(s, b, reason) {
+        if (!b.valid)
+            return;
+        b.invalidate();
+        this.report({ type: "bookInvalid", instrument: splitSeries(s).instrument, reason });
+    }
+    /** Begins a new series of numbers. What was missed in the old one is lost. */
+    newEpoch(epoch) {
+        if (this.epoch) {
+            for (const [s, c] of this.series) {
+                if (c.known)
+                    this.report({ type: "lost", ...splitSeries(s), from: c.n + 1, to: undefined, reason: "epoch_changed" });
+            }
+            this.series.clear();
+            this.position = "";
+        }
+        this.epoch = epoch;
+        this.queue.add({ mark: { epoch, position: "" } });
+    }
+    /** Stores a position from which the next connection can resume. */
+    moveTo(position) {
+        this.position = position || this.position;
+        this.queue.add({ mark: { epoch: this.epoch, position: this.position } });
+    }
+    /** Returns what the program has processed. */
+    checkpoint() {
+        return { ...this.#done, sequences: { ...this.#done.sequences } };
+    }
+    /** Records an entry that the program has processed. */
+    processed(e) {
+        if (e.mark) {
+            if (this.#done.epoch !== e.mark.epoch)
+                this.#done = { epoch: e.mark.epoch, position: "", sequences: {} };
+            this.#done.position = e.mark.position || this.#done.position;
+        }
+        else if (e.event && e.series && e.n && ("trade status bar".includes(e.event.type))) {
+            this.#done.sequences[e.series] = e.n;
+        }
+    }
+    // restore sets the progress from a checkpoint.
+    #restore(k) {
+        this.epoch = k.epoch;
+        this.position = k.position;
+        this.restored = k.epoch !== "";
+        this.#done = { epoch: k.epoch, position: k.position, sequences: { ...k.sequences } };
+        for (const [name, n] of Object.entries(k.sequences)) {
+            const space = name.indexOf(" ");
+            const c = this.cursor(seriesOf(name.slice(0, space), name.slice(space + 1)));
+            c.n = n;
+            c.known = true;
+        }
+    }
+}

@@ -1,0 +1,107 @@
+import { RuedaError } from "./errors.js";
+import { read } from "./json.js";
+import { ms, sleep } from "./time.js";
+const maxTries = 3;
+/** Requests of REST to one of several URLs. */
+export class Rest {
+    urls;
+    fetcher;
+    #at = 0;
+    constructor(urls, fetcher) {
+        this.urls = urls;
+        this.fetcher = fetcher;
+    }
+    /** Returns the URL in use. */
+    url() {
+        return this.urls[this.#at % this.urls.length];
+    }
+    /** Makes the next URL the one in use. */
+    next() {
+        this.#at++;
+    }
+    /**
+     * Sends a request and returns the data of its answer. It tries the next URL if one cannot be
+     * reached, waits if the gateway asks for it, and renews a refused token once.
+     */
+    async call(r, tokens) {
+        for (let attempt = 1;; attempt++) {
+            const access = tokens && (await tokens.get(r.signal)).access;
+            try {
+                return dataOf(await this.#anywhere(r, access));
+            }
+            catch (err) {
+                if (!(err instanceof RuedaError) || attempt === maxTries)
+                    throw err;
+                const later = err.reason === "rate_limited" || err.code === 503;
+                if (access && err.code === 401 && attempt === 1)
+                    tokens.invalidate(access);
+                else if (later && r.method === "GET" && err.retryAfter <= ms.maxWait)
+                    await sleep(Math.max(err.retryAfter, 100), r.signal);
+                else
+                    throw err;
+            }
+        }
+    }
+    // anywhere sends a request to the URL in use or, if it cannot be reached, to the next ones.
+    async #anywhere(r, access) {
+        for (let skip = 0;; skip++) {
+            try {
+                return await this.#send(this.urls[(this.#at + skip) % this.urls.length], r, access);
+            }
+            catch (err) {
+                const answered = err instanceof RuedaError && err.code !== 503 && err.reason !== "";
+                if (answered || r.signal?.aborted || skip === this.urls.length - 1)
+                    throw err;
+            }
+        }
+    }
+    async #send(base, r, access) {
+        const query = new URLSearchParams();
+        for (const [name, value] of Object.entries(r.query ?? {}))
+            if (value !== undefined)
+                query.set(name, String(value));
+        const stop = new AbortController();
+        const abort = () => stop.abort(r.signal?.reason);
+        if (r.signal?.aborted)
+            abort();
+        r.signal?.addEventListener("abort", abort, { once: true });
+        const timer = setTimeout(() => stop.abort(new Error(`no answer of ${r.path} in ${ms.answer / 1000} s`)), ms.answer);
+        try {
+            const response = await this.fetcher(base + r.path + (query.size ? `?${query}` : ""), {
+                method: r.method,
+                redirect: "manual", // another address gets no password and no token
+                headers: { ...(r.body !== undefined && { "Content-Type": "application/json" }), ...(access && { Authorization: `Bearer ${access}` }) },
+                ...(r.body !== undefined && { body: JSON.stringify(r.body) }),
+                signal: stop.signal,
+            });
+            const text = await response.text();
+            if (!response.ok)
+                throw refusal(response, text);
+            return text;
+        }
+        finally {
+            clearTimeout(timer);
+            r.signal?.removeEventListener("abort", abort);
+        }
+    }
+}
+function refusal(response, text) {
+    let e = {};
+    try {
+        e = JSON.parse(text).error ?? {};
+    }
+    catch {
+        // Without a body, the status says what there is.
+    }
+    const seconds = Number(response.headers.get("Retry-After"));
+    return new RuedaError({
+        code: response.status, reason: e.reason ?? "", ...(e.msg && { msg: e.msg }), ...(e.hint && { hint: e.hint }),
+        ...(e.request_id && { requestId: e.request_id }), retryAfter: seconds > 0 ? seconds * 1000 : 0,
+    });
+}
+function dataOf(text) {
+    const answer = read(text);
+    if (answer?.success !== true)
+        throw new Error("the answer is not from a gateway");
+    return answer.data;
+}

@@ -1,0 +1,253 @@
+import { channelOf, identifierOf, isPattern, matches, replays } from "./subscriptions.js";
+import { ms, now } from "./time.js";
+const maxItems = 300; // in a message
+const maxItemBytes = 200; // of an item, with its place in resume
+/** The set of subscriptions of a connection, which follows the set that the program wants. */
+export class Sets {
+    link;
+    sent = new Map(); // what the gateway was asked for
+    #asks = new Map();
+    #lastID = 0;
+    #most = maxItems;
+    #removed = 0; // newest message that removed identifiers
+    #paused = 0; // the set is not changed before
+    #again = 0; // when to compare the sets again; 0: not needed
+    #resynced = new Map();
+    constructor(link) {
+        this.link = link;
+    }
+    /** Sets how long messages may be. */
+    limit(bytes) {
+        if (bytes > 0)
+            this.#most = Math.min(maxItems, Math.max(Math.floor(bytes / maxItemBytes), 1));
+    }
+    /** Reports whether a request has no answer yet. */
+    waits() {
+        return this.#asks.size > 0;
+    }
+    /** Compares the sets again if that is due. */
+    due(at) {
+        if (!this.#again || at < this.#again)
+            return;
+        this.#again = 0;
+        this.reconcile();
+    }
+    /** Asks the gateway for what the program wants and does not have, and to stop the rest. */
+    reconcile() {
+        const { engine } = this.link;
+        const at = now();
+        if (!this.link.ready || this.link.over)
+            return;
+        if (at < this.#paused) {
+            this.#again = this.#paused;
+            return;
+        }
+        const want = new Map(engine.desired);
+        if (want.size > 0)
+            for (const [s, c] of engine.series)
+                if (c.named && !want.has(s))
+                    want.set(s, {});
+        const remove = [...this.sent.keys()].filter((s) => !want.has(s)).sort();
+        // A removal would end a replay. CaughtUp comes back here.
+        if (remove.length > 0 && this.link.sequences.replaying === 0) {
+            if (at - this.#removed < ms.removePause) {
+                this.#again = this.#removed + ms.removePause;
+            }
+            else {
+                this.#removed = at;
+                for (const part of chunks(remove, this.#most))
+                    this.#unsubscribe(part);
+            }
+        }
+        this.#add(want);
+    }
+    // add subscribes to the items that the gateway does not have, or with other options.
+    #add(want) {
+        const { engine } = this.link;
+        const groups = new Map();
+        for (const [s, options] of want) {
+            const sent = this.sent.get(s);
+            if (sent && sent.depth === options.depth && sent.conflate === options.conflate)
+                continue;
+            const resume = engine.had.has(s) || engine.restored || (engine.series.get(s)?.named ?? false);
+            const key = `${options.depth ?? ""} ${options.conflate ?? ""} ${resume}`;
+            const group = groups.get(key) ?? { options, resume, items: [] };
+            group.items.push(s);
+            groups.set(key, group);
+        }
+        engine.restored = false;
+        for (const g of groups.values()) {
+            for (const part of chunks(g.items.sort(), this.#most))
+                this.#subscribe(part, g.options, g.resume);
+        }
+    }
+    #subscribe(items, options, mayResume) {
+        const { engine, sequences } = this.link;
+        const m = { action: "subscribe", ...lists(items), ...options, alive: true };
+        const r = { numbers: false };
+        for (const s of items) {
+            this.sent.set(s, { ...options });
+            const c = engine.series.get(s);
+            if (!replays(s) || !c?.known || isPattern(s))
+                continue;
+            (r[channelOf(s)] ??= {})[identifierOf(s)] = c.n;
+            r.numbers = true;
+        }
+        const { numbers, ...known } = r;
+        const resume = mayResume && items.some(replays) && engine.epoch !== "" && (engine.position !== "" || numbers);
+        if (resume) {
+            m.resume = { epoch: engine.epoch, ...(engine.position && { position: engine.position }), ...known };
+            sequences.replaying++;
+        }
+        this.#ask(m, { items, resume });
+    }
+    #unsubscribe(items) {
+        for (const s of items) {
+            this.sent.delete(s);
+            this.link.engine.had.delete(s);
+        }
+        this.#ask({ action: "unsubscribe", ...lists(items) }, { items, remove: true });
+    }
+    #ask(message, ask) {
+        this.#asks.set(++this.#lastID, ask);
+        this.link.send({ ...message, id: this.#lastID });
+    }
+    /** Requests a new snapshot of a book. */
+    resync(s) {
+        const at = now();
+        if (at - (this.#resynced.get(s) ?? -Infinity) < ms.resyncAgain)
+            return;
+        this.#resynced.set(s, at);
+        const items = this.sent.has(s) ? [s] : [...this.sent.keys()].filter((sent) => matches(sent, s));
+        if (items.length > 0)
+            this.#ask({ action: "resync", ...lists(items) }, { items: [] });
+    }
+    #answered(id) {
+        const ask = this.#asks.get(id);
+        this.#asks.delete(id);
+        return ask;
+    }
+    /** Handles a Subscription. */
+    acknowledged(m) {
+        const { engine, sequences } = this.link;
+        const ask = this.#answered(m.id);
+        if (m.epoch !== engine.epoch)
+            engine.newEpoch(m.epoch);
+        if (sequences.replaying === 0 && m.position)
+            engine.moveTo(m.position);
+        this.#reject(m.rejected ?? [], false);
+        this.#reject(m.removed ?? [], true);
+        for (const { channel, instrument, delay } of m.moved ?? [])
+            engine.report({ type: "delayed", channel, instrument, delay });
+        sequences.ranges(m);
+        for (const s of ask?.items ?? []) {
+            const sent = this.sent.get(s);
+            if (ask?.remove)
+                this.#forget(s);
+            else if (sent && !sent.rejected)
+                engine.had.add(s);
+        }
+        this.link.settle();
+    }
+    #reject(list, removed) {
+        for (const r of list) {
+            this.link.reject(r, removed);
+            const s = `${r.channel} ${r.instrument}`;
+            const sent = this.sent.get(s);
+            if (!sent)
+                continue;
+            if (r.reason === "unavailable") {
+                // for the moment
+                this.sent.delete(s);
+                this.#pause(ms.unavailable);
+            }
+            else {
+                sent.rejected = true;
+            }
+        }
+    }
+    #pause(wait) {
+        this.#paused = this.#again = now() + wait;
+    }
+    /** Handles an Error. Returns false if it answers no request. */
+    refused(m, retryAfter) {
+        const ask = m.id === undefined ? undefined : this.#answered(m.id);
+        if (!ask)
+            return false;
+        if (m.retry && !m.rejected) {
+            for (const s of ask.items) {
+                if (ask.remove)
+                    this.sent.set(s, {});
+                else
+                    this.sent.delete(s);
+            }
+            this.#pause(Math.max(retryAfter, 1000));
+            if (ask.resume)
+                this.link.sequences.replaying--;
+            return true;
+        }
+        this.#reject(m.rejected ?? [], false);
+        for (const s of ask.items) {
+            const sent = this.sent.get(s);
+            if (!sent || sent.rejected || m.rejected)
+                continue;
+            sent.rejected = true;
+            this.link.rejectSeries(s, m);
+        }
+        if (ask.resume)
+            this.link.sequences.caughtUp("");
+        else
+            this.link.settle();
+        return true;
+    }
+    /** Reports whether an item of the set includes a series. The item except does not count. */
+    covered(s, except) {
+        for (const [item, sent] of this.sent) {
+            if (item !== except && !sent.rejected && matches(item, s))
+                return true;
+        }
+        return false;
+    }
+    /**
+     * Forgets, at the beginning of a connection, what the program has removed from the set since the
+     * last one.
+     */
+    prune() {
+        const { engine } = this.link;
+        if (engine.restored)
+            return; // the set may not be complete yet
+        const wanted = (s) => engine.desired.has(s) || [...engine.desired.keys()].some((item) => matches(item, s));
+        for (const s of engine.had)
+            if (!engine.desired.has(s))
+                engine.had.delete(s);
+        for (const s of engine.series.keys())
+            if (!wanted(s))
+                engine.series.delete(s);
+        for (const s of engine.books.keys())
+            if (!wanted(s))
+                engine.books.delete(s);
+    }
+    // forget drops the progress of what an item covered alone.
+    #forget(item) {
+        const { engine } = this.link;
+        for (const s of engine.series.keys())
+            if (matches(item, s) && !this.covered(s, item))
+                engine.series.delete(s);
+        for (const s of engine.books.keys())
+            if (matches(item, s) && !this.covered(s, item))
+                engine.books.delete(s);
+    }
+}
+// lists returns the identifiers of items by channel, as a message has them.
+function lists(items) {
+    const by = {};
+    for (const s of items)
+        (by[channelOf(s)] ??= []).push(identifierOf(s));
+    return by;
+}
+function chunks(list, most) {
+    const parts = [];
+    for (let i = 0; i < list.length; i += most)
+        parts.push(list.slice(i, i + most));
+    return parts;
+}
