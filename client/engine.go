@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
@@ -230,26 +226,6 @@ func (e *engine) connect(ctx context.Context, base *url.URL) error {
 		e.tokens.invalidate(l.access)
 	}
 	return err
-}
-
-// dial opens the stream of a gateway, which is not authenticated yet.
-func (e *engine) dial(ctx context.Context, base *url.URL) (*websocket.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	o := &websocket.DialOptions{HTTPClient: e.socket, HTTPHeader: http.Header{"User-Agent": {e.agent}}}
-	if e.opts.Compress {
-		o.CompressionMode = websocket.CompressionNoContextTakeover
-	}
-	conn, resp, err := websocket.Dial(ctx, base.JoinPath("stream").String(), o) //nolint:bodyclose // the library closes it
-	if err != nil {
-		if resp != nil && resp.StatusCode >= http.StatusBadRequest {
-			body, _ := io.ReadAll(resp.Body) // the part that the library kept
-			return nil, responseError(resp, body)
-		}
-		return nil, plain(err)
-	}
-	conn.SetReadLimit(maxMessage)
-	return conn, nil
 }
 
 // disconnected forgets what ends with a connection. Books are not known until their next snapshot.

@@ -13,6 +13,7 @@ import (
 
 // Event is an element of the stream: Trade, Quote, BookUpdate, Status, Summary or Bar, which are
 // market data, or StateChange, Recovered, Lost, BookInvalid, Rejected, Delayed or Notice.
+// Options.Messages adds Message.
 type Event interface{ event() }
 
 // Header is what all market data has.
@@ -24,6 +25,7 @@ type Header struct {
 	Delay      time.Duration       // of delayed data; 0: real time
 	Received   time.Time           // by this program
 	Replayed   bool                // missed before, and sent again after a reconnect or a gap
+	Ended      bool                // of an epoch that has ended: N begins again after it
 	raw        []byte
 }
 
@@ -161,6 +163,17 @@ type Notice struct {
 	Hint   string
 }
 
+// Message is a message of the stream as it was received, before the client acts on it. Unlike
+// market data, it may be repeated, out of order, or wrong.
+type Message struct {
+	Kind     stream.Kind // Unknown also for a message that cannot be decoded
+	Received time.Time
+	raw      []byte
+}
+
+// Raw returns the message as it was received. The caller must not change it.
+func (m Message) Raw() []byte { return m.raw }
+
 func (Trade) event()       {}
 func (Quote) event()       {}
 func (BookUpdate) event()  {}
@@ -174,6 +187,7 @@ func (BookInvalid) event() {}
 func (Rejected) event()    {}
 func (Delayed) event()     {}
 func (Notice) event()      {}
+func (Message) event()     {}
 
 // Float64 converts an exact price or size to floating point, which may round it. Use it for
 // statistics, not for orders or comparisons.
@@ -217,16 +231,21 @@ func newEvent(m *stream.Message, raw []byte, received time.Time) Event {
 }
 
 // replayed returns the event marked as replayed.
-func replayed(ev Event) Event {
+func replayed(ev Event) Event { return marked(ev, func(h *Header) { h.Replayed = true }) }
+
+// ofEnded returns the event marked as one of an epoch that has ended.
+func ofEnded(ev Event) Event { return marked(ev, func(h *Header) { h.Ended = true }) }
+
+func marked(ev Event, mark func(*Header)) Event {
 	switch e := ev.(type) {
 	case Trade:
-		e.Replayed = true
+		mark(&e.Header)
 		return e
 	case Status:
-		e.Replayed = true
+		mark(&e.Header)
 		return e
 	case Bar:
-		e.Replayed = true
+		mark(&e.Header)
 		return e
 	}
 	return ev

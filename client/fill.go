@@ -192,7 +192,7 @@ func (l *link) bridged(ctx context.Context, s stream.Series, ended string, rows 
 		if x.epoch != ended || x.n != f.ended.From {
 			continue
 		}
-		if err := l.push(ctx, entry{event: x.event, series: s, n: x.n, old: true}); err != nil {
+		if err := l.push(ctx, entry{event: ofEnded(x.event), series: s, n: x.n, old: true}); err != nil {
 			return err
 		}
 		f.ended.From++

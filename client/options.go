@@ -70,6 +70,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// Compress requests compressed messages (permessage-deflate).
 	Compress bool
+	// Messages adds every message of the stream to the events, as a Message.
+	Messages bool
 
 	// TLS configures certificates, such as the authorities of a broker; nil: those of the system.
 	TLS *tls.Config

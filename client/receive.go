@@ -16,8 +16,18 @@ func (l *link) receive(ctx context.Context, f frame) error {
 	}
 	l.arrived, l.pinged = laterOf(l.arrived, f.at), time.Time{}
 	var m stream.Message
-	if err := l.decoder.Decode(f.data, &m); err != nil {
-		return err
+	bad := l.decoder.Decode(f.data, &m)
+	if bad != nil {
+		m.Kind = stream.Unknown
+	}
+	if l.opts.Messages {
+		// old, so that it is never dropped
+		if err := l.push(ctx, entry{event: Message{m.Kind, f.at, f.data}, old: true}); err != nil {
+			return err
+		}
+	}
+	if bad != nil {
+		return bad
 	}
 	streamed := m.Kind.IsData() || m.Kind == stream.Alive || m.Kind == stream.Subscription || m.Kind == stream.CaughtUp
 	if streamed {
@@ -185,7 +195,7 @@ func (l *link) lost(s stream.Series, r wire.Range) {
 			return
 		}
 		from := max(r.From, cur.n+1)
-		if cur.known {
+		if cur.known && (r.To == 0 || from <= r.To) {
 			l.report(Lost{Series: s, From: from, To: r.To, Reason: r.Reason})
 		}
 		cur.n, cur.since, cur.known, cur.named = max(r.To, cur.n), max(r.To, cur.n), r.To > 0, false
