@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +14,9 @@ import (
 // control decodes a message that is not market data. Its values are taken as they are: a member of
 // another type than documented counts as absent.
 func (d *Decoder) control(data []byte, m *Message) error {
+	if bytes.Count(data, []byte{','}) > maxValues {
+		return fmt.Errorf("%w: more than %d values", ErrMessage, maxValues)
+	}
 	v, err := wire.ParseJSON(data)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMessage, err)

@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 
@@ -21,6 +22,10 @@ const (
 	maxWords = 1 << 10
 	maxText  = 200     // bytes of a text of a data message
 	block    = 4 << 10 // bytes of trade ids that are allocated together
+
+	// maxValues is how many values a control message may have: acknowledgements of 50,000
+	// identifiers have fewer. The values of a text of zeros take a hundred times its length.
+	maxValues = 2 << 20
 )
 
 // A Decoder decodes messages. It keeps its buffers and frequent texts, so that in the steady state
@@ -28,6 +33,9 @@ const (
 // of blocks of 4 KiB: clone one to keep it without its block. The zero Decoder is ready to use. A
 // Decoder is not safe for concurrent use.
 type Decoder struct {
+	// Lenient accepts market data of servers that send less: without T, and books without DL and K.
+	Lenient bool
+
 	ids        map[string]market.InstrumentID
 	words      map[string]string
 	texts      strings.Builder
@@ -148,9 +156,12 @@ func (d *Decoder) complete(m *Message) {
 		need |= present(memberIV)
 		m.Bar.Revised, m.Snapshot = m.Snapshot, false
 	}
+	if d.Lenient {
+		need &^= present(memberT, memberDL, memberK)
+	}
 	m.Bids, m.Asks = d.bids, d.asks
 	if missing := need &^ m.set; missing != 0 && d.err == nil {
-		d.err = fmt.Errorf("a message %s lacks a member", d.kind)
+		d.err = fmt.Errorf("a message %s without the member %s", d.kind, memberNames[bits.TrailingZeros64(missing)])
 	}
 }
 

@@ -180,6 +180,23 @@ func TestTolerance(t *testing.T) {
 }
 
 // TestRefused checks that a message that cannot be used is an error.
+// TestLenient checks what a lenient decoder accepts in addition.
+func TestLenient(t *testing.T) {
+	for text, good := range map[string]bool{
+		`{"type":"O","I":"A|B|C","N":1,"R":true,"B":[[1,2]]}`: true,
+		`{"type":"O","I":"A|B|C","N":2,"L":1}`:                true,
+		`{"type":"O","I":"A|B|C","N":2}`:                      false,
+		`{"type":"T","I":"A|B|C","N":1,"P":1,"Z":1}`:          true,
+		`{"type":"T","I":"A|B|C","P":1,"Z":1}`:                false,
+	} {
+		var m Message
+		strict, lenient := new(Decoder).Decode([]byte(text), &m), (&Decoder{Lenient: true}).Decode([]byte(text), &m)
+		if strict == nil || (lenient == nil) != good || m.HasChecksum() {
+			t.Errorf("%s: %v, %v", text, strict, lenient)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	const head = `"I":"GGAL|BYMA|24hs","N":7,"T":"2026-11-20T14:30:00.123456789Z"`
 	for _, message := range []string{

@@ -23,6 +23,8 @@ const (
 	memberIV
 )
 
+var memberNames = [...]string{"I", "N", "T", "P", "Z", "K", "L", "DL", "E", "IV"}
+
 func present(members ...int) (set uint64) {
 	for _, i := range members {
 		set |= 1 << i

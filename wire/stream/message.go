@@ -67,6 +67,9 @@ type Message struct {
 	set uint64 // bit set of members that were present
 }
 
+// HasChecksum reports whether a book has its Checksum. Only a Lenient Decoder accepts others.
+func (m *Message) HasChecksum() bool { return m.set&present(memberK) != 0 }
+
 // Series is a sequence of numbers N: a channel of an instrument. In control messages the instrument
 // may be a pattern.
 type Series struct {
