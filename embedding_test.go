@@ -139,7 +139,7 @@ func TestEmbeddingIsSmall(t *testing.T) {
 		}
 	}
 	refused := []string{
-		module + "/bench", module + "/cmd", module + "/internal/bench", module + "/internal/cli", module + "/internal/client",
+		module + "/bench", module + "/cmd", module + "/internal/bench", module + "/internal/cli", module + "/client",
 		module + "/internal/config", module + "/internal/recording", module + "/internal/verify", module + "/feed/replay",
 		"github.com/spf13/cobra", "github.com/BurntSushi/toml", "github.com/coder/websocket", "golang.org/x/term",
 	}

@@ -60,7 +60,7 @@ func TestWatchMovingMarket(t *testing.T) {
 	_, url := startMarket(t, "--speed", "20")
 	w := start(t, "watch", "*|BYMA|*", "--trades", "--count", "3", "--url", url)
 	for range 3 {
-		w.line(`^\d\d:\d\d:\d\d\.\d{3}  T  \S+\|BYMA\|\S+  \S+ x \S+  (buy|sell)  #\d+$`)
+		w.line(`^\d\d:\d\d:\d\d\.\d{3}  T  \S+\|BYMA\|\S+ +\S+ x \S+ +(buy|sell) +#\d+$`)
 	}
 	if status := w.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)

@@ -33,9 +33,9 @@ func TestRecordFillsGaps(t *testing.T) {
 		says   []string
 	}{
 		{`"subscribe"`, []string{subscribed, trade(1), bar(1), status(1), trade(3)}},
-		{`"resume":{"bars":{"GGAL|BYMA|CI":1},"epoch":"e1","position":"e1:7","status":{"GGAL|BYMA|CI":1},"trades":{"GGAL|BYMA|CI":1}}`,
+		{`"resume":{"epoch":"e1","position":"e1:7","trades":{"GGAL|BYMA|CI":1},"status":{"GGAL|BYMA|CI":1},"bars":{"GGAL|BYMA|CI|1s":1}}`,
 			[]string{subscribed, trade(2), trade(3), caughtUp, bar(4)}},
-		{`"bars":{"GGAL|BYMA|CI":1}`, []string{subscribed, caughtUp, bar(4), status(5)}},
+		{`"bars":{"GGAL|BYMA|CI|1s":1}`, []string{subscribed, caughtUp, bar(4), status(5)}},
 		{`"status":{"GGAL|BYMA|CI":1}`, []string{reportsLost, caughtUp, status(5), trade(4)}},
 	}
 	visit := 0
@@ -46,9 +46,8 @@ func TestRecordFillsGaps(t *testing.T) {
 	})
 	name := filepath.Join(t.TempDir(), "a.jsonl")
 	r := start(t, "record", "GGAL|BYMA|CI", "--channels", "trades,status,bars", "--interval", "1s", "-f", name, "--url", url)
-	r.said(`trades GGAL\|BYMA\|CI #2 is missing: requesting it again`)
-	r.said(`bars 1s GGAL\|BYMA\|CI #2 to #3 are missing: requesting it again`)
-	r.said(`lost: bars 1s GGAL\|BYMA\|CI from #2 to #3 \(missing\)`)
+	r.said(`connection lost: messages are missing; retrying in`)
+	r.said(`lost: bars GGAL\|BYMA\|CI\|1s from #2 to #3 \(missing\)`)
 	r.said(`lost: status GGAL\|BYMA\|CI from #2 to #4 \(buffer_exceeded\)`)
 	waitFor(t, func() bool {
 		text, err := os.ReadFile(name)
@@ -59,7 +58,7 @@ func TestRecordFillsGaps(t *testing.T) {
 		t.Errorf("ended with %d", status)
 	}
 	r.said(`; 2 ranges were lost`)
-	if n := strings.Count(r.talk.String(), ": requesting it again"); n != 3 {
+	if n := strings.Count(r.talk.String(), ": messages are missing"); n != 3 {
 		t.Errorf("%d gaps were requested, want 3", n)
 	}
 	_, list := recorded(t, name)
@@ -87,16 +86,16 @@ func TestWatchAsksByName(t *testing.T) {
 	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
 		wanted, says := `"subscribe"`, []string{subscribed, trade(1), strings.ReplaceAll(trade(7), "GGAL", "AL30"), trade(4)}
 		if !first {
-			wanted, says = `"resume":{"epoch":"e1","position":"e1:7","trades":{"AL30|BYMA|CI":7,"GGAL|BYMA|CI":1}},"trades":["*|BYMA|CI","GGAL|BYMA|CI","AL30|BYMA|CI"]`, []string{subscribed, trade(2), trade(3), trade(4)}
+			wanted, says = `"trades":["*|BYMA|CI","GGAL|BYMA|CI"],"status":["*|BYMA|CI"],"alive":true,"resume":{"epoch":"e1","position":"e1:7","trades":{"GGAL|BYMA|CI":1}}`, []string{subscribed, trade(2), trade(3), trade(4)}
 		}
 		first = false
 		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, wanted), say(ctx, conn, says...), waitForEnd(ctx, conn))
 	})
 	w := start(t, "watch", "*|BYMA|CI", "--trades", "--url", url, "--count", "5")
 	for n := range 4 {
-		w.line(fmt.Sprintf(`  T  GGAL\|BYMA\|CI  7050 x 1  #%d$`, n+1))
+		w.line(fmt.Sprintf(`  T  GGAL\|BYMA\|CI +7050 x 1 +#%d$`, n+1))
 	}
-	if status := w.exit(); status != command.ExitOK || strings.Contains(w.talk.String(), "lost") {
+	if status := w.exit(); status != command.ExitOK || strings.Contains(w.talk.String(), "  lost: ") {
 		t.Errorf("ended with %d", status)
 	}
 }
@@ -112,7 +111,7 @@ func TestRefusedOnce(t *testing.T) {
 		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, `"subscribe"`), say(ctx, conn, ack), waitForEnd(ctx, conn))
 	})
 	w := start(t, "watch", "GGAL|BYMA|CI", "NONE|BYMA|CI", "--url", url)
-	w.said(`  live as demo: GGAL\|BYMA\|CI\n`)
+	w.said(`  live as demo at \S+: GGAL\|BYMA\|CI\n`)
 	w.said(`  NONE\|BYMA\|CI refused: Unknown instrument\. See GET /market/instruments\n`)
 	if n := strings.Count(w.talk.String(), "NONE"); n != 1 {
 		t.Errorf("printed %d times", n)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +22,6 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/client"
 )
 
 // reloaded is a running gateway whose configuration changes.
@@ -78,15 +76,9 @@ func startReloaded(t *testing.T, sockets int) *reloaded {
 	g.server = start(t, "serve", "--config", filepath.Join(g.folder, "rueda.toml"))
 	ready := g.server.said(`msg=ready address=(\S+) .* admin=(\S+)`)
 	g.address, g.admin = ready[1], "http://"+ready[2]
-	a := &client.API{Client: g.client()}
-	if a.Base, err = url.Parse("https://" + g.address); err != nil {
+	if g.token, err = grant(t.Context(), g.client(), "https://"+g.address, "ana", "correct horse battery staple"); err != nil {
 		t.Fatal(err)
 	}
-	login, err := a.Login(t.Context(), "ana", "correct horse battery staple", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.token = login.Access
 	https := g.client()
 	for range sockets {
 		c := open(t, https, "wss://"+g.address+"/stream", g.token)
@@ -303,9 +295,9 @@ func (g *reloaded) reloadServers() {
 	g.apply("", "applied: limits.requests_per_minute")
 
 	g.apply("[limits]\nlogin_burst = 1\nlogins_per_minute = 1\n[throttle]\naccount_free = 3\n", "applied: limits.logins_per_minute", "applied: limits.login_burst", "applied: throttle.account_free")
-	a := &client.API{Client: g.client(), Base: &url.URL{Scheme: "https", Host: g.address}}
+	logins := g.client()
 	for i := range 2 {
-		_, err := a.Login(g.Context(), "eva", "wrong", "")
+		_, err := grant(g.Context(), logins, "https://"+g.address, "eva", "wrong")
 		if limited := err != nil && strings.Contains(err.Error(), "rate_limited"); limited != (i == 1) {
 			g.Errorf("login %d: %v", i, err)
 		}

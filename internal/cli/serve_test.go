@@ -13,7 +13,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +23,6 @@ import (
 
 	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/client"
 	"github.com/ruedahq/rueda/internal/openapi/openapitest"
 )
 
@@ -95,15 +93,11 @@ func TestServe(t *testing.T) {
 
 	https := &http.Client{Transport: openapitest.Wrap(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}})}
 	defer https.CloseIdleConnections()
-	a := &client.API{Client: https}
-	if a.Base, err = url.Parse("https://" + address); err != nil {
-		t.Fatal(err)
-	}
-	got, err := a.Login(t.Context(), "ana", "correct horse battery staple", "")
+	token, err := grant(t.Context(), https, "https://"+address, "ana", "correct horse battery staple")
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := open(t, https, a.Stream(), got.Access)
+	conn := open(t, https, "wss://"+address+"/stream", token)
 	expect(t, conn, `{"type":"Success","code":200,"msg":"Connected"`)
 
 	// Another process disables the user. Within half a second the socket gets an error and is
@@ -115,7 +109,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("read after the end: %v", err)
 	}
 	t.Logf("figure: closed %v after the command began", time.Since(began).Round(time.Millisecond))
-	if _, err := a.Login(t.Context(), "ana", "correct horse battery staple", ""); err == nil {
+	if _, err := grant(t.Context(), https, "https://"+address, "ana", "correct horse battery staple"); err == nil {
 		t.Error("a disabled user logged in")
 	}
 
@@ -123,7 +117,7 @@ func TestServe(t *testing.T) {
 	if status := server.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
-	for _, secret := range []string{got.Access, got.Refresh, "correct horse"} {
+	for _, secret := range []string{token, "correct horse"} {
 		if strings.Contains(server.talk.String(), secret) {
 			t.Error("a secret is in the log")
 		}

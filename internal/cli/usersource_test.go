@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/ruedahq/rueda/broker/httpusers"
 	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/client"
 )
 
 // TestServeUsersOfAnother runs a gateway with users and accounts of a login service.
@@ -61,8 +59,7 @@ format = "json"
 	address := server.said(`"msg":"ready","address":"([^"]+)"`)[1]
 	plain := &http.Client{}
 	defer plain.CloseIdleConnections()
-	a := &client.API{Client: plain, Base: &url.URL{Scheme: "http", Host: address}}
-	got, err := a.Login(t.Context(), "ana", "canary-password", "")
+	token, err := grant(t.Context(), plain, "http://"+address, "ana", "canary-password")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +67,7 @@ format = "json"
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+got.Access)
+	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := plain.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -79,11 +76,11 @@ format = "json"
 	if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), `"number":"100001"`) {
 		t.Errorf("accounts: %s, %v", text, err)
 	}
-	if _, err := a.Login(t.Context(), "ana", "canary-other", ""); err == nil || !strings.Contains(err.Error(), "rong username or password") {
+	if _, err := grant(t.Context(), plain, "http://"+address, "ana", "canary-other"); err == nil || !strings.Contains(err.Error(), "rong username or password") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	service.Close()
-	if _, err := a.Login(t.Context(), "ana", "canary-password", ""); err == nil || strings.Contains(err.Error(), "rong username or password") {
+	if _, err := grant(t.Context(), plain, "http://"+address, "ana", "canary-password"); err == nil || strings.Contains(err.Error(), "rong username or password") {
 		t.Errorf("without the service: %v", err)
 	}
 	server.stop()
@@ -165,9 +162,9 @@ user = "SELECT 1 AS id, name AS username, 0 AS version FROM people WHERE id = $1
 	server := start(t, "serve", "--config", config)
 	server.said(`user base not reached, nobody can log in until it is`)
 	address := server.said(`msg=ready address=(\S+)`)[1]
-	a := &client.API{Client: &http.Client{}, Base: &url.URL{Scheme: "http", Host: address}}
-	defer a.Client.CloseIdleConnections()
-	if _, err := a.Login(t.Context(), "ana", "correct horse", ""); err == nil || strings.Contains(err.Error(), "rong username or password") {
+	plain := &http.Client{}
+	defer plain.CloseIdleConnections()
+	if _, err := grant(t.Context(), plain, "http://"+address, "ana", "correct horse"); err == nil || strings.Contains(err.Error(), "rong username or password") {
 		t.Errorf("login: %v", err)
 	}
 	server.stop()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -91,7 +93,18 @@ const (
 	subscribed = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:7"}`
 )
 
+// bookMessage returns a message of a book that has at most one bid, with its checksum.
 func bookMessage(n int, rest string) string {
+	if bid := regexp.MustCompile(`\[7040,(\d+)\]`).FindStringSubmatch(rest); bid != nil && !strings.Contains(rest, `"K"`) {
+		level := market.Level{Price: 7040 * market.Scale}
+		level.Size, _ = market.ParseSize(bid[1])
+		bids := []market.Level{level}
+		if level.Size == 0 {
+			bids = nil
+		}
+		sum, _ := wire.Checksum(nil, bids, nil, 10, 2, 0)
+		rest += fmt.Sprintf(`,"K":%d`, sum)
+	}
 	return fmt.Sprintf(`{"type":"O","S":"GGAL","I":"GGAL|BYMA|CI","N":%d,"T":"2026-11-20T14:30:00.000000000Z",%s}`, n, rest)
 }
 
@@ -102,7 +115,8 @@ func TestWatchRepairsBook(t *testing.T) {
 	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
 		return errors.Join(
 			hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
-			hear(ctx, conn, `"order_book":["GGAL|BYMA|CI"]`), say(ctx, conn, subscribed,
+			hear(ctx, conn, `"status":["GGAL|BYMA|CI"]`), say(ctx, conn, subscribed),
+			hear(ctx, conn, `"order_book":["GGAL|BYMA|CI"]`), say(ctx, conn, strings.Replace(subscribed, `"id":1`, `"id":2`, 1),
 				bookMessage(1, `"R":true,"DL":5,"B":[[7040,1]],"A":[]`),
 				bookMessage(2, `"L":1,"B":[[7040,2]]`),
 				bookMessage(4, `"L":3,"B":[[7040,4]]`),
@@ -114,15 +128,13 @@ func TestWatchRepairsBook(t *testing.T) {
 			waitForEnd(ctx, conn))
 	})
 	w := start(t, "watch", "GGAL|BYMA|CI", "--book", "--url", url, "--count", "4")
-	for _, want := range []string{"book  7040 x 1  |  -  #1", "changes  7040 x 2  |  -  #2", "book  7040 x 6  |  -  #6", "changes  7040 gone  |  -  #7"} {
-		if got := w.line(`  O  GGAL\|BYMA\|CI  (.*)$`)[1]; got != want {
-			t.Errorf("printed %q, want %q", got, want)
-		}
+	for _, want := range []string{"#1", "1        7040 |", "#2", "2        7040 |", "#6", "6        7040 |", "#7", " |"} {
+		w.line(regexp.QuoteMeta(want) + `$`)
 	}
 	if status := w.exit(); status != command.ExitOK {
 		t.Errorf("ended with %d", status)
 	}
-	w.said(`has a gap at #4`)
+	w.said(`the book of GGAL\|BYMA\|CI is not known until its next snapshot \(chain\)`)
 }
 
 // TestWatchRefreshes keeps a socket open past the expiry of several tokens.
@@ -141,27 +153,35 @@ func TestWatchRefreshes(t *testing.T) {
 		return errors.Join(err, say(ctx, conn, trade), waitForEnd(ctx, conn))
 	})
 	w := start(t, "watch", "GGAL|BYMA|CI", "--trades", "--url", url, "--count", "1")
-	w.line(`  T  GGAL\|BYMA\|CI  7050 x 1  #1$`)
+	w.line(`  T  GGAL\|BYMA\|CI +7050 x 1 +#1$`)
 	if talk := w.talk.String(); strings.Contains(talk, "connection lost") {
 		t.Errorf("the link was lost:\n%s", talk)
 	}
 }
 
-// TestWatchPrintsSubscriptions has a server reject one of two instruments and lose messages without
-// numbers.
+// TestWatchPrintsSubscriptions has a server reject one of two instruments, and lose messages.
 func TestWatchPrintsSubscriptions(t *testing.T) {
 	t.Parallel()
 	const ack = `{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:7",` +
-		`"rejected":[{"channel":"trades","instrument":"NONE|BYMA|CI","code":404,"reason":"unknown_instrument","msg":"Unknown instrument"}],` +
-		`"lost":{"trades":{"GGAL|BYMA|CI":{"reason":"epoch_changed"},"AL30|BYMA|CI":{"from":3,"to":9,"reason":"too_old"}}}}`
+		`"rejected":[{"channel":"trades","instrument":"NONE|BYMA|CI","code":404,"reason":"unknown_instrument","msg":"Unknown instrument"}]`
+	const lost = `,"lost":{"trades":{"GGAL|BYMA|CI":{"from":3,"to":9,"reason":"buffer_exceeded"}}}`
+	const trade = `{"type":"T","S":"GGAL","I":"GGAL|BYMA|CI","N":2,"T":"2026-11-20T14:30:00.000000000Z","P":7050,"Z":1}`
+	again := false
 	url, _ := standIn(t, 86400, func(ctx context.Context, conn *websocket.Conn) error {
-		return errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success),
-			hear(ctx, conn, `"subscribe"`), say(ctx, conn, ack), waitForEnd(ctx, conn))
+		err := errors.Join(hear(ctx, conn, `"auth_token"`), say(ctx, conn, success), hear(ctx, conn, `"subscribe"`))
+		if again {
+			return errors.Join(err, hear(ctx, conn, `"id":2`), say(ctx, conn, ack+lost+"}", strings.Replace(subscribed, `"id":1`, `"id":2`, 1),
+				`{"type":"CaughtUp","code":200,"id":1,"epoch":"e1"}`), waitForEnd(ctx, conn))
+		}
+		again = true
+		return errors.Join(err, say(ctx, conn, ack+"}", trade))
 	})
 	w := start(t, "watch", "GGAL|BYMA|CI", "NONE|BYMA|CI", "--trades", "--url", url)
-	w.said(`  lost: trades GGAL\|BYMA\|CI \(epoch_changed\)\n`)
-	w.said(`  lost: trades AL30\|BYMA\|CI from #3 to #9 \(too_old\)\n`)
-	w.said(`  live as demo: GGAL\|BYMA\|CI\n`)
+	w.said(`  NONE\|BYMA\|CI refused: Unknown instrument\n`)
+	w.said(`  live as demo at ` + url + `: GGAL\|BYMA\|CI\n`)
+	w.said(`  connection lost: connection broken: EOF; retrying in`)
+	w.said(`  lost: trades GGAL\|BYMA\|CI from #3 to #9 \(buffer_exceeded\)\n`)
+	w.said(`  live again\n`)
 	w.stop()
 	w.exit()
 }
@@ -191,9 +211,9 @@ func TestWatchPrintsRights(t *testing.T) {
 		if status := w.exit(); status != command.ExitRefused {
 			t.Errorf("%s ended with %d", args[0], status)
 		}
-		w.said(`trades GGAL\|BYMA\|CI now 15m0s late \(rights changed\)`)
-		w.said(`quotes GGAL\|BYMA\|CI removed: no right to this data \(rights changed\)`)
-		w.said(`trades GGAL\|BYMA\|CI removed: no right to this data \(rights changed\)`)
+		w.said(`trades GGAL\|BYMA\|CI is now 15m0s late`)
+		w.said(`quotes GGAL\|BYMA\|CI removed: no right to this data`)
+		w.said(`trades GGAL\|BYMA\|CI removed: no right to this data`)
 		w.said(`rueda: no subscription is left`)
 	}
 }
@@ -210,7 +230,7 @@ func TestWatchPrintsRefusal(t *testing.T) {
 	}{
 		{429, "7", `{"success":false,"error":{"code":429,"reason":"too_many_failures","msg":"Too many failures"}}`, command.ExitError, "too_many_failures: Too many failures", "  Try again in 7 s.\n"},
 		{503, "", `{"success":false,"error":{"code":503,"reason":"unavailable","msg":"Starting","hint":"Wait for it."}}`, command.ExitError, "unavailable: Starting", "  Wait for it.\n"},
-		{502, "", "<html>Bad Gateway</html>", command.ExitUnreachable, "the server answered 502", "The server at this address is not a gateway"},
+		{502, "", "<html>Bad Gateway</html>", command.ExitUnreachable, " answered 502", "The server at this address is not a gateway"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if tc.wait != "" {
@@ -239,7 +259,7 @@ func TestWatchPrintsFeedDown(t *testing.T) {
 	})
 	w := start(t, "watch", "GGAL|BYMA|CI", "--status", "--url", url, "--count", "3")
 	for _, want := range []string{"closed  #8", "feed_down  #8", "feed_up  #9"} {
-		if got := w.line(`  H  \*\|BYMA\|\*  (.*)$`)[1]; got != want {
+		if got := w.line(`  H  \*\|BYMA\|\* +(.*)$`)[1]; got != want {
 			t.Errorf("printed %q, want %q", got, want)
 		}
 	}

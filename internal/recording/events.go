@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // Events converts the text of a recording to market events: trades, cancellations, corrections,
@@ -24,13 +24,13 @@ type Events struct {
 	meta       *Meta
 	zones      map[string]*time.Location // time zones of markets that do not use UTC
 	line       int
-	decoder    Decoder
-	message    Message
-	books      map[string]*played // nil: not selected
+	decoder    stream.Decoder
+	message    stream.Message
+	books      map[market.InstrumentID]*played // nil: not selected
 	order      []*played
 	epoch      string
 	catchingUp bool
-	resumed    int // subscriptions that have not caught up
+	resumed    map[string]bool // subscriptions that have not caught up, by id
 }
 
 // played is the state of an instrument.
@@ -94,20 +94,21 @@ func (e *Events) decodeLine(line []byte, b *decode.Batch) error {
 	if !ok {
 		return errNoTime
 	}
+	if isNote(body) {
+		return e.note(at, body, b)
+	}
+	e.decoder.Lenient = true
 	if err := e.decoder.Decode(body, &e.message); err != nil {
 		return err
 	}
 	m := &e.message
-	if !m.IsData() {
-		return e.control(at, m, b)
+	if !m.Kind.IsData() {
+		e.control(m, b)
+		return nil
 	}
 	p, ok := e.books[m.ID]
 	if !ok {
-		id, err := market.ParsePattern(m.ID)
-		if err != nil {
-			return fmt.Errorf("I is %q: %w", m.ID, err)
-		}
-		p = e.list(market.Instrument{ID: id, PriceDecimals: 8, SizeDecimals: 8}, b)
+		p = e.list(market.Instrument{ID: m.ID, PriceDecimals: 8, SizeDecimals: 8}, b)
 	}
 	if p == nil {
 		b.Skip(decode.Filtered)
@@ -123,7 +124,7 @@ func (e *Events) begin(line []byte, b *decode.Batch) (err error) {
 		return err
 	}
 	e.epoch = e.meta.Epoch
-	e.books, e.zones = map[string]*played{}, map[string]*time.Location{}
+	e.books, e.zones = map[market.InstrumentID]*played{}, map[string]*time.Location{}
 	markets, err := e.meta.markets()
 	if err != nil {
 		b.Note("bad_market", "%v", err)
@@ -164,7 +165,7 @@ func (e *Events) define(rows []Row, b *decode.Batch) {
 		b.Note("bad_definition", "%v", err)
 	}
 	for i := range list {
-		if _, ok := e.books[list[i].ID.String()]; !ok {
+		if _, ok := e.books[list[i].ID]; !ok {
 			e.list(list[i], b)
 		}
 	}
@@ -173,7 +174,7 @@ func (e *Events) define(rows []Row, b *decode.Batch) {
 // list lists an instrument with the properties that the recording supports.
 func (e *Events) list(in market.Instrument, b *decode.Batch) *played {
 	if !in.ID.IsPattern() && !e.Filter.Matches(in.ID) {
-		e.books[in.ID.String()] = nil
+		e.books[in.ID] = nil
 		return nil
 	}
 	in.VirtualClock = true
@@ -184,7 +185,7 @@ func (e *Events) list(in market.Instrument, b *decode.Batch) *played {
 		in.Phase = market.NoPhase
 	}
 	p := &played{handle: b.List(in), id: in.ID, phase: in.Phase, zone: cmp.Or(e.zones[in.ID.Market], time.UTC)}
-	e.books[in.ID.String()] = p
+	e.books[in.ID] = p
 	e.order = append(e.order, p)
 	return p
 }
@@ -198,34 +199,42 @@ func (e *Events) has(channel string) bool {
 	return len(e.meta.Channels) == 0
 }
 
-// control handles a message that is not market data.
-func (e *Events) control(at int64, m *Message, b *decode.Batch) error {
-	switch {
-	case m.Text("recording") == Disconnected:
+// note handles a note of the recorder.
+func (e *Events) note(at int64, body []byte, b *decode.Batch) error {
+	var n Note
+	if err := n.Parse(body); err != nil {
+		return err
+	}
+	switch n.Kind {
+	case Disconnected:
 		e.interrupted(at, b)
-	case m.Text("recording") == Connected:
+	case Connected:
 		e.interrupted(at, b)
-		e.catchingUp, e.resumed = true, 0
-		var n Note
-		if err := n.Parse(m.JSON.Raw); err != nil {
-			return err
-		}
+		e.catchingUp, e.resumed = true, map[string]bool{}
 		e.define(n.Instruments, b)
-	case m.Type == "Warning" && m.Text("reason") == "slow_client":
+	}
+	return nil
+}
+
+// control handles a message that is not market data.
+func (e *Events) control(m *stream.Message, b *decode.Batch) {
+	switch {
+	case m.Kind == stream.Warning && m.Control.Reason == "slow_client":
 		conflated(b)
-	case m.Type == "CaughtUp":
-		e.resumed--
-		e.catchingUp = e.resumed > 0
-	case m.Type == "Subscription":
-		e.resumed++
-		if epoch := m.Text("epoch"); epoch != "" && epoch != e.epoch {
+	case m.Kind == stream.CaughtUp:
+		delete(e.resumed, m.Control.ID)
+		e.catchingUp = len(e.resumed) > 0
+	case m.Kind == stream.Subscription:
+		if e.catchingUp && Resumes(m.Control) {
+			e.resumed[m.Control.ID] = true
+		}
+		if epoch := m.Control.Epoch; epoch != "" && epoch != e.epoch {
 			e.epoch = epoch
 			for _, p := range e.order {
 				p.trade, p.status, p.quote = 0, 0, 0
 			}
 		}
 	}
-	return nil
 }
 
 func (e *Events) interrupted(at int64, b *decode.Batch) {
@@ -242,39 +251,33 @@ func (e *Events) markStale(at int64, p *played, b *decode.Batch, reason string) 
 }
 
 // data plays market data.
-func (e *Events) data(at int64, p *played, m *Message, b *decode.Batch) {
+func (e *Events) data(at int64, p *played, m *stream.Message, b *decode.Batch) {
 	p.time = max(p.time, m.Time)
-	switch m.Type {
-	case "T", "X", "C":
+	switch m.Kind {
+	case stream.Trade:
 		if m.N <= p.trade {
 			b.Skip(decode.Repeated)
 			return
 		}
 		p.trade = m.N
 		b.Stats.Trades++
-		kind := market.KindTrade
-		switch m.Type {
-		case "X":
-			kind = market.KindCancel
-		case "C":
-			kind = market.KindCorrect
-		}
-		x := e.event(kind, at, p, m, b)
-		x.Price, x.Size, x.OldPrice, x.OldSize = m.Price, m.Size, m.OldPrice, m.OldSize
-		x.Side, x.TradeID, x.TradeDetails = m.Side, m.TradeID, m.TradeDetails
-	case "Q":
+		t := &m.Trade
+		x := e.event(t.Kind, at, p, m, b)
+		x.Price, x.Size, x.OldPrice, x.OldSize = t.Price, t.Size, t.OldPrice, t.OldSize
+		x.Side, x.TradeID, x.TradeDetails = t.Side, t.ID, t.TradeDetails
+	case stream.Quote:
 		b.Stats.Quotes++
-		if !m.State && p.quote > 0 && m.N > p.quote+1 {
+		if !m.Snapshot && p.quote > 0 && m.N > p.quote+1 {
 			conflated(b) // the missing quotes were replaced by newer ones
 		}
 		p.quote = m.N
 		x := e.event(market.KindQuote, at, p, m, b)
 		x.Bids, x.Asks = copyLevels(b, m.Bids), copyLevels(b, m.Asks)
-	case "O":
+	case stream.Book:
 		e.book(at, p, m, b)
-	case "H":
+	case stream.Status:
 		e.status(at, p, m, b)
-	case "D":
+	case stream.Summary:
 		e.reference(at, p, m, b)
 	default:
 		b.Skip(decode.OtherType)
@@ -288,8 +291,8 @@ func conflated(b *decode.Batch) {
 
 // reference plays the reference figures of a summary if they are new, and once per trading day,
 // because the previous close belongs to one day.
-func (e *Events) reference(at int64, p *played, m *Message, b *decode.Batch) {
-	now := market.Event{PreviousClose: m.PreviousClose, Settlement: m.Settlement, OpenInterest: m.OpenInterest}
+func (e *Events) reference(at int64, p *played, m *stream.Message, b *decode.Batch) {
+	now := market.Event{PreviousClose: m.Figures.PreviousClose, Settlement: m.Figures.Settlement, OpenInterest: m.Figures.OpenInterest}
 	same := now.PreviousClose == p.reference.PreviousClose && now.Settlement == p.reference.Settlement && now.OpenInterest == p.reference.OpenInterest
 	if same && m.Time < p.referenceUntil || now.PreviousClose == 0 && now.Settlement == 0 && now.OpenInterest == 0 {
 		b.Skip(decode.NoEffect)
@@ -298,22 +301,22 @@ func (e *Events) reference(at int64, p *played, m *Message, b *decode.Batch) {
 	_, end := market.TradingDay(time.Unix(0, m.Time), p.zone)
 	p.reference, p.referenceUntil = now, max(p.referenceUntil, end.UnixNano())
 	x := e.event(market.KindReference, at, p, m, b)
-	x.PreviousClose, x.Settlement, x.OpenInterest = m.PreviousClose, m.Settlement, m.OpenInterest
+	x.PreviousClose, x.Settlement, x.OpenInterest = now.PreviousClose, now.Settlement, now.OpenInterest
 }
 
-func (e *Events) event(kind market.Kind, at int64, p *played, m *Message, b *decode.Batch) *market.Event {
+func (e *Events) event(kind market.Kind, at int64, p *played, m *stream.Message, b *decode.Batch) *market.Event {
 	x := b.Add(kind, p.handle)
 	x.Time, x.Receive, x.Sequence = m.Time, at, m.N
 	return x
 }
 
 // book plays a message of the book.
-func (e *Events) book(at int64, p *played, m *Message, b *decode.Batch) {
+func (e *Events) book(at int64, p *played, m *stream.Message, b *decode.Batch) {
 	b.Stats.Depth++
 	b.Stats.Levels += len(m.Bids) + len(m.Asks)
 	kind := market.KindUpdate
 	switch {
-	case m.State:
+	case m.Snapshot:
 		kind, p.whole = market.KindSnapshot, true
 		b.Stats.Snapshots++
 	case !p.whole:
@@ -327,7 +330,7 @@ func (e *Events) book(at int64, p *played, m *Message, b *decode.Batch) {
 		p.book = m.N
 		return
 	}
-	if !m.State && e.meta.Depth == 0 && m.N > m.Previous+1 {
+	if !m.Snapshot && e.meta.Depth == 0 && m.N > m.Previous+1 {
 		conflated(b)
 	}
 	p.book = m.N
@@ -337,7 +340,7 @@ func (e *Events) book(at int64, p *played, m *Message, b *decode.Batch) {
 
 // status plays a status. A feed that was down is played as a gap, because the feed that plays it is
 // up.
-func (e *Events) status(at int64, p *played, m *Message, b *decode.Batch) {
+func (e *Events) status(at int64, p *played, m *stream.Message, b *decode.Batch) {
 	switch {
 	case m.Phase == market.FeedDown:
 		for _, x := range e.order {

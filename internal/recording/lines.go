@@ -54,7 +54,9 @@ type Line struct {
 }
 
 // IsNote reports whether the line is a note of the recorder.
-func (l *Line) IsNote() bool { return bytes.HasPrefix(l.Body, []byte(`{"recording":`)) }
+func (l *Line) IsNote() bool { return isNote(l.Body) }
+
+func isNote(body []byte) bool { return bytes.HasPrefix(body, []byte(`{"recording":`)) }
 
 // Reader reads a recording.
 type Reader struct {

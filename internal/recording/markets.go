@@ -1,7 +1,6 @@
 package recording
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +11,9 @@ import (
 )
 
 // AskMarkets requests from a server its markets and their calendar from today on, and keeps those
-// of the recording's instruments. It ignores errors, because a server may not have them.
-func (m *Meta) AskMarkets(ctx context.Context, get func(ctx context.Context, path string) ([]byte, error)) {
+// of the recording's instruments. It ignores errors, because a server may not have them. get
+// decodes the data of the answer for a path.
+func (m *Meta) AskMarkets(get func(path string, data any) error) {
 	wanted := map[string]bool{}
 	for _, row := range m.Instruments {
 		if in, err := definition(row); err == nil {
@@ -21,16 +21,13 @@ func (m *Meta) AskMarkets(ctx context.Context, get func(ctx context.Context, pat
 		}
 	}
 	ask := func(path string) (rows []Row) {
-		var answer struct {
-			Data struct {
-				Markets []Row `json:"markets"`
-			} `json:"data"`
+		var data struct {
+			Markets []Row `json:"markets"`
 		}
-		text, err := get(ctx, path)
-		if err != nil || json.Unmarshal(text, &answer) != nil {
+		if get(path, &data) != nil {
 			return nil
 		}
-		return slices.DeleteFunc(answer.Data.Markets, func(row Row) bool {
+		return slices.DeleteFunc(data.Markets, func(row Row) bool {
 			var r marketRow
 			return json.Unmarshal(row, &r) != nil || !wanted[r.ID]
 		})

@@ -1,7 +1,6 @@
 package recording
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,17 +48,17 @@ func TestMarkets(t *testing.T) {
 		{"none", "", "[] [] []"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			get := func(_ context.Context, path string) ([]byte, error) {
+			get := func(path string, data any) error {
 				switch {
 				case path == "/market/markets":
-					return []byte(`{"data":{"markets":[` + row + `,{"market":"OTHER","timezone":"UTC","terms":[]}]}}`), nil
+					return json.Unmarshal([]byte(`{"markets":[`+row+`,{"market":"OTHER","timezone":"UTC","terms":[]}]}`), data)
 				case path == "/market/calendar" && tc.calendar != "":
-					return []byte(`{"data":{"markets":[` + tc.calendar + `]}}`), nil
+					return json.Unmarshal([]byte(`{"markets":[`+tc.calendar+`]}`), data)
 				}
-				return nil, errors.New("not found")
+				return errors.New("not found")
 			}
 			m := meta()
-			m.AskMarkets(t.Context(), get)
+			m.AskMarkets(get)
 			first, err := json.Marshal(m)
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +85,7 @@ func TestMarkets(t *testing.T) {
 		t.Errorf("bad rows: %v, %v, %v", err, b.Notes, e.Markets())
 	}
 	m := meta()
-	m.AskMarkets(t.Context(), func(context.Context, string) ([]byte, error) { return []byte("<html>"), nil })
+	m.AskMarkets(func(_ string, data any) error { return json.Unmarshal([]byte("<html>"), data) })
 	if m.Markets != nil || m.Calendar != nil {
 		t.Errorf("a page of something else was taken: %s", m.Markets)
 	}
@@ -188,12 +187,12 @@ func TestCatchingUp(t *testing.T) {
 		}
 	}
 	take(string(first), false)
-	take(`1 {"type":"Subscription","id":1,"epoch":"e1"}`, false)
+	take(`1 {"type":"Subscription","id":1,"epoch":"e1","trades":[]}`, false)
 	take(`2 {"type":"O",`+h+`,"R":true,"B":[[1,1]],"A":[]}`, false)
 	take(`3 {"recording":"disconnected"}`, false)
 	take(`4 {"recording":"connected"}`, true)
-	take(`5 {"type":"Subscription","id":1,"epoch":"e1"}`, true)
-	take(`5 {"type":"Subscription","id":2,"epoch":"e1"}`, true)
+	take(`5 {"type":"Subscription","id":1,"epoch":"e1","trades":[]}`, true)
+	take(`5 {"type":"Subscription","id":2,"epoch":"e1","trades":[]}`, true)
 	take(`6 {"type":"CaughtUp","id":1}`, true)
 	take(`7 {"type":"CaughtUp","id":2}`, false)
 	if x := b.Events[len(b.Events)-1]; x.Kind != market.KindGap || x.Time != b.Events[0].Time || x.Receive != 3 {
@@ -206,19 +205,10 @@ func TestProblems(t *testing.T) {
 	if x.String() != "" {
 		t.Error(x.String())
 	}
-	x.Add("Warning", "slow_client")
-	x.Add("Warning", "token_expiring")
+	x.Add("slow_client")
+	x.Add("token_expiring")
 	x.Disconnects, x.Lost = 2, 3
 	if want := `; the server warned once that it conflates quotes and books; the connection was lost 2 times; 3 ranges were lost, see its lines "lost"`; x.String() != want {
 		t.Errorf("%s, want %s", &x, want)
-	}
-	f := FeedStates{}
-	for i, step := range []struct {
-		phase string
-		want  bool
-	}{{"open", false}, {"feed_down", true}, {"closed", false}, {"feed_down", false}, {"feed_up", true}, {"feed_up", false}, {"", false}} {
-		if got := f.Changed("*|BYMA|*", step.phase); got != step.want {
-			t.Errorf("step %d, %s: %v", i, step.phase, got)
-		}
 	}
 }

@@ -90,6 +90,9 @@ func parseMeta(line []byte) (*Meta, error) {
 // counted.
 const maxDefinitionErrors = 5
 
+// maxDefinition is how many values the definition of an instrument may have.
+const maxDefinition = 1 << 16
+
 // Definitions parses rows of GET /market/instruments. It returns the valid ones, and one error for
 // all others.
 func Definitions(rows []Row) ([]market.Instrument, error) {
@@ -115,6 +118,9 @@ func Definitions(rows []Row) ([]market.Instrument, error) {
 
 // definition converts a row to a line F of a feed, which has the same members, and decodes that.
 func definition(row []byte) (*market.Instrument, error) {
+	if bytes.Count(row, []byte{','}) > maxDefinition {
+		return nil, fmt.Errorf("more than %d values", maxDefinition)
+	}
 	v, err := wire.ParseJSON(row)
 	if err != nil {
 		return nil, err

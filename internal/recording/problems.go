@@ -2,9 +2,7 @@ package recording
 
 import (
 	"fmt"
-	"strconv"
 
-	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -15,9 +13,9 @@ type Problems struct {
 	Lost        int // ranges that the server could not replay
 }
 
-// Add counts a message, given its type and reason.
-func (t *Problems) Add(kind, reason string) {
-	if kind == "Warning" && reason == "slow_client" {
+// Add counts a warning, given its reason.
+func (t *Problems) Add(reason wire.Reason) {
+	if reason == "slow_client" {
 		t.Conflated++
 	}
 }
@@ -35,35 +33,6 @@ func (t *Problems) String() string {
 		text += fmt.Sprintf("; %d ranges were lost, see its lines %q", t.Lost, Lost)
 	}
 	return text
-}
-
-// LostIn returns the lost ranges of an acknowledgement, as notes.
-func LostIn(v *wire.Value) (list []Note) {
-	all := v.Get("lost")
-	for i := range all.Fields {
-		channel := &all.Fields[i]
-		for j := range channel.Value.Fields {
-			id := &channel.Value.Fields[j]
-			n := Note{Kind: Lost, Channel: channel.Name, Instrument: id.Name, Reason: text(&id.Value, "reason")}
-			n.From, _ = strconv.ParseUint(text(&id.Value, "from"), 10, 64) // absent: unknown
-			n.To, _ = strconv.ParseUint(text(&id.Value, "to"), 10, 64)
-			list = append(list, n)
-		}
-	}
-	return list
-}
-
-// FeedStates holds the last feed status (down or up) of each market or instrument.
-type FeedStates map[string]string
-
-// Changed records a phase and reports whether it is a new feed status. It does not use N, because
-// the N of a snapshot is that of the previous status.
-func (f FeedStates) Changed(id, phase string) bool {
-	if f[id] == phase || phase != market.FeedDown.String() && phase != market.FeedUp.String() {
-		return false
-	}
-	f[id] = phase
-	return true
 }
 
 func times(n int) string {

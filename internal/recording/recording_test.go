@@ -2,7 +2,6 @@ package recording
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 func meta() *Meta {
@@ -279,35 +279,6 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-func TestDecoderRefuses(t *testing.T) {
-	h := fmt.Sprintf(header, 1, 1)
-	for body, want := range map[string]string{
-		`{"type":"T",` + h + `,"P":"7","Z":1}`:                             "",
-		`{"type":"T",` + h + `,"P":1e5,"Z":1}`:                             "member P",
-		`{"type":"T",` + h + `,"P":1,"Z":-1}`:                              "member Z",
-		`{"type":"T",` + h + `,"P":1}`:                                     "size above 0",
-		`{"type":"T","I":"A|B|C","P":1,"Z":1}`:                             "without N",
-		`{"type":"T","N":1,"P":1,"Z":1}`:                                   "without I",
-		`{"type":"T",` + h + `,"P":1,"Z":1,"G":"X"}`:                       "member G",
-		`{"type":"O",` + h + `,"B":[[1,2]]}`:                               "neither R:true nor L",
-		`{"type":"O",` + h + `,"L":1,"B":[[1]]}`:                           "level 1",
-		`{"type":"O",` + h + `,"L":1,"B":{}}`:                              "not an array",
-		`{"type":"O",` + h + `,"L":1,"B":[[1,2,-3]]}`:                      "orders of level 1",
-		`{"type":"H",` + h + `,"E":"lunch"}`:                               "not a trading status",
-		`{"type":"K",` + h + `,"OP":1}`:                                    "without IV",
-		`{"type":"Q",` + strings.Replace(h, "2026-11", "2026-13", 1) + `}`: "member T",
-		`{"type":"D",` + strings.Replace(h, `"N":1`, `"N":1.5`, 1) + `}`:   "member N",
-		`[1]`:     "",
-		`{"type"`: "bad JSON",
-	} {
-		var m Message
-		err := new(Decoder).Decode([]byte(body), &m)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", body, err, want)
-		}
-	}
-}
-
 // TestEvents plays a recording with all kinds of lines.
 func TestEvents(t *testing.T) {
 	h := func(n int) string { return fmt.Sprintf(header, n, n) }
@@ -393,8 +364,8 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		defer r.Close()
-		var d Decoder
-		var m Message
+		var d stream.Decoder
+		var m stream.Message
 		for range 1000 {
 			line, err := r.Next()
 			if err != nil {
@@ -449,27 +420,5 @@ func TestFullDisk(t *testing.T) {
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("later: %v", err)
 		}
-	}
-}
-
-// TestCatalogue reads the pages of a server's list and selects what matches the patterns.
-func TestCatalogue(t *testing.T) {
-	pages := map[string]string{
-		"/market/instruments?limit=1000":          `{"data":{"instruments":[{"instrument":"A|X|CI"},{"instrument":"B|X|24hs"}],"next_cursor":"n"}}`,
-		"/market/instruments?cursor=n&limit=1000": `{"data":{"instruments":[{"instrument":"C|X|CI"},{"instrument":"nothing"}]}}`,
-	}
-	get := func(_ context.Context, path string) ([]byte, error) {
-		page, ok := pages[path]
-		if !ok {
-			return nil, fmt.Errorf("asked for %s", path)
-		}
-		return []byte(page), nil
-	}
-	rows, ids, err := Catalogue(t.Context(), get, []string{"*|X|CI"})
-	if err != nil || strings.Join(ids, " ") != "A|X|CI C|X|CI" || len(rows) != 2 {
-		t.Errorf("%v, %v, %v", ids, rows, err)
-	}
-	if _, _, err := Catalogue(t.Context(), func(context.Context, string) ([]byte, error) { return []byte("<html>"), nil }, nil); err == nil {
-		t.Error("a page of something else was taken")
 	}
 }

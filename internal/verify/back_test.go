@@ -10,8 +10,8 @@ import (
 
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 var timeOf = regexp.MustCompile(`"T":"([^"]+)"`)
@@ -109,8 +109,8 @@ func TestTimeFarAhead(t *testing.T) {
 		w.run(2)
 		list := edit(kind, 12, `"T":"2026`, `"T":"2036`)(slices.Clone(w.list))
 		v := New(Config{Ordered: true})
-		var d recording.Decoder
-		var m recording.Message
+		d := stream.Decoder{Lenient: true}
+		var m stream.Message
 		for i, s := range list {
 			if err := d.Decode([]byte(s), &m); err != nil {
 				t.Fatal(err)

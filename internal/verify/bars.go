@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // intervals holds the words and the lengths of bars.
@@ -17,16 +18,6 @@ var intervals = [...]struct {
 }{
 	{"1s", int64(time.Second)}, {"1m", int64(time.Minute)}, {"5m", 5 * int64(time.Minute)},
 	{"15m", 15 * int64(time.Minute)}, {"1h", int64(time.Hour)}, {"1d", 24 * int64(time.Hour)},
-}
-
-// intervalOf returns the index of an interval, given its word on the wire.
-func intervalOf(word string) (int, bool) {
-	for i := range intervals {
-		if intervals[i].word == word {
-			return i, true
-		}
-	}
-	return 0, false
 }
 
 // barBook holds the sums of the newest bars of each interval, and the bars that cannot be judged
@@ -40,7 +31,8 @@ type pendingBar struct {
 	position Position
 	received int64
 	interval int
-	bar      recording.Bar
+	bar      wire.Bar
+	average  market.Price // 0: none
 }
 
 // sum accumulates the trades of a bar.
@@ -145,9 +137,9 @@ func (b *barBook) postponeAll(now int64) {
 
 // bar receives a bar. If the order between channels is not guaranteed, the bar waits for two
 // seconds, and a revision replaces it. While a stream catches up, all bars wait.
-func (in *instrument) bar(p Position, m *recording.Message) {
-	i, _ := intervalOf(m.Bar.Interval)
-	w := pendingBar{p, in.v.received, i, m.Bar}
+func (in *instrument) bar(p Position, m *stream.Message) {
+	i := int(m.Bar.Interval)
+	w := pendingBar{p, in.v.received, i, m.Bar, m.Average}
 	g := &in.log
 	if in.v.config.Ordered {
 		g.judgeBar(in, &w)
@@ -187,7 +179,7 @@ func (g *tradeLog) judgeBar(in *instrument, w *pendingBar) {
 	if s == nil || s.stale {
 		s = g.sum(start, start+length)
 	}
-	if text := s.differs(&w.bar); text != "" {
+	if text := s.differs(w); text != "" {
 		in.v.wrong(Bars, in, w.position, "%s bar: %s", intervals[w.interval].word, text)
 	}
 }
@@ -204,9 +196,10 @@ func (g *tradeLog) sum(from, to int64) *sum {
 }
 
 // differs returns how a bar differs from the sum of its trades, "" if it does not.
-func (s *sum) differs(b *recording.Bar) string {
+func (s *sum) differs(w *pendingBar) string {
+	b := &w.bar
 	var list []string
-	if s.trades != b.Trades {
+	if s.trades != uint64(b.Trades) {
 		list = append(list, fmt.Sprintf("TC is %d, but there are %d trades", b.Trades, s.trades))
 	}
 	for _, p := range [...]struct {
@@ -218,11 +211,11 @@ func (s *sum) differs(b *recording.Bar) string {
 		}
 	}
 	for _, p := range [...]struct{ word, bar, sums string }{
-		{"TV", b.Volume, string(s.volume.Append(nil, market.SizeDecimals))},
-		{"EV", b.Value, string(s.value.Append(nil, market.ValueDecimals))},
-		{"VW", b.Average, s.average()},
+		{"TV", string(b.Volume.Append(nil, market.SizeDecimals)), string(s.volume.Append(nil, market.SizeDecimals))},
+		{"EV", string(b.Value.Append(nil, market.ValueDecimals)), string(s.value.Append(nil, market.ValueDecimals))},
+		{"VW", w.average.String(), s.average()},
 	} {
-		if s.trades > 0 && p.bar != "" && p.bar != p.sums && !near(p.bar, p.sums) {
+		if s.trades > 0 && p.bar != "0" && p.bar != p.sums && !near(p.bar, p.sums) {
 			list = append(list, fmt.Sprintf("%s is %s, but %s by the trades", p.word, p.bar, p.sums))
 		}
 	}

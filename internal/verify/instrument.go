@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // instrument is the state of one instrument of a stream.
@@ -92,69 +92,66 @@ func (in *instrument) interrupted() {
 }
 
 // message checks a message of the stream.
-func (in *instrument) message(p Position, m *recording.Message) {
-	switch m.Type {
-	case "T", "X", "C":
+func (in *instrument) message(p Position, m *stream.Message) {
+	switch m.Kind {
+	case stream.Trade:
 		if in.contiguous(&in.trades, p, "trades", m) {
 			in.trade(p, m)
 		}
-	case "H":
+	case stream.Status:
 		if m.Phase == market.Gap && m.Reason == replayRestarted {
 			in.restart()
 		}
 		if in.contiguous(&in.statuses, p, "status", m) {
 			in.status(p, m.Phase)
 		}
-	case "K":
-		s := in.bars[m.Bar.Interval]
+	case stream.Bar:
+		word := m.Bar.Interval.String()
+		s := in.bars[word]
 		if s == nil {
-			if _, ok := intervalOf(m.Bar.Interval); !ok {
-				in.v.wrong(Message, in, p, "a bar has the unknown interval %q", m.Bar.Interval)
-				return
-			}
 			s = new(sequence)
-			in.bars[m.Bar.Interval] = s
+			in.bars[word] = s
 		}
-		revised := *m
-		revised.State = false // R:true means a revised bar here, which is numbered like others
-		if in.contiguous(s, p, "bars "+m.Bar.Interval, &revised) {
+		if in.contiguous(s, p, "bars "+word, m) {
 			in.bar(p, m)
 		}
-	case "Q":
+	case stream.Quote:
 		if in.rising(&in.quotes, p, "quotes", m) {
 			in.quote(p, m.Bids, m.Asks)
 		}
-	case "O":
-		if m.State {
+	case stream.Book:
+		if m.Snapshot {
 			if in.rising(&in.books, p, "order_book", m) {
 				in.bookState(p, m)
 			}
 		} else {
 			in.bookUpdate(p, m)
 		}
-	case "D":
+	case stream.Summary:
 		in.rising(&in.summaries, p, "summary", m)
 	}
 }
 
 // contiguous checks the N of a channel without gaps. It returns false for a duplicate.
-func (in *instrument) contiguous(s *sequence, p Position, channel string, m *recording.Message) bool {
+func (in *instrument) contiguous(s *sequence, p Position, channel string, m *stream.Message) bool {
 	if channel == "status" && !in.v.has("status") {
 		return true // book subscribers receive some statuses, with gaps between them
 	}
 	before, lossReported := s.n, s.lossReported
 	s.lossReported = false
-	if m.State && before > 0 && p.N == before {
+	if m.Snapshot && before > 0 && p.N == before {
 		return true // a snapshot
 	}
 	in.v.judged(Sequence)
 	switch {
+	case before > 0 && p.N <= before && in.v.resuming():
+		return false // a resume from a position repeats messages
 	case before > 0 && p.N <= before:
 		in.v.wrong(Sequence, in, p, "%s came with this N after %d", channel, before)
 		return false
 	case before > 0 && p.N > before+1 && lossReported:
 		in.v.Note("%s of %s: %d messages are missing, as the server reported", channel, in.id, p.N-before-1)
-	case before > 0 && p.N > before+1 && m.State:
+	case before > 0 && p.N > before+1 && m.Snapshot:
 		in.v.Note("%s of %s continued with a snapshot: %d messages before it are missing", channel, in.id, p.N-before-1)
 	case before > 0 && p.N > before+1:
 		in.v.wrong(Sequence, in, p, "%s: %s", channel, missing(before+1, p.N-1))
@@ -163,12 +160,12 @@ func (in *instrument) contiguous(s *sequence, p Position, channel string, m *rec
 		}
 	}
 	s.n = p.N
-	switch m.Type {
-	case "K":
-	case "H":
+	switch m.Kind {
+	case stream.Bar:
+	case stream.Status:
 		in.time(s, p, channel)
 	default:
-		in.late(p, m.Type)
+		in.late(p, m.Trade.Kind)
 	}
 	return true
 }
@@ -181,22 +178,22 @@ func missing(from, to uint64) string {
 }
 
 // rising checks the N of a channel that may have gaps.
-func (in *instrument) rising(s *sequence, p Position, channel string, m *recording.Message) bool {
+func (in *instrument) rising(s *sequence, p Position, channel string, m *stream.Message) bool {
 	in.v.judged(Sequence)
-	if p.N < s.n || p.N == s.n && !m.State {
+	if p.N < s.n || p.N == s.n && !m.Snapshot {
 		in.v.wrong(Sequence, in, p, "%s came with this N after %d", channel, s.n)
 		return false
 	}
 	s.n = p.N
-	if m.Type != "D" { // a summary has the time of its cause, which may be a late trade
+	if m.Kind != stream.Summary { // a summary has the time of its cause, which may be a late trade
 		in.time(s, p, channel)
 	}
 	return true
 }
 
 // late records the time of a trade, cancellation or correction, and counts late trades.
-func (in *instrument) late(p Position, kind string) {
-	if kind == "T" && p.Time < in.trades.time {
+func (in *instrument) late(p Position, kind market.Kind) {
+	if kind == market.KindTrade && p.Time < in.trades.time {
 		in.v.counts["late"]++
 	}
 	in.trades.time = max(in.trades.time, p.Time)
@@ -287,7 +284,7 @@ func (in *instrument) status(p Position, phase market.Phase) {
 func continuous(p market.Phase) bool { return p == market.Open || p == market.Quoting }
 
 // bookState applies a book snapshot.
-func (in *instrument) bookState(p Position, m *recording.Message) {
+func (in *instrument) bookState(p Position, m *stream.Message) {
 	in.tops.markGap()
 	in.depth = m.Depth
 	in.setBook(p, m.Bids, m.Asks)
@@ -341,7 +338,7 @@ func (in *instrument) ordered(p Position, side market.Side, levels []market.Leve
 }
 
 // bookUpdate applies changes of a book.
-func (in *instrument) bookUpdate(p Position, m *recording.Message) {
+func (in *instrument) bookUpdate(p Position, m *stream.Message) {
 	before := in.books.n
 	if !in.rising(&in.books, p, "order_book", m) {
 		return
@@ -400,8 +397,8 @@ func (in *instrument) change(p Position, bids, asks []market.Level, strict bool)
 }
 
 // checksum compares K with the book.
-func (in *instrument) checksum(p Position, m *recording.Message) {
-	if !m.HasSum {
+func (in *instrument) checksum(p Position, m *stream.Message) {
+	if !m.HasChecksum() {
 		return
 	}
 	if in.def == nil {

@@ -15,8 +15,9 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // Journal verifies a journal, a folder or one segment, from its oldest row to its newest. It also
@@ -99,7 +100,7 @@ type journalWalk struct {
 	rows     int64
 	gaps     uint64
 	held     []checkpointRow
-	message  recording.Message
+	message  stream.Message
 	scratch  []byte
 }
 
@@ -175,8 +176,8 @@ func (x *journalWalk) row(r *journal.Row) {
 		in.markStale()
 		return
 	}
-	if m := x.convert(in, r); m != nil {
-		v.counts[m.Type]++
+	if m := x.convert(r); m != nil {
+		v.counts[typeOf(m)]++
 		in.message(p, m)
 	}
 }
@@ -223,40 +224,37 @@ func (x *journalWalk) gap(r *journal.Row) {
 }
 
 // convert converts a row to the message it was made from, or returns nil if there is none.
-func (x *journalWalk) convert(in *instrument, r *journal.Row) *recording.Message {
+func (x *journalWalk) convert(r *journal.Row) *stream.Message {
 	m := &x.message
-	*m = recording.Message{ID: in.id, N: r.N, Time: r.Time}
+	*m = stream.Message{N: r.N, Time: r.Time}
 	switch r.Kind {
 	case journal.Trade, journal.Cancel, journal.Correct:
-		m.Type = [...]string{journal.Trade: "T", journal.Cancel: "X", journal.Correct: "C"}[r.Kind]
-		m.Price, m.Size, m.OldPrice, m.OldSize = r.Price, r.Size, r.OldPrice, r.OldSize
-		m.TradeID, m.RefN = r.ID, r.RefN
+		m.Kind = stream.Trade
+		m.Trade = wire.Trade{
+			Kind:  [...]market.Kind{journal.Trade: market.KindTrade, journal.Cancel: market.KindCancel, journal.Correct: market.KindCorrect}[r.Kind],
+			Price: r.Price, Size: r.Size, OldPrice: r.OldPrice, OldSize: r.OldSize, ID: r.ID, RefN: r.RefN,
+		}
 	case journal.Status:
-		m.Type, m.Phase, m.Reason = "H", r.Phase, r.Reason
+		m.Kind, m.Phase, m.Reason = stream.Status, r.Phase, r.Reason
 	case journal.Quote:
-		m.Type, m.Bids, m.Asks = "Q", r.Bids, r.Asks
+		m.Kind, m.Bids, m.Asks = stream.Quote, r.Bids, r.Asks
 	case journal.Bar:
-		m.Type, m.State = "K", r.Bar.Revised
-		m.Bar = barOf(r)
+		m.Kind, m.Bar = stream.Bar, barOf(r)
 	case journal.BookUpdate, journal.BookState:
-		m.Type, m.Bids, m.Asks, m.State = "O", r.Bids, r.Asks, r.Kind == journal.BookState
-		m.Previous, m.HasPrev = r.N-1, true // rows have every change
+		m.Kind, m.Bids, m.Asks, m.Snapshot = stream.Book, r.Bids, r.Asks, r.Kind == journal.BookState
+		m.Previous = r.N - 1 // rows have every change
 	default:
 		return nil
 	}
 	return m
 }
 
-func barOf(r *journal.Row) recording.Bar {
+func barOf(r *journal.Row) wire.Bar {
 	b := &r.Bar
-	bar := recording.Bar{
-		Open: b.First, High: b.High, Low: b.Low, Close: b.Last, Trades: uint64(b.Trades),
-		Volume: string(b.Volume.Append(nil, market.SizeDecimals)), Value: string(b.Value.Append(nil, market.ValueDecimals)),
+	return wire.Bar{
+		Interval: b.Interval, Revised: b.Revised, Open: b.First, High: b.High, Low: b.Low, Close: b.Last,
+		Volume: b.Volume, Value: b.Value, Trades: b.Trades,
 	}
-	if int(b.Interval) < len(intervals) {
-		bar.Interval = intervals[b.Interval].word
-	}
-	return bar
 }
 
 // checkpoint applies the state at the beginning of a segment to an instrument without earlier rows,

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // Recording verifies a recording from the reader's position to its end. If the recording becomes
@@ -31,8 +32,8 @@ func Recording(ctx context.Context, r *recording.Reader, findings int) (*Report,
 }
 
 func (v *Verifier) recording(ctx context.Context, r *recording.Reader) (lines int64, err error) {
-	var d recording.Decoder
-	var msg recording.Message
+	d := stream.Decoder{Lenient: true}
+	var msg stream.Message
 	for lines = 1; ; lines++ {
 		if lines%1024 == 0 && ctx.Err() != nil {
 			return lines, ctx.Err()
@@ -50,12 +51,17 @@ func (v *Verifier) recording(ctx context.Context, r *recording.Reader) (lines in
 			v.Unreadable(lines+1, err)
 			return lines, nil
 		}
-		if err := d.Decode(line.Body, &msg); err != nil {
-			v.Unreadable(int64(line.Number), err)
+		if line.IsNote() {
+			var n recording.Note
+			if err := n.Parse(line.Body); err != nil {
+				v.Unreadable(int64(line.Number), err)
+				continue
+			}
+			v.note(&n)
 			continue
 		}
-		if line.IsNote() {
-			v.note(&msg)
+		if err := d.Decode(line.Body, &msg); err != nil {
+			v.Unreadable(int64(line.Number), err)
 			continue
 		}
 		v.Message(int64(line.Number), line.At, &msg)
@@ -63,16 +69,13 @@ func (v *Verifier) recording(ctx context.Context, r *recording.Reader) (lines in
 }
 
 // note handles a note of the recorder.
-func (v *Verifier) note(m *recording.Message) {
-	switch m.Text("recording") {
+func (v *Verifier) note(n *recording.Note) {
+	switch n.Kind {
 	case recording.Connected:
-		var n recording.Note
-		if err := n.Parse(m.JSON.Raw); err == nil {
-			v.DefineRows(n.Instruments)
-		}
+		v.DefineRows(n.Instruments)
 		v.Interrupted()
 	case recording.Disconnected:
-		v.Note("the recorder lost its connection (%s) and reconnected", m.Text("reason"))
+		v.Note("the recorder lost its connection (%s) and reconnected", n.Reason)
 		v.Interrupted()
 	}
 }

@@ -1,6 +1,9 @@
 package verify
 
-import "github.com/ruedahq/rueda/internal/recording"
+import (
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/wire/stream"
+)
 
 // resume is the state of a stream that was interrupted and continues. Missed messages are replayed
 // up to a CaughtUp for each subscription. Until then the order between channels is not guaranteed:
@@ -15,20 +18,23 @@ type resume struct {
 func (v *Verifier) resuming() bool { return v.resume.disconnected || len(v.resume.pending) > 0 }
 
 // resumed follows the subscriptions of a stream that was interrupted.
-func (v *Verifier) resumed(m *recording.Message) {
+func (v *Verifier) resumed(m *stream.Message) {
 	r := &v.resume
 	if !r.interrupted {
 		return
 	}
-	id := m.Text("id")
+	id := m.Control.ID
 	switch {
-	case m.Type == "Subscription" && id != "":
+	case m.Kind == stream.Subscription && id != "":
 		r.disconnected = false
+		if !recording.Resumes(m.Control) {
+			return
+		}
 		if r.pending == nil {
 			r.pending = map[string]bool{}
 		}
 		r.pending[id] = true
-	case m.Type == "CaughtUp":
+	case m.Kind == stream.CaughtUp:
 		r.disconnected = false
 		if delete(r.pending, id); len(r.pending) == 0 {
 			for _, in := range v.instruments {

@@ -7,8 +7,9 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // Sink is a feed.Sink that verifies what a feed publishes.
@@ -188,14 +189,10 @@ func (in *instrument) tradeEvent(p Position, e *market.Event) {
 		v.wrong(Message, in, p, "a trade of size 0")
 		return
 	}
-	kind := "T"
-	switch e.Kind {
-	case market.KindCancel:
-		kind = "X"
-	case market.KindCorrect:
-		kind = "C"
-	}
-	v.counts[kind]++
+	m := stream.Message{Kind: stream.Trade, N: in.trades.n + 1, Trade: wire.Trade{
+		Kind: e.Kind, ID: e.TradeID, Price: e.Price, Size: e.Size, OldPrice: e.OldPrice, OldSize: e.OldSize,
+	}}
+	v.counts[typeOf(&m)]++
 	if v.config.UpdateIDs && e.Kind == market.KindTrade {
 		v.judged(Sequence)
 		if before := in.tradeID; before > 0 && e.Sequence != before+1 {
@@ -207,11 +204,10 @@ func (in *instrument) tradeEvent(p Position, e *market.Event) {
 		}
 		in.tradeID = e.Sequence
 	}
-	in.late(p, kind)
+	in.late(p, e.Kind)
 	in.trades.n++
-	m := recording.Message{Type: kind, N: in.trades.n, TradeID: e.TradeID, Price: e.Price, Size: e.Size, OldPrice: e.OldPrice, OldSize: e.OldSize}
-	if kind != "T" {
-		m.RefN = in.log.ids[e.TradeID]
+	if e.Kind != market.KindTrade {
+		m.Trade.RefN = in.log.ids[e.TradeID]
 	}
 	in.trade(p, &m)
 }

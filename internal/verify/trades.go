@@ -3,8 +3,8 @@ package verify
 import (
 	"math"
 
-	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // tradeLog holds the newest trades of an instrument, to check cancellations, corrections and bars.
@@ -108,10 +108,15 @@ func (g *tradeLog) append(n uint64, r tradeRow, newest int64) {
 }
 
 // trade handles a trade, cancellation or correction.
-func (in *instrument) trade(p Position, m *recording.Message) {
+func (in *instrument) trade(p Position, m *stream.Message) {
 	g := &in.log
-	r := tradeRow{id: m.TradeID, time: p.Time, price: m.Price, size: m.Size}
-	if m.Type == "T" {
+	t := &m.Trade
+	if t.Size == 0 {
+		in.v.wrong(Message, in, p, "a trade of size 0")
+		return
+	}
+	r := tradeRow{id: t.ID, time: p.Time, price: t.Price, size: t.Size}
+	if t.Kind == market.KindTrade {
 		g.append(m.N, r, in.newest)
 		g.bars.add(&r)
 		g.bars.postpone(r.time, in.v.received)
@@ -123,17 +128,18 @@ func (in *instrument) trade(p Position, m *recording.Message) {
 }
 
 // reference compares a cancellation or correction with its trade.
-func (in *instrument) reference(p Position, m *recording.Message) {
+func (in *instrument) reference(p Position, m *stream.Message) {
 	g, v := &in.log, in.v
-	n := m.RefN
+	t := &m.Trade
+	n := t.RefN
 	if n == 0 {
-		known, ok := g.ids[m.TradeID]
-		if m.TradeID == "" || !ok {
+		known, ok := g.ids[t.ID]
+		if t.ID == "" || !ok {
 			v.unjudged(Reference)
 			return
 		}
 		v.judged(Reference)
-		v.wrong(Reference, in, p, "XN is absent, but trade %s is number %d of this epoch", m.TradeID, known)
+		v.wrong(Reference, in, p, "XN is absent, but trade %s is number %d of this epoch", t.ID, known)
 		n = known
 	} else {
 		if n >= m.N {
@@ -148,9 +154,9 @@ func (in *instrument) reference(p Position, m *recording.Message) {
 		v.judged(Reference)
 	}
 	r := g.row(n)
-	price, size := m.Price, m.Size
-	if m.Type == "C" {
-		price, size = m.OldPrice, m.OldSize
+	price, size := t.Price, t.Size
+	if t.Kind == market.KindCorrect {
+		price, size = t.OldPrice, t.OldSize
 	}
 	switch {
 	case r.state == amendment:
@@ -159,16 +165,16 @@ func (in *instrument) reference(p Position, m *recording.Message) {
 	case r.state == cancelled:
 		v.wrong(Reference, in, p, "trade %d was cancelled before", n)
 		return
-	case m.TradeID != "" && r.id != "" && r.id != m.TradeID:
-		v.wrong(Reference, in, p, "XN is %d, which is trade %s, not %s", n, r.id, m.TradeID)
+	case t.ID != "" && r.id != "" && r.id != t.ID:
+		v.wrong(Reference, in, p, "XN is %d, which is trade %s, not %s", n, r.id, t.ID)
 		return
 	case r.price != price || r.size != size:
 		v.wrong(Reference, in, p, "it gives trade %d as %s x %s, but it is %s x %s", n, price, size, r.price, r.size)
 	}
-	if m.Type == "X" {
+	if t.Kind == market.KindCancel {
 		r.state = cancelled
 	} else {
-		r.price, r.size = m.Price, m.Size
+		r.price, r.size = t.Price, t.Size
 	}
 	g.bars.changed(r.time)
 	g.bars.postpone(r.time, v.received)

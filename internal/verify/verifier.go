@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // Config configures a Verifier.
@@ -126,7 +126,7 @@ func (v *Verifier) instrument(id string) *instrument {
 
 // Message checks a message of a stream. at is its receive time (Unix ns), line its number for
 // findings. Message does not keep anything that m points to.
-func (v *Verifier) Message(line, at int64, m *recording.Message) {
+func (v *Verifier) Message(line, at int64, m *stream.Message) {
 	v.judged(Message)
 	if at > 0 {
 		if at < v.received {
@@ -134,16 +134,12 @@ func (v *Verifier) Message(line, at int64, m *recording.Message) {
 		}
 		v.received = max(v.received, at)
 	}
-	if !m.IsData() {
+	if !m.Kind.IsData() {
 		v.control(m)
 		return
 	}
-	v.counts[m.Type]++
-	if _, err := market.ParsePattern(m.ID); err != nil {
-		v.wrong(Message, nil, Position{Line: line, N: m.N, Time: m.Time}, "I is %q, not SYMBOL|MARKET|TERM", m.ID)
-		return
-	}
-	in := v.instrument(m.ID)
+	v.counts[typeOf(m)]++
+	in := v.instrument(m.ID.String())
 	if in == nil {
 		v.unjudged(Message)
 		return
@@ -155,6 +151,17 @@ func (v *Verifier) Message(line, at int64, m *recording.Message) {
 	in.tops.independent.confirm(in)
 }
 
+// typeOf returns the type of market data on the wire.
+func typeOf(m *stream.Message) string {
+	switch m.Trade.Kind {
+	case market.KindCancel:
+		return "X"
+	case market.KindCorrect:
+		return "C"
+	}
+	return [...]string{stream.Trade: "T", stream.Quote: "Q", stream.Book: "O", stream.Status: "H", stream.Summary: "D", stream.Bar: "K"}[m.Kind]
+}
+
 // Unreadable records a message that could not be decoded.
 func (v *Verifier) Unreadable(line int64, err error) {
 	v.judged(Message)
@@ -162,12 +169,12 @@ func (v *Verifier) Unreadable(line int64, err error) {
 }
 
 // control handles messages of the server about the stream: a new epoch, and losses.
-func (v *Verifier) control(m *recording.Message) {
-	if m.Type != "Subscription" && m.Type != "CaughtUp" && m.Type != "Alive" {
+func (v *Verifier) control(m *stream.Message) {
+	if m.Kind != stream.Subscription && m.Kind != stream.CaughtUp && m.Kind != stream.Alive {
 		return
 	}
 	defer v.resumed(m) // epochs and losses in the message come first
-	if epoch := m.Text("epoch"); epoch != "" && epoch != v.epoch {
+	if epoch := m.Control.Epoch; epoch != "" && epoch != v.epoch {
 		if v.epoch != "" {
 			v.Note("a new epoch began: %s after %s", epoch, v.epoch)
 			for _, in := range v.instruments {
@@ -176,16 +183,11 @@ func (v *Verifier) control(m *recording.Message) {
 		}
 		v.epoch = epoch
 	}
-	lost := m.JSON.Get("lost")
-	for i := range lost.Fields {
-		channel := &lost.Fields[i]
-		for j := range channel.Value.Fields {
-			id := &channel.Value.Fields[j]
-			reason := id.Value.Get("reason")
-			v.Note("the server reported a loss in %s of %s (%s)", channel.Name, id.Name, reason.Text)
-			if in := v.instruments[id.Name]; in != nil {
-				in.lost(channel.Name)
-			}
+	for s, r := range m.Control.Lost {
+		id := s.Instrument.String()
+		v.Note("the server reported a loss in %s of %s (%s)", s.Channel, id, r.Reason)
+		if in := v.instruments[id]; in != nil {
+			in.lost(s.Channel.String())
 		}
 	}
 }

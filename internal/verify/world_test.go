@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // world generates a good stream of one instrument, as a server would.
@@ -180,8 +180,8 @@ func (w *world) run(minutes int) {
 func judge(t *testing.T, list []string, c Config) *Report {
 	t.Helper()
 	v := New(c)
-	var d recording.Decoder
-	var m recording.Message
+	d := stream.Decoder{Lenient: true}
+	var m stream.Message
 	for i, s := range list {
 		if err := d.Decode([]byte(s), &m); err != nil {
 			v.Unreadable(int64(i+1), err)

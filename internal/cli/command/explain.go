@@ -13,8 +13,7 @@ import (
 	"net/url"
 	"syscall"
 
-	bots "github.com/ruedahq/rueda/client"
-	"github.com/ruedahq/rueda/internal/client"
+	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -22,7 +21,7 @@ import (
 // those of the output, are returned unchanged.
 func (t *Target) Explain(err error) error {
 	var f *Failure
-	var e *bots.Error
+	var e *client.Error
 	var request *url.Error
 	var network net.Error
 	var text *json.SyntaxError
@@ -42,13 +41,24 @@ func (t *Target) Explain(err error) error {
 	return err
 }
 
-// plain returns the cause of an error of the network, without the names of functions.
+// plain describes an error of the network without the names of libraries and system calls.
 func plain(err error) error {
+	var unknown *net.DNSError
+	var slow net.Error
 	var request *url.Error
-	if simple := client.PlainError(err); simple != err || !errors.As(err, &request) { //nolint:errorlint // the same error
-		return simple
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("connection refused")
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF):
+		return errors.New("connection broken")
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return fmt.Errorf("there is no host %s", unknown.Name)
+	case errors.As(err, &slow) && slow.Timeout():
+		return errors.New("no answer in time")
+	case errors.As(err, &request):
+		return request.Err
 	}
-	return request.Err
+	return err
 }
 
 func unreachable(err error) string {
@@ -71,7 +81,7 @@ func (t *Target) again() string {
 }
 
 // refused returns the failure for an answer of the gateway.
-func (t *Target) refused(e *bots.Error) error {
+func (t *Target) refused(e *client.Error) error {
 	switch e.Reason {
 	case "":
 		return Fail(ExitUnreachable, fmt.Errorf("%s answered %d", t.URL, e.Code),
@@ -104,12 +114,8 @@ func (t *Target) refused(e *bots.Error) error {
 // and also for errors of the network that only the caller knows as such.
 func (t *Target) Unreached(err error) error {
 	var f *Failure
-	var r *client.ResponseError
 	if explained := t.Explain(err); explained == nil || errors.As(explained, &f) || errors.Is(explained, context.Canceled) {
 		return explained
-	}
-	if errors.As(err, &r) {
-		return t.refused(&bots.Error{Code: r.Status, Reason: r.Reason, Msg: r.Msg, Hint: r.Hint, RetryAfter: r.Wait})
 	}
 	return Fail(ExitUnreachable, fmt.Errorf("%s: %w", t.URL, plain(err)), unreachable(err))
 }

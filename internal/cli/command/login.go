@@ -1,15 +1,9 @@
 package command
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
-
-	"github.com/ruedahq/rueda/internal/client"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // DefaultURL is the address of a dev server.
@@ -50,51 +44,6 @@ func LoginOf(cmd *cobra.Command) *Login {
 		return ""
 	}
 	return &Login{url: value("url"), user: value("user"), context: value("context")}
-}
-
-// Account returns the account that logs in, from flags, the environment, a context or the terminal.
-// The password of demo is known to everyone and works on a dev server only.
-func (o *Login) Account(std Streams) (*client.Account, error) {
-	t, err := o.Target()
-	if err != nil {
-		return nil, err
-	}
-	if err := t.credentials(std, false); err != nil {
-		return nil, err
-	}
-	api, err := client.New(t.URL, agent())
-	if err != nil {
-		return nil, err
-	}
-	a := &client.Account{API: api, Username: t.User, Password: string(t.password), OTP: o.otp}
-	if IsTerminal(std.In) {
-		a.AskOTP = func() (string, error) { return askSecret(std, "One-time password of "+a.Username+": ") }
-	}
-	if t.tokens != nil {
-		c, err := t.open(std)
-		if err != nil {
-			return nil, err
-		}
-		a.Source = func(ctx context.Context, check bool) (client.Tokens, error) { return t.stored(ctx, c, check) }
-	}
-	return a, nil
-}
-
-// AccessToken logs in and returns an access token. Refused credentials are a *Failure.
-func AccessToken(ctx context.Context, a *client.Account) (string, error) {
-	token, err := a.Access(ctx)
-	var r *client.ResponseError
-	if errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden) {
-		advice := ""
-		if r.Reason == wire.MFARequired {
-			return "", needsOTP(a.Username)
-		}
-		if known := a.Username == DemoUser || a.Username == BasicUser; known && r.Reason == wire.InvalidCredentials && a.API.IsLocal() {
-			advice = devPasswords
-		}
-		return "", Fail(ExitRefused, r, advice)
-	}
-	return token, err
 }
 
 const devPasswords = "The passwords of a dev server are demo/demo and basic/basic."

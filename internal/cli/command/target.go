@@ -3,16 +3,13 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
 
-	bots "github.com/ruedahq/rueda/client"
+	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/contexts"
-	"github.com/ruedahq/rueda/internal/client"
 	"github.com/ruedahq/rueda/internal/spell"
 )
 
@@ -23,17 +20,16 @@ type Target struct {
 
 	login    *Login
 	list     *contexts.List
-	password bots.Secret
-	tokens   bots.TokenStore // nil: none
+	password client.Secret
+	tokens   client.TokenStore // nil: none
 	local    bool
-	overflow bots.Overflow
 }
 
 // newLogin is the store of a login that replaces the stored one.
-type newLogin struct{ bots.FileStore }
+type newLogin struct{ client.FileStore }
 
 // Load implements client.TokenStore. It returns no tokens.
-func (newLogin) Load(context.Context) (bots.Tokens, error) { return bots.Tokens{}, nil }
+func (newLogin) Load(context.Context) (client.Tokens, error) { return client.Tokens{}, nil }
 
 // Target chooses a gateway and a user. A flag comes before the environment, the environment before
 // the current context. Without any of them it is a dev server. The login of a context is used only
@@ -87,22 +83,13 @@ func FindContext(l *contexts.List, name string) (contexts.Context, error) {
 	return c, nil
 }
 
-// CheckURL checks the address of a gateway, and reports whether it is this machine.
-func CheckURL(url string) (local bool, err error) {
-	api, err := client.New(url, "")
-	if bad := (*client.AddressError)(nil); errors.As(err, &bad) {
-		return false, Fail(ExitUsage, bad, bad.Advice)
-	}
-	return err == nil && api.IsLocal(), err
-}
-
 // credentials finds out how to log in: with the stored login of the context, or with a password. If
 // fresh is set, it does not use a stored login.
 func (t *Target) credentials(std Streams, fresh bool) (err error) {
 	if t.login.fromStdin {
 		return t.ask(std)
 	}
-	t.password = bots.Secret(os.Getenv("RUEDA_PASSWORD"))
+	t.password = client.Secret(os.Getenv("RUEDA_PASSWORD"))
 	switch {
 	case !fresh && t.Context != "" && t.list.LoggedIn(t.Context):
 		t.tokens, err = t.list.Tokens(t.Context)
@@ -120,26 +107,21 @@ func (t *Target) credentials(std Streams, fresh bool) (err error) {
 
 func (t *Target) ask(std Streams) error {
 	password, err := ReadPassword(std, "Password of "+t.User, t.login.fromStdin, nil)
-	t.password = bots.Secret(password)
+	t.password = client.Secret(password)
 	return err
 }
 
-// Client returns a client of the target, for the stored login of its context or a password.
-func (t *Target) Client(std Streams) (*bots.Client, error) {
+// Client returns a client of the target, for the stored login of its context or a password. change
+// changes its options; nil: it does not.
+func (t *Target) Client(std Streams, change func(*client.Options)) (*client.Client, error) {
 	if err := t.credentials(std, false); err != nil {
 		return nil, err
 	}
-	return t.open(std)
-}
-
-// Follower returns a client as Client does, whose events are all messages: none is conflated.
-func (t *Target) Follower(std Streams) (*bots.Client, error) {
-	t.overflow = bots.Block
-	return t.Client(std)
+	return t.open(std, change)
 }
 
 // Fresh returns a client that logs in with a password and keeps the login in the context.
-func (t *Target) Fresh(std Streams) (*bots.Client, error) {
+func (t *Target) Fresh(std Streams) (*client.Client, error) {
 	if err := t.credentials(std, true); err != nil {
 		return nil, err
 	}
@@ -148,11 +130,11 @@ func (t *Target) Fresh(std Streams) (*bots.Client, error) {
 		return nil, err
 	}
 	t.tokens = newLogin{file}
-	return t.open(std)
+	return t.open(std, nil)
 }
 
 // Stored returns a client for the stored login of the context, nil if there is none.
-func (t *Target) Stored(std Streams) (c *bots.Client, err error) {
+func (t *Target) Stored(std Streams) (c *client.Client, err error) {
 	if t.Context == "" || !t.list.LoggedIn(t.Context) {
 		return nil, nil
 	}
@@ -160,14 +142,14 @@ func (t *Target) Stored(std Streams) (c *bots.Client, err error) {
 		return nil, err
 	}
 	t.password = "" // it would begin another login
-	return t.open(std)
+	return t.open(std, nil)
 }
 
 // Forget removes the stored login.
 func (t *Target) Forget() error { return t.list.Forget(t.Context) }
 
-func (t *Target) open(std Streams) (*bots.Client, error) {
-	o := bots.Options{Username: t.User, Password: t.password, Tokens: t.tokens, Overflow: t.overflow, UserAgent: agent()}
+func (t *Target) open(std Streams, change func(*client.Options)) (*client.Client, error) {
+	o := client.Options{Username: t.User, Password: t.password, Tokens: t.tokens, UserAgent: "rueda/" + ReadBuild().Version}
 	otp := t.login.otp
 	if otp != "" || IsTerminal(std.In) {
 		o.OTP = func(context.Context) (string, error) {
@@ -181,32 +163,10 @@ func (t *Target) open(std Streams) (*bots.Client, error) {
 			return askSecret(std, "One-time password of "+t.User+": ")
 		}
 	}
-	return bots.New([]string{t.URL}, o)
-}
-
-func agent() string { return "rueda-watch/" + ReadBuild().Version }
-
-// stored returns the tokens of the stored login, for programs with an Account. With check, it asks
-// the gateway first, which renews tokens that are refused.
-func (t *Target) stored(ctx context.Context, c *bots.Client, check bool) (client.Tokens, error) {
-	var now bots.Tokens
-	var err error
-	if check {
-		err = c.Get(ctx, "/market/time", nil, nil)
+	if change != nil {
+		change(&o)
 	}
-	if err == nil {
-		now, err = c.Login(ctx)
-	}
-	var e *bots.Error
-	switch {
-	case err == nil:
-		return client.Tokens{Access: string(now.Access), Refresh: string(now.Refresh), Renew: now.Expires}, nil
-	case errors.As(err, &e) && e.Code != http.StatusUnauthorized && e.Code != http.StatusForbidden:
-		return client.Tokens{}, &client.ResponseError{Status: e.Code, Reason: e.Reason, Msg: e.Msg, Hint: e.Hint, Wait: e.RetryAfter}
-	case e != nil:
-		return client.Tokens{}, t.Explain(err)
-	}
-	return client.Tokens{}, err
+	return client.New([]string{t.URL}, o)
 }
 
 // CompleteContexts completes the names of contexts.

@@ -150,7 +150,7 @@ func newStatus(std command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := t.Client(std)
+			c, err := t.Client(std, nil)
 			if err != nil {
 				return err
 			}
@@ -189,7 +189,7 @@ Keep the token secret: until it expires, it gives full access to your account.`,
 			if err != nil {
 				return err
 			}
-			c, err := t.Client(std)
+			c, err := t.Client(std, nil)
 			if err != nil {
 				return err
 			}

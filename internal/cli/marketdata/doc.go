@@ -3,7 +3,7 @@
 //
 // # Concurrency
 //
-// A command runs on the goroutine of its caller. A stream that is followed has two more for each
-// connection: one reads the socket and one refreshes the token. Both have ended when the function
-// of the connection returns.
+// A command runs on the goroutine of its caller, and iterates there over the events of a client.
+// watch has a second goroutine that reports silence, record one that flushes the file. Both have
+// ended when the command returns.
 package marketdata

@@ -1,138 +1,192 @@
 package marketdata
 
 import (
-	"io"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// printer writes data messages, each with one write, so that a reader gets each line at once.
-type printer interface {
-	message(v *wire.Value, raw []byte) error
-}
-
-// writeError is an error of the output.
-type writeError struct{ error }
-
-func (w writeError) Unwrap() error { return w.error }
-
-// linePrinter writes messages as they were received, one per line.
-type linePrinter struct{ out io.Writer }
-
-func (p linePrinter) message(_ *wire.Value, raw []byte) error {
-	_, err := p.out.Write(append(command.EscapeControls(raw), '\n'))
-	return err
-}
-
-// textPrinter writes messages for people.
-type textPrinter struct {
-	out io.Writer
-	command.Paint
-}
-
-func (p textPrinter) message(v *wire.Value, _ []byte) error {
+// legend explains the lines of some channels. Statuses are always shown.
+func legend(channels []string) string {
 	var b strings.Builder
-	b.WriteString(p.Faint(clockTime(text(v, "T"))))
-	kind := text(v, "type")
-	b.WriteString("  " + kind + "  " + p.Bold(text(v, "I")) + "  ")
-	switch kind {
-	case "T":
-		b.WriteString(amount(v, "P", "Z"))
-		switch text(v, "G") {
-		case "B":
-			b.WriteString("  " + p.Green("buy"))
-		case "S":
-			b.WriteString("  " + p.Red("sell"))
+	for _, c := range []struct {
+		channel wire.Channel
+		text    string
+	}{
+		{wire.Trades, "T  trade: price x size, side of the aggressor (X cancelled, C corrected)"},
+		{wire.Quotes, "Q  quote: best bid x size | best ask x size"},
+		{wire.Bars, "K  bar: its trades, from the time of the line"},
+		{wire.Summary, "D  figures of the day"},
+		{wire.Status, "H  trading status: phase, reason, and until when"},
+	} {
+		if slices.Contains(channels, c.channel.String()) || c.channel == wire.Status {
+			b.WriteString(c.text + "\n")
 		}
-	case "X":
-		b.WriteString("trade " + text(v, "X") + " of " + amount(v, "P", "Z") + " cancelled")
-	case "C":
-		b.WriteString("trade " + text(v, "X") + " of " + amount(v, "XP", "XZ") + " corrected to " + amount(v, "P", "Z"))
-	case "Q":
-		b.WriteString(p.Green(amount(v, "BP", "BZ")) + "  |  " + p.Red(amount(v, "AP", "AZ")))
-	case "O":
-		b.WriteString(p.book(v))
-	case "H":
-		b.WriteString(text(v, "E"))
-		if reason := text(v, "Y"); reason != "" {
-			b.WriteString(" (" + reason + ")")
-		}
-		if until := text(v, "U"); until != "" {
-			b.WriteString(" until " + clockTime(until))
-		}
-	case "K":
-		b.WriteString(text(v, "IV") + "  " + figures(v, "open", "OP", "high", "HI", "low", "LO", "close", "CL", "volume", "TV", "trades", "TC"))
-	case "D":
-		b.WriteString(figures(v, "open", "OP", "high", "HI", "low", "LO", "last", "LA", "previous", "CL", "volume", "TV", "trades", "TC"))
 	}
-	b.WriteString("  " + p.Faint("#"+text(v, "N")) + "\n")
-	_, err := io.WriteString(p.out, b.String())
-	return err
+	b.WriteString("#  number of the message in its channel\n")
+	return b.String()
 }
 
-// figures returns the members that a message has, each with its label. words are pairs of a member
-// and its label.
-func figures(v *wire.Value, words ...string) string {
+// printer prints events for people. Its columns grow with what they show.
+type printer struct {
+	*screen
+	command.Paint
+	depth              int
+	id, price, size    int // widths
+	books              map[market.InstrumentID]*client.Book
+	phases, feedPhases map[market.InstrumentID]market.Phase
+}
+
+func newPrinter(s *screen, books []string, depth int) *printer {
+	p := &printer{
+		screen: s, Paint: command.NewPaint(s.out), depth: depth, id: 14, price: 7, size: 5,
+		books:  map[market.InstrumentID]*client.Book{},
+		phases: map[market.InstrumentID]market.Phase{}, feedPhases: map[market.InstrumentID]market.Phase{},
+	}
+	for _, name := range books {
+		if id, err := market.ParsePattern(name); err == nil {
+			p.books[id] = &client.Book{}
+		}
+	}
+	return p
+}
+
+// event prints an event. shown reports whether it is market data that was printed.
+func (p *printer) event(ev client.Event) (shown bool, err error) {
+	switch ev := ev.(type) {
+	case client.Trade:
+		return true, p.data(&ev.Header, tradeType(&ev), p.trade(&ev))
+	case client.Quote:
+		return true, p.data(&ev.Header, "Q", p.Green(p.amount(ev.Bid.Price, ev.Bid.Size))+"  | "+p.Red(p.amount(ev.Ask.Price, ev.Ask.Size)))
+	case client.Status:
+		if p.repeats(&ev) {
+			return false, nil
+		}
+		return true, p.data(&ev.Header, "H", p.status(&ev))
+	case client.Bar:
+		return true, p.data(&ev.Header, "K", barText(&ev))
+	case client.Summary:
+		return true, p.data(&ev.Header, "D", summaryText(&ev))
+	case client.BookUpdate:
+		return p.book(&ev)
+	case client.BookInvalid:
+		if b := p.books[ev.Instrument]; b != nil {
+			b.Invalidate()
+		}
+		if p.inPlace {
+			return false, p.show(fmt.Sprintf("%s  the book is not known at present (%s)\n", p.Bold(ev.Instrument.String()), command.Printable(ev.Reason)))
+		}
+	}
+	return false, nil
+}
+
+// data prints a line of market data.
+func (p *printer) data(h *client.Header, kind, text string) error {
+	id := command.Printable(h.Instrument.String())
+	p.id = max(p.id, utf8.RuneCountInString(id))
+	return p.line(fmt.Sprintf("%s  %s  %s%s  %s  %s\n", p.Faint(clockTime(h.Time)), kind, p.Bold(id),
+		strings.Repeat(" ", p.id-utf8.RuneCountInString(id)), text, p.Faint(fmt.Sprintf("#%d", h.N))))
+}
+
+func clockTime(t time.Time) string { return t.Local().Format("15:04:05.000") }
+
+func tradeType(t *client.Trade) string {
+	switch t.Kind {
+	case market.KindCancel:
+		return "X"
+	case market.KindCorrect:
+		return "C"
+	}
+	return "T"
+}
+
+func (p *printer) trade(t *client.Trade) string {
+	id := command.Printable(t.ID)
+	switch t.Kind {
+	case market.KindCancel:
+		return fmt.Sprintf("trade %s of %s x %s cancelled", id, t.Price, t.Size)
+	case market.KindCorrect:
+		return fmt.Sprintf("trade %s of %s x %s corrected to %s x %s", id, t.OldPrice, t.OldSize, t.Price, t.Size)
+	}
+	side := "    "
+	switch t.Side {
+	case market.Buy:
+		side = p.Green("buy ")
+	case market.Sell:
+		side = p.Red("sell")
+	}
+	return p.amount(t.Price, t.Size) + "  " + side
+}
+
+// amount returns "price x size" in columns, "-" for the price without a size.
+func (p *printer) amount(price market.Price, size market.Size) string {
+	left, right := price.String(), size.String()
+	if size == 0 {
+		left, right = "-", ""
+	}
+	p.price, p.size = max(p.price, len(left)), max(p.size, len(right))
+	sign := " x "
+	if size == 0 {
+		sign = "   "
+	}
+	return fmt.Sprintf("%*s%s%-*s", p.price, left, sign, p.size, right)
+}
+
+// repeats records a status. It reports whether it is the current state that was shown before.
+func (p *printer) repeats(s *client.Status) bool {
+	known := p.phases
+	if s.Phase == market.FeedDown || s.Phase == market.FeedUp {
+		known = p.feedPhases
+	}
+	before := known[s.Instrument]
+	known[s.Instrument] = s.Phase
+	return s.Snapshot && s.Phase != market.NoPhase && s.Phase == before
+}
+
+func (p *printer) status(s *client.Status) string {
+	text := s.Phase.String()
+	switch {
+	case s.Phase == market.NoPhase:
+		text = "a status that this version does not know"
+	case s.Phase != market.Open:
+		text = p.Bold(text)
+	}
+	if s.Reason != "" {
+		text += " (" + command.Printable(s.Reason) + ")"
+	}
+	if !s.Until.IsZero() {
+		text += " until " + s.Until.Local().Format("15:04:05")
+	}
+	return text
+}
+
+func barText(b *client.Bar) string {
+	text := b.Interval.String()
+	if b.Revised {
+		text += "  revised"
+	}
+	if b.Trades == 0 {
+		return text + "  no trades"
+	}
+	return fmt.Sprintf("%s  open %s  high %s  low %s  close %s  volume %s  trades %d", text, b.Open, b.High, b.Low, b.Close,
+		b.Volume.Append(nil, market.SizeDecimals), b.Trades)
+}
+
+func summaryText(s *client.Summary) string {
 	var list []string
-	for i := 0; i+1 < len(words); i += 2 {
-		if figure := text(v, words[i+1]); figure != "" {
-			list = append(list, words[i]+" "+figure)
-		}
+	if s.Trades > 0 {
+		list = append(list, fmt.Sprintf("open %s  high %s  low %s  last %s", s.Open, s.High, s.Low, s.Last))
 	}
+	if s.PreviousClose > 0 {
+		list = append(list, "previous "+s.PreviousClose.String())
+	}
+	list = append(list, fmt.Sprintf("volume %s  trades %d", s.Volume.Append(nil, market.SizeDecimals), s.Trades))
 	return strings.Join(list, "  ")
-}
-
-// amount returns "price x size", or "-" without a price.
-func amount(v *wire.Value, price, size string) string {
-	if v.Get(price).Kind == wire.Absent {
-		return "-"
-	}
-	return text(v, price) + " x " + text(v, size)
-}
-
-// clockTime returns the local time of day for a time of the protocol.
-func clockTime(s string) string {
-	ns, err := wire.ParseTime(s)
-	if err != nil {
-		return s
-	}
-	return time.Unix(0, ns).Format("15:04:05.000")
-}
-
-// book returns the levels of a snapshot or an update, best first.
-func (p textPrinter) book(v *wire.Value) string {
-	word := "changes"
-	if v.Get("R").True {
-		word = "book"
-	}
-	bids, asks := v.Get("B"), v.Get("A")
-	return word + "  " + p.Green(levels(&bids)) + "  |  " + p.Red(levels(&asks))
-}
-
-const levelsShown = 5
-
-func levels(side *wire.Value) string {
-	if len(side.Items) == 0 {
-		return "-"
-	}
-	var shown []string
-	for i := range side.Items {
-		if i == levelsShown {
-			shown = append(shown, "...")
-			break
-		}
-		level := side.Items[i].Items
-		if len(level) < 2 {
-			continue
-		}
-		if level[1].Text == "0" {
-			shown = append(shown, command.Printable(level[0].Text)+" gone")
-			continue
-		}
-		shown = append(shown, command.Printable(level[0].Text+" x "+level[1].Text))
-	}
-	return strings.Join(shown, "  ")
 }

@@ -2,6 +2,7 @@ package marketdata
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,11 +15,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/follow"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/internal/spell"
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // recordOptions are the flags of record.
@@ -74,7 +79,7 @@ Exit status: 0 ended by --for or Ctrl-C; 1 other errors; 2 a mistake on the comm
 	f := cmd.Flags()
 	o.login.Flags(cmd)
 	f.StringVarP(&o.file, "file", "f", "", "file to write: NAME.zst, NAME.gz or plain")
-	f.StringSliceVar(&o.channels, "channels", []string{chTrades, chQuotes, chBook, chStatus}, "of trades, quotes, order_book, status, bars, summary")
+	f.StringSliceVar(&o.channels, "channels", channelNames()[:4], "of trades, quotes, order_book, status, bars, summary")
 	f.StringSliceVar(&o.intervals, "interval", []string{"1m"}, "of bars: 1s, 1m, 5m, 15m, 1h, 1d")
 	f.IntVar(&o.depth, "depth", 0, "levels of the books: 1, 5, 10, 25 or 0 for all")
 	f.DurationVar(&o.duration, "for", 0, "stop after this time")
@@ -85,12 +90,17 @@ Exit status: 0 ended by --for or Ctrl-C; 1 other errors; 2 a mistake on the comm
 
 // recorder records a stream into a file.
 type recorder struct {
-	follower
+	std     command.Streams
 	opts    recordOptions
 	file    *recording.Writer
 	meta    recording.Meta
-	fresh   bool            // no message was received on this connection
-	written map[string]bool // definitions in the file, as text
+	target  *command.Target
+	client  *client.Client
+	from    *client.Checkpoint // the end of the file; nil: it is new
+	fresh   bool               // no message was received on this connection
+	written map[string]bool    // definitions in the file, as text
+	ended   map[stream.Series]uint64
+	at      int64 // time of the newest line
 
 	trouble recording.Problems
 	began   time.Time
@@ -103,33 +113,40 @@ func newRecorder(std command.Streams, o recordOptions, ids []string, chosen bool
 	if o.force && o.append {
 		return nil, command.Fail(command.ExitUsage, errors.New("--force and --append exclude each other"), "")
 	}
-	r := &recorder{opts: o, fresh: true, written: map[string]bool{}}
-	r.std = std
-	r.want = interest{ids: ids, channels: o.channels, depth: o.depth}
+	r := &recorder{std: std, opts: o, fresh: true, written: map[string]bool{}, ended: map[stream.Series]uint64{}}
 	if _, err := os.Stat(o.file); o.append && err == nil {
 		if chosen {
 			return nil, command.Fail(command.ExitUsage, errors.New("--append uses the channels, intervals and depth of the file"), "Leave those flags out.")
 		}
-		if err := r.resume(); err != nil {
+		if err := r.resume(ids); err != nil {
 			return nil, err
 		}
-	} else if err := r.create(); err != nil {
+	} else if err := r.create(ids); err != nil {
 		return nil, err
 	}
-	if err := r.check(ids); err != nil {
+	if err := r.open(ids); err != nil {
 		return nil, errors.Join(err, r.file.Close())
 	}
-	r.hooks = hooks{ready: r.ready, message: r.message, lost: r.lost, down: r.down}
-	var err error
-	if r.account, err = o.login.Account(std); err != nil {
-		return nil, errors.Join(err, r.file.Close())
-	}
-	r.meta.Server = r.account.API.Base.String()
 	return r, nil
 }
 
+// open checks the flags and makes the client.
+func (r *recorder) open(ids []string) (err error) {
+	if err := r.check(ids); err != nil {
+		return err
+	}
+	if r.target, err = r.opts.login.Target(); err != nil {
+		return err
+	}
+	r.meta.Server = r.target.URL
+	r.client, err = r.target.Client(r.std, func(o *client.Options) {
+		o.Overflow, o.Messages, o.Resume = client.Block, true, r.from
+	})
+	return err
+}
+
 // create creates the file.
-func (r *recorder) create() (err error) {
+func (r *recorder) create(ids []string) (err error) {
 	o := &r.opts
 	r.file, err = recording.Create(o.file, recording.CreateConfig{Overwrite: o.force})
 	switch {
@@ -140,24 +157,23 @@ func (r *recorder) create() (err error) {
 	case err != nil:
 		return command.Fail(command.ExitUsage, err, "")
 	}
-	if slices.Contains(o.channels, chBars) {
-		r.want.intervals = o.intervals
-	}
-	r.meta = recording.Meta{
-		Program: "rueda " + command.ReadBuild().Version, Channels: o.channels, Depth: o.depth, Intervals: r.want.intervals, IDs: r.want.ids,
+	r.meta = recording.Meta{Program: "rueda " + command.ReadBuild().Version, Channels: o.channels, Depth: o.depth, IDs: ids}
+	if slices.Contains(o.channels, wire.BarsOf(market.Minute).String()) {
+		r.meta.Intervals = o.intervals
 	}
 	return nil
 }
 
 // resume continues the file at its end.
-func (r *recorder) resume() error {
-	var d recording.Decoder
-	var m recording.Message
+func (r *recorder) resume(ids []string) error {
+	var d stream.Decoder
+	var m stream.Message
 	var reached recording.ResumeState
 	w, meta, torn, err := recording.Continue(r.opts.file, func(line *recording.Line) error {
 		if err := d.Decode(line.Body, &m); err == nil { // otherwise verify finds it
 			reached.Add(&m)
 		}
+		r.at = max(r.at, line.At)
 		return nil
 	})
 	if err != nil {
@@ -167,12 +183,10 @@ func (r *recorder) resume() error {
 		fmt.Fprintf(r.std.Err, "%s: %v; it is cut off, and the lost messages are requested again.\n", r.opts.file, torn)
 	}
 	r.file, r.meta = w, *meta
-	r.epoch, r.position, r.seen = reached.Epoch, reached.Position, reached.Seen
+	r.from = &client.Checkpoint{Epoch: reached.Epoch, Position: reached.Position, Sequences: reached.Sequences}
 	for _, row := range meta.Instruments {
 		r.written[string(row)] = true
 	}
-	ids := r.want.ids
-	r.want = interest{ids: meta.IDs, channels: meta.Channels, depth: meta.Depth, intervals: meta.Intervals}
 	if len(ids) > 0 && !slices.Equal(ids, meta.IDs) {
 		return errors.Join(command.Fail(command.ExitUsage, fmt.Errorf("%s is a recording of %s", r.opts.file, strings.Join(meta.IDs, " ")),
 			"--append continues with the same instruments; leave them out."), w.Close())
@@ -182,50 +196,109 @@ func (r *recorder) resume() error {
 
 // check checks the flags and the identifiers.
 func (r *recorder) check(ids []string) error {
-	if len(r.want.ids) == 0 {
+	if len(r.meta.IDs) == 0 {
 		return command.Fail(command.ExitUsage, errors.New("no instrument to record"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
 	}
 	if err := checkPatterns(ids, "rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst"); err != nil {
 		return err
 	}
-	if err := command.CheckSubscription(r.want.depth, "none", r.want.intervals); err != nil {
+	if err := command.CheckSubscription(r.meta.Depth, "none", r.meta.Intervals); err != nil {
 		return err
 	}
-	known := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
-	for _, c := range r.want.channels {
-		if !slices.Contains(known, c) {
+	for _, c := range r.meta.Channels {
+		if known := channelNames(); !slices.Contains(known, c) {
 			return command.Fail(command.ExitUsage, fmt.Errorf("there is no channel %q", c), spell.Suggest(c, known, "There are "))
 		}
 	}
 	return nil
 }
 
-// ready requests the definitions before each connection.
-func (r *recorder) ready(ctx context.Context, token string) (err error) {
-	if r.meta.Instruments, err = r.define(ctx, token); err == nil && !r.file.Begun() {
-		r.meta.AskMarkets(ctx, r.account.API.Get(token))
+// set returns the subscriptions. Books are those that the gateway lists now.
+func (r *recorder) set(listed []string) client.Set {
+	return subscriptions(r.meta.IDs, withNames(r.meta.IDs, listed), r.meta.Channels, r.meta.Intervals, r.meta.Depth)
+}
+
+// define requests the definitions of the instruments.
+func (r *recorder) define(ctx context.Context) (ids []string, err error) {
+	r.meta.Instruments, ids, err = definitions(ctx, r.client, r.meta.IDs)
+	return ids, err
+}
+
+// event records an event.
+func (r *recorder) event(ctx context.Context, ev client.Event) error {
+	switch ev := ev.(type) {
+	case client.StateChange:
+		return r.state(ctx, ev)
+	case client.Trade:
+		return r.numbered(ev.Header, wire.Trades)
+	case client.Status:
+		return r.numbered(ev.Header, wire.Status)
+	case client.Bar:
+		return r.numbered(ev.Header, wire.BarsOf(ev.Interval))
+	case client.Message:
+		switch ev.Kind {
+		case stream.Ping, stream.Pong, stream.Success, stream.Trade, stream.Status, stream.Bar:
+			return nil // the others of these are not for the file, or come again in their order
+		}
+		return r.message(ev.Received, ev.Raw())
+	case client.Notice:
+		r.trouble.Add(ev.Reason)
+	case client.Lost:
+		return r.lost(ev)
 	}
-	return err
+	return nil
+}
+
+// state records the state of the connection. Before data comes, it requests the definitions again,
+// and adds the books of new instruments.
+func (r *recorder) state(ctx context.Context, ev client.StateChange) error {
+	switch {
+	case ev.State == client.Syncing && r.file.Begun():
+		ids, err := r.define(ctx)
+		if err != nil {
+			r.meta.Instruments = nil // those of the file stay
+			return nil
+		}
+		return r.client.Subscribe(r.set(ids))
+	case ev.State == client.Waiting && !r.fresh:
+		r.fresh = true
+		r.trouble.Disconnects++
+		return r.note(&recording.Note{Kind: recording.Disconnected, Reason: ev.Err.Error()})
+	}
+	return nil
+}
+
+// numbered writes market data that comes once and in order. What an epoch has after its end is
+// known, the file does not have: there, N begins again with the epoch.
+func (r *recorder) numbered(h client.Header, c wire.Channel) error {
+	if h.Ended {
+		s := stream.Series{Channel: c, Instrument: h.Instrument}
+		if r.ended[s] == 0 {
+			r.ended[s] = h.N
+		}
+		return nil
+	}
+	return r.message(h.Received, h.Raw())
 }
 
 // message writes a message, and the definitions before the first one of a connection.
-func (r *recorder) message(v *wire.Value, msg []byte) error {
-	now := time.Now()
-	r.trouble.Add(text(v, "type"), text(v, "reason"))
+func (r *recorder) message(received time.Time, msg []byte) error {
 	if r.fresh {
 		r.fresh = false
-		if err := r.head(now, text(v, "epoch")); err != nil {
+		if err := r.head(received, msg); err != nil {
 			return r.broken(err)
 		}
 	}
-	if err := r.file.Message(now.UnixNano(), msg); err != nil {
+	r.at = max(r.at, received.UnixNano()) // a message that waited for others before it
+	if err := r.file.Message(r.at, msg); err != nil {
 		return r.broken(err)
 	}
 	return nil
 }
 
-// head writes the first line of a new file, or a note in a continued one.
-func (r *recorder) head(now time.Time, epoch string) error {
+// head writes the first line of a new file, or a note in a continued one. msg is the first message
+// of the connection.
+func (r *recorder) head(now time.Time, msg []byte) error {
 	var fresh []recording.Row
 	for _, row := range r.meta.Instruments {
 		if !r.written[string(row)] {
@@ -234,10 +307,20 @@ func (r *recorder) head(now time.Time, epoch string) error {
 		}
 	}
 	if r.file.Begun() {
-		return r.file.Note(now.UnixNano(), &recording.Note{Kind: recording.Connected, Server: r.meta.Server, Instruments: fresh})
+		return r.note(&recording.Note{Kind: recording.Connected, Server: r.meta.Server, Instruments: fresh})
 	}
-	r.meta.Began, r.meta.Epoch = now.UTC(), epoch
+	var first struct{ Epoch string }
+	_ = json.Unmarshal(msg, &first) // the client has decoded it
+	r.meta.Began, r.meta.Epoch = now.UTC(), first.Epoch
 	return r.file.Begin(&r.meta)
+}
+
+func (r *recorder) note(n *recording.Note) error {
+	r.at = max(r.at, time.Now().UnixNano())
+	if err := r.file.Note(r.at, n); err != nil {
+		return r.broken(err)
+	}
+	return nil
 }
 
 // broken returns the failure for a file that cannot be written.
@@ -245,34 +328,27 @@ func (r *recorder) broken(err error) error {
 	return command.Fail(command.ExitError, err, "Everything except the last second is in the file. rueda record -f "+command.QuoteShell(r.opts.file)+" --append continues it.")
 }
 
-func (r *recorder) lost(l lost) error {
+// lost notes what is missing in the file.
+func (r *recorder) lost(l client.Lost) error {
+	if from := r.ended[l.Series]; from > 0 {
+		l.From = min(l.From, from)
+		delete(r.ended, l.Series)
+	}
 	r.trouble.Lost++
-	err := r.file.Note(time.Now().UnixNano(), &recording.Note{
-		Kind: recording.Lost, Channel: l.channel, Instrument: l.id, From: l.from, To: l.to, Reason: l.reason})
-	if err != nil {
-		return r.broken(err)
-	}
-	return nil
-}
-
-func (r *recorder) down(cause error) error {
-	r.fresh = true
-	r.trouble.Disconnects++
-	if err := r.file.Note(time.Now().UnixNano(), &recording.Note{Kind: recording.Disconnected, Reason: cause.Error()}); err != nil {
-		return r.broken(err)
-	}
-	return nil
+	return r.note(&recording.Note{
+		Kind: recording.Lost, Channel: l.Channel.String(), Instrument: string(l.Channel.Append(nil, l.Instrument)), From: l.From, To: l.To, Reason: l.Reason})
 }
 
 // record records until it is interrupted or the time limit is reached.
 func (r *recorder) record(ctx context.Context) (err error) {
 	r.began = time.Now()
+	defer r.client.Close()
 	shown := command.NewProgress(&r.std)
 	background, stop := context.WithCancel(ctx)
 	var keepers sync.WaitGroup
 	keepers.Go(func() { r.flush(background) })
 	hide := shown.During(background, r.status)
-	err = r.run(ctx, r.opts.duration)
+	err = r.follow(ctx)
 	hide()
 	stop()
 	keepers.Wait()
@@ -282,7 +358,7 @@ func (r *recorder) record(ctx context.Context) (err error) {
 	begun := r.file.Begun()
 	rows, size, _ := r.file.Written()
 	if begun {
-		err = errors.Join(err, r.file.Note(time.Now().UnixNano(), &recording.Note{Kind: recording.End, Rows: rows}))
+		err = errors.Join(err, r.file.Note(max(r.at, time.Now().UnixNano()), &recording.Note{Kind: recording.End, Rows: rows}))
 	}
 	err = errors.Join(err, r.file.Close())
 	if !begun {
@@ -295,6 +371,20 @@ func (r *recorder) record(ctx context.Context) (err error) {
 	fmt.Fprintf(r.std.Err, "%s: %s messages in %s, %s of text in a file of %s%s.\n", r.opts.file,
 		progress.Thousands(rows), time.Since(r.began).Round(time.Second), progress.Bytes(size), progress.Bytes(packed), &r.trouble)
 	return err
+}
+
+// follow requests the definitions and writes the stream until it ends.
+func (r *recorder) follow(ctx context.Context) error {
+	ids, err := r.define(ctx)
+	if err != nil {
+		return r.target.Unreached(err)
+	}
+	if !r.file.Begun() {
+		r.meta.AskMarkets(func(path string, data any) error { return r.client.Get(ctx, path, nil, data) })
+	}
+	f := follow.Stream{Std: r.std, Target: r.target, Client: r.client, Set: r.set(ids)}
+	f.On = func(ev client.Event) error { return r.event(ctx, ev) }
+	return f.Run(ctx, r.opts.duration)
 }
 
 // flush writes buffered messages to the file every second.

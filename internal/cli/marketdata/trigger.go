@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/client"
 	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -99,18 +98,20 @@ func trigger(ctx context.Context, std command.Streams, o command.Login, args []s
 		}
 		request["instrument"] = args[1]
 	}
-	account, err := o.Account(std)
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
+	c, err := t.Client(std, nil)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errors.New("no answer in time"))
 	defer cancel()
-	answer, err := ask(ctx, account, request)
-	switch {
-	case err != nil && isFinal(err):
-		return err
-	case err != nil:
-		return unreached(account, err)
+	answer, err := ask(ctx, c, request)
+	if err != nil {
+		return t.Unreached(err)
 	}
 	if text(answer, "type") == "Error" {
 		return refusedFault(answer)
@@ -135,30 +136,30 @@ func refusedFault(answer *wire.Value) error {
 	return command.Fail(status, fmt.Errorf("%s: %s", text(answer, "reason"), text(answer, "msg")), advice)
 }
 
-// ask logs in, opens a socket, sends an action with id 1 and returns its answer.
-func ask(ctx context.Context, a *client.Account, request map[string]any) (*wire.Value, error) {
-	token, err := command.AccessToken(ctx, a)
+// ask logs in, opens a stream, sends an action with id 1 and returns its answer.
+func ask(ctx context.Context, c *client.Client, request map[string]any) (*wire.Value, error) {
+	now, err := c.Login(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := a.API.Dial(ctx)
+	conn, err := c.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = conn.CloseNow() }() // it may be closed already
-	for _, m := range []map[string]any{{"action": "auth_token", "token": token}, request} {
+	defer conn.Close()
+	for _, m := range []map[string]any{{"action": "auth_token", "token": string(now.Access)}, request} {
 		msg, err := json.Marshal(m)
 		if err != nil {
 			return nil, err
 		}
-		if err := conn.Write(ctx, websocket.MessageText, msg); err != nil {
-			return nil, client.PlainError(err)
+		if err := conn.Write(ctx, msg); err != nil {
+			return nil, err
 		}
 	}
 	for {
-		_, msg, err := conn.Read(ctx)
+		msg, _, err := conn.Read(ctx)
 		if err != nil {
-			return nil, client.PlainError(err)
+			return nil, err
 		}
 		v, err := wire.ParseJSON(msg)
 		if err != nil {
@@ -169,4 +170,9 @@ func ask(ctx context.Context, a *client.Account, request map[string]any) (*wire.
 			return &v, nil
 		}
 	}
+}
+
+func text(v *wire.Value, name string) string {
+	m := v.Get(name)
+	return command.Printable(m.Text)
 }

@@ -9,19 +9,20 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/follow"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/internal/verify"
 	"github.com/ruedahq/rueda/market"
-	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // verifyOptions are the flags of verify.
@@ -247,54 +248,64 @@ func partRead(name string, far func() (read, size int64)) string {
 	return name + "  " + progress.Bar(float64(read)/float64(size)) + "  of " + progress.Bytes(size)
 }
 
-// verifyLive follows a stream and verifies its messages.
+// verifyLive follows a stream and verifies its messages as they arrive.
 func verifyLive(ctx context.Context, std command.Streams, o verifyOptions, shown *progress.Progress, ids []string) (*verify.Report, error) {
-	channels := []string{chTrades, chQuotes, chBook, chStatus, chBars, chSummary}
-	v := verify.New(verify.Config{Channels: channels, Findings: o.findings})
-	w := &follower{std: std, keepGaps: true, want: interest{ids: ids, channels: channels, intervals: []string{"1m"}}}
-	var mu sync.Mutex // of n
-	var n int64
-	var d recording.Decoder
-	var m recording.Message
-	w.hooks = hooks{
-		ready: func(ctx context.Context, token string) error {
-			rows, err := w.define(ctx, token)
-			v.DefineRows(rows)
-			return err
-		},
-		message: func(_ *wire.Value, msg []byte) error {
-			mu.Lock()
-			n++
-			line := n
-			mu.Unlock()
-			if err := d.Decode(msg, &m); err != nil {
-				v.Unreadable(line, err)
-				return nil
-			}
-			v.Message(line, time.Now().UnixNano(), &m)
-			return nil
-		},
-		down: func(cause error) error {
-			v.Note("the connection was lost (%v) and restored", cause)
-			v.Interrupted()
-			return nil
-		},
-	}
-	var err error
-	if w.account, err = o.login.Account(std); err != nil {
+	t, err := o.login.Target()
+	if err != nil {
 		return nil, err
 	}
-	stop := shown.During(ctx, func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return progress.Thousands(n) + " messages"
-	})
-	err = w.run(ctx, o.duration)
+	c, err := t.Client(std, func(o *client.Options) { o.Overflow, o.Messages = client.Block, true })
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	live := liveVerifier{Verifier: verify.New(verify.Config{Channels: channelNames(), Findings: o.findings}), decoder: stream.Decoder{Lenient: true}}
+	rows, listed, err := definitions(ctx, c, ids)
+	if err != nil {
+		return nil, t.Unreached(err)
+	}
+	live.DefineRows(rows)
+	f := follow.Stream{Std: std, Target: t, Client: c}
+	f.Set = subscriptions(ids, withNames(ids, listed), channelNames(), []string{market.Minute.String()}, 0)
+	f.On = func(ev client.Event) error { live.event(ev); return nil }
+	stop := shown.During(ctx, func() string { return progress.Thousands(live.messages.Load()) + " messages" })
+	err = f.Run(ctx, o.duration)
 	stop()
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	r := v.Report().Describe(strings.Join(ids, " "), "live from %s", w.account.API.Base)
+	r := live.Report().Describe(strings.Join(ids, " "), "live from %s", t.URL)
 	r.Unit = "message"
 	return r, nil
+}
+
+// liveVerifier verifies the events of a client.
+type liveVerifier struct {
+	*verify.Verifier
+	decoder   stream.Decoder
+	message   stream.Message
+	messages  atomic.Int64
+	connected bool
+}
+
+func (v *liveVerifier) event(ev client.Event) {
+	switch ev := ev.(type) {
+	case client.StateChange:
+		if ev.State == client.Waiting && v.connected {
+			v.connected = false
+			v.Note("the connection was lost (%v) and restored", ev.Err)
+			v.Interrupted()
+		}
+	case client.Message:
+		if ev.Kind == stream.Ping || ev.Kind == stream.Pong || ev.Kind == stream.Success {
+			return
+		}
+		v.connected = true
+		n := v.messages.Add(1)
+		if err := v.decoder.Decode(ev.Raw(), &v.message); err != nil {
+			v.Unreadable(n, err)
+			return
+		}
+		v.Message(n, ev.Received.UnixNano(), &v.message)
+	}
 }

@@ -1,13 +1,17 @@
 package marketdata
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/follow"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -24,13 +28,16 @@ type watchOptions struct {
 }
 
 // watchChannels has the channels that watch can follow, with their flags.
-var watchChannels = [...]struct{ channel, flag, about string }{
-	{chTrades, "trades", "every trade (default with --quotes)"},
-	{chQuotes, "quotes", "the best bid and offer"},
-	{chBook, "book", "the order book"},
-	{chStatus, "status", "the trading status"},
-	{chBars, "bars", "bars, see --interval"},
-	{chSummary, "summary", "figures of the day"},
+var watchChannels = [...]struct {
+	channel     wire.Channel
+	flag, about string
+}{
+	{wire.Trades, "trades", "every trade (default with --quotes)"},
+	{wire.Quotes, "quotes", "the best bid and offer"},
+	{wire.OrderBook, "book", "the order book"},
+	{wire.Status, "status", "the trading status (always shown, except with -o jsonl)"},
+	{wire.Bars, "bars", "bars, see --interval"},
+	{wire.Summary, "summary", "figures of the day"},
 }
 
 // NewWatch returns the command watch.
@@ -38,32 +45,31 @@ func NewWatch(std command.Streams) *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
 		Use:   "watch INSTRUMENT...",
-		Short: "Print a stream line by line, and resume after every lost connection",
+		Short: "Watch instruments: trades, quotes, books, halts",
 		Long: `Watch logs in, subscribes and prints a line for each message. It reconnects and resumes
-after a lost connection, and after a missing trade, status or bar. No message is lost or
-printed twice without a note.
+after a lost connection, and fills gaps. No message is lost or printed twice without a note.
+Halts and other statuses are always shown, and so is a silence of 15 s, with its cause.
+
+With --book it shows the order book, with bids on the left and asks on the right. On a
+terminal the book of one instrument stays in its place. Otherwise each change prints the book.
 
 An instrument is SYMBOL|MARKET|TERM, quoted because a pipe is special in the shell; * may
 stand for a whole part. Messages go to standard output and everything else to
-standard error.
+standard error. For programs, see -o jsonl and rueda stream.
 
 Exit status: 0 after --count, --for, or when the output was closed; 1 other errors; 2 a
 mistake on the command line; 3 credentials or rights refused, or all rights removed;
 4 no such instrument; 5 no gateway there; 130 interrupted.`,
 		Example: `  rueda watch 'GGAL|BYMA|24hs'
+  rueda watch 'AL30|BYMA|CI' --book --depth 10
   rueda watch '*|BYMA|CI' --trades -o jsonl | jq .P
-  rueda watch 'AL30|BYMA|CI' --book --depth 1 --conflate 250ms
   echo "$SECRET" | rueda watch 'GGAL|BYMA|24hs' --url https://api.broker.example --user ana --password-stdin`,
 		Args: command.SomeArgs("instrument to watch", "rueda watch 'GGAL|BYMA|24hs'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("interval") && !cmd.Flags().Changed("bars") {
 				return command.Fail(command.ExitUsage, errors.New("--interval needs --bars"), "Add --bars.")
 			}
-			w, err := newWatcher(std, o, args)
-			if err != nil {
-				return err
-			}
-			return w.run(cmd.Context(), o.duration)
+			return runWatch(cmd.Context(), std, o, args)
 		},
 	}
 	f := cmd.Flags()
@@ -80,57 +86,138 @@ mistake on the command line; 3 credentials or rights refused, or all rights remo
 	return cmd
 }
 
-// watcher prints a stream.
-type watcher struct {
-	follower
-	print printer
-	left  int // messages to print; negative: no limit
-}
-
-func newWatcher(std command.Streams, o watchOptions, ids []string) (*watcher, error) {
+// check checks the flags and the identifiers.
+func (o *watchOptions) check(ids []string) error {
 	if err := checkPatterns(ids, "rueda watch 'GGAL|BYMA|24hs'"); err != nil {
-		return nil, err
+		return err
 	}
 	if err := command.CheckSubscription(o.depth, o.conflate, []string{o.interval}); err != nil {
-		return nil, err
+		return err
 	}
-	w := &watcher{left: -1}
-	w.std = std
-	w.want = interest{ids: ids, depth: o.depth, conflate: o.conflate, intervals: []string{o.interval}}
-	for i, c := range watchChannels {
-		if o.on[i] {
-			w.want.channels = append(w.want.channels, c.channel)
-		}
-	}
-	if w.want.channels == nil {
-		w.want.channels = []string{chTrades, chQuotes}
-	}
-	if o.count > 0 {
-		w.left = o.count
-	}
-	switch o.output {
-	case "text":
-		w.print = textPrinter{out: std.Out, Paint: command.NewPaint(std.Out)}
-	case "jsonl":
-		w.print = linePrinter{out: std.Out}
-	default:
-		return nil, command.Fail(command.ExitUsage, fmt.Errorf("output %q is neither text nor jsonl", o.output), "")
-	}
-	w.hooks.data = w.message
-	var err error
-	w.account, err = o.login.Account(std)
-	return w, err
-}
-
-// message prints a message of market data.
-func (w *watcher) message(v *wire.Value, msg []byte) error {
-	if err := w.print.message(v, msg); err != nil {
-		return writeError{err}
-	}
-	if w.left > 0 {
-		if w.left--; w.left == 0 {
-			return errEnough
-		}
+	if o.output != "text" && o.output != "jsonl" {
+		return command.Fail(command.ExitUsage, fmt.Errorf("output %q is neither text nor jsonl", o.output), "")
 	}
 	return nil
+}
+
+// channels returns the names of the channels that the flags choose.
+func (o *watchOptions) channels() (names []string) {
+	for i, c := range watchChannels {
+		if o.on[i] {
+			names = append(names, c.channel.String())
+		}
+	}
+	if names == nil {
+		names = []string{wire.Trades.String(), wire.Quotes.String()}
+	}
+	return names
+}
+
+// has reports whether a flag chooses a channel.
+func (o *watchOptions) has(c wire.Channel) bool {
+	for i := range watchChannels {
+		if watchChannels[i].channel == c {
+			return o.on[i]
+		}
+	}
+	return false
+}
+
+func runWatch(ctx context.Context, std command.Streams, o watchOptions, ids []string) error {
+	if err := o.check(ids); err != nil {
+		return err
+	}
+	t, err := o.login.Target()
+	if err != nil {
+		return err
+	}
+	c, err := t.Client(std, func(o *client.Options) { o.Overflow = client.Block })
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	books := ids
+	if o.has(wire.OrderBook) {
+		_, listed, err := definitions(ctx, c, ids)
+		if err != nil {
+			return t.Unreached(err)
+		}
+		books = withNames(ids, listed)
+	}
+	f := follow.Stream{Std: std, Target: t, Client: c, Set: subscriptions(ids, books, o.channels(), []string{o.interval}, o.depth)}
+	f.Set.Conflate, _ = time.ParseDuration(o.conflate) // "none" is 0
+	left := o.count
+	counted := func(ev client.Event) error {
+		if _, ok := ev.(client.Status); ok && f.Extra.Status != nil {
+			return nil
+		}
+		if left--; left == 0 {
+			return follow.ErrEnough
+		}
+		return nil
+	}
+	if o.output == "jsonl" {
+		f.On = func(ev client.Event) error {
+			data, ok := ev.(interface{ Raw() []byte })
+			if !ok {
+				return nil
+			}
+			if _, err := std.Out.Write(append(command.EscapeControls(data.Raw()), '\n')); err != nil {
+				return err
+			}
+			return counted(ev)
+		}
+		return f.Run(ctx, o.duration)
+	}
+	if !o.has(wire.Status) {
+		f.Extra.Status = ids
+	}
+	return watchText(ctx, &f, o, counted)
+}
+
+// lookAgain is how often watch looks for silence, and redraws a book on a terminal.
+const lookAgain = 100 * time.Millisecond
+
+// watchText prints a stream for people.
+func watchText(ctx context.Context, f *follow.Stream, o watchOptions, counted func(client.Event) error) error {
+	inPlace := bool(command.NewPaint(f.Std.Out)) && len(f.Set.Books) == 1
+	s := &screen{out: f.Std.Out, inPlace: inPlace}
+	if inPlace && command.IsTerminal(f.Std.Err) {
+		f.Std.Err = &around{screen: s, to: f.Std.Err}
+	}
+	p := newPrinter(s, f.Set.Books, o.depth)
+	fmt.Fprint(f.Std.Err, legend(o.channels()))
+	quiet := silence{}
+	f.On = func(ev client.Event) error {
+		again := quiet.event(ev, time.Now())
+		if again != "" {
+			f.Say("%s", again)
+		}
+		shown, err := p.event(ev)
+		if err != nil || !shown {
+			return err
+		}
+		return counted(ev)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var looker sync.WaitGroup
+	looker.Go(func() {
+		tick := time.NewTicker(lookAgain)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			_ = s.redraw() // the next line returns the error
+			if text := quiet.check(f.Client.Health(), time.Now()); text != "" {
+				f.Say("%s", text)
+			}
+		}
+	})
+	err := f.Run(ctx, o.duration)
+	stop()
+	looker.Wait()
+	return errors.Join(err, s.redraw())
 }

@@ -29,7 +29,7 @@ func CompleteInstruments(cmd *cobra.Command, args []string, word string) ([]stri
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	c, err := t.Client(quiet)
+	c, err := t.Client(quiet, nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

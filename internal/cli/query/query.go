@@ -47,7 +47,7 @@ func (q *query) run(columns []string, print func(c *client.Client, w *output.Wri
 	if err != nil {
 		return err
 	}
-	c, err := t.Client(q.std)
+	c, err := t.Client(q.std, nil)
 	if err != nil {
 		return err
 	}

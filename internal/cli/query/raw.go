@@ -12,11 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
-	wsclient "github.com/ruedahq/rueda/internal/client"
 )
 
 // rawOptions are the flags of raw.
@@ -64,15 +63,15 @@ of rueda watch.`,
 type rawTalk struct {
 	rawOptions
 	std   command.Streams
-	conn  *websocket.Conn
+	conn  *client.Conn
 	token string
 }
 
 // received is a message, or the end of a connection or of the input.
 type received struct {
-	kind websocket.MessageType
-	text []byte
-	err  error
+	text   []byte
+	isText bool
+	err    error
 }
 
 func runRaw(ctx context.Context, std command.Streams, o rawOptions) error {
@@ -80,23 +79,24 @@ func runRaw(ctx context.Context, std command.Streams, o rawOptions) error {
 	if err != nil {
 		return err
 	}
-	a, err := o.login.Account(std)
+	c, err := t.Client(std, nil)
 	if err != nil {
 		return err
 	}
-	r := &rawTalk{rawOptions: o, std: std}
-	if r.token, err = command.AccessToken(ctx, a); err != nil {
+	defer c.Close()
+	now, err := c.Login(ctx)
+	if err != nil {
 		return t.Unreached(err)
 	}
-	if r.conn, err = a.API.Dial(ctx); err != nil {
+	r := &rawTalk{rawOptions: o, std: std, token: string(now.Access)}
+	if r.conn, err = c.Dial(ctx); err != nil {
 		return t.Unreached(err)
 	}
-	r.conn.SetReadLimit(-1)
 	var readers sync.WaitGroup
 	frames, lines := make(chan received), make(chan received)
 	ctx, cancel := context.WithCancel(ctx)
 	defer readers.Wait()
-	defer func() { _ = r.conn.CloseNow() }() // it may be closed already
+	defer r.conn.Close()
 	defer cancel()
 	readers.Go(func() { r.read(ctx, frames) })
 	go r.input(ctx, lines) // it ends with the input or, if that is a terminal, with the process
@@ -119,7 +119,7 @@ func (r *rawTalk) run(ctx context.Context, frames, lines <-chan received) error 
 			return nil
 		case f := <-frames:
 			if f.err != nil {
-				return wsclient.CloseError(f.err)
+				return closed(f.err)
 			}
 			if err := r.print(ctx, f); err != nil {
 				return err
@@ -139,21 +139,30 @@ func (r *rawTalk) run(ctx context.Context, frames, lines <-chan received) error 
 	}
 }
 
+// closed returns the error for the end of a connection.
+func closed(err error) error {
+	var e *client.Error
+	if errors.As(err, &e) && e.Closed {
+		return fmt.Errorf("closed by the server: %d %s", 4000+e.Code, e.Reason)
+	}
+	return err
+}
+
 // send sends a message, in which the access token may have its mark. show prints it too.
 func (r *rawTalk) send(ctx context.Context, text string, show bool) error {
 	if show {
 		fmt.Fprintf(r.std.Err, "> %s\n", text)
 	}
 	text = strings.ReplaceAll(text, tokenMark, r.token)
-	if err := r.conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
-		return wsclient.CloseError(err)
+	if err := r.conn.Write(ctx, []byte(text)); err != nil {
+		return closed(err)
 	}
 	return nil
 }
 
 // print prints a message and answers a ping.
 func (r *rawTalk) print(ctx context.Context, f received) error {
-	if f.kind != websocket.MessageText {
+	if !f.isText {
 		fmt.Fprintf(r.std.Err, "a binary message of %d bytes\n", len(f.text))
 		return nil
 	}
@@ -178,7 +187,7 @@ func (r *rawTalk) mask(text string) string {
 func (r *rawTalk) read(ctx context.Context, to chan<- received) {
 	for {
 		var f received
-		f.kind, f.text, f.err = r.conn.Read(ctx)
+		f.text, f.isText, f.err = r.conn.Read(ctx)
 		select {
 		case to <- f:
 		case <-ctx.Done():

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/follow"
 	"github.com/ruedahq/rueda/market"
-	"github.com/ruedahq/rueda/wire"
 )
 
 // streamOptions are the flags of stream.
@@ -113,123 +112,34 @@ func (o *streamOptions) set(ids []string) (client.Set, error) {
 	return s, nil
 }
 
-// stream prints the messages of a client.
-type stream struct {
-	streamOptions
-	std      command.Streams
-	target   *command.Target
-	live     bool            // at least once
-	wanted   int             // subscriptions
-	rejected map[string]bool // by channel and identifier
-	printed  int
-}
-
-// errEnough ends a stream without an error.
-var errEnough = errors.New("enough")
-
 func runStream(ctx context.Context, std command.Streams, o streamOptions, set client.Set) error {
 	t, err := o.login.Target()
 	if err != nil {
 		return err
 	}
-	c, err := t.Follower(std)
+	c, err := t.Client(std, func(o *client.Options) { o.Overflow = client.Block })
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := c.Subscribe(set); err != nil {
-		return command.Fail(command.ExitUsage, err, "")
-	}
-	s := &stream{streamOptions: o, std: std, target: t, rejected: map[string]bool{}}
-	for _, list := range [][]string{set.Trades, set.Quotes, set.Books, set.Status, set.Summary, set.Bars} {
-		s.wanted += len(list)
-	}
-	limited := ctx
-	if o.duration > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, o.duration)
-		defer cancel()
-	}
-	for ev := range c.Events(limited) {
-		switch err := s.event(ev); {
-		case errors.Is(err, errEnough):
-			return nil
-		case err != nil:
-			return err
+	printed := 0
+	f := follow.Stream{Std: std, Target: t, Client: c, Set: set}
+	f.On = func(ev client.Event) error {
+		switch ev := ev.(type) {
+		case interface{ Raw() []byte }:
+			if _, err := fmt.Fprintf(std.Out, "%s\n", command.EscapeControls(ev.Raw())); err != nil {
+				return err
+			}
+			if printed++; printed == o.count {
+				return follow.ErrEnough
+			}
+		case client.Lost:
+			if o.strict {
+				f.Say("%s", follow.LostText(ev))
+				return command.Fail(command.ExitBadData, errors.New("messages are lost"), "")
+			}
 		}
-	}
-	if err := c.Err(); err != nil {
-		return t.Explain(err)
-	}
-	return ctx.Err()
-}
-
-// event prints an event. An error ends the stream.
-func (s *stream) event(ev client.Event) error {
-	switch ev := ev.(type) {
-	case interface{ Raw() []byte }:
-		if _, err := fmt.Fprintf(s.std.Out, "%s\n", command.EscapeControls(ev.Raw())); err != nil {
-			return err
-		}
-		if s.printed++; s.printed == s.count {
-			return errEnough
-		}
-	case client.StateChange:
-		return s.state(ev)
-	case client.Rejected:
-		return s.reject(ev)
-	case client.Lost:
-		s.say("%s", ev)
-		if s.strict {
-			return command.Fail(command.ExitBadData, errors.New("messages are lost"), "")
-		}
-	case client.Recovered:
-		s.say("%s", ev)
-	case client.BookInvalid:
-		s.say("the book of %s is not known until its next snapshot: %s", ev.Instrument, ev.Reason)
-	case client.Delayed:
-		s.say("%s %s is delayed by %v", ev.Channel, ev.Instrument, ev.Delay)
-	case client.Notice:
-		s.say("%s: %s", ev.Reason, strings.TrimSpace(ev.Msg+" "+ev.Hint))
-	}
-	return nil
-}
-
-// state reports a state. A gateway that cannot be reached at first ends the stream.
-func (s *stream) state(ev client.StateChange) error {
-	switch ev.State {
-	case client.Live:
-		s.live = true
-		s.say("live as %s at %s", s.target.User, ev.URL)
-	case client.Waiting:
-		if !s.live {
-			return s.target.Unreached(ev.Err)
-		}
-		s.say("connection lost: %v; retrying in %s", ev.Err, ev.Wait.Round(time.Millisecond))
-	}
-	return nil
-}
-
-// reject reports a refused subscription. The stream ends if none is left.
-func (s *stream) reject(ev client.Rejected) error {
-	what := "refused"
-	if ev.Removed {
-		what = "removed"
-	}
-	key := ev.Channel + " " + ev.Instrument
-	if !s.rejected[key] {
-		s.say("%s %s: %s", key, what, strings.TrimSpace(fmt.Sprintf("%s: %s. %s", ev.Reason, ev.Msg, ev.Hint)))
-	}
-	if s.rejected[key] = true; len(s.rejected) < s.wanted {
 		return nil
 	}
-	status := command.ExitRefused
-	if ev.Reason == wire.UnknownInstrument {
-		status = command.ExitNotFound
-	}
-	return command.Fail(status, errors.New("no subscription is left"), ev.Hint)
-}
-
-func (s *stream) say(format string, args ...any) {
-	fmt.Fprintf(s.std.Err, "%s  %s\n", time.Now().Format("15:04:05.000"), command.Printable(fmt.Sprintf(format, args...)))
+	return f.Run(ctx, o.duration)
 }

@@ -1,0 +1,98 @@
+package marketdata
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ruedahq/rueda/client"
+	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/recording"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// channelNames returns the names of the channels on the wire. The first four are those that record
+// writes by default.
+func channelNames() []string {
+	return []string{wire.Trades.String(), wire.Quotes.String(), wire.OrderBook.String(), wire.Status.String(), wire.Bars.String(), wire.Summary.String()}
+}
+
+// checkPatterns checks the identifiers of instruments.
+func checkPatterns(ids []string, example string) error {
+	for _, id := range ids {
+		if _, err := market.ParsePattern(id); err != nil {
+			return command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", id, err),
+				"Quote it, because a pipe is special in the shell: "+example)
+		}
+	}
+	return nil
+}
+
+// subscriptions returns a set of all ids on the channels, books of others. Depth 0 is all levels.
+func subscriptions(ids, books, channels, intervals []string, depth int) client.Set {
+	s := client.Set{Depth: depth}
+	if depth == 0 {
+		s.Depth = client.AllLevels
+	}
+	for _, c := range channels {
+		switch c {
+		case wire.Trades.String():
+			s.Trades = ids
+		case wire.Quotes.String():
+			s.Quotes = ids
+		case wire.OrderBook.String():
+			s.Books = books
+		case wire.Status.String():
+			s.Status = ids
+		case wire.Summary.String():
+			s.Summary = ids
+		case wire.Bars.String():
+			for _, id := range ids {
+				for _, interval := range intervals {
+					s.Bars = append(s.Bars, id+"|"+interval)
+				}
+			}
+		}
+	}
+	return s
+}
+
+// withNames returns the identifiers of books: gateways do not send books for patterns, so that the
+// listed instruments take their place. An id that is not listed stays: the gateway reports it.
+func withNames(ids, listed []string) []string {
+	isPattern := func(id string) bool { return strings.Contains(id, market.Any) }
+	if !slices.ContainsFunc(ids, isPattern) {
+		return ids
+	}
+	books := slices.Clip(listed)
+	for _, id := range ids {
+		if !isPattern(id) && !slices.Contains(listed, id) {
+			books = append(books, id)
+		}
+	}
+	return books
+}
+
+// definitions requests the definitions of the instruments that match some patterns. It returns them
+// with their identifiers.
+func definitions(ctx context.Context, c *client.Client, patterns []string) (rows []recording.Row, ids []string, err error) {
+	var wanted []market.InstrumentID
+	for _, p := range patterns {
+		id, err := market.ParsePattern(p)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%q is %w", p, err)
+		}
+		wanted = append(wanted, id)
+	}
+	for in, err := range c.Instruments(ctx, client.Filter{}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if slices.ContainsFunc(wanted, func(p market.InstrumentID) bool { return p.Matches(in.ID) }) {
+			rows, ids = append(rows, in.Raw), append(ids, in.ID.String())
+		}
+	}
+	return rows, ids, nil
+}
