@@ -19,9 +19,13 @@ func (g *Gateway) faults() func(string, market.InstrumentID) (string, *wire.Faul
 		if err != nil {
 			return "", faultRefused(err)
 		}
-		g.log.Info("fault on request", "type", name, "instrument", id.String())
 		return msg, nil
 	}
+}
+
+// injected logs a fault on request.
+func (g *Gateway) injected(user, name, msg string) {
+	g.log.Info("fault on request", "user", user, "type", name, "reason", msg)
 }
 
 // faultRefused returns the error message for a refused fault.

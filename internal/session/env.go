@@ -33,6 +33,10 @@ type Env struct {
 	// development gateway, and the action sim is refused.
 	Fault func(name string, id market.InstrumentID) (msg string, f *wire.Fault)
 
+	// Injected records a fault that a user has requested, with the sentence that answers the request.
+	// nil: not recorded.
+	Injected func(user, name, msg string)
+
 	// Used records that a session starts (by is 1) or stops (-1) using a level of a market's data.
 	// It must not block. nil: not recorded.
 	Used func(user string, u Use, by int)

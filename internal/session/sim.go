@@ -79,6 +79,9 @@ func (r *request) requestFault(m *wire.Message) {
 		r.reject(f, nil)
 		return
 	}
+	if r.env.Injected != nil {
+		r.env.Injected(r.entry.user(), req.Fault.Name, msg)
+	}
 	r.send(wire.AppendSim(r.sub.Scratch(), r.id, req.Fault.Name, msg))
 	if req.Fault.OwnConnection && !req.Others && r.closeReason() == nil {
 		r.injectFault(r.now, &req)

@@ -51,7 +51,7 @@ func NewDev(std command.Streams) *cobra.Command {
 		Short: "Run a gateway with a simulated market, always open",
 		Long: `Dev runs a whole gateway for this machine only: a simulated exchange that is always open,
 with some sixty instruments of market BYMA and FAKE|SIM|CI (401 with --clock virtual), and
-two users. Without --data nothing stays on disk when it ends. The journal of the session is
+two users. On standard error it reports connections and faults. Without --data nothing stays on disk when it ends. The journal of the session is
 in a temporary folder, with at most 1 GiB of whole days. If dev is killed, the next dev
 removes that folder.
 
@@ -146,6 +146,7 @@ func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway
 	c.Data, c.Version, c.Drain = data, command.ReadBuild().Version, time.Second
 	c.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person with many attempts
 	c.OnReady = func(b gateway.Bound) { ready(b, demo) }
+	c.Logger = withConsole(std.Err, c.Logger, data.Users)
 	gateway.SpareProcessors()
 	read := command.NewProgress(&std).During(ctx, func() string { return "Reading the journal in " + c.Journal.Folder })
 	g, err := gateway.New(c)
