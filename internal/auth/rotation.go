@@ -41,7 +41,7 @@ type Family struct {
 const (
 	RevokedLogout  = "logout"        // a client presented one of its tokens to log out
 	RevokedReuse   = "reuse"         // a dead token was presented after the grace period
-	RevokedSession = "session"       // the user ended it from this or another session
+	RevokedSession = "session"       // its user or an administrator ended it alone
 	RevokedUser    = "administrator" // an administrator ended all families of the user
 	RevokedLimit   = "limit"         // the user had too many newer logins
 	RevokedRestore = "restore"       // a backup was restored

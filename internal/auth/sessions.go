@@ -64,21 +64,34 @@ func (s *Service) sessions(ctx context.Context, userID string, version int64, cu
 // EndSession ends one login of the user of an access token. The reason of the Error is Unavailable,
 // or NotFound if the user has no such active login.
 func (s *Service) EndSession(ctx context.Context, id Identity, session string, from Origin) error {
+	from.Actor = "user"
+	return endSession(ctx, s, id.User.ID, session, from)
+}
+
+// EndAnySession ends one login of any user, for an administrator. The reason of the Error is
+// Unavailable, or NotFound if there is no such active login.
+func (s *Service) EndAnySession(ctx context.Context, session string, from Origin) error {
+	from.Actor = cmp.Or(from.Actor, "administrator")
+	return endSession(ctx, s, "", session, from)
+}
+
+// endSession ends one login of a user, or of any user if userID is empty.
+func endSession(ctx context.Context, s *Service, userID, session string, from Origin) error {
 	families, err := s.cfg.Store.Families(ctx, []string{session})
 	if err != nil {
 		return unavailable(err)
 	}
-	if len(families) == 0 || families[0].UserID != id.User.ID || !families[0].Revoked.IsZero() {
-		return refuse(NotFound, errors.New("the user has no such session"))
+	if len(families) == 0 || userID != "" && families[0].UserID != userID || !families[0].Revoked.IsZero() {
+		return refuse(NotFound, errors.New("there is no such session"))
 	}
 	now := time.Now()
 	err = s.cfg.Store.RevokeFamily(ctx, session, RevokedSession, audit.Event{
-		Time: now, Kind: audit.SessionEnded, Actor: "user", Address: addressText(from), Client: clientText(from),
+		Time: now, Kind: audit.SessionEnded, Actor: from.Actor, Address: addressText(from), Client: clientText(from),
 	})
 	if err != nil {
 		return unavailable(err)
 	}
-	s.cfg.Logger.Info("session ended", "user", id.User.ID, "family", session)
+	s.cfg.Logger.Info("session ended", "user", families[0].UserID, "family", session)
 	s.familyOver(session, now)
 	return nil
 }
@@ -205,7 +218,7 @@ type Introspection struct {
 // Introspect reports whether a token is valid now. The reason of the Error is Unavailable.
 func (s *Service) Introspect(ctx context.Context, token Secret) (Introspection, error) {
 	if token, ok := parseRefreshToken(token.Reveal()); ok {
-		return s.introspectRefresh(ctx, token)
+		return introspectRefresh(ctx, s, token)
 	}
 	id, err := s.Verify(ctx, token.Reveal())
 	if refused, _ := errors.AsType[*Error](err); refused != nil && refused.Reason == Unavailable {
@@ -219,7 +232,7 @@ func (s *Service) Introspect(ctx context.Context, token Secret) (Introspection, 
 	return state, nil
 }
 
-func (s *Service) introspectRefresh(ctx context.Context, token refreshToken) (Introspection, error) {
+func introspectRefresh(ctx context.Context, s *Service, token refreshToken) (Introspection, error) {
 	family, err := s.familyOfRefresh(ctx, token)
 	if err == nil && (!family.Revoked.IsZero() || s.revoked.has(family.ID)) {
 		return Introspection{}, nil

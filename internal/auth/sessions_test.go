@@ -64,6 +64,16 @@ func TestSessions(t *testing.T) {
 		if list, err := w.SessionsOf(t.Context(), "us_maria"); err != nil || len(list) != 1 || list[0].Current {
 			t.Errorf("%+v, %v", list, err)
 		}
+		for sid, want := range map[string]string{"nothing": auth.NotFound, other.Family: auth.NotFound, otto.Family: ""} {
+			from := origin
+			from.Actor = "administrator (eva)"
+			wantReason(t, w.EndAnySession(t.Context(), sid, from), want)
+		}
+		w.rejects(foreign.Access, auth.TokenRevoked)
+		w.verify(first.Access)
+		if rows := w.audited(audit.SessionEnded); len(rows) != 2 || rows[1].User != "us_otto" || rows[1].Family != otto.Family || rows[1].Actor != "administrator (eva)" {
+			t.Errorf("audit log: %+v", rows)
+		}
 		_, err = w.SessionsOf(t.Context(), "us_nobody")
 		wantReason(t, err, auth.NotFound)
 		time.Sleep(31 * day) // the last refresh token has expired

@@ -75,6 +75,7 @@ func TestSameOverAdmin(t *testing.T) {
 		"user account add ana 100001 --type margin --currency USD", "user account list ana", "user account list first",
 		"user disable ana", "user disable ana", "user enable ana", "user logout ana", "user logout nobody",
 		"user logins ana", "user logins nobody",
+		"user logout --login nothing", "user logout --login ..", "user logout --login=", "user logout ana --login nothing", "user logout",
 		"user otp ana --disable",
 		"user revoke ana --market ROFEX", "user revoke ana --all",
 		"group leave equity ana", "group leave equity ana", "group revoke equity --all", "group remove equity", "group remove equity",
@@ -190,5 +191,65 @@ func logIn(t *testing.T, url, username, password string) {
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		t.Fatalf("log in: %s", answer.Status)
+	}
+}
+
+// TestEndOneLogin ends one of three logins over the gateway and one in the database, as the gateway
+// then lists them.
+func TestEndOneLogin(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	config := operatorsOf(t, folder)
+	const password = "a long password of the first user"
+	if status, _, errs := outcome(t, password, "user", "add", "first", "--password-stdin", "--config", config); status != 0 {
+		t.Fatal(errs)
+	}
+	server := start(t, "serve", "--config", config)
+	ready := server.said(`msg=ready address=(\S+) .* admin=(\S+)`)
+	clients, admin := "http://"+ready[1], "http://"+ready[2]
+	for range 3 {
+		logIn(t, clients, "first", password)
+	}
+	over := func(role string) []string {
+		return []string{"--admin", admin, "--token-file", filepath.Join(folder, role)}
+	}
+	ids := func() (list []string) {
+		t.Helper()
+		status, out, errs := outcome(t, "", append([]string{"user", "logins", "first"}, over("identity")...)...)
+		if status != 0 {
+			t.Fatal(errs)
+		}
+		for line := range strings.Lines(out) {
+			id, _, _ := strings.Cut(line, "\t")
+			list = append(list, id)
+		}
+		return list
+	}
+	end := func(status int, want, id string, flags ...string) {
+		t.Helper()
+		got, out, errs := outcome(t, "", append([]string{"user", "logout", "--login=" + id}, flags...)...)
+		if got != status || !strings.Contains(out+errs, want) {
+			t.Errorf("end %s with %q: %d\n%s%s", id, flags, got, out, errs)
+		}
+	}
+	all := ids()
+	if len(all) != 3 {
+		t.Fatalf("the logins are %q", all)
+	}
+	end(command.ExitRefused, "needs the role operate", all[0], over("read")...)
+	end(command.ExitOK, "Ended the login "+all[0], all[0], over("operate")...)
+	end(command.ExitNotFound, "or it has ended", all[0], over("operate")...)
+	end(command.ExitOK, "Ended the login "+all[1], all[1], "--config", config)
+	end(command.ExitNotFound, "or it has ended", all[1], "--config", config)
+	if left := ids(); len(left) != 1 || left[0] != all[2] {
+		t.Errorf("left are %q of %q", left, all)
+	}
+	_, rows, _ := outcome(t, "", "audit", "tail", "--kind", "session_ended", "--config", config)
+	if strings.Count(rows, "session_ended") != 2 || !strings.Contains(rows, "administrator (op-operate)") || !strings.Contains(rows, "command line") {
+		t.Errorf("the audit log has\n%s", rows)
+	}
+	server.stop()
+	if status := server.exit(); status != command.ExitOK {
+		t.Errorf("ended with %d", status)
 	}
 }

@@ -32,6 +32,14 @@ func Admin() []Operation {
 			Reasons: []wire.Reason{wire.NotFound, wire.Unavailable},
 		},
 		{
+			ID: "endUserSession", Method: "DELETE", Path: "/admin/sessions/{id}", Tag: tagAdmin, Needs: Operator, Role: "operate",
+			Summary:     "End one login of any user",
+			Description: "Its tokens and sockets end. It has one row in the audit log, with the name of the operator.",
+			Segment:     schema.String("The id of a login: sid in the list of a user's logins, login in the list of connections."),
+			Answer:      Answer{Description: "How many logins were ended: one.", Data: schema.Ref("Ended")},
+			Reasons:     []wire.Reason{wire.NotFound, wire.Unavailable},
+		},
+		{
 			ID: "getMetrics", Method: "GET", Path: "/metrics", Tag: tagHealth, Needs: Operator, Role: "read", Lax: true, Probe: true,
 			Summary: "Figures of the gateway for Prometheus",
 			Offers:  []string{Text},

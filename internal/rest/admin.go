@@ -101,6 +101,7 @@ func (h *Handler) adminRoutes() map[string]serveFunc {
 		"POST /oauth/introspect":            h.introspect,
 		"GET /admin/users/{id}/sessions":    h.sessionsOfUser,
 		"DELETE /admin/users/{id}/sessions": h.endUser,
+		"DELETE /admin/sessions/{id}":       endAnySession(h.cfg.Auth),
 		"GET /livez":                        h.live,
 		"GET /readyz":                       h.ready,
 		"GET /admin/openapi.json":           h.document,
@@ -310,6 +311,23 @@ func (h *Handler) endUser(q *request) (api.Result, error) {
 		return api.Result{}, noSuchUser(err)
 	}
 	return api.Result{Object: wire.AppendEnded(nil, ended)}, nil
+}
+
+// endAnySession serves DELETE /admin/sessions/{sid}: it ends one login of any user and its sockets.
+func endAnySession(service *auth.Service) serveFunc {
+	return func(q *request) (api.Result, error) {
+		from := q.origin()
+		from.Actor = q.actor
+		err := service.EndAnySession(q.Context(), q.segment, from)
+		if auth.IsReason(err, auth.NotFound) {
+			err = &wire.Fault{Reason: wire.NotFound, Msg: "No login has this id, or it has ended",
+				Hint: "GET /admin/users/{id}/sessions has the id in sid, GET /admin/connections in login"}
+		}
+		if err != nil {
+			return api.Result{}, err
+		}
+		return api.Result{Object: wire.AppendEnded(nil, 1)}, nil
+	}
 }
 
 // noSuchUser adds a hint to the error of an unknown user.

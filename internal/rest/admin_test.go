@@ -55,6 +55,7 @@ var adminRequests = []struct{ method, path, body string }{
 	{"POST", "/oauth/introspect", "token=x"},
 	{"GET", "/admin/users/u1/sessions", ""},
 	{"DELETE", "/admin/users/u1/sessions", ""},
+	{"DELETE", "/admin/sessions/s1", ""},
 	{"GET", "/admin/users", ""},
 	{"GET", "/admin/users/u1", ""},
 	{"POST", "/admin/users/u1", `{"action":"disable"}`},
@@ -72,7 +73,7 @@ func TestThreat35AdminSurface(t *testing.T) {
 	g := newGateway(t, nil)
 	admin := newAdmin(t, g)
 	access, refresh := g.login(t, "demo")
-	for _, path := range []string{"/oauth/introspect", "/admin", "/admin/", "/admin/users", "/admin/users/u1", "/admin/users/u1/sessions", "/admin/log-level", "/admin/connections", "/admin/connections/0-1-1", "/admin/reload", "/admin/livez"} {
+	for _, path := range []string{"/oauth/introspect", "/admin", "/admin/", "/admin/users", "/admin/users/u1", "/admin/users/u1/sessions", "/admin/sessions/s1", "/admin/log-level", "/admin/connections", "/admin/connections/0-1-1", "/admin/reload", "/admin/livez"} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 			for _, token := range []string{"", "Bearer " + adminToken, "Bearer " + access} {
 				w := ask(t, g.handler, method, path, "token=x", "Authorization", token, "Content-Type", "application/x-www-form-urlencoded")
@@ -235,6 +236,48 @@ func TestAdminRoutes(t *testing.T) {
 			t.Errorf("%s: %d", path, w.Code)
 		}
 	}
+}
+
+// TestEndOneLogin ends one of two logins of a user.
+func TestEndOneLogin(t *testing.T) {
+	g := newGateway(t, nil)
+	admin := newAdmin(t, g)
+	first, _ := g.login(t, "demo")
+	second, _ := g.login(t, "demo")
+	end := func(sid string, code int, want string) {
+		t.Helper()
+		if w := ask(t, admin, "DELETE", "/admin/sessions/"+sid, "", "Authorization", "Bearer "+adminToken); w.Code != code || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("end %s: %d %s", sid, w.Code, w.Body)
+		}
+	}
+	use := func(access string, code int) {
+		t.Helper()
+		if w := ask(t, g.handler, "GET", "/broker/accounts", "", "Authorization", "Bearer "+access); w.Code != code {
+			t.Errorf("use of a token: %d, want %d", w.Code, code)
+		}
+	}
+	w := ask(t, g.handler, "GET", "/auth/sessions", "", "Authorization", "Bearer "+second)
+	var list struct {
+		Data struct {
+			Sessions []struct {
+				SID     string
+				Current bool
+			}
+		}
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || len(list.Data.Sessions) != 2 {
+		t.Fatalf("sessions: %v %s", err, w.Body)
+	}
+	end("nobodys", http.StatusNotFound, "No login has this id")
+	use(second, http.StatusOK)
+	for _, s := range list.Data.Sessions {
+		if s.Current {
+			end(s.SID, http.StatusOK, `"data":{"ended":1}`)
+			end(s.SID, http.StatusNotFound, "or it has ended")
+		}
+	}
+	use(second, http.StatusUnauthorized)
+	use(first, http.StatusOK)
 }
 
 // TestAdminAnswersNoPage checks that no web page may call the administrator's listener, not even

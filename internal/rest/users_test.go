@@ -108,6 +108,9 @@ func TestThreat35OperatorRoles(t *testing.T) {
 			}
 		}
 	}
+	if status, answer := g.as("read", "DELETE", "/admin/sessions/"+id, ""); status != http.StatusForbidden {
+		t.Errorf("end a login with the role read: %d %v", status, answer)
+	}
 	// The only token belongs to no person, so it changes no user.
 	if w := ask(t, newAdmin(t, g.gateway), "GET", "/admin/users/"+id, "", "Authorization", "Bearer "+adminToken); w.Code != http.StatusForbidden {
 		t.Errorf("the token without a name: %d %s", w.Code, w.Body)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/operation"
+	"github.com/ruedahq/rueda/internal/database"
 )
 
 // logins returns the command user logins.
@@ -23,7 +25,7 @@ func (o *userOptions) logins(std command.Streams) *cobra.Command {
 		Short: "List the logins of a user",
 		Long: `Logins prints each login of a user that has not ended, the last used first: its id, when it began
 and last received tokens, the client address, the open sockets, and the program. Of a database
-the sockets are not known (-). rueda user logout ends all logins.`,
+the sockets are not known (-). rueda user logout ends all logins, or one by its id.`,
 		Example: `  rueda user logins ana --config rueda/rueda.toml
   rueda user logins ana --token-file eva.token`,
 		Args: command.ExactArgs("name of the user"),
@@ -55,6 +57,76 @@ the sockets are not known (-). rueda user logout ends all logins.`,
 			return printTable(std, "LOGIN\tSINCE\tUSED\tADDRESS\tSOCKETS\tCLIENT\n", table.String())
 		},
 	}
+}
+
+// logoutCommand returns the command user logout.
+func (o *userOptions) logoutCommand(std command.Streams) *cobra.Command {
+	all := o.command(std, "logout [NAME]", "End the tokens and sockets of a user, or of one login; the user can log in again",
+		command.MaxArgs(1, "name of the user"), o.logout)
+	all.Long = `Logout ends all logins of a user with their tokens and sockets. With --login it ends only the login
+with that id, which rueda user logins and rueda connections --output json print. Over a running
+gateway, --login needs a token with the role operate only.`
+	all.Example = `  rueda user logout ana --config rueda/rueda.toml
+  rueda user logout --login NNr2nHkoTKcs1qD0 --token-file eva.token`
+	var login string
+	all.Flags().StringVar(&login, "login", "", "end only the login with this id")
+	logout := all.RunE
+	all.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case (len(args) == 1) == cmd.Flags().Changed("login"):
+			return command.Fail(command.ExitUsage, errors.New("give the name of a user, or --login"), "rueda user logins NAME prints the ids of the logins.")
+		case len(args) == 1:
+			return logout(cmd, args)
+		}
+		return o.endLogin(cmd.Context(), std, login)
+	}
+	return all
+}
+
+// endLogin ends one login of a running gateway or a database.
+func (o *userOptions) endLogin(ctx context.Context, std command.Streams, id string) error {
+	served, err := o.served(ctx, std, "operate")
+	if err != nil {
+		return err
+	}
+	end := o.endStoredLogin
+	if served {
+		end = o.endServedLogin
+	}
+	if err := end(ctx, std, id); err != nil {
+		return err
+	}
+	return done(std, "Ended the login %s: its tokens and sockets have ended", id)
+}
+
+// endServedLogin ends a login of a running gateway.
+func (o *userOptions) endServedLogin(ctx context.Context, _ command.Streams, id string) error {
+	if !adminapi.Addressable(id) || id == "" { // no path has it
+		return noLogin(id)
+	}
+	err := o.gateway.Send(ctx, http.MethodDelete, "/admin/sessions/"+url.PathEscape(id), nil, &struct{}{})
+	var refused *operation.Refusal
+	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		return noLogin(id)
+	}
+	return err
+}
+
+// endStoredLogin ends a login of a database.
+func (o *userOptions) endStoredLogin(ctx context.Context, std command.Streams, id string) (err error) {
+	data, err := o.open(ctx, std, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+	if err := data.EndLogin(ctx, id); !errors.Is(err, database.ErrNoLogin) {
+		return err
+	}
+	return noLogin(id)
+}
+
+func noLogin(id string) error {
+	return command.Fail(command.ExitNotFound, fmt.Errorf("no login has the id %q, or it has ended", id), "rueda user logins NAME prints the ids.")
 }
 
 // servedLogins returns the logins of a user of a running gateway.
