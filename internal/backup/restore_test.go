@@ -2,6 +2,9 @@ package backup_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -180,6 +183,71 @@ func TestRestoreRefusals(t *testing.T) {
 				t.Errorf("the folder has %v, had %v", slices.Sorted(maps.Keys(content(t, cfg.Folder))), slices.Sorted(maps.Keys(before)))
 			}
 		})
+	}
+}
+
+// TestRestoreStopped ends a restore early: it is canceled, or a newer program made the database.
+// The folder is as before, and the same command works if the cause is gone.
+func TestRestoreStopped(t *testing.T) {
+	t.Parallel()
+	folder, cfg := installation(t)
+	withJournal(t, folder)
+	dir := create(t, cfg)
+	before := content(t, folder)
+	target := backup.Target{Data: cfg, Journal: filepath.Join(folder, "journal")}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := backup.Restore(canceled, dir, target); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	newer := filepath.Join(t.TempDir(), "newer")
+	if err := os.CopyFS(newer, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	setSchema(t, newer, 99)
+	if _, err := backup.Restore(t.Context(), newer, target); err == nil || !strings.Contains(err.Error(), "schema version 99 is newer than version") {
+		t.Errorf("a database of a newer program: %v", err)
+	}
+	if now := content(t, folder); !maps.Equal(now, before) {
+		t.Errorf("the folder has %v, had %v", slices.Sorted(maps.Keys(now)), slices.Sorted(maps.Keys(before)))
+	}
+	open(t, cfg).Close()
+	if _, err := backup.Restore(t.Context(), dir, target); err != nil {
+		t.Errorf("restored again: %v", err)
+	}
+}
+
+// setSchema sets the version of the schema in the database of a backup.
+func setSchema(t *testing.T, dir string, version int) {
+	t.Helper()
+	name := filepath.Join(dir, "rueda.db")
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "INSERT INTO store_version (version_id, is_applied) VALUES (?, 1)", version)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	m, err := backup.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(text)
+	for i := range m.Files {
+		if m.Files[i].Name == "rueda.db" {
+			m.Files[i].Bytes, m.Files[i].SHA256 = int64(len(text)), hex.EncodeToString(sum[:])
+		}
+	}
+	if text, err = json.Marshal(m); err == nil {
+		err = os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
