@@ -74,6 +74,28 @@ func TestThreat29InjectionE2E(t *testing.T) {
 	}
 }
 
+// TestThreat03SecondNameE2E checks that an entry with two names cannot log in by either. Wrong
+// passwords are counted by name before the directory is asked, so that with each further name
+// strangers could come closer to the directory's lockout.
+func TestThreat03SecondNameE2E(t *testing.T) {
+	s := ldaptest.Start(t, service, entries)
+	u := open(t, config(s))
+	const id = "11111111-1111-4111-8111-111111111111"
+	change(t, s, "uid=ana,"+people, "uid", "ana", "anita")
+	for _, name := range []string{"ana", "anita"} {
+		if user, err := login(t, u, name, "correct horse"); !errors.Is(err, broker.ErrInvalidCredentials) || user.ID != "" || !strings.Contains(err.Error(), "several values of uid") {
+			t.Errorf("%s: %+v, %v", name, user, err)
+		}
+	}
+	if user, err := u.User(t.Context(), id); err != nil || user.ID != id { // logins of before continue
+		t.Errorf("%+v, %v", user, err)
+	}
+	change(t, s, "uid=ana,"+people, "uid", "ana")
+	if user, err := login(t, u, "ana", "correct horse"); err != nil || user.ID != id {
+		t.Errorf("with one name: %+v, %v", user, err)
+	}
+}
+
 // TestRightsE2E reads a member's rights, by the attribute of its entry and by a search of groups.
 func TestRightsE2E(t *testing.T) {
 	s := ldaptest.Start(t, service, entries)

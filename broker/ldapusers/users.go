@@ -159,7 +159,7 @@ func (u *Users) entry(ctx context.Context, id string) (*ldap.Entry, error) {
 	}
 	entry, err := u.find(ctx, "("+u.cfg.ID+"="+ldap.EscapeFilter(value)+")", u.cfg.ID, func(v string) bool { return v == value })
 	if errors.Is(err, broker.ErrInvalidCredentials) {
-		err = fmt.Errorf("%w: several entries have the id", broker.ErrBadUser)
+		err = fmt.Errorf("%w: several entries have the id, or one has several", broker.ErrBadUser)
 	}
 	return entry, err
 }
@@ -189,20 +189,27 @@ func sameName(a, b string) bool {
 	return strings.Map(lower, a) == strings.Map(lower, b)
 }
 
-// find returns the one entry that matches a filter and has an accepted value of the attribute.
+// find returns the one entry that matches a filter, and whose only value of the attribute is
+// accepted.
 func (u *Users) find(ctx context.Context, filter, attribute string, meant func(string) bool) (*ldap.Entry, error) {
 	entries, err := u.search(ctx, 2, u.cfg.Base, ldap.ScopeWholeSubtree, filter,
 		u.cfg.Username, u.cfg.ID, u.cfg.Version, u.cfg.Expires, u.cfg.Networks, u.cfg.GroupAttribute)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case len(entries) == 0:
+	switch len(entries) {
+	case 0:
 		return nil, broker.ErrNotFound
-	case len(entries) > 1:
+	case 1:
+	default:
 		return nil, fmt.Errorf("%w: several entries match, so that none is taken", broker.ErrInvalidCredentials)
-	case !slices.ContainsFunc(entries[0].GetEqualFoldAttributeValues(attribute), meant):
+	}
+	values := entries[0].GetEqualFoldAttributeValues(attribute)
+	switch {
+	case !slices.ContainsFunc(values, meant):
 		return nil, broker.ErrNotFound
+	case len(values) > 1: // each name would have wrong passwords of its own
+		return nil, fmt.Errorf("%w: the entry has several values of %s, so that it is not taken", broker.ErrInvalidCredentials, attribute)
 	}
 	return entries[0], nil
 }
