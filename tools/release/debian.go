@@ -92,8 +92,8 @@ func (r *release) debianFiles(all []file) ([]file, error) {
 			licenses = append(licenses, f.data...)
 		case f.name == "CHANGELOG.md":
 			add(docFolder+"/changelog.gz", 0o644, compress(f.data))
-		case f.name == "README.md":
-			add(docFolder+"/README.md", 0o644, f.data)
+		case f.name == "README.md", strings.HasPrefix(f.name, docsFolder), strings.HasPrefix(f.name, deployFolder):
+			add(docFolder+"/"+f.name, 0o644, f.data)
 		case strings.HasPrefix(f.name, manFolder):
 			add("/usr/share/man/man1/"+base+".gz", 0o644, compress(f.data))
 		case base == "rueda.bash":

@@ -286,6 +286,7 @@ func checkService(m *machine) {
 			m.t.Errorf("%s is %s, want %s", path, got, want)
 		}
 	}
+	m.run("test", "-s", "/usr/share/doc/rueda/docs/operations.md", "-a", "-s", "/usr/share/doc/rueda/deploy/prometheus/alerts.yml")
 	if got := m.run("dpkg-query", "-W", "-f", "${Conffiles}", "rueda"); strings.Count(got, "/etc/rueda/") != 3 {
 		m.t.Errorf("configuration files: %s", got)
 	}

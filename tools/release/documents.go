@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,14 +25,20 @@ import (
 const (
 	manFolder        = "man/"
 	completionFolder = "completions/"
+	docsFolder       = "docs/"
+	deployFolder     = "deploy/"
 	licensesFile     = "THIRD_PARTY_LICENSES.txt"
 )
 
-// commonFiles returns the files that the archives of all platforms have: texts of the checkout, man
-// pages, completions, and the licenses of the modules that are linked.
+// commonFiles returns the files that the archives of all platforms have: texts of the checkout, files
+// for deployment, man pages, completions, and the licenses of the modules that are linked.
 func (r *release) commonFiles(ctx context.Context) ([]file, error) {
 	var all []file
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+	names, err := r.tracked(ctx, docsFolder, deployFolder)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range append([]string{"LICENSE", "README.md", "CHANGELOG.md"}, names...) {
 		text, err := os.ReadFile(filepath.Join(r.tree, name))
 		if err != nil {
 			return nil, err
@@ -51,6 +58,14 @@ func (r *release) commonFiles(ctx context.Context) ([]file, error) {
 	}
 	scripts, err := completions(root)
 	return append(append(all, pages...), scripts...), err
+}
+
+// tracked returns the names of the files in folders of the checkout, without those that make the
+// Debian package.
+func (r *release) tracked(ctx context.Context, folders ...string) ([]string, error) {
+	text, err := r.git(ctx, slices.Concat([]string{"ls-files", "--"}, folders)...)
+	names := strings.Fields(text)
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, deployFolder+"debian/") }), err
 }
 
 // manPages returns a page for each command, in section 1.

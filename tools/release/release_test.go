@@ -78,7 +78,8 @@ func TestArchive(t *testing.T) {
 	base := "rueda_" + r.version + "_" + runtime.GOOS + "_" + runtime.GOARCH
 	files := unpack(t, filepath.Join(r.out, base+".tar.gz"), base)
 	for _, name := range []string{"rueda", "LICENSE", "README.md", "CHANGELOG.md", licensesFile, "man/rueda.1", "man/rueda-serve.1",
-		"man/rueda-user-account-add.1", "completions/rueda.bash", "completions/_rueda", "completions/rueda.fish", "completions/rueda.ps1"} {
+		"man/rueda-user-account-add.1", "docs/operations.md", "deploy/prometheus/alerts.yml", "deploy/grafana/rueda.json",
+		"deploy/systemd/rueda.service", "deploy/docker/Dockerfile", "completions/rueda.bash", "completions/_rueda", "completions/rueda.fish", "completions/rueda.ps1"} {
 		if len(files[name]) < 200 {
 			t.Errorf("%s has %d bytes", name, len(files[name]))
 		}
