@@ -16,8 +16,8 @@ that may only read is enough. Give Prometheus a token of its own: a line in ` + 
 name, the SHA-256 of the token, and ` + "`read`" + `.
 
 ` + "```sh" + `
-head -c 32 /dev/urandom | base64 > /etc/prometheus/rueda.token
-chown prometheus /etc/prometheus/rueda.token && chmod 400 /etc/prometheus/rueda.token
+(umask 077; openssl rand -base64 32 > /etc/prometheus/rueda.token)
+chown prometheus /etc/prometheus/rueda.token
 echo "prometheus $(tr -d '\n' < /etc/prometheus/rueda.token | sha256sum | cut -d' ' -f1) read" \
     >> /etc/rueda/admin.token
 ` + "```" + `
@@ -31,10 +31,10 @@ scrape_configs:
       - targets: ["127.0.0.1:8081"]
 ` + "```" + `
 
-If the file has a single token without a name, as ` + "`rueda serve --init`" + ` writes it, replace that token
-by a line with a name ([operators](operations.md#operators)): both together are refused.
-For an address that other machines can reach, the scrape also needs ` + "`scheme: https`" + ` and a
-` + "`tls_config`" + ` with a client certificate.
+The package and ` + "`rueda serve --init`" + ` write a file with a single token without a name. Replace that
+token by a line for yourself first ([operators](operations.md#operators)): together with other lines
+it is refused. For an address that other machines can reach, the scrape also needs
+` + "`scheme: https`" + ` and a ` + "`tls_config`" + ` with a client certificate.
 
 A scrape costs the stream nothing while nobody scrapes. Shards count in plain fields, and send them
 to the scrape between two inputs. A shard that does not answer in 50 ms is reported as stale.
