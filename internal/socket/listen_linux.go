@@ -95,6 +95,9 @@ func resolve(ctx context.Context, address string) (netip.AddrPort, error) {
 		}
 		return netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port)), nil
 	}
+	if a, err := netip.ParseAddr(host); err == nil { // the resolver adds 0.0.0.0 to ::
+		return netip.AddrPortFrom(a.Unmap(), uint16(port)), nil
+	}
 	list, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return netip.AddrPort{}, err
