@@ -281,6 +281,40 @@ func TestProtocolReasons(t *testing.T) {
 	}
 }
 
+// TestSpanishReasons checks that docs/es/reasons.md has the table of reasons that package reason
+// describes in Spanish.
+func TestSpanishReasons(t *testing.T) {
+	const file, begin, end = "docs/es/reasons.md", "<!-- table reasons -->\n", "<!-- /table -->"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "| reason | stream | HTTP | causa | qué hacer |\n|---|---|---|---|---|\n"
+	for _, e := range reason.All() {
+		var socket, status string
+		if e.Socket {
+			on := e.Word.Socket()
+			if socket = strconv.Itoa(on.Code); on.Closes {
+				socket += " cierra"
+			}
+		}
+		if e.Status > 0 {
+			status = strconv.Itoa(e.Status)
+		}
+		cause, remedy := reason.Spanish(e.Word)
+		row := fmt.Sprintf("| `%s` | %s | %s | %s | %s |", e.Word, socket, status, strings.ReplaceAll(cause, "|", `\|`), remedy)
+		want += strings.ReplaceAll(row, "|  |", "| |") + "\n"
+	}
+	got := between(string(text), begin, end)
+	if got != want && *update {
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), begin+got+end, begin+want+end, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if got != want {
+		t.Errorf("the table of reasons differs from package reason: go test . -run TestSpanishReasons -update")
+	}
+}
+
 // examplesOf returns the lines of the JSON blocks of a text that are messages.
 func examplesOf(text string) (lines []string) {
 	for _, m := range regexp.MustCompile("(?s)\n```json\n(.*?)```").FindAllStringSubmatch(text, -1) {

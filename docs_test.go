@@ -21,6 +21,7 @@ const (
 	conversationsFile = "docs/conversations.md"
 	faultsFile        = "docs/faults.md"
 	tutorialFile      = "docs/client-tutorial.md"
+	spanishFile       = "docs/es/client-tutorial.md"
 	goClientFile      = "docs/go-client.md"
 	talkFolder        = "internal/session/testdata"
 )
@@ -81,7 +82,7 @@ func TestShownPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{tutorialFile, goClientFile} {
+	for _, name := range []string{tutorialFile, spanishFile, goClientFile} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -5,12 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestTutorialE2E runs the commands of docs/client-tutorial.md against rueda dev, and compares
-// their output with what the document shows. "..." stands for any text.
+// their output with what the document shows. "..." stands for any text. The Spanish document has
+// the same commands.
 func TestTutorialE2E(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sh", "curl", "jq"} {
@@ -28,6 +30,14 @@ func TestTutorialE2E(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)<!-- run -->\n\n```sh\n(.*?)```\n\n```text\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) < 6 || len(blocks) != strings.Count(string(text), "<!-- run -->") {
 		t.Fatalf("found %d commands with their output", len(blocks))
+	}
+	spanish, err := os.ReadFile("../../docs/es/client-tutorial.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile("(?s)\n```.*?\n```\n")
+	if got, want := code.FindAllString(string(spanish), -1), code.FindAllString(string(text), -1); !slices.Equal(got, want) {
+		t.Errorf("the code of the Spanish tutorial differs:\n%s", got)
 	}
 	_, url := startMarket(t)
 	const end = "--- end of the output of a command ---"

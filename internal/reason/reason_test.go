@@ -70,6 +70,17 @@ func TestEveryReasonIsDescribed(t *testing.T) {
 			t.Errorf("%s: status %d with %q", e.Word, e.Status, e.Msg)
 		}
 	}
+	for _, e := range All() {
+		cause, remedy := Spanish(e.Word)
+		for _, text := range []string{cause, remedy} {
+			if !strings.HasSuffix(text, ".") || strings.ToUpper(text[:1]) != text[:1] {
+				t.Errorf("%s: not a sentence in Spanish: %q", e.Word, text)
+			}
+		}
+	}
+	if len(spanish) != len(entries) {
+		t.Errorf("%d reasons, %d in Spanish", len(entries), len(spanish))
+	}
 	if _, ok := Of("no_such_reason"); ok {
 		t.Error("a word that does not exist is described")
 	}

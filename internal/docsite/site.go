@@ -1,0 +1,262 @@
+package docsite
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/ruedahq/rueda/docs"
+)
+
+// Options configures a Site. The zero value is usable.
+type Options struct {
+	Version string // of the gateway, shown on each page; "": not shown
+	Console bool   // pages link to /console/, and readers stay signed in with /console/session
+}
+
+// Site serves the pages below /docs.
+type Site struct {
+	options Options
+	files   fs.FS
+	parts   func() *parts // made at the first request
+
+	mu    sync.Mutex
+	pages map[string]*page // by path; only of paths that exist
+}
+
+// page is a finished answer.
+type page struct {
+	media string
+	etag  string
+	gzip  []byte
+}
+
+// Policy is the Content-Security-Policy of the pages.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+const (
+	mediaHTML     = "text/html; charset=utf-8"
+	mediaMarkdown = "text/markdown; charset=utf-8"
+	mediaText     = "text/plain; charset=utf-8"
+)
+
+// New returns a Site. It does no work: documents are read and pages are made when they are asked
+// for.
+func New(o Options) *Site {
+	s := &Site{options: o, files: docs.Files(), pages: map[string]*page{}}
+	s.parts = sync.OnceValue(s.makeParts)
+	return s
+}
+
+// errNoPage says that no page has a path.
+var errNoPage = errors.New("there is no such page")
+
+// ServeHTTP answers GET and HEAD for /docs and the paths below it. It sets the header fields that
+// depend on the page. The caller has set those of every answer. A path without a page is answered
+// with 404, and with a page about it only if the client accepts HTML by name.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "Method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	if to, ok := redirect(r.URL.Path); ok {
+		http.Redirect(w, r, to, http.StatusPermanentRedirect)
+		return
+	}
+	at := locate(r.URL.Path)
+	status := http.StatusOK
+	var p *page
+	var err error
+	if at.name == "search" {
+		p, err = s.search(at, r.URL.Query().Get("q"))
+	} else {
+		p, err = s.page(at)
+	}
+	if errors.Is(err, errNoPage) {
+		status = http.StatusNotFound
+		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			w.WriteHeader(status)
+			return
+		}
+		p, err = s.missing(at)
+	}
+	if err != nil {
+		http.Error(w, "The page cannot be made", http.StatusInternalServerError)
+		return
+	}
+	p.write(w, r, status)
+}
+
+// redirect returns where a path with a slash at its end is.
+func redirect(path string) (to string, ok bool) {
+	if strings.HasPrefix(path, "/docs/") && strings.HasSuffix(path, "/") {
+		return strings.TrimSuffix("/docs/"+strings.Trim(path[len("/docs"):], "/"), "/"), true
+	}
+	return "", false
+}
+
+// place is what a path names.
+type place struct {
+	lang string // en or es
+	name string // below /docs or /docs/es; "": the first page
+}
+
+func locate(path string) place {
+	name := strings.TrimPrefix(strings.TrimPrefix(path, "/docs"), "/")
+	if name == "es" {
+		return place{"es", ""}
+	}
+	if rest, ok := strings.CutPrefix(name, "es/"); ok {
+		return place{"es", rest}
+	}
+	return place{"en", name}
+}
+
+// path returns the path of a place.
+func (p place) path() string {
+	base := "/docs"
+	if p.lang == "es" {
+		base = "/docs/es"
+	}
+	if p.name == "" {
+		return base
+	}
+	return base + "/" + p.name
+}
+
+// in returns the same place in another language.
+func (p place) in(lang string) place { return place{lang, p.name} }
+
+// page returns the page of a place, and keeps it.
+func (s *Site) page(at place) (*page, error) {
+	key := at.path()
+	s.mu.Lock()
+	p := s.pages[key]
+	s.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	media, body, err := s.render(at)
+	if err != nil {
+		return nil, err
+	}
+	if p, err = newPage(media, body); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.pages[key] = p
+	s.mu.Unlock()
+	return p, nil
+}
+
+// render makes the page of a place. The error is errNoPage if there is none.
+func (s *Site) render(at place) (media string, body []byte, err error) {
+	first, rest, deep := strings.Cut(at.name, "/")
+	switch {
+	case first == "static" && deep && at.lang == "en":
+		return s.static(rest)
+	case first == "api":
+		body, err = s.route(at, rest)
+	case first == "stream":
+		body, err = s.channel(at, rest)
+	case first == "reasons":
+		body, err = s.reason(at, rest)
+	case path.Ext(at.name) == ".svg" && at.lang == "en":
+		body, err = s.read(at.name)
+		return "image/svg+xml", body, err
+	case path.Ext(at.name) == ".md":
+		body, err = s.read(s.source(at.lang, pageName(at.name)))
+		return mediaMarkdown, body, err
+	case at.name == "llms.txt":
+		return mediaText, s.list(at), nil
+	default:
+		body, err = s.document(at)
+	}
+	return mediaHTML, body, err
+}
+
+// read returns a file of package docs.
+func (s *Site) read(name string) ([]byte, error) {
+	if !fs.ValidPath(name) {
+		return nil, errNoPage
+	}
+	text, err := fs.ReadFile(s.files, name)
+	if err != nil {
+		return nil, errNoPage
+	}
+	return text, nil
+}
+
+func newPage(media string, body []byte) (*page, error) {
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(body); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(body)
+	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	return &page{media: media, etag: etag, gzip: bytes.Clone(packed.Bytes())}, nil
+}
+
+// write answers a request with a page.
+func (p *page) write(w http.ResponseWriter, r *http.Request, status int) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", Policy)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Etag", p.etag)
+	h.Add("Vary", "Accept-Encoding")
+	if status == http.StatusOK && matches(r.Header.Get("If-None-Match"), p.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Type", p.media)
+	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		h.Set("Content-Encoding", "gzip")
+		w.WriteHeader(status)
+		_, _ = w.Write(p.gzip) // the client may be gone; net/http sends no body for HEAD
+		return
+	}
+	w.WriteHeader(status)
+	if z, err := gzip.NewReader(bytes.NewReader(p.gzip)); err == nil {
+		_, _ = io.Copy(w, z)
+	}
+}
+
+// matches reports whether a field If-None-Match names an entity tag.
+func matches(field, etag string) bool {
+	for tag := range strings.SplitSeq(field, ",") {
+		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// acceptsGzip reports whether a field Accept-Encoding names gzip without a weight of 0.
+func acceptsGzip(field string) bool {
+	for coding := range strings.SplitSeq(field, ",") {
+		name, weight, _ := strings.Cut(coding, ";")
+		if strings.TrimSpace(name) == "gzip" {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+			return err != nil || q > 0
+		}
+	}
+	return false
+}

@@ -1,0 +1,13 @@
+// make returns an element with properties and content.
+export function make(name, properties = {}, ...content) {
+  const element = Object.assign(document.createElement(name), properties);
+  element.append(...content);
+  return element;
+}
+
+// mask hides tokens and passwords in a text that is shown.
+export function mask(text) {
+  return text
+    .replace(/("(?:access_token|refresh_token|token|password|new_password|secret|otp|uri)"\s*:\s*)"(?:[^"\\]|\\.)*"/g, '$1"••••"')
+    .replace(/eyJ[\w-]+\.[\w-]+\.[\w-]+/g, (jwt) => `••••${jwt.slice(-4)}`);
+}
