@@ -42,6 +42,7 @@ type database interface {
 	AddDailyInstruments(ctx context.Context, oldest string, list []store.DailyInstrument) error
 	DailyInstruments(ctx context.Context, day, user string) ([]store.DailyInstrument, error)
 	Writer() *sql.DB
+	Reader() *sql.DB
 }
 
 // kind is a kind of store. It must pass the suite below, and a database the suite of databases too.

@@ -27,6 +27,7 @@ var maxBatch = []struct {
 	{"usage", testUsage},
 	{"requested instruments", testDailyInstruments},
 	{"one sends the audit log", testExports},
+	{"nodes of a cluster", testClusterNodes},
 }
 
 // testExports checks that one process sends at a time, and that the position is kept.
