@@ -31,6 +31,7 @@ type Archive struct {
 	log     *slog.Logger
 	minSeqs atomic.Pointer[minSeqs]
 	lost    losses // rows lost while the journal is suspended
+	whole   bool   // see Whole
 
 	rebuilding sync.Mutex // held while the index of a day is built again
 
@@ -100,6 +101,18 @@ func (a *Archive) Instrument(n uint32) (market.Instrument, bool) { return a.tabl
 
 // Lookup returns the number of an identifier.
 func (a *Archive) Lookup(id market.InstrumentID) (uint32, bool) { return a.table.lookup(id) }
+
+// Whole reports whether a Journal had all rows, when it was opened, that were streamed before.
+func (a *Archive) Whole() bool { return a.whole }
+
+// NumberOf returns the number of an identifier. If it has none, isNew is true, and the result is
+// the number that it gets after a number of other new ones.
+func (a *Archive) NumberOf(id market.InstrumentID, after uint32) (number uint32, isNew bool) {
+	if n, ok := a.table.lookup(id); ok {
+		return n, false
+	}
+	return a.table.last() + 1 + after, true
+}
 
 // Day is a UTC date of the journal.
 type Day struct {

@@ -32,6 +32,7 @@ type Config struct {
 	Logger  *slog.Logger  // nil: discarded
 	BootID  string        // changes when the machine starts; "": that of the kernel, if it has one
 	Epoch   string        // of a new epoch; "": a random one
+	Copy    bool          // the rows are a copy of a log elsewhere, which has the epoch too
 	Memory  string        // folder that a restart of the machine empties; "": /dev/shm, or Folder if BootID is set
 
 	sys        disk.System // tests replace it
@@ -168,6 +169,12 @@ func (j *Journal) open() error {
 	}
 	last := j.lastSegment()
 	reason := j.endOfEpoch(found, last)
+	j.whole = reason == ""
+	if j.cfg.Copy {
+		if reason, err = endOfCopy(j, found); err != nil {
+			return err
+		}
+	}
 	if err := j.cutTorn(last); err != nil {
 		return err
 	}
@@ -251,6 +258,47 @@ func (j *Journal) endOfEpoch(found bool, last *segment) string {
 		}
 	}
 	return ""
+}
+
+// ErrIncomplete means that a journal which is a copy of a log has lost rows between others.
+var ErrIncomplete = errors.New("the journal has lost rows between others: move its folder away, and the node copies the log again")
+
+// endOfCopy returns the reason why the epoch of the state cannot continue in a journal that is a
+// copy of a log, or "". Rows that are missing at its end are no reason, because they come again.
+// The error is ErrIncomplete if others are missing.
+func endOfCopy(j *Journal, found bool) (reason string, err error) {
+	switch {
+	case !found:
+		return "no_state", nil
+	case j.cfg.Epoch != "" && j.cfg.Epoch != j.state.Epoch:
+		return "epoch_of_log", nil
+	}
+	for _, v := range j.views(j.state.Epoch) {
+		if v.lossy() || len(v.gaps) > 0 {
+			return "", fmt.Errorf("journal %s: %w", j.cfg.Folder, ErrIncomplete)
+		}
+	}
+	return "", nil
+}
+
+// BeginEpoch changes the epoch of a journal without rows in its present one. Call it before the
+// first Append. The error says that there are rows, or that the state cannot be stored.
+func (j *Journal) BeginEpoch(epoch string) error {
+	if epoch == j.state.Epoch {
+		return nil
+	}
+	if j.seg != nil || lastPosition(j.views("")) > 0 {
+		return fmt.Errorf("begin epoch %s: the journal has rows of %s", epoch, j.state.Epoch)
+	}
+	if epoch == "" || len(epoch) > state.MaxEpoch {
+		return fmt.Errorf("begin epoch %q: the name must have 1 to %d bytes", epoch, state.MaxEpoch)
+	}
+	j.mu.Lock()
+	j.epoch = epoch
+	j.mu.Unlock()
+	j.state.Epoch = epoch
+	j.highWater.Begin(j.journal, epoch, 0)
+	return j.state.SaveSync()
 }
 
 // lastPosition returns the greatest position of segments.

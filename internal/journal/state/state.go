@@ -29,6 +29,7 @@ const (
 	stateCopy  = 128
 	stateSlot  = 4096 // each copy has its own, the unit of a disk write
 	MaxBootID  = 40   // of State.Boot, in bytes
+	MaxEpoch   = 16   // of State.Epoch, in bytes
 )
 
 // State is the content of the file.
