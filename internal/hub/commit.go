@@ -339,7 +339,7 @@ func (h *publisher) Position() (epoch, pos string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()
-	return h.epoch, position.At(h.committed).Text(h.epoch)
+	return h.Epoch(), position.At(h.committed).Text(h.Epoch())
 }
 
 // nextPosition assigns the next position of the stream to a row of an instrument. The hub's lock is

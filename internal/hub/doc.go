@@ -21,6 +21,12 @@
 // first. For a market with a virtual clock, the events of the market do so. A summary has the
 // position of the row that changed it.
 //
+// # Clusters
+//
+// A hub with Config.Following applies the rows of another hub (follow.go). One with Config.Log
+// numbers rows for the log of a cluster and has no readers; it is restored from the journal of a
+// following hub.
+//
 // # Shards
 //
 // Package subscription has the readers. Each of its shards has a [Port], through which alone it

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,16 +24,40 @@ func (h *Hub) FollowDefinition(number uint32, def market.Instrument) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
+	_, err := h.followDefinition(number, def)
+	return err
+}
+
+// followDefinition does the same as FollowDefinition. The hub's lock is held.
+func (h *Hub) followDefinition(number uint32, def market.Instrument) (*Instrument, error) {
 	in, _, err := h.define(def)
 	if err != nil {
-		return fmt.Errorf("define %s: %w", def.ID, err)
+		return nil, fmt.Errorf("define %s: %w", def.ID, err)
 	}
 	in.unfed = false
 	if h.followed == nil {
 		h.followed = make(map[uint32]*Instrument)
 	}
 	h.followed[number] = in
-	return nil
+	return in, nil
+}
+
+// followStored defines an instrument by the journal of this hub, which has the numbers of the other
+// one. It returns nil if the journal does not have the number.
+func (h *Hub) followStored(number uint32) *Instrument {
+	if h.cfg.Journal == nil {
+		return nil
+	}
+	def, ok := h.cfg.Journal.Instrument(number)
+	if !ok {
+		return nil
+	}
+	in, err := h.followDefinition(number, def)
+	if err != nil {
+		h.log.Error("instrument of the journal not listed", "instrument", def.ID, "error", err)
+		return nil
+	}
+	return in
 }
 
 // Follow applies rows that another hub has numbered, in their order. Rows up to the hub's position
@@ -74,7 +99,9 @@ func (h *Hub) follow(from *journal.Row, now int64) error {
 	}
 	in := h.followed[from.Instrument]
 	if in == nil {
-		return fmt.Errorf("row at position %d: instrument %d is not defined", from.Position, from.Instrument)
+		if in = h.followStored(from.Instrument); in == nil {
+			return fmt.Errorf("row at position %d: instrument %d is not defined", from.Position, from.Instrument)
+		}
 	}
 	h.takePosition(in, from.Position)
 	h.followClock(in, from, now)
@@ -145,4 +172,37 @@ func (h *applier) applyRow(in *Instrument, r *journal.Row, now int64) {
 	case journal.Reference:
 		h.applyReference(in, r, now)
 	}
+}
+
+// ErrHasRows means that a hub which has rows cannot begin another epoch.
+var ErrHasRows = errors.New("the hub has rows of an epoch, and another one begins only after a restart")
+
+// BeginEpoch begins an epoch of the log that this hub follows, in the hub and its journal. position
+// is that of the newest row before it. The error is ErrHasRows if rows have been applied since the
+// start, or that of the journal.
+func (h *Hub) BeginEpoch(epoch string, position uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.position > h.restored || len(h.handles) > 0 {
+		return ErrHasRows
+	}
+	if err := h.cfg.Journal.BeginEpoch(epoch); err != nil {
+		return err
+	}
+	h.epoch.Store(&epoch)
+	h.position, h.committed, h.restored = position, position, position
+	return nil
+}
+
+// Continue begins the numbering of a hub without rows in an epoch, after a position. The error is
+// ErrHasRows if it has rows.
+func (h *Hub) Continue(epoch string, position uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.position > 0 {
+		return ErrHasRows
+	}
+	h.epoch.Store(&epoch)
+	h.position, h.committed, h.restored = position, position, position
+	return nil
 }

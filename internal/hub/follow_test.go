@@ -46,8 +46,8 @@ func (r *replicas) openHub(i int) {
 	r.shards[i] = subscription.NewShard(r.hubs[i], func(bool) {})
 }
 
-// define defines instruments of all kinds, and the markets as a whole.
-func (r *replicas) define() {
+// definitions returns instruments of all kinds, and a market as a whole.
+func definitions() (list []market.Instrument) {
 	for i, edit := range []func(*market.Instrument){
 		nil,
 		func(in *market.Instrument) { in.StartsEmpty = false },
@@ -60,11 +60,20 @@ func (r *replicas) define() {
 		if edit != nil {
 			edit(&def)
 		}
+		list = append(list, def)
+	}
+	return list
+}
+
+// define defines instruments of all kinds, and the markets as a whole.
+func (r *replicas) define() {
+	r.defs = definitions()
+	for _, def := range r.defs {
 		hd, err := r.hubs[0].Define(def)
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		r.handles, r.defs = append(r.handles, hd), append(r.defs, def)
+		r.handles = append(r.handles, hd)
 	}
 }
 

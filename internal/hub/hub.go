@@ -26,6 +26,17 @@ type Config struct {
 	Journal     *journal.Journal // stores the numbered rows, and serves history; nil: no rows are stored
 	Logger      *slog.Logger     // nil: logs are discarded
 	Following   bool             // the hub applies the rows of another hub; callers use Follow instead of Publish
+	Log         RowLog           // takes the numbered rows instead of Journal, which is then nil; nil: see Journal
+}
+
+// RowLog takes the rows that a hub numbers, such as the log of a cluster. The hub calls it under
+// its lock, so its methods must not block.
+type RowLog interface {
+	// Define returns the permanent number of an instrument in the log, and stores its definition,
+	// which may change.
+	Define(def market.Instrument) (number uint32)
+	// Append adds a row and does not retain it.
+	Append(r *journal.Row)
 }
 
 // Hub numbers market events, keeps the books, encodes each message once and appends it to the rings
@@ -63,6 +74,7 @@ func New(cfg Config) *Hub {
 		cfg.Epoch = "e" + strings.ToLower(rand.Text()[:12])
 	}
 	h := &Hub{sequencer: newSequencer(cfg), jobs: readjob.New()}
+	h.epoch.Store(&cfg.Epoch)
 	for _, d := range cfg.Delays {
 		if d = d.Truncate(time.Second); d > 0 && cfg.Journal != nil && !h.Serves(int(d/time.Second)) {
 			h.replicas = append(h.replicas, newReplica(h, int64(d), len(h.replicas)))

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/bars"
@@ -28,10 +29,10 @@ import (
 type core struct {
 	cfg   Config
 	log   *slog.Logger
-	epoch string
+	epoch atomic.Pointer[string]
 
 	made   time.Time     // time of New, with the monotonic clock
-	madeAt int64         // time of New by the wall clock, Unix ns
+	madeAt int64         // time of New by the wall clock, Unix ns; for a hub that follows another one, At of the newest restored row
 	kick   chan struct{} // wakes Run: something is due earlier than Run expects
 
 	mu steplock.Mutex
@@ -57,7 +58,7 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // Epoch returns the name of the numbering.
-func (h *core) Epoch() string { return h.epoch }
+func (h *core) Epoch() string { return *h.epoch.Load() }
 
 // publisher appends messages to the rings of topics. It shows them to shards when their rows are in
 // the journal.
@@ -112,7 +113,7 @@ func newSequencer(cfg Config) sequencer {
 				venues:   make(map[string]*Instrument),
 				unlisted: make(map[market.InstrumentID]*Instrument),
 				zones:    make(map[string]*time.Location),
-				core: core{cfg: cfg, log: cfg.Logger, epoch: cfg.Epoch, made: time.Now(), madeAt: time.Now().UnixNano(),
+				core: core{cfg: cfg, log: cfg.Logger, made: time.Now(), madeAt: time.Now().UnixNano(),
 					kick: make(chan struct{}, 1)},
 			},
 		},

@@ -20,20 +20,32 @@ func (h *sequencer) newRow(in *Instrument, k journal.Kind, c wire.Channel, s sta
 	return r
 }
 
-// appendRow appends a row to the journal, if there is one.
+// appendRow appends a row to the journal or the log, if there is one.
 func (h *sequencer) appendRow(r *journal.Row) {
-	if h.cfg.Journal != nil {
+	switch {
+	case h.cfg.Journal != nil:
 		h.cfg.Journal.Append(r)
 		h.kept = true
+	case h.cfg.Log != nil:
+		h.cfg.Log.Append(r)
 	}
 }
 
-// enlist assigns the instrument its number in the journal, or stores its changed definition there.
+// keepsRows reports whether there is a journal or a log.
+func (h *sequencer) keepsRows() bool { return h.cfg.Journal != nil || h.cfg.Log != nil }
+
+// enlist assigns the instrument its number in the journal or the log, or stores its changed
+// definition there.
 func (h *sequencer) enlist(in *Instrument) {
-	if h.cfg.Journal != nil {
+	switch {
+	case h.cfg.Journal != nil:
 		in.Number = h.cfg.Journal.Define(in.Def)
-		h.number(in)
+	case h.cfg.Log != nil:
+		in.Number = h.cfg.Log.Define(in.Def)
+	default:
+		return
 	}
+	h.number(in)
 }
 
 // trade numbers a trade, its cancellation or its correction.
@@ -102,7 +114,7 @@ func (h *sequencer) bookChanges(in *Instrument, changes []book.Change, s state.S
 // bookState numbers the whole book as it is.
 func (h *sequencer) bookState(in *Instrument, s state.Stamp, now int64) {
 	r := h.newRow(in, journal.BookState, wire.OrderBook, s, now)
-	if h.cfg.Journal != nil {
+	if h.keepsRows() {
 		l := &h.scratch.levels
 		l.Read(&in.Book, 0)
 		r.Bids, r.Asks = l.Bids, l.Asks
@@ -118,7 +130,7 @@ func (h *sequencer) bookLost(in *Instrument, reason string, now int64) {
 		return
 	}
 	in.Stale = true
-	if h.cfg.Journal == nil {
+	if !h.keepsRows() {
 		return
 	}
 	r := h.newRow(in, journal.BookLost, wire.OrderBook, state.Stamp{Latency: -1}, now)

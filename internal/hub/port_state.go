@@ -24,7 +24,7 @@ func (p *Port) Journal() *journal.Journal { return p.hub.cfg.Journal }
 func (p *Port) PerTurn() int { return p.hub.cfg.PerTurn }
 
 // Epoch returns the name of the numbering. The caller does not need the lock.
-func (p *Port) Epoch() string { return p.hub.epoch }
+func (p *Port) Epoch() string { return p.hub.Epoch() }
 
 // Log returns the logger of the hub. The caller does not need the lock.
 func (p *Port) Log() *slog.Logger { return p.hub.log }

@@ -46,9 +46,9 @@ func (h *Hub) Snapshot(dst []byte, list []Wanted) (_ []byte, epoch, pos string) 
 		dst = in.AppendSnapshot(dst, w.Trades, w.Quotes)
 	}
 	if len(places) == 0 {
-		return dst, h.epoch, position.At(h.committed).Text(h.epoch)
+		return dst, h.Epoch(), position.At(h.committed).Text(h.Epoch())
 	}
-	return dst, h.epoch, position.Of(places).Text(h.epoch)
+	return dst, h.Epoch(), position.Of(places).Text(h.Epoch())
 }
 
 // Figures are figures of a Hub for monitoring.

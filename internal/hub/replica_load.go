@@ -64,7 +64,7 @@ func (c *replica) loadRows(ctx context.Context) error {
 		if x == nil || x.Venue {
 			continue
 		}
-		if err := h.refill(ctx, x, l.pos, len(l.table)-i); err != nil {
+		if err := h.refill(ctx, h.cfg.Journal, x, l.pos, len(l.table)-i); err != nil {
 			return fmt.Errorf("read the rows of %s: %w", x.id, err)
 		}
 		h.mu.Step(1)

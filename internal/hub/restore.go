@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/state"
@@ -21,14 +22,39 @@ func (h *Hub) Restore(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.epoch = j.Epoch()
-	r := restorer{hub: h, numbers: make(map[uint32]*Instrument)}
-	if err := j.Restore(r.row); err != nil {
+	if err := h.restore(ctx, j); err != nil {
 		return fmt.Errorf("restore from the journal: %w", err)
 	}
+	if err := j.Start(h.checkpoint); err != nil {
+		return fmt.Errorf("begin the journal: %w", err)
+	}
+	return nil
+}
+
+// RestoreFrom continues at the end of the journal of another hub, which follows the log that this
+// one appends to. It knows the books, too. Call it once, before any Define, and while no row is
+// appended to that journal. The error is as that of Restore.
+func (h *Hub) RestoreFrom(ctx context.Context, j *journal.Journal) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.restore(ctx, j); err != nil {
+		return fmt.Errorf("restore from the journal of a follower: %w", err)
+	}
+	return nil
+}
+
+// restore makes the instruments of a journal with their state. The hub's lock is held, but released
+// in between.
+func (h *Hub) restore(ctx context.Context, j *journal.Journal) error {
+	epoch := j.Epoch()
+	h.epoch.Store(&epoch)
+	r := restorer{hub: h, journal: j, numbers: make(map[uint32]*Instrument)}
+	if err := j.Restore(r.row); err != nil {
+		return err
+	}
 	for i, in := range r.order {
-		if err := h.refill(ctx, in, h.position, len(r.order)-i); err != nil {
-			return fmt.Errorf("restore from the journal: %s: %w", in.id, err)
+		if err := h.refill(ctx, j, in, h.position, len(r.order)-i); err != nil {
+			return fmt.Errorf("%s: %w", in.id, err)
 		}
 	}
 	for _, in := range r.order {
@@ -38,8 +64,8 @@ func (h *Hub) Restore(ctx context.Context) error {
 	}
 	h.version++
 	h.committed, h.restored = h.position, h.position
-	if err := j.Start(h.checkpoint); err != nil {
-		return fmt.Errorf("begin the journal: %w", err)
+	if h.cfg.Following && r.newest > 0 {
+		h.madeAt = r.newest // the clock of this machine does not make delayed data early
 	}
 	return nil
 }
@@ -47,8 +73,10 @@ func (h *Hub) Restore(ctx context.Context) error {
 // restorer makes instruments of rows.
 type restorer struct {
 	hub     *Hub
+	journal *journal.Journal
 	numbers map[uint32]*Instrument
 	order   []*Instrument
+	newest  int64 // greatest At of a row whose instrument has no virtual clock
 }
 
 // instrument returns the instrument with a number in the journal. It is not listed at this time.
@@ -57,7 +85,7 @@ func (r *restorer) instrument(number uint32) *Instrument {
 	if in := r.numbers[number]; in != nil {
 		return in
 	}
-	def, ok := r.hub.cfg.Journal.Instrument(number)
+	def, ok := r.journal.Instrument(number)
 	if !ok {
 		return nil
 	}
@@ -82,25 +110,28 @@ func (r *restorer) row(j *journal.Row) error {
 	if in == nil {
 		return fmt.Errorf("row at position %d is of instrument %d, which is not defined", j.Position, j.Instrument)
 	}
+	if !in.Def.VirtualClock {
+		r.newest = max(r.newest, j.At)
+	}
 	h.restoreRow(in, j)
 	return nil
 }
 
-// restoreRow applies a row of a checkpoint, or a later row. Only a hub that follows another one, or
-// a replica, knows its books after a restart. Other hubs wait for a snapshot from the feed.
+// restoreRow applies a row of a checkpoint, or a later row. Only a hub of a cluster, or a replica,
+// knows its books after a restart. Other hubs wait for a snapshot from the feed.
 func (h *Hub) restoreRow(in *Instrument, j *journal.Row) {
-	in.Restore(j, h.cfg.Following || in.replica != nil)
+	in.Restore(j, h.cfg.Following || h.cfg.Log != nil || in.replica != nil)
 }
 
-// refill fills the recent rows, bars and summary of an instrument from the journal, as of a
+// refill fills the recent rows, bars and summary of an instrument from a journal, as of a
 // position. among is the number of instruments that remain to be filled, including this one. The
 // hub's lock is held, but released during a read of the journal.
-func (h *Hub) refill(ctx context.Context, in *Instrument, pos uint64, among int) error {
+func (h *Hub) refill(ctx context.Context, from *journal.Journal, in *Instrument, pos uint64, among int) error {
 	read := func(ctx context.Context, s journal.Series, r journal.Range, yield func(*journal.Row) bool) error {
-		r.Epoch = h.epoch
+		r.Epoch = h.Epoch()
 		h.mu.Unlock()
 		defer h.mu.Lock()
-		return h.cfg.Journal.Read(ctx, s, r, func(_ string, j *journal.Row) bool { return yield(j) })
+		return from.Read(ctx, s, r, func(_ string, j *journal.Row) bool { return yield(j) })
 	}
 	l := state.Loader{Read: read, Pause: func() { h.mu.Step(1) }, Shared: &h.shared, Kept: h.cfg.TradesKept, Position: pos}
 	err := l.Load(ctx, &in.Instrument, among)
@@ -138,7 +169,14 @@ func (h *Hub) relist(in *Instrument) {
 // start. The hub's lock is held.
 func (h *sequencer) fed(in *Instrument) {
 	in.unfed = false
+	lost := h.cfg.Log != nil && in.Stale && !in.Def.NoBook
 	in.Stale = state.BeginsStale(&in.Def)
+	if h.cfg.Log != nil { // it has the book of another process
+		in.Book.Replace(nil, nil)
+	}
+	if lost && !in.Stale {
+		h.status(in, &market.Event{Kind: market.KindStatus, Phase: market.FeedUp, Reason: "snapshot"}, time.Now().UnixNano())
+	}
 	h.list(in)
 	h.published()
 }
