@@ -27,7 +27,7 @@ export function record(id) {
     const [symbol, market, term] = id.split("|");
     r = {
       id, symbol, market, term, quote: undefined, summary: undefined, last: undefined, side: "", tick: 0, phase: "", reason: "",
-      until: undefined, since: undefined, stale: "", delay: 0, seen: 0, refused: new Map(), trades: [], spark: [], bars: [], views: new Set(),
+      until: undefined, since: undefined, stale: "", delay: 0, seen: 0, filled: 0, asked: false, refused: new Map(), trades: [], spark: [], bars: [], views: new Set(),
     };
     records.set(id, r);
   }
@@ -217,6 +217,30 @@ function mark(id, row, channel) {
   if (channel !== "trades" || id.includes("*")) return;
   const r = record(id);
   r.trades.push({ ...row, at: Date.now() });
+  touch(r);
+}
+
+// earlier adds the newest stored trades of an instrument before those that have come since.
+export async function earlier(id, count) {
+  const r = record(id);
+  if (r.asked) return;
+  r.asked = true;
+  const rows = [];
+  try {
+    for await (const e of gateway().trades(id, { newestFirst: true, limit: count })) rows.unshift(e);
+  } catch {
+    return; // without the right to history, trades begin now
+  }
+  const from = r.trades.find((row) => row.e)?.e.n ?? Infinity;
+  const old = rows.filter((e) => e.n < from).map((e) => ({ kind: e.kind, e, gone: false, fixed: undefined }));
+  for (const row of old) {
+    const of = row.kind === "trade" ? undefined : old.find((other) => other.kind === "trade" && other.e.n === row.e.of);
+    if (of && row.kind === "cancel") of.gone = true;
+    if (of && row.kind === "correction") of.fixed = row.e;
+  }
+  r.trades.unshift(...old);
+  r.filled++;
+  if (!r.last) r.last = old.findLast((row) => row.kind === "trade")?.e.price;
   touch(r);
 }
 

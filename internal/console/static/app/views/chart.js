@@ -102,7 +102,7 @@ class Plot {
       layout: { background: { type: "solid", color: "transparent" }, textColor: c.text, fontFamily: c.sans, fontSize: 11, attributionLogo: false },
       grid: { vertLines: { color: c.line }, horzLines: { color: c.line } },
       rightPriceScale: { borderVisible: false, scaleMargins: { top: 0.06, bottom: 0.24 } },
-      timeScale: { borderVisible: false, timeVisible: o.bar !== "1d", secondsVisible: o.bar === "1s", rightOffset: 4 },
+      timeScale: { borderVisible: false, timeVisible: o.bar !== "1d", secondsVisible: o.bar === "1s", rightOffset: 4, barSpacing: 9 },
       crosshair: { mode: 0 },
       localization: { priceFormatter: (p) => group(p.toFixed(o.decimals)), timeFormatter: (s) => labelOf(s, o.bar), locale: lang.value },
     });

@@ -14,7 +14,7 @@ import { phaseName, words } from "./words.js";
 
 const plots = () => [
   { key: "rtt", title: t("Round trip"), unit: "ms", lines: [["rtt", t("round trip"), "accent"]] },
-  { key: "oneway", title: t("Publication to this page"), unit: "ms", lines: [["low", t("median"), "bid"], ["high", t("95 of 100"), "ask"]] },
+  { key: "oneway", title: t("Latency to this page"), unit: "ms", lines: [["low", t("median"), "bid"], ["high", t("95 of 100"), "ask"]] },
   { key: "rate", title: t("Messages"), unit: t("per second"), lines: [["rate", t("messages"), "accent"]] },
   { key: "kilobytes", title: t("Bytes"), unit: t("kB per second"), lines: [["kilobytes", t("kilobytes"), "accent"]] },
   { key: "ages", title: t("Age of the newest message"), unit: "s", lines: [["link", t("connection"), "bid"], ["stream", t("market data"), "ask"]] },
@@ -44,7 +44,7 @@ function Now() {
   return html`<dl class="facts">
     <${Fact} name=${t("Stream")} value=${stateName(name)} more=${t("for {0}", duration(Date.now() - since))} bad=${name === "waiting" || name === "closed"} />
     <${Fact} name=${t("Round trip")} value=${`${number(trip.rtt, 1)} ms`} more=${t("clock of the gateway {0} ms", trip.offset === undefined ? "–" : number(trip.offset, 1))} />
-    <${Fact} name=${t("Publication to this page")} value=${`${number(newest("low"), 1)} ms`} more=${t("95 of 100 within {0} ms", number(newest("high"), 1))} />
+    <${Fact} name=${t("Latency to this page")} value=${`${number(newest("low"), 1)} ms`} more=${t("95 of 100 within {0} ms", number(newest("high"), 1))} />
     <${Fact} name=${t("Messages")} value=${number(counted.in)} more=${bytes(counted.bytes)} />
     <${Fact} name=${t("Gaps")} value=${number(gaps)} more=${t("{0} recovered, {1} lost", recovered, lost)} bad=${lost > 0} />
     <${Fact} name=${t("Connections")} value=${number(connects)} more=${connects > 1 ? t("{0} reconnects", connects - 1) : t("no reconnect")} />
@@ -98,20 +98,21 @@ function PlotView({ plot }) {
     let stop = () => undefined;
     let over = false;
     loadPlot().then((uPlot) => {
-      if (over) return;
+      if (over || !box.current) return;
       const style = getComputedStyle(document.documentElement);
       const colour = (name) => style.getPropertyValue(`--${name}`).trim();
       const axis = { stroke: colour("muted"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: `11px ${getComputedStyle(document.body).fontFamily}`, size: 42 };
+      const el = box.current;
       const data = () => [series.at, ...plot.lines.map(([name]) => series[name])];
-      const size = () => ({ width: Math.max(box.current.clientWidth, 160), height: 120 });
+      const size = () => ({ width: Math.max(el.clientWidth, 160), height: 120 });
       u = new uPlot({
         ...size(), legend: { show: false }, cursor: { y: false }, padding: [8, 8, 0, 0],
         scales: { x: { range: (_, low, high) => [Math.min(low, high - 60), high] }, y: { range: (_, low, high) => [Math.min(low ?? 0, 0), Math.max(high ?? 0, 1) * 1.1] } },
-        axes: [{ ...axis, size: 26, values: (_, list) => list.map((s) => clock(s * 1000).slice(0, 5)), space: 70 }, { ...axis, values: (_, list) => list.map((v) => number(v, v < 10 && v % 1 ? 1 : 0)), space: 26 }],
+        axes: [{ ...axis, size: 26, values: (_, list) => list.map((s) => (list.at(-1) - list[0] < 240 ? clock(s * 1000) : clock(s * 1000).slice(0, 5))), space: 80 }, { ...axis, values: (_, list) => list.map((v) => number(v, v < 10 && v % 1 ? 1 : 0)), space: 26 }],
         series: [{}, ...plot.lines.map(([, label, c]) => ({ label, stroke: colour(c), width: 1.5, points: { show: false }, spanGaps: false }))],
-      }, data(), box.current);
+      }, data(), el);
       const seen = new ResizeObserver(() => u.setSize(size()));
-      seen.observe(box.current);
+      seen.observe(el);
       const unsubscribe = second.subscribe(() => document.visibilityState === "visible" && u.setData(data()));
       stop = () => {
         seen.disconnect();

@@ -4,7 +4,7 @@ import { t } from "../i18n.js";
 import { at, day, group, percent, price, short, signed } from "../num.js";
 import { lang } from "../prefs.js";
 import { go, link, route } from "../router.js";
-import { details, record, state, want, watch } from "../market.js";
+import { details, earlier, state, want, watch } from "../market.js";
 import { calm, phaseName, words } from "./words.js";
 import { Chart } from "./chart.js";
 import { LadderView } from "./ladder.js";
@@ -19,14 +19,14 @@ export function Instrument({ id }) {
   useEffect(() => {
     let current = true;
     details(id).then((d) => current && setFound(d ?? null), () => current && setFound({ failed: true }));
+    earlier(id, 80);
     return () => (current = false);
   }, [id]);
   useEffect(() => {
     if (found === null) return undefined;
-    const [, market] = id.split("|");
     const bar = route.value.query.bar ?? "1m";
     want("instrument", {
-      books: [id], depth: depths[depth], quotes: [id], trades: [id], summary: [id], status: [id, `*|${market}|*`], bars: [`${id}|${bar}`],
+      books: [id], depth: depths[depth], quotes: [id], trades: [id], summary: [id], status: [id], bars: [`${id}|${bar}`],
     });
     // Without the right to whole books, fewer levels may be allowed.
     const stop = watch(id, (r) => {

@@ -22,10 +22,10 @@ export function Tape({ id, meta }) {
   useEffect(() => painter.current.filter(Number(min) || 0, side, paused), [min, side, paused, id, meta, lang.value]);
   return html`<section class="pane tape" ref=${root} aria-labelledby="tape-title">
     <header><h2 id="tape-title">${t("Trades")}</h2>
-      <label>${t("from size")} <input class="num" type="text" inputmode="numeric" size="6" value=${min}
+      <label>${t("from size")} <input class="num" type="text" inputmode="numeric" size="4" value=${min}
         onInput=${(e) => setQuery({ min: e.target.value.replace(/[^\d.]/g, "") })} /></label>
       <label><span class="sr">${t("Side")}</span><select value=${side} onChange=${(e) => setQuery({ side: e.target.value })}>
-        <option value="">${t("both sides")}</option><option value="buyer">${t("buyers")}</option><option value="seller">${t("sellers")}</option></select></label>
+        <option value="">${t("both")}</option><option value="buyer">${t("buyers")}</option><option value="seller">${t("sellers")}</option></select></label>
       <button aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${t("Pause")}</button></header>
     <div class="body" tabindex="0" role="region" aria-labelledby="tape-title"><table aria-live="off">
       <thead><tr><th scope="col">${t("Time")}</th><th scope="col">${t("Price")}</th><th scope="col">${t("Size")}</th><th scope="col">${t("Side")}</th><th scope="col" class="n">N</th></tr></thead>
@@ -38,6 +38,7 @@ class Painter {
   #side = "";
   #paused = false;
   #newest; // the newest row that was painted
+  #filled = 0; // how often older rows were added
   #pool = [];
 
   constructor(id, meta, root) {
@@ -75,7 +76,7 @@ class Painter {
     let i = trades.length - 1;
     for (; i >= 0 && trades[i] !== this.#newest && fresh.length < shown; i--) if (this.#fits(trades[i])) fresh.push(trades[i]);
     const changed = fresh.some((row) => row.kind === "cancel" || row.kind === "correction");
-    if (this.#newest === undefined || fresh.length >= shown || changed) return this.#all();
+    if (this.#filled !== r.filled || this.#newest === undefined || fresh.length >= shown || changed) return this.#all();
     for (const row of fresh.reverse()) this.#push(row);
     this.#newest = trades.at(-1);
   }
@@ -89,6 +90,7 @@ class Painter {
     while (this.#pool.length < rows.length) this.#pool.push(this.tbody.appendChild(newRow()));
     for (const [i, row] of rows.entries()) this.#fill(this.#pool[i], row);
     this.#newest = trades.at(-1);
+    this.#filled = this.record.filled;
   }
 
   // push adds a row at the top, and removes the oldest one.

@@ -26,8 +26,7 @@ export function Watch() {
     }
   }, [key]);
   useEffect(() => {
-    const markets = [...new Set(ids.map((id) => id.split("|")[1]))];
-    want("watch", { quotes: ids, trades: ids, summary: ids, status: [...ids, ...markets.map((m) => `*|${m}|*`)] });
+    want("watch", { quotes: ids, trades: ids, summary: ids, status: ids });
     return () => want("watch", undefined);
   }, [key]);
   const change = (list) => {
