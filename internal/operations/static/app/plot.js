@@ -1,0 +1,41 @@
+// A plot of series against time, which grows to the right.
+import { html, useEffect, useRef } from "./lib.js";
+import { theme } from "./prefs.js";
+import { points, series } from "./poll.js";
+
+const { uPlot } = globalThis; // of a classic script in index.html, which runs before modules
+
+const height = 150;
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// Plot shows some series. lines are [name of the series, label, custom property of its colour].
+// format makes a text of a value.
+export function Plot({ title, lines, format }) {
+  const ref = useRef(null);
+  const plot = useRef(null);
+  useEffect(() => {
+    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: `11px ${colour("--sans")}` };
+    plot.current = new uPlot({
+      width: Math.max(200, ref.current.clientWidth), height, legend: { show: false }, cursor: { y: false },
+      scales: { x: { time: true }, y: { range: (_, __, high) => [0, high > 0 ? high * 1.1 : 1] } },
+      axes: [axis, { ...axis, size: 64, values: (_, list) => list.map((v) => format(v)) }],
+      series: [{}, ...lines.map(([, label, property]) => ({ label, stroke: colour(property), width: 1.5, points: { show: false } }))],
+    }, data(lines), ref.current);
+    const resized = new ResizeObserver(() => plot.current.setSize({ width: Math.max(200, ref.current.clientWidth), height }));
+    resized.observe(ref.current);
+    return () => {
+      resized.disconnect();
+      plot.current.destroy();
+    };
+  }, [theme.value]);
+  useEffect(() => plot.current.setData(data(lines)), [points.value]);
+  return html`<figure class="plot" role="img" aria-label=${`${title}: ${lines.map(([name, label]) => `${label} ${format(series[name].at(-1))}`).join(", ")}`}>
+    <figcaption><h2>${title}</h2>${lines.map(([name, label, property]) => html`<span class="key"><i class=${`swatch ${property.slice(2)}`}></i>${label} <b class="num">${format(series[name].at(-1))}</b></span>`)}</figcaption>
+    <div ref=${ref}></div>
+  </figure>`;
+}
+
+// data returns the series as uPlot takes them: null is a gap.
+function data(lines) {
+  return [[...series.time], ...lines.map(([name]) => series[name].map((v) => v ?? null))];
+}
