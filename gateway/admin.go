@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
@@ -17,7 +15,7 @@ import (
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/metrics"
 	"github.com/ruedahq/rueda/internal/operators"
-	"github.com/ruedahq/rueda/internal/reload"
+	"github.com/ruedahq/rueda/internal/pages"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/tlslimit"
 	"github.com/ruedahq/rueda/internal/usage"
@@ -69,7 +67,7 @@ func (g *Gateway) buildAdmin() error {
 		return nil
 	}
 	a := &administrator{}
-	list, err := c.operators(g.log)
+	list, err := operators.Source(c.Tokens, c.TokenFile, g.log)
 	if err != nil {
 		return fmt.Errorf("%w: read the token: %w", ErrAdmin, err)
 	}
@@ -96,11 +94,15 @@ func (g *Gateway) buildAdmin() error {
 	if err != nil {
 		return err
 	}
+	site, err := pages.ForOperators()
+	if err != nil {
+		return err
+	}
 	users, _ := g.cfg.Users.(*local.Base)
 	handler, err := rest.NewAdmin(rest.AdminConfig{
 		Auth: g.auth, Users: users, Operators: list, Ready: g.ready, Sockets: g.registry.FamilyConnections,
 		Observe: g.monitor.observe, Metrics: page.Body, Secure: a.certificate != nil, Logger: g.log, LogLevel: g.cfg.LogLevel, Record: g.auditLog.Append,
-		Stream: g.sockets, Reload: g.reloader(),
+		Stream: g.sockets, Reload: g.reloader(), Pages: site, Hosts: c.hosts(g.cfg.Hosts),
 		Feeds: g.feedStates, Keys: g.keys, Audit: g.auditLog, Usage: func(ctx context.Context, month string) ([]adminapi.Usage, error) {
 			return usage.Report(ctx, g.auditLog, users, month)
 		},
@@ -126,14 +128,10 @@ func (g *Gateway) feedStates() (list []adminapi.Feed) {
 	return list
 }
 
-// operators returns a function that returns the operators.
-func (a *Admin) operators(logger *slog.Logger) (func() []rest.Operator, error) {
-	if a.Tokens != "" && a.TokenFile == "" {
-		list, err := operators.Parse("the text of the tokens", a.Tokens)
-		return func() []rest.Operator { return list }, err
-	}
-	file, err := reload.NewStrict(a.TokenFile, operators.Read, logger)
-	return file.Get, err
+// hosts returns the names that Host may have in requests of the operations page.
+func (a *Admin) hosts(more []string) []string {
+	host, _, _ := net.SplitHostPort(a.Listen) // checked before
+	return append(slices.Clone(more), host)
 }
 
 // checkAddress checks the address before it is opened.
@@ -207,20 +205,6 @@ func (g *Gateway) runAdmin(l net.Listener, servers *group) {
 	}
 }
 
-// checkPublicURL reduces the URL to the form of metadata: scheme and host.
-func checkPublicURL(cfg *Config) error {
-	if cfg.PublicURL == "" {
-		return nil
-	}
-	u, err := url.Parse(cfg.PublicURL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
-		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return fmt.Errorf("public_url %q is not like https://api.broker.example", cfg.PublicURL)
-	}
-	cfg.PublicURL = u.Scheme + "://" + strings.ToLower(u.Host)
-	return nil
-}
-
 // hostNames returns the names that Host may have, besides addresses and localhost; nil: any name.
 func (c *Config) hostNames() []string {
 	names := slices.Clone(c.Hosts)
@@ -249,17 +233,4 @@ func (g *Gateway) publicURL() string {
 		return *own
 	}
 	return ""
-}
-
-// checkProxies refuses invalid networks and those that contain every address.
-func checkProxies(list []netip.Prefix) error {
-	for _, p := range list {
-		switch {
-		case !p.IsValid() || p.Addr().Zone() != "":
-			return errors.New("proxies: a network is not like 10.0.0.0/8")
-		case p.Bits() == 0:
-			return fmt.Errorf("proxies: %v has so many addresses that any client could choose its own", p)
-		}
-	}
-	return nil
 }

@@ -224,17 +224,7 @@ func TestAdminRefusals(t *testing.T) {
 	}
 }
 
-func TestPublicURLAndProxies(t *testing.T) {
-	for in, want := range map[string]string{
-		"https://api.broker.example": "https://api.broker.example", "https://API.broker.example/": "https://api.broker.example",
-		"http://127.0.0.1:8080": "http://127.0.0.1:8080", "": "",
-		"api.broker.example": "-", "ftp://x": "-", "https://": "-", "https://x/path": "-", "https://x?y": "-", "https://u:p@x": "-", "https://x#y": "-",
-	} {
-		cfg := Config{PublicURL: in}
-		if err := checkPublicURL(&cfg); (err != nil) != (want == "-") || err == nil && cfg.PublicURL != want {
-			t.Errorf("%q: %q, %v", in, cfg.PublicURL, err)
-		}
-	}
+func TestProxies(t *testing.T) {
 	for _, p := range []netip.Prefix{{}, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")} {
 		if _, err := New(Config{Proxies: []netip.Prefix{p}}); err == nil || !strings.Contains(err.Error(), "proxies") {
 			t.Errorf("%v: %v", p, err)

@@ -41,6 +41,8 @@ type Config struct {
 	// for OAuth libraries that discover the endpoints; "": the listening address if it is a
 	// loopback address, otherwise there is no discovery.
 	PublicURL string
+	// Console configures the web page for users at /; zero: none.
+	Console Console
 	// Admin configures the listener for administrators; zero: none.
 	Admin Admin
 
@@ -113,6 +115,13 @@ type TLS struct {
 	Certificate string        // the chain, the server's own certificate first
 	Key         string        // its private key, which only the owner and the group may read
 	Reload      time.Duration // interval between two checks for changes; 0: 10 s
+}
+
+// Console configures the console, a web page for users at / with their own login. If Origins are
+// set, it works at PublicURL only.
+type Console struct {
+	Serve              bool
+	Username, Password string // a login that it suggests to every visitor; "": none
 }
 
 // Bound has the addresses of a gateway that is ready.

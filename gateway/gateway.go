@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,10 +23,13 @@ import (
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/identity"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/pages"
+	"github.com/ruedahq/rueda/internal/proxy"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/socket"
 	"github.com/ruedahq/rueda/internal/usage"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -95,8 +99,12 @@ func Check(cfg Config) error {
 }
 
 func (g *Gateway) build() error {
-	if err := errors.Join(checkAddress(&g.cfg), checkPublicURL(&g.cfg), checkProxies(g.cfg.Proxies)); err != nil {
+	url, err := web.ParsePublicURL(g.cfg.PublicURL)
+	if err := errors.Join(checkAddress(&g.cfg), err, proxy.Trusted(g.cfg.Proxies).Check()); err != nil {
 		return err
+	}
+	if g.cfg.PublicURL = url; g.cfg.Console.Serve && len(g.cfg.Origins) > 0 && url != "" {
+		g.cfg.Origins = append(slices.Clone(g.cfg.Origins), url) // of the console
 	}
 	if g.cfg.TLS != (TLS{}) {
 		c, err := certificate.Load(certificate.Files(g.cfg.TLS), g.log)
@@ -284,10 +292,14 @@ func (g *Gateway) buildServers() error {
 		IOUring:                      s.IOUring,
 		Logger:                       g.log,
 	})
+	site, err := pages.ForUsers(pages.Console(g.cfg.Console), g.cfg.Faults != nil, g.cfg.Version)
+	if err != nil {
+		return err
+	}
 	handler, err := rest.New(rest.Config{
 		Auth: g.auth, Accounts: g.cfg.Accounts, Hub: g.hub, Journal: g.journal,
 		Stream: g.sockets, Connect: g.sockets.Open, Ready: g.ready, Hosts: g.cfg.hostNames(), Origins: g.cfg.Origins,
-		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil,
+		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil, Pages: site.Handlers, Console: site.Console,
 		Sockets:           g.registry.FamilyConnections,
 		Used:              g.usage.Request,
 		Denied:            g.denials.Request,

@@ -148,9 +148,9 @@ func TestThreat35RemovedOperator(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			name := writeToken(t, t.TempDir(), "ana "+tokenHash("ana")+" identity\n"+otto, 0o600)
-			operators, err := (&Admin{TokenFile: name}).operators(slog.New(slog.DiscardHandler))
-			if err != nil || len(operators()) != 2 {
-				t.Fatal(operators(), err)
+			list, err := operators.Source("", name, slog.New(slog.DiscardHandler))
+			if err != nil || len(list()) != 2 {
+				t.Fatal(list(), err)
 			}
 			switch {
 			case tt.mode == 0:
@@ -163,7 +163,7 @@ func TestThreat35RemovedOperator(t *testing.T) {
 			for range 2 {
 				time.Sleep(reload.Interval)
 				got := ""
-				for _, o := range operators() {
+				for _, o := range list() {
 					got += o.Name
 				}
 				if got != tt.want || err != nil {
@@ -171,8 +171,8 @@ func TestThreat35RemovedOperator(t *testing.T) {
 				}
 			}
 			writeToken(t, filepath.Dir(name), otto, 0o600)
-			if time.Sleep(reload.Interval); len(operators()) != 1 {
-				t.Errorf("%s: repaired, and the operators are %v", tt.what, operators())
+			if time.Sleep(reload.Interval); len(list()) != 1 {
+				t.Errorf("%s: repaired, and the operators are %v", tt.what, list())
 			}
 		})
 	}

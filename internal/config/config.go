@@ -26,6 +26,7 @@ type mainFile struct {
 	Hosts       []string       `toml:"hosts"`
 	Proxies     []string       `toml:"proxies"`
 	PublicURL   string         `toml:"public_url"`
+	Console     *bool          `toml:"console"`
 	Markets     string         `toml:"markets"`
 	Instruments string         `toml:"instruments"`
 	TLS         tlsConfig      `toml:"tls"`
@@ -402,7 +403,8 @@ func (c *mainFile) settings(doc *document) *Settings {
 		Data: c.data(doc),
 		Gateway: gateway.Config{
 			Listen: c.Listen, Insecure: c.Insecure, Origins: c.Origins, Hosts: c.Hosts,
-			Drain: time.Duration(c.Drain),
+			Drain:   time.Duration(c.Drain),
+			Console: gateway.Console{Serve: c.Console == nil || *c.Console},
 			TLS: gateway.TLS{
 				Certificate: doc.relative(c.TLS.Certificate), Key: doc.relative(c.TLS.Key),
 				Reload: time.Duration(c.TLS.Reload),

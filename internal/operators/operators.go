@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/fileowner"
+	"github.com/ruedahq/rueda/internal/reload"
 	"github.com/ruedahq/rueda/internal/rest"
 )
 
@@ -43,6 +45,17 @@ func readFile(name string) (string, error) {
 	}
 	text, err := os.ReadFile(name)
 	return string(text), err
+}
+
+// Source returns a function that returns the operators now: those of a token file, which is read
+// again when it changes, or those of a text. A text is used only without a file.
+func Source(text, file string, logger *slog.Logger) (func() []rest.Operator, error) {
+	if text != "" && file == "" {
+		list, err := Parse("the text of the tokens", text)
+		return func() []rest.Operator { return list }, err
+	}
+	f, err := reload.NewStrict(file, Read, logger)
+	return f.Get, err
 }
 
 // Read reads the operators of a token file. It has one token, or a line for each operator:

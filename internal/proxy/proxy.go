@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,6 +31,19 @@ func (t Trusted) Client(peer netip.Addr, forwarded, xForwardedFor []string) neti
 		return Unknown()
 	}
 	return client
+}
+
+// Check returns an error for an invalid network, and for one that contains every address.
+func (t Trusted) Check() error {
+	for _, p := range t {
+		switch {
+		case !p.IsValid() || p.Addr().Zone() != "":
+			return errors.New("proxies: a network is not like 10.0.0.0/8")
+		case p.Bits() == 0:
+			return fmt.Errorf("proxies: %v has so many addresses that any client could choose its own", p)
+		}
+	}
+	return nil
 }
 
 // Has reports whether an address belongs to a trusted proxy.

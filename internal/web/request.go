@@ -2,6 +2,7 @@ package web
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -62,6 +63,20 @@ func ParseOrigin(s string) (origin string, ok bool) {
 		host = strings.TrimSuffix(host, ":443")
 	}
 	return u.Scheme + "://" + host, true
+}
+
+// ParsePublicURL returns the scheme and host of the URL at which clients reach the gateway, and ""
+// for "". The error says what such a URL is like.
+func ParsePublicURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	switch {
+	case s == "":
+		return "", nil
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "", fmt.Errorf("public_url %q is not like https://api.broker.example", s)
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Host), nil
 }
 
 // HostAllowed reports whether the Host of a page's request names the gateway: an IP address,

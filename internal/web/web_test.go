@@ -79,3 +79,15 @@ func TestOriginAllowed(t *testing.T) {
 		t.Error("two origins are allowed")
 	}
 }
+
+func TestParsePublicURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://api.broker.example": "https://api.broker.example", "https://API.broker.example/": "https://api.broker.example",
+		"http://127.0.0.1:8080": "http://127.0.0.1:8080", "": "",
+		"api.broker.example": "-", "ftp://x": "-", "https://": "-", "https://x/path": "-", "https://x?y": "-", "https://u:p@x": "-", "https://x#y": "-",
+	} {
+		if got, err := ParsePublicURL(in); (err != nil) != (want == "-") || err == nil && got != want {
+			t.Errorf("%q: %q, %v", in, got, err)
+		}
+	}
+}

@@ -257,6 +257,7 @@ func (t *recordingFeed) status() string {
 func greetReplay(std command.Streams, o replayOptions, b gateway.Bound, recordings []*recordingFeed, demo bool, took time.Duration) {
 	p := command.NewPaint(std.Out)
 	fmt.Fprintf(std.Out, "%s in %d ms. Recorded market, speed %s.\n", p.Bold("Ready"), took.Milliseconds(), o.speed)
+	fmt.Fprintf(std.Out, "  Console      %s/\n", b.REST)
 	fmt.Fprintf(std.Out, "  REST         %s\n", b.REST)
 	fmt.Fprintf(std.Out, "  Stream       %s\n", b.Stream)
 	if demo {

@@ -117,10 +117,20 @@ func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) 
 	if o.remote {
 		fmt.Fprintln(std.Err, "Warning: other machines can connect, without encryption, and the passwords of demo and basic are public.")
 	}
-	c := gateway.Config{Listen: o.listen, Insecure: o.remote, Origins: o.origins, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.onJournal, Logger: log}
+	c := gateway.Config{Listen: o.listen, Insecure: o.remote, Origins: withOwn(o.origins, o.listen), Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.onJournal, Logger: log}
 	return RunLocal(ctx, std, o.data, c, func(b gateway.Bound, demo bool) {
 		greet(std, o, b, m, demo, time.Since(began))
 	})
+}
+
+// withOwn returns origins with those of the console at an address, unless there are none, which
+// means that of the gateway itself.
+func withOwn(origins []string, listen string) []string {
+	_, port, err := net.SplitHostPort(listen)
+	if len(origins) == 0 || err != nil {
+		return origins
+	}
+	return append(slices.Clone(origins), "http://127.0.0.1:"+port, "http://localhost:"+port)
 }
 
 // RunLocal runs a gateway for one person on this machine. Users and journal are kept in a folder,
@@ -144,6 +154,9 @@ func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway
 		defer func() { err = errors.Join(err, remove()) }()
 	}
 	c.Data, c.Version, c.Drain = data, command.ReadBuild().Version, time.Second
+	if c.Console.Serve = true; demo && !c.Insecure {
+		c.Console.Username, c.Console.Password = "demo", "demo"
+	}
 	c.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person with many attempts
 	c.OnReady = func(b gateway.Bound) { ready(b, demo) }
 	c.Logger = withConsole(std.Err, c.Logger, data.Users)
@@ -326,6 +339,7 @@ func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, dem
 	} else {
 		fmt.Fprintf(std.Out, "%s without data: nothing came from %s within %d ms. Simulated market, %s, %s.\n", p.Bold("Running"), b.Silent, took.Milliseconds(), seed, m.hours)
 	}
+	fmt.Fprintf(std.Out, "  Console      %s/\n", b.REST)
 	fmt.Fprintf(std.Out, "  REST         %s\n", b.REST)
 	fmt.Fprintf(std.Out, "  Stream       %s\n", b.Stream)
 	if m.lines != nil {

@@ -1,0 +1,78 @@
+// Package pages has the web pages of a gateway: the console for users, on their listener, and the
+// operations page on that of administrators. The pages for users contain no file of the operations
+// page.
+package pages
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+
+	"github.com/ruedahq/rueda/clients/typescript"
+	"github.com/ruedahq/rueda/internal/console"
+	"github.com/ruedahq/rueda/internal/operations"
+	session "github.com/ruedahq/rueda/internal/rest/console"
+	"github.com/ruedahq/rueda/internal/webassets"
+)
+
+// Console configures the console.
+type Console struct {
+	Serve              bool
+	Username, Password string // a login that it suggests; "": none
+}
+
+// Site has the pages for users.
+type Site struct {
+	Handlers map[string]http.Handler // by path, for rest.Config.Pages
+	Console  *session.Page           // for rest.Config.Console; nil: there is no console
+}
+
+// ForUsers returns the pages for users. dev means that clients may request faults. version is that
+// of the gateway. The error names a file that cannot be served.
+func ForUsers(c Console, dev bool, version string) (Site, error) {
+	s := Site{Handlers: map[string]http.Handler{}}
+	if !c.Serve {
+		return s, nil
+	}
+	s.Console = &session.Page{Dev: dev, Version: version}
+	if c.Username != "" {
+		s.Console.Hint = &session.Hint{Username: c.Username, Password: c.Password}
+	}
+	page, err := webassets.New(console.Files(), webassets.Options{})
+	client, failed := webassets.New(typescript.Files(), webassets.Options{})
+	if err = errors.Join(err, failed); err != nil {
+		return Site{}, err
+	}
+	s.Handlers["/"], s.Handlers["/console"] = page, http.StripPrefix("/console", page)
+	s.Handlers["/console/"], s.Handlers["/client/"] = http.StripPrefix("/console", page), http.StripPrefix("/client", client)
+	return s, nil
+}
+
+// ForOperators returns the page for operators, by path, for rest.AdminConfig.Pages. It uses the
+// libraries and colours of the console, and none of its other files.
+func ForOperators() (map[string]http.Handler, error) {
+	own, err := operations.Files()
+	if err != nil {
+		return nil, err
+	}
+	page, err := webassets.New(own, webassets.Options{})
+	if err != nil {
+		return nil, err
+	}
+	files := http.NewServeMux()
+	files.Handle("/operations/", http.StripPrefix("/operations", page))
+	for _, folder := range []string{"vendor", "style"} {
+		part, err := fs.Sub(console.Files(), folder)
+		if err != nil {
+			return nil, err
+		}
+		shared, err := webassets.New(part, webassets.Options{})
+		if err != nil {
+			return nil, err
+		}
+		at := "/operations/common/" + folder
+		files.Handle(at+"/", http.StripPrefix(at, shared))
+	}
+	index := http.RedirectHandler("/operations/", http.StatusFound)
+	return map[string]http.Handler{"/": index, "/operations": index, "/operations/": files}, nil
+}
