@@ -1,6 +1,6 @@
-// Package pages has the web pages of a gateway: the console for users, on their listener, and the
-// operations page on that of administrators. The pages for users contain no file of the operations
-// page.
+// Package pages has the web pages of a gateway: the console and the documentation for users, on
+// their listener, and the operations page on that of administrators. The pages for users contain
+// no file of the operations page.
 package pages
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"github.com/ruedahq/rueda/clients/typescript"
 	"github.com/ruedahq/rueda/internal/console"
+	"github.com/ruedahq/rueda/internal/docsite"
 	"github.com/ruedahq/rueda/internal/operations"
 	session "github.com/ruedahq/rueda/internal/rest/console"
 	"github.com/ruedahq/rueda/internal/webassets"
@@ -30,7 +31,8 @@ type Site struct {
 // ForUsers returns the pages for users. dev means that clients may request faults. version is that
 // of the gateway. The error names a file that cannot be served.
 func ForUsers(c Console, dev bool, version string) (Site, error) {
-	s := Site{Handlers: map[string]http.Handler{}}
+	docs := docsite.New(docsite.Options{Version: version, Console: c.Serve})
+	s := Site{Handlers: map[string]http.Handler{"/docs": docs, "/docs/": docs}}
 	if !c.Serve {
 		return s, nil
 	}
