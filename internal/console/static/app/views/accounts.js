@@ -46,5 +46,5 @@ function List({ rows, head, row, none }) {
   if (rows === undefined) return html`<p class="empty">${t("Loading …")}</p>`;
   if (rows instanceof Error) return html`<p class="error" role="alert">${rows.message}</p>`;
   if (rows.length === 0) return html`<p class="empty">${none}</p>`;
-  return html`<div class="scroller" tabindex="0" role="region" aria-label=${head[0]}><table><thead><tr>${head.map((name, i) => html`<th key=${i} scope="col">${name || html`<span class="sr">${t("Action")}</span>`}</th>`)}</tr></thead><tbody>${rows.map(row)}</tbody></table></div>`;
+  return html`<div class="scroller" tabindex="0" role="group" aria-label=${head[0]}><table><thead><tr>${head.map((name, i) => html`<th key=${i} scope="col">${name || html`<span class="sr">${t("Action")}</span>`}</th>`)}</tr></thead><tbody>${rows.map(row)}</tbody></table></div>`;
 }

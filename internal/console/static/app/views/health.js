@@ -14,10 +14,10 @@ import { phaseName, words } from "./words.js";
 
 const plots = () => [
   { key: "rtt", title: t("Round trip"), unit: "ms", lines: [["rtt", t("round trip"), "accent"]] },
-  { key: "oneway", title: t("Latency to this page"), unit: "ms", lines: [["low", t("median"), "bid"], ["high", t("95 of 100"), "ask"]] },
+  { key: "oneway", title: t("Latency to this page"), unit: "ms", lines: [["low", "p50", "bid"], ["high", "p95", "ask"]] },
   { key: "rate", title: t("Messages"), unit: t("per second"), lines: [["rate", t("messages"), "accent"]] },
   { key: "kilobytes", title: t("Bytes"), unit: t("kB per second"), lines: [["kilobytes", t("kilobytes"), "accent"]] },
-  { key: "ages", title: t("Age of the newest message"), unit: "s", lines: [["link", t("connection"), "bid"], ["stream", t("market data"), "ask"]] },
+  { key: "ages", title: t("Age"), unit: "s", lines: [["link", t("connection"), "bid"], ["stream", t("market data"), "ask"]] },
   { key: "queued", title: t("Queue of the page"), unit: t("events"), lines: [["queued", t("waiting"), "accent"]] },
   { key: "merged", title: t("Conflated quotes"), unit: "%", lines: [["merged", t("replaced by newer ones"), "accent"]] },
 ];
@@ -43,11 +43,11 @@ function Now() {
   const frame = frameStats();
   return html`<dl class="facts">
     <${Fact} name=${t("Stream")} value=${stateName(name)} more=${t("for {0}", duration(Date.now() - since))} bad=${name === "waiting" || name === "closed"} />
-    <${Fact} name=${t("Round trip")} value=${`${number(trip.rtt, 1)} ms`} more=${t("clock of the gateway {0} ms", trip.offset === undefined ? "–" : number(trip.offset, 1))} />
+    <${Fact} name=${t("Round trip")} value=${`${number(trip.rtt, 1)} ms`} more=${t("clocks differ by {0} ms", trip.offset === undefined ? "–" : number(trip.offset, 1))} />
     <${Fact} name=${t("Latency to this page")} value=${`${number(newest("low"), 1)} ms`} more=${t("95 of 100 within {0} ms", number(newest("high"), 1))} />
     <${Fact} name=${t("Messages")} value=${number(counted.in)} more=${bytes(counted.bytes)} />
     <${Fact} name=${t("Gaps")} value=${number(gaps)} more=${t("{0} recovered, {1} lost", recovered, lost)} bad=${lost > 0} />
-    <${Fact} name=${t("Connections")} value=${number(connects)} more=${connects > 1 ? t("{0} reconnects", connects - 1) : t("no reconnect")} />
+    <${Fact} name=${t("Connections")} value=${number(connects)} more=${connects > 1 ? connects === 2 ? t("1 reconnect") : t("{0} reconnects", connects - 1) : t("no reconnect")} />
     <${Fact} name=${t("Slow reader")} value=${slow.value ? clock(slow.value.at) : t("no")} more=${t("warning of the gateway")} bad=${slow.value && Date.now() - slow.value.at < 60_000} />
     <${Fact} name=${t("Work in a frame")} value=${`${number(frame.median, 2)} ms`} more=${t("at most {0} ms", number(frame.most, 1))} />
   </dl>`;

@@ -103,7 +103,7 @@ function Rows({ rows, channel, decimals, more }) {
     if (its !== date) out.push(html`<tr key=${its + m.N} class="date"><th colspan="8" scope="rowgroup">${(date = its)}</th></tr>`);
     out.push(html`<tr key=${`${m.N}${m.type}${m.R ?? ""}`} data-side=${m.G === "B" ? "buyer" : m.G === "S" ? "seller" : ""}>${table.row(m, decimals).map((text, i) => html`<td key=${i} class="num">${text}</td>`)}</tr>`);
   }
-  return html`<div class="scroller" tabindex="0" role="region" aria-label=${t("Rows")}><table><thead><tr>${table.head().map((name, i) => html`<th key=${i} scope="col">${name}</th>`)}</tr></thead><tbody>${out}</tbody></table>
+  return html`<div class="scroller" tabindex="0" role="group" aria-label=${t("Rows")}><table><thead><tr>${table.head().map((name, i) => html`<th key=${i} scope="col">${name}</th>`)}</tr></thead><tbody>${out}</tbody></table>
     ${more && html`<button class="more" onClick=${more}>${t("More")}</button>`}</div>`;
 }
 

@@ -38,7 +38,7 @@ export function Inspect() {
       <button onClick=${() => (clear(), setChosen(undefined))}>${t("Clear")}</button>
       <button onClick=${keep}>${t("Save as .jsonl")}</button></div>
     <div class="split">
-      <div class="log" tabindex="0" role="region" aria-labelledby="inspect-title" onKeyDown=${move}><table>
+      <div class="log" tabindex="0" role="group" aria-labelledby="inspect-title" onKeyDown=${move}><table>
         <thead><tr><th scope="col"><span class="sr">${t("Direction")}</span></th><th scope="col">${t("Time")}</th><th scope="col">${t("Size")}</th><th scope="col">${t("Type")}</th><th scope="col">${t("Message")}</th></tr></thead>
         <tbody ref=${body}></tbody></table></div>
       <${Detail} frame=${chosen} doc=${doc} />
@@ -145,16 +145,16 @@ function Detail({ frame, doc }) {
       return undefined;
     }
   }, [frame]);
-  if (!frame) return html`<aside class="detail" aria-label=${t("Message")}><p class="empty">${t("Choose a message to see what its members mean.")}</p></aside>`;
+  if (!frame) return html`<section class="detail" aria-label=${t("Message")}><p class="empty">${t("Choose a message to see what its members mean.")}</p></section>`;
   const found = parsed && doc ? schemaOf(doc, parsed) : undefined;
-  return html`<aside class="detail" aria-label=${t("Message")}>
+  return html`<section class="detail" aria-label=${t("Message")}>
     <h2>${found ? words(found.name.replace(/([a-z])([A-Z])/g, "$1 $2")) : typeOf(frame.text)} <small class="num">${clock(frame.at, true)} · ${bytes(frame.text.length)} · ${frame.conn === "1" ? t("connection of the console") : t("second connection")}</small></h2>
     ${found?.schema.description && html`<p>${found.schema.description}</p>`}
     ${parsed && typeof parsed === "object" ? html`<dl>${Object.keys(parsed).map((name) => {
       const s = found && doc ? resolve(doc, found.schema.properties[name]) : {};
       return html`<div key=${name}><dt>${name}</dt><dd><code>${rawOf(frame.text, name, parsed[name])}</code>${s.description && html`<span>${s.description}</span>`}</dd></div>`;
     })}</dl>` : html`<pre>${frame.text}</pre>`}
-  </aside>`;
+  </section>`;
 }
 
 // rawOf returns the value of a member with the digits of the message.

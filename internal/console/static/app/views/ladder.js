@@ -44,7 +44,7 @@ export function LadderView({ id, meta }) {
         <button onClick=${() => step(1)} disabled=${multiple === multiples.at(-1)} aria-label=${t("Coarser")}>+</button></span>
       <button class="centre" aria-pressed=${following} onClick=${() => painter.current.centre()}>${t("Centre")}</button>
     </header>
-    <div class="body" tabindex="0" role="region" aria-labelledby="ladder-title" onKeyDown=${keys} data-f="body">
+    <div class="body" tabindex="0" role="group" aria-labelledby="ladder-title" onKeyDown=${keys} data-f="body">
       <table aria-live="off"><thead><tr><th scope="col">${t("Sum")}</th><th scope="col">${t("Bid size")}</th><th scope="col">${t("Price")}</th>
         <th scope="col">${t("Offer size")}</th><th scope="col">${t("Sum")}</th></tr></thead><tbody></tbody></table>
       <p class="veil" data-f="veil" hidden></p>

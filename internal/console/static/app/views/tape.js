@@ -22,12 +22,12 @@ export function Tape({ id, meta }) {
   useEffect(() => painter.current.filter(Number(min) || 0, side, paused), [min, side, paused, id, meta, lang.value]);
   return html`<section class="pane tape" ref=${root} aria-labelledby="tape-title">
     <header><h2 id="tape-title">${t("Trades")}</h2>
-      <label>${t("from size")} <input class="num" type="text" inputmode="numeric" size="4" value=${min}
+      <label><span aria-hidden="true">≥</span><span class="sr">${t("from size")}</span> <input class="num" type="text" inputmode="numeric" size="4" value=${min}
         onInput=${(e) => setQuery({ min: e.target.value.replace(/[^\d.]/g, "") })} /></label>
       <label><span class="sr">${t("Side")}</span><select value=${side} onChange=${(e) => setQuery({ side: e.target.value })}>
         <option value="">${t("both")}</option><option value="buyer">${t("buyers")}</option><option value="seller">${t("sellers")}</option></select></label>
       <button aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${t("Pause")}</button></header>
-    <div class="body" tabindex="0" role="region" aria-labelledby="tape-title"><table aria-live="off">
+    <div class="body" tabindex="0" role="group" aria-labelledby="tape-title"><table aria-live="off">
       <thead><tr><th scope="col">${t("Time")}</th><th scope="col">${t("Price")}</th><th scope="col">${t("Size")}</th><th scope="col">${t("Side")}</th><th scope="col" class="n">N</th></tr></thead>
       <tbody></tbody></table><p class="empty" hidden></p></div>
   </section>`;

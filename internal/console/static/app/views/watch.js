@@ -42,7 +42,7 @@ export function Watch() {
       <${Search} label=${t("Add an instrument")} choose=${(id) => change(ids.includes(id) ? ids : [...ids, id])} />
       <p class="count">${ids.length === 1 ? t("1 instrument") : t("{0} instruments", ids.length)}</p></div>
     ${ids.length === 0 ? html`<p class="empty">${failed ? t("The catalogue cannot be read. Find an instrument by name to begin.") : t("Find an instrument to begin.")}</p>` : html`
-    <div class="scroller" tabindex="0" role="region" aria-labelledby="watch-title"><table class="quotes" onKeyDown=${move}>
+    <div class="scroller" tabindex="0" role="group" aria-labelledby="watch-title"><table class="quotes" onKeyDown=${move}>
       <thead><tr><th scope="col">${t("Instrument")}</th>${columns.map((c) => html`<th key=${c} scope="col" class=${c}>${names[c]}</th>`)}<th><span class="sr">${t("Remove")}</span></th></tr></thead>
       <tbody>${ids.map((id) => html`<${Row} key=${id} id=${id} lang=${lang.value} remove=${() => change(ids.filter((other) => other !== id))} />`)}</tbody>
     </table></div>`}
