@@ -28,12 +28,12 @@ type message struct {
 // channel, the socket, and does not say which subscription a message belongs to.
 func dataChannels() []channel {
 	return []channel{
-		{ID: "trades", Title: "Trades", Received: []string{"trade", "cancel", "correction"}},
-		{ID: "quotes", Title: "Quotes", Received: []string{"quote"}},
-		{ID: "order_book", Title: "Order books", Received: []string{"bookSnapshot", "bookUpdate"}},
-		{ID: "status", Title: "Trading status", Received: []string{"status"}},
-		{ID: "summary", Title: "Summaries", Received: []string{"summary"}},
-		{ID: "bars", Title: "Bars", Received: []string{"bar"}},
+		{ID: "trades", Title: "Trades", Text: "Trades, cancels and corrections of an instrument, numbered without gaps.", Received: []string{"trade", "cancel", "correction"}},
+		{ID: "quotes", Title: "Quotes", Text: "The best bid and offer of an instrument.", Received: []string{"quote"}},
+		{ID: "order_book", Title: "Order books", Text: "The order book of an instrument: a snapshot, then its changes.", Received: []string{"bookSnapshot", "bookUpdate"}},
+		{ID: "status", Title: "Trading status", Text: "The trading status of an instrument or of a whole market.", Received: []string{"status"}},
+		{ID: "summary", Title: "Summaries", Text: "The trading day of an instrument so far.", Received: []string{"summary"}},
+		{ID: "bars", Title: "Bars", Text: "Bars of an instrument: the trades of an interval.", Received: []string{"bar"}},
 	}
 }
 
@@ -56,10 +56,9 @@ func readMessages(d *document) map[string]*message {
 }
 
 // readChannels returns the channels of market data, and then the operations.
-func readChannels(d *document, messages map[string]*message) (list []*channel) {
+func readChannels(d *document) (list []*channel) {
 	for _, c := range dataChannels() {
 		c.Data, c.Sent = true, []string{"subscribe"}
-		c.Text = messages[c.Received[0]].Text
 		list = append(list, &c)
 	}
 	for _, m := range object(d.root, "operations") {

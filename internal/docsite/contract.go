@@ -46,7 +46,7 @@ func readContract() (*contract, error) {
 		return nil, fmt.Errorf("read the AsyncAPI document: %w", err)
 	}
 	c.messages = readMessages(stream)
-	c.channels = readChannels(stream, c.messages)
+	c.channels = readChannels(stream)
 	return c, nil
 }
 
