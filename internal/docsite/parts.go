@@ -50,6 +50,7 @@ func (s *Site) makeParts() *parts {
 	functions := template.FuncMap{"pair": func(a, b any) pair { return pair{a, b} }}
 	p.templates = template.Must(template.New("").Funcs(functions).ParseFS(assets, "templates/*.html"))
 	p.groups["en"], p.groups["es"] = s.outline(p, "en"), s.outline(p, "es")
+	complete(p.groups["es"], p.groups["en"])
 	p.stamp = stamp()
 	p.contract = sync.OnceValues(readContract)
 	p.index = map[string]func() ([]entry, error){
@@ -138,6 +139,24 @@ func (s *Site) outline(p *parts, lang string) []group {
 		return ast.WalkContinue, nil
 	})
 	return list
+}
+
+// complete adds to the groups of a translation the documents that only the English ones have.
+func complete(groups, english []group) {
+	known := map[string]bool{}
+	for _, g := range groups {
+		for _, l := range g.Links {
+			known[locate(l.Path).name] = true
+		}
+	}
+	for i, g := range english[:min(len(english), len(groups))] {
+		for _, l := range g.Links {
+			if at := locate(l.Path); !known[at.name] {
+				l.Path = at.in("es").path()
+				groups[i].Links = append(groups[i].Links, l)
+			}
+		}
+	}
 }
 
 // stamp returns a text that changes with the static files.

@@ -16,9 +16,10 @@ type entry struct {
 	page    string // title of the page
 	title   string // of the part; "": the beginning of the page
 	text    string
-	lang    string // of the text
-	folded  string // text for comparing
-	heading string // both titles for comparing
+	lang    string   // of the text
+	folded  string   // text for comparing
+	heading string   // both titles for comparing
+	words   []string // of heading
 }
 
 // Limits of a search.
@@ -26,6 +27,7 @@ const (
 	maxQuery   = 100 // bytes
 	maxWords   = 8
 	maxResults = 30
+	maxCount   = 5 // times that a word of a text counts
 )
 
 // result is an entry that was found.
@@ -33,7 +35,6 @@ type result struct {
 	Path, Page, Title  string
 	Lang               string
 	Before, Hit, After string // an excerpt around the first word
-	score              int
 }
 
 // fold returns a text for comparing: in lower case, without accents.
@@ -41,12 +42,21 @@ func fold(text string) string {
 	return strings.NewReplacer("á", "a", "é", "e", "í", "i", "ó", "o", "ú", "u", "ü", "u", "ñ", "n").Replace(strings.ToLower(text))
 }
 
+// newEntry returns an entry with the texts for comparing.
+func newEntry(e entry) entry {
+	e.folded, e.heading = fold(e.text), fold(e.page+" "+e.title)
+	for word := range strings.FieldsSeq(e.heading) {
+		e.words = append(e.words, strings.Trim(word, "`.,:()/"))
+	}
+	return e
+}
+
 // buildIndex returns the parts of all pages in a language.
 func (s *Site) buildIndex(lang string) ([]entry, error) {
 	p := s.parts()
 	var list []entry
 	add := func(to, page, title, text, of string) {
-		list = append(list, entry{path: to, page: page, title: title, text: text, lang: of, folded: fold(text), heading: fold(page + " " + title)})
+		list = append(list, newEntry(entry{path: to, page: page, title: title, text: text, lang: of}))
 	}
 	for file := range p.titles {
 		name := pageName(strings.TrimPrefix(file, "es/"))
@@ -128,26 +138,36 @@ func find(list []entry, query string) (found []result) {
 	if len(words) == 0 {
 		return nil
 	}
+	type match struct{ score, at int }
+	var matches []match
 	for i := range list {
 		if score := list[i].score(words); score > 0 {
-			found = append(found, list[i].result(words[0], score))
+			matches = append(matches, match{score, i})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b result) int { return cmp.Compare(b.score, a.score) })
-	return found[:min(len(found), maxResults)]
+	slices.SortStableFunc(matches, func(a, b match) int { return cmp.Compare(b.score, a.score) })
+	for _, m := range matches[:min(len(matches), maxResults)] {
+		found = append(found, list[m.at].result(words[0]))
+	}
+	return found
 }
 
 // score returns how well an entry fits; 0: a word is missing.
 func (e *entry) score(words []string) (score int) {
 	for _, w := range words {
-		n := min(strings.Count(e.folded, w), 5)
+		n := 0
+		for rest := e.folded; n < maxCount; n++ {
+			i := strings.Index(rest, w)
+			if i < 0 {
+				break
+			}
+			rest = rest[i+len(w):]
+		}
 		if strings.Contains(e.heading, w) {
 			n += 20
 		}
-		for _, whole := range strings.Fields(e.heading) {
-			if strings.Trim(whole, "`.,:()/") == w {
-				n += 20
-			}
+		if slices.Contains(e.words, w) {
+			n += 20
 		}
 		if n == 0 {
 			return 0
@@ -158,9 +178,9 @@ func (e *entry) score(words []string) (score int) {
 }
 
 // result returns an entry with an excerpt around a word. Folding keeps the number of characters.
-func (e *entry) result(word string, score int) result {
+func (e *entry) result(word string) result {
 	const around = 90 // characters before and after
-	r := result{Path: e.path, Page: e.page, Title: e.title, Lang: e.lang, score: score}
+	r := result{Path: e.path, Page: e.page, Title: e.title, Lang: e.lang}
 	text, at, length := []rune(e.text), 0, 0
 	if i := strings.Index(e.folded, word); i >= 0 {
 		at, length = utf8.RuneCountInString(e.folded[:i]), utf8.RuneCountInString(word)

@@ -420,9 +420,120 @@ func TestSearch(t *testing.T) {
 	if len(s.pages) != 0 {
 		t.Errorf("%d pages of searches are kept", len(s.pages))
 	}
-	list := []entry{{text: "Ñandú época ABC", folded: fold("Ñandú época ABC"), page: "x", heading: "x"}}
+	list := []entry{newEntry(entry{text: "Ñandú época ABC", page: "x"})}
 	if found := find(list, "EPOCA"); len(found) != 1 || found[0].Hit != "época" || found[0].Before != "Ñandú " || found[0].After != " ABC" {
 		t.Errorf("got %+v", found)
+	}
+}
+
+// TestMemory checks how much memory all pages and both indexes of the search hold.
+func TestMemory(t *testing.T) {
+	s := New(Options{})
+	paths := allPaths(t, s)
+	for _, at := range paths {
+		_ = get(t, s, at)
+	}
+	packed := 0
+	for _, p := range s.pages {
+		packed += len(p.gzip)
+	}
+	text := 0
+	for _, lang := range []string{"en", "es"} {
+		list, err := s.parts().index[lang]()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			text += len(e.text) + len(e.folded)
+		}
+	}
+	t.Logf("%d pages in %d KiB, indexes of %d KiB", len(s.pages), packed>>10, text>>10)
+	if len(s.pages) != len(paths) || packed > 6<<20 || text > 6<<20 {
+		t.Errorf("%d pages of %d, %d bytes, indexes of %d bytes", len(s.pages), len(paths), packed, text)
+	}
+}
+
+// TestMenu checks that the menu of each language leads to every document that README.md names, and
+// to no document twice.
+func TestMenu(t *testing.T) {
+	s := New(Options{})
+	names := map[string][]string{}
+	for lang, groups := range s.parts().groups {
+		for _, g := range groups {
+			for _, l := range g.Links {
+				names[lang] = append(names[lang], locate(l.Path).name)
+				if l.Text == "" || locate(l.Path).lang != lang {
+					t.Errorf("%s: %+v", lang, l)
+				}
+			}
+		}
+		slices.Sort(names[lang])
+		if unique := slices.Compact(slices.Clone(names[lang])); len(unique) != len(names[lang]) {
+			t.Errorf("%s: %v", lang, names[lang])
+		}
+	}
+	es := slices.DeleteFunc(names["es"], func(name string) bool { return name == "reasons" })
+	if len(names["en"]) < 28 || !slices.Equal(names["en"], es) {
+		t.Errorf("in English %v, in Spanish %v", names["en"], es)
+	}
+}
+
+// FuzzPath checks that no path and no query makes the pages fail or run a script.
+func FuzzPath(f *testing.F) {
+	s := New(Options{})
+	for _, path := range []string{"/docs", "/docs/es/keys", "/docs/search", "/docs/api/getBook", "/docs/../x", "/docs/%00", "/docs//", "/docs/.md", "/docs/es/es.md", "/docs/static"} {
+		f.Add(path, "a b")
+	}
+	f.Add("/docs/search", "<script>alert(1)</script>")
+	f.Add("/docs/es/search", "\xff\x00é")
+	f.Fuzz(func(t *testing.T, path, query string) {
+		if !strings.HasPrefix(path, "/docs") {
+			path = "/docs/" + path
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL.Path, r.URL.RawQuery = path, url.Values{"q": {query}}.Encode()
+		r.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		switch w.Code {
+		case http.StatusOK, http.StatusNotFound:
+		case http.StatusPermanentRedirect:
+			if to := w.Header().Get("Location"); !strings.HasPrefix(to, "/docs") {
+				t.Errorf("%q leads to %q", path, to)
+			}
+		default:
+			t.Errorf("%q: %d", path, w.Code)
+		}
+		if w.Header().Get("Content-Type") == mediaHTML && strings.Contains(w.Body.String(), "<script>") {
+			t.Errorf("%q, %q: %s", path, query, w.Body)
+		}
+	})
+}
+
+// BenchmarkSearch measures a query of eight words.
+func BenchmarkSearch(b *testing.B) {
+	s := New(Options{})
+	list, err := s.parts().index["en"]()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		find(list, "a e i o u n s t")
+	}
+}
+
+// BenchmarkFirstPage measures the first request of a gateway.
+func BenchmarkFirstPage(b *testing.B) {
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		New(Options{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/docs/protocol", nil))
+	}
+}
+
+// BenchmarkNew measures what the start of a gateway pays.
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		New(Options{})
 	}
 }
 
