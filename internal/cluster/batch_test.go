@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/market"
+)
+
+func termRowBatch() Batch {
+	h := History{Epoch: "e", Starts: []Start{{Term{1, 11}, 0}, {Term{4, 44}, 70}}}
+	return Batch{
+		Cluster: "c", ID: ID{Term: Term{4, 44}}, Epoch: "e", Kind: TermRow, First: true, Final: true, Prev: 70, Last: 70, Time: 99,
+		Sources: []Source{{"feed", 17}}, Exact: true, History: h, Data: []byte{},
+	}
+}
+
+func rowsBatch() Batch {
+	return Batch{
+		Cluster: "c", ID: ID{Term{4, 44}, 3}, Epoch: "e", Kind: NewRows, First: true, Prev: 70, Last: 75, Time: 100, Sources: []Source{{"feed", 18}},
+		Retired: []Member{{"a", 2}}, Joined: []Member{{"b", 3}, {"d", 1 << 40}}, Data: []byte("records"),
+	}
+}
+
+func TestBatchRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, b := range []Batch{termRowBatch(), rowsBatch()} {
+		var got Batch
+		if err := got.Decode("c", AppendBatch(nil, &b)); err != nil || !reflect.DeepEqual(got, b) {
+			t.Errorf("%+v, %v, want %+v", got, err, b)
+		}
+	}
+}
+
+// TestBatchRefused requires an error for each batch that a node must not read.
+func TestBatchRefused(t *testing.T) {
+	t.Parallel()
+	rows := rowsBatch()
+	good := AppendBatch(nil, &rows)
+	newer := bytes.Clone(good)
+	newer[4]++
+	for i := range good {
+		for _, change := range []byte{1, 0x80} {
+			b := bytes.Clone(good)
+			b[i] ^= change
+			if err := new(Batch).Decode("c", b); err == nil {
+				t.Fatalf("a change of byte %d was not detected", i)
+			}
+		}
+		if err := new(Batch).Decode("c", good[:i]); !errors.Is(err, ErrBatch) {
+			t.Fatalf("%v for the first %d bytes", err, i)
+		}
+	}
+	otherTerm, unordered := termRowBatch(), termRowBatch()
+	otherTerm.ID.Term.Leader++
+	unordered.History.Starts[0].After = 71
+	for name, c := range map[string]struct {
+		data []byte
+		want error
+	}{
+		"another cluster":                {AppendBatch(nil, &Batch{Cluster: "d", ID: ID{Number: 1}, Kind: NewRows}), ErrCluster},
+		"a newer format":                 {newer, ErrVersion},
+		"text":                           {[]byte("hello, this is not a batch"), ErrBatch},
+		"a term row of another term":     {AppendBatch(nil, &otherTerm), ErrBatch},
+		"positions that do not increase": {AppendBatch(nil, &unordered), ErrBatch},
+		"rows with the number 0":         {AppendBatch(nil, &Batch{Cluster: "c", Kind: NewRows}), ErrBatch},
+		"an unknown kind":                {AppendBatch(nil, &Batch{Cluster: "c", ID: ID{Number: 1}, Kind: 9}), ErrBatch},
+	} {
+		if err := new(Batch).Decode("c", c.data); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func FuzzBatch(f *testing.F) {
+	term, rows := termRowBatch(), rowsBatch()
+	f.Add(AppendBatch(nil, &term))
+	f.Add(AppendBatch(nil, &rows))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) >= batchHead { // otherwise almost all inputs end at the checksum
+			copy(b, batchMagic)
+			b[4], b[5] = FormatVersion, 0
+			sum := checksum(b)
+			b[8], b[9], b[10], b[11] = byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24)
+		}
+		var x, y Batch
+		if x.Decode("c", b) != nil {
+			return
+		}
+		if err := y.Decode("c", AppendBatch(nil, &x)); err != nil || !reflect.DeepEqual(x, y) {
+			t.Fatalf("%+v becomes %+v, %v", x, y, err)
+		}
+	})
+}
+
+// collect returns the definitions and rows of records as rows: a definition has its text as ID.
+func collect(data []byte) (list []record.Row, err error) {
+	var d Records
+	err = d.Each(data, func(number uint32, def []byte) error {
+		list = append(list, record.Row{Instrument: number, ID: string(def)})
+		return nil
+	}, func(r *record.Row) error {
+		x := *r
+		x.Bids, x.Asks = slices.Clone(r.Bids), slices.Clone(r.Asks)
+		list = append(list, x)
+		return nil
+	})
+	return list, err
+}
+
+func TestEncoder(t *testing.T) {
+	t.Parallel()
+	var e Encoder
+	rows := []record.Row{
+		{Kind: record.Trade, Instrument: 1, Position: 5, N: 1, Time: 3, At: 9e9, Latency: -1, Price: 7, Size: 8, ID: "x"},
+		{Kind: record.BookUpdate, Instrument: 2, Position: 6, N: 1 << 40, Time: 4, At: 1, Latency: -1, Bids: []market.Level{{Price: 1, Size: 2}}},
+		{Kind: record.Quote, Instrument: 2, Position: 7, N: 1, Time: 4, At: 1e18, Latency: -1, Bids: []market.Level{{Price: 1, Size: 2}}},
+	}
+	e.Define(1, []byte("one"))
+	for i := range rows {
+		if !e.Fits(&rows[i]) {
+			t.Fatal("a row does not fit")
+		}
+		e.Append(&rows[i])
+	}
+	e.Source("f", 3)
+	e.Source("f", 4)
+	a := e.Group(4)
+	if a.Prev != 4 || a.Last != 7 || !slices.Equal(a.Sources, []Source{{"f", 4}}) || e.Len() != 0 {
+		t.Errorf("%+v", a)
+	}
+	far := record.Row{Kind: record.BookLost, Instrument: 2, Position: 1 << 33, Latency: -1, Reason: "r"}
+	e.Define(2, []byte("two"))
+	if e.Fits(&far) {
+		t.Error("a row fits whose position is far from the definition before it")
+	}
+	b := e.Group(7)
+	if b.Prev != 7 || b.Last != 7 {
+		t.Errorf("%+v", b)
+	}
+	if !e.Fits(&far) {
+		t.Error("the first row of a group does not fit")
+	}
+	got, err := collect(append(a.Data, b.Data...))
+	want := []record.Row{{Instrument: 1, ID: "one"}, rows[0], rows[1], rows[2], {Instrument: 2, ID: "two"}}
+	if err != nil || len(got) != len(want) {
+		t.Fatal(got, err)
+	}
+	for i := range want {
+		if got[i].Position != want[i].Position || got[i].N != want[i].N || got[i].At != want[i].At || got[i].ID != want[i].ID ||
+			!slices.Equal(got[i].Bids, want[i].Bids) || got[i].Price != want[i].Price {
+			t.Errorf("%+v, want %+v", got[i], want[i])
+		}
+	}
+}
+
+func FuzzRecords(f *testing.F) {
+	var e Encoder
+	e.Define(1, []byte("{}"))
+	e.Append(&record.Row{Kind: record.Trade, Instrument: 1, Position: 1, N: 1, Latency: -1, Price: 7, Size: 8, ID: "x"})
+	e.Append(&record.Row{Kind: record.BookState, Instrument: 1, Position: 2, N: 1, Latency: -1, Asks: make([]market.Level, 3)})
+	f.Add(e.Group(0).Data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := collect(data); err != nil && !errors.Is(err, ErrBatch) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func BenchmarkEncoder(b *testing.B) {
+	r := record.Row{Kind: record.BookUpdate, Instrument: 1, Latency: -1, Bids: []market.Level{{Price: 1, Size: 2}}}
+	var e Encoder
+	b.ReportAllocs()
+	for i := range b.N {
+		r.Position = uint64(i)
+		e.Append(&r)
+		if e.Len() > 64<<10 {
+			e.Group(r.Position)
+		}
+	}
+}
