@@ -1,0 +1,27 @@
+package cluster
+
+import "time"
+
+// logClock is the clock of the log. It goes on from leader to leader, so that the clock of a new
+// leader does not make delayed data due early: it moves towards that clock by 1 ms in a second.
+type logClock struct {
+	time int64         // Unix ns
+	at   time.Duration // when it was that time
+	live bool          // at is valid
+}
+
+// slew is the part of the elapsed time by which the clock moves towards that of the machine.
+const slew = 1000
+
+// read returns the time of the clock. wall is that of this machine's clock.
+func (c *logClock) read(now time.Duration, wall int64) int64 {
+	if !c.live {
+		return max(c.time, wall)
+	}
+	elapsed := int64(now - c.at)
+	t := c.time + elapsed
+	return t + min(max(wall-t, -elapsed/slew), elapsed/slew)
+}
+
+// set sets the clock.
+func (c *logClock) set(now time.Duration, t int64) { *c = logClock{t, now, true} }

@@ -1,0 +1,441 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// leader makes a candidate that holds the lease the leader, and appends its batches.
+//
+// The candidate asks all nodes how far they are (census). It gets the rows that it does not have
+// from the node that is furthest (catching), and appends its term row (announcing). Then it appends
+// the rows that the stream has lost (refilling), and numbers new rows (leading). It ends the
+// leadership when an append fails, when the connection or the lease is lost, and when another term
+// begins.
+type leader struct {
+	phase   phase
+	since   time.Duration // begin of the census
+	retryAt time.Duration // no new attempt before this time
+	force   bool          // the next term begins a new epoch
+
+	census  uint64
+	members []Member
+	listed  bool
+	answers map[string]Report
+	askAt   time.Duration
+	readAt  time.Duration // when the members are read again
+	chosen  string        // the node that is furthest
+	until   time.Duration // end of the wait for it, or for the term row
+
+	term      Term
+	newest    Term // newest term of the stream when the term row was made
+	base      uint64
+	exact     bool   // the sequences of feeds are known at the base
+	refilled  uint64 // the stream has rows up to this position
+	asked     bool   // Refill has no answer yet
+	number    uint64 // of the next batch
+	expected  uint64 // sequence of the newest message of the stream
+	offered   uint64 // position of the newest row that was offered
+	queue     []queued
+	queued    int           // bytes in the queue
+	waiting   time.Duration // since when the first group waits
+	inFlight  bool
+	abandoned bool // the append in progress is of an earlier attempt
+	flight    flight
+	appended  time.Duration // when the newest batch was appended
+	resigning time.Duration // 0: not
+	noticeAt  time.Duration // when a batch names nodes again that have joined or are retired
+
+	begun    time.Duration            // of the leadership
+	retiring map[Member]uint64        // retired nodes that are still registered, and the position of their batch
+	heard    map[string]time.Duration // newest report of each member, as this leader knows
+}
+
+type phase uint8
+
+const (
+	idle phase = iota
+	census
+	catching
+	announcing
+	refilling
+	leading
+)
+
+// queued is a group that waits to be appended.
+type queued struct {
+	Group
+	kind BatchKind
+	cut  int // bytes of Data that were appended
+}
+
+// flight is the batch that is being appended.
+type flight struct {
+	id      ID
+	data    []byte
+	groups  int // of the queue that end with it
+	bytes   int // of the queue
+	cut     int // bytes of the group that remains first
+	retired []Member
+	last    uint64
+	read    bool // ReadLast was asked for
+	until   time.Duration
+}
+
+const (
+	askEvery    = 200 * time.Millisecond
+	retryLead   = 200 * time.Millisecond
+	forgetLead  = 10 * time.Second // after this time of attempts another node may try
+	stepWait    = 2 * time.Second  // for rows of another node, or for a term row
+	membersRead = 5 * time.Second
+)
+
+// leads reports whether this node appends batches of its own term.
+func (n *Node) leads() bool { return n.leader.phase >= refilling }
+
+// able reports whether this candidate could lead: it has the whole stream.
+func (n *Node) able(now time.Duration) bool {
+	l := &n.leader
+	return l.phase != idle || n.connected && n.follower.caughtUp() && now >= l.retryAt && l.resigning == 0
+}
+
+// checkLeader ends an attempt whose lease has ended.
+func (n *Node) checkLeader(now time.Duration) {
+	if n.leader.phase != idle && !n.lease.held(now) {
+		n.abandon(now, "the lease has ended")
+	}
+}
+
+// abandon ends an attempt to lead, or the leadership.
+func (n *Node) abandon(now time.Duration, reason string) {
+	l := &n.leader
+	if l.phase == idle {
+		return
+	}
+	if l.phase == leading {
+		n.emit(StopLeading{reason})
+	}
+	*l = leader{retryAt: now + retryLead, force: l.force, inFlight: l.inFlight, abandoned: l.inFlight, resigning: l.resigning}
+}
+
+// lead continues the attempt to lead, and the leadership.
+func (n *Node) lead(now time.Duration, wall int64) {
+	l, f := &n.leader, &n.follower
+	if l.phase == idle {
+		if n.cfg.Candidate && n.connected && n.lease.held(now) && !l.inFlight && l.resigning == 0 {
+			if f.caughtUp() && n.timers.due(now, l.retryAt) {
+				n.startCensus(now)
+			}
+		}
+		if l.phase == idle {
+			if l.resigning > 0 && n.timers.due(now, l.resigning+n.cfg.Lease*2) {
+				l.resigning = 0
+			}
+			return
+		}
+	}
+	switch l.phase {
+	case census:
+		n.ask(now)
+		n.decide(now, wall)
+	case catching:
+		if n.timers.due(now, l.until) {
+			delete(l.answers, l.chosen) // it counts as missing
+			l.phase = census
+			n.decide(now, wall)
+		}
+	case announcing:
+		if f.History.Newest() == l.term {
+			n.granted(now)
+		} else if f.History.Newest() != l.newest || n.timers.due(now, l.until) {
+			n.abandon(now, "the term row did not come back")
+		}
+	}
+	if l.phase >= refilling && f.History.Newest() != l.term {
+		n.abandon(now, "another term has begun")
+	}
+	if l.phase >= refilling {
+		n.pump(now, wall)
+	}
+	if l.phase == leading {
+		n.attend(now)
+	}
+}
+
+// startCensus asks all nodes how far they are.
+func (n *Node) startCensus(now time.Duration) {
+	l := &n.leader
+	*l = leader{phase: census, since: now, force: l.force, census: n.cfg.Random() | 1, answers: make(map[string]Report)}
+}
+
+// ask repeats the questions of a census.
+func (n *Node) ask(now time.Duration) {
+	l := &n.leader
+	if now < l.askAt {
+		n.timers.add(l.askAt)
+		return
+	}
+	l.askAt = now + askEvery
+	n.timers.add(l.askAt)
+	n.emit(Census{l.census})
+	if !l.listed {
+		n.emit(ReadMembers{})
+	}
+}
+
+// answered handles the report of a node.
+func (n *Node) answered(now time.Duration, r Report) {
+	l, f := &n.leader, &n.follower
+	if l.phase == census && r.Census == l.census {
+		l.answers[r.Node] = r
+	}
+	if l.phase < refilling {
+		return
+	}
+	l.heard[r.Node] = now
+	switch {
+	case r.History.Newest().Number > l.term.Number:
+		n.abandon(now, "another node has seen a newer term")
+	case r.Shows && r.History.Epoch == f.History.Epoch && !f.History.Has(r.place()):
+		l.force = true
+		n.abandon(now, "a node has shown rows that are not in the log")
+	}
+}
+
+// reports returns the newest reports of other nodes, by name.
+func (n *Node) reports() []heardReport {
+	list := make([]heardReport, 0, len(n.known))
+	for _, r := range n.known {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b heardReport) int { return strings.Compare(a.Node, b.Node) })
+	return list
+}
+
+// unanswered reports whether the census waits for a registered node. missing reports whether one
+// has not stated all that it has shown.
+func (n *Node) unanswered() (silent, missing bool) {
+	for _, m := range n.leader.members {
+		if m.Name == n.cfg.Name {
+			missing = missing || n.follower.Gaps
+			continue
+		}
+		r, ok := n.leader.answers[m.Name]
+		silent, missing = silent || !ok, missing || !ok || !r.Complete
+	}
+	return silent, missing
+}
+
+// further reports whether a report is from a later epoch or of later rows than another one.
+func (r *Report) further(than *Report) bool {
+	if r.History.Epoch != than.History.Epoch {
+		return r.History.Newest().Number > than.History.Newest().Number
+	}
+	a, b := r.place(), than.place()
+	return a.Term.Number > b.Term.Number || a.Term == b.Term && a.Position > b.Position
+}
+
+// decide begins the term when all registered nodes have answered, or have had the time to.
+func (n *Node) decide(now time.Duration, wall int64) {
+	l, f := &n.leader, &n.follower
+	silent, missing := n.unanswered()
+	if !l.listed || !f.caughtUp() || silent && !n.timers.due(now, l.since+n.cfg.Patience) {
+		return
+	}
+	own := n.Report()
+	best := own
+	reports := n.reports()
+	for _, r := range reports {
+		if a, ok := l.answers[r.Node]; ok && a.further(&best) {
+			best = a
+		}
+	}
+	evidence, conflict, highest := f.short, f.History.Epoch == best.History.Epoch && max(f.stream, f.History.base()) > best.Position, best.Position
+	for _, r := range reports {
+		highest = max(highest, r.Position)
+		a, answered := l.answers[r.Node]
+		evidence = evidence || answered && (a.Short || a.Seq > f.end)
+		if r.Shows && r.History.Epoch == best.History.Epoch {
+			evidence = evidence || r.Position > best.Position
+			conflict = conflict || answered && !best.History.Has(a.place())
+		}
+	}
+	if n.cfg.Shows && own.History.Epoch == best.History.Epoch && !best.History.Has(own.place()) {
+		conflict = true
+	}
+	switch {
+	case l.force || conflict || best.History.Epoch == "" || missing && (n.cfg.Strict || evidence):
+		n.announce(now, wall, max(highest, own.Position, f.stream, f.History.base()), true)
+	case best.Node == n.cfg.Name:
+		n.announce(now, wall, f.Position, false)
+	default:
+		n.catch(now, &best)
+	}
+}
+
+// catch asks the node that is furthest for the rows that this one does not have.
+func (n *Node) catch(now time.Duration, best *Report) {
+	l, f := &n.leader, &n.follower
+	if f.History.Epoch != best.History.Epoch || !best.History.Has(f.place()) {
+		f.beginEpoch(now, &best.History)
+	}
+	l.phase, l.chosen, l.until = catching, best.Node, now+stepWait
+	n.timers.add(l.until)
+	n.emit(Fetch{Node: best.Node, Epoch: f.History.Epoch, After: f.place(), Upto: best.Position})
+}
+
+// caught handles rows of the node that is furthest.
+func (n *Node) caught(now time.Duration, progress bool) {
+	l, f := &n.leader, &n.follower
+	if best := l.answers[l.chosen]; progress && f.Position < best.Position {
+		n.catch(now, &best)
+		return
+	}
+	if !progress {
+		delete(l.answers, l.chosen) // it counts as missing
+	}
+	l.phase = census
+}
+
+// announce appends the term row.
+func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) {
+	l, f := &n.leader, &n.follower
+	l.term = Term{max(f.Highest, f.History.Newest().Number), n.cfg.Random()}
+	for _, r := range n.known {
+		l.term.Number = max(l.term.Number, r.Highest, r.History.Newest().Number)
+	}
+	l.term.Number++
+	h := f.History.begin(l.term, base)
+	if fresh {
+		h = History{fmt.Sprintf("c%d%04x", l.term.Number, n.cfg.Random()&0xffff), []Start{{l.term, base}}}
+	}
+	l.newest, l.base, l.offered, l.number = f.History.Newest(), base, base, 1
+	l.exact = f.SourcesAt == f.Position && !f.Unsure
+	l.refilled = max(f.stream, h.Starts[0].After)
+	if f.stream == 0 { // the stream is empty: it gets the rows that some node does not have
+		l.refilled = base
+		for _, r := range l.answers {
+			if r.History.Epoch == h.Epoch {
+				l.refilled = min(l.refilled, r.Position)
+			}
+		}
+		l.refilled = max(l.refilled, h.Starts[0].After)
+	}
+	l.phase, l.until, l.expected = announcing, now+stepWait, f.end
+	n.timers.add(l.until)
+	l.heard, l.retiring = make(map[string]time.Duration), make(map[Member]uint64)
+	t := n.clock.read(now, wall)
+	n.clock.set(now, t)
+	n.append(now, &Batch{
+		ID: ID{Term: l.term}, Epoch: h.Epoch, Kind: TermRow, First: true, Final: true, Prev: base, Last: base, Time: t,
+		Sources: f.listSources(), Exact: l.exact, History: h, NewEpoch: fresh,
+	}, flight{})
+}
+
+// granted continues when the term row has come back.
+func (n *Node) granted(now time.Duration) {
+	l := &n.leader
+	l.phase, l.force, l.begun = refilling, false, now
+	l.expected = max(l.expected, n.follower.handled)
+	l.flight.id = ID{Term: l.term}
+}
+
+// append appends a batch.
+func (n *Node) append(now time.Duration, b *Batch, fl flight) {
+	l := &n.leader
+	b.Cluster = n.cfg.Cluster
+	fl.id, fl.data = b.ID, AppendBatch(nil, b)
+	l.flight, l.inFlight, l.abandoned, l.appended = fl, true, false, now
+	n.emit(Append{l.expected, fl.data})
+}
+
+// leaderEvent handles the events of a leader.
+func (n *Node) leaderEvent(now time.Duration, wall int64, e Event) {
+	l := &n.leader
+	switch e := e.(type) {
+	case Appended:
+		n.appended(now, e)
+	case LastRead:
+		n.lastRead(now, e)
+	case MembersRead:
+		if !e.Failed && l.phase != idle {
+			l.members, l.listed = slices.Clone(e.List), true
+			slices.SortFunc(l.members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+		}
+	case Refilled:
+		n.refill(now, e)
+	case Offered:
+		n.offered(now, e.Group)
+	case Resigned:
+		l.resigning = max(1, now)
+		if l.phase != leading {
+			n.abandon(now, "resigned")
+			n.lease.release(now)
+		}
+	}
+}
+
+// appended handles the outcome of an append.
+func (n *Node) appended(now time.Duration, e Appended) {
+	l := &n.leader
+	switch {
+	case !l.inFlight:
+	case l.abandoned:
+		l.inFlight = false
+	case e.Result == AppendDone:
+		n.acknowledged(e.Seq)
+	case e.Result == AppendRefused:
+		l.inFlight = false
+		n.abandon(now, "an append was refused: another node has appended, or the stream has lost messages")
+	default:
+		l.flight.read, l.flight.until = true, now+stepWait
+		n.emit(ReadLast{})
+	}
+}
+
+// lastRead finds out whether an append without an answer has succeeded.
+func (n *Node) lastRead(now time.Duration, e LastRead) {
+	l := &n.leader
+	if !l.inFlight || l.abandoned || !l.flight.read {
+		return
+	}
+	var b Batch
+	switch {
+	case e.Failed && now < l.flight.until:
+		n.emit(ReadLast{})
+	case !e.Failed && b.Decode(n.cfg.Cluster, e.Data) == nil && b.ID == l.flight.id:
+		n.acknowledged(e.Seq)
+	case !e.Failed && e.Seq == l.expected && now < l.flight.until:
+		l.flight.read = false
+		n.emit(Append{l.expected, l.flight.data})
+	default:
+		l.inFlight = false
+		n.abandon(now, "it is unknown whether an append has succeeded")
+	}
+}
+
+// acknowledged continues after a batch that is in the stream.
+func (n *Node) acknowledged(seq uint64) {
+	l := &n.leader
+	l.inFlight, l.expected = false, seq
+	if l.flight.id.Number == 0 {
+		return
+	}
+	l.number = l.flight.id.Number + 1
+	for _, g := range l.queue[:l.flight.groups] {
+		if g.kind == OldRows {
+			l.refilled = max(l.refilled, g.Last)
+		}
+	}
+	l.queue = l.queue[l.flight.groups:]
+	l.queued -= l.flight.bytes
+	if l.flight.cut > 0 {
+		l.queue[0].cut = l.flight.cut
+	}
+	for _, m := range l.flight.retired {
+		l.retiring[m] = l.flight.last
+	}
+}

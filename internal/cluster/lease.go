@@ -1,0 +1,110 @@
+package cluster
+
+import "time"
+
+// lease decides which candidate tries to lead. It uses no clock but that of its node: a lease of
+// another node has ended when its revision has not changed for the time of a lease.
+type lease struct {
+	cfg *Config
+	out *[]Action
+
+	known    bool
+	revision uint64
+	holder   string
+	since    time.Duration // when this revision was seen first
+	mine     bool          // written by this process
+	until    time.Duration // mine: end of the lease
+	writing  bool
+	releases bool          // the write in progress releases the lease
+	sent     time.Duration // when the last write was started
+	wait     time.Duration // random part of the time until a lease of another node counts as ended
+}
+
+// read handles the content of the lease.
+func (l *lease) read(now time.Duration, e LeaseRead) {
+	if l.known && e.Revision <= l.revision {
+		return
+	}
+	l.known, l.revision, l.holder, l.since = true, e.Revision, e.Holder, now
+	l.mine = l.mine && e.Holder == l.cfg.Name
+	l.wait = time.Duration(l.cfg.Random() % uint64(l.cfg.Lease/4+1))
+}
+
+// written handles the result of a write.
+func (l *lease) written(now time.Duration, e LeaseWritten) {
+	if !l.writing {
+		return
+	}
+	l.writing = false
+	if !e.Done || e.Revision < l.revision {
+		return
+	}
+	l.known, l.revision, l.since = true, e.Revision, now
+	if l.holder = ""; !l.releases {
+		l.holder, l.mine, l.until = l.cfg.Name, true, l.sent+l.cfg.Lease
+	}
+}
+
+// lost forgets the lease at the end of a session.
+func (l *lease) lost() { l.known, l.mine, l.writing = false, false, false }
+
+// held reports whether this node holds the lease.
+func (l *lease) held(now time.Duration) bool { return l.mine && now < l.until }
+
+// step writes the lease when that is due. wanted states whether this node could lead.
+func (l *lease) step(now time.Duration, t *timers, wanted bool) {
+	l.mine = l.mine && now < l.until
+	if !l.known || !wanted {
+		return
+	}
+	at := l.since + l.cfg.Lease + l.wait
+	switch {
+	case l.writing: // it waits for the answer, or for the end of the session
+		at = l.sent + l.cfg.Lease
+	case l.mine:
+		at = l.sent + l.cfg.Lease/3
+	case l.holder == "" || l.holder == l.cfg.Name:
+		at = l.sent + l.wait/8
+	}
+	if l.mine {
+		t.add(l.until)
+	}
+	if t.due(now, at) {
+		l.write(now, false)
+	}
+}
+
+// release gives the lease back.
+func (l *lease) release(now time.Duration) {
+	if l.mine {
+		l.mine = false
+		l.write(now, true)
+	}
+}
+
+func (l *lease) write(now time.Duration, release bool) {
+	l.writing, l.releases, l.sent = true, release, now
+	*l.out = append(*l.out, WriteLease{Expected: l.revision, Release: release})
+}
+
+// timers finds the next time at which a node must act.
+type timers struct {
+	next time.Duration
+	set  bool
+}
+
+// add notes a time.
+func (t *timers) add(at time.Duration) {
+	if !t.set || at < t.next {
+		t.next, t.set = at, true
+	}
+}
+
+// due reports whether a time has come, and notes it otherwise.
+func (t *timers) due(now, at time.Duration) bool {
+	if now >= at {
+		return true
+	}
+	t.add(at)
+	return false
+}

@@ -1,0 +1,308 @@
+package cluster
+
+import "time"
+
+// Config configures a Node. Zero values have the defaults that are stated.
+type Config struct {
+	Cluster   string        // name of the cluster
+	Name      string        // of this node: unique in the cluster, and the same after a restart
+	Shows     bool          // the node shows rows to clients
+	Candidate bool          // the node may lead
+	Strict    bool          // an epoch ends if a registered node cannot report, even if nothing indicates a loss
+	Random    func() uint64 // random numbers; required
+	MaxBatch  int           // bytes of the records of a batch; 0: 64 KiB
+	Linger    time.Duration // time for which a leader without an append in progress collects rows
+	Lease     time.Duration // length of a lease; 0: 1 s
+	Heartbeat time.Duration // longest time between two batches of a leader; 0: 250 ms
+	Patience  time.Duration // longest wait of a census for registered nodes; 0: 5 s
+	Retire    time.Duration // after this time without a report a node is retired; 0: 1 min
+}
+
+func (c *Config) fill() {
+	set := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	set(&c.Lease, time.Second)
+	set(&c.Heartbeat, 250*time.Millisecond)
+	set(&c.Patience, 5*time.Second)
+	set(&c.Retire, time.Minute)
+	if c.MaxBatch == 0 {
+		c.MaxBatch = 64 << 10
+	}
+}
+
+// Journal is what the journal of a node has when its process starts.
+type Journal struct {
+	Epoch    string
+	Position uint64 // of the newest row
+	Complete bool   // no row that was committed is missing
+}
+
+// A Node is one node of a cluster as a state machine: it follows the log, and a candidate also
+// leads. It has no clock, does no I/O and starts no goroutine. Its host passes events and performs
+// actions. It is used by one goroutine at a time.
+type Node struct {
+	cfg Config
+	out []Action
+
+	connected  bool
+	registered bool
+	asking     bool // Register has no answer yet
+	failed     bool
+	timers     timers
+	follower   follower
+	lease      lease
+	clock      logClock
+	leader     leader
+	known      map[string]heardReport // newest reports of other nodes
+	reportAt   time.Duration
+	shown      Show
+	showing    bool // Show was given
+}
+
+type heardReport struct {
+	Report
+	at time.Duration
+}
+
+// NewNode returns a node that continues from a stored state and a journal. A new node has neither.
+func NewNode(cfg Config, state State, journal Journal) *Node {
+	cfg.fill()
+	n := &Node{cfg: cfg, known: make(map[string]heardReport)}
+	n.follower = newFollower(&n.cfg, &n.out, state, journal)
+	n.lease = lease{cfg: &n.cfg, out: &n.out}
+	n.clock.time = state.Time
+	return n
+}
+
+func (n *Node) emit(a Action) { n.out = append(n.out, a) }
+
+// Handle handles an event and returns the actions that follow. now is the time since the process
+// started. It never goes back. wall is the time of this machine's clock in Unix ns. The list is
+// valid until the next call.
+func (n *Node) Handle(now time.Duration, wall int64, e Event) []Action {
+	n.out = n.out[:0]
+	if n.failed {
+		return nil
+	}
+	n.checkLeader(now)
+	if err := n.handle(now, wall, e); err != nil {
+		n.abandon(now, err.Error())
+		n.failed = true
+		n.emit(Fail{err})
+		return n.out
+	}
+	n.step(now, wall)
+	return n.out
+}
+
+// Deadline returns the time by which the node expects a Tick.
+func (n *Node) Deadline() (at time.Duration, ok bool) {
+	return n.timers.next, n.timers.set && !n.failed
+}
+
+func (n *Node) handle(now time.Duration, wall int64, e Event) error {
+	f := &n.follower
+	switch e := e.(type) {
+	case Connected:
+		n.disconnected(now)
+		n.connected = true
+	case Disconnected:
+		n.disconnected(now)
+	case Registered:
+		n.asking, n.registered, f.retired = false, true, false
+		f.member.Number, f.Gaps = e.Number, f.Gaps && !e.New
+	case Attached:
+		f.attached(e)
+	case Received:
+		return n.received(now, e)
+	case Fetched:
+		n.fetched(now, e)
+	case LeaseRead:
+		n.lease.read(now, e)
+	case LeaseWritten:
+		n.lease.written(now, e)
+	case CensusAsked:
+		r := n.Report()
+		r.Census = e.ID
+		n.emit(SendReport{To: e.From, Report: r})
+	case Reported:
+		n.reported(now, e.Report)
+	default:
+		n.leaderEvent(now, wall, e)
+	}
+	return nil
+}
+
+func (n *Node) disconnected(now time.Duration) {
+	n.abandon(now, "the connection to the log has ended")
+	n.connected = false
+	n.leader.inFlight = false
+	n.follower.detach()
+	n.lease.lost()
+}
+
+func (n *Node) received(now time.Duration, e Received) error {
+	f := &n.follower
+	if !n.connected || f.retired {
+		return nil
+	}
+	before := f.Time
+	if err := f.received(now, e); err != nil {
+		return err
+	}
+	if f.Time > before && f.caughtUp() && !n.leads() {
+		n.clock = logClock{time: f.Time, at: now, live: true}
+	}
+	return nil
+}
+
+// fetched handles rows of another node, for the follower or for a candidate that is behind.
+func (n *Node) fetched(now time.Duration, e Fetched) {
+	f := &n.follower
+	switch {
+	case f.mode == fetching:
+		progress := f.fetched(now, &e)
+		switch {
+		case f.Position >= f.upto && f.History.Newest().Number >= f.wanted:
+			f.attach()
+		case progress:
+			f.fetch(now, f.upto, f.wanted)
+		}
+	case n.leader.phase == catching:
+		n.caught(now, f.fetched(now, &e))
+	}
+}
+
+// Report returns the report of the node.
+func (n *Node) Report() Report {
+	f := &n.follower
+	return Report{
+		Node: n.cfg.Name, Shows: n.cfg.Shows, Number: f.member.Number, Complete: !f.Gaps, Short: f.short,
+		History: f.History.clone(), Highest: f.Highest, Position: f.Position, Seq: max(f.Seq, f.handled), Sources: f.listSources(), SourcesAt: f.SourcesAt,
+	}
+}
+
+// Serves reports whether this node can answer the Fetch of another one: it has rows after that
+// place of the same epoch.
+func (n *Node) Serves(r Fetch) bool {
+	f := &n.follower
+	return r.Epoch == f.History.Epoch && f.History.Has(r.After) && r.After.Position <= f.Position && !f.diverged
+}
+
+// reported handles the report of another node.
+func (n *Node) reported(now time.Duration, r Report) {
+	if r.Node == n.cfg.Name || !r.History.ordered() {
+		return
+	}
+	n.known[r.Node] = heardReport{r, now}
+	n.answered(now, r)
+}
+
+// step does what is due after an event.
+func (n *Node) step(now time.Duration, wall int64) {
+	n.timers = timers{}
+	f := &n.follower
+	if f.retired && n.registered {
+		n.registered = false
+		f.detach()
+	}
+	if n.connected {
+		if n.cfg.Shows && !n.registered && !n.asking {
+			n.asking = true
+			n.emit(Register{})
+		}
+		if f.mode == detached && (n.registered || !n.cfg.Shows) {
+			f.save(now)
+			f.attach()
+		}
+		if f.mode == fetching && n.timers.due(now, f.retryAt) {
+			n.retryFetch(now)
+		}
+		if f.blind && f.caughtUp() && n.timers.due(now, f.retryAt) {
+			f.blind = false
+			f.attach()
+		}
+		if n.timers.due(now, n.reportAt) {
+			n.reportAt = now + 2*n.cfg.Heartbeat
+			n.timers.add(n.reportAt)
+			n.emit(SendReport{Report: n.Report()})
+		}
+		n.lease.step(now, &n.timers, n.cfg.Candidate && n.able(now))
+	}
+	n.lead(now, wall)
+	n.show(now)
+}
+
+// retryFetch asks again for rows that nobody has sent. A term that nobody knows is passed over: the
+// stream has lost its term row. Rows that nobody has may be of an epoch that is over.
+func (n *Node) retryFetch(now time.Duration) {
+	f := &n.follower
+	f.tries++
+	switch {
+	case f.wanted > 0:
+		f.unknown = now + saveEvery
+		f.attach()
+	case f.tries >= fetchTries:
+		f.blind, f.retryAt = true, now+saveEvery
+		f.attach()
+	default:
+		f.fetch(now, f.upto, 0)
+		n.timers.add(f.retryAt)
+	}
+}
+
+// show reports whether the node may show rows, and whether they are current.
+func (n *Node) show(now time.Duration) {
+	f := &n.follower
+	s := Show{Allowed: n.registered || !n.cfg.Shows}
+	if n.connected && f.caughtUp() && s.Allowed {
+		silent := f.heard + 4*n.cfg.Heartbeat
+		s.Current = f.live && !f.blind && now < silent
+		if s.Current {
+			n.timers.add(silent)
+		}
+	}
+	if s != n.shown || !n.showing {
+		n.shown, n.showing = s, true
+		n.emit(s)
+	}
+}
+
+// Status describes a node for operators.
+type Status struct {
+	Leads     bool
+	Term      Term
+	Epoch     string
+	Position  uint64
+	Seq       uint64 // sequence of the newest handled message
+	End       uint64 // sequence of the newest message of the stream that is known
+	Current   bool
+	Diverged  bool
+	Holder    string // of the lease
+	Queued    int    // bytes of rows that wait to be appended
+	LogTime   int64  // the log's clock, Unix ns, when its newest batch was made
+	Ignored   uint64 // number of batches of older terms
+	Complete  bool
+	Reports   []Report // the newest ones of other nodes
+	Connected bool
+}
+
+// Status returns the status of the node.
+func (n *Node) Status() Status {
+	f := &n.follower
+	s := Status{
+		Leads: n.leader.phase == leading, Term: f.History.Newest(), Epoch: f.History.Epoch, Position: f.Position,
+		Seq: f.handled, End: f.end, Current: n.shown.Current, Diverged: f.diverged, Holder: n.lease.holder, Queued: n.leader.queued,
+		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected,
+	}
+	for _, r := range n.reports() {
+		s.Reports = append(s.Reports, r.Report)
+	}
+	return s
+}
+
+// LogClock returns the time of the log's clock, Unix ns. The numbering hub of a leader uses it.
+func (n *Node) LogClock(now time.Duration, wall int64) int64 { return n.clock.read(now, wall) }

@@ -1,0 +1,35 @@
+package cluster
+
+// State is what a node stores between two runs of its process.
+type State struct {
+	History   History
+	Position  uint64 // of the node's newest row
+	Seq       uint64 // sequence of the newest handled message
+	ID        ID     // of that message
+	Stream    uint64 // position that the stream has reached with it
+	Sources   []Source
+	SourcesAt uint64 // position at which Sources are exact
+	Unsure    bool   // they are exact again when the newest term has rows
+	Time      int64  // the log's clock, Unix ns
+	Highest   uint64 // greatest number of a term that the node has seen
+	Gaps      bool   // rows that the node has shown may be missing
+}
+
+// Report states how far a node is. Nodes send it regularly, and when a census asks.
+type Report struct {
+	Node      string
+	Census    uint64 // that it answers; 0: none
+	Shows     bool   // it shows rows to clients
+	Number    uint64 // of its registration
+	Complete  bool   // it has all rows that it has shown
+	Short     bool   // it has seen that the stream lost messages
+	History   History
+	Highest   uint64 // greatest number of a term that it has seen
+	Position  uint64
+	Seq       uint64 // sequence of the newest message that it has handled
+	Sources   []Source
+	SourcesAt uint64
+}
+
+// place returns the place of the newest row of the node.
+func (r *Report) place() Place { return Place{r.History.At(r.Position), r.Position} }
