@@ -21,7 +21,7 @@ test: RACE = $(if $(CC_FOUND),$(WITH_RACE),)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test e2e alerts clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
+.PHONY: help build run test e2e cluster alerts clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,7 @@ endif
 	@echo "  real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations: make e2e"
 	@echo "  alerts that fire        make alerts"
 	@echo "  the Python client       make clients-python"
+	@echo "  a thousand clusters     make cluster"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
@@ -85,6 +86,9 @@ clients-typescript: ## the TypeScript client: types, tests, rueda conformance cl
 	@command -v npm >/dev/null && npm --prefix clients/typescript ci --no-audit --no-fund || \
 		{ echo "Left out: the TypeScript client. It needs Node.js with npm, and the npm registry"; [ -z "$$RUEDA_REQUIRE_ALL" ]; exit; }; \
 	clients/typescript/test/all build/rueda
+
+cluster: ## a thousand schedules of the simulation of a cluster, and its deliberately broken versions
+	RUEDA_SCHEDULES=1000 go test -count=1 -timeout 20m -v -run 'Schedules|Broken|Same' ./internal/cluster/simulation
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build

@@ -1,0 +1,471 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+)
+
+// host is a node with its process and its disk.
+type host struct {
+	w       *world
+	cfg     cluster.Config
+	skew    int64
+	node    *cluster.Node // nil: no process
+	process int           // counts the processes
+	began   time.Duration
+	conn    *conn
+	paused  bool
+	inbox   []func()
+	actions []task
+	wake    time.Duration
+	waking  bool
+	records cluster.Records
+	lead    *numbering
+	allowed bool
+	current bool
+	stale   time.Duration // until when the node was current
+
+	disk   disk
+	synced disk // what a power failure leaves
+}
+
+// task is an action that was not performed yet, and the connection that it is for.
+type task struct {
+	action cluster.Action
+	conn   *conn
+}
+
+// disk is what a process finds when it starts.
+type disk struct {
+	state cluster.State
+	epoch string
+	base  uint64 // position before the first row
+	rows  []row
+	gaps  bool // rows are missing that were there
+}
+
+// row is a row of a journal.
+type row struct {
+	position uint64
+	series   uint32
+	n        uint64
+	content  uint64 // each numbering makes another one
+	source   uint64 // sequence of the feed
+}
+
+func (d *disk) position() uint64 { return d.base + uint64(len(d.rows)) }
+
+// start starts the process.
+func (h *host) start() {
+	if h.node != nil {
+		return
+	}
+	h.process++
+	h.began, h.waking, h.allowed, h.current = h.w.now, false, false, false
+	j := cluster.Journal{Epoch: h.disk.epoch, Position: h.disk.position(), Complete: !h.disk.gaps || h.w.broken == proudDisk}
+	s := h.disk.state
+	if h.w.broken == proudDisk {
+		s.Gaps = false
+	}
+	h.w.note("%s starts at %d of %s", h.cfg.Name, j.Position, j.Epoch)
+	h.node = cluster.NewNode(h.cfg, s, j)
+	h.disk.gaps = false // the node stores it
+	h.connect()
+	process := h.process
+	var sync func()
+	sync = func() {
+		if process == h.process && h.node != nil {
+			h.synced = h.disk
+			h.w.in(time.Second, sync)
+		}
+	}
+	h.w.in(time.Second, sync)
+}
+
+// connect begins a session.
+func (h *host) connect() {
+	process := h.process
+	h.w.in(h.w.upTo(20*time.Millisecond), func() {
+		if process != h.process || h.node == nil || h.conn != nil && !h.conn.ended {
+			return
+		}
+		h.conn = &conn{host: h, process: process}
+		h.conn.send(cluster.Connected{})
+		h.conn.send(h.w.lease)
+	})
+}
+
+// cut ends the connection of a host. The host notices it some time later, and connects again after
+// a time.
+func (h *host) cut(away time.Duration) {
+	c := h.conn
+	if c == nil || c.ended {
+		return
+	}
+	w := h.w
+	c.ended, c.until = true, w.now+w.upTo(20*time.Millisecond)
+	if w.broken == endlessOffice {
+		h.conn = &conn{host: h, process: h.process, arrival: w.now + w.upTo(300*time.Millisecond)}
+		h.conn.attach(h.node.Status().Seq + 1)
+		return
+	}
+	process := h.process
+	w.in(25*time.Millisecond+w.upTo(300*time.Millisecond), func() {
+		if process == h.process && h.node != nil {
+			h.receive(cluster.Disconnected{})
+			w.in(away, func() {
+				if process == h.process && h.node != nil {
+					h.connect()
+				}
+			})
+		}
+	})
+}
+
+// kill ends the process for a time. A power failure loses rows, or all of the disk.
+func (h *host) kill(away time.Duration, power bool) {
+	if h.node == nil {
+		return
+	}
+	h.w.note("%s is killed, power failure: %v", h.cfg.Name, power)
+	h.node, h.lead, h.paused = nil, nil, false
+	h.process++
+	h.inbox, h.actions = nil, nil
+	if h.conn != nil {
+		h.conn.ended, h.conn.until = true, h.w.now+h.w.upTo(20*time.Millisecond)
+	}
+	delete(h.w.clocks, h) // it reads older batches again
+	if power {
+		h.disk = h.synced
+		h.disk.rows = slices.Clone(h.disk.rows)
+		h.disk.gaps = true
+		if h.w.chance(20) {
+			h.disk = disk{gaps: true}
+		}
+		h.synced = h.disk
+	}
+	h.w.in(away, h.start)
+}
+
+// pause stops the process for a time.
+func (h *host) pause(d time.Duration) {
+	if h.node == nil || h.paused {
+		return
+	}
+	h.w.note("%s is paused", h.cfg.Name)
+	h.paused = true
+	process := h.process
+	h.w.in(d, func() {
+		if process == h.process {
+			h.resume()
+		}
+	})
+}
+
+func (h *host) resume() {
+	if !h.paused {
+		return
+	}
+	h.paused = false
+	h.w.note("%s goes on", h.cfg.Name)
+	h.work()
+}
+
+// receive passes an event to the node.
+func (h *host) receive(e cluster.Event) {
+	h.enqueue(func() { h.handle(e) })
+}
+
+// receiveOf passes an event of a consumer, unless it was replaced meanwhile.
+func (h *host) receiveOf(x *consumer, e cluster.Event) {
+	h.enqueue(func() {
+		if x.conn.at == x {
+			h.handle(e)
+		}
+	})
+}
+
+func (h *host) enqueue(do func()) {
+	if h.node != nil {
+		h.inbox = append(h.inbox, do)
+		h.work()
+	}
+}
+
+// work performs actions, and then passes the next event.
+func (h *host) work() {
+	for !h.paused && h.node != nil && h.w.failed == nil {
+		switch {
+		case len(h.actions) > 0:
+			a := h.actions[0]
+			h.actions = h.actions[1:]
+			h.perform(a)
+		case len(h.inbox) > 0:
+			do := h.inbox[0]
+			h.inbox = h.inbox[1:]
+			do()
+		default:
+			return
+		}
+		if h.w.pauses && !h.w.quiet && h.w.rng.IntN(4000) == 0 {
+			h.pause(h.w.pauseTime()) // between an action and the next one
+		}
+	}
+}
+
+func (h *host) handle(e cluster.Event) {
+	for _, a := range h.node.Handle(h.w.now-h.began, h.wall(), e) {
+		h.actions = append(h.actions, task{a, h.conn})
+	}
+	at, ok := h.node.Deadline()
+	if !ok || h.waking && h.wake <= at {
+		return
+	}
+	h.waking, h.wake = true, at
+	process := h.process
+	h.w.in(max(0, at-(h.w.now-h.began)), func() {
+		if process == h.process && h.waking && h.wake == at {
+			h.waking = false
+			h.receive(cluster.Tick{})
+		}
+	})
+}
+
+func (h *host) wall() int64 { return int64(time.Hour) + int64(h.w.now) + h.skew }
+
+// perform performs an action.
+func (h *host) perform(t task) {
+	w := h.w
+	switch a := t.action.(type) {
+	case cluster.Save:
+		h.disk.state = a.State
+	case cluster.Apply:
+		h.apply(a)
+	case cluster.BeginEpoch:
+		w.note("%s begins epoch %s at %d", h.cfg.Name, a.Epoch, a.Position)
+		h.disk.epoch, h.disk.base, h.disk.rows = a.Epoch, a.Position, nil
+		w.epochs[a.Epoch] = true
+	case cluster.SendReport:
+		for _, to := range w.hosts {
+			if to != h && (a.To == "" || a.To == to.cfg.Name) {
+				w.exchange(h, to, func() { to.receive(cluster.Reported{Report: a.Report}) })
+			}
+		}
+	case cluster.Register:
+		w.in(w.delay(), func() {
+			w.registrations++
+			e := cluster.Registered{Number: w.registrations, New: w.members[h.cfg.Name] == 0}
+			w.members[h.cfg.Name] = w.registrations
+			h.receive(e)
+		})
+	case cluster.Unregister:
+		w.note("%s takes %v from the members", h.cfg.Name, a.Member)
+		w.in(w.delay(), func() {
+			if w.members[a.Member.Name] == a.Member.Number {
+				delete(w.members, a.Member.Name)
+			}
+		})
+	case cluster.ReadMembers:
+		w.in(w.delay(), func() { h.receive(w.readMembers()) })
+	case cluster.Refill:
+		h.receive(h.refill(a))
+	case cluster.Lead:
+		w.checkLead(h, &a)
+		h.beginNumbering(&a)
+	case cluster.StopLeading:
+		w.note("%s stops leading: %s", h.cfg.Name, a.Reason)
+		h.lead = nil
+	case cluster.Show:
+		if h.current && !a.Current {
+			h.stale = w.now
+		}
+		h.allowed, h.current = a.Allowed, a.Current
+	case cluster.Fail:
+		w.fail("%s failed: %v", h.cfg.Name, a.Err)
+	default:
+		h.performOn(t)
+	}
+}
+
+// performOn performs an action that needs the connection.
+func (h *host) performOn(t task) {
+	c, w := t.conn, h.w
+	if c == nil || c.ended {
+		if _, ok := t.action.(cluster.Append); ok && c != nil && c == h.conn {
+			h.receive(cluster.Appended{Result: cluster.AppendUnknown})
+		}
+		return
+	}
+	switch a := t.action.(type) {
+	case cluster.Attach:
+		c.attach(a.Seq)
+	case cluster.Append:
+		h.appendOn(c, a)
+	case cluster.ReadLast:
+		c.readLast()
+	case cluster.WriteLease:
+		c.writeLease(a)
+	case cluster.Census:
+		if w.broken == noCensus {
+			return
+		}
+		for _, to := range w.hosts {
+			if to != h && to.conn != nil && !to.conn.ended && (w.quiet || !w.chance(2)) {
+				to.conn.send(cluster.CensusAsked{From: h.cfg.Name, ID: a.ID})
+			}
+		}
+	case cluster.Fetch:
+		for _, to := range w.hosts {
+			if to != h && (a.Node == "" || a.Node == to.cfg.Name) {
+				w.exchange(h, to, func() { to.enqueue(func() { to.serve(h, a) }) })
+			}
+		}
+	}
+}
+
+// appendOn appends a batch.
+func (h *host) appendOn(c *conn, a cluster.Append) {
+	var b cluster.Batch
+	if err := b.Decode("c", a.Data); err != nil {
+		h.w.fail("%s appends %v", h.cfg.Name, err)
+		return
+	}
+	c.append(a, &b)
+	if h.w.broken == earlyNumbers && b.Kind == cluster.TermRow {
+		h.receive(cluster.Received{Seq: a.Expected + 1, Data: a.Data})
+		h.receive(cluster.Appended{Result: cluster.AppendDone, Seq: a.Expected + 1})
+	}
+}
+
+// apply writes rows to the journal, and shows them.
+func (h *host) apply(a cluster.Apply) {
+	if a.Prev != h.disk.position() {
+		h.w.fail("%s applies rows after %d and has them up to %d", h.cfg.Name, a.Prev, h.disk.position())
+		return
+	}
+	define := func(uint32, []byte) error { return nil }
+	err := h.records.Each(a.Data, define, func(r *journal.Row) error {
+		if r.Position <= a.Prev {
+			return nil
+		}
+		x := row{r.Position, r.Instrument, r.N, uint64(r.Price), uint64(r.Size)}
+		if x.position != h.disk.position()+1 {
+			h.w.fail("%s: a gap in the rows before %d", h.cfg.Name, x.position)
+			return nil
+		}
+		h.disk.rows = append(h.disk.rows, x)
+		h.w.checkRow(h, &x)
+		return nil
+	})
+	if err != nil {
+		h.w.fail("%s: %v", h.cfg.Name, err)
+	}
+	if a.Last != h.disk.position() {
+		h.w.fail("%s: rows end at %d instead of %d", h.cfg.Name, h.disk.position(), a.Last)
+	}
+	h.w.checkTime(h, a.Time)
+}
+
+// groups returns rows of the journal after a position as groups.
+func (h *host) groups(after, upto uint64) (list []cluster.Group) {
+	upto = min(upto, h.disk.position())
+	if after < h.disk.base {
+		return nil
+	}
+	for after < upto && len(list) < 5 {
+		var e cluster.Encoder
+		to := min(upto, after+1+h.w.rng.Uint64N(40))
+		for _, r := range h.disk.rows[after-h.disk.base : to-h.disk.base] {
+			e.Append(r.record())
+		}
+		list = append(list, e.Group(after))
+		after = to
+	}
+	return list
+}
+
+func (r *row) record() *journal.Row {
+	return &journal.Row{Kind: journal.Trade, Instrument: r.series, Position: r.position, N: r.n, Time: 5, At: 7, Latency: -1,
+		Price: market.Price(r.content), Size: market.Size(r.source)}
+}
+
+func (h *host) refill(a cluster.Refill) cluster.Refilled {
+	return cluster.Refilled{Groups: h.groups(a.After, a.Upto)}
+}
+
+// serve answers the Fetch of another host.
+func (h *host) serve(from *host, a cluster.Fetch) {
+	if h.node == nil || !h.node.Serves(a) || a.Epoch != h.disk.epoch {
+		return
+	}
+	e := cluster.Fetched{From: h.node.Report(), Groups: h.groups(a.After.Position, a.Upto)}
+	h.w.exchange(h, from, func() { from.receive(e) })
+}
+
+// numbering is the hub of a leader that numbers rows.
+type numbering struct {
+	position uint64
+	n        [3]uint64
+	source   uint64
+	term     cluster.Term
+	epoch    string
+}
+
+const feedEvery = 15 * time.Millisecond
+
+// beginNumbering makes the numbering hub from the journal.
+func (h *host) beginNumbering(a *cluster.Lead) {
+	x := &numbering{position: a.Position, term: a.Term, epoch: a.Epoch}
+	for i := range h.disk.rows {
+		r := &h.disk.rows[i]
+		x.n[r.series] = r.n
+	}
+	for _, s := range a.Sources {
+		x.source = s.Sequence
+	}
+	if !a.Exact { // the feed reports a gap
+		x.source = uint64(h.w.now / feedEvery)
+		h.w.gaps[key{a.Epoch, a.Position}] = true
+	}
+	h.lead = x
+	process := h.process
+	var step func()
+	step = func() {
+		if h.lead != x || process != h.process {
+			return
+		}
+		h.w.in(time.Millisecond+h.w.upTo(20*time.Millisecond), step)
+		if !h.paused && len(h.actions) == 0 && h.node.Status().Queued < 8<<10 {
+			if g, ok := h.number(x); ok {
+				h.receive(cluster.Offered{Group: g})
+			}
+		}
+	}
+	h.w.in(h.w.upTo(30*time.Millisecond), step)
+}
+
+// number numbers what the feed has sent.
+func (h *host) number(x *numbering) (g cluster.Group, ok bool) {
+	w := h.w
+	prev := x.position
+	var e cluster.Encoder
+	for x.source < uint64(min(w.now, w.feedEnd)/feedEvery) && x.position < prev+60 {
+		x.source++
+		x.position++
+		series := uint32(1 + w.rng.IntN(2))
+		x.n[series]++
+		w.contents++
+		w.termOf[w.contents] = x.term
+		r := row{x.position, series, x.n[series], w.contents, x.source}
+		e.Append(r.record())
+	}
+	if x.position == prev {
+		return g, false
+	}
+	e.Source("feed", x.source)
+	return e.Group(prev), true
+}

@@ -1,0 +1,221 @@
+package simulation
+
+import (
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+)
+
+// stream is the stream of the log and its consumers.
+type stream struct {
+	first     uint64
+	list      [][]byte
+	lost      int    // number of times at which messages were lost
+	term      uint64 // newest term row since then
+	consumers []*consumer
+}
+
+// consumer receives the messages of the stream on a connection.
+type consumer struct {
+	conn *conn
+	next uint64
+}
+
+func (s *stream) last() uint64 { return s.first + uint64(len(s.list)) - 1 }
+
+// conn is a connection of a host. What the server sends on it arrives in order.
+type conn struct {
+	host    *host
+	process int
+	ended   bool
+	until   time.Duration // ended: what arrives later is lost
+	arrival time.Duration // of the newest message
+	at      *consumer
+}
+
+const timeLimit = 200 * time.Millisecond // of an append
+
+// delay returns the time of a message on the network.
+func (w *world) delay() time.Duration {
+	switch n := w.rng.IntN(100); {
+	case n < 90:
+		return w.upTo(2 * time.Millisecond)
+	case n < 99:
+		return w.upTo(20 * time.Millisecond)
+	}
+	return w.upTo(150 * time.Millisecond)
+}
+
+// send delivers an event to the host of a connection, after what was sent before.
+func (c *conn) send(e cluster.Event) {
+	w := c.host.w
+	c.arrival = max(c.arrival, w.now+w.delay())
+	at := c.arrival
+	w.in(at-w.now, func() {
+		if c.ended && at > c.until || c.process != c.host.process {
+			return
+		}
+		c.host.receive(e)
+	})
+}
+
+// request performs something on the server after a network delay.
+func (c *conn) request(do func()) {
+	w := c.host.w
+	lost := w.stream.lost
+	w.in(w.delay(), func() {
+		if !c.ended && w.stream.lost == lost || c.ended && w.stream.lost == lost && w.now <= c.until {
+			do()
+		}
+	})
+}
+
+// attach makes a consumer.
+func (c *conn) attach(seq uint64) {
+	w := c.host.w
+	x := &consumer{conn: c}
+	c.at = x
+	c.request(func() {
+		if c.ended || c.at != x {
+			return
+		}
+		s := &w.stream
+		x.next = max(seq, s.first)
+		s.consumers = append(s.consumers, x)
+		c.sendOf(x, cluster.Attached{First: s.first, Last: s.last()})
+		w.deliver()
+	})
+}
+
+// sendOf sends an event of a consumer, unless the host has replaced it.
+func (c *conn) sendOf(x *consumer, e cluster.Event) {
+	w := c.host.w
+	c.arrival = max(c.arrival, w.now+w.delay())
+	at := c.arrival
+	w.in(at-w.now, func() {
+		if c.ended && at > c.until || c.process != c.host.process {
+			return
+		}
+		c.host.receiveOf(x, e)
+	})
+}
+
+// deliver sends new messages to consumers.
+func (w *world) deliver() {
+	s := &w.stream
+	kept := s.consumers[:0]
+	for _, x := range s.consumers {
+		if x.conn.ended || x.conn.at != x || x.conn.process != x.conn.host.process {
+			continue
+		}
+		kept = append(kept, x)
+		for ; x.next <= s.last(); x.next++ {
+			x.conn.sendOf(x, cluster.Received{Seq: x.next, Data: s.list[x.next-s.first]})
+		}
+	}
+	s.consumers = kept
+}
+
+// append appends a message, as the server does.
+func (c *conn) append(e cluster.Append, b *cluster.Batch) {
+	w := c.host.w
+	answered := false
+	answer := func(r cluster.Appended) {
+		if !answered {
+			answered = true
+			c.send(r)
+		}
+	}
+	w.in(timeLimit, func() {
+		if !answered && !c.ended && c.process == c.host.process {
+			answered = true
+			r := cluster.Appended{Result: cluster.AppendUnknown}
+			if w.broken == blindTrust {
+				r = cluster.Appended{Result: cluster.AppendDone, Seq: w.stream.last()}
+			}
+			c.host.receive(r)
+		}
+	})
+	if !w.quiet && w.chance(1) {
+		return // the request is lost
+	}
+	c.request(func() {
+		s := &w.stream
+		if s.last() != e.Expected && w.broken != noFence {
+			answer(cluster.Appended{Result: cluster.AppendRefused})
+			return
+		}
+		s.list = append(s.list, e.Data)
+		seq := s.last()
+		w.checkAppend(c.host, b)
+		if b.Kind == cluster.TermRow {
+			w.terms[b.ID.Term] = true
+			w.note("%s appends the term row %d at %d, base %d of %s", c.host.cfg.Name, b.ID.Term.Number, seq, b.Prev, b.Epoch)
+		}
+		w.deliver()
+		if w.quiet || !w.chance(1) { // else the answer is lost
+			answer(cluster.Appended{Result: cluster.AppendDone, Seq: seq})
+		}
+	})
+}
+
+// readLast reads the newest message.
+func (c *conn) readLast() {
+	c.request(func() {
+		s := &c.host.w.stream
+		e := cluster.LastRead{Seq: s.last(), Failed: c.host.w.chance(5)}
+		if len(s.list) > 0 {
+			e.Data = s.list[len(s.list)-1]
+		}
+		c.send(e)
+	})
+}
+
+// writeLease writes the lease, and notifies all connections.
+func (c *conn) writeLease(e cluster.WriteLease) {
+	w := c.host.w
+	c.request(func() {
+		if w.lease.Revision != e.Expected {
+			c.send(cluster.LeaseWritten{})
+			return
+		}
+		w.lease = cluster.LeaseRead{Revision: e.Expected + 1}
+		if !e.Release {
+			w.lease.Holder = c.host.cfg.Name
+		}
+		c.send(cluster.LeaseWritten{Done: true, Revision: w.lease.Revision})
+		for _, h := range w.hosts {
+			if h.conn != nil && !h.conn.ended {
+				h.conn.send(w.lease)
+			}
+		}
+	})
+}
+
+// exchange sends a message between nodes. It may be lost, come twice, and overtake others.
+func (w *world) exchange(from *host, to *host, do func()) {
+	if from.conn == nil || from.conn.ended || !w.quiet && w.chance(2) {
+		return
+	}
+	process := to.process
+	for range 1 + min(1, w.rng.IntN(30)/29) {
+		w.in(w.delay(), func() {
+			if to.process == process && to.conn != nil && !to.conn.ended {
+				do()
+			}
+		})
+	}
+}
+
+// readMembers returns the registered nodes.
+func (w *world) readMembers() cluster.MembersRead {
+	e := cluster.MembersRead{Failed: !w.quiet && w.chance(5)}
+	for _, x := range w.hosts {
+		n := w.members[x.cfg.Name]
+		if n == 0 || w.broken == noCensus || w.broken == noPatience && (x.conn == nil || x.conn.ended) {
+			continue
+		}
+		e.List = append(e.List, cluster.Member{Name: x.cfg.Name, Number: n})
+	}
+	return e
+}
