@@ -89,6 +89,11 @@ func (w *world) checkTime(h *host, t int64) {
 
 // checkLead checks a node that begins to number.
 func (w *world) checkLead(h *host, a *cluster.Lead) {
+	for t := range w.terms {
+		if t.Number > a.Term.Number {
+			return // it was paused; its rows will be refused
+		}
+	}
 	w.note("%s leads term %d from %d of %s, exact: %v", h.cfg.Name, a.Term.Number, a.Position, a.Epoch, a.Exact)
 	switch {
 	case a.Position != h.disk.position() || a.Epoch != h.disk.epoch:
