@@ -14,10 +14,12 @@ type Case struct {
 	What string // a sentence: what happens, and what the client must do
 
 	accessTTL   time.Duration
-	instruments []string // in addition to those of the market
-	password    string   // instead of the right one
-	both        bool     // the client gets both addresses
-	ends        []string // the client must give up for one of these reasons; nil: it must go on
+	instruments []string      // in addition to those of the market
+	password    string        // instead of the right one
+	both        bool          // the client gets both addresses
+	trades      int           // in an event of the market; 0: 1
+	limit       time.Duration // of the time of the case; 0: caseLimit
+	ends        []string      // the client must give up for one of these reasons; nil: it must go on
 	script      func(ctx context.Context, w *world) error
 }
 

@@ -13,10 +13,7 @@ import (
 // client.
 func TestClientE2E(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "client")
-	if out, err := exec.Command("go", "build", "-o", program, "../../examples/conformance-client").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildClient(t)
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
@@ -30,6 +27,37 @@ func TestClientE2E(t *testing.T) {
 			t.Logf("%s: %d trades in %v %s", c.Name, r.Trades, r.Took, r.Stderr)
 		})
 	}
+}
+
+// TestKillsE2E breaks connections of examples/conformance-client at random moments.
+func TestKillsE2E(t *testing.T) {
+	t.Parallel()
+	count := 2
+	if os.Getenv("RUEDA_SOAK") != "" {
+		count = 50
+	}
+	c := Kills(count)
+	r, err := Run(t.Context(), &c, []string{buildClient(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Faults {
+		t.Error(f)
+	}
+	if want := count * len(ways); r.Broken != want {
+		t.Errorf("%d connections broken, want %d", r.Broken, want)
+	}
+	t.Logf("figure: %d connections broken, %d trades in %v %s", r.Broken, r.Trades, r.Took, r.Stderr)
+}
+
+// buildClient builds the client of examples/conformance-client.
+func buildClient(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "client")
+	if out, err := exec.Command("go", "build", "-o", program, "../../examples/conformance-client").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
 }
 
 // TestWrongClientsE2E checks that programs fail which do not do their task.

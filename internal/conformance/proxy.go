@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"regexp"
 	"sync"
@@ -33,6 +34,7 @@ type link struct {
 	stream  bool          // it is a WebSocket
 	held    chan struct{} // closed when bytes pass again; nil: they pass
 	oneWay  bool          // only the bytes of the gateway are held
+	silent  bool          // no byte passes any more, without a sign for the client
 	cutting bool          // the next frame of the gateway is cut off
 }
 
@@ -141,6 +143,40 @@ func (p *proxy) cut() {
 	}
 }
 
+// ways are the ways in which breakStreams breaks a connection.
+var ways = [...]string{"reset", "half-open", "stall", "cut"}
+
+// breakStreams breaks all connections in one of the ways. It returns how many of them were streams.
+func (p *proxy) breakStreams(way string) (streams int) {
+	for _, l := range p.all() {
+		if l.isStream() && !l.isSilent() {
+			streams++
+		}
+	}
+	switch way {
+	case "reset":
+		p.reset()
+	case "cut":
+		p.cut()
+	default:
+		p.silence(way == "half-open")
+	}
+	return streams
+}
+
+// silence lets no byte of the present connections pass any more, for good, without a sign for the
+// client. With gone, they end at the gateway.
+func (p *proxy) silence(gone bool) {
+	for _, l := range p.all() {
+		l.mu.Lock()
+		l.silent = true
+		l.mu.Unlock()
+		if gone {
+			_ = l.gateway.Close()
+		}
+	}
+}
+
 // hold lets no byte of the present connections pass any more, and keeps them open. The returned
 // function lets bytes pass again.
 func (p *proxy) hold() (release func()) { return p.stop(false) }
@@ -183,6 +219,9 @@ func (l *link) run() {
 		_ = l.gateway.CloseWrite()
 	})
 	l.copyDown()
+	if l.isSilent() {
+		up.Wait() // until the client gives up
+	}
 	_ = l.client.CloseWrite()
 	_ = l.client.SetReadDeadline(time.Now().Add(time.Second))
 	up.Wait()
@@ -223,6 +262,10 @@ func (l *link) copyUp() {
 	b := make([]byte, 32<<10)
 	for {
 		n, err := l.client.Read(b)
+		if l.isSilent() {
+			_, _ = io.Copy(io.Discard, l.client)
+			return
+		}
 		if n > 0 {
 			if l.wait(false) != nil {
 				return
@@ -262,6 +305,10 @@ func (l *link) copyDown() {
 		}
 		n, err := l.gateway.Read(b)
 		if l.wait(true) != nil {
+			return
+		}
+		if l.isSilent() {
+			_, _ = io.Copy(io.Discard, l.gateway)
 			return
 		}
 		pending = append(pending, b[:n]...)
@@ -316,6 +363,12 @@ func (l *link) isStream() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stream
+}
+
+func (l *link) isSilent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.silent
 }
 
 func (l *link) began() {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ type Result struct {
 	What   string        `json:"what"`
 	Faults []string      `json:"faults,omitempty"` // what the client did wrong; none: it passed
 	Trades int           `json:"trades"`           // that the client printed
+	Broken int           `json:"broken,omitempty"` // connections, of Kills
 	Stderr string        `json:"stderr,omitempty"` // the end of the client's standard error, if it failed
 	Took   time.Duration `json:"-"`
 }
@@ -28,13 +30,13 @@ type Result struct {
 // Passed reports whether the client did nothing wrong.
 func (r *Result) Passed() bool { return len(r.Faults) == 0 }
 
-// caseLimit bounds the time of a case.
+// caseLimit bounds the time of a case that states no other limit.
 const caseLimit = 2 * time.Minute
 
 // Run runs a case with a program as client. The error is about the suite itself or ctx.
 func Run(ctx context.Context, c *Case, command []string) (Result, error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, caseLimit)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.limit, caseLimit))
 	defer cancel()
 	folder, err := os.MkdirTemp("", "rueda-conformance-")
 	if err != nil {
@@ -50,6 +52,7 @@ func (c *Case) run(ctx context.Context, folder string, command []string) (r Resu
 	if err != nil {
 		return r, err
 	}
+	w.market.trades = cmp.Or(c.trades, 1)
 	defer func() { err = errors.Join(err, w.close()) }()
 	if err := w.up(ctx); err != nil {
 		return r, err
@@ -79,7 +82,7 @@ func (c *Case) run(ctx context.Context, folder string, command []string) (r Resu
 	}
 	w.program.mu.Lock()
 	defer w.program.mu.Unlock()
-	r.Faults = w.program.judge.faults
+	r.Faults, r.Broken = w.program.judge.faults, w.broken
 	for _, s := range w.program.judge.seen {
 		for _, list := range s.trades {
 			r.Trades += len(list)

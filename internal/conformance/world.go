@@ -53,6 +53,7 @@ type world struct {
 	token  string // of the judge
 	truth  map[string]map[string][]trade
 	epochs []string
+	broken int // connections that were broken, by Kills
 }
 
 // trade is a trade as the history of the gateway has it.
@@ -296,6 +297,7 @@ type script struct {
 	cond   *sync.Cond
 	paused bool
 	step   int64
+	trades int      // in an event
 	gaps   []string // instruments whose source loses events
 	gapped map[string]bool
 }
@@ -374,10 +376,12 @@ func (s *script) publish(sink feed.Sink, handles map[string]market.Handle) error
 	s.gaps = nil
 	s.step++
 	name := instruments[s.step%int64(len(instruments))]
-	return sink.Publish([]market.Event{
-		{Kind: market.KindTrade, Handle: handles[name], Side: market.Buy, Price: market.Price(10_000+s.step%500) * market.Scale / 100, Size: market.Size(1+s.step%7) * market.Scale},
-		s.update(handles[name], s.step),
-	})
+	var events []market.Event
+	for i := range int64(s.trades) {
+		price, size := 10_000+(s.step+i)%500, 1+(s.step+i)%7
+		events = append(events, market.Event{Kind: market.KindTrade, Handle: handles[name], Side: market.Buy, Price: market.Price(price) * market.Scale / 100, Size: market.Size(size) * market.Scale})
+	}
+	return sink.Publish(append(events, s.update(handles[name], s.step)))
 }
 
 // Books have levels at whole prices around 100. A step changes the size of one level of each side,

@@ -33,6 +33,7 @@ func New(std command.Streams) *cobra.Command {
 // options are the flags of conformance client.
 type options struct {
 	cases    []string
+	kills    int
 	list     bool
 	parallel int
 	output   string
@@ -53,10 +54,14 @@ The program gets its task in environment variables (RUEDA_URL, RUEDA_USERNAME, R
 RUEDA_INSTRUMENTS, RUEDA_SESSION, RUEDA_FOLDER) and prints JSON lines. docs/conformance.md
 describes both. Programs in Go can start from examples/conformance-client.
 
+With --kills it runs one other case instead: connections are broken under load at random moments,
+so many times in each of four ways. It takes about a second for each of them.
+
 The exit status is 8 if a case has failed.`,
 		Example: `  rueda conformance client --list
   rueda conformance client -- ./client
-  rueda conformance client --case reset,gap -- python3 client.py --verbose`,
+  rueda conformance client --case reset,gap -- python3 client.py --verbose
+  rueda conformance client --kills 200 -- ./client`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.list {
 				return list(std, args)
@@ -71,6 +76,7 @@ The exit status is 8 if a case has failed.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&o.cases, "case", nil, "run only these cases, separated by commas")
 	_ = cmd.RegisterFlagCompletionFunc("case", cobra.FixedCompletions(names(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	f.IntVar(&o.kills, "kills", 0, "break connections so many times in each of four ways, instead of the cases")
 	f.BoolVar(&o.list, "list", false, "print the cases and what they test")
 	f.IntVar(&o.parallel, "parallel", 4, "cases that run at the same time")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json (an object a line)")
@@ -98,6 +104,9 @@ func list(std command.Streams, args []string) error {
 	return nil
 }
 
+// maxKills bounds --kills, so that the client's output fits into memory.
+const maxKills = 2000
+
 // check checks the command line and returns the cases to run.
 func (o *options) check(args []string) ([]conformance.Case, error) {
 	usage := func(advice, format string, args ...any) error {
@@ -109,13 +118,20 @@ func (o *options) check(args []string) ([]conformance.Case, error) {
 		return nil, usage("such as: rueda conformance client -- ./client", "the command of the client is missing")
 	case o.parallel < 1 || o.parallel > len(all):
 		return nil, usage("", "--parallel must be from 1 to %d", len(all))
+	case o.kills < 0 || o.kills > maxKills:
+		return nil, usage("", "--kills must be from 1 to %d", maxKills)
+	case o.kills > 0 && len(o.cases) > 0:
+		return nil, usage("leave one of them out", "--kills and --case are given")
 	case o.output != "table" && o.output != "json":
 		return nil, usage("", "--output %q is not table or json", o.output)
 	}
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return nil, usage("a program in this folder needs ./ before its name", "the client cannot be started: %w", err)
 	}
-	if len(o.cases) == 0 {
+	switch {
+	case o.kills > 0:
+		return []conformance.Case{conformance.Kills(o.kills)}, nil
+	case len(o.cases) == 0:
 		return all, nil
 	}
 	var chosen []conformance.Case
@@ -203,7 +219,11 @@ func printText(std command.Streams, r *conformance.Result) error {
 		word = "FAILED"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-6s  %-16s %6d trades  %s\n", word, r.Name, r.Trades, r.Took.Round(100*time.Millisecond))
+	fmt.Fprintf(&b, "%-6s  %-16s %6d trades  %s", word, r.Name, r.Trades, r.Took.Round(100*time.Millisecond))
+	if r.Broken > 0 {
+		fmt.Fprintf(&b, "  %d connections broken", r.Broken)
+	}
+	b.WriteByte('\n')
 	if !r.Passed() {
 		fmt.Fprintf(&b, "        %s\n", r.What)
 	}
