@@ -52,30 +52,75 @@ type Decoder struct {
 // member that does not follow docs/protocol.md. The levels in m are valid until the next call; m
 // keeps nothing else of data.
 func (d *Decoder) Decode(data []byte, m *Message) error {
-	*m = Message{Latency: -1}
-	d.err, d.kind, d.bid, d.ask = nil, nil, market.Level{}, market.Level{}
-	d.bids, d.asks = d.bids[:0], d.asks[:0]
 	if !utf8.Valid(data) {
 		return fmt.Errorf("%w: not UTF-8", ErrMessage)
 	}
 	d.scan = jsonscan.Scanner{In: data}
-	if err := d.members(m); err != nil {
+	d.scan.Space()
+	if _, err := d.next(m); err != nil {
+		return err
+	}
+	if err := d.scan.End(); err != nil {
 		return fmt.Errorf("%w: %w", ErrMessage, err)
-	}
-	if !d.data(m) {
-		return d.control(data, m)
-	}
-	d.complete(m)
-	if d.err != nil {
-		return fmt.Errorf("%w: %w", ErrMessage, d.err)
 	}
 	return nil
 }
 
-// members scans the outermost object and decodes the members of data messages.
+// DecodeBatch decodes a frame of the format rueda.v1.json.batch, an array of messages. It decodes
+// one after another into m, and calls handle with the text of each, which is a part of data. handle
+// must not use d. The first error ends it: one of handle, or one that wraps ErrMessage.
+func (d *Decoder) DecodeBatch(data []byte, m *Message, handle func(text []byte) error) error {
+	if !utf8.Valid(data) {
+		return fmt.Errorf("%w: not UTF-8", ErrMessage)
+	}
+	d.scan = jsonscan.Scanner{In: data}
+	p := &d.scan
+	if p.Space(); p.At == len(p.In) || p.In[p.At] != '[' {
+		return fmt.Errorf("%w: %w", ErrMessage, p.Fail("not a JSON array"))
+	}
+	var err error
+	for more := !p.Open(']'); more; {
+		var text []byte
+		if text, err = d.next(m); err != nil {
+			return err
+		}
+		if err = handle(text); err != nil {
+			return err
+		}
+		if more, err = p.Next(']'); err != nil {
+			return fmt.Errorf("%w: %w", ErrMessage, err)
+		}
+	}
+	if err = p.End(); err != nil {
+		return fmt.Errorf("%w: %w", ErrMessage, err)
+	}
+	return nil
+}
+
+// next decodes the object at which the scanner is, and returns its text.
+func (d *Decoder) next(m *Message) (text []byte, err error) {
+	*m = Message{Latency: -1}
+	d.err, d.kind, d.bid, d.ask = nil, nil, market.Level{}, market.Level{}
+	d.bids, d.asks = d.bids[:0], d.asks[:0]
+	from := d.scan.At
+	if err := d.members(m); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMessage, err)
+	}
+	text = d.scan.In[from:d.scan.At]
+	if !d.data(m) {
+		return text, d.control(text, m)
+	}
+	d.complete(m)
+	if d.err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMessage, d.err)
+	}
+	return text, nil
+}
+
+// members scans the object at which the scanner is, and decodes the members of data messages.
 func (d *Decoder) members(m *Message) error {
 	p := &d.scan
-	if p.Space(); p.At == len(p.In) || p.In[p.At] != '{' {
+	if p.At == len(p.In) || p.In[p.At] != '{' {
 		return p.Fail("not a JSON object")
 	}
 	for more := !p.Open('}'); more; {
@@ -96,7 +141,7 @@ func (d *Decoder) members(m *Message) error {
 			return err
 		}
 	}
-	return p.End()
+	return nil
 }
 
 // data sets the kind of a data message. It reports whether the message is one.

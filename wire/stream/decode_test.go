@@ -82,6 +82,42 @@ func TestData(t *testing.T) {
 	}
 }
 
+// TestBatch checks that the messages of a batch are those that Decode returns one by one, and what
+// ends a batch.
+func TestBatch(t *testing.T) {
+	var texts []string
+	for _, path := range []string{"../testdata/messages.golden", "../testdata/control.golden"} {
+		for _, text := range golden(t, path) {
+			texts = append(texts, text)
+		}
+	}
+	var one, d Decoder
+	var want, m Message
+	n := 0
+	err := d.DecodeBatch([]byte(" [ "+strings.Join(texts, " , ")+"] "), &m, func(text []byte) error {
+		if err := one.Decode([]byte(texts[n]), &want); err != nil || string(text) != texts[n] || !reflect.DeepEqual(m, want) {
+			t.Errorf("%v\n got %s %+v\nwant %s %+v", err, text, m, texts[n], want)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != len(texts) {
+		t.Errorf("%v after %d of %d messages", err, n, len(texts))
+	}
+	if err := d.DecodeBatch([]byte("[]"), &m, func([]byte) error { return errors.New("called") }); err != nil {
+		t.Error(err)
+	}
+	stop := errors.New("stop")
+	if err := d.DecodeBatch([]byte(`[{"type":"News"},{"type":"News"}]`), &m, func([]byte) error { return stop }); err != stop {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "{}", `{"type":"News"}`, "[", "[1]", `[{"type":"News"}`, `[{"type":"News"},]`, `[{"type":"News"}]]`, `[{"type":"T"}]`, "[\xff]"} {
+		if err := d.DecodeBatch([]byte(bad), &m, func([]byte) error { return nil }); !errors.Is(err, ErrMessage) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 // TestControl checks the members of the golden control messages.
 func TestControl(t *testing.T) {
 	messages := golden(t, "../testdata/control.golden")
@@ -287,6 +323,30 @@ func FuzzDecode(f *testing.F) {
 		var second Decoder
 		if err := second.Decode([]byte(text), &again); err != nil && m.N > 0 && m.Time != 0 && !m.ID.IsPattern() && m.Phase != market.NoPhase {
 			t.Errorf("%s, encoded again as %s: %v", data, text, err)
+		}
+	})
+}
+
+// FuzzBatch checks that a batch of one message is the message.
+func FuzzBatch(f *testing.F) {
+	for _, message := range golden(f, "../testdata/messages.golden") {
+		f.Add([]byte(message))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var one, d Decoder
+		var want, m Message
+		if one.Decode(data, &want) != nil {
+			return
+		}
+		n := 0
+		err := d.DecodeBatch(append(append([]byte("["), data...), ']'), &m, func([]byte) error {
+			if n++; !reflect.DeepEqual(m, want) {
+				t.Errorf("%s: got %+v, want %+v", data, m, want)
+			}
+			return nil
+		})
+		if n != 1 || err != nil {
+			t.Errorf("%s: %d messages, %v", data, n, err)
 		}
 	})
 }
