@@ -7,6 +7,8 @@ import (
 	"net/url"
 
 	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/wire"
 )
 
 // Conn is an open stream on which the program speaks the protocol itself, for example to test a
@@ -51,6 +53,9 @@ func (c *Client) dial(ctx context.Context, base *url.URL) (*websocket.Conn, erro
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	o := &websocket.DialOptions{HTTPClient: c.socket, HTTPHeader: http.Header{"User-Agent": {c.agent}}}
+	if c.opts.Format != wire.JSON {
+		o.Subprotocols = []string{c.opts.Format.Subprotocol()}
+	}
 	if c.opts.Compress {
 		o.CompressionMode = websocket.CompressionNoContextTakeover
 	}

@@ -19,6 +19,8 @@ const (
 	maxBackoff   = 30 * time.Second
 	maxRequested = time.Hour // longest wait that a gateway may request
 	maxMessage   = 16 << 20
+
+	firstHeartbeat = 10 * time.Second // until the gateway has stated the interval of its pings
 )
 
 // engine keeps the stream connected. It has what is known over all connections. While Events is in
@@ -28,14 +30,16 @@ type engine struct {
 	epoch       string
 	position    string
 	series      map[stream.Series]*cursor
-	had         map[item]bool // subscribed before, so that the next connection resumes it
-	restored    bool          // from a Checkpoint: the next connection resumes everything
-	bound       time.Duration // of the next wait
-	reconnectAt time.Time     // as the gateway has asked; zero: it has not
+	past        map[stream.Series]uint64 // newest N of series that the set has no more
+	had         map[item]bool            // subscribed before, so that the next connection resumes it
+	restored    bool                     // from a Checkpoint: the next connection resumes everything
+	bound       time.Duration            // of the next wait
+	reconnectAt time.Time                // as the gateway has asked; zero: it has not
 }
 
 // cursor is the progress in a series without gaps.
 type cursor struct {
+	floor uint64 // newest N of an earlier subscription, up to which nothing comes again
 	n     uint64 // newest N
 	known bool   // n is known, and the next N must follow it
 	time  int64  // of the newest event, Unix ns; 0: unknown
@@ -49,10 +53,19 @@ type cursor struct {
 func (e *engine) cursor(s stream.Series) *cursor {
 	c := e.series[s]
 	if c == nil {
-		c = &cursor{}
+		c = &cursor{floor: e.past[s]}
 		e.series[s] = c
 	}
 	return c
+}
+
+// drop forgets the progress of a series that the set has no more, except what was delivered: a
+// resume by position may repeat it.
+func (e *engine) drop(s stream.Series, c *cursor) {
+	delete(e.series, s)
+	if n := max(c.n, c.floor); n > 0 && s.Channel.Replays() {
+		e.past[s] = n
+	}
 }
 
 // Events connects the stream and iterates over its events until ctx ends, the loop is left, or the
@@ -214,10 +227,11 @@ func (e *engine) connect(ctx context.Context, base *url.URL) error {
 	if err != nil {
 		return err
 	}
+	format, _ := wire.ParseSubprotocol(conn.Subprotocol()) // "": JSON
 	e.enter(StateChange{State: Authenticating, URL: base.String()})
 	l := &link{
-		engine: e, conn: conn, base: base.String(), access: t.Access, began: time.Now(), scope: strings.Fields(t.Scope),
-		frames: make(chan frame, 256), results: make(chan func() error), most: maxItems,
+		engine: e, conn: conn, format: format, base: base.String(), access: t.Access, began: time.Now(), scope: strings.Fields(t.Scope),
+		frames: make(chan frame, 256), results: make(chan func() error), most: maxItems, heartbeat: cmp.Or(e.opts.Heartbeat, firstHeartbeat),
 		sent: map[item]*subscribed{}, asks: map[string]*ask{}, resynced: map[item]time.Time{},
 	}
 	err = l.run(ctx)
@@ -236,6 +250,7 @@ func (e *engine) disconnected() {
 		}
 		c.fill, c.to = nil, 0
 	}
+	e.http.CloseIdleConnections() // what broke the stream may have broken them too
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.health.link, e.health.data = time.Time{}, time.Time{}

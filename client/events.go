@@ -29,7 +29,8 @@ type Header struct {
 	raw        []byte
 }
 
-// Raw returns the message as it was received. The caller must not change it.
+// Raw returns the message as it was received, as JSON also in other formats. The caller must not
+// change it.
 func (h Header) Raw() []byte { return h.raw }
 
 // Trade is a trade, a cancel or a correction, as Kind says.

@@ -37,6 +37,8 @@ type fill struct {
 func (l *link) numbered(ctx context.Context, x numberedEvent) error {
 	cur := l.cursor(x.series)
 	switch {
+	case x.n <= cur.floor && !x.snapshot:
+		return nil
 	case cur.fill != nil:
 		if len(cur.fill.held) == maxHeld {
 			return errGap
@@ -162,6 +164,7 @@ func (l *link) newEpoch(ctx context.Context, epoch string) {
 		return
 	}
 	l.position, l.series = "", map[stream.Series]*cursor{}
+	clear(l.past)
 	for s, c := range before {
 		if !c.known {
 			continue

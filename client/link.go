@@ -32,6 +32,7 @@ const (
 type link struct {
 	*engine
 	conn    *websocket.Conn
+	format  wire.Format
 	base    string // URL
 	access  Secret
 	scope   []string
@@ -41,22 +42,23 @@ type link struct {
 	results chan func() error // of other goroutines; the engine calls them
 	decoder stream.Decoder
 
-	ready    bool                 // authenticated
-	sent     map[item]*subscribed // what the gateway was asked for
-	asks     map[string]*ask      // requests without an answer, by id
-	lastID   int
-	most     int       // items in a message
-	replays  int       // resumes that are not complete
-	last     *Error    // which explains the close that follows
-	arrived  time.Time // the newest frame, or when the program let the client read again
-	data     time.Time // the newest message of the stream, likewise
-	pinged   time.Time // zero: no ping without an answer
-	pingedAt time.Time // the newest ping, for the round trip
-	renewing bool      // a goroutine renews the tokens
-	removed  time.Time // the newest message that removed identifiers
-	paused   time.Time // the set is not changed before
-	again    time.Time // when to compare the sets again; zero: not needed
-	resynced map[item]time.Time
+	ready     bool                 // authenticated
+	sent      map[item]*subscribed // what the gateway was asked for
+	asks      map[string]*ask      // requests without an answer, by id
+	lastID    int
+	most      int // items in a message
+	heartbeat time.Duration
+	replays   int       // resumes that are not complete
+	last      *Error    // which explains the close that follows
+	arrived   time.Time // the newest frame, or when the program let the client read again
+	data      time.Time // the newest message of the stream, likewise
+	pinged    time.Time // zero: no ping without an answer
+	pingedAt  time.Time // the newest ping, for the round trip
+	renewing  bool      // a goroutine renews the tokens
+	removed   time.Time // the newest message that removed identifiers
+	paused    time.Time // the set is not changed before
+	again     time.Time // when to compare the sets again; zero: not needed
+	resynced  map[item]time.Time
 }
 
 // frame is a message as it arrived, or the error that ended the connection.
@@ -181,12 +183,12 @@ func (l *link) post(ctx context.Context, act func() error) {
 
 // untilDeadline returns when runDeadlines is needed.
 func (l *link) untilDeadline() time.Duration {
-	at := l.arrived.Add(l.opts.Heartbeat)
+	at := l.arrived.Add(l.heartbeat)
 	if !l.ready {
 		at = l.began.Add(dialTimeout)
 	}
 	if !l.pinged.IsZero() {
-		at = l.pinged.Add(l.opts.Heartbeat)
+		at = l.pinged.Add(l.heartbeat)
 	}
 	if len(l.sent) > 0 {
 		at = earlier(at, l.data.Add(streamSilence))
@@ -214,12 +216,12 @@ func (l *link) runDeadlines(ctx context.Context) error {
 	switch {
 	case len(l.frames) > 0:
 		return nil // the connection is alive, and the program is behind
-	case !l.ready && now.Sub(l.began) >= dialTimeout, !l.pinged.IsZero() && now.Sub(l.pinged) >= l.opts.Heartbeat:
+	case !l.ready && now.Sub(l.began) >= dialTimeout, !l.pinged.IsZero() && now.Sub(l.pinged) >= l.heartbeat:
 		return errSilent
 	case len(l.sent) > 0 && now.Sub(l.data) >= streamSilence:
 		return errStale
 	}
-	if l.ready && l.pinged.IsZero() && now.Sub(l.arrived) >= l.opts.Heartbeat {
+	if l.ready && l.pinged.IsZero() && now.Sub(l.arrived) >= l.heartbeat {
 		l.pinged, l.pingedAt = now, now
 		l.send(ctx, &message{Action: wire.ActionPing})
 	}
@@ -427,15 +429,19 @@ func (l *link) prune() {
 	}
 	removed := func(s stream.Series) bool { return !wanted(s) }
 	maps.DeleteFunc(l.had, func(i item, _ bool) bool { _, ok := l.desired[i]; return !ok })
-	maps.DeleteFunc(l.series, func(s stream.Series, _ *cursor) bool { return removed(s) })
+	for s, c := range l.series {
+		if removed(s) {
+			l.drop(s, c)
+		}
+	}
 	maps.DeleteFunc(l.books, func(s stream.Series, _ *Book) bool { return removed(s) })
 }
 
 // forget drops the progress of what an item covered alone.
 func (l *link) forget(i item) {
-	for s := range l.series {
+	for s, c := range l.series {
 		if s.Channel == i.Channel && i.Instrument.Matches(s.Instrument) && !l.covered(s, &i) {
-			delete(l.series, s)
+			l.drop(s, c)
 		}
 	}
 	if i.Channel != wire.OrderBook {

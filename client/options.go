@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
 )
 
@@ -66,8 +67,12 @@ type Options struct {
 	// Overflow says what happens to more; the zero value is Conflate.
 	Overflow Overflow
 	// Heartbeat is how long the connection may be silent. The client then sends a ping, and
-	// reconnects if nothing arrives in the same time again. 0: 10 s.
+	// reconnects if nothing arrives in the same time again. 0: half of the interval of the gateway's
+	// own pings, usually 10 s.
 	Heartbeat time.Duration
+	// Format is how the gateway encodes the messages of the stream: wire.JSON, wire.Batch or
+	// wire.Msgpack. Events are the same. A gateway without the format uses JSON. 0: JSON.
+	Format wire.Format
 	// Compress requests compressed messages (permessage-deflate).
 	Compress bool
 	// Messages adds every message of the stream to the events, as a Message.
@@ -132,8 +137,10 @@ func New(urls []string, o Options) (*Client, error) {
 	if len(c.urls) == 0 {
 		return nil, errors.New("client: no URL")
 	}
+	if o.Format > wire.Msgpack {
+		return nil, fmt.Errorf("client: format %d: it is JSON, Batch or Msgpack", o.Format)
+	}
 	c.opts.Session = cmp.Or(o.Session, "go-"+rand.Text()[:16])
-	c.opts.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
 	c.agent = cmp.Or(o.UserAgent, "rueda-client")
 	if c.log = o.Logger; c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -158,7 +165,7 @@ func New(urls []string, o Options) (*Client, error) {
 	c.queue = newQueue(cmp.Or(o.Queue, 8192), o.Overflow)
 	c.done.Sequences = map[string]uint64{}
 	c.tokens.init(c)
-	c.engine = engine{Client: c, series: map[stream.Series]*cursor{}, had: map[item]bool{}}
+	c.engine = engine{Client: c, series: map[stream.Series]*cursor{}, past: map[stream.Series]uint64{}, had: map[item]bool{}}
 	if o.Resume != nil {
 		if err := c.engine.restore(o.Resume); err != nil {
 			return nil, err

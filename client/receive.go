@@ -1,7 +1,9 @@
 package client
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/ruedahq/rueda/market"
@@ -16,18 +18,45 @@ func (l *link) receive(ctx context.Context, f frame) error {
 	}
 	l.arrived, l.pinged = laterOf(l.arrived, f.at), time.Time{}
 	var m stream.Message
-	bad := l.decoder.Decode(f.data, &m)
-	if bad != nil {
-		m.Kind = stream.Unknown
+	var bad error
+	switch l.format {
+	case wire.Batch:
+		bad = l.decoder.DecodeBatch(f.data, &m, func(text []byte) error {
+			return l.handle(ctx, &m, frame{data: bytes.Clone(text), at: f.at}) // an event would keep the whole frame
+		})
+		if bad == nil || !errors.Is(bad, stream.ErrMessage) {
+			return bad
+		}
+	case wire.Msgpack:
+		var text []byte
+		if text, bad = wire.AppendUnpacked(make([]byte, 0, 2*len(f.data)), f.data); bad == nil {
+			f.data = text
+			bad = l.decoder.Decode(f.data, &m)
+		}
+	default:
+		bad = l.decoder.Decode(f.data, &m)
 	}
-	if l.opts.Messages {
-		// old, so that it is never dropped
-		if err := l.push(ctx, entry{event: Message{m.Kind, f.at, f.data}, old: true}); err != nil {
+	if bad != nil {
+		if err := l.copy(ctx, stream.Unknown, f); err != nil {
 			return err
 		}
-	}
-	if bad != nil {
 		return bad
+	}
+	return l.handle(ctx, &m, f)
+}
+
+// copy adds a message to the events, if the program has asked for messages.
+func (l *link) copy(ctx context.Context, kind stream.Kind, f frame) error {
+	if !l.opts.Messages {
+		return nil
+	}
+	return l.push(ctx, entry{event: Message{kind, f.at, f.data}, old: true}) // old, so that it is never dropped
+}
+
+// handle handles a message, with its text in JSON. The error ends the connection.
+func (l *link) handle(ctx context.Context, m *stream.Message, f frame) error {
+	if err := l.copy(ctx, m.Kind, f); err != nil {
+		return err
 	}
 	streamed := m.Kind.IsData() || m.Kind == stream.Alive || m.Kind == stream.Subscription || m.Kind == stream.CaughtUp
 	if streamed {
@@ -60,14 +89,14 @@ func (l *link) receive(ctx context.Context, f frame) error {
 	case stream.Error:
 		return l.refused(ctx, m.Control)
 	case stream.Book:
-		return l.book(ctx, &m, f)
+		return l.book(ctx, m, f)
 	case stream.Quote, stream.Summary:
-		return l.state(ctx, &m, f)
+		return l.state(ctx, m, f)
 	case stream.Trade, stream.Status, stream.Bar:
 		if m.Kind == stream.Status {
-			l.status(&m, f.at)
+			l.status(m, f.at)
 		}
-		ev := newEvent(&m, f.data, f.at)
+		ev := newEvent(m, f.data, f.at)
 		return l.numbered(ctx, numberedEvent{series: m.Series(), n: m.N, time: m.Time, event: ev, snapshot: m.Snapshot})
 	}
 	return nil
@@ -107,6 +136,9 @@ func (l *link) success(ctx context.Context, c *stream.Control) error {
 	l.ready = true
 	if c.Limits.MessageBytes > 0 {
 		l.most = min(maxItems, max(c.Limits.MessageBytes/maxItemBytes, 1))
+	}
+	if interval := c.Heartbeat.Interval; l.opts.Heartbeat == 0 && interval > 0 {
+		l.heartbeat = interval / 2
 	}
 	l.prune()
 	for _, cur := range l.series {

@@ -29,6 +29,7 @@ type fake struct {
 	scripts []func(*fakeConn)
 	refuse  []http.Header // answers to the next handshakes, 503 with these headers
 	life    int           // of access tokens, in seconds
+	format  wire.Format   // that the client requests; the gateway knows only JSON
 
 	conns  chan net.Conn
 	ended  chan struct{}
@@ -52,7 +53,7 @@ func play(t *testing.T, f *fake, set client.Set, on func(*client.Client, client.
 		server := &http.Server{Handler: f}
 		var group sync.WaitGroup
 		group.Go(func() { _ = server.Serve(f) })
-		c, err := client.New([]string{"http://127.0.0.1:1"}, client.Options{Username: "ana", Password: "canary", Session: "bot", Dial: f.dial})
+		c, err := client.New([]string{"http://127.0.0.1:1"}, client.Options{Username: "ana", Password: "canary", Session: "bot", Format: f.format, Dial: f.dial})
 		if err != nil {
 			t.Fatal(err)
 		}
