@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import logging
 import random
 import ssl
 import time
+import urllib.parse
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
@@ -16,7 +18,7 @@ from .errors import ConnectionBroken, GatewayError, reason_of, response_error
 from .events import BookInvalid, BookUpdate, Event, Lost, State, StateChange
 from .queue import NUMBERED, Entry, EventQueue, Series
 from .subscription import Options, check
-from .rest import Rest
+from .rest import Rest, is_loopback
 from .tokens import TokenKeeper
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Settings:
 class Cursor:
     """Progress in a series without gaps."""
 
+    floor: int = 0  # newest N of an earlier subscription, up to which nothing comes again
     n: int = 0  # newest N
     known: bool = False  # the next N must follow n
     since: int = 0  # n at the beginning of the connection
@@ -122,6 +125,7 @@ class Engine:
         self.books: dict[str, Book] = {}
         self.pulse = Pulse()
         self.series: dict[Series, Cursor] = {}
+        self.past: dict[Series, int] = {}  # newest N of series that the set has no more
         self.had: set[Series] = set()  # the next connection resumes them
         self.restored = False  # from a checkpoint: the next connection resumes everything
         self.epoch = ""
@@ -151,8 +155,16 @@ class Engine:
         """Returns the progress of a series."""
         found = self.series.get(series)
         if found is None:
-            found = self.series[series] = Cursor()
+            found = self.series[series] = Cursor(floor=self.past.get(series, 0))
         return found
+
+    def drop(self, series: Series) -> None:
+        """Forgets the progress of a series that the set has no more, except what was delivered: a
+        resume by position may repeat it."""
+        cursor = self.series.pop(series)
+        n = max(cursor.n, cursor.floor)
+        if n > 0 and series[0] in NUMBERED:
+            self.past[series] = n
 
     def report(self, event: Event) -> None:
         """Queues an event of the client itself."""
@@ -224,6 +236,9 @@ class Engine:
         options: dict[str, Any] = {}
         if url.startswith("wss:") and self.settings.ssl is not None:
             options["ssl"] = self.settings.ssl
+        host = urllib.parse.urlsplit(url).hostname or ""
+        if is_loopback(host) and "proxy" in inspect.signature(websockets.connect).parameters:
+            options["proxy"] = None  # websockets 15 or later takes that of the environment
         try:
             async with asyncio.timeout(DIAL_TIMEOUT):
                 return await _without_redirects(websockets.connect, exceptions)(
@@ -261,6 +276,7 @@ class Engine:
                 if cursor.known:
                     self.report(Lost(channel, instrument, cursor.n + 1, None, "epoch_changed"))
             self.series.clear()
+            self.past.clear()
             self.position = ""
         self.epoch = epoch
         self._mark("")

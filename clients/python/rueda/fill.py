@@ -38,6 +38,8 @@ class Filler:
     def numbered(self, series: Series, event: Any, snapshot: bool) -> None:
         """Handles an event. snapshot: a status that may repeat a number, or skip some."""
         cursor, n = self._engine.cursor(series), event.n
+        if n <= cursor.floor and not snapshot:
+            return
         if cursor.fill is not None:
             if len(cursor.fill.held) >= MAX_HELD:
                 raise ConnectionBroken("messages are missing")

@@ -362,7 +362,8 @@ class Link:
             )
 
         engine.had = {item for item in engine.had if item in engine.desired}
-        engine.series = {s: c for s, c in engine.series.items() if wanted(s)}
+        for series in [s for s in engine.series if not wanted(s)]:
+            engine.drop(series)
         engine.books = {i: b for i, b in engine.books.items() if wanted(("order_book", i))}
 
     def _forget(self, item: Series) -> None:
@@ -370,7 +371,7 @@ class Link:
         engine = self.engine
         for series in [s for s in engine.series if s[0] == item[0] and matches(item[1], s[1])]:
             if not self.covered(series, item):
-                del engine.series[series]
+                engine.drop(series)
         if item[0] == "order_book":
             for instrument in [i for i in engine.books if matches(item[1], i)]:
                 if not self.covered(("order_book", instrument), item):

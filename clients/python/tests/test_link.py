@@ -148,6 +148,23 @@ class LinkTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(recovered, rueda.Recovered("trades", ID, 6, 7))
         self.assertEqual(self.engine.position, "e:9")
 
+    async def test_nothing_is_repeated_after_a_new_subscription(self) -> None:
+        """A position may be before what was sent."""
+        self.want(trades=[ID, "X|B|C"])
+        await self.connect(self.answer(1), trade(1), trade(2))
+        del self.engine.desired["trades", ID]
+        self.engine.changed()
+        await self.give(self.answer(2))
+        self.want(trades=[ID])
+        await self.give(self.answer(3))
+        self.assertNotIn(("trades", ID), self.engine.series)
+        assert self.running is not None
+        self.running.cancel()
+        self.socket = Socket()
+        await self.connect(self.answer(1), trade(1), trade(2), trade(3))
+        self.assertEqual(self.socket.sent[1]["resume"], {"epoch": "e", "position": "e:1"})
+        self.assertEqual(self.numbers(), [1, 2, 3])
+
     async def test_lost(self) -> None:
         self.engine.restore(Checkpoint("e", "e:5", {f"trades {ID}": 5}))
         self.want(trades=[ID])

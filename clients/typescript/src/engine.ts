@@ -6,7 +6,7 @@ import { Link } from "./link.js";
 import type { Options } from "./options.js";
 import type { Entry, Queue } from "./queue.js";
 import type { Rest } from "./rest.js";
-import { splitSeries, seriesOf, type ItemOptions, type Series } from "./subscriptions.js";
+import { replays, splitSeries, seriesOf, type ItemOptions, type Series } from "./subscriptions.js";
 import { ms, now, sleep } from "./time.js";
 import type { TokenKeeper } from "./tokens.js";
 
@@ -23,6 +23,7 @@ export interface Checkpoint {
 
 /** Progress in a series. */
 export interface Cursor {
+  floor: number; // newest n of an earlier subscription, up to which nothing comes again
   n: number; // newest
   known: boolean; // n is known, and the next one must follow it
   since: number; // n at the beginning of the connection
@@ -44,6 +45,7 @@ export class Engine {
   epoch = "";
   position = "";
   readonly series = new Map<Series, Cursor>();
+  readonly #past = new Map<Series, number>(); // newest n of series that the set has no more
   readonly had = new Set<Series>(); // subscribed before, so that the next connection resumes it
   restored = false; // from a checkpoint: the next connection resumes everything
   bound = 0; // of the next wait
@@ -66,10 +68,21 @@ export class Engine {
   cursor(s: Series): Cursor {
     let c = this.series.get(s);
     if (!c) {
-      c = { n: 0, known: false, since: 0, to: 0, fill: undefined, tried: 0, named: false };
+      c = { floor: this.#past.get(s) ?? 0, n: 0, known: false, since: 0, to: 0, fill: undefined, tried: 0, named: false };
       this.series.set(s, c);
     }
     return c;
+  }
+
+  /**
+   * Forgets the progress of a series that the set has no more, except what was delivered: a resume
+   * by position may repeat it.
+   */
+  drop(s: Series): void {
+    const c = this.series.get(s);
+    this.series.delete(s);
+    const n = Math.max(c?.n ?? 0, c?.floor ?? 0);
+    if (n > 0 && replays(s)) this.#past.set(s, n);
   }
 
   /** Queues an event of the client itself. */
@@ -160,6 +173,7 @@ export class Engine {
         if (c.known) this.report({ type: "lost", ...splitSeries(s), from: c.n + 1, to: undefined, reason: "epoch_changed" });
       }
       this.series.clear();
+      this.#past.clear();
       this.position = "";
     }
     this.epoch = epoch;

@@ -34,6 +34,7 @@ export class Sequences {
   numbered(s: Series, x: Numbered): void {
     const { engine, sets } = this.link;
     const c = engine.cursor(s);
+    if (x.n <= c.floor && !x.snapshot) return;
     if (c.fill) {
       if (c.fill.held.length === maxHeld) this.link.end(new ConnectionError("messages are missing"));
       else c.fill.held.push(x);

@@ -219,14 +219,14 @@ export class Sets {
     if (engine.restored) return; // the set may not be complete yet
     const wanted = (s: Series): boolean => engine.desired.has(s) || [...engine.desired.keys()].some((item) => matches(item, s));
     for (const s of engine.had) if (!engine.desired.has(s)) engine.had.delete(s);
-    for (const s of engine.series.keys()) if (!wanted(s)) engine.series.delete(s);
+    for (const s of engine.series.keys()) if (!wanted(s)) engine.drop(s);
     for (const s of engine.books.keys()) if (!wanted(s)) engine.books.delete(s);
   }
 
   // forget drops the progress of what an item covered alone.
   #forget(item: Series): void {
     const { engine } = this.link;
-    for (const s of engine.series.keys()) if (matches(item, s) && !this.covered(s, item)) engine.series.delete(s);
+    for (const s of engine.series.keys()) if (matches(item, s) && !this.covered(s, item)) engine.drop(s);
     for (const s of engine.books.keys()) if (matches(item, s) && !this.covered(s, item)) engine.books.delete(s);
   }
 }

@@ -65,6 +65,22 @@ test("messages that come again are delivered once", async (t) => {
   assert.deepEqual(brief(await take(events, isTrade(4))), ["1", "2", "3", "4r"]);
 });
 
+test("nothing is repeated of an instrument that was removed and added again", async (t) => {
+  const { gateway, client, events } = await start(t, {}, { trades: [instrument, "AL30|BYMA|CI"] });
+  gateway.opened = (c, m, count) => {
+    if (count === 2) c.trades(1, 2, 3); // the position may be before what was sent
+    else if (m.trades.length === 2) c.trades(1, 2);
+    else c.ws.terminate();
+  };
+  await take(events, isTrade(2));
+  client.unsubscribe({ trades: [instrument] });
+  while (gateway.connections[0].find("unsubscribe").length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  await new Promise((resolve) => setTimeout(resolve, 100)); // the answer has arrived
+  client.subscribe({ trades: [instrument] });
+  const list = await take(events, isTrade(3));
+  assert.deepEqual(list.filter((e) => e.type === "trade").map((e) => e.n), [3]);
+});
+
 test("without history, a gap is resumed on a new connection, and what is missing is lost", async (t) => {
   const { gateway, events } = await start(t);
   gateway.scope = "marketdata:read";
