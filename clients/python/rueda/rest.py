@@ -37,7 +37,7 @@ def parse_url(text: str, insecure: bool) -> str:
     bad = parts.username is not None or parts.query or not parts.hostname
     if scheme not in ("http", "https") or bad:
         raise ValueError(f"{text!r} is not the URL of a gateway, such as https://broker.example")
-    if scheme == "http" and not insecure and not _is_loopback(parts.hostname or ""):
+    if scheme == "http" and not insecure and not is_loopback(parts.hostname or ""):
         raise ValueError(
             f"{parts.hostname} would get the password unencrypted: use https, or insecure=True"
         )
@@ -45,7 +45,8 @@ def parse_url(text: str, insecure: bool) -> str:
     return f"{scheme}://{parts.netloc}{path}"
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine. It is reached without a proxy."""
     if host == "localhost":
         return True
     try:
@@ -130,7 +131,7 @@ class Rest:
         if access:
             request.add_unredirected_header("Authorization", "Bearer " + access)
         host = urllib.parse.urlsplit(base).hostname or ""
-        opener = self._direct if _is_loopback(host) else self._proxied
+        opener = self._direct if is_loopback(host) else self._proxied
         try:
             with opener.open(request, timeout=ANSWER_TIMEOUT) as answer:
                 data: bytes = answer.read(MAX_ANSWER + 1)

@@ -50,10 +50,20 @@ class Gateway:
         self.stop()
         self.start(self.url.removeprefix("http://"))
 
-    def stop(self) -> None:
-        """Stops it in an orderly way."""
+    def move(self, host: str) -> None:
+        """Stops it, and starts it at the same port of another address."""
+        self.stop()
+        self.url = self.start(f"{host}:{self.url.rpartition(':')[2]}")
+
+    def kill(self) -> None:
+        """Kills it with SIGKILL, and starts it again at the same address."""
+        self.stop(signal.SIGKILL)
+        self.start(self.url.removeprefix("http://"))
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Stops it, by default in an orderly way."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(how)
             try:
                 self._process.wait(20)
             except subprocess.TimeoutExpired:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import threading
 import time
 import unittest
 from decimal import Decimal
 from typing import Any, Callable, Coroutine
+from unittest import mock
 
 import rueda
 
-from .gateway import FAKE, GGAL, GatewayTest
+from .gateway import FAKE, GGAL, Gateway, GatewayTest
 
 
 def one_time(part: Coroutine[Any, Any, None]) -> None:
@@ -159,6 +162,68 @@ class AsyncTest(GatewayTest):
                 self.assertEqual(client.health().url, self.gateway.url)
 
         one_time(part())
+
+    def test_no_proxy_to_this_machine(self) -> None:
+        async def part() -> None:
+            nothing = "http://127.0.0.1:9"
+            with mock.patch.dict(os.environ, http_proxy=nothing, https_proxy=nothing, no_proxy=""):
+                async with self.client() as client:
+                    async for event in client.events():
+                        if isinstance(event, rueda.StateChange):
+                            self.assertIsNone(event.error)
+                        if client.health().state is rueda.State.LIVE:
+                            break
+
+        one_time(part())
+
+    def test_moves(self) -> None:
+        """No trade is lost when the gateway restarts and moves, by a list of URLs, and by a name
+        with two addresses, of which the first is dead."""
+        for by_name in (False, True):
+            with self.subTest(by_name=by_name):
+                gateway = Gateway()
+                self.addCleanup(gateway.stop)
+                one_time(self.follow_moves(gateway, by_name))
+
+    async def follow_moves(self, gateway: Gateway, by_name: bool) -> None:
+        port = gateway.url.rpartition(":")[2]
+        places = ["127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.3"]
+        dead, addresses, asked = "127.0.0.9", [places[0]], 0
+        real = socket.getaddrinfo
+
+        def resolve(host: Any, *args: Any, **kwargs: Any) -> list[Any]:
+            nonlocal asked
+            if host != "api.broker.test":
+                return list(real(host, *args, **kwargs))
+            asked += 1
+            return [x for a in [dead, *addresses] for x in real(a, *args, **kwargs)]
+
+        urls = [f"http://{host}:{port}" for host in dict.fromkeys(places)]
+        if by_name:
+            urls = [f"http://api.broker.test:{port}"]
+        numbers: list[int] = []
+        place, live, following = 0, False, 5
+        with mock.patch("socket.getaddrinfo", resolve), mock.patch.dict(os.environ, no_proxy="*"):
+            async with rueda.AsyncClient(urls, "demo", "demo", insecure=True) as client:
+                client.subscribe(rueda.Subscriptions(trades=[GGAL]))
+                async for event in client.events():
+                    self.assertNotIsInstance(event, rueda.Lost)
+                    if isinstance(event, rueda.StateChange):
+                        live = live or event.state is rueda.State.LIVE
+                    elif isinstance(event, rueda.Trade):
+                        numbers.append(event.n)
+                    if not live or len(numbers) < following:
+                        continue
+                    place += 1
+                    if place == len(places):
+                        break
+                    addresses = [places[place]]
+                    await asyncio.to_thread(gateway.move, places[place])
+                    live, following = False, len(numbers) + 5
+                if not by_name:
+                    self.assertEqual(client.health().url, urls[-1])
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+        self.assertEqual(asked > 0, by_name)
 
     def test_requests(self) -> None:
         async def part() -> None:

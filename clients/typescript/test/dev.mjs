@@ -26,6 +26,32 @@ export async function dev(t, ...args) {
   throw new Error("rueda dev has ended");
 }
 
+// mortal starts a gateway that keeps its data in a folder. kill kills it with SIGKILL, or stops it
+// with another signal, and starts it again at the same or another address.
+export async function mortal(t, folder) {
+  let p;
+  const start = async (listen) => {
+    p = spawn(process.env.RUEDA, ["dev", "--listen", listen, "--speed", "5", "--data", folder], { stdio: ["ignore", "pipe", "inherit"] });
+    for await (const line of createInterface({ input: p.stdout })) {
+      const url = /^ {2}REST +(http:\S+)/.exec(line)?.[1];
+      if (url) return p.stdout.resume() && url;
+    }
+    throw new Error("rueda dev has ended");
+  };
+  const stop = async (signal) => {
+    const exit = once(p, "exit");
+    p.kill(signal);
+    await exit;
+  };
+  const url = await start("127.0.0.1:0");
+  t.after(() => stop("SIGINT"));
+  const kill = async (signal = "SIGKILL", listen = url.slice("http://".length)) => {
+    await stop(signal);
+    await start(listen);
+  };
+  return { url, kill };
+}
+
 // run runs a program with Node until its lines are enough, or until it ends. It returns the lines.
 export async function run(folder, program, args, enough = () => false) {
   const p = spawn(process.execPath, [program, ...args], { cwd: folder });
