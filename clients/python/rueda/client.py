@@ -169,8 +169,10 @@ class AsyncClient:
     instead of conflating. queue is how many events may wait, overflow what happens to more.
     heartbeat is how many seconds the connection may be silent before the client sends a ping; None:
     half of the interval of the gateway's own pings. Without an answer in the same time again, it
-    connects again. resume continues where an earlier client stopped. insecure allows http:// to
-    other machines. ValueError: a URL or option is not valid.
+    connects again. compress asks for compressed messages. ssl has the authorities of a broker, or a
+    certificate of your own. insecure allows http:// to other machines. resume continues where an
+    earlier client stopped. user_agent is the name and version of the program. ValueError: a URL or
+    option is not valid.
     """
 
     def __init__(

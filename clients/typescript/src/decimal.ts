@@ -13,6 +13,7 @@ function power(n: number): bigint {
  * `add`.
  */
 export class Decimal {
+  /** The number 0. */
   static readonly zero = Decimal.fromWire("0");
 
   private constructor(
@@ -77,31 +78,38 @@ export class Decimal {
     return this.unitsAt(scale) < other.unitsAt(scale) ? -1 : 1;
   }
 
+  /** Reports whether both are the same number. */
   equals(other: Decimal): boolean {
     return this.text === other.text;
   }
 
+  /** Returns the exact sum. */
   add(other: Decimal): Decimal {
     const scale = Math.max(this.scale, other.scale);
     return Decimal.of(this.unitsAt(scale) + other.unitsAt(scale), scale);
   }
 
+  /** Returns the exact difference. */
   sub(other: Decimal): Decimal {
     return this.add(other.negate());
   }
 
+  /** Returns the exact product. */
   mul(other: Decimal): Decimal {
     return Decimal.of(this.units * other.units, this.scale + other.scale);
   }
 
+  /** Returns the number with the other sign. */
   negate(): Decimal {
     return Decimal.of(-this.units, this.scale);
   }
 
+  /** Reports whether the number is 0. */
   isZero(): boolean {
     return this.text === "0";
   }
 
+  /** Reports whether the number is below 0. */
   isNegative(): boolean {
     return this.text.startsWith("-");
   }
@@ -111,6 +119,7 @@ export class Decimal {
     return Number(this.text);
   }
 
+  /** Returns its shortest form without an exponent. */
   toString(): string {
     return this.text;
   }

@@ -111,6 +111,7 @@ export interface Bar extends Figures {
 /** State of the stream, in the usual order. */
 export type State = "idle" | "connecting" | "authenticating" | "syncing" | "live" | "waiting" | "closed";
 
+/** The stream is in another state. */
 export interface StateChange {
   type: "state";
   state: State;
@@ -180,7 +181,9 @@ export interface Notice {
   hint: string | undefined;
 }
 
+/** Market data. */
 export type MarketEvent = Trade | Quote | BookUpdate | Status | Summary | Bar;
+/** An element of the stream. Its type says which one. */
 export type Event = MarketEvent | StateChange | Recovered | Lost | BookInvalid | Rejected | Delayed | Notice;
 
 /** Data messages of the stream and rows of history. */

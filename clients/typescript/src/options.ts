@@ -17,7 +17,9 @@ export interface WebSocketLike {
 
 /** Options of a Client. */
 export interface Options {
+  /** Name of the user, for a login. */
   username?: string;
+  /** Password of the user, for a login. */
   password?: string;
   /** Returns a one-time password when a login needs one. Without it such logins fail. */
   otp?: () => string | Promise<string>;
