@@ -12,7 +12,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from .gateway import GGAL, GatewayTest
+import rueda
+
+from .gateway import GGAL, Gateway, GatewayTest
 
 PACKAGE = Path(__file__).parents[1]
 EXAMPLES = PACKAGE / "examples"
@@ -70,6 +72,47 @@ class ExamplesTest(GatewayTest):
 
     def test_paper_bot(self) -> None:
         self.assertRegex(self.example("paper_bot.py", "40"), r"position [01] cash -?\d")
+
+    def test_vwap_bot(self) -> None:
+        """The gateway is killed three times. The bot has each trade of history once, in order."""
+        gateway = Gateway()
+        self.addCleanup(gateway.stop)
+        login = (gateway.url, "demo", "demo", GGAL)
+        bot = subprocess.Popen(
+            [sys.executable, str(EXAMPLES / "vwap_bot.py"), *login],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(bot.wait)
+        self.addCleanup(bot.kill)
+        assert bot.stdout is not None
+        self.addCleanup(bot.stdout.close)
+        lines: list[str] = []
+        for killed in range(4):
+            new = 0
+            while new < 10:
+                line = bot.stdout.readline()
+                self.assertTrue(line, lines)
+                lines.append(line)
+                new += line.startswith("trade ")
+            if killed < 3:
+                gateway.kill()
+        self.assertFalse([line for line in lines if line.startswith("lost")], lines)
+        self.assertGreaterEqual(sum(line.startswith("stream waiting") for line in lines), 3, lines)
+        rows = [line.split() for line in lines if line.startswith("trade ")]
+        numbers = [int(row[1]) for row in rows]
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+        with rueda.Client(gateway.url, "demo", "demo") as client:
+            past = list(client.trades(GGAL, rueda.Range(after=numbers[0] - 1, limit=len(rows))))
+        self.assertEqual(
+            [f"{t.n} {t.price} x {t.size}" for t in past], [" ".join(row[1:5]) for row in rows]
+        )
+        self.assertTrue(all(t.kind == "T" for t in past), past)
+        volume = sum(t.size for t in past)
+        average = sum(t.size * t.price for t in past) / volume
+        self.assertEqual(rows[-1][-1], f"{average:.4f}")
 
     def test_every_example_is_run(self) -> None:
         tested = {name.removeprefix("test_") + ".py" for name in dir(self)}

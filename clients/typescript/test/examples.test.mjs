@@ -5,7 +5,7 @@ import { join } from "node:path";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { dev, run } from "./dev.mjs";
+import { dev, mortal, run } from "./dev.mjs";
 
 const examples = fileURLToPath(new URL("../examples", import.meta.url));
 const instrument = "GGAL|BYMA|24hs";
@@ -54,4 +54,38 @@ test("the examples run against rueda dev", { skip: !process.env.RUEDA && "RUEDA 
     }
     assert.equal(Number(/cash (\S+)/.exec(lines.at(-1))[1]), cash);
   });
+});
+
+test("the bot of README has each trade once, although the gateway is killed", { skip: !process.env.RUEDA && "RUEDA is not set" }, async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "killed-"));
+  t.after(() => rm(folder, { recursive: true }));
+  const { url, kill } = await mortal(t, join(folder, "data"));
+  const count = (lines) => lines.filter((line) => line.startsWith("trade ")).length;
+  let kills = 0;
+  let next = 10;
+  const kill3 = (lines) => {
+    if (kills < 3 && count(lines) >= next) {
+      kills++;
+      next = Infinity; // until it is there again
+      kill().then(() => (next = count(lines) + 10), assert.fail);
+    }
+    return kills === 3 && count(lines) >= next;
+  };
+  const lines = await run(folder, join(examples, "vwap-bot.mjs"), [url, "demo", "demo", instrument], kill3);
+  assert.deepEqual(lines.filter((line) => line.startsWith("lost")), []);
+  assert.ok(lines.filter((line) => line.startsWith("stream waiting")).length >= 3, lines.join("\n"));
+  const rows = lines.filter((line) => line.startsWith("trade ")).map((line) => line.split(" "));
+  const stored = [];
+  const { Client, Decimal } = await import("@rueda/client");
+  let volume = Decimal.zero;
+  let turnover = Decimal.zero;
+  const client = new Client(url, { username: "demo", password: "demo" });
+  for await (const trade of client.trades(instrument, { after: Number(rows[0][1]) - 1, limit: rows.length })) {
+    stored.push(`${trade.n} ${trade.price} x ${trade.size}`);
+    assert.equal(trade.kind, "trade");
+    volume = volume.add(trade.size);
+    turnover = turnover.add(trade.price.mul(trade.size));
+  }
+  assert.deepEqual(rows.map((row) => row.slice(1, 5).join(" ")), stored);
+  assert.equal(rows.at(-1).at(-1), (turnover.toNumber() / volume.toNumber()).toFixed(4));
 });
