@@ -14,6 +14,7 @@ export class Decimal {
     text;
     big;
     digits;
+    /** The number 0. */
     static zero = Decimal.fromWire("0");
     constructor(text, big, digits) {
         this.text = text;
@@ -71,25 +72,32 @@ export class Decimal {
         const scale = Math.max(this.scale, other.scale);
         return this.unitsAt(scale) < other.unitsAt(scale) ? -1 : 1;
     }
+    /** Reports whether both are the same number. */
     equals(other) {
         return this.text === other.text;
     }
+    /** Returns the exact sum. */
     add(other) {
         const scale = Math.max(this.scale, other.scale);
         return Decimal.of(this.unitsAt(scale) + other.unitsAt(scale), scale);
     }
+    /** Returns the exact difference. */
     sub(other) {
         return this.add(other.negate());
     }
+    /** Returns the exact product. */
     mul(other) {
         return Decimal.of(this.units * other.units, this.scale + other.scale);
     }
+    /** Returns the number with the other sign. */
     negate() {
         return Decimal.of(-this.units, this.scale);
     }
+    /** Reports whether the number is 0. */
     isZero() {
         return this.text === "0";
     }
+    /** Reports whether the number is below 0. */
     isNegative() {
         return this.text.startsWith("-");
     }
@@ -97,6 +105,7 @@ export class Decimal {
     toNumber() {
         return Number(this.text);
     }
+    /** Returns its shortest form without an exponent. */
     toString() {
         return this.text;
     }

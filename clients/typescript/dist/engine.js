@@ -1,6 +1,6 @@
 import { BehindError, RuedaError, isFinal } from "./errors.js";
 import { Link } from "./link.js";
-import { splitSeries, seriesOf } from "./subscriptions.js";
+import { replays, splitSeries, seriesOf } from "./subscriptions.js";
 import { ms, now, sleep } from "./time.js";
 /** Keeps the stream connected, and has what is known over all connections. */
 export class Engine {
@@ -14,6 +14,7 @@ export class Engine {
     epoch = "";
     position = "";
     series = new Map();
+    #past = new Map(); // newest n of series that the set has no more
     had = new Set(); // subscribed before, so that the next connection resumes it
     restored = false; // from a checkpoint: the next connection resumes everything
     bound = 0; // of the next wait
@@ -34,10 +35,21 @@ export class Engine {
     cursor(s) {
         let c = this.series.get(s);
         if (!c) {
-            c = { n: 0, known: false, since: 0, to: 0, fill: undefined, tried: 0, named: false };
+            c = { floor: this.#past.get(s) ?? 0, n: 0, known: false, since: 0, to: 0, fill: undefined, tried: 0, named: false };
             this.series.set(s, c);
         }
         return c;
+    }
+    /**
+     * Forgets the progress of a series that the set has no more, except what was delivered: a resume
+     * by position may repeat it.
+     */
+    drop(s) {
+        const c = this.series.get(s);
+        this.series.delete(s);
+        const n = Math.max(c?.n ?? 0, c?.floor ?? 0);
+        if (n > 0 && replays(s))
+            this.#past.set(s, n);
     }
     /** Queues an event of the client itself. */
     report(event) {
@@ -130,6 +142,7 @@ export class Engine {
                     this.report({ type: "lost", ...splitSeries(s), from: c.n + 1, to: undefined, reason: "epoch_changed" });
             }
             this.series.clear();
+            this.#past.clear();
             this.position = "";
         }
         this.epoch = epoch;

@@ -24,6 +24,8 @@ export class Sequences {
     numbered(s, x) {
         const { engine, sets } = this.link;
         const c = engine.cursor(s);
+        if (x.n <= c.floor && !x.snapshot)
+            return;
         if (c.fill) {
             if (c.fill.held.length === maxHeld)
                 this.link.end(new ConnectionError("messages are missing"));

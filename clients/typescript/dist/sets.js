@@ -222,7 +222,7 @@ export class Sets {
                 engine.had.delete(s);
         for (const s of engine.series.keys())
             if (!wanted(s))
-                engine.series.delete(s);
+                engine.drop(s);
         for (const s of engine.books.keys())
             if (!wanted(s))
                 engine.books.delete(s);
@@ -232,7 +232,7 @@ export class Sets {
         const { engine } = this.link;
         for (const s of engine.series.keys())
             if (matches(item, s) && !this.covered(s, item))
-                engine.series.delete(s);
+                engine.drop(s);
         for (const s of engine.books.keys())
             if (matches(item, s) && !this.covered(s, item))
                 engine.books.delete(s);
