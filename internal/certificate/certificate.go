@@ -20,6 +20,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/fileowner"
 )
 
 // Files names the files of a certificate, in PEM.
@@ -97,7 +99,7 @@ func (c *Certificate) Reload() (changed bool, err error) {
 	}
 	key, err := readPrivate(c.files.Key)
 	if err != nil {
-		return false, fmt.Errorf("read the TLS key: %w", err)
+		return false, fmt.Errorf("read the TLS key: %w", fileowner.Unreadable(err))
 	}
 	if bytes.Equal(chain, c.chain) && bytes.Equal(key, c.key) {
 		return false, nil

@@ -2,10 +2,13 @@ package config
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"regexp"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/database"
+	"github.com/ruedahq/rueda/internal/fileowner"
 )
 
 // keysConfig is the table [keys]: the keys that sign access tokens.
@@ -78,7 +81,10 @@ func (c *mainFile) checkKeys(doc *document) {
 
 // checkEncryptionKey reports an encryption key that cannot be read.
 func checkEncryptionKey(doc *document, key string, d *database.Config) {
-	if err := d.CheckEncryptionKey(); err != nil {
+	switch err := d.CheckEncryptionKey(); {
+	case errors.Is(err, fs.ErrPermission):
+		doc.wrong(key, "%v", fileowner.Unreadable(err))
+	case err != nil:
 		doc.wrong(key, "%v; rueda keys init-encryption FILE makes one", err)
 	}
 }

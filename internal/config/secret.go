@@ -60,7 +60,7 @@ func (d *document) secret(key, name string, from secretSource) string {
 		d.wrong(key, "%v: write the secret into it, and run chmod 600 %s", err, file)
 		return ""
 	case err != nil:
-		d.wrong(key, "%v", err)
+		d.wrong(key, "%v", fileowner.Unreadable(err))
 		return ""
 	case !info.Mode().IsRegular() || info.Size() > maxSecret:
 		d.wrong(key, "%s is not a file of at most %d bytes", file, maxSecret)
@@ -74,7 +74,7 @@ func (d *document) secret(key, name string, from secretSource) string {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		d.wrong(key, "%v", err)
+		d.wrong(key, "%v", fileowner.Unreadable(err))
 		return ""
 	}
 	secret := string(trimLineEnd(text))

@@ -44,7 +44,7 @@ func readFile(name string) (string, error) {
 		return "", fmt.Errorf("%s must be a file of at most %d bytes", name, mostTokens)
 	}
 	text, err := os.ReadFile(name)
-	return string(text), err
+	return string(text), fileowner.Unreadable(err)
 }
 
 // Source returns a function that returns the operators now: those of a token file, which is read
