@@ -14,15 +14,17 @@ export function Plot({ title, lines, format }) {
   const ref = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
+    const box = ref.current;
+    const size = () => ({ width: Math.max(200, box.clientWidth), height });
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: `11px ${colour("--sans")}` };
     plot.current = new uPlot({
-      width: Math.max(200, ref.current.clientWidth), height, legend: { show: false }, cursor: { y: false },
+      ...size(), legend: { show: false }, cursor: { y: false },
       scales: { x: { time: true }, y: { range: (_, __, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [axis, { ...axis, size: 64, values: (_, list) => list.map((v) => format(v)) }],
       series: [{}, ...lines.map(([, label, property]) => ({ label, stroke: colour(property), width: 1.5, points: { show: false } }))],
-    }, data(lines), ref.current);
-    const resized = new ResizeObserver(() => plot.current.setSize({ width: Math.max(200, ref.current.clientWidth), height }));
-    resized.observe(ref.current);
+    }, data(lines), box);
+    const resized = new ResizeObserver(() => box.isConnected && plot.current.setSize(size()));
+    resized.observe(box);
     return () => {
       resized.disconnect();
       plot.current.destroy();
