@@ -192,6 +192,7 @@ class Painter {
 
   #blank(r, book) {
     for (const row of this.#rows) {
+      row.had = {};
       for (const c of ["bidSum", "bid", "price", "ask", "askSum"]) put(row, c, "");
       bar(row, "bid", 0, 0);
       bar(row, "ask", 0, 0);
@@ -217,10 +218,7 @@ class Painter {
       const to = this.#rows[i];
       const row = rows[i];
       put(to, "price", this.#text(row.price, scale, decimalsShown));
-      put(to, "bid", row.bid ? units(row.bid, sizes) : "");
-      put(to, "ask", row.ask ? units(row.ask, sizes) : "");
-      put(to, "bidSum", row.bidSum ? units(row.bidSum, sizes) : "");
-      put(to, "askSum", row.askSum ? units(row.askSum, sizes) : "");
+      for (const name of ["bid", "ask", "bidSum", "askSum"]) putSize(to, name, row[name], sizes);
       bar(to, "bid", share(row.bid, this.#most.size), share(row.bidSum, this.#most.sum));
       bar(to, "ask", share(row.ask, this.#most.size), share(row.askSum, this.#most.sum));
       const here = last !== undefined && last >= row.price && last < row.price + step;
@@ -271,6 +269,16 @@ function put(row, name, text) {
   if (row.had[name] === text) return;
   row.had[name] = text;
   row[name].textContent = text;
+}
+
+// putSize formats a size only if it is another one.
+function putSize(row, name, value, scale) {
+  const key = `${name}-units`;
+  const scales = `${name}-scale`;
+  if (row.had[key] === value && row.had[scales] === scale) return;
+  row.had[key] = value;
+  row.had[scales] = scale;
+  put(row, name, value ? units(value, scale) : "");
 }
 
 function bar(row, side, size, sum) {
