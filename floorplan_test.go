@@ -99,7 +99,7 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 			return err
 		}
 		if d.IsDir() {
-			if name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || name == "tools" || name == "bench" || name == "tests") {
+			if name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" && name != talkFolder || name == "tools" || name == "bench" || name == "tests") {
 				return fs.SkipDir
 			}
 			return nil

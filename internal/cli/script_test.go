@@ -57,7 +57,7 @@ func TestScriptsE2E(t *testing.T) {
 			env.Setenv("RUEDA_CONTEXTS", filepath.Join(env.WorkDir, "contexts"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "envsubst": envsubst, "envfile": envfile, "kid": kid, "dev": dev},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "envsubst": envsubst, "envfile": envfile, "kid": kid, "dev": dev, "glob": glob},
 	})
 }
 
@@ -117,6 +117,19 @@ func dev(ts *testscript.TestScript, neg bool, args []string) {
 		ready = answer.StatusCode == http.StatusOK
 	}
 	ts.Setenv("URL", address)
+}
+
+// glob sets a variable to the name of the only file that matches a pattern: glob pattern NAME.
+func glob(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: glob pattern name")
+	}
+	names, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(names) != 1 {
+		ts.Fatalf("%d files match %s", len(names), args[0])
+	}
+	ts.Setenv(args[1], names[0])
 }
 
 // envfile sets a variable to the content of a file: envfile NAME file.

@@ -90,6 +90,9 @@ func (t *Target) refused(e *client.Error) error {
 		return needsOTP(t.User)
 	case wire.InvalidCredentials:
 		advice := "Check the username, " + t.User + ", and the password."
+		if t.login.otp != "" {
+			advice = "Check the username, " + t.User + ", the password and the one-time password. A code can be used once."
+		}
 		if t.local && (t.User == DemoUser || t.User == BasicUser) {
 			advice = devPasswords
 		}

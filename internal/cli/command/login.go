@@ -35,6 +35,9 @@ func (o *Login) Flags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("context", CompleteContexts) // the flag exists
 }
 
+// At sets the address of the gateway, as the flag --url does.
+func (o *Login) At(url string) { o.url = url }
+
 // LoginOf returns the login that the flags of a command choose, as far as it has them.
 func LoginOf(cmd *cobra.Command) *Login {
 	value := func(name string) string {

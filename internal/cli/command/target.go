@@ -133,6 +133,18 @@ func (t *Target) Fresh(std Streams) (*client.Client, error) {
 	return t.open(std, nil)
 }
 
+// Separate returns a client with a login of its own, for which it needs the password. It may be
+// called again.
+func (t *Target) Separate(std Streams) (*client.Client, error) {
+	if t.password == "" {
+		if err := t.credentials(std, true); err != nil {
+			return nil, err
+		}
+	}
+	t.tokens = nil
+	return t.open(std, nil)
+}
+
 // Stored returns a client for the stored login of the context, nil if there is none.
 func (t *Target) Stored(std Streams) (c *client.Client, err error) {
 	if t.Context == "" || !t.list.LoggedIn(t.Context) {

@@ -22,11 +22,11 @@ import (
 func New(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance",
-		Short: "Test a client of the stream",
+		Short: "Test a client or a gateway against the protocol",
 		Args:  command.Subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newClient(std))
+	cmd.AddCommand(newClient(std), newServer(std))
 	return cmd
 }
 

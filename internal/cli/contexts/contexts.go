@@ -4,6 +4,8 @@
 package contexts
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,17 +163,35 @@ func (l *List) Tokens(name string) (client.FileStore, error) {
 	return client.FileStore(l.tokens(name)), l.mkdir()
 }
 
-// LoggedIn reports whether there is a file of tokens for a context.
+// LoggedIn reports whether there is a file of tokens for a context, with its URL and user.
 func (l *List) LoggedIn(name string) bool { return exists(l.tokens(name)) }
 
-func (l *List) tokens(name string) string { return filepath.Join(l.folder, name+".tokens.json") }
+const tokensEnding = ".tokens.json"
 
-// Forget removes the tokens of a context.
+// tokens returns the file of the tokens of a context. Its name has a hash of the URL and the user,
+// so that a context whose URL was changed, in whatever way, has no login: tokens are never sent to
+// another server.
+func (l *List) tokens(name string) string {
+	c, _ := l.Find(name) // an unknown one has no tokens
+	sum := sha256.Sum256([]byte(c.URL + "\n" + c.User))
+	return filepath.Join(l.folder, name+"."+hex.EncodeToString(sum[:hashBytes])+tokensEnding)
+}
+
+// hashBytes is how many bytes of the hash are in the name of a file of tokens.
+const hashBytes = 8
+
+// Forget removes the tokens of a context, also those of other URLs and users that it had.
 func (l *List) Forget(name string) error {
-	var all []error
-	for _, file := range []string{l.tokens(name), l.tokens(name) + ".lock"} {
-		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
-			all = append(all, err)
+	entries, err := os.ReadDir(l.folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	all := []error{err}
+	for _, e := range entries {
+		file, _ := strings.CutSuffix(e.Name(), ".lock")
+		hash, ok := strings.CutSuffix(file, tokensEnding)
+		if hash, ok2 := strings.CutPrefix(hash, name+"."); ok && ok2 && len(hash) == 2*hashBytes && !strings.Contains(hash, ".") {
+			all = append(all, os.Remove(filepath.Join(l.folder, e.Name())))
 		}
 	}
 	return errors.Join(all...)

@@ -60,6 +60,52 @@ func TestContexts(t *testing.T) {
 	}
 }
 
+// TestTokensOfURL checks that a login belongs to the URL and the user of its context: with another
+// one, however the file was changed, there is no login. Forget removes all of them, and nothing of
+// other contexts.
+func TestTokensOfURL(t *testing.T) {
+	t.Setenv("RUEDA_CONTEXTS", t.TempDir())
+	l, err := Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	login := func(c Context) {
+		t.Helper()
+		l.Put(c)
+		store, err := l.Tokens(c.Name)
+		if err == nil {
+			err = store.Save(context.Background(), client.Tokens{Access: "canary"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	prod := Context{Name: "prod", URL: "https://a.example", User: "ana"}
+	login(prod)
+	login(Context{Name: "prod.eu", URL: "https://a.example", User: "ana"})
+	for _, other := range []Context{{"prod", "https://b.example", "ana"}, {"prod", "https://a.example", "eva"}, {"prod", "https://a.example/", "ana"}} {
+		if l.Put(other); l.LoggedIn("prod") {
+			t.Errorf("%+v has the login of %+v", other, prod)
+		}
+		store, err := l.Tokens("prod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := store.Load(context.Background()); err != nil || now.Access != "" {
+			t.Errorf("%+v loads tokens of another server: %v", other, err)
+		}
+	}
+	if l.Put(prod); !l.LoggedIn("prod") {
+		t.Error("the login is gone")
+	}
+	if l.Put(Context{Name: "prod", URL: "https://b.example", User: "ana"}); l.Forget("prod") != nil {
+		t.Error("not forgotten")
+	}
+	if l.Put(prod); l.LoggedIn("prod") || !l.LoggedIn("prod.eu") {
+		t.Error("the wrong tokens were removed")
+	}
+}
+
 // TestNames checks that the name of a context cannot be a path.
 func TestNames(t *testing.T) {
 	for name, ok := range map[string]bool{"prod": true, "a.b-c_1": true, "": false, "..": false, "a/b": false, `a\b`: false, "-x": false, strings.Repeat("a", 65): false} {
