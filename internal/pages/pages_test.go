@@ -170,3 +170,42 @@ func TestNoOperationsForUsers(t *testing.T) {
 		}
 	}
 }
+
+// TestThreat52StoredScripts checks that no page makes HTML of a text: names of instruments,
+// accounts, users, sessions and clients are whatever their owners chose. Browser tests show such
+// names in each view.
+func TestThreat52StoredScripts(t *testing.T) {
+	own, err := operations.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dangerous := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerouslySetInnerHTML|srcdoc|createContextualFragment|\beval\(|new Function|javascript:`)
+	inline := regexp.MustCompile(`(?i)<script(?:>| (?:[^>]* )?type="importmap")|<style|\sstyle=|\son[a-z]+=`)
+	modules := 0
+	for name, root := range map[string]fs.FS{"console": console.Files(), "client": typescript.Files(), "operations": own} {
+		err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasPrefix(file, "vendor/") {
+				return err
+			}
+			text, err := fs.ReadFile(root, file)
+			switch path.Ext(file) {
+			case ".js":
+				modules++
+				if m := dangerous.Find(text); m != nil {
+					t.Errorf("%s: %s has %s", name, file, m)
+				}
+			case ".html":
+				if m := inline.Find(text); m != nil {
+					t.Errorf("%s: %s has %s, which the policy of pages forbids", name, file, m)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if modules < 40 {
+		t.Errorf("only %d modules were checked", modules)
+	}
+}

@@ -152,3 +152,54 @@ func TestPagesAreLimited(t *testing.T) {
 		t.Errorf("%d requests of 3200 were refused", refused)
 	}
 }
+
+// TestThreat53PagesOfOthers sends requests to the listener for administrators as pages can: its own
+// page may use the routes, and other pages get nothing, with the token or without it.
+func TestThreat53PagesOfOthers(t *testing.T) {
+	g := newOperatedGateway(t, newGateway(t, nil), func(c *rest.AdminConfig) { c.Hosts = []string{"ops.internal"} })
+	ask := func(host, origin, site, method, path string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, strings.NewReader(""))
+		r.Host = host
+		r.Header.Set("Authorization", "Bearer the token of operate")
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		r.Header.Set("Sec-Fetch-Site", site)
+		w := httptest.NewRecorder()
+		g.admin.ServeHTTP(w, r)
+		return w
+	}
+	for name, c := range map[string]struct {
+		host, origin, site string
+		allowed            bool
+	}{
+		"own page":              {"127.0.0.1:8081", "http://127.0.0.1:8081", "same-origin", true},
+		"own page by name":      {"ops.internal:8081", "https://ops.internal:8081", "same-origin", true},
+		"a program":             {"127.0.0.1:8081", "", "", true},
+		"another site":          {"127.0.0.1:8081", "https://evil.example", "cross-site", false},
+		"the console":           {"127.0.0.1:8081", "http://127.0.0.1:8080", "same-site", false},
+		"an opaque origin":      {"127.0.0.1:8081", "null", "cross-site", false},
+		"without an origin":     {"127.0.0.1:8081", "", "cross-site", false},
+		"rebinding":             {"evil.example:8081", "http://evil.example:8081", "same-origin", false},
+		"rebinding, like ours":  {"ops.internal.evil.example", "http://ops.internal.evil.example", "same-origin", false},
+		"the name of a page":    {"127.0.0.1:8081", "http://ops.internal", "cross-site", false},
+		"two names in one host": {"ops.internal", "http://127.0.0.1", "cross-site", false},
+	} {
+		w := ask(c.host, c.origin, c.site, http.MethodDelete, "/admin/users/u9/sessions")
+		if got := w.Code != http.StatusForbidden; got != c.allowed {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		w = ask(c.host, c.origin, c.site, http.MethodGet, "/admin/keys")
+		if read := w.Header().Get("Access-Control-Allow-Origin"); read != "" && !c.allowed {
+			t.Errorf("%s may read answers: %v", name, w.Header())
+		}
+		preflight := httptest.NewRequest(http.MethodOptions, "/admin/users/u9/sessions", nil)
+		preflight.Host = c.host
+		preflight.Header.Set("Origin", c.origin)
+		preflight.Header.Set("Access-Control-Request-Method", "DELETE")
+		w = httptest.NewRecorder()
+		if g.admin.ServeHTTP(w, preflight); !c.allowed && w.Header().Get("Access-Control-Allow-Methods") != "" {
+			t.Errorf("%s: a preflight is answered with %v", name, w.Header())
+		}
+	}
+}

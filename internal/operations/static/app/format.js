@@ -39,6 +39,9 @@ export function age(time) {
   return t("{0} days", number(s / 86_400));
 }
 
+// clock returns the time of day.
+export const clock = (time) => new Intl.DateTimeFormat(locale(), { timeStyle: "medium", hourCycle: "h23" }).format(time);
+
 // moment returns a time in the zone of this browser.
 export function moment(time) {
   const then = Date.parse(time);

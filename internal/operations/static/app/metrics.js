@@ -45,6 +45,7 @@ export function rate(before, after, name, wanted) {
 // quantile returns a quantile of what a histogram has counted between two pages, in its unit. The
 // value lies inside a bucket, and is interpolated there. undefined: nothing was counted.
 export function quantile(before, after, name, q) {
+  if (!before) return undefined;
   const counts = new Map();
   const add = (page, sign) => {
     for (const s of page?.samples.get(`${name}_bucket`) ?? []) {

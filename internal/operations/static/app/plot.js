@@ -1,5 +1,6 @@
 // A plot of series against time, which grows to the right.
 import { html, useEffect, useRef } from "./lib.js";
+import { clock } from "./format.js";
 import { theme } from "./prefs.js";
 import { points, series } from "./poll.js";
 
@@ -9,8 +10,8 @@ const height = 150;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // Plot shows some series. lines are [name of the series, label, custom property of its colour].
-// format makes a text of a value.
-export function Plot({ title, lines, format }) {
+// format makes a text of a value. whole means that there are only whole numbers.
+export function Plot({ title, lines, format, whole }) {
   const ref = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
@@ -20,7 +21,10 @@ export function Plot({ title, lines, format }) {
     plot.current = new uPlot({
       ...size(), legend: { show: false }, cursor: { y: false },
       scales: { x: { time: true }, y: { range: (_, __, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [axis, { ...axis, size: 64, values: (_, list) => list.map((v) => format(v)) }],
+      axes: [
+        { ...axis, values: (_, list) => list.map((seconds) => clock(seconds * 1000)), space: 80 },
+        { ...axis, size: 64, values: (_, list) => list.map((v) => format(v)), ...(whole && { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 50_000, 100_000] }) },
+      ],
       series: [{}, ...lines.map(([, label, property]) => ({ label, stroke: colour(property), width: 1.5, points: { show: false } }))],
     }, data(lines), box);
     const resized = new ResizeObserver(() => box.isConnected && plot.current.setSize(size()));

@@ -37,7 +37,7 @@ export function Overview() {
       <${Plot} title=${t("Messages")} format=${perSecond} lines=${[["deliveries", t("delivered"), "--accent"], ["messages", t("published"), "--down"]]} />
       <${Plot} title=${t("Delivery time")} format=${milliseconds} lines=${[["high", t("99 of 100"), "--down"], ["median", t("half"), "--accent"]]} />
       <${Plot} title=${t("Output")} format=${bytesPerSecond} lines=${[["bytes", t("bytes"), "--accent"]]} />
-      <${Plot} title=${t("Connections")} format=${(v) => number(v)} lines=${[["live", t("live"), "--accent"]]} />
+      <${Plot} title=${t("Connections")} whole format=${(v) => number(v)} lines=${[["live", t("live"), "--accent"]]} />
       <${Plot} title=${t("Requests")} format=${perSecond} lines=${[["requests", t("answers"), "--accent"]]} />
       <${Plot} title=${t("Request and journal time")} format=${milliseconds} lines=${[["request", t("requests, 99 of 100"), "--down"], ["commit", t("journal, 99 of 100"), "--accent"]]} />
     </div>
