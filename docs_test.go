@@ -113,6 +113,34 @@ func TestShownPrograms(t *testing.T) {
 	}
 }
 
+// TestSpanishReadme checks that README.es.md has the commands, programs and messages of README.md.
+func TestSpanishReadme(t *testing.T) {
+	block := regexp.MustCompile("(?s)\n```[a-z]+\n.*?\n```\n")
+	english, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spanish, err := os.ReadFile("README.es.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := block.FindAll(english, -1)
+	if n := len(block.FindAll(spanish, -1)); n != len(blocks) || n < 8 {
+		t.Fatalf("README.es.md has %d blocks of code, README.md %d", n, len(blocks))
+	}
+	i := -1
+	want := block.ReplaceAllFunc(spanish, func([]byte) []byte { i++; return blocks[i] })
+	if bytes.Equal(want, spanish) {
+		return
+	}
+	if !*update {
+		t.Fatal("README.es.md has other code than README.md: go test . -run TestSpanishReadme -update")
+	}
+	if err := os.WriteFile("README.es.md", want, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // exampleBody returns the body of an example without its indentation.
 func exampleBody(t *testing.T, file []byte, name string) (body []byte) {
 	t.Helper()

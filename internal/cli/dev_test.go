@@ -44,6 +44,7 @@ func TestDevSaysWhatToTry(t *testing.T) {
 	t.Parallel()
 	p, url := startDev(t)
 	p.line(`^  Stream +ws://\S+/stream$`)
+	p.line(`^  Docs +` + url + `/docs$`)
 	p.line(`^  Users +demo/demo with all rights, basic/basic with quotes only$`)
 	p.line(`^  Instruments +\d+ simulated$`)
 	p.line(`watch 'GGAL\|BYMA\|24hs' --url ` + url + `$`)

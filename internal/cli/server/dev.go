@@ -342,6 +342,7 @@ func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, dem
 	fmt.Fprintf(std.Out, "  Console      %s/\n", b.REST)
 	fmt.Fprintf(std.Out, "  REST         %s\n", b.REST)
 	fmt.Fprintf(std.Out, "  Stream       %s\n", b.Stream)
+	fmt.Fprintf(std.Out, "  Docs         %s/docs\n", b.REST)
 	if m.lines != nil {
 		fmt.Fprintf(std.Out, "  JSON lines   %s\n", m.lines.Addr())
 	}
