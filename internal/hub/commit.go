@@ -69,6 +69,7 @@ func (h *publisher) published() {
 	switch {
 	case j == nil || !j.Pending():
 		h.showAll()
+		h.checkReaches()
 		h.wakeShards()
 		if kept {
 			h.commitSoon() // the journal lost rows; it may have space again
@@ -216,6 +217,7 @@ func (h *publisher) endCommit() {
 		close(h.taken)
 		h.taken = nil
 	}
+	h.checkReaches()
 	h.wakeShards()
 }
 

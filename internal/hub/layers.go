@@ -74,6 +74,7 @@ type publisher struct {
 	taken      chan struct{} // closed at a shard's next Turn; nil: nobody waits
 	replicas   []*replica    // one for each delay that is served
 	delays     []int         // in seconds; one for each replica
+	reaches    []reach       // clients that wait for rows
 	shared     state.Shared
 	commits
 	memory  memory

@@ -40,11 +40,15 @@ func (h *Hub) Run(ctx context.Context) error {
 // if the next call is needed only when the hub is woken.
 func (h *Hub) runClocks() time.Duration {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	defer h.endOnPanic()
 	wait := h.sendDue(time.Now().UnixNano())
 	h.published()
-	return wait
+	ended, next := h.takeReached()
+	h.mu.Unlock()
+	for _, w := range ended {
+		w.Done()
+	}
+	return sooner(wait, next)
 }
 
 // sendDue sends the conflated tiers that are due and the bars that have ended. It returns how long

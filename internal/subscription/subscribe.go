@@ -22,6 +22,9 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 	if out.Search = s.Await(items, o.Found); out.Search != nil {
 		return out
 	}
+	if out.Search = t.awaitAhead(items); out.Search != nil {
+		return out
+	}
 	defer h.Pin(items)()
 	if t.since.epoch != "" && h.Journal() != nil {
 		t.since.complete = h.Journal().Complete()
