@@ -46,6 +46,7 @@ const (
 	SimOneSided      = "one_sided"
 	SimJump          = "jump"
 	SimListing       = "listing"
+	SimKillLeader    = "kill_leader"
 )
 
 // SimFaults returns all faults of the action sim, in the order of their documentation.
@@ -71,6 +72,7 @@ func SimFaults() []SimFault {
 		{SimOneSided, "", false, true, "The instrument has no sell orders for a while"},
 		{SimJump, "", false, true, "The price of the instrument jumps"},
 		{SimListing, "list", false, true, "A new instrument is listed on the market SIM"},
+		{SimKillLeader, "kill-leader", false, false, "The sequencer of the cluster is cut off, and another node takes its place"},
 	}
 }
 

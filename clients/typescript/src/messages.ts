@@ -147,6 +147,7 @@ export type SimRequest = {
     | "restart" | "drain" | "halt" | "correction" | "cancel" | "bust" | "burst"
     | "crossed_book" | "crossed" | "close_market" | "close" | "clock_skew" | "feed_gap"
     | "feed_stall" | "sequence_reset" | "one_sided" | "jump" | "listing" | "list"
+    | "kill_leader" | "kill-leader"
     | (string & {});
   /** The instrument of the fault, for faults that take one. */
   instrument?: InstrumentID;
@@ -390,7 +391,7 @@ export type Sim = {
     | "gap" | "stall" | "slow_down" | "bad_checksum" | "token_expiry" | "disconnect"
     | "restart" | "halt" | "correction" | "cancel" | "burst" | "crossed_book"
     | "close_market" | "clock_skew" | "feed_gap" | "feed_stall" | "sequence_reset"
-    | "one_sided" | "jump" | "listing" | (string & {});
+    | "one_sided" | "jump" | "listing" | "kill_leader" | (string & {});
 };
 
 /** Heartbeat of the server, to be answered with pong. It always has exactly these bytes. */

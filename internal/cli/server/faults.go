@@ -32,6 +32,9 @@ func exchangeFaults(exchange *sim.Source) func(name string, id market.Instrument
 	return func(name string, id market.InstrumentID) (string, error) {
 		all := sim.Faults()
 		i := slices.IndexFunc(all, func(f sim.Fault) bool { return f.Name == simFault(name) })
+		if name == wire.SimKillLeader {
+			return "", &wire.Fault{Reason: wire.UnsupportedOption, Msg: "This gateway is not a node of a cluster", Hint: "rueda-cluster dev runs one"}
+		}
 		if i < 0 {
 			return "", fmt.Errorf("%s: %w", name, sim.ErrUnknownFault)
 		}
