@@ -2,6 +2,7 @@ package rest
 
 import (
 	"log/slog"
+	"net/http"
 
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/wire"
@@ -20,4 +21,15 @@ func (h *Handler) ready(q *request) (api.Result, error) {
 		return api.Result{}, &wire.Fault{Reason: wire.Unavailable, Msg: "Not ready: " + err.Error(), RetryAfter: 1}
 	}
 	return api.Result{Object: []byte(`{"status":"ready"}`)}, nil
+}
+
+// refusesAll returns why a request is refused because the gateway serves none now, or nil.
+func refusesAll(serves func() error, r *http.Request) *wire.Fault {
+	if serves == nil || r.URL.Path == "/livez" || r.URL.Path == "/readyz" {
+		return nil
+	}
+	if err := serves(); err != nil {
+		return &wire.Fault{Reason: wire.Unavailable, Msg: "Serves no clients: " + err.Error(), RetryAfter: 1}
+	}
+	return nil
 }

@@ -56,6 +56,10 @@ type Config struct {
 	// publishes. It must not block. nil: always ready.
 	Ready func() error
 
+	// Serves returns the reason why the gateway refuses all requests now except those about its
+	// health. It must not block. nil: it refuses none.
+	Serves func() error
+
 	// Origins are the origins of web pages that may read answers, such as
 	// https://app.example.com; "*" allows every page. None: the host of the request.
 	Origins []string
@@ -238,6 +242,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Address: h.cfg.Proxies.Client(web.Peer(r), r.Header["Forwarded"], r.Header["X-Forwarded-For"]),
 	}}
 	unsound := checkFraming(q)
+	if unsound == nil {
+		unsound = refusesAll(h.cfg.Serves, r)
+	}
 	if unsound == nil && r.URL.Path == openapi.StreamPath && h.cfg.Stream != nil {
 		h.upgrade(w, q)
 		return

@@ -385,6 +385,13 @@ func (r *Registry) Drain(window time.Duration) {
 	}
 }
 
+// Admit admits new sessions after a Drain.
+func (r *Registry) Admit() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.draining = false
+}
+
 // before returns how many of its user's sessions were admitted before p and still exist.
 func (r *Registry) before(p *entry) int {
 	r.mu.Lock()
