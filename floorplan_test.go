@@ -29,7 +29,7 @@ const (
 	maxFunc     = 80   // tests too, without their tables of cases
 	maxPackage  = 4000 // without tests
 	maxMethods  = 60   // of a type, without tests; not lines
-	maxRequires = 15   // direct dependencies of code that is not a test
+	maxRequires = 16   // direct dependencies of code that is not a test
 )
 
 // packageLimits has the limits of packages that differ from maxPackage, by decision records 30 and
@@ -92,6 +92,12 @@ func sources(t *testing.T) []source {
 	return all
 }
 
+// isModule reports whether a folder has a module of its own.
+func isModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
+}
+
 // parsed parses the files once for all tests, which only read them.
 var parsed = sync.OnceValues(func() (all []source, err error) {
 	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
@@ -99,7 +105,7 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 			return err
 		}
 		if d.IsDir() {
-			if name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" && name != talkFolder || name == "tools" || name == "bench" || name == "tests") {
+			if name != "." && (isModule(name) || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" && name != talkFolder || name == "tools" || name == "bench" || name == "tests") {
 				return fs.SkipDir
 			}
 			return nil

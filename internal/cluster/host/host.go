@@ -1,0 +1,372 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/cluster/jetstream"
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/journal"
+)
+
+// Config configures a Host.
+type Config struct {
+	Place   *Place
+	Hub     *hub.Hub         // follows the log; it was restored
+	Journal *journal.Journal // of Hub
+	Members Members
+	Number  Number             // for a node that may lead
+	OnShow  func(allowed bool) // called when the node may begin or must cease to show rows
+	Logger  *slog.Logger       // nil: discarded
+}
+
+// Members are the registered nodes of the cluster, in the store that the nodes share.
+type Members interface {
+	List(ctx context.Context) ([]cluster.Member, error)
+	Register(ctx context.Context, node string) (number uint64, err error)
+	Unregister(ctx context.Context, m cluster.Member) error
+}
+
+// Number has what numbers while the node leads.
+type Number struct {
+	// Hub returns a new hub whose rows go to the log.
+	Hub func(hub.RowLog) *hub.Hub
+	// Run runs the feeds with that hub until ctx ends. Their events go to sink.
+	Run func(ctx context.Context, h *hub.Hub, sink feed.Sink) error
+}
+
+// ErrRestart means that the process must be started again: the log has begun another epoch, or the
+// rows of this node are not those of the log.
+var ErrRestart = errors.New("the log of the cluster has other rows than this node: the process has to start again")
+
+// Host runs a node.
+type Host struct {
+	cfg    Config
+	name   string // of the node
+	log    *slog.Logger
+	node   *cluster.Node
+	began  time.Time
+	events chan arrival
+	tasks  sync.WaitGroup
+
+	session    *jetstream.Session // nil: not connected
+	generation uint64             // counts the sessions
+	ofSession  context.Context    // ends with the session
+	end        context.CancelFunc
+	dialing    bool
+	attaching  bool
+	leading    *leadership // nil: the node does not lead
+	retired    *leadership // the one before, whose goroutines may still run
+	applying   applying
+
+	status atomic.Pointer[cluster.Status]
+	shown  atomic.Pointer[cluster.Show]
+	joined atomic.Bool // there is a session
+	leads  atomic.Bool // the node leads
+}
+
+// arrival is an event from a goroutine.
+type arrival struct {
+	generation uint64 // of the session; 0: of none
+	event      cluster.Event
+	session    *jetstream.Session // connected; event is Connected
+	err        error              // ends the session
+}
+
+// New returns a Host. The error says why the state of the node cannot be read.
+func New(cfg Config) (*Host, error) {
+	p := cfg.Place
+	state, err := readState(p.folder)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	h := &Host{cfg: cfg, name: p.log.Node, log: cfg.Logger, began: time.Now(), events: make(chan arrival, 64)}
+	h.applying.hub, h.applying.journal = cfg.Hub, cfg.Journal
+	h.node = cluster.NewNode(cluster.Config{
+		Cluster: p.log.Cluster, Name: p.log.Node, Shows: p.settings.Role != roleSequencer, Candidate: p.settings.Role != roleEdge,
+		Lease: p.settings.Lease, Random: rand.Uint64,
+	}, state, cluster.Journal{Epoch: cfg.Journal.Epoch(), Position: cfg.Hub.Figures().Position, Complete: p.isNew || cfg.Journal.Whole()})
+	h.shown.Store(&cluster.Show{})
+	h.note()
+	return h, nil
+}
+
+// Status returns the state of the node.
+func (h *Host) Status() cluster.Status { return *h.status.Load() }
+
+// Connected reports whether the node is connected to NATS.
+func (h *Host) Connected() bool { return h.joined.Load() }
+
+// Leads reports whether the node numbers. A nil Host does not.
+func (h *Host) Leads() bool { return h != nil && h.leads.Load() }
+
+// Shown says whether the node may show rows, and whether they are current.
+func (h *Host) Shown() cluster.Show { return *h.shown.Load() }
+
+// errWaits means that the node may not show rows yet.
+var errWaits = errors.New("waiting for the log of the cluster")
+
+// errNoClients means that the role of this node does not include clients.
+var errNoClients = errors.New("this node of the cluster is a sequencer")
+
+// Serves returns why the node may not show rows to clients, or nil. A nil Host may.
+func (h *Host) Serves() error {
+	switch {
+	case h == nil:
+		return nil
+	case h.cfg.Place.settings.Role == roleSequencer:
+		return errNoClients
+	case !h.Shown().Allowed:
+		return errWaits
+	}
+	return nil
+}
+
+// Ready returns why the node should not get clients now, or nil.
+func (h *Host) Ready() error {
+	switch s := h.Shown(); {
+	case !h.Connected():
+		return errors.New("not connected to the log of the cluster")
+	case h.cfg.Place.settings.Role != roleSequencer && !s.Allowed:
+		return errWaits
+	case !s.Current:
+		return errors.New("behind the log of the cluster")
+	}
+	return nil
+}
+
+func (h *Host) note() {
+	s := h.node.Status()
+	h.status.Store(&s)
+}
+
+// checkEvery is the time between two looks at the session.
+const checkEvery = 500 * time.Millisecond
+
+// Run runs the node until ctx ends. The error is ErrRestart, or one that only an operator can
+// remove.
+func (h *Host) Run(running context.Context) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(running)) // for the end of a leadership
+	defer h.tasks.Wait()
+	defer cancel()
+	defer h.stopLeading("the process ends")
+	defer h.leave()
+	h.dial(ctx)
+	timer, look := time.NewTimer(0), time.NewTicker(checkEvery)
+	defer timer.Stop()
+	defer look.Stop()
+	for {
+		if at, ok := h.node.Deadline(); ok {
+			timer.Reset(max(0, at-time.Since(h.began)))
+		}
+		var err error
+		select {
+		case <-running.Done():
+			h.resign(ctx)
+			return nil
+		case a := <-h.events:
+			err = h.arrived(ctx, a)
+		case m := <-h.messages():
+			err = h.message(ctx, m)
+		case <-h.closed():
+			err = h.lose(ctx, errors.New("the connection has ended"))
+		case <-h.offered():
+			err = h.offer(ctx)
+		case <-timer.C:
+			err = h.handle(ctx, cluster.Tick{})
+		case <-look.C:
+			if h.session != nil && !h.attaching && len(h.session.Messages()) == 0 && h.session.Check() != nil {
+				err = h.lose(ctx, h.session.Check())
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// handle passes an event to the machine, and performs the actions.
+func (h *Host) handle(ctx context.Context, e cluster.Event) error {
+	actions := h.node.Handle(time.Since(h.began), time.Now().UnixNano(), e)
+	h.note()
+	for _, a := range actions {
+		if err := h.perform(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// perform performs an action, or starts it.
+func (h *Host) perform(ctx context.Context, a cluster.Action) error {
+	switch a := a.(type) {
+	case cluster.Save:
+		return writeState(h.cfg.Place.folder, a.State)
+	case cluster.Apply:
+		return h.applying.apply(a)
+	case cluster.BeginEpoch:
+		return h.beginEpoch(a)
+	case cluster.Lead:
+		return h.lead(ctx, a)
+	case cluster.StopLeading:
+		h.stopLeading(a.Reason)
+	case cluster.Show:
+		if was := h.shown.Swap(&a); was.Allowed != a.Allowed && h.cfg.OnShow != nil {
+			h.cfg.OnShow(a.Allowed)
+		}
+	case cluster.Fail:
+		return fmt.Errorf("node %s of the cluster %s: %w", h.name, h.cfg.Place.log.Cluster, a.Err)
+	case cluster.ReadMembers:
+		h.start(ctx, 0, func(ctx context.Context) cluster.Event {
+			list, err := h.cfg.Members.List(ctx)
+			return cluster.MembersRead{List: list, Failed: h.failed("read the members", err)}
+		})
+	case cluster.Register:
+		h.register(ctx)
+	case cluster.Unregister:
+		h.start(ctx, 0, func(ctx context.Context) cluster.Event {
+			h.failed("remove a member", h.cfg.Members.Unregister(ctx, a.Member))
+			return nil
+		})
+	case cluster.Refill:
+		h.start(ctx, 0, func(ctx context.Context) cluster.Event {
+			groups, err := groupsOf(ctx, h.cfg.Journal, a.After, a.Upto)
+			return cluster.Refilled{Groups: groups, Failed: h.failed("read the journal for the log", err)}
+		})
+	default:
+		return h.performRemote(ctx, a)
+	}
+	return nil
+}
+
+// performRemote starts an action that needs the session. Without one the machine knows that it
+// fails.
+func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
+	s := h.session
+	if s == nil {
+		return nil
+	}
+	switch a := a.(type) {
+	case cluster.Attach:
+		h.attach(s, a.Seq)
+	case cluster.Append:
+		h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {
+			seq, refused, err := s.Append(ctx, a.Expected, a.Data)
+			switch {
+			case refused:
+				return cluster.Appended{Result: cluster.AppendRefused}
+			case h.failed("append to the log", err):
+				return cluster.Appended{Result: cluster.AppendUnknown}
+			}
+			return cluster.Appended{Result: cluster.AppendDone, Seq: seq}
+		})
+	case cluster.ReadLast:
+		h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {
+			seq, data, err := s.ReadLast(ctx)
+			return cluster.LastRead{Seq: seq, Data: data, Failed: h.failed("read the end of the log", err)}
+		})
+	case cluster.WriteLease:
+		h.writeLease(s, a)
+	case cluster.Census:
+		h.failed("ask for a census", h.send(subjectCensus, census{h.name, a.ID}))
+	case cluster.SendReport:
+		subject := subjectReport
+		if a.To != "" {
+			subject += "." + a.To
+		}
+		h.failed("send a report", h.send(subject, a.Report))
+	case cluster.Fetch:
+		h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event { return h.fetch(ctx, s, a) })
+	default:
+		return fmt.Errorf("unknown action %T", a)
+	}
+	return nil
+}
+
+// failed logs an error, and reports whether there is one.
+func (h *Host) failed(what string, err error) bool {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		h.log.Warn("cluster: "+what, "error", err)
+	}
+	return err != nil
+}
+
+// start runs a function on a goroutine, and passes its event.
+func (h *Host) start(ctx context.Context, generation uint64, f func(context.Context) cluster.Event) {
+	h.tasks.Go(func() {
+		if e := f(ctx); e != nil {
+			h.pass(ctx, arrival{generation: generation, event: e})
+		}
+	})
+}
+
+// pass passes an event to Run.
+func (h *Host) pass(ctx context.Context, a arrival) {
+	select {
+	case h.events <- a:
+	case <-ctx.Done():
+	}
+}
+
+// arrived handles what a goroutine reports.
+func (h *Host) arrived(ctx context.Context, a arrival) error {
+	switch {
+	case a.session != nil:
+		return h.join(ctx, a.session)
+	case a.generation != 0 && (a.generation != h.generation || h.session == nil):
+		return nil
+	case a.err != nil:
+		return h.lose(ctx, a.err)
+	}
+	if _, ok := a.event.(cluster.Attached); ok {
+		h.attaching = false
+	}
+	return h.handle(ctx, a.event)
+}
+
+// register registers the node. It tries until it succeeds.
+func (h *Host) register(ctx context.Context) {
+	h.start(ctx, 0, func(ctx context.Context) cluster.Event {
+		for {
+			number, err := h.cfg.Members.Register(ctx, h.name)
+			if !h.failed("register this node", err) {
+				return cluster.Registered{Number: number}
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(time.Second):
+			}
+		}
+	})
+}
+
+// beginEpoch begins an epoch in the following hub. If the hub has rows, the process begins again
+// with an empty journal.
+func (h *Host) beginEpoch(a cluster.BeginEpoch) error {
+	err := h.cfg.Hub.BeginEpoch(a.Epoch, a.Position)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, hub.ErrHasRows) {
+		return fmt.Errorf("begin epoch %s: %w", a.Epoch, err)
+	}
+	if err := writeReset(h.cfg.Place.folder, a.Epoch); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w (epoch %s)", ErrRestart, a.Epoch)
+}
+
+// statePath returns the file of the state of a node.
+func statePath(folder string) string { return filepath.Join(folder, "cluster.json") }

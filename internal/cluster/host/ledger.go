@@ -1,0 +1,142 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+)
+
+const (
+	maxGroup   = 256 << 10 // bytes of a group; the node cuts it for the log
+	maxWaiting = 8 << 20   // bytes that may wait for the log before feeds wait
+)
+
+// ledger takes the rows of the numbering hub, until the node offers them to the log. It implements
+// hub.RowLog.
+type ledger struct {
+	wake chan struct{} // has an element when there are rows
+
+	mu      sync.Mutex
+	taken   sync.Cond        // rows were taken by the log
+	journal *journal.Journal // of the following hub: numbers of known instruments
+	numbers map[market.InstrumentID]uint32
+	enc     cluster.Encoder
+	prev    uint64 // position before the rows of enc
+	last    uint64
+	groups  []cluster.Group
+	bytes   int // of groups
+	queued  int // bytes of the groups that the node has and the log does not
+	closed  bool
+}
+
+func newLedger(j *journal.Journal, position uint64) *ledger {
+	l := &ledger{wake: make(chan struct{}, 1), journal: j, numbers: map[market.InstrumentID]uint32{}, prev: position, last: position}
+	l.taken.L = &l.mu
+	return l
+}
+
+// Define implements hub.RowLog. A definition that the log does not have is appended to it.
+func (l *ledger) Define(def market.Instrument) uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	number, isNew := l.numbers[def.ID], false
+	if number == 0 {
+		number, isNew = l.journal.NumberOf(def.ID, uint32(len(l.numbers)))
+		if isNew {
+			l.numbers[def.ID] = number
+		}
+	}
+	text, err := json.Marshal(def)
+	if err != nil {
+		return number // a struct of numbers and strings always encodes
+	}
+	if known, ok := l.journal.Instrument(number); ok && !isNew {
+		if same, err := json.Marshal(known); err == nil && bytes.Equal(same, text) {
+			return number
+		}
+	}
+	if !l.closed {
+		l.enc.Define(number, text)
+		l.notify()
+	}
+	return number
+}
+
+// Append implements hub.RowLog.
+func (l *ledger) Append(r *journal.Row) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	if !l.enc.Fits(r) || l.enc.Len() >= maxGroup {
+		l.cut()
+	}
+	l.enc.Append(r)
+	l.last = r.Position
+	l.notify()
+}
+
+// Source notes the newest sequence of a series of a feed whose rows were appended.
+func (l *ledger) Source(name string, sequence uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.enc.Source(name, sequence)
+}
+
+// notify wakes the node. l.mu is held.
+func (l *ledger) notify() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// cut makes a group of what was collected. l.mu is held.
+func (l *ledger) cut() {
+	if l.enc.Len() == 0 {
+		return
+	}
+	g := l.enc.Group(l.prev)
+	l.prev = l.last
+	l.groups, l.bytes = append(l.groups, g), l.bytes+len(g.Data)
+}
+
+// take returns the groups that wait.
+func (l *ledger) take() (list []cluster.Group) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut()
+	list, l.groups, l.bytes = l.groups, nil, 0
+	return list
+}
+
+// setQueued notes how many bytes wait in the node.
+func (l *ledger) setQueued(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queued = n; n <= maxWaiting {
+		l.taken.Broadcast()
+	}
+}
+
+// await waits while too many rows wait for the log.
+func (l *ledger) await() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed && l.queued+l.bytes+l.enc.Len() > maxWaiting {
+		l.taken.Wait()
+	}
+}
+
+// close drops the rows, and those to come.
+func (l *ledger) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed, l.groups, l.enc = true, nil, cluster.Encoder{}
+	l.taken.Broadcast()
+}

@@ -1,0 +1,30 @@
+package host
+
+import (
+	"context"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/store"
+)
+
+// Stored are Members in a database that the nodes share.
+type Stored struct{ Nodes *store.Nodes }
+
+// List implements Members.
+func (s Stored) List(ctx context.Context) (list []cluster.Member, err error) {
+	nodes, err := s.Nodes.List(ctx)
+	for _, n := range nodes {
+		list = append(list, cluster.Member{Name: n.Name, Number: n.Registrations})
+	}
+	return list, err
+}
+
+// Register implements Members.
+func (s Stored) Register(ctx context.Context, node string) (uint64, error) {
+	return s.Nodes.Register(ctx, node)
+}
+
+// Unregister implements Members.
+func (s Stored) Unregister(ctx context.Context, m cluster.Member) error {
+	return s.Nodes.Unregister(ctx, store.Node{Name: m.Name, Registrations: m.Number})
+}

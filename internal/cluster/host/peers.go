@@ -1,0 +1,128 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/cluster/jetstream"
+	"github.com/ruedahq/rueda/internal/journal"
+)
+
+const (
+	fetchGroup = 256 << 10 // bytes of a group that one node sends to another
+	fetchBytes = 8 << 20   // bytes of an answer
+	fetchTime  = 10 * time.Second
+)
+
+// errNotContinuous means that a journal lacks rows of a range.
+var errNotContinuous = errors.New("the journal lacks rows")
+
+// groupsOf returns rows of a journal after a position, up to another one, or the first ones of them
+// if they are too many for one answer. The error is errNotContinuous if rows are missing, or that
+// of the journal.
+func groupsOf(ctx context.Context, j *journal.Journal, after, upto uint64) (list []cluster.Group, err error) {
+	var enc cluster.Encoder
+	prev, last, total := after, after, 0
+	defined := map[uint32]bool{}
+	cut := func() {
+		g := enc.Group(prev)
+		list, total, prev = append(list, g), total+len(g.Data), g.Last
+	}
+	var failed error
+	err = j.Scan(ctx, journal.ScanStart{Position: after}, nil, ^journal.Checkpoints, func(r *journal.Row) bool {
+		if r.Position <= after {
+			return true
+		}
+		if r.Position > upto {
+			return false
+		}
+		if r.Position != last+1 || r.Kind == journal.Gap {
+			failed = fmt.Errorf("after position %d: %w", last, errNotContinuous)
+			return false
+		}
+		if !enc.Fits(r) || enc.Len() >= fetchGroup {
+			if cut(); total >= fetchBytes {
+				return false
+			}
+		}
+		if !defined[r.Instrument] {
+			defined[r.Instrument] = true
+			if def, ok := j.Instrument(r.Instrument); ok {
+				if text, err := json.Marshal(def); err == nil {
+					enc.Define(r.Instrument, text)
+				}
+			}
+		}
+		enc.Append(r)
+		last = r.Position
+		return true
+	})
+	if enc.Len() > 0 {
+		cut()
+	}
+	if len(list) > 0 && last > after {
+		return list, nil // what comes first is of use
+	}
+	if err == nil && failed == nil && last < upto {
+		failed = fmt.Errorf("after position %d: %w", last, errNotContinuous)
+	}
+	return nil, errors.Join(err, failed)
+}
+
+// fetch asks another node for rows.
+func (h *Host) fetch(ctx context.Context, s *jetstream.Session, a cluster.Fetch) cluster.Event {
+	request, err := json.Marshal(a)
+	if err != nil {
+		return cluster.Fetched{Failed: true}
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	var f cluster.Fetched
+	first, broken := true, error(nil)
+	err = s.Ask(ctx, subjectFetch, request, func(data []byte) {
+		if first {
+			first, broken = false, json.Unmarshal(data, &f.From)
+			return
+		}
+		var g cluster.Group
+		if broken == nil {
+			broken = json.Unmarshal(data, &g)
+		}
+		f.Groups = append(f.Groups, g)
+	})
+	if h.failed("fetch rows of another node", errors.Join(err, broken)) || len(f.Groups) == 0 {
+		return cluster.Fetched{Failed: true}
+	}
+	return f
+}
+
+// answerFetch sends rows of the journal to a node that asked, if this node has them.
+func (h *Host) answerFetch(f cluster.Fetch, m jetstream.Message) {
+	if f.Node != "" && f.Node != h.name || !h.node.Serves(f) {
+		return
+	}
+	report, s := h.node.Report(), h.session
+	h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {
+		h.cfg.Hub.Commit()
+		groups, err := groupsOf(ctx, h.cfg.Journal, f.After.Position, min(f.Upto, report.Position))
+		if h.failed("read the journal for another node", err) {
+			return nil
+		}
+		head, err := json.Marshal(report)
+		if err == nil {
+			err = s.Answer(m, head, true)
+		}
+		for i := 0; i < len(groups) && err == nil; i++ {
+			var data []byte
+			if data, err = json.Marshal(groups[i]); err == nil {
+				err = s.Answer(m, data, i < len(groups)-1)
+			}
+		}
+		h.failed("answer another node", err)
+		return nil
+	})
+}

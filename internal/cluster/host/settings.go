@@ -1,0 +1,74 @@
+package host
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cluster/jetstream"
+	"github.com/ruedahq/rueda/internal/journal"
+)
+
+// Settings are the settings of a node. They have the fields of gateway.Cluster, which documents
+// them.
+type Settings struct {
+	Name             string
+	Node             string
+	Role             string
+	NATS             []string
+	Credentials      string
+	Authorities      string
+	Certificate, Key string
+	Replicas         int
+	Bytes            int64
+	Age              time.Duration
+	Lease            time.Duration
+}
+
+// Roles of Settings. The role "" or "all" does both.
+const (
+	roleSequencer = "sequencer" // serves no clients
+	roleEdge      = "edge"      // runs no feeds
+)
+
+// defaultLease is the default of Settings.Lease.
+const defaultLease = 2 * time.Second
+
+// errNoJournal means that a node of a cluster has no journal.
+var errNoJournal = errors.New("a node of a cluster keeps its rows in a journal, and none is configured")
+
+// A Place is where a node keeps its state, and what it was at the start.
+type Place struct {
+	settings Settings
+	log      jetstream.Config
+	folder   string
+	isNew    bool // the node has never run
+}
+
+// Prepare checks the settings of a node, and sets those of its journal. If the rows of the last
+// journal are not those of the log, it is moved away. Call it before the journal is opened.
+func Prepare(s Settings, j *journal.Config, log *slog.Logger) (*Place, error) {
+	if j.Folder == "" {
+		return nil, errNoJournal
+	}
+	name, _ := os.Hostname() // "" is refused
+	p := &Place{settings: s, folder: filepath.Join(filepath.Dir(j.Folder), "node")}
+	p.settings.Lease = cmp.Or(s.Lease, defaultLease)
+	p.log = jetstream.Config{
+		URLs: s.NATS, Cluster: s.Name, Node: cmp.Or(s.Node, name), Credentials: s.Credentials, Authorities: s.Authorities,
+		Certificate: s.Certificate, Key: s.Key, Replicas: s.Replicas, Bytes: s.Bytes, Age: s.Age, Logger: log,
+	}
+	if err := p.log.Fill(); err != nil {
+		return nil, err
+	}
+	_, missing := os.Stat(statePath(p.folder))
+	p.isNew = errors.Is(missing, fs.ErrNotExist)
+	var err error
+	j.Copy = true
+	j.Epoch, err = epochOf(p.folder, j.Folder)
+	return p, err
+}

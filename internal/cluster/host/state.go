@@ -1,0 +1,90 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+)
+
+// readState returns the stored state of a node; a zero one if there is none.
+func readState(folder string) (s cluster.State, err error) {
+	text, err := os.ReadFile(statePath(folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("read the state of the node: %w", err)
+	}
+	return s, nil
+}
+
+// writeState stores the state of a node, so that it survives a kill of the process.
+func writeState(folder string, s cluster.State) error {
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = replaceFile(statePath(folder), text)
+	}
+	if err != nil {
+		return fmt.Errorf("store the state of the node: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file in one step.
+func replaceFile(path string, text []byte) error {
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// resetPath returns the file that requests an empty journal at the next start.
+func resetPath(folder string) string { return filepath.Join(folder, "reset") }
+
+// writeReset requests an empty journal for an epoch at the next start.
+func writeReset(folder, epoch string) error {
+	if err := os.WriteFile(resetPath(folder), []byte(epoch), 0o600); err != nil {
+		return fmt.Errorf("request another journal: %w", err)
+	}
+	return nil
+}
+
+// epochOf returns the epoch that a journal must have; "": as it is. If its rows are not those of
+// the log, it is moved away. folder is that of the node's state.
+func epochOf(folder, journal string) (epoch string, err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", fmt.Errorf("make the folder of the node's state: %w", err)
+	}
+	text, err := os.ReadFile(resetPath(folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		s, err := readState(folder)
+		return s.History.Epoch, err
+	}
+	if err != nil {
+		return "", fmt.Errorf("read what journal is wanted: %w", err)
+	}
+	old := journal + ".old-" + time.Now().UTC().Format("20060102T150405.000")
+	if err := os.Rename(journal, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("move the journal away: %w", err)
+	}
+	if err := errors.Join(removeIfThere(statePath(folder)), removeIfThere(resetPath(folder))); err != nil {
+		return "", fmt.Errorf("forget the state of the node: %w", err)
+	}
+	return string(text), nil
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
