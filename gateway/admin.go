@@ -117,7 +117,7 @@ func (g *Gateway) buildAdmin() error {
 
 // feedStates returns the feeds as operators see them.
 func (g *Gateway) feedStates() (list []adminapi.Feed) {
-	for _, f := range g.feeds {
+	for _, f := range g.supervisors() {
 		st := f.Stats()
 		x := adminapi.Feed{Name: f.Name(), Up: st.Up, Events: st.Events, Refused: st.Refused, Failures: st.Failures, Suspect: st.Suspect}
 		if !st.Newest.IsZero() {

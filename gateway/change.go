@@ -137,21 +137,19 @@ func (g *Gateway) checkChange(c *Change) error {
 
 // changeMarkets lists or changes markets and instruments.
 func (g *Gateway) changeMarkets(c *Change) error {
+	group := g.feeds.Load()
 	for _, m := range c.Markets {
 		if err := g.hub.PutMarket(m); err != nil {
 			return err
 		}
-		if feeds.Scheduled(&m) {
-			g.schedule.SetHours(m.ID, m.Schedule)
+		if group != nil && feeds.Scheduled(&m) {
+			group.SetHours(m.ID, m.Schedule)
 		}
 	}
-	sink := g.sink()
-	for _, in := range c.Instruments {
-		if _, err := sink.Define(in); err != nil {
-			return fmt.Errorf("list an instrument: %w", err)
-		}
+	if group == nil {
+		return nil
 	}
-	return nil
+	return group.List(c.Instruments)
 }
 
 // setLimits replaces the limits of the servers and of logins.

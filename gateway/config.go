@@ -73,6 +73,7 @@ type Config struct {
 	Stream  Stream
 	Limits  Limits
 	Journal Journal
+	Cluster Cluster
 	Audit   Audit
 
 	// Faults injects a fault into the market because a client requested it. name is one of the
@@ -253,4 +254,20 @@ type Journal struct {
 	Sync    time.Duration // interval between two fsyncs; 0: 1 s
 	Days    int           // days kept; 0: 30
 	Bytes   int64         // bytes kept of whole days; the oldest are deleted first; 0: 64 GiB
+}
+
+// Cluster makes the gateway a node of a cluster, which needs a journal. The rows that one node
+// numbers reach the others, and clients of all, over NATS JetStream.
+type Cluster struct {
+	Name             string        // of the cluster; "": no cluster
+	Node             string        // name of this node; "": the name of the machine
+	Role             string        // "all", "sequencer", which serves no clients, or "edge", which runs no feeds; "": all
+	NATS             []string      // addresses of NATS servers, nats://host:port
+	Credentials      string        // file of NATS credentials; "": none
+	Authorities      string        // file of CA certificates of the NATS servers, in PEM; "": those of the system
+	Certificate, Key string        // files of a client certificate and its key, in PEM; "": none
+	Replicas         int           // of the stream, when it is created; 0: 3, or 1 with one address
+	Bytes            int64         // kept in the stream; 0: 16 GiB
+	Age              time.Duration // kept in the stream; 0: 24 h
+	Lease            time.Duration // after which another node takes the place of a sequencer that is silent; 0: 2 s
 }

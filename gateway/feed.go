@@ -45,3 +45,11 @@ func (f *Feed) checks() (feeds.Checks, error) {
 	}
 	return c, nil
 }
+
+// supervisors returns the feeds that this process runs now.
+func (g *Gateway) supervisors() []*feeds.Supervisor {
+	if f := g.feeds.Load(); f != nil {
+		return f.Feeds()
+	}
+	return nil
+}

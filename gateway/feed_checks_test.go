@@ -70,7 +70,7 @@ func TestFeedChecks(t *testing.T) {
 				}
 			}
 		}
-		found := g.feeds[0].Stats().Suspect
+		found := g.supervisors()[0].Stats().Suspect
 		if refused != c.refused || found["price_jump"] != c.jumps || found["future_time"] != c.future {
 			t.Errorf("%s: refused %d, found %v, %v", c.rule, refused, found, published)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/cluster/host"
 	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/feeds"
 	"github.com/ruedahq/rueda/internal/hub"
@@ -39,15 +40,15 @@ type Gateway struct {
 	log  *slog.Logger
 	data *Data // opened here, and closed here
 
-	place   string // where the database is, for the log
-	folder  string // of the database; "": none
-	monitor *monitor
+	location string // where the database is, for the log
+	folder   string // of the database; "": none
+	monitor  *monitor
 
 	journal     *journal.Journal // nil: none
+	place       *host.Place      // nil: no cluster
+	node        *host.Host       // nil: no cluster
 	hub         *hub.Hub
-	schedule    *feeds.Schedule // nil: no market has hours
-	feeds       []*feeds.Supervisor
-	registered  *feeds.Registry
+	feeds       atomic.Pointer[feeds.Group] // nil: this node of a cluster does not run them now
 	auth        *auth.Service
 	keys        *keyset.Set
 	registry    *session.Registry
@@ -90,7 +91,7 @@ func New(cfg Config) (*Gateway, error) {
 // Check returns an error that names a mistake in cfg. It does not open Data or the journal.
 func Check(cfg Config) error {
 	cfg.Data = nil
-	cfg.Journal = Journal{}
+	cfg.Journal, cfg.Cluster = Journal{}, Cluster{}
 	g, err := New(cfg)
 	if err != nil {
 		return err
@@ -118,6 +119,9 @@ func (g *Gateway) build() error {
 		return err
 	}
 	if err := g.buildUsers(); err != nil {
+		return err
+	}
+	if err := g.buildNode(); err != nil {
 		return err
 	}
 	if err := g.buildServers(); err != nil {
@@ -148,43 +152,36 @@ func (g *Gateway) buildMarket() error {
 		Memory:      g.cfg.Stream.memory(),
 		Delays:      g.cfg.Stream.Delays,
 		Logger:      g.log,
+		Following:   g.cfg.Cluster.Name != "",
 	})
-	if err := g.hub.Restore(context.Background()); err != nil {
+	if err := g.hub.Restore(context.Background()); err != nil || g.cfg.Cluster.Name != "" {
 		return err
 	}
-	var err error
-	if g.schedule, err = feeds.NewSchedule(g.cfg.Markets, g.hub, g.log); err != nil {
+	group, err := g.newFeeds(g.hub, g.hub)
+	if err != nil {
 		return err
 	}
-	sink := g.sink()
-	for _, in := range g.cfg.Instruments {
-		if _, err := sink.Define(in); err != nil {
-			return fmt.Errorf("list an instrument: %w", err)
-		}
-	}
-	g.registered = feeds.NewRegistry(func(name string) market.Phase {
-		state, _ := g.hub.MarketStatus(name)
-		return state.Phase
-	})
-	for _, f := range g.cfg.Feeds {
-		if f.Source == nil {
-			return fmt.Errorf("feed %q has no source", f.Name)
-		}
-		checks, err := f.checks()
-		if err != nil {
-			return err
-		}
-		g.feeds = append(g.feeds, feeds.NewSupervisor(f.Name, f.Source, sink, checks, g.registered, g.log))
-	}
+	g.feeds.Store(group)
 	return nil
 }
 
-// sink returns where events and definitions go.
-func (g *Gateway) sink() feed.Sink {
-	if g.schedule != nil {
-		return g.schedule
+// newFeeds returns the feeds and the hours of the markets, with the hub that numbers their events.
+func (g *Gateway) newFeeds(h *hub.Hub, sink feed.Sink) (*feeds.Group, error) {
+	cfg := feeds.GroupConfig{Markets: g.cfg.Markets, Instruments: g.cfg.Instruments, Logger: g.log, Phase: func(name string) market.Phase {
+		state, _ := h.MarketStatus(name)
+		return state.Phase
+	}}
+	for _, f := range g.cfg.Feeds {
+		if f.Source == nil {
+			return nil, fmt.Errorf("feed %q has no source", f.Name)
+		}
+		checks, err := f.checks()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Feeds = append(cfg.Feeds, feeds.Feed{Name: f.Name, Source: f.Source, Late: f.Late, Checks: checks})
 	}
-	return g.hub
+	return feeds.NewGroup(cfg, sink)
 }
 
 // ErrDelaysNeedJournal means that delays are configured without a journal.
@@ -197,12 +194,16 @@ var ErrJournalInUse = errors.New("another gateway uses the journal")
 // openJournal opens the journal, if one is configured.
 func (g *Gateway) openJournal() (err error) {
 	c := g.cfg.Journal
-	if c.Folder == "" {
+	if c.Folder == "" && g.cfg.Cluster.Name == "" {
 		return nil
 	}
-	g.journal, err = journal.Open(journal.Config{
-		Folder: c.Folder, Segment: c.Segment, Sync: c.Sync, Days: c.Days, Bytes: c.Bytes, Logger: g.log,
-	})
+	cfg := journal.Config{Folder: c.Folder, Segment: c.Segment, Sync: c.Sync, Days: c.Days, Bytes: c.Bytes, Logger: g.log}
+	if g.cfg.Cluster.Name != "" {
+		if g.place, err = host.Prepare(host.Settings(g.cfg.Cluster), &cfg, g.log); err != nil {
+			return err
+		}
+	}
+	g.journal, err = journal.Open(cfg)
 	switch {
 	case errors.Is(err, journal.ErrLocked):
 		return fmt.Errorf("%w %s", ErrJournalInUse, c.Folder)
@@ -210,7 +211,7 @@ func (g *Gateway) openJournal() (err error) {
 		return fmt.Errorf("open the journal: %w", err)
 	case g.cfg.OnJournal != nil:
 		return g.cfg.OnJournal(func(ids []market.InstrumentID) (time.Time, error) {
-			return newestRow(context.Background(), g.journal, ids)
+			return g.journal.NewestRow(context.Background(), ids)
 		})
 	}
 	return nil
@@ -226,7 +227,7 @@ func (g *Gateway) buildUsers() error {
 		}
 		data, g.data = d, d
 	}
-	g.place, g.folder = data.db.Store.Location(), data.folder
+	g.location, g.folder = data.db.Store.Location(), data.folder
 	if g.cfg.Users == nil {
 		g.cfg.UsersType = "local"
 		g.cfg.Users, g.cfg.Accounts, g.cfg.WatchUsers = data.Users, data.Users, data.Users.Watch
@@ -298,7 +299,7 @@ func (g *Gateway) buildServers() error {
 	}
 	handler, err := rest.New(rest.Config{
 		Auth: g.auth, Accounts: g.cfg.Accounts, Hub: g.hub, Journal: g.journal,
-		Stream: g.sockets, Connect: g.sockets.Open, Ready: g.ready, Hosts: g.cfg.hostNames(), Origins: g.cfg.Origins,
+		Stream: g.sockets, Connect: g.sockets.Open, Ready: g.ready, Serves: g.node.Serves, Hosts: g.cfg.hostNames(), Origins: g.cfg.Origins,
 		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil, Pages: site.Handlers, Console: site.Console,
 		Sockets:           g.registry.FamilyConnections,
 		Used:              g.usage.Request,
@@ -328,13 +329,13 @@ func (g *Gateway) ready() error {
 	if g.draining.Load() {
 		return errors.New("shutting down")
 	}
-	if len(g.feeds) == 0 {
-		return nil
+	if g.node != nil {
+		return g.node.Ready()
 	}
-	if g.registered.Live() {
-		return nil
+	if !g.feeds.Load().Live() {
+		return errors.New("no feed is up")
 	}
-	return errors.New("no feed is up")
+	return nil
 }
 
 func (g *Gateway) close() error {

@@ -1,62 +1,13 @@
 package gateway
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/flock"
-	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/market"
 )
-
-// newestRow returns the publication time of the newest row of any of the instruments, or the zero
-// time if there is none. It skips damaged rows.
-func newestRow(ctx context.Context, j *journal.Journal, ids []market.InstrumentID) (newest time.Time, err error) {
-	numbers := make(map[uint32]bool, len(ids))
-	for _, id := range ids {
-		if n, ok := j.Lookup(id); ok {
-			numbers[n] = true
-		}
-	}
-	at := int64(0)
-	see := func(r *journal.Row) { at = max(at, r.At) }
-	undamaged := func(err error) error {
-		if _, ok := errors.AsType[*journal.Damage](err); ok {
-			return nil
-		}
-		return err
-	}
-	// The indexes give a lower bound, so that the scan for rows without an index, such as those of
-	// books, is short.
-	for _, id := range ids {
-		for _, channel := range [...]journal.Channel{journal.Trades, journal.Quotes, journal.Statuses} {
-			series := journal.Series{Instrument: id, Channel: channel}
-			err := j.Read(ctx, series, journal.Range{Reverse: true}, func(_ string, r *journal.Row) bool { see(r); return false })
-			if undamaged(err) != nil {
-				return newest, fmt.Errorf("read the newest rows of %s: %w", id, err)
-			}
-		}
-	}
-	kinds := ^(journal.Checkpoints | journal.Kinds(journal.Gap))
-	for _, epoch := range j.Epochs() {
-		if len(numbers) == 0 {
-			break
-		}
-		from := journal.ScanStart{Epoch: epoch, Time: at}
-		err := j.Scan(ctx, from, func(n uint32) bool { return numbers[n] }, kinds, func(r *journal.Row) bool { see(r); return true })
-		if undamaged(err) != nil {
-			return newest, fmt.Errorf("read the newest rows of the journal: %w", err)
-		}
-	}
-	if at != 0 {
-		newest = time.Unix(0, at)
-	}
-	return newest, nil
-}
 
 // youngest is the age below which a temporary folder is not removed.
 const youngest = time.Minute

@@ -79,7 +79,7 @@ func (g *Gateway) snapshot() *metrics.Snapshot {
 	s := &metrics.Snapshot{Version: g.cfg.Version, Ready: g.ready() == nil, Panics: g.Stats().Panics}
 	g.monitor.fill(s)
 	g.streamFigures(s)
-	for _, f := range g.feeds {
+	for _, f := range g.supervisors() {
 		st := f.Stats()
 		s.Feeds = append(s.Feeds, metrics.Feed{
 			Name: f.Name(), Up: st.Up, Events: st.Events, Refused: st.Refused, Failures: st.Failures, Newest: st.Newest, Suspect: st.Suspect,

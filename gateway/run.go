@@ -46,12 +46,7 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	// load balancer sees the 503.
 	back := newGroup("market and users")
 	defer back.end()
-	for _, f := range g.feeds {
-		back.run(f.Run)
-	}
-	if g.schedule != nil {
-		back.run(g.schedule.Run)
-	}
+	back.run(g.runMarket)
 	if g.certificate != nil {
 		back.run(g.certificate.Run)
 	}
@@ -82,7 +77,9 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	defer sockets.end()
 	sockets.run(g.sockets.Run)
 
-	bound.Silent = g.awaitFeeds(ctx)
+	if f := g.feeds.Load(); f != nil { // so that clients of a ready gateway find a market
+		bound.Silent = f.Await(ctx, feedPatience)
+	}
 	g.up.Store(true)
 	g.logReady(&bound)
 	if g.cfg.OnReady != nil {
@@ -101,37 +98,13 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	}
 }
 
-// awaitFeeds waits until every feed has published its first events, so that clients of a ready
-// gateway find a market. It returns the names of feeds that take too long.
-func (g *Gateway) awaitFeeds(ctx context.Context) (silent string) {
-	patience, cancel := context.WithTimeout(ctx, feedPatience)
-	defer cancel()
-	var names []string
-	for i, f := range g.feeds {
-		if g.cfg.Feeds[i].Late {
-			continue
-		}
-		select {
-		case <-f.Started():
-			continue
-		case <-patience.Done():
-		}
-		select {
-		case <-f.Started():
-		default:
-			names = append(names, f.Name())
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
 // logReady logs the main settings, which show most mistakes in a configuration.
 func (g *Gateway) logReady(b *Bound) {
 	var feeds []string
-	for _, f := range g.feeds {
-		feeds = append(feeds, f.Name())
+	for _, f := range g.cfg.Feeds {
+		feeds = append(feeds, f.Name)
 	}
-	g.log.Info("ready", "address", b.Address, "tls", g.certificate != nil, "version", g.cfg.Version, "data", g.place,
+	g.log.Info("ready", "address", b.Address, "tls", g.certificate != nil, "version", g.cfg.Version, "data", g.location,
 		"users", cmp.Or(g.cfg.UsersType, "custom"), "feeds", cmp.Or(strings.Join(feeds, ","), "none"), "admin", cmp.Or(b.Admin, "none"))
 	if b.Silent != "" {
 		g.log.Warn("feeds have published nothing yet", "feeds", b.Silent)

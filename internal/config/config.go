@@ -40,6 +40,7 @@ type mainFile struct {
 	Limits      limitsConfig   `toml:"limits"`
 	Throttle    throttleConfig `toml:"throttle"`
 	Journal     journalConfig  `toml:"journal"`
+	Cluster     clusterConfig  `toml:"cluster"`
 	Audit       auditConfig    `toml:"audit"`
 	Log         Log            `toml:"log"`
 	Feeds       []feedConfig   `toml:"feed"`
@@ -255,6 +256,7 @@ func (c *mainFile) check(doc *document) {
 	}
 	c.checkStream(doc)
 	c.checkJournal(doc)
+	c.checkCluster(doc)
 	c.checkListen(doc)
 	c.checkFront(doc)
 	c.checkAdmin(doc)
@@ -434,6 +436,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				HistoryReaders: l.HistoryReaders, HistoryPerUser: l.HistoryPerUser,
 			},
 			Journal: c.journal(doc),
+			Cluster: c.cluster(doc),
 			Audit:   c.audit(doc),
 		},
 	}

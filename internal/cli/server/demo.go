@@ -35,12 +35,12 @@ func addDemo(ctx context.Context, std command.Streams, users *local.Base, folder
 		fmt.Fprintf(std.Err, "%s has other users: %s and %s are not added.\n", folder, command.DemoUser, command.BasicUser)
 		return false, nil
 	}
-	return true, addDemoUsers(ctx, users)
+	return true, AddDemoUsers(ctx, users)
 }
 
-// addDemoUsers adds missing users of a dev server: demo with all rights and two accounts, and basic
+// AddDemoUsers adds missing users of a dev server: demo with all rights and two accounts, and basic
 // with quotes only.
-func addDemoUsers(ctx context.Context, users *local.Base) error {
+func AddDemoUsers(ctx context.Context, users *local.Base) error {
 	all := []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory, broker.ScopeAdmin}
 	for _, u := range []local.NewUser{
 		{

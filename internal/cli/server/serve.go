@@ -20,7 +20,7 @@ import (
 
 // NewServe returns the command serve.
 func NewServe(std command.Streams) *cobra.Command {
-	var name, folder string
+	var name, folder, role string
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -45,15 +45,18 @@ rueda reload read the configuration again.`,
 				return writeExamples(std, folder)
 			case name == "":
 				return command.Fail(command.ExitUsage, errors.New("no configuration"), "Use --config FILE; rueda serve --init DIR writes an example.")
+			case role != "" && role != "all" && role != "sequencer" && role != "edge":
+				return command.Fail(command.ExitUsage, fmt.Errorf("--role %q is not all, sequencer or edge", role), "")
 			case check:
 				return checkConfig(cmd.Context(), std, name)
 			}
-			return runServe(cmd.Context(), std, name)
+			return runServe(cmd.Context(), std, name, role)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&name, "config", "", "configuration file")
 	f.BoolVar(&check, "check", false, "check the configuration and exit")
+	f.StringVar(&role, "role", "", "role in the cluster: all, sequencer or edge (default: as configured)")
 	f.StringVar(&folder, "init", "", "write an example configuration into this folder and exit")
 	return cmd
 }
@@ -79,13 +82,23 @@ func checkConfig(ctx context.Context, std command.Streams, name string) error {
 	return nil
 }
 
-func runServe(ctx context.Context, std command.Streams, name string) (err error) {
+// errNoCluster means that a role is given to a gateway that is no node of a cluster.
+var errNoCluster = errors.New("a role needs a cluster, and the configuration has no name in [cluster]")
+
+func runServe(ctx context.Context, std command.Streams, name, role string) (err error) {
 	hangups := make(chan os.Signal, 1) // those before the start is complete wait
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	s, err := command.LoadConfig(ctx, std, name)
 	if err != nil {
 		return err
+	}
+	cluster := &s.Gateway.Cluster
+	if role != "" {
+		if cluster.Name == "" && role != "all" {
+			return command.Fail(command.ExitUsage, errNoCluster, "docs/cluster.md has an example.")
+		}
+		cluster.Role = role
 	}
 	for _, text := range s.Warnings {
 		s.Gateway.Logger.Warn("weak setting in the configuration", "reason", text)
@@ -105,7 +118,7 @@ func runServe(ctx context.Context, std command.Streams, name string) (err error)
 			Listen(ctx context.Context) error
 			Close() error
 		})
-		if !ok {
+		if !ok || cluster.Name != "" { // a node of a cluster listens when it runs the feeds
 			continue
 		}
 		if err := lines.Listen(ctx); err != nil {
