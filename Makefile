@@ -44,6 +44,7 @@ endif
 	@echo
 	@echo "Left out:"
 	@echo "  real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations: make e2e"
+	@echo "  a cluster with NATS     make cluster"
 	@echo "  alerts that fire        make alerts"
 	@echo "  the Python client       make clients-python"
 	@echo "  a thousand clusters     make cluster"
@@ -73,6 +74,9 @@ endif
 	@command -v curl >/dev/null && command -v jq >/dev/null || echo "  commands of the tutorial install curl and jq"
 	@[ -n "$(SLAPD)" ] || echo "  LDAP user bases         apt-get install slapd ldap-utils (it need not run either)"
 	@command -v promtool >/dev/null || echo "  metrics and alerts      apt-get install prometheus (it need not run either)"
+
+cluster: ## a cluster of real processes that are killed and paused, with NATS (three minutes)
+	$(TESTRUN) -C cmd/rueda-cluster -- -vet=off -timeout 20m ./...
 
 alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
 	RUEDA_ALERTS=1 go test -count=1 -timeout 10m -run TestAlerts -v ./tests/alerts

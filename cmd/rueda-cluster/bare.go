@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The bare program publishes messages of the size of a batch to a stream of JetStream, and reads
+// them back. It has no market. The figures of a cluster of Rueda are ratios to its figures.
+
+const (
+	rowBytes   = 48       // of the most frequent row, a change of one level of a book
+	batchBytes = 64 << 10 // of a full batch
+	batchWait  = 2 * time.Millisecond
+)
+
+// figures are results of one run.
+type figures struct {
+	Ingest   float64       // rows per second, with full batches, one at a time
+	P50, P99 time.Duration // from the oldest row of a batch until it was read, at the rate of the run
+	CatchUp  time.Duration // to read the rows of the ingest run
+	Rows     int           // of the ingest run
+}
+
+// bareConfig configures a run of the bare program.
+type bareConfig struct {
+	url      string
+	replicas int
+	rows     int           // of the ingest run
+	rate     int           // rows per second of the latency run
+	time     time.Duration // of the latency run
+}
+
+// bare is a connection of the bare program.
+type bare struct {
+	bareConfig
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	last   uint64 // sequence of the newest message
+}
+
+const bareStream = "bare"
+
+// runBare measures a stream of JetStream without Rueda.
+func runBare(ctx context.Context, c bareConfig) (f figures, err error) {
+	nc, err := nats.Connect(c.url)
+	if err != nil {
+		return f, fmt.Errorf("connect to NATS: %w", err)
+	}
+	defer nc.Close()
+	b := &bare{bareConfig: c}
+	if b.js, err = jetstream.New(nc); err != nil {
+		return f, fmt.Errorf("open JetStream: %w", err)
+	}
+	b.stream, err = b.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: bareStream, Subjects: []string{bareStream}, Storage: jetstream.FileStorage, Replicas: c.replicas,
+	})
+	if err != nil {
+		return f, fmt.Errorf("create the stream: %w", err)
+	}
+	defer func() { _ = b.js.DeleteStream(context.WithoutCancel(ctx), bareStream) }() // the folder is removed anyway
+	f.Rows = c.rows
+	if f.Ingest, err = b.ingest(ctx); err != nil {
+		return f, err
+	}
+	if f.CatchUp, err = b.catchUp(ctx); err != nil {
+		return f, err
+	}
+	f.P50, f.P99, err = b.latency(ctx)
+	return f, err
+}
+
+// publish appends a message that must follow the newest one.
+func (b *bare) publish(ctx context.Context, data []byte) error {
+	ack, err := b.js.Publish(ctx, bareStream, data, jetstream.WithExpectLastSequence(b.last))
+	if err != nil {
+		return fmt.Errorf("publish after %d: %w", b.last, err)
+	}
+	b.last = ack.Sequence
+	return nil
+}
+
+// ingest publishes full batches, each after the acknowledgement of the one before.
+func (b *bare) ingest(ctx context.Context) (perSecond float64, err error) {
+	batch := make([]byte, batchBytes/rowBytes*rowBytes)
+	began := time.Now()
+	for rows := 0; rows < b.rows; rows += len(batch) / rowBytes {
+		if err := b.publish(ctx, batch); err != nil {
+			return 0, err
+		}
+	}
+	return float64(b.rows) / time.Since(began).Seconds(), nil
+}
+
+// read calls f with each message from a sequence until f returns false.
+func (b *bare) read(ctx context.Context, from uint64, f func(data []byte) bool) error {
+	c, err := b.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from})
+	if err != nil {
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	it, err := c.Messages()
+	if err != nil {
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	defer it.Stop()
+	for {
+		m, err := it.Next()
+		if err != nil {
+			return fmt.Errorf("read the stream: %w", err)
+		}
+		if !f(m.Data()) {
+			return nil
+		}
+	}
+}
+
+// catchUp reads all rows of the ingest run.
+func (b *bare) catchUp(ctx context.Context) (time.Duration, error) {
+	began, rows := time.Now(), 0
+	err := b.read(ctx, 1, func(data []byte) bool {
+		rows += len(data) / rowBytes
+		return rows < b.rows
+	})
+	return time.Since(began), err
+}
+
+// latency publishes rows at a rate, and measures the time until they were read. A batch has the
+// rows that came since the last one, which is at most batchWait ago, or until it was acknowledged.
+func (b *bare) latency(ctx context.Context) (p50, p99 time.Duration, err error) {
+	total := int(b.time/time.Second) * b.rate
+	var took []time.Duration
+	read := make(chan error, 1)
+	start := time.Now()
+	go func() {
+		rows := 0
+		read <- b.read(ctx, b.last+1, func(data []byte) bool {
+			took = append(took, time.Since(start)-time.Duration(binary.LittleEndian.Uint64(data)))
+			rows += len(data) / rowBytes
+			return rows < total
+		})
+	}()
+	time.Sleep(100 * time.Millisecond) // the consumer is there
+	start0 := time.Since(start)
+	at := func(row int) time.Duration { return start0 + time.Duration(row)*time.Second/time.Duration(b.rate) }
+	for row := 0; row < total; {
+		time.Sleep(at(row) + batchWait - time.Since(start))
+		n := min(total, 1+int((time.Since(start)-start0)*time.Duration(b.rate)/time.Second)) - row
+		batch := make([]byte, n*rowBytes)
+		binary.LittleEndian.PutUint64(batch, uint64(at(row)))
+		if err := b.publish(ctx, batch); err != nil {
+			return 0, 0, err
+		}
+		row += n
+	}
+	if err := <-read; err != nil {
+		return 0, 0, err
+	}
+	slices.Sort(took)
+	return took[len(took)/2], took[len(took)*99/100], nil
+}
+
+// bench measures the bare program with one server or three, and prints its figures.
+func bench(ctx context.Context, args []string, out io.Writer) error {
+	f := newFlags("bench")
+	nodes := f.Int("nodes", 1, "NATS servers: 1 or 3")
+	rows := f.Int("rows", 1_000_000, "rows to publish and to read")
+	rate := f.Int("rate", 50_000, "rows per second of the latency run")
+	length := f.Duration("time", 10*time.Second, "length of the latency run")
+	interval := f.String("sync", "2m", "sync_interval of JetStream, or always")
+	url := f.String("url", "", "addresses of running NATS servers instead of own ones, separated by commas")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	c := serversConfig{nodes: *nodes}
+	if *interval == "always" {
+		c.syncAlways = true
+	} else if c.sync, _ = time.ParseDuration(*interval); c.sync <= 0 {
+		return fmt.Errorf("-sync %q is not a duration such as 2m, and not always", *interval)
+	}
+	if *url == "" {
+		folder, err := os.MkdirTemp("", "rueda-cluster-bench-")
+		if err != nil {
+			return fmt.Errorf("make a folder for NATS: %w", err)
+		}
+		defer func() { _ = os.RemoveAll(folder) }()
+		c.folder = folder
+		s, err := startServers(c)
+		if err != nil {
+			return err
+		}
+		defer s.stop()
+		*url = s.url()
+	}
+	b, err := runBare(ctx, bareConfig{url: *url, replicas: *nodes, rows: *rows, rate: *rate, time: *length})
+	if err != nil {
+		return err
+	}
+	print := func(name string, x figures) {
+		fmt.Fprintf(out, "%-8s ingest %s rows/s   latency at %s rows/s: p50 %v p99 %v   catch-up of %s rows %v\n", name,
+			thousands(int(x.Ingest)), thousands(*rate), x.P50.Round(10*time.Microsecond), x.P99.Round(10*time.Microsecond), thousands(x.Rows), x.CatchUp.Round(time.Millisecond))
+	}
+	print("bare", b)
+	return nil
+}
+
+// thousands returns a number with commas.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
