@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -75,7 +76,12 @@ func (l *link) deliver(ctx context.Context, cur *cursor, x numberedEvent) error 
 // have it, the error ends the connection, and the next one resumes after the newest number.
 func (l *link) gap(ctx context.Context, s stream.Series, cur *cursor, to uint64) error {
 	from := cur.n + 1
-	if cur.tried == from { // neither history nor a resume has it
+	if cur.tried == from {
+		if sent := l.sent[s]; sent == nil || !sent.rejected && !sent.resumed {
+			cur.named = true
+			return errGap // it is not resumed yet
+		}
+		// Neither history nor a resume has it.
 		l.report(Lost{Series: s, From: from, To: to, Reason: "missing"})
 		cur.n = to
 		return nil
@@ -148,7 +154,10 @@ func (l *link) filled(ctx context.Context, s stream.Series, rows []numberedEvent
 		if err != nil {
 			l.log.Warn("gap not filled from history", "error", err)
 		}
-		cur.tried, cur.named = cur.n+1, true
+		if answer := (*Error)(nil); err == nil || errors.As(err, &answer) { // otherwise nothing is known
+			cur.tried = cur.n + 1
+		}
+		cur.named = true
 		return errGap
 	}
 	return l.release(ctx, f)

@@ -72,6 +72,7 @@ type frame struct {
 type subscribed struct {
 	options
 	rejected bool
+	resumed  bool // the gateway has accepted to resume it
 }
 
 // ask is a request without an answer.
@@ -409,6 +410,21 @@ func (l *link) covered(s stream.Series, except *item) bool {
 	return false
 }
 
+// wanted returns a function that reports whether the desired set includes a series. The caller holds
+// the lock.
+func (l *link) wanted() func(stream.Series) bool {
+	var patterns []item
+	for i := range l.desired {
+		if i.Instrument.IsPattern() {
+			patterns = append(patterns, i)
+		}
+	}
+	return func(s stream.Series) bool {
+		_, ok := l.desired[s]
+		return ok || slices.ContainsFunc(patterns, func(i item) bool { return i.Channel == s.Channel && i.Instrument.Matches(s.Instrument) })
+	}
+}
+
 // prune forgets, at the beginning of a connection, what the program has removed from the set since
 // the last one.
 func (l *link) prune() {
@@ -417,16 +433,7 @@ func (l *link) prune() {
 	if l.restored {
 		return // the set may not be complete yet
 	}
-	var patterns []item
-	for i := range l.desired {
-		if i.Instrument.IsPattern() {
-			patterns = append(patterns, i)
-		}
-	}
-	wanted := func(s stream.Series) bool {
-		_, ok := l.desired[s]
-		return ok || slices.ContainsFunc(patterns, func(i item) bool { return i.Channel == s.Channel && i.Instrument.Matches(s.Instrument) })
-	}
+	wanted := l.wanted()
 	removed := func(s stream.Series) bool { return !wanted(s) }
 	maps.DeleteFunc(l.had, func(i item, _ bool) bool { _, ok := l.desired[i]; return !ok })
 	for s, c := range l.series {
@@ -439,16 +446,18 @@ func (l *link) prune() {
 
 // forget drops the progress of what an item covered alone.
 func (l *link) forget(i item) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wanted := l.wanted()
 	for s, c := range l.series {
-		if s.Channel == i.Channel && i.Instrument.Matches(s.Instrument) && !l.covered(s, &i) {
+		// What is wanted may wait for a limit, and is resumed then.
+		if s.Channel == i.Channel && i.Instrument.Matches(s.Instrument) && !l.covered(s, &i) && !wanted(s) {
 			l.drop(s, c)
 		}
 	}
 	if i.Channel != wire.OrderBook {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for s := range l.books {
 		if i.Instrument.Matches(s.Instrument) && !l.covered(s, &i) {
 			delete(l.books, s)

@@ -189,7 +189,7 @@ func (l *link) acknowledged(ctx context.Context, c *stream.Control) error {
 			case a.remove:
 				l.forget(i)
 			case l.sent[i] != nil && !l.sent[i].rejected:
-				l.had[i] = true
+				l.had[i], l.sent[i].resumed = true, a.resume
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package client_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ruedahq/rueda/client"
@@ -51,5 +52,40 @@ func TestRepeatScript(t *testing.T) {
 	})
 	if want := []uint64{1, 2, 3}; !slices.Equal(got, want) {
 		t.Errorf("trades %d, want %d", got, want)
+	}
+}
+
+// TestGapBeforeResumeScript checks that a gap is not lost before the gateway has resumed it: the
+// request for that was limited, and a later trade came first.
+func TestGapBeforeResumeScript(t *testing.T) {
+	const again = `{"action":"subscribe","id":1,"trades":["GGAL|BYMA|24hs"],"alive":true,"resume":{"epoch":"e1","position":"e1:1","trades":{"GGAL|BYMA|24hs":1}}}`
+	f := &fake{scripts: []func(*fakeConn){
+		func(c *fakeConn) {
+			c.begin()
+			c.want(subscribe)
+			c.send(accepted, tradeText(1), tradeText(4))
+			c.drain()
+		},
+		func(c *fakeConn) {
+			c.begin()
+			c.want(again)
+			c.send(`{"type":"Error","code":429,"reason":"rate_limited","msg":"Wait","id":1,"retry":true,"retry_after":1}`, tradeText(5))
+			c.drain()
+		},
+		func(c *fakeConn) {
+			c.begin()
+			c.want(again)
+			c.send(accepted, tradeText(2), tradeText(3), tradeText(4), tradeText(5), caughtUp)
+			c.drain()
+		},
+	}}
+	var s seen
+	play(t, f, client.Set{Trades: []string{ggal}}, func(_ *client.Client, ev client.Event) bool {
+		s.add(ev)
+		return !s.has("trade 5")
+	})
+	s.list = slices.DeleteFunc(s.list, func(text string) bool { return !strings.HasPrefix(text, "trade") && !strings.HasPrefix(text, "lost") })
+	if want := []string{"trade 1", "trade 2", "trade 3", "trade 4", "trade 5"}; !slices.Equal(s.list, want) {
+		t.Errorf("%q", s.list)
 	}
 }

@@ -25,9 +25,14 @@ const (
 	stormLabel    = "storm" // of the goroutines of all clients
 )
 
-// stormTime returns how long TestStormOfClients lasts: a minute, and an hour in the soak.
+// stormTime returns how long TestStormOfClients lasts: a minute, and an hour in the soak or the time
+// that RUEDA_SOAK names, such as 10m.
 func stormTime() time.Duration {
-	if os.Getenv("RUEDA_SOAK") != "" {
+	soak := os.Getenv("RUEDA_SOAK")
+	if d, err := time.ParseDuration(soak); err == nil {
+		return d
+	}
+	if soak != "" {
 		return time.Hour
 	}
 	return time.Minute

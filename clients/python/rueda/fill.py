@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .engine import Cursor
-from .errors import ConnectionBroken, RuedaError
+from .errors import ConnectionBroken, GatewayError, RuedaError
 from .events import Lost, Recovered
 from .queue import Series
 
@@ -72,7 +72,11 @@ class Filler:
         """Begins to fill a gap up to a number. Without the right to history, or if history does
         not have it, the error ends the connection, and the next one resumes after the newest."""
         first = cursor.n + 1
-        if cursor.tried == first:  # neither history nor a resume has it
+        if cursor.tried == first:
+            if series not in self._link.rejected and series not in self._link.resumed:
+                cursor.named = True
+                raise ConnectionBroken("messages are missing")  # it is not resumed yet
+            # Neither history nor a resume has it.
             self._engine.report(Lost(*series, first, last, "missing"))
             cursor.n = last
             return
@@ -86,6 +90,7 @@ class Filler:
         """Delivers what history has of a gap, and then what came after it."""
         assert self._engine.history is not None
         rows = self._engine.history(series, fill.first - 1, fill.last, self._engine.epoch)
+        known = True
         try:
             async for event in rows:
                 if not self._is_current(series, cursor, fill):
@@ -94,14 +99,17 @@ class Filler:
                     event.replayed = True
                     self._deliver(series, cursor, event)
                     await self._link.space()
-        except RuedaError:
+        except RuedaError as err:
+            known = isinstance(err, GatewayError)  # otherwise the connection broke
             log.warning("gap not filled from history", exc_info=True)
         if not self._is_current(series, cursor, fill):
             return
         if cursor.n >= fill.first:
             self._engine.report(Recovered(*series, fill.first, cursor.n, True))
         if cursor.n < fill.last:
-            cursor.tried, cursor.named = cursor.n + 1, True
+            cursor.named = True
+            if known:
+                cursor.tried = cursor.n + 1
             raise ConnectionBroken("messages are missing")
         cursor.fill = None
         while fill.held and cursor.fill is None:

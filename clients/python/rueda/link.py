@@ -79,6 +79,7 @@ class Link:
         self.ready = False
         self.sent: dict[Series, Options] = {}  # what the gateway was asked for
         self.rejected: set[Series] = set()
+        self.resumed: set[Series] = set()  # the gateway has accepted to resume them
         self.asks: dict[int, _Ask] = {}
         self.replays = 0  # resumes that are not complete
         self._last_id = 0
@@ -306,6 +307,7 @@ class Link:
             message.setdefault(channel, []).append(name)
             self.sent[item] = group.options
             self.rejected.discard(item)
+            self.resumed.discard(item)
             if channel not in NUMBERED:
                 continue
             replays = True
@@ -349,18 +351,20 @@ class Link:
             for item in self.sent
         )
 
+    def _wanted(self, series: Series) -> bool:
+        """Whether the desired set includes a series."""
+        desired = self.engine.desired
+        return series in desired or any(
+            item[0] == series[0] and matches(item[1], series[1])
+            for item in desired
+            if is_pattern(item[1])
+        )
+
     def _prune(self) -> None:
         """Forgets what the program has removed from the set since the last connection."""
-        engine = self.engine
+        engine, wanted = self.engine, self._wanted
         if engine.restored:
             return  # the set may not be complete yet
-        patterns = [item for item in engine.desired if is_pattern(item[1])]
-
-        def wanted(series: Series) -> bool:
-            return series in engine.desired or any(
-                item[0] == series[0] and matches(item[1], series[1]) for item in patterns
-            )
-
         engine.had = {item for item in engine.had if item in engine.desired}
         for series in [s for s in engine.series if not wanted(s)]:
             engine.drop(series)
@@ -370,7 +374,8 @@ class Link:
         """Drops the progress of what an item covered alone."""
         engine = self.engine
         for series in [s for s in engine.series if s[0] == item[0] and matches(item[1], s[1])]:
-            if not self.covered(series, item):
+            # What is wanted may wait for a limit, and is resumed then.
+            if not self.covered(series, item) and not self._wanted(series):
                 engine.drop(series)
         if item[0] == "order_book":
             for instrument in [i for i in engine.books if matches(item[1], i)]:
@@ -535,6 +540,8 @@ class Link:
                 self._forget(item)
             elif item in self.sent and item not in self.rejected:
                 engine.had.add(item)
+                if ask is not None and ask.resume:
+                    self.resumed.add(item)
         self._settle()
 
     def _reject(self, rows: Any, removed: bool) -> None:

@@ -1,4 +1,4 @@
-import { BehindError, ConnectionError } from "./errors.js";
+import { BehindError, ConnectionError, RuedaError } from "./errors.js";
 import { rowsOf } from "./history.js";
 import { isPattern, matches, replays, splitSeries } from "./subscriptions.js";
 // Limits of a gap that is filled from history.
@@ -64,6 +64,9 @@ export class Sequences {
     #gap(s, c, to) {
         const from = c.n + 1;
         if (c.tried === from) {
+            const sent = this.link.sets.sent.get(s);
+            if (!sent?.rejected && !sent?.resumed)
+                return this.#resumeFrom(c); // it is not resumed yet
             // Neither history nor a resume has it.
             this.link.engine.report({ type: "lost", ...splitSeries(s), from, to, reason: "missing" });
             c.n = to;
@@ -74,21 +77,24 @@ export class Sequences {
         c.fill = { from, to, held: [] };
         void this.#fill(s, c, from, to);
     }
-    #resumeFrom(c) {
-        c.tried = c.n + 1;
+    // resumeFrom ends the connection, and the next one resumes. tried is false if history was not read.
+    #resumeFrom(c, tried = true) {
+        if (tried)
+            c.tried = c.n + 1;
         c.named = true;
         this.link.end(new ConnectionError("messages are missing"));
     }
     async #fill(s, c, from, to) {
         const { engine } = this.link;
         const rows = [];
+        let known = true;
         try {
             const range = { epoch: engine.epoch, after: from - 1, limit: to - from + 1 };
             for await (const row of rowsOf(engine.rest, engine.tokens, s, range, this.link.abort.signal))
                 rows.push(row);
         }
-        catch {
-            // What is missing is resumed.
+        catch (err) {
+            known = err instanceof RuedaError; // otherwise the connection broke; what is missing is resumed
         }
         if (this.link.over || engine.series.get(s) !== c || !c.fill)
             return; // unsubscribed meanwhile
@@ -105,7 +111,7 @@ export class Sequences {
         if (c.n >= from)
             engine.report({ type: "recovered", ...splitSeries(s), from, to: c.n, history: true });
         if (c.n < to)
-            return this.#resumeFrom(c);
+            return this.#resumeFrom(c, known);
         for (const x of held) {
             if (this.link.over)
                 return;

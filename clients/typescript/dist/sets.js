@@ -144,8 +144,10 @@ export class Sets {
             const sent = this.sent.get(s);
             if (ask?.remove)
                 this.#forget(s);
-            else if (sent && !sent.rejected)
+            else if (sent && !sent.rejected) {
                 engine.had.add(s);
+                sent.resumed = ask?.resume ?? false;
+            }
         }
         this.link.settle();
     }
@@ -216,7 +218,7 @@ export class Sets {
         const { engine } = this.link;
         if (engine.restored)
             return; // the set may not be complete yet
-        const wanted = (s) => engine.desired.has(s) || [...engine.desired.keys()].some((item) => matches(item, s));
+        const wanted = (s) => this.#wanted(s);
         for (const s of engine.had)
             if (!engine.desired.has(s))
                 engine.had.delete(s);
@@ -227,11 +229,17 @@ export class Sets {
             if (!wanted(s))
                 engine.books.delete(s);
     }
+    // wanted reports whether the desired set includes a series.
+    #wanted(s) {
+        const { desired } = this.link.engine;
+        return desired.has(s) || [...desired.keys()].some((item) => matches(item, s));
+    }
     // forget drops the progress of what an item covered alone.
     #forget(item) {
         const { engine } = this.link;
+        // What is wanted may wait for a limit, and is resumed then.
         for (const s of engine.series.keys())
-            if (matches(item, s) && !this.covered(s, item))
+            if (matches(item, s) && !this.covered(s, item) && !this.#wanted(s))
                 engine.drop(s);
         for (const s of engine.books.keys())
             if (matches(item, s) && !this.covered(s, item))

@@ -1,4 +1,4 @@
-import { BehindError, ConnectionError } from "./errors.js";
+import { BehindError, ConnectionError, RuedaError } from "./errors.js";
 import type { Cursor } from "./engine.js";
 import type { MarketEvent } from "./events.js";
 import { rowsOf } from "./history.js";
@@ -65,6 +65,8 @@ export class Sequences {
   #gap(s: Series, c: Cursor, to: number): void {
     const from = c.n + 1;
     if (c.tried === from) {
+      const sent = this.link.sets.sent.get(s);
+      if (!sent?.rejected && !sent?.resumed) return this.#resumeFrom(c); // it is not resumed yet
       // Neither history nor a resume has it.
       this.link.engine.report({ type: "lost", ...splitSeries(s), from, to, reason: "missing" });
       c.n = to;
@@ -75,8 +77,9 @@ export class Sequences {
     void this.#fill(s, c, from, to);
   }
 
-  #resumeFrom(c: Cursor): void {
-    c.tried = c.n + 1;
+  // resumeFrom ends the connection, and the next one resumes. tried is false if history was not read.
+  #resumeFrom(c: Cursor, tried = true): void {
+    if (tried) c.tried = c.n + 1;
     c.named = true;
     this.link.end(new ConnectionError("messages are missing"));
   }
@@ -84,11 +87,12 @@ export class Sequences {
   async #fill(s: Series, c: Cursor, from: number, to: number): Promise<void> {
     const { engine } = this.link;
     const rows: MarketEvent[] = [];
+    let known = true;
     try {
       const range = { epoch: engine.epoch, after: from - 1, limit: to - from + 1 };
       for await (const row of rowsOf(engine.rest, engine.tokens, s, range, this.link.abort.signal)) rows.push(row);
-    } catch {
-      // What is missing is resumed.
+    } catch (err) {
+      known = err instanceof RuedaError; // otherwise the connection broke; what is missing is resumed
     }
     if (this.link.over || engine.series.get(s) !== c || !c.fill) return; // unsubscribed meanwhile
     const { held } = c.fill;
@@ -100,7 +104,7 @@ export class Sequences {
       c.n = event.n;
     }
     if (c.n >= from) engine.report({ type: "recovered", ...splitSeries(s), from, to: c.n, history: true });
-    if (c.n < to) return this.#resumeFrom(c);
+    if (c.n < to) return this.#resumeFrom(c, known);
     for (const x of held) {
       if (this.link.over) return;
       this.numbered(s, x as Numbered);

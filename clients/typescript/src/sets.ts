@@ -9,6 +9,8 @@ const maxItemBytes = 200; // of an item, with its place in resume
 /** An item of the set at the gateway. */
 interface Subscribed extends ItemOptions {
   rejected?: boolean;
+  /** The gateway has accepted to resume it. */
+  resumed?: boolean;
 }
 
 /** A request without an answer. */
@@ -152,7 +154,10 @@ export class Sets {
     for (const s of ask?.items ?? []) {
       const sent = this.sent.get(s);
       if (ask?.remove) this.#forget(s);
-      else if (sent && !sent.rejected) engine.had.add(s);
+      else if (sent && !sent.rejected) {
+        engine.had.add(s);
+        sent.resumed = ask?.resume ?? false;
+      }
     }
     this.link.settle();
   }
@@ -217,16 +222,23 @@ export class Sets {
   prune(): void {
     const { engine } = this.link;
     if (engine.restored) return; // the set may not be complete yet
-    const wanted = (s: Series): boolean => engine.desired.has(s) || [...engine.desired.keys()].some((item) => matches(item, s));
+    const wanted = (s: Series): boolean => this.#wanted(s);
     for (const s of engine.had) if (!engine.desired.has(s)) engine.had.delete(s);
     for (const s of engine.series.keys()) if (!wanted(s)) engine.drop(s);
     for (const s of engine.books.keys()) if (!wanted(s)) engine.books.delete(s);
   }
 
+  // wanted reports whether the desired set includes a series.
+  #wanted(s: Series): boolean {
+    const { desired } = this.link.engine;
+    return desired.has(s) || [...desired.keys()].some((item) => matches(item, s));
+  }
+
   // forget drops the progress of what an item covered alone.
   #forget(item: Series): void {
     const { engine } = this.link;
-    for (const s of engine.series.keys()) if (matches(item, s) && !this.covered(s, item)) engine.drop(s);
+    // What is wanted may wait for a limit, and is resumed then.
+    for (const s of engine.series.keys()) if (matches(item, s) && !this.covered(s, item) && !this.#wanted(s)) engine.drop(s);
     for (const s of engine.books.keys()) if (matches(item, s) && !this.covered(s, item)) engine.books.delete(s);
   }
 }
