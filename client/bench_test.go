@@ -54,7 +54,7 @@ func benchmarkFormat(b *testing.B, format wire.Format, batch int) {
 			}
 			got = 0
 		}
-		e, ok := c.take()
+		e, ok := c.take(&entry{})
 		if !ok {
 			b.Fatal("no event")
 		}
@@ -79,7 +79,7 @@ func BenchmarkTrade(b *testing.B) {
 		if err := l.receive(b.Context(), frame{data: data, at: now}); err != nil {
 			b.Fatal(err)
 		}
-		e, ok := c.take()
+		e, ok := c.take(&entry{})
 		if !ok {
 			b.Fatal("no event")
 		}

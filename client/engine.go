@@ -89,13 +89,13 @@ func (c *Client) Events(ctx context.Context) iter.Seq[Event] {
 			cancel()
 			<-ended
 		}()
+		var last entry
 		for over := false; ctx.Err() == nil; {
-			e, ok := c.take()
-			switch {
+			e, ok := c.take(&last)
+			switch last = e; {
 			case ok:
-				more := e.event == nil || yield(e.event)
-				c.processed(&e)
-				if !more {
+				if e.event != nil && !yield(e.event) {
+					c.processed(&e)
 					return
 				}
 			case over:
@@ -127,10 +127,12 @@ func (c *Client) Err() error {
 	return c.err
 }
 
-// take takes the next entry of the queue. A merged book gets its state.
-func (c *Client) take() (entry, bool) {
+// take takes the next entry of the queue, after the program has processed the last one. A merged
+// book gets its state.
+func (c *Client) take(last *entry) (entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.finish(last)
 	for {
 		e, ok := c.queue.take()
 		if !ok || !e.merged {
@@ -163,6 +165,7 @@ func (e *engine) pushed(ctx context.Context, x entry) (waited bool, err error) {
 			return waited, nil
 		}
 		waited = true
+		signal(e.queue.ready)
 		select {
 		case <-e.queue.space:
 		case <-ctx.Done():
@@ -231,7 +234,7 @@ func (e *engine) connect(ctx context.Context, base *url.URL) error {
 	e.enter(StateChange{State: Authenticating, URL: base.String()})
 	l := &link{
 		engine: e, conn: conn, format: format, base: base.String(), access: t.Access, began: time.Now(), scope: strings.Fields(t.Scope),
-		frames: make(chan frame, 256), results: make(chan func() error), most: maxItems, heartbeat: cmp.Or(e.opts.Heartbeat, firstHeartbeat),
+		frames: make(chan frame, 256), spare: make(chan []byte, 256), results: make(chan func() error), most: maxItems, heartbeat: cmp.Or(e.opts.Heartbeat, firstHeartbeat),
 		sent: map[item]*subscribed{}, asks: map[string]*ask{}, resynced: map[item]time.Time{},
 	}
 	err = l.run(ctx)
@@ -288,10 +291,9 @@ type Checkpoint struct {
 func (c *Client) Checkpoint() Checkpoint {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.done
-	k.Sequences = make(map[string]uint64, len(c.done.Sequences))
-	for s, n := range c.done.Sequences {
-		k.Sequences[s] = n
+	k := Checkpoint{Epoch: c.done.epoch, Position: c.done.position, Sequences: make(map[string]uint64, len(c.done.newest))}
+	for s, n := range c.done.newest {
+		k.Sequences[s.String()] = n
 	}
 	return k
 }
@@ -300,21 +302,32 @@ func (c *Client) Checkpoint() Checkpoint {
 func (c *Client) processed(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.finish(e)
+}
+
+// finish is processed for a caller that holds the lock.
+func (c *Client) finish(e *entry) {
 	switch {
 	case e.mark:
-		if c.done.Epoch != e.epoch {
-			c.done = Checkpoint{Epoch: e.epoch, Sequences: map[string]uint64{}}
+		if c.done.epoch != e.epoch {
+			c.done = progress{epoch: e.epoch, newest: map[stream.Series]uint64{}}
 		}
-		c.done.Position = cmp.Or(e.position, c.done.Position)
+		c.done.position = cmp.Or(e.position, c.done.position)
 	case e.event != nil && e.n > 0 && !e.old && e.series.Channel.Replays():
-		c.done.Sequences[e.series.String()] = e.n
+		c.done.newest[e.series] = e.n
 	}
+}
+
+// progress is what a Checkpoint is made of.
+type progress struct {
+	epoch, position string
+	newest          map[stream.Series]uint64
 }
 
 // restore sets the progress from a checkpoint.
 func (e *engine) restore(k *Checkpoint) error {
 	e.epoch, e.position, e.restored = k.Epoch, k.Position, k.Epoch != ""
-	e.done = Checkpoint{Epoch: k.Epoch, Position: k.Position, Sequences: map[string]uint64{}}
+	e.done.epoch, e.done.position = k.Epoch, k.Position
 	for name, n := range k.Sequences {
 		channel, id, _ := strings.Cut(name, " ")
 		i, err := item{}, errors.New("unknown channel")
@@ -326,7 +339,7 @@ func (e *engine) restore(k *Checkpoint) error {
 		if err != nil {
 			return errors.Join(errors.New("client: series "+name+" of the checkpoint"), err)
 		}
-		e.done.Sequences[name] = n
+		e.done.newest[i] = n
 		*e.cursor(i) = cursor{n: n, known: true}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -39,6 +40,9 @@ type link struct {
 	began   time.Time
 	workers sync.WaitGroup    // goroutines of the connection
 	frames  chan frame        // from the reader
+	spare   chan []byte       // buffers for the reader
+	block   []byte            // of texts of events
+	text    []byte            // of a message in MessagePack, for reuse
 	results chan func() error // of other goroutines; the engine calls them
 	decoder stream.Decoder
 
@@ -132,7 +136,7 @@ func (l *link) run(ctx context.Context) error {
 		var err error
 		select {
 		case f := <-l.frames:
-			err = l.receive(ctx, f)
+			err = l.receiveSome(ctx, f)
 		case <-l.wake:
 			l.reconcile(ctx)
 		case act := <-l.results:
@@ -151,7 +155,7 @@ func (l *link) run(ctx context.Context) error {
 // read reads frames until the connection ends.
 func (l *link) read(ctx context.Context) {
 	for {
-		_, data, err := l.conn.Read(ctx)
+		data, err := l.readFrame(context.WithoutCancel(ctx)) // run closes the connection
 		select {
 		case l.frames <- frame{data, time.Now(), err}:
 		case <-ctx.Done():
@@ -161,6 +165,27 @@ func (l *link) read(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// readFrame reads a frame to a buffer that was used before, if there is one.
+func (l *link) readFrame(ctx context.Context) (data []byte, err error) {
+	select {
+	case data = <-l.spare:
+	default:
+		data = make([]byte, 0, firstBuffer)
+	}
+	_, r, err := l.conn.Reader(ctx)
+	for err == nil {
+		if len(data) == cap(data) {
+			data = slices.Grow(data, cap(data))
+		}
+		n := 0
+		n, err = r.Read(data[len(data):cap(data)])
+		if data = data[:len(data)+n]; err == io.EOF { //nolint:errorlint // one that is wrapped ends the connection
+			return data, nil
+		}
+	}
+	return nil, err
 }
 
 // send sends a message. If that fails, the reader reports what broke the connection.

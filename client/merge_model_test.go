@@ -35,7 +35,7 @@ func TestMergeModel(t *testing.T) {
 			}
 		}
 		take := func() bool {
-			e, ok := c.take()
+			e, ok := c.take(&entry{})
 			if u, isBook := e.event.(BookUpdate); isBook {
 				if err := own[u.Instrument.Symbol[0]-'A'].Apply(u); err != nil && !errors.Is(err, ErrInvalidBook) {
 					t.Fatalf("policy %d: %v, %+v", policy, err, u)

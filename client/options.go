@@ -119,8 +119,8 @@ type Client struct {
 	queue   queue
 	books   map[stream.Series]*Book
 	health  health
-	done    Checkpoint // what the program has processed
-	err     error      // what ended Events; nil: its context, or the program
+	done    progress // what the program has processed
+	err     error    // what ended Events; nil: its context, or the program
 }
 
 // New returns a client of the gateway at one or more URLs such as https://api.broker.example. It
@@ -163,7 +163,7 @@ func New(urls []string, o Options) (*Client, error) {
 	socket.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{} // a WebSocket needs HTTP/1.1
 	c.socket = &http.Client{Transport: socket, CheckRedirect: stay}
 	c.queue = newQueue(cmp.Or(o.Queue, 8192), o.Overflow)
-	c.done.Sequences = map[string]uint64{}
+	c.done.newest = map[stream.Series]uint64{}
 	c.tokens.init(c)
 	c.engine = engine{Client: c, series: map[stream.Series]*cursor{}, past: map[stream.Series]uint64{}, had: map[item]bool{}}
 	if o.Resume != nil {

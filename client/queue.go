@@ -11,6 +11,7 @@ type queue struct {
 	policy Overflow
 	most   int
 	ready  chan struct{} // there are events; capacity 1
+	held   bool          // ready waits for hold(false)
 	space  chan struct{} // there is space again; capacity 1
 
 	waiting []entry
@@ -91,15 +92,25 @@ func (q *queue) add(e entry) {
 	if e.event != nil {
 		q.count++
 	}
-	signal(q.ready)
+	if !q.held {
+		signal(q.ready)
+	}
+}
+
+// hold delays the signal for the program until hold(false), so that it is not woken for each event
+// of a frame.
+func (q *queue) hold(on bool) {
+	if q.held = on; !on && q.head < len(q.waiting) {
+		signal(q.ready)
+	}
 }
 
 // compact removes taken and empty entries.
 func (q *queue) compact() {
-	kept := make([]entry, 0, q.count+64)
+	all, kept := q.waiting, q.waiting[:0] // kept is never longer than what was read
 	clear(q.newest)
-	q.first += len(q.waiting) // indexes that are not in newest are below it
-	for _, e := range q.waiting[q.head:] {
+	q.first += len(all) // indexes that are not in newest are below it
+	for _, e := range all[q.head:] {
 		if e.event == nil && !e.mark {
 			continue
 		}
@@ -108,6 +119,7 @@ func (q *queue) compact() {
 		}
 		kept = append(kept, e)
 	}
+	clear(all[len(kept):])
 	q.waiting, q.head = kept, 0
 }
 
@@ -116,7 +128,10 @@ func (q *queue) take() (e entry, ok bool) {
 	for q.head < len(q.waiting) {
 		e = q.waiting[q.head]
 		q.waiting[q.head] = entry{}
-		q.head++
+		if q.head++; q.head == len(q.waiting) { // begin at the front again
+			q.first += q.head
+			q.waiting, q.head = q.waiting[:0], 0
+		}
 		if e.event != nil {
 			q.count--
 			if q.count < q.most {

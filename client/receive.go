@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -10,6 +9,49 @@ import (
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
 )
+
+const (
+	maxTogether = 64       // frames
+	maxSpare    = 64 << 10 // bytes of a buffer that is used again
+	firstBuffer = 1 << 10
+	blockSize   = 8 << 10
+)
+
+// receiveSome handles a frame, and some of those that wait, before the program is woken. The error
+// ends the connection.
+func (l *link) receiveSome(ctx context.Context, f frame) error {
+	l.hold(true)
+	defer l.hold(false)
+	for n := 1; ; n++ {
+		err := l.receive(ctx, f)
+		if cap(f.data) <= maxSpare {
+			select {
+			case l.spare <- f.data[:0]:
+			default:
+			}
+		}
+		if err != nil || n == maxTogether || len(l.frames) == 0 {
+			return err
+		}
+		f = <-l.frames
+	}
+}
+
+func (l *link) hold(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue.hold(on)
+}
+
+// keep copies a text to a block, so that most texts need no allocation of their own.
+func (l *link) keep(text []byte) []byte {
+	if len(l.block)+len(text) > cap(l.block) {
+		l.block = make([]byte, 0, max(blockSize, len(text)))
+	}
+	from := len(l.block)
+	l.block = append(l.block, text...)
+	return l.block[from:len(l.block):len(l.block)]
+}
 
 // receive handles a frame. The error ends the connection.
 func (l *link) receive(ctx context.Context, f frame) error {
@@ -22,21 +64,22 @@ func (l *link) receive(ctx context.Context, f frame) error {
 	switch l.format {
 	case wire.Batch:
 		bad = l.decoder.DecodeBatch(f.data, &m, func(text []byte) error {
-			return l.handle(ctx, &m, frame{data: bytes.Clone(text), at: f.at}) // an event would keep the whole frame
+			return l.handle(ctx, &m, frame{data: text, at: f.at})
 		})
 		if bad == nil || !errors.Is(bad, stream.ErrMessage) {
 			return bad
 		}
 	case wire.Msgpack:
 		var text []byte
-		if text, bad = wire.AppendUnpacked(make([]byte, 0, 2*len(f.data)), f.data); bad == nil {
-			f.data = text
+		if text, bad = wire.AppendUnpacked(l.text[:0], f.data); bad == nil {
+			l.text, f.data = text, text
 			bad = l.decoder.Decode(f.data, &m)
 		}
 	default:
 		bad = l.decoder.Decode(f.data, &m)
 	}
 	if bad != nil {
+		f.data = l.keep(f.data)
 		if err := l.copy(ctx, stream.Unknown, f); err != nil {
 			return err
 		}
@@ -55,6 +98,9 @@ func (l *link) copy(ctx context.Context, kind stream.Kind, f frame) error {
 
 // handle handles a message, with its text in JSON. The error ends the connection.
 func (l *link) handle(ctx context.Context, m *stream.Message, f frame) error {
+	if m.Kind.IsData() || l.opts.Messages {
+		f.data = l.keep(f.data)
+	}
 	if err := l.copy(ctx, m.Kind, f); err != nil {
 		return err
 	}
