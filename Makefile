@@ -50,7 +50,7 @@ endif
 	@echo "  a thousand clusters     make cluster"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
-	@echo "  measurements            make bench-report; bench/rivals has a module and tests of its own"
+	@echo "  measurements            make bench-report; bench/rivals and bench/clients have modules and tests"
 	@echo "  archives and packages   make test-packages"
 	@echo "  the TypeScript client   make clients-typescript"
 	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
