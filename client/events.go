@@ -29,8 +29,8 @@ type Header struct {
 	raw        []byte
 }
 
-// Raw returns the message as it was received, as JSON also in other formats. It is a part of a block
-// of 8 KiB: clone it to keep it without its block. The caller must not change it.
+// Raw returns the message as it was received, as JSON also in other formats. It is a part of a
+// block of 8 KiB: clone it to keep it without its block. The caller must not change it.
 func (h Header) Raw() []byte { return h.raw }
 
 // Trade is a trade, a cancel or a correction, as Kind says.

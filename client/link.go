@@ -435,8 +435,8 @@ func (l *link) covered(s stream.Series, except *item) bool {
 	return false
 }
 
-// wanted returns a function that reports whether the desired set includes a series. The caller holds
-// the lock.
+// wanted returns a function that reports whether the desired set includes a series. The caller
+// holds the lock.
 func (l *link) wanted() func(stream.Series) bool {
 	var patterns []item
 	for i := range l.desired {

@@ -25,8 +25,8 @@ const (
 	stormLabel    = "storm" // of the goroutines of all clients
 )
 
-// stormTime returns how long TestStormOfClients lasts: a minute, and an hour in the soak or the time
-// that RUEDA_SOAK names, such as 10m.
+// stormTime returns how long TestStormOfClients lasts: a minute, and an hour in the soak or the
+// time that RUEDA_SOAK names, such as 10m.
 func stormTime() time.Duration {
 	soak := os.Getenv("RUEDA_SOAK")
 	if d, err := time.ParseDuration(soak); err == nil {
