@@ -190,14 +190,15 @@ func (e *engine) run(ctx context.Context) error {
 	for {
 		base := e.url(0)
 		err := e.connect(ctx, base)
+		silent := e.silent()
 		e.disconnected()
 		if isFinal(err) {
-			e.enter(StateChange{State: Closed, URL: base.String(), Err: err})
+			e.enter(StateChange{State: Closed, URL: base.String(), Err: err, Silent: silent})
 			return err
 		}
 		if ctx.Err() == nil {
 			wait := e.pause(err)
-			e.enter(StateChange{State: Waiting, URL: base.String(), Err: err, Wait: wait})
+			e.enter(StateChange{State: Waiting, URL: base.String(), Err: err, Wait: wait, Silent: silent})
 			e.next()
 			_ = sleep(ctx, wait) // the next line checks ctx
 		}
@@ -206,6 +207,16 @@ func (e *engine) run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// silent returns how long nothing has come on the connection.
+func (e *engine) silent() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.health.link.IsZero() {
+		return 0
+	}
+	return time.Since(e.health.link)
 }
 
 // pause returns how long to wait before the next attempt: as the gateway has asked, or a random

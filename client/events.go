@@ -109,6 +109,9 @@ type StateChange struct {
 	URL   string
 	Err   error         // what ended the connection, in Waiting and Closed
 	Wait  time.Duration // until the next attempt, in Waiting
+	// Silent is how long nothing had come when the connection ended, in Waiting and Closed; 0: there
+	// was no connection.
+	Silent time.Duration
 }
 
 // Recovered reports that missed messages have been delivered, in order. From and To are inclusive.

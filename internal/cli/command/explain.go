@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"syscall"
+	"time"
 
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/wire"
@@ -63,7 +64,10 @@ func plain(err error) error {
 
 func unreachable(err error) string {
 	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "The certificate is not valid at the time of this machine, " + time.Now().UTC().Format(time.RFC3339) + ". Is its clock right? If it is, the broker must renew the certificate."
 	case errors.As(err, &unknown):
 		return "The server answers, but its certificate is not trusted. Trust a certificate file with the variable SSL_CERT_FILE."
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):

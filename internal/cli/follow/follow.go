@@ -114,9 +114,22 @@ func (s *Stream) state(ev client.StateChange) error {
 	case ev.State == client.Waiting && !s.live:
 		return s.Target.Unreached(ev.Err)
 	case ev.State == client.Waiting:
-		s.Say("connection lost: %v; retrying in %s", ev.Err, ev.Wait.Round(time.Millisecond))
+		s.Say("connection lost: %v%s; retrying in %s", ev.Err, idle(&ev), ev.Wait.Round(time.Millisecond))
 	}
 	return nil
+}
+
+// idleTime is the shortest time after which proxies cut idle connections. Clients send a ping when
+// nothing comes for twice as long.
+const idleTime = 4 * time.Second
+
+// idle explains the end of a connection on which nothing had come for a while.
+func idle(ev *client.StateChange) string {
+	var refused *client.Error
+	if ev.Silent < idleTime || errors.As(ev.Err, &refused) {
+		return ""
+	}
+	return fmt.Sprintf(" after %s without a message (the network, or a proxy that cuts idle connections: it must allow 30 s)", ev.Silent.Round(time.Second))
 }
 
 // channels returns the identifiers of a set by the name of their channel.

@@ -209,6 +209,26 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestClock checks that a clock that is off is reported once.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		health client.Health
+		want   string
+	}{
+		{client.Health{ClockOffset: time.Hour}, ""}, // not measured
+		{client.Health{RoundTrip: 3 * time.Second, ClockOffset: 4 * time.Second}, ""},
+		{client.Health{RoundTrip: time.Millisecond, ClockOffset: -90 * time.Second}, "the clock of this machine is 1m30s ahead of that of the gateway"},
+		{client.Health{RoundTrip: time.Millisecond, ClockOffset: 3 * time.Second}, "the clock of this machine is 3s behind that of the gateway"},
+	} {
+		var s silence
+		got := s.checkClock(tc.health)
+		if again := s.checkClock(tc.health); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" || again != "" {
+			t.Errorf("%+v: %q, again %q", tc.health, got, again)
+		}
+	}
+}
+
 // TestTerminalIsSafe checks that text of a server or a feed cannot move the cursor, set the title
 // or reorder the line.
 func TestTerminalIsSafe(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -239,6 +240,10 @@ func (r *recorder) event(ctx context.Context, ev client.Event) error {
 		switch ev.Kind {
 		case stream.Ping, stream.Pong, stream.Success, stream.Trade, stream.Status, stream.Bar:
 			return nil // the others of these are not for the file, or come again in their order
+		case stream.Error:
+			if r.fresh {
+				return nil // a refusal creates no file
+			}
 		}
 		return r.message(ev.Received, ev.Raw())
 	case client.Notice:
@@ -325,6 +330,10 @@ func (r *recorder) note(n *recording.Note) error {
 
 // broken returns the failure for a file that cannot be written.
 func (r *recorder) broken(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return command.Fail(command.ExitError, fmt.Errorf("the disk is full: %w", err),
+			"Free space, then continue: rueda record -f "+command.QuoteShell(r.opts.file)+" --append. Lost is at most the last second.")
+	}
 	return command.Fail(command.ExitError, err, "Everything except the last second is in the file. rueda record -f "+command.QuoteShell(r.opts.file)+" --append continues it.")
 }
 

@@ -18,6 +18,7 @@ type silence struct {
 	mu       sync.Mutex
 	since    time.Time // of the newest data, or of the connection; zero: not connected
 	reported bool
+	clock    bool // the clock of this machine was reported
 }
 
 // event notes an event. After a silence that was reported, it returns what to report.
@@ -50,6 +51,26 @@ func (s *silence) check(h client.Health, now time.Time) string {
 	}
 	s.reported = true
 	return fmt.Sprintf("nothing for %s: %s", now.Sub(s.since).Round(time.Second), cause(&h))
+}
+
+// maxClockOffset is the difference of clocks that watch reports, besides the round trip by which it
+// is uncertain.
+const maxClockOffset = 2 * time.Second
+
+// checkClock returns what to report, once, if the clock of this machine is off.
+func (s *silence) checkClock(h client.Health) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	off := h.ClockOffset.Abs()
+	if s.clock || h.RoundTrip == 0 || off < maxClockOffset+h.RoundTrip {
+		return ""
+	}
+	s.clock = true
+	word := "ahead of"
+	if h.ClockOffset > 0 {
+		word = "behind"
+	}
+	return fmt.Sprintf("the clock of this machine is %s %s that of the gateway, whose times are shown: synchronise it (NTP)", off.Round(100*time.Millisecond), word)
 }
 
 // cause returns why nothing comes, as far as the client knows.

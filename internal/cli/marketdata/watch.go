@@ -211,8 +211,11 @@ func watchText(ctx context.Context, f *follow.Stream, o watchOptions, counted fu
 			case <-tick.C:
 			}
 			_ = s.redraw() // the next line returns the error
-			if text := quiet.check(f.Client.Health(), time.Now()); text != "" {
-				f.Say("%s", text)
+			h := f.Client.Health()
+			for _, text := range []string{quiet.check(h, time.Now()), quiet.checkClock(h)} {
+				if text != "" {
+					f.Say("%s", text)
+				}
 			}
 		}
 	})
