@@ -12,13 +12,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 
+	"github.com/ruedahq/rueda/internal/cli"
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
@@ -207,5 +210,40 @@ func unpack(t *testing.T, name, folder string) map[string][]byte {
 			t.Errorf("the archive has %s of user %d %q", h.Name, h.Uid, h.Uname)
 		}
 		files[name] = text
+	}
+}
+
+// TestManPages checks that each command of docs/command-line.md, and so of the program, has a man
+// page with its synopsis, and that there are no others.
+func TestManPages(t *testing.T) {
+	text, err := os.ReadFile("../../docs/command-line.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := cli.Root()
+	root.InitDefaultHelpCmd()
+	pages, err := (&release{version: "0", time: time.Unix(0, 0)}).manPages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, p := range pages {
+		got[p.name] = string(p.data)
+	}
+	listed := regexp.MustCompile("(?m)^\\| `(rueda [a-z -]+)` \\|").FindAllStringSubmatch(string(text), -1)
+	if len(listed) < 80 {
+		t.Fatalf("the document has %d commands", len(listed))
+	}
+	for _, m := range listed {
+		name := manFolder + strings.ReplaceAll(m[1], " ", "-") + ".1"
+		if page := got[name]; !strings.Contains(page, ".SH SYNOPSIS") || !strings.Contains(page, `\fB`+m[1]) {
+			t.Errorf("%s has no page, or not its synopsis: %.200s", m[1], page)
+		}
+		delete(got, name)
+	}
+	for name := range got {
+		if name != manFolder+"rueda.1" && !strings.HasPrefix(name, manFolder+"rueda-completion") {
+			t.Errorf("there is no command for %s", name)
+		}
 	}
 }
