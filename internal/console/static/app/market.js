@@ -27,7 +27,7 @@ export function record(id) {
     const [symbol, market, term] = id.split("|");
     r = {
       id, symbol, market, term, quote: undefined, summary: undefined, last: undefined, side: "", tick: 0, phase: "", reason: "",
-      until: undefined, since: undefined, stale: "", delay: 0, seen: 0, filled: 0, asked: false, refused: new Map(), trades: [], spark: [], bars: [], views: new Set(),
+      until: undefined, since: undefined, stale: "", delay: 0, seen: 0, filled: 0, refused: new Map(), trades: [], spark: [], bars: [], views: new Set(),
     };
     records.set(id, r);
   }
@@ -56,6 +56,7 @@ function flush() {
 const wishes = new Map();
 let had = new Map();
 let hidden = false;
+let settling;
 
 const lists = ["trades", "quotes", "books", "status", "summary", "bars"];
 
@@ -63,7 +64,9 @@ const lists = ["trades", "quotes", "books", "status", "summary", "bars"];
 export function want(view, set) {
   if (set) wishes.set(view, set);
   else wishes.delete(view);
-  settle();
+  // One view closes before the next one opens, and may want the same.
+  clearTimeout(settling);
+  settling = setTimeout(settle, 50);
 }
 
 // settle makes the set of the client the union of the wishes. A hidden page does not need what is
@@ -86,6 +89,7 @@ function settle() {
   const groups = new Map();
   for (const [key, w] of next) {
     const old = had.get(key);
+    if (!old && w.list === "trades") forget(w.id);
     if (old && old.depth === w.depth && old.conflate === w.conflate) continue;
     const name = `${w.depth ?? ""} ${w.conflate ?? ""}`;
     const g = groups.get(name) ?? { ...(w.depth && { depth: w.depth }), ...(w.conflate && { conflate: w.conflate }) };
@@ -94,6 +98,15 @@ function settle() {
   }
   for (const g of groups.values()) client.subscribe(g);
   had = next;
+}
+
+// forget drops the trades of an instrument that was not received for a time: the next ones would
+// seem to follow them.
+function forget(id) {
+  const r = record(id);
+  if (r.trades.length === 0) return;
+  Object.assign(r, { trades: [], spark: [], filled: r.filled + 1 });
+  touch(r);
 }
 
 let hiding;
@@ -223,15 +236,18 @@ function mark(id, row, channel) {
 // earlier adds the newest stored trades of an instrument before those that have come since.
 export async function earlier(id, count) {
   const r = record(id);
-  if (r.asked) return;
-  r.asked = true;
-  const rows = [];
-  try {
-    for await (const e of gateway().trades(id, { newestFirst: true, limit: count })) rows.unshift(e);
-  } catch {
-    return; // without the right to history, trades begin now
+  let rows;
+  let from;
+  for (let tries = 0; tries < 3; tries++) {
+    rows = [];
+    try {
+      for await (const e of gateway().trades(id, { newestFirst: true, limit: count })) rows.unshift(e);
+    } catch {
+      return; // without the right to history, trades begin now
+    }
+    from = r.trades.find((row) => row.e)?.e.n ?? Infinity;
+    if (from === Infinity || rows.length === 0 || rows.at(-1).n >= from - 1) break;
   }
-  const from = r.trades.find((row) => row.e)?.e.n ?? Infinity;
   const old = rows.filter((e) => e.n < from).map((e) => ({ kind: e.kind, e, gone: false, fixed: undefined }));
   for (const row of old) {
     const of = row.kind === "trade" ? undefined : old.find((other) => other.kind === "trade" && other.e.n === row.e.of);

@@ -19,7 +19,6 @@ export function Instrument({ id }) {
   useEffect(() => {
     let current = true;
     details(id).then((d) => current && setFound(d ?? null), () => current && setFound({ failed: true }));
-    earlier(id, 80);
     return () => (current = false);
   }, [id]);
   useEffect(() => {
@@ -28,6 +27,7 @@ export function Instrument({ id }) {
     want("instrument", {
       books: [id], depth: depths[depth], quotes: [id], trades: [id], summary: [id], status: [id], bars: [`${id}|${bar}`],
     });
+    earlier(id, 80);
     // Without the right to whole books, fewer levels may be allowed.
     const stop = watch(id, (r) => {
       const no = r.refused.get("order_book");

@@ -5,10 +5,11 @@ import { clock } from "../num.js";
 import { link, route, setQuery } from "../router.js";
 import { about, scopes } from "../session.js";
 import { incidents, totals } from "../health.js";
-import { state } from "../market.js";
+import { details, earlier, record, state, want, watch } from "../market.js";
 import { frames, listeners, sendLive } from "../wire.js";
 import { Search } from "./search.js";
 import { stateName } from "./pulse.js";
+import { Tape } from "./tape.js";
 
 const own = () => [
   ["gap", t("Leave out a trade"), t("The next trade does not arrive. The page sees that a number is missing and asks for it.")],
@@ -39,6 +40,22 @@ const market = () => [
 export function Simulator() {
   const id = route.value.query.instrument ?? "FAKE|SIM|CI";
   const [log, setLog] = useState([]);
+  const [meta, setMeta] = useState(undefined);
+  const [trading, setTrading] = useState(false); // before the first trade, a missing one cannot be seen
+  useEffect(() => {
+    let current = true;
+    details(id).then((d) => current && setMeta(d), () => undefined);
+    want("simulator", { trades: [id], quotes: [id], books: [id], status: [id] });
+    earlier(id, 30);
+    setTrading(false);
+    const { tick } = record(id);
+    const stop = watch(id, (r) => r.tick !== tick && setTrading(true));
+    return () => {
+      current = false;
+      stop();
+      want("simulator", undefined);
+    };
+  }, [id]);
   const count = useRef(0);
   const asked = useRef(new Map());
   useEffect(() => {
@@ -62,12 +79,12 @@ export function Simulator() {
     const request = `sim-${++count.current}-${Date.now()}`;
     asked.current.set(request, fault);
     const needs = ofMarket || fault === "gap" || fault === "bad_checksum";
-    const sent = sendLive(JSON.stringify({ action: "sim", fault, id: request, ...(needs && (ofMarket || route.value.query.instrument) && { instrument: id }) }));
+    const sent = sendLive(JSON.stringify({ action: "sim", fault, id: request, ...(needs && { instrument: id }) }));
     if (!sent) setLog((old) => [{ at: Date.now(), fault, ok: false, text: t("There is no connection at the moment.") }, ...old]);
   };
   const admin = scopes.value.includes("admin");
   const buttons = (list, ofMarket) => html`<div class="faults">${list.map(([fault, name, what]) => html`<div key=${fault}>
-    <button onClick=${() => trigger(fault, ofMarket)} disabled=${ofMarket && !admin} data-fault=${fault} aria-describedby=${`about-${fault}`}>${name}</button><p id=${`about-${fault}`}>${what}</p></div>`)}</div>`;
+    <button onClick=${() => trigger(fault, ofMarket)} disabled=${(ofMarket && !admin) || (fault === "gap" && !trading)} data-fault=${fault} aria-describedby=${`about-${fault}`}>${name}</button><p id=${`about-${fault}`}>${what}</p></div>`)}</div>`;
   const { recovered, lost, connects } = totals.value;
   return html`<section class="sim" aria-labelledby="sim-title">
     <div class="bar"><h1 id="sim-title">${t("Simulator")}</h1><p class="count">${t("Break it, and see what a good client does.")}</p></div>
@@ -78,7 +95,8 @@ export function Simulator() {
       <h2>${t("Of the market")} <span class="subject">${id}</span></h2><${Search} label=${t("Another instrument")} choose=${(other) => setQuery({ instrument: other })} />
       ${!admin && html`<p class="notice">${t("Faults of the market need the scope admin.")}</p>`}${buttons(market(), true)}
     </div>
-    <div><section class="block"><h2>${t("Answers")}</h2>${log.length === 0 ? html`<p class="empty">${t("None yet.")}</p>` : html`<ol class="answers">${log.map((l) => html`<li key=${l.at} class=${l.ok ? "" : "bad"}><span class="num">${clock(l.at)}</span> <b>${l.fault}</b> ${l.text}</li>`)}</ol>`}</section>
+    <div><${Tape} id=${id} meta=${meta} />
+      <section class="block"><h2>${t("Answers")}</h2>${log.length === 0 ? html`<p class="empty">${t("None yet.")}</p>` : html`<ol class="answers">${log.map((l) => html`<li key=${l.at} class=${l.ok ? "" : "bad"}><span class="num">${clock(l.at)}</span> <b>${l.fault}</b> ${l.text}</li>`)}</ol>`}</section>
       <section class="block"><h2>${t("What happened")}</h2>${incidents.value.length === 0 ? html`<p class="empty">${t("Nothing since you opened this page.")}</p>` : html`<ol class="answers">${incidents.value.slice(0, 12).map((i) => html`<li key=${i.at + i.what + i.more}><span class="num">${clock(i.at)}</span> <b>${i.kind.replaceAll("_", " ")}</b> ${i.what} ${i.more}</li>`)}</ol>`}</section></div></div>
   </section>`;
 }

@@ -68,6 +68,7 @@ class Painter {
     this.empty.hidden = !none;
     if (none) {
       const no = r.refused.get("trades");
+      if (this.#pool.length > 0) this.#all();
       this.empty.textContent = no ? t("No right to trades: {0}", no.msg ?? words(no.reason)) : t("No trade since you opened this page.");
     }
     if (this.#paused) return;
