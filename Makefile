@@ -21,7 +21,7 @@ test: RACE = $(if $(CC_FOUND),$(WITH_RACE),)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test e2e cluster alerts clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
+.PHONY: help build run test e2e cluster alerts browser clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,7 @@ endif
 	@echo "  measurements            make bench-report; bench/rivals and bench/clients have modules and tests"
 	@echo "  archives and packages   make test-packages"
 	@echo "  the TypeScript client   make clients-typescript"
+	@echo "  the console             make browser"
 	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
 	@[ -n "$(CC_FOUND)" ] || echo "  the race detector       install a C compiler"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
@@ -80,6 +81,11 @@ cluster: ## a cluster of real processes that are killed and paused, with NATS (t
 
 alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
 	RUEDA_ALERTS=1 go test -count=1 -timeout 10m -run TestAlerts -v ./tests/alerts
+
+browser: ## the console in Chromium: clicks, keys, faults, axe-core, frames under load (needs chromium; npm for some)
+	@mkdir -p build
+	go build -o build/rueda ./cmd/rueda
+	RUEDA_PROGRAM=$(CURDIR)/build/rueda $(TESTRUN) -C tests/browser -- -vet=all -timeout 20m ./...
 
 clients-python: ## the client in clients/python: types, tests, package, conformance (needs Python and Debian packages that it names)
 	clients/python/check
@@ -128,4 +134,5 @@ lint: ## the linters of .golangci.yml, pinned in tools/go.mod, and vet of the ot
 	go -C tests/duckdb vet ./...
 	go -C tests/oauth vet ./...
 	go -C tests/openapi vet ./...
+	go -C tests/browser vet ./...
 	go -C tools/release vet ./...

@@ -1,0 +1,358 @@
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+const ggal = "GGAL|BYMA|24hs"
+
+// instrument is the hash of the page of an instrument.
+func instrument(id string) string { return "#/i/" + strings.ReplaceAll(id, "|", "%7C") }
+
+// pages returns the hashes of the pages by name.
+func pages() map[string]string {
+	return map[string]string{
+		"market": "#/watch", "instrument": instrument(ggal), "history": "#/history", "accounts": "#/accounts",
+		"connection": "#/health", "messages": "#/inspect", "simulator": "#/sim",
+	}
+}
+
+// TestSignIn signs in with keys, and continues after the page is loaded again.
+func TestSignIn(t *testing.T) {
+	p := open(t, dev(t), "/", func(p *page) { p.allowed = []string{"401"} })
+	p.do(chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery))
+	p.fill(`input[name=username]`, "demo")
+	p.fill(`input[name=password]`, "wrong\r")
+	p.until("the password is refused", `document.querySelector("[role=alert].error")?.innerText === "Wrong user or password."`)
+	p.fill(`input[name=password]`, "demo\r")
+	p.live()
+	p.do(chromedp.Reload())
+	p.live()
+	kept := js[string](p, `JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie`)
+	if strings.Contains(kept, "eyJ") || strings.Contains(kept, "token") {
+		t.Errorf("the page keeps a token: %s", kept)
+	}
+	p.button("Sign out")
+	p.do(chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery), chromedp.Reload(), chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery))
+}
+
+// TestDemo signs in by the button that a development gateway offers.
+func TestDemo(t *testing.T) {
+	p := open(t, dev(t), "/console/")
+	p.do(chromedp.WaitVisible(`.linklike`, chromedp.ByQuery))
+	p.button("Sign in as demo")
+	p.live()
+}
+
+// TestWatchlist adds and removes instruments, and finds them again by the address.
+func TestWatchlist(t *testing.T) {
+	gateway := dev(t)
+	p := open(t, gateway, "/console/")
+	p.signIn("demo")
+	p.until("a watchlist", `document.querySelectorAll(".quotes tbody tr").length >= 5`)
+	p.until("prices", `document.querySelectorAll(".quotes td.bid:not(:empty)").length >= 5`)
+	before := js[int](p, `document.querySelectorAll(".quotes tbody tr").length`)
+	p.do(chromedp.KeyEvent("/"))
+	p.until("the field has the focus", `document.activeElement.matches("[data-find]")`)
+	p.fill(`[data-find]`, "fake")
+	p.do(chromedp.WaitVisible(`[role=option][aria-selected=true]`, chromedp.ByQuery))
+	p.until("the instrument is found", `document.querySelector("[role=option] b")?.innerText === "FAKE"`)
+	p.do(chromedp.SendKeys(`[data-find]`, kb.Enter, chromedp.ByQuery))
+	p.until("the instrument is added", fmt.Sprintf(`document.querySelectorAll(".quotes tbody tr").length === %d`, before+1))
+	p.until("its quote", `document.querySelector('[data-id="FAKE|SIM|CI"] td.bid')?.innerText`)
+	if address := js[string](p, "location.hash"); !strings.Contains(address, "FAKE") {
+		t.Errorf("the address %s has no FAKE", address)
+	}
+	p.click(`[data-id="FAKE|SIM|CI"] .remove button`)
+	p.until("the instrument is removed", `!document.querySelector('[data-id="FAKE|SIM|CI"]')`)
+	p.picture("market")
+	p.click(fmt.Sprintf(`[data-id=%q] a`, js[string](p, `document.querySelector(".quotes tbody tr").dataset.id`)))
+	p.do(chromedp.WaitVisible(`.ladder`, chromedp.ByQuery))
+}
+
+// TestInstrument watches a ladder and trades move, and uses the controls of the page.
+func TestInstrument(t *testing.T) {
+	p := open(t, dev(t), "/console/"+instrument(ggal))
+	p.signIn("demo")
+	p.until("a verified book", `document.querySelector(".ladder table").dataset.valid === "true"`)
+	n := js[string](p, `document.querySelector(".ladder table").dataset.n`)
+	p.until("the ladder moves", fmt.Sprintf(`Number(document.querySelector(".ladder table").dataset.n) > %s + 3`, n))
+	p.until("trades", `document.querySelectorAll(".tape tbody tr.trade").length >= 3`)
+	p.until("candles", `document.querySelector(".chart canvas") && !document.querySelector(".chart > .empty")`)
+	step := p.text(`[data-f=step]`)
+	p.click(`[aria-label=Coarser]`)
+	p.until("a coarser ladder", fmt.Sprintf(`document.querySelector("[data-f=step]").innerText !== %q && location.hash.includes("group=2")`, step))
+	p.do(chromedp.Focus(`.ladder .body`, chromedp.ByQuery), chromedp.KeyEvent("-"))
+	p.until("a finer ladder", fmt.Sprintf(`document.querySelector("[data-f=step]").innerText === %q`, step))
+	middle := `document.querySelectorAll(".ladder tbody tr")[8].cells[2].innerText`
+	was := js[string](p, middle)
+	p.do(chromedp.KeyEvent(kb.PageUp))
+	p.until("the ladder scrolls", fmt.Sprintf(`%s !== %q && document.querySelector(".centre").ariaPressed === "false"`, middle, was))
+	p.do(chromedp.KeyEvent("c"))
+	p.until("the ladder is centred", `document.querySelector(".centre").ariaPressed === "true"`)
+	p.fill(`.tape input`, "100000000")
+	p.until("no trade is so large", `document.querySelectorAll(".tape tbody tr.trade").length === 0 && location.hash.includes("min=100000000")`)
+	p.fill(`.tape input`, "1")
+	p.until("trades again", `document.querySelectorAll(".tape tbody tr.trade").length >= 3`)
+	p.button("5m")
+	p.until("another interval", `location.hash.includes("bar=5m")`)
+}
+
+// row is a price of a ladder or of a book.
+type row struct{ Price, Bid, Ask string }
+
+// TestLadderEqualsREST compares the ladder with the book of REST at a hundred moments: each price
+// that the ladder shows has the same sizes.
+func TestLadderEqualsREST(t *testing.T) {
+	p := open(t, dev(t), "/console/"+instrument(ggal))
+	p.signIn("demo")
+	p.until("a verified book", `document.querySelector(".ladder table").dataset.valid === "true"`)
+	// Each painted ladder is kept by its number.
+	js[bool](p, `(() => {
+		window.painted = new Map();
+		const table = document.querySelector(".ladder table");
+		const plain = (cell) => cell.textContent.replace(/[,\s]/g, "").replace(/\.0+$|(\.\d*?)0+$/, "$1");
+		const keep = () => {
+			if (table.dataset.valid === "true") window.painted.set(Number(table.dataset.n), [...table.tBodies[0].rows].map((r) => ({Price: plain(r.cells[2]), Bid: plain(r.cells[1]), Ask: plain(r.cells[3])})));
+			requestAnimationFrame(keep);
+		};
+		keep();
+		return true;
+	})()`)
+	token := js[string](p, `import("/console/app/session.js").then((m) => m.token())`)
+	const moments = 100
+	same, asked := 0, 0
+	for deadline := time.Now().Add(4 * time.Minute); same < moments && time.Now().Before(deadline); asked++ {
+		text := js[string](p, fmt.Sprintf(`fetch("/market/book?depth=0&instrument=" + encodeURIComponent(%q), {headers: {Authorization: "Bearer " + %q}}).then((r) => r.text())`, ggal, token))
+		var answer struct {
+			Data struct {
+				N    int
+				B, A [][]json.Number
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || answer.Data.N == 0 {
+			t.Fatalf("%v: %.200s", err, text)
+		}
+		time.Sleep(120 * time.Millisecond) // the limit of requests is ten a second
+		rows := js[[]row](p, fmt.Sprintf(`window.painted.get(%d) ?? []`, answer.Data.N))
+		if len(rows) == 0 {
+			continue // the page did not paint this one
+		}
+		bids, asks := map[string]string{}, map[string]string{}
+		for _, l := range answer.Data.B {
+			bids[l[0].String()] = l[1].String()
+		}
+		for _, l := range answer.Data.A {
+			asks[l[0].String()] = l[1].String()
+		}
+		shown := 0
+		for _, r := range rows {
+			if r.Bid != bids[r.Price] || r.Ask != asks[r.Price] {
+				t.Errorf("book %d at %s: the ladder has %q and %q, REST %q and %q", answer.Data.N, r.Price, r.Bid, r.Ask, bids[r.Price], asks[r.Price])
+			}
+			if r.Bid+r.Ask != "" {
+				shown++
+			}
+		}
+		if shown < 3 {
+			t.Errorf("book %d: the ladder shows %d levels", answer.Data.N, shown)
+		}
+		same++
+	}
+	if same < moments {
+		t.Errorf("%d of %d moments were compared", same, moments)
+	}
+	t.Logf("figure: %d ladders equal the book of REST, of %d requests", same, asked)
+}
+
+// TestRecovery loses a trade and the connection, and sees the page recover both by clicks alone.
+func TestRecovery(t *testing.T) {
+	p := open(t, dev(t), "/console/"+instrument(ggal))
+	p.signIn("demo")
+	p.until("trades", `document.querySelectorAll(".tape tbody tr.trade").length >= 1`)
+	p.do(chromedp.Click(`//nav//a[.="Simulator"]`, chromedp.BySearch), chromedp.WaitVisible(`[data-fault=gap]`, chromedp.ByQuery))
+	p.do(chromedp.WaitEnabled(`[data-fault=gap]`, chromedp.ByQuery), chromedp.Click(`[data-fault=gap]`, chromedp.ByQuery))
+	p.until("the gap is counted", `document.querySelector(".gaps").innerText.startsWith("1")`)
+	p.until("the trade is recovered", `document.querySelector(".tape tr.recovered")`)
+	p.do(chromedp.Click(`[data-fault=disconnect]`, chromedp.ByQuery))
+	p.until("the connection is lost", `document.querySelector(".tape tr.break")`)
+	p.live()
+	p.visit(instrument(ggal))
+	p.until("the book is valid again", `document.querySelector(".ladder table").dataset.valid === "true"`)
+	p.do(chromedp.Click(`.pulse .state`, chromedp.ByQuery))
+	p.until("the loss is listed", `document.querySelector(".incidents tr.waiting")`)
+	p.until("a plot", `document.querySelectorAll(".uplot canvas").length >= 5`)
+	p.picture("connection")
+}
+
+// TestSimulator requests a fault with a button and reads the answer.
+func TestSimulator(t *testing.T) {
+	p := open(t, dev(t), "/console/#/sim")
+	p.signIn("demo")
+	p.click(`[data-fault=halt]`)
+	p.until("the answer", `document.querySelector(".answers li:not(.bad)")?.innerText.includes("halt")`)
+	p.visit(instrument("FAKE|SIM|CI"))
+	p.until("the halt", `document.querySelector(".phase")?.innerText.startsWith("Halted")`)
+	p.until("the end of the halt", `document.querySelector(".phase").hidden`)
+	p.picture("halt-over")
+}
+
+// TestMessages inspects a message, finds no token, and sends one.
+func TestMessages(t *testing.T) {
+	p := open(t, dev(t), "/console/"+instrument(ggal))
+	p.signIn("demo")
+	p.until("trades", `document.querySelectorAll(".tape tbody tr.trade").length >= 1`)
+	p.do(chromedp.Click(`//nav//a[.="Messages"]`, chromedp.BySearch), chromedp.WaitVisible(`.log tbody tr`, chromedp.ByQuery))
+	p.fill(`.inspect input[type=search]`, "auth_token")
+	p.until("the login", `document.querySelector(".log tr.out .raw")?.innerText.includes('"token":"••••')`)
+	if all := js[string](p, `import("/console/app/wire.js").then((m) => m.frames().map((f) => f.text).join(""))`); strings.Contains(all, "eyJ") {
+		t.Error("a token is kept")
+	}
+	p.visit("#/inspect?type=T")
+	p.do(chromedp.WaitVisible(`.log tr.in .raw`, chromedp.ByQuery))
+	p.button("Pause")
+	p.click(`.log tr.in .raw`)
+	p.until("what the members mean", `[...document.querySelectorAll(".detail dt")].some((e) => e.innerText === "P") && document.querySelector(".detail dd span")`)
+	p.picture("messages")
+	p.visit("#/inspect?text=subscriptions")
+	p.button("Pause")
+	p.button("Send")
+	p.until("the answer on the second connection", `document.querySelector(".log tr.in.c2 .raw")?.innerText.startsWith('{"type":"Subscription"')`)
+}
+
+// TestExport saves the rows of an instrument and a closed day as files.
+func TestExport(t *testing.T) {
+	gateway := dev(t, "--clock", "virtual", "--speed", "1200", "--start", "2026-11-18", "--days", "1", "--instruments", "12")
+	p := open(t, gateway, "/console/#/history", func(p *page) { p.allowed = []string{"404"} })
+	folder := t.TempDir()
+	c := chromedp.FromContext(p.ctx)
+	allow := cdpbrowser.SetDownloadBehavior(cdpbrowser.SetDownloadBehaviorBehaviorAllow).WithBrowserContextID(c.BrowserContextID).WithDownloadPath(folder)
+	if err := allow.Do(cdp.WithExecutor(p.ctx, c.Browser)); err != nil {
+		t.Fatal(err)
+	}
+	p.signIn("demo")
+	p.until("rows", `document.querySelectorAll(".history tbody td").length > 20`)
+	p.button("CSV")
+	rows := download(t, folder, "-trades.csv")
+	if lines := strings.Count(rows, "\n"); lines < 10 || !strings.Contains(rows, "BYMA") {
+		t.Errorf("%d lines: %.200s", lines, rows)
+	}
+	p.do(chromedp.SetValue(`.day input[type=date]`, "2026-11-18", chromedp.ByQuery))
+	for deadline := time.Now().Add(3 * patience); ; time.Sleep(2 * time.Second) {
+		p.button("Download")
+		p.until("an answer", `/Saved|not closed/.test(document.querySelector(".day [role=status]").innerText)`)
+		if strings.HasPrefix(p.text(`.day [role=status]`), "Saved") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the day is not closed")
+		}
+	}
+	if day := download(t, folder, "trades-2026-11-18.csv"); strings.Count(day, "\n") < 100 {
+		t.Errorf("the day has %d lines", strings.Count(day, "\n"))
+	}
+}
+
+// download waits for a file and returns its content.
+func download(t *testing.T, folder, name string) string {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		files, _ := filepath.Glob(filepath.Join(folder, "*"+name))
+		if len(files) == 0 {
+			continue
+		}
+		if text, err := os.ReadFile(files[0]); err == nil && len(text) > 0 {
+			return string(text)
+		}
+	}
+	t.Fatalf("no file %s", name)
+	return ""
+}
+
+// TestAccounts shows the accounts of the user and the session of the page.
+func TestAccounts(t *testing.T) {
+	p := open(t, dev(t), "/console/#/accounts")
+	p.signIn("demo")
+	p.until("two accounts", `document.querySelectorAll(".accounts table:first-of-type tbody tr").length >= 2`)
+	p.until("this page", `document.querySelector(".accounts").innerText.includes("this page")`)
+	p.picture("accounts")
+}
+
+// TestLimitedUser shows a user without rights what is missing.
+func TestLimitedUser(t *testing.T) {
+	p := open(t, dev(t), "/console/"+instrument(ggal), func(p *page) { p.allowed = []string{"403"} })
+	p.signIn("basic")
+	p.until("why there is no book", `document.querySelector(".veil")?.innerText.startsWith("No right")`)
+	p.until("why there are no trades", `document.querySelector(".tape .empty")?.innerText.startsWith("No right")`)
+	p.picture("limited")
+}
+
+// TestLanguages shows every page in Spanish and both themes, without a text that does not fit.
+func TestLanguages(t *testing.T) {
+	p := open(t, dev(t), "/console/#/watch")
+	p.signIn("demo")
+	for _, lang := range []string{"en", "es"} {
+		for _, theme := range []string{"light", "dark"} {
+			p.until("the language", fmt.Sprintf(`document.documentElement.lang === %q || (document.querySelector(".controls button").click(), false)`, lang))
+			p.until("the theme", fmt.Sprintf(`document.documentElement.dataset.theme === %q || (document.querySelectorAll(".controls button")[1].click(), false)`, theme))
+			for name, hash := range pages() {
+				p.visit(hash)
+				p.do(chromedp.WaitVisible(`h1, .watch`, chromedp.ByQuery), chromedp.Sleep(700*time.Millisecond))
+				p.picture(fmt.Sprintf("%s-%s-%s", name, lang, theme))
+				if width := js[int](p, `document.documentElement.scrollWidth - innerWidth`); width > 0 {
+					t.Errorf("%s in %s is %d px too wide", name, lang, width)
+				}
+			}
+		}
+	}
+}
+
+// TestPhone uses the pages at a width of 360 px.
+func TestPhone(t *testing.T) {
+	p := open(t, dev(t), "/console/#/watch")
+	p.do(chromedp.EmulateViewport(360, 780, chromedp.EmulateScale(2)))
+	p.signIn("demo")
+	for name, hash := range pages() {
+		p.visit(hash)
+		p.do(chromedp.WaitVisible(`h1`, chromedp.ByQuery), chromedp.Sleep(700*time.Millisecond))
+		if width := js[int](p, `document.documentElement.scrollWidth - innerWidth`); width > 0 {
+			t.Errorf("%s is %d px too wide", name, width)
+		}
+		p.picture("phone-" + name)
+	}
+}
+
+// TestHiddenTab checks that a page that nobody sees receives no quotes and books, and has them again
+// when it is shown.
+func TestHiddenTab(t *testing.T) {
+	p := open(t, dev(t), "/console/"+instrument(ggal))
+	p.signIn("demo")
+	p.until("a verified book", `document.querySelector(".ladder table").dataset.valid === "true"`)
+	state := func(to string) {
+		js[bool](p, fmt.Sprintf(`(Object.defineProperty(document, "visibilityState", {value: %q, configurable: true}), document.dispatchEvent(new Event("visibilitychange")), true)`, to))
+	}
+	set := `import("/console/app/session.js").then((m) => Boolean(m.gateway().subscriptions().books))`
+	state("hidden")
+	p.until("no books", `true`)
+	for deadline := time.Now().Add(patience); js[bool](p, set); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a hidden page still wants books")
+		}
+	}
+	state("visible")
+	p.until("a verified book", `document.querySelector(".ladder table").dataset.valid === "true"`)
+	if !js[bool](p, set) {
+		t.Error("no books are wanted")
+	}
+}
