@@ -30,7 +30,7 @@ function Fresh() {
 }
 
 function Page() {
-  const { view } = route.value;
+  const { view, query } = route.value;
   const View = views[view] ?? Overview;
   const titles = names();
   useEffect(() => {
@@ -50,7 +50,7 @@ function Page() {
       <button class="quiet" onClick=${toggleTheme} aria-label=${t("Dark or light")}>${theme.value === "dark" ? "☀" : "☾"}</button>
       <button class="quiet" onClick=${() => signOut()}>${t("Sign out")}</button>
     </header>
-    <main id="main" tabindex="-1"><${Said} /><${View} /></main><${Dialog} />`;
+    <main id="main" tabindex="-1">${!(view === "users" && query.id) && html`<h1 class="hidden">${titles[view] ?? titles.overview}</h1>`}<${Said} /><${View} /></main><${Dialog} />`;
 }
 
 render(html`<${Page} />`, document.getElementById("app"));

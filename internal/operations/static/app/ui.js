@@ -113,7 +113,7 @@ export function Failed({ error }) {
 export function Table({ caption, columns, empty, children }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
     <caption class="hidden">${caption}</caption>
-    <thead><tr>${columns.map(([title, kind]) => html`<th scope="col" class=${kind ?? ""}>${title}</th>`)}</tr></thead>
+    <thead><tr>${columns.map(([title, kind]) => html`<th scope="col" class=${kind ?? ""}>${title || html`<span class="hidden">${t("Action")}</span>`}</th>`)}</tr></thead>
     <tbody>${children.length ? children : html`<tr><td class="empty" colspan=${columns.length}>${empty}</td></tr>`}</tbody>
   </table></div>`;
 }

@@ -70,6 +70,7 @@ export const es = {
   "{0} shown, {1} match, {2} open": "{0} en la lista, {1} coinciden, {2} abiertas",
   "Some connections are missing: shards {0} do not answer": "Faltan conexiones: los fragmentos {0} no responden",
   "No connection is open": "No hay conexiones abiertas",
+  "Action": "Acción",
   "Id": "Id",
   "Session": "Nombre",
   "Address": "Dirección",

@@ -41,7 +41,7 @@ export function Audit() {
     };
   }, [user, kind]);
   if (!may("operate")) return html`<p class="empty">${t("The audit log needs the role {0}.", "operate")}</p>`;
-  return html`<section aria-label=${t("Audit log")}>
+  return html`<section>
     <form class="bar" onSubmit=${(e) => {
       e.preventDefault();
       const form = new FormData(e.target);

@@ -33,7 +33,7 @@ export function Connections() {
   const { data, failed, again } = usePolled(() => get(path), 2000, [path]);
   const list = data?.connections ?? [];
   const operate = may("operate");
-  return html`<section aria-label=${t("Connections")}>
+  return html`<section>
     <form class="bar" onSubmit=${(e) => {
       e.preventDefault();
       go("connections", { sort, user: new FormData(e.target).get("user").trim() });

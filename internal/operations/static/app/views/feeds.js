@@ -22,7 +22,7 @@ function perSecond(feed) {
 export function Feeds() {
   const { data, failed } = usePolled(() => get("/admin/feeds"), 1000, []);
   const list = data?.feeds ?? [];
-  return html`<section aria-label=${t("Feeds")}><${Failed} error=${failed} />
+  return html`<section><${Failed} error=${failed} />
     <${Table} caption=${t("Feeds")} empty=${data ? t("There is no feed") : t("Loading")} columns=${[
       [t("Feed")], [t("State")], [t("Newest event"), "right"], [t("Events in a second"), "right"], [t("Events"), "right"], [t("Refused"), "right"], [t("Failures"), "right"], [t("Looked wrong")],
     ]}>${list.map((f) => html`<tr key=${f.name}>

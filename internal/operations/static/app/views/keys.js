@@ -16,7 +16,7 @@ export function Keys() {
     });
     again();
   };
-  return html`<section aria-label=${t("Keys")}><${Failed} error=${failed} />
+  return html`<section><${Failed} error=${failed} />
     ${operate && html`<div class="bar">
       <button onClick=${() => rotate({}, t("Publish the next key?"), t("It signs when services have read it."), t("Publish"))}>${t("Publish the next key")}</button>
       <button class="danger" onClick=${() => rotate({ now: true }, t("Sign with the next key now?"), t("Services that have not read it refuse new tokens for some minutes."), t("Sign now"))}>${t("Sign with the next key now")}</button>

@@ -40,7 +40,7 @@ export function Limits() {
   const s = now.value?.samples;
   const free = values(s, "rueda_disk_free_bytes", "folder");
   const size = values(s, "rueda_disk_size_bytes", "folder");
-  return html`<section aria-label=${t("Limits")}>
+  return html`<section>
     <div class="gauges">
       <${Gauge} name=${t("Connections (limits.sockets)")} used=${(sum(s, "rueda_connections", { state: "live" }) ?? 0) + (sum(s, "rueda_connections", { state: "unauthenticated" }) ?? 0)} limit=${sum(s, "rueda_connections_limit")} format=${number} />
       <${Gauge} name=${t("Memory of the stream (stream.memory)")} used=${sum(s, "rueda_stream_memory_bytes")} limit=${sum(s, "rueda_stream_memory_limit_bytes")} format=${bytes} />

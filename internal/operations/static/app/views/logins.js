@@ -49,7 +49,7 @@ export function Logins() {
     const text = new FormData(e.target).get("user").trim();
     attempt(async () => go("logins", { user: text && (await find(text)) }));
   };
-  return html`<section aria-label=${t("Logins")}>
+  return html`<section>
     <form class="bar" onSubmit=${submit}>
       <label>${t("User")} <input name="user" key=${user} defaultValue=${user} placeholder=${may("identity") ? t("name or id") : t("id")} autocomplete="off" required /></label>
       <button>${t("Show")}</button>

@@ -22,7 +22,7 @@ export function Overview() {
   const slow = sum(s, "rueda_backlog_connections") ?? 0;
   const panics = sum(s, "rueda_panics_total") ?? 0;
   const behind = (sum(s, "rueda_position") ?? 0) - (sum(s, "rueda_committed_position") ?? 0);
-  return html`<section aria-label=${t("Overview")}>
+  return html`<section>
     <dl class="tiles">
       <${Tile} name=${t("State")} value=${ready ? t("ready") : t("not ready")} bad=${!ready} />
       <${Tile} name=${t("Live connections")} value=${number(newest("live"))} note=${t("{0} without a login", number(sum(s, "rueda_connections", { state: "unauthenticated" })))} />

@@ -11,7 +11,7 @@ function List() {
   const { name = "", cursor = "" } = route.value.query;
   const path = `/admin/users?${new URLSearchParams({ ...(name ? { name } : { limit: "100" }), ...(cursor && { cursor }) })}`;
   const { data, failed } = usePolled(() => get(path), 0, [path]);
-  return html`<section aria-label=${t("Users")}>
+  return html`<section>
     <form class="bar" onSubmit=${(e) => {
       e.preventDefault();
       go("users", { name: new FormData(e.target).get("name").trim() });
@@ -69,7 +69,7 @@ function User({ id }) {
   };
   if (!user) return html`<section><${Failed} error=${failed} />${!failed && html`<p class="empty">${t("Loading")}</p>`}</section>`;
   const active = user.status !== "disabled";
-  return html`<section aria-label=${user.username}>
+  return html`<section>
     <p><a href=${link("users")}>${t("All users")}</a></p>
     <h1>${user.username} <small class="num">${user.id}</small></h1>
     <dl class="facts"><dt>${t("State")}</dt><dd><b class=${user.status === "active" ? "good" : "bad"}>${user.status}</b></dd>
