@@ -3,7 +3,7 @@
 import { connect } from "./live.js";
 import { signIn, signOut, signedIn, token, tail, userName, onChange } from "./login.js";
 import { t } from "./phrases.js";
-import { make, mask } from "./text.js";
+import { indent, make, mask } from "./text.js";
 
 const kept = {
   get: (name) => { try { return localStorage.getItem(`rueda.${name}`) ?? ""; } catch { return ""; } },
@@ -191,25 +191,6 @@ async function send(form, signal, show) {
   }
   text = mask(text);
   show(summary, text.length > mostShown ? `${text.slice(0, mostShown)}\n…` : text);
-}
-
-// indent adds line ends and spaces to a JSON text.
-export function indent(text) {
-  let out = "";
-  let depth = 0;
-  const line = () => `\n${"  ".repeat(depth)}`;
-  for (const [part] of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/g)) {
-    if (part === "{" || part === "[") {
-      depth++;
-      out += part + line();
-    } else if (part === "}" || part === "]") {
-      depth--;
-      out = /[{[]\s*$/.test(out) ? out.trimEnd() + part : out + line() + part;
-    } else if (part === ",") out += part + line();
-    else if (part === ":") out += ": ";
-    else out += part;
-  }
-  return out;
 }
 
 // needsLogin says that there is no token, and opens the sign-in.
