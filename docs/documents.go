@@ -7,7 +7,9 @@ import (
 	"io/fs"
 )
 
-//go:embed *.md *.svg decisions/*.md es/*.md performance/*.svg
+// The pattern with brackets is *.svg and *.webp. A pattern without a file would be an error.
+//
+//go:embed *.md *.[sw][ve][gb]* decisions/*.md es/*.md performance/*.svg
 var files embed.FS
 
 // Files returns the documents and pictures, by their path below this folder.

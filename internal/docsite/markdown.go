@@ -138,10 +138,10 @@ func target(link, dir, lang string) string {
 	if rest, ok := strings.CutPrefix(name, "es/"); ok {
 		name, lang = rest, "es"
 	}
-	switch path.Ext(name) {
-	case ".md":
+	switch {
+	case path.Ext(name) == ".md":
 		return place{lang, pageName(name)}.path() + fragment
-	case ".svg":
+	case picture(name) != "":
 		return place{"en", name}.path()
 	}
 	return repository + file + fragment

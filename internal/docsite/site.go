@@ -172,9 +172,9 @@ func (s *Site) render(at place) (media string, body []byte, err error) {
 		body, err = s.channel(at, rest)
 	case first == "reasons":
 		body, err = s.reason(at, rest)
-	case path.Ext(at.name) == ".svg" && at.lang == "en":
+	case picture(at.name) != "" && at.lang == "en":
 		body, err = s.read(at.name)
-		return "image/svg+xml", body, err
+		return picture(at.name), body, err
 	case path.Ext(at.name) == ".md":
 		body, err = s.read(s.source(at.lang, pageName(at.name)))
 		return mediaMarkdown, body, err
@@ -184,6 +184,17 @@ func (s *Site) render(at place) (media string, body []byte, err error) {
 		body, err = s.document(at)
 	}
 	return mediaHTML, body, err
+}
+
+// picture returns the media type of a picture of package docs; "": it is none.
+func picture(name string) string {
+	switch path.Ext(name) {
+	case ".svg":
+		return "image/svg+xml"
+	case ".webp":
+		return "image/webp"
+	}
+	return ""
 }
 
 // read returns a file of package docs.

@@ -223,12 +223,18 @@ func TestRepositoryLinks(t *testing.T) {
 		"decisions/README.md":            "/docs/decisions",
 		"es/reasons.md":                  "/docs/es/reasons",
 		"overview.svg":                   "/docs/overview.svg",
+		"console.webp":                   "/docs/console.webp",
 		"test-vectors.json":              repository + "docs/test-vectors.json",
 		"#tokens":                        "#tokens",
 		"https://www.rfc-editor.org/rfc": "https://www.rfc-editor.org/rfc",
 	} {
 		if got := target(link, ".", "en"); got != want {
 			t.Errorf("%s leads to %s, want %s", link, got, want)
+		}
+	}
+	for file, want := range map[string]string{"a/b.svg": "image/svg+xml", "b.webp": "image/webp", "b.md": "", "svg": ""} {
+		if got := picture(file); got != want {
+			t.Errorf("%s is %q", file, got)
 		}
 	}
 	if got := target("../protocol.md#tokens", "es", "es"); got != "/docs/es/protocol#tokens" {
