@@ -70,7 +70,7 @@ func TestDeploymentsAgree(t *testing.T) {
 	scripts := read(t, "deploy/debian/postinst") + read(t, "deploy/debian/postrm")
 	for _, want := range []struct{ name, text, part string }{
 		{"unit", unit, "ExecStart=/usr/bin/rueda serve --config /etc/rueda/rueda.toml\n"},
-		{"unit", unit, "ExecReload=/bin/kill -HUP $MAINPID\n"},
+		{"unit", unit, "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'\n"},
 		{"unit", unit, "StateDirectory=rueda\n"}, // /var/lib/rueda
 		{"unit", unit, "User=rueda\n"},
 		{"unit", unit, "Type=notify\n"},

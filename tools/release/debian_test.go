@@ -262,6 +262,10 @@ func checkService(m *machine) {
 			m.t.Errorf("%s of the service is %s, want %s", name, got, want)
 		}
 	}
+	m.run("systemctl", "reload", "rueda")
+	m.until("the gateway has read its configuration again", func() bool {
+		return strings.Contains(m.output("journalctl", "-u", "rueda", "-o", "cat", "--no-pager"), "configuration read again")
+	})
 	if text := m.run("systemctl", "show", "-P", "StatusText", "rueda"); !strings.HasPrefix(text, "Serves http://127.0.0.1:8080") {
 		m.t.Errorf("the service reports %q", text)
 	}
