@@ -22,14 +22,16 @@ type reach struct {
 	wait  *readjob.Wait
 }
 
-// Follows reports whether the hub applies the rows of another hub.
-func (h *core) Follows() bool { return h.cfg.Following }
+// Follows reports whether the hub of a port applies the rows of another one. The caller does not
+// need the lock.
+func Follows(p *Port) bool { return p.hub.cfg.Following }
 
 // AwaitRows waits until ahead is false, for at most 5 s. ahead is called with the hub's lock held,
 // and reports whether rows are missing among the committed ones. found is called by a goroutine of
-// the hub when the wait has ended. AwaitRows returns nil if it need not or cannot wait. The caller
-// does not hold the lock.
-func (h *publisher) AwaitRows(ahead func() bool, found func()) *readjob.Wait {
+// the hub when the wait has ended. AwaitRows returns nil if it need not or cannot wait. The
+// caller does not hold the lock.
+func AwaitRows(p *Port, ahead func() bool, found func()) *readjob.Wait {
+	h := p.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.commit()

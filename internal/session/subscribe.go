@@ -82,6 +82,11 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 	}
 	if req.Start != 0 || req.StartOpen || slices.ContainsFunc(items, isDelayed) || req.Resume != nil && s.sub.Follows() {
 		o.Search, o.Found = s.ext().found, s.postFound()
+	} else if req.Resume != nil { // rows may be missing that another node has sent
+		o.Found = s.postFound()
+		if s.optional != nil {
+			o.Search = s.optional.found
+		}
 	}
 	if o.Search == nil {
 		r.recordDenied(list)

@@ -5,13 +5,13 @@ import (
 
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/subscription/sent"
+	"github.com/ruedahq/rueda/internal/subscription/startpoint"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Subscribe adds items to the set, or replaces the set with them. An item that the set has with the
-// same tier stays as it is. An item with another tier moves to that tier. With another delay it
-// continues after the last N that was sent, as with Change. The caller checks rights and limits.
-// The next Gather returns snapshots and replays.
+// Subscribe adds items to the set, or replaces the set with them. An item of the set stays as it
+// is, or moves to another tier. With another delay it continues after the last N that was sent, as
+// with Change. The caller checks rights and limits. The next Gather returns snapshots and replays.
 func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 	h := s.shard.hub
 	t := taking{Subscriber: s, out: &out, o: &o, settled: make(map[*item]bool), passed: make(passed)}
@@ -19,7 +19,10 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 		return out
 	}
 	s.hold()
-	if out.Search = s.Await(items, o.Found); out.Search != nil {
+	if out.Search = s.Await(items, o.Found); out.Search == nil && o.Search == nil {
+		out.Search = startpoint.AwaitAhead(h, o.Resume, t.since.epoch, t.since.For(0), items, o.Found)
+	}
+	if out.Search != nil {
 		return out
 	}
 	if out.Search = t.awaitAhead(items); out.Search != nil {
