@@ -143,9 +143,10 @@ func (n *Node) lead(now time.Duration, wall int64) {
 		n.decide(now, wall)
 	case catching:
 		if n.timers.due(now, l.until) {
-			delete(l.answers, l.chosen) // it counts as missing
-			l.phase = census
+			n.caught(now, false)
 			n.decide(now, wall)
+		} else if n.timers.due(now, l.askAt) {
+			n.askChosen(now)
 		}
 	case announcing:
 		if f.History.Newest() == l.term {
@@ -284,20 +285,32 @@ func (n *Node) catch(now time.Duration, best *Report) {
 	}
 	l.phase, l.chosen, l.until = catching, best.Node, now+stepWait
 	n.timers.add(l.until)
-	n.emit(Fetch{Node: best.Node, Epoch: f.History.Epoch, After: f.place(), Upto: best.Position})
+	n.askChosen(now)
 }
 
-// caught handles rows of the node that is furthest.
+// askChosen asks the node that is furthest for rows.
+func (n *Node) askChosen(now time.Duration) {
+	l, f := &n.leader, &n.follower
+	l.askAt = now + fetchRetry
+	n.timers.add(l.askAt)
+	n.emit(Fetch{Node: l.chosen, Epoch: f.History.Epoch, After: f.place(), Upto: l.answers[l.chosen].Position})
+}
+
+// caught continues after rows of the node that is furthest, or without them.
 func (n *Node) caught(now time.Duration, progress bool) {
 	l, f := &n.leader, &n.follower
-	if best := l.answers[l.chosen]; progress && f.Position < best.Position {
+	best := l.answers[l.chosen]
+	switch {
+	case progress && f.Position < best.Position:
 		n.catch(now, &best)
 		return
+	case !progress && now < l.until:
+		return // an answer to an earlier question, or one that failed
+	case !progress:
+		delete(l.answers, l.chosen) // it has to answer again
+		l.since = now
 	}
-	if !progress {
-		delete(l.answers, l.chosen) // it counts as missing
-	}
-	l.phase = census
+	l.phase, l.askAt = census, now
 }
 
 // announce appends the term row.
