@@ -157,15 +157,6 @@ func (p *Port) Ready(delay int) bool {
 	return c == nil || c.is(replicaReady)
 }
 
-// Follows reports whether the hub applies the rows of another hub. The caller does not need the
-// lock.
-func (p *Port) Follows() bool { return p.hub.Follows() }
-
-// AwaitRows waits for rows that a client has and the hub does not; see Hub.AwaitRows.
-func (p *Port) AwaitRows(ahead func() bool, found func()) *readjob.Wait {
-	return p.hub.AwaitRows(ahead, found)
-}
-
 // Await begins to load the replicas that items need. It returns nil if all are loaded, and
 // otherwise a Wait that ends when they are. The caller then gives the items again. If found is nil,
 // or if Run does not run, Await waits until they are loaded. The caller does not hold the lock.

@@ -25,9 +25,6 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 	if out.Search != nil {
 		return out
 	}
-	if out.Search = t.awaitAhead(items); out.Search != nil {
-		return out
-	}
 	defer h.Pin(items)()
 	if t.since.epoch != "" && h.Journal() != nil {
 		t.since.complete = h.Journal().Complete()

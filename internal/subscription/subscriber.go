@@ -281,9 +281,6 @@ func (s *Subscriber) Serves(delay int) bool {
 	return delay == 0 || slices.Contains(s.shard.hub.Delays(), delay)
 }
 
-// Follows reports whether the hub applies the rows of another one, and so may be behind clients.
-func (s *Subscriber) Follows() bool { return s.shard.hub.Follows() }
-
 // Await begins to load the replicas that items need. It returns nil if all are loaded. Otherwise
 // any goroutine calls found when the Search has ended.
 func (s *Subscriber) Await(items []hub.Item, found func()) *Search {
