@@ -32,12 +32,12 @@ type logEntry struct {
 }
 
 func (l *sharedLog) Define(def market.Instrument) uint32 {
-	number, isNew := l.journal.NumberOf(def.ID, uint32(len(l.fresh)))
-	if isNew {
-		if n := l.fresh[def.ID]; n != 0 {
-			number = n
+	number, ok := l.journal.Lookup(def.ID)
+	if !ok {
+		if number = l.fresh[def.ID]; number == 0 {
+			number = l.journal.Numbers() + 1 + uint32(len(l.fresh)) // no follower defines meanwhile
+			l.fresh[def.ID] = number
 		}
-		l.fresh[def.ID] = number
 	}
 	l.entries = append(l.entries, logEntry{number: number, def: def})
 	return number

@@ -105,14 +105,8 @@ func (a *Archive) Lookup(id market.InstrumentID) (uint32, bool) { return a.table
 // Whole reports whether a Journal had all rows, when it was opened, that were streamed before.
 func (a *Archive) Whole() bool { return a.whole }
 
-// NumberOf returns the number of an identifier. If it has none, isNew is true, and the result is
-// the number that it gets after a number of other new ones.
-func (a *Archive) NumberOf(id market.InstrumentID, after uint32) (number uint32, isNew bool) {
-	if n, ok := a.table.lookup(id); ok {
-		return n, false
-	}
-	return a.table.last() + 1 + after, true
-}
+// Numbers returns the greatest number of an instrument.
+func (a *Archive) Numbers() uint32 { return a.table.last() }
 
 // Day is a UTC date of the journal.
 type Day struct {

@@ -149,6 +149,9 @@ func (h *Host) Ready() error {
 func (h *Host) note() {
 	s := h.node.Status()
 	h.status.Store(&s)
+	if h.leading != nil {
+		h.leading.ledger.setQueued(s.Queued)
+	}
 }
 
 // checkEvery is the time between two looks at the session.

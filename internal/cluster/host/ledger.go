@@ -21,9 +21,10 @@ type ledger struct {
 	wake chan struct{} // has an element when there are rows
 
 	mu      sync.Mutex
-	taken   sync.Cond        // rows were taken by the log
-	journal *journal.Journal // of the following hub: numbers of known instruments
-	numbers map[market.InstrumentID]uint32
+	taken   sync.Cond                      // rows were taken by the log
+	journal *journal.Journal               // of the following hub: numbers of known instruments
+	numbers map[market.InstrumentID]uint32 // of instruments that were new to the log
+	next    uint32                         // number of the next one
 	enc     cluster.Encoder
 	prev    uint64 // position before the rows of enc
 	last    uint64
@@ -34,7 +35,7 @@ type ledger struct {
 }
 
 func newLedger(j *journal.Journal, position uint64) *ledger {
-	l := &ledger{wake: make(chan struct{}, 1), journal: j, numbers: map[market.InstrumentID]uint32{}, prev: position, last: position}
+	l := &ledger{wake: make(chan struct{}, 1), journal: j, numbers: map[market.InstrumentID]uint32{}, next: j.Numbers() + 1, prev: position, last: position}
 	l.taken.L = &l.mu
 	return l
 }
@@ -43,19 +44,22 @@ func newLedger(j *journal.Journal, position uint64) *ledger {
 func (l *ledger) Define(def market.Instrument) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	number, isNew := l.numbers[def.ID], false
-	if number == 0 {
-		number, isNew = l.journal.NumberOf(def.ID, uint32(len(l.numbers)))
-		if isNew {
-			l.numbers[def.ID] = number
-		}
+	number := l.numbers[def.ID]
+	known, isKnown := l.journal.Lookup(def.ID)
+	switch {
+	case number > 0:
+	case isKnown:
+		number = known
+	default:
+		number = l.next
+		l.numbers[def.ID], l.next = number, number+1
 	}
 	text, err := json.Marshal(def)
 	if err != nil {
 		return number // a struct of numbers and strings always encodes
 	}
-	if known, ok := l.journal.Instrument(number); ok && !isNew {
-		if same, err := json.Marshal(known); err == nil && bytes.Equal(same, text) {
+	if was, ok := l.journal.Instrument(number); ok && isKnown {
+		if same, err := json.Marshal(was); err == nil && bytes.Equal(same, text) {
 			return number
 		}
 	}

@@ -1,0 +1,107 @@
+package host
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
+)
+
+// TestLedgerNumbers checks that new instruments get consecutive numbers while the following hub
+// defines those that have come back, and that only new and changed definitions go to the log.
+func TestLedgerNumbers(t *testing.T) {
+	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	def := func(i, decimals int) market.Instrument {
+		return market.Instrument{ID: market.InstrumentID{Symbol: fmt.Sprint("S", i), Market: "M", Term: "CI"}, PriceDecimals: decimals}
+	}
+	j.Define(def(1, 2)) // of an earlier leader
+	l := newLedger(j, 0)
+	came := map[uint32]int{}
+	deliver := func() {
+		for _, g := range l.take() {
+			var r cluster.Records
+			if err := r.Each(g.Data, func(number uint32, _ []byte) error { came[number]++; return nil }, func(*journal.Row) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := 1; i <= 6; i++ {
+		if n := l.Define(def(i, 2)); n != uint32(i) {
+			t.Errorf("instrument %d got the number %d", i, n)
+		}
+		if i%2 == 0 { // it comes back
+			deliver()
+			for k := i - 1; k <= i; k++ {
+				if n := j.Define(def(k, 2)); n != uint32(k) {
+					t.Errorf("instrument %d has the number %d in the journal", k, n)
+				}
+			}
+		}
+	}
+	for i := 1; i <= 6; i++ {
+		l.Define(def(i, 2)) // unchanged
+	}
+	l.Define(def(3, 4))
+	deliver()
+	for i := uint32(1); i <= 6; i++ {
+		want := 1
+		switch i {
+		case 1:
+			want = 0 // the log had it
+		case 3:
+			want = 2
+		}
+		if came[i] != want {
+			t.Errorf("the log got the definition of instrument %d %d times, want %d", i, came[i], want)
+		}
+	}
+}
+
+// TestLedgerWaits checks that a feed waits while too many rows wait for the log, and that a ledger
+// whose leadership has ended drops rows and lets feeds go on.
+func TestLedgerWaits(t *testing.T) {
+	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	l := newLedger(j, 10)
+	l.Define(market.Instrument{ID: market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"}})
+	l.Append(&journal.Row{Kind: journal.Trade, Instrument: 1, Position: 11, N: 1, Latency: -1})
+	groups := l.take()
+	if len(groups) != 1 || groups[0].Prev != 10 || groups[0].Last != 11 {
+		t.Fatalf("groups %+v", groups)
+	}
+	l.await() // nothing waits
+	l.setQueued(maxWaiting + 1)
+	waited := make(chan struct{})
+	go func() {
+		l.await()
+		close(waited)
+	}()
+	select {
+	case <-waited:
+		t.Error("a feed does not wait")
+	default:
+	}
+	l.close()
+	<-waited
+	l.Append(&journal.Row{Kind: journal.Trade, Instrument: 1, Position: 12, N: 2, Latency: -1})
+	if groups := l.take(); len(groups) != 0 {
+		t.Errorf("a closed ledger has %d groups", len(groups))
+	}
+}
