@@ -76,7 +76,7 @@ func (m *monitor) fill(s *metrics.Snapshot) {
 
 // snapshot returns the figures of the gateway. It waits up to 50 ms for the shards.
 func (g *Gateway) snapshot() *metrics.Snapshot {
-	s := &metrics.Snapshot{Version: g.cfg.Version, Ready: g.ready() == nil, Panics: g.Stats().Panics}
+	s := &metrics.Snapshot{Version: g.cfg.Version, Ready: g.ready() == nil, Panics: g.Stats().Panics, Cluster: g.node.Figures()}
 	g.monitor.fill(s)
 	g.streamFigures(s)
 	for _, f := range g.supervisors() {

@@ -37,7 +37,7 @@ type emitter struct {
 // own, see New.
 func families() []family {
 	var all []family
-	for _, part := range [][]family{gatewayFamilies(), clientFamilies(), streamFamilies(), marketFamilies(), identityFamilies(), hostFamilies()} {
+	for _, part := range [][]family{gatewayFamilies(), clientFamilies(), streamFamilies(), marketFamilies(), clusterFamilies(), identityFamilies(), hostFamilies()} {
 		all = append(all, part...)
 	}
 	return all

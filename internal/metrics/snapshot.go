@@ -22,6 +22,7 @@ type Snapshot struct {
 	Feeds          []Feed
 	Market         Market
 	Journal        *Journal   // nil: there is none
+	Cluster        *Cluster   // nil: the gateway is no node of a cluster
 	Passwords      *Passwords // nil: the user base checks them
 	UserBase       *UserBase  // nil: the built-in user base
 	DatabaseTime   histogram.Histogram
@@ -100,6 +101,16 @@ type Journal struct {
 	Days      int
 	Bytes     int64
 	Rows      uint64
+}
+
+// Cluster has the figures of a node of a cluster.
+type Cluster struct {
+	Connected bool   // to the log
+	Leads     bool   // it is the sequencer
+	Current   bool   // it has what the log has
+	Term      uint64 // counts the sequencers
+	Behind    uint64 // messages of the log that it has not handled
+	Queued    int    // bytes of rows that wait for the log
 }
 
 // Passwords has the figures of the slots for password checks.

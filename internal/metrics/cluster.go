@@ -1,0 +1,29 @@
+package metrics
+
+import "time"
+
+// clusterFamilies are the families of a node of a cluster.
+func clusterFamilies() []family {
+	const group = "Cluster"
+	ofCluster := func(get func(c *Cluster) float64) func(*Snapshot, time.Time, *emitter) {
+		return func(s *Snapshot, _ time.Time, e *emitter) {
+			if s.Cluster != nil {
+				e.value(get(s.Cluster))
+			}
+		}
+	}
+	return []family{
+		{group, "rueda_cluster_connected", gauge, nil, "1 while this node of a cluster is connected to the log.", "See whether nats-server runs, and the log of this node (`no connection to the log of the cluster`).",
+			ofCluster(func(c *Cluster) float64 { return is(c.Connected) })},
+		{group, "rueda_cluster_leads", gauge, nil, "1 while this node is the sequencer. The sum over all nodes is 1.", "0 on all nodes: no sequencer runs, or NATS has no majority.",
+			ofCluster(func(c *Cluster) float64 { return is(c.Leads) })},
+		{group, "rueda_cluster_current", gauge, nil, "1 while this node has what the log has.", "Behind for long: its disk or network is too slow.",
+			ofCluster(func(c *Cluster) float64 { return is(c.Current) })},
+		{group, "rueda_cluster_term", gauge, nil, "Number of the term of the newest sequencer. It increases at each takeover.", "Many takeovers: a lease that is too short for the machines or the network.",
+			ofCluster(func(c *Cluster) float64 { return float64(c.Term) })},
+		{group, "rueda_cluster_behind_messages", gauge, nil, "Messages of the log that this node has not handled.", "See `rueda_cluster_current`.",
+			ofCluster(func(c *Cluster) float64 { return float64(c.Behind) })},
+		{group, "rueda_cluster_queued_bytes", gauge, nil, "Bytes of rows of the sequencer that the log does not have yet.", "At 8 MiB feeds wait: the disks of NATS are too slow.",
+			ofCluster(func(c *Cluster) float64 { return float64(c.Queued) })},
+	}
+}
