@@ -80,7 +80,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 		Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
 		Start: subscription.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory), Rights: s.grants.delays(r.now),
 	}
-	if req.Start != 0 || req.StartOpen || slices.ContainsFunc(items, isDelayed) || req.Resume != nil && s.sub.Follows() {
+	if req.Start != 0 || req.StartOpen || slices.ContainsFunc(items, isDelayed) {
 		o.Search, o.Found = s.ext().found, s.postFound()
 	} else if req.Resume != nil { // rows may be missing that another node has sent
 		o.Found = s.postFound()
