@@ -268,3 +268,17 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+// TestConsole checks that the console is served unless the configuration says otherwise.
+func TestConsole(t *testing.T) {
+	for text, want := range map[string]bool{"": true, "console = true": true, "console = false": false} {
+		var c mainFile
+		doc, err := decode("rueda.toml", []byte(text), &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.settings(doc).Gateway.Console.Serve; got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
