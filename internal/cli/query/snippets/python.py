@@ -9,7 +9,7 @@ import urllib.parse
 import urllib.request
 from decimal import Decimal
 
-url = os.environ.get("RUEDA_URL", "{{.URL}}")
+url = os.environ.get("RUEDA_URL") or "{{.URL}}"
 username = os.environ.get("RUEDA_USERNAME", "{{.User}}")
 password = os.environ.get("RUEDA_PASSWORD", "{{.Password}}")
 instrument = "{{.Instrument}}"
