@@ -32,6 +32,11 @@ addEventListener("hashchange", () => {
   route.value = parse(location.hash);
 });
 
+// isInstrument reports whether a text, such as one of the address, can be an instrument.
+export function isInstrument(text) {
+  return /^[!#-)+\-.-:<-[\]-{}~]{1,32}(\|[A-Za-z0-9][A-Za-z0-9._-]{0,15}){2}$/.test(text);
+}
+
 // go opens a view.
 export function go(view, id, query) {
   location.hash = link(view, id, query);

@@ -15,7 +15,7 @@ export function Chart({ id, meta }) {
   const [state, setState] = useState("loading");
   const [legend, setLegend] = useState(undefined);
   const asked = route.value.query.bar ?? "1m";
-  const bar = intervals[asked] ? asked : "1m";
+  const bar = Object.hasOwn(intervals, asked) ? asked : "1m";
   useEffect(() => {
     let plot;
     let over = false;

@@ -14,7 +14,7 @@ const today = () => new Date().toISOString().slice(0, 10);
 
 export function History({ id }) {
   const q = route.value.query;
-  const channel = channels[q.of] ?? "trades";
+  const channel = Object.hasOwn(channels, q.of ?? "") ? q.of : "trades";
   const [rows, setRows] = useState(undefined);
   const [cursor, setCursor] = useState(undefined);
   const [error, setError] = useState("");

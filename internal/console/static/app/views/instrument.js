@@ -3,10 +3,10 @@ import { html, useEffect, useRef, useState } from "../lib.js";
 import { t } from "../i18n.js";
 import { at, day, group, percent, price, short, signed } from "../num.js";
 import { lang } from "../prefs.js";
-import { go, link, route } from "../router.js";
+import { go, isInstrument, link, route } from "../router.js";
 import { details, earlier, state, want, watch } from "../market.js";
 import { calm, phaseName, words } from "./words.js";
-import { Chart } from "./chart.js";
+import { Chart, intervals } from "./chart.js";
 import { LadderView } from "./ladder.js";
 import { Search } from "./search.js";
 import { Tape } from "./tape.js";
@@ -14,16 +14,18 @@ import { Tape } from "./tape.js";
 const depths = ["all", 25, 10, 5, 1];
 
 export function Instrument({ id }) {
-  const [found, setFound] = useState(undefined);
+  const [found, setFound] = useState(isInstrument(id) ? undefined : null);
   const [depth, setDepth] = useState(0);
   useEffect(() => {
+    if (found === null) return undefined;
     let current = true;
     details(id).then((d) => current && setFound(d ?? null), () => current && setFound({ failed: true }));
     return () => (current = false);
   }, [id]);
   useEffect(() => {
     if (found === null) return undefined;
-    const bar = route.value.query.bar ?? "1m";
+    const asked = route.value.query.bar;
+    const bar = Object.hasOwn(intervals, asked) ? asked : "1m";
     want("instrument", {
       books: [id], depth: depths[depth], quotes: [id], trades: [id], summary: [id], status: [id], bars: [`${id}|${bar}`],
     });

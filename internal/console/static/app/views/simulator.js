@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { t } from "../i18n.js";
 import { clock } from "../num.js";
-import { link, route, setQuery } from "../router.js";
+import { isInstrument, link, route, setQuery } from "../router.js";
 import { about, scopes } from "../session.js";
 import { incidents, totals } from "../health.js";
 import { details, earlier, record, state, want, watch } from "../market.js";
@@ -38,7 +38,8 @@ const market = () => [
 ];
 
 export function Simulator() {
-  const id = route.value.query.instrument ?? "FAKE|SIM|CI";
+  const asksFor = route.value.query.instrument ?? "";
+  const id = isInstrument(asksFor) ? asksFor : "FAKE|SIM|CI";
   const [log, setLog] = useState([]);
   const [meta, setMeta] = useState(undefined);
   const [trading, setTrading] = useState(false); // before the first trade, a missing one cannot be seen

@@ -4,7 +4,7 @@ import { t } from "../i18n.js";
 import { paint, skip } from "../frame.js";
 import { duration, group, percent, price, short, signed } from "../num.js";
 import { keep, lang, stored } from "../prefs.js";
-import { go, link, route, setQuery } from "../router.js";
+import { go, isInstrument, link, route, setQuery } from "../router.js";
 import { first, known, record, state, want, watch } from "../market.js";
 import { calm, phaseName, words } from "./words.js";
 import { Search } from "./search.js";
@@ -13,7 +13,7 @@ const columns = ["last", "change", "bidsize", "bid", "ask", "asksize", "spread",
 
 function listed() {
   const text = route.value.query.list ?? stored("list");
-  return text ? text.split(",").filter((id) => id.split("|").length === 3) : [];
+  return text ? text.split(",").filter(isInstrument) : [];
 }
 
 export function Watch() {
