@@ -33,7 +33,7 @@ func languages() [][2]string {
 
 // programs returns the programs about a route.
 func (s *Site) programs(r *route) ([]program, error) {
-	if r.Upgrade {
+	if r.Upgrade || r.ofPages() {
 		return nil, nil
 	}
 	q := request{Method: r.Method, URL: exampleOrigin + r.Address(), Body: r.Sample, Stream: r.Stream()}

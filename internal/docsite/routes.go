@@ -53,7 +53,10 @@ type errorGroup struct {
 }
 
 // Live reports whether a page can send the request.
-func (r *route) Live() bool { return !r.Admin && !r.Upgrade }
+func (r *route) Live() bool { return !r.Admin && !r.Upgrade && !r.ofPages() }
+
+// ofPages reports whether only the pages of the gateway use the route, with a header of their own.
+func (r *route) ofPages() bool { return strings.HasPrefix(r.Path, "/console/") }
 
 // Stream reports whether the answer has no end.
 func (r *route) Stream() bool { return r.Path == "/market/stream" }
