@@ -91,6 +91,7 @@ func TestDocsSearch(t *testing.T) {
 	p.until("results", `document.querySelectorAll(".found a").length > 0`)
 	p.do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
 	p.until("the page of the reason", `location.pathname === "/docs/reasons/token_expired" && document.querySelector("h1")?.textContent === "token_expired"`)
+	p.until("its script", `document.querySelector(".account")`)
 	p.do(chromedp.KeyEvent(kb.Tab))
 	p.until("the first key leads past the menu", `document.activeElement?.className === "skip"`)
 	p.click(`.tools a[hreflang="es"]`)
