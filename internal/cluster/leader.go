@@ -118,7 +118,8 @@ func (n *Node) abandon(now time.Duration, reason string) {
 	if l.phase == leading {
 		n.emit(StopLeading{reason})
 	}
-	*l = leader{retryAt: now + retryLead, force: l.force, inFlight: l.inFlight, abandoned: l.inFlight, resigning: l.resigning}
+	waits := l.inFlight && !l.flight.read // the append has no answer yet
+	*l = leader{retryAt: now + retryLead, force: l.force, inFlight: waits, abandoned: waits, resigning: l.resigning}
 }
 
 // lead continues the attempt to lead, and the leadership.
@@ -259,8 +260,8 @@ func (n *Node) decide(now time.Duration, wall int64) {
 		highest = max(highest, r.Position)
 		a, answered := l.answers[r.Node]
 		evidence = evidence || answered && (a.Short || a.Seq > f.end)
+		evidence = evidence || r.Shows && r.further(&best)
 		if r.Shows && r.History.Epoch == best.History.Epoch {
-			evidence = evidence || r.Position > best.Position
 			conflict = conflict || answered && !best.History.Has(a.place())
 		}
 	}

@@ -63,10 +63,11 @@ func (h *History) base() uint64 {
 	return h.Starts[len(h.Starts)-1].After
 }
 
-// until returns the history of the rows up to a position. Terms without such rows are left out.
+// until returns the history of the rows up to a position. Terms without such rows are left out,
+// except for the one that began the epoch: a node does not return to the epoch before.
 func (h *History) until(position uint64) History {
 	n := len(h.Starts)
-	for n > 0 && h.Starts[n-1].After >= position {
+	for n > 1 && h.Starts[n-1].After >= position {
 		n--
 	}
 	return History{Epoch: h.Epoch, Starts: slices.Clone(h.Starts[:n])}

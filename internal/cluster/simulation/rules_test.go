@@ -123,6 +123,13 @@ func (w *world) agree() {
 		case h.node == nil:
 			w.fail("%s does not run", h.cfg.Name)
 		case !h.current && w.now-h.stale > time.Second:
+			for _, x := range w.hosts {
+				if x.node != nil {
+					s := x.node.Status()
+					s.Reports = nil
+					w.note("%s, paused %v, %d actions, %d events wait: %+v", x.cfg.Name, x.paused, len(x.actions), len(x.inbox), s)
+				}
+			}
 			w.fail("%s is not current at the end", h.cfg.Name)
 		case d.epoch != a.disk.epoch || d.position() != a.disk.position():
 			w.fail("%s ends at %d of %s, %s at %d of %s", h.cfg.Name, d.position(), d.epoch, a.cfg.Name, a.disk.position(), a.disk.epoch)

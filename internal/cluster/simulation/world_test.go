@@ -168,7 +168,12 @@ func (w *world) fault() {
 	}
 	w.in(w.upTo(1200*time.Millisecond), w.fault)
 	h := w.hosts[w.rng.IntN(len(w.hosts))]
-	switch w.rng.IntN(7) {
+	switch w.rng.IntN(8) {
+	case 7:
+		if w.kills { // an upgrade begins with this
+			w.note("%s resigns", h.cfg.Name)
+			h.receive(cluster.Resigned{})
+		}
 	case 0:
 		if w.kills {
 			h.kill(w.downTime(), false)

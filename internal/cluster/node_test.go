@@ -1,0 +1,245 @@
+package cluster
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+// bench drives a node by hand. It keeps the actions of the last event.
+type bench struct {
+	t    *testing.T
+	node *Node
+	now  time.Duration
+	seq  uint64 // of the newest message of the stream
+	rev  uint64 // of the lease
+	out  []Action
+}
+
+func newBench(t *testing.T, cfg Config) *bench {
+	cfg.Cluster, cfg.Random = "c", func() uint64 { return 6 }
+	b := &bench{t: t, node: NewNode(cfg, State{}, Journal{}), rev: 1}
+	b.do(Connected{})
+	return b
+}
+
+func (b *bench) do(e Event) {
+	b.now += time.Millisecond
+	b.out = slices.Clone(b.node.Handle(b.now, int64(time.Hour), e))
+}
+
+// of returns the first action of a type.
+func of[A Action](b *bench) (a A) {
+	b.t.Helper()
+	for _, x := range b.out {
+		if a, ok := x.(A); ok {
+			return a
+		}
+	}
+	b.t.Fatalf("no %T in %+v", a, b.out)
+	return a
+}
+
+// has reports whether there is an action of a type.
+func has[A Action](b *bench) bool {
+	return slices.ContainsFunc(b.out, func(x Action) bool { _, ok := x.(A); return ok })
+}
+
+// append takes the action Append into the stream and sends the message back.
+func (b *bench) append() (batch Batch) {
+	b.t.Helper()
+	a := of[Append](b)
+	if a.Expected != b.seq {
+		b.t.Fatalf("appends behind %d, the stream ends at %d", a.Expected, b.seq)
+	}
+	b.seq++
+	if err := batch.Decode("c", a.Data); err != nil {
+		b.t.Fatal(err)
+	}
+	b.do(Appended{AppendDone, b.seq})
+	first := b.out
+	b.do(Received{b.seq, a.Data})
+	b.out = append(first, b.out...)
+	return batch
+}
+
+// hold makes the node the holder of the lease.
+func (b *bench) hold() {
+	b.t.Helper()
+	b.do(LeaseRead{Revision: b.rev})
+	for !has[WriteLease](b) {
+		b.do(Tick{})
+	}
+	b.rev++
+	b.do(LeaseWritten{true, b.rev})
+}
+
+// lead makes the node the leader of an empty stream without members.
+func (b *bench) lead() {
+	b.t.Helper()
+	b.do(Attached{First: 1})
+	b.hold()
+	of[Census](b)
+	b.do(MembersRead{})
+	if row := b.append(); row.Kind != TermRow || !row.NewEpoch {
+		b.t.Fatalf("%+v is not the term row of a new epoch", row)
+	}
+	if l := of[Lead](b); l.Position != 0 || l.Term.Number != 1 {
+		b.t.Fatalf("%+v", l)
+	}
+}
+
+// offer offers a group with n bytes.
+func (b *bench) offer(prev, last uint64, n int) {
+	b.do(Offered{Group{Prev: prev, Last: last, Data: make([]byte, n), Sources: []Source{{"f", last}}}})
+}
+
+// TestLongRowsAreCut requires that rows which exceed a batch come back as they were.
+func TestLongRowsAreCut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a", Candidate: true, MaxBatch: 100})
+	b.lead()
+	b.offer(0, 3, 250)
+	var parts []Batch
+	for range 3 {
+		if has[Apply](b) {
+			t.Fatal("a part was applied")
+		}
+		parts = append(parts, b.append())
+	}
+	if a := of[Apply](b); a.Prev != 0 || a.Last != 3 || len(a.Data) != 250 {
+		t.Errorf("%d bytes, %+v", len(a.Data), a)
+	}
+	for i, p := range parts {
+		if p.First != (i == 0) || p.Final != (i == 2) || p.Prev != 0 || p.Last != 3 || (len(p.Sources) > 0) != p.Final {
+			t.Errorf("part %d: %+v", i, p)
+		}
+	}
+	b.offer(3, 4, 40) // it is sent at once
+	a := of[Append](b)
+	b.offer(4, 5, 40)
+	b.offer(5, 6, 40)
+	b.offer(6, 7, 40)
+	if has[Append](b) {
+		t.Error("two appends are in progress")
+	}
+	b.out = []Action{a}
+	b.append()
+	if p := b.append(); p.Prev != 4 || p.Last != 6 || len(p.Data) != 80 || !slices.Equal(p.Sources, []Source{{"f", 6}}) {
+		t.Errorf("joined as %+v", p)
+	}
+}
+
+// TestAmbiguousAppend requires that the newest message decides whether an append has succeeded.
+func TestAmbiguousAppend(t *testing.T) {
+	t.Parallel()
+	begin := func(t *testing.T) (*bench, Append) {
+		b := newBench(t, Config{Name: "a", Candidate: true})
+		b.lead()
+		b.offer(0, 3, 10)
+		a := of[Append](b)
+		b.do(Appended{Result: AppendUnknown})
+		of[ReadLast](b)
+		return b, a
+	}
+	t.Run("it has succeeded", func(t *testing.T) {
+		t.Parallel()
+		b, a := begin(t)
+		b.do(LastRead{Seq: 2, Data: a.Data})
+		b.offer(3, 4, 10)
+		if next := of[Append](b); next.Expected != 2 {
+			t.Errorf("expects %d", next.Expected)
+		}
+	})
+	t.Run("it has not succeeded", func(t *testing.T) {
+		t.Parallel()
+		b, a := begin(t)
+		b.do(LastRead{Seq: 1})
+		if again := of[Append](b); again.Expected != 1 || !slices.Equal(again.Data, a.Data) {
+			t.Errorf("%+v", again)
+		}
+	})
+	t.Run("another node has appended", func(t *testing.T) {
+		t.Parallel()
+		b, _ := begin(t)
+		b.do(LastRead{Seq: 2})
+		of[StopLeading](b)
+	})
+	t.Run("the lease ends before the answer", func(t *testing.T) {
+		t.Parallel()
+		b, _ := begin(t)
+		b.now += 5 * time.Second
+		b.do(LastRead{Seq: 1})
+		of[StopLeading](b)
+		for !has[WriteLease](b) {
+			b.do(Tick{})
+		}
+		b.rev++
+		b.do(LeaseWritten{true, b.rev})
+		for i := 0; !has[Census](b); i++ {
+			if b.do(Tick{}); i > 1000 {
+				t.Fatal("the node does not try again")
+			}
+		}
+	})
+}
+
+func TestResigned(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a", Candidate: true})
+	b.lead()
+	b.offer(0, 3, 10)
+	a := b.out
+	b.do(Resigned{})
+	if has[StopLeading](b) {
+		t.Fatal("the leadership ends before the rows are appended")
+	}
+	b.out = a
+	b.append()
+	of[StopLeading](b)
+	if w := of[WriteLease](b); !w.Release {
+		t.Error("the lease is not released")
+	}
+	b.do(LeaseWritten{true, b.rev + 1})
+	if b.do(Tick{}); has[WriteLease](b) {
+		t.Error("the node takes the lease again at once")
+	}
+}
+
+// TestForeignLog requires that a node stops which reads the log of another cluster or of a newer
+// program.
+func TestForeignLog(t *testing.T) {
+	t.Parallel()
+	foreign := AppendBatch(nil, &Batch{Cluster: "d", ID: ID{Number: 1}, Kind: NewRows})
+	newer := AppendBatch(nil, &Batch{Cluster: "c", ID: ID{Number: 1}, Kind: NewRows})
+	newer[4]++
+	for want, data := range map[error][]byte{ErrCluster: foreign, ErrVersion: newer} {
+		b := newBench(t, Config{Name: "a"})
+		b.do(Attached{First: 1, Last: 1})
+		b.do(Received{1, data})
+		if f := of[Fail](b); !errors.Is(f.Err, want) {
+			t.Errorf("%v, want %v", f.Err, want)
+		}
+		if b.do(Connected{}); len(b.out) > 0 {
+			t.Errorf("%+v after the end", b.out)
+		}
+	}
+}
+
+// TestLogClock requires that the clock of the log goes on at a new leader with another clock.
+func TestLogClock(t *testing.T) {
+	t.Parallel()
+	const hour = int64(time.Hour)
+	var c logClock
+	if got := c.read(time.Second, hour); got != hour {
+		t.Errorf("a new log begins at %d", got)
+	}
+	c.set(time.Second, hour)
+	for _, wall := range []int64{hour + int64(10*time.Minute), hour - int64(10*time.Minute)} {
+		got := c.read(11*time.Second, wall) - hour
+		if d := time.Duration(got) - 10*time.Second; d < -10*time.Millisecond || d > 10*time.Millisecond {
+			t.Errorf("after 10 s the clock has moved by %v, at a clock that differs by 10 minutes", time.Duration(got))
+		}
+	}
+}
