@@ -261,6 +261,9 @@ func (n *Node) decide(now time.Duration, wall int64) {
 		a, answered := l.answers[r.Node]
 		evidence = evidence || answered && (a.Short || a.Seq > f.end)
 		evidence = evidence || r.Shows && r.further(&best)
+		if answered && r.Shows && a.History.Epoch != "" && a.History.Epoch != best.History.Epoch {
+			conflict = true // it is not certain which epoch is over
+		}
 		if r.Shows && r.History.Epoch == best.History.Epoch {
 			conflict = conflict || answered && !best.History.Has(a.place())
 		}
