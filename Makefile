@@ -76,7 +76,8 @@ endif
 	@[ -n "$(SLAPD)" ] || echo "  LDAP user bases         apt-get install slapd ldap-utils (it need not run either)"
 	@command -v promtool >/dev/null || echo "  metrics and alerts      apt-get install prometheus (it need not run either)"
 
-cluster: ## a cluster of real processes that are killed and paused, with NATS (three minutes)
+cluster: ## a cluster simulated with a thousand schedules, and one of real processes that are killed and paused
+	RUEDA_SCHEDULES=1000 go test -count=1 -timeout 20m -run 'Schedules|Broken|Same' ./internal/cluster/simulation
 	$(TESTRUN) -C cmd/rueda-cluster -- -vet=off -timeout 20m ./...
 
 alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
@@ -96,9 +97,6 @@ clients-typescript: ## the TypeScript client: types, tests, rueda conformance cl
 	@command -v npm >/dev/null && npm --prefix clients/typescript ci --no-audit --no-fund || \
 		{ echo "Left out: the TypeScript client. It needs Node.js with npm, and the npm registry"; [ -z "$$RUEDA_REQUIRE_ALL" ]; exit; }; \
 	clients/typescript/test/all build/rueda
-
-cluster: ## a thousand schedules of the simulation of a cluster, and its deliberately broken versions
-	RUEDA_SCHEDULES=1000 go test -count=1 -timeout 20m -v -run 'Schedules|Broken|Same' ./internal/cluster/simulation
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build
@@ -135,4 +133,5 @@ lint: ## the linters of .golangci.yml, pinned in tools/go.mod, and vet of the ot
 	go -C tests/oauth vet ./...
 	go -C tests/openapi vet ./...
 	go -C tests/browser vet ./...
+	go -C cmd/rueda-cluster vet ./...
 	go -C tools/release vet ./...
