@@ -99,6 +99,9 @@ func newWorld(seed uint64, p profile, broken breakage) *world {
 		if i < 2 {
 			h.cfg.Name = fmt.Sprintf("seq%d", i)
 		}
+		if p.oneEpoch {
+			h.cfg.Patience *= 3 // longer than a node is away that is cut and killed
+		}
 		if w.rng.IntN(2) == 0 {
 			h.cfg.Linger = 2 * time.Millisecond
 		}
