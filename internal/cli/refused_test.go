@@ -28,6 +28,7 @@ func operatorCommands() map[string]operatorCommand {
 		"connections":       {"", "read"},
 		"connections close": {"0-1-1", "operate"},
 		"reload":            {"", "operate"},
+		"operator":          {"", "read"},
 		"user add":          {"ana --password-stdin", "identity"},
 		"user password":     {"ana --password-stdin", "identity"},
 		"user disable":      {"ana", "identity"},

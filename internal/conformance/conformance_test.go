@@ -105,7 +105,7 @@ func TestDocument(t *testing.T) {
 	for _, c := range Cases() {
 		want.WriteString("| `" + c.Name + "` | " + c.What + " |\n")
 	}
-	if !strings.HasSuffix(string(text), want.String()) {
-		t.Errorf("docs/conformance.md does not end with\n%s", want.String())
+	if !strings.Contains(string(text), want.String()) {
+		t.Errorf("docs/conformance.md does not have\n%s", want.String())
 	}
 }
