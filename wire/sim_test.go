@@ -77,8 +77,8 @@ func TestSimFaults(t *testing.T) {
 	_, unknown := FindSimFault("?")
 	for _, want := range SimFaults() {
 		for _, word := range []string{want.Name, want.Alias} {
-			if word != "" && (seen[word] || !regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`).MatchString(word)) {
-				t.Errorf("%q comes twice, or is no word in lower_snake_case", word)
+			if word != "" && (seen[word] || !regexp.MustCompile(`^[a-z]+([_-][a-z]+)*$`).MatchString(word)) {
+				t.Errorf("%q comes twice, or is no word of lower-case letters", word)
 			}
 			seen[word] = true
 			if got, f := FindSimFault(word); word != "" && (f != nil || got != want) {
@@ -88,7 +88,8 @@ func TestSimFaults(t *testing.T) {
 		if !strings.Contains(unknown.Hint, want.Name) {
 			t.Errorf("the hint leaves out %s: %s", want.Name, unknown.Hint)
 		}
-		if want.Description == "" || !want.OwnConnection && !want.TakesInstrument {
+		ofCluster := !want.OwnConnection && !want.TakesInstrument
+		if want.Description == "" || ofCluster != (want.Name == "kill_leader") {
 			t.Errorf("%+v", want)
 		}
 	}
