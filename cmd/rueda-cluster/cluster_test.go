@@ -46,7 +46,19 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	folder, err := os.MkdirTemp("", "rueda-cluster-test-")
+	if err == nil {
+		err = os.Setenv(programFolder, folder)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	if err := os.RemoveAll(folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(status)
 }
 
 // runNats runs a NATS server until SIGTERM.
@@ -132,13 +144,12 @@ type rig struct {
 	http     http.Client
 }
 
+// programFolder names the folder of the built program in the environment.
+const programFolder = "RUEDA_CLUSTER_TEST_PROGRAM"
+
 // rueda builds the program once.
 var rueda = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "rueda-cluster-test-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(folder, "rueda")
+	path := filepath.Join(os.Getenv(programFolder), "rueda")
 	out, err := exec.Command("go", "build", "-C", "../..", "-o", path, "./cmd/rueda").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
