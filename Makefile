@@ -7,7 +7,7 @@ FUZZTIME ?= 1m
 BENCH    ?= .
 TAPES    := $(or $(RUEDA_TAPES),../shared/data)
 TESTRUN   = go run $(RACE) ./internal/testrun
-E2E       = $$(grep -rlE --include='*_test.go' '^func Test\w*E2E\w*\(' . | xargs -n 1 dirname | sort -u)
+E2E       = $$(grep -rlE --include='*_test.go' --exclude-dir=rueda-cluster '^func Test\w*E2E\w*\(' . | xargs -n 1 dirname | sort -u)
 LINT     := go tool -modfile=tools/go.mod golangci-lint
 
 # Tests that may run at the same time: many wait, for other processes or for a time to pass.
