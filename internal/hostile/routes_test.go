@@ -129,10 +129,16 @@ func routeInputs() []input {
 			a.login("user3")
 		}},
 		{129, "paths of pages of reasons", func(a *attacker) {
-			for _, p := range []string{"..", "%2e%2e%2fetc%2fpasswd", "<script>alert(1)<%2fscript>", strings.Repeat("x", 5000), "%00", "forbidden/", "FORBIDDEN", "forbidden%20"} {
+			for _, p := range []string{"..", "%2e%2e%2fetc%2fpasswd", "<script>alert(1)<%2fscript>", strings.Repeat("x", 5000), "%00", "FORBIDDEN", "forbidden%20"} {
 				r := a.request(http.MethodGet, "/docs/reasons/"+p, "")
 				if r.status != 404 && r.status != 400 || strings.Contains(string(r.body), "<script>") {
 					a.Errorf("reason %.40q: %d %.200s", p, r.status, r.body)
+				}
+			}
+			for _, p := range []string{"/docs/reasons/forbidden/", "/docs//evil.example/", "/docs/%2f%2fevil.example/", "/docs/..//evil.example/"} {
+				r := a.request(http.MethodGet, p, "")
+				if to := r.header.Get("Location"); to != "" && (to[0] != '/' || strings.HasPrefix(to, "//") || strings.Contains(to, `\`)) || r.status >= 500 {
+					a.Errorf("%s: %d, to %q", p, r.status, to)
 				}
 			}
 		}},
