@@ -46,6 +46,7 @@ func targets() []*target {
 		{cause: "paused", alerts: []string{"RuedaSlowDelivery"}, applied: pause},
 		{cause: "feed", alerts: []string{"RuedaFeedDown", "RuedaNotReady"}},
 		{cause: "events", alerts: []string{"RuedaFeedRefused"}},
+		{cause: "prices", alerts: []string{"RuedaFeedSuspect"}},
 		{cause: "files", alerts: []string{"RuedaJournalSuspended", "RuedaDatabaseFailing"}},
 		{cause: "disk", alerts: []string{"RuedaDiskSpace"}},
 		{cause: "users", alerts: []string{"RuedaUserBaseDown"}},

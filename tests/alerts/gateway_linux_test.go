@@ -32,7 +32,7 @@ import (
 )
 
 // source publishes trades every 10 ms until a cause changes what it does.
-type source struct{ broken, invalid, many, fast atomic.Bool }
+type source struct{ broken, invalid, jumps, many, fast atomic.Bool }
 
 func (s *source) Run(ctx context.Context, sink feed.Sink) error {
 	one, err := define(sink, "GGAL|BYMA|CI")
@@ -71,6 +71,9 @@ func (s *source) Run(ctx context.Context, sink feed.Sink) error {
 			events[i].Time = time.Now().UnixNano()
 		}
 		err := sink.Publish(events)
+		if s.jumps.Load() {
+			one.Price = 7050*4*market.Scale - one.Price // a third of the price, or three times as much
+		}
 		if s.invalid.Load() {
 			bad := one
 			bad.Size = -1
@@ -215,6 +218,8 @@ func (c *child) apply(ctx context.Context, cause string) error {
 		c.source.broken.Store(true)
 	case "events":
 		c.source.invalid.Store(true)
+	case "prices":
+		c.source.jumps.Store(true)
 	case "files":
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 4096, Max: 1 << 40}); err != nil {
 			return err
