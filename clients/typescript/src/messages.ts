@@ -147,8 +147,7 @@ export type SimRequest = {
     | "restart" | "drain" | "halt" | "correction" | "cancel" | "bust" | "burst"
     | "crossed_book" | "crossed" | "close_market" | "close" | "clock_skew" | "feed_gap"
     | "feed_stall" | "sequence_reset" | "one_sided" | "jump" | "listing" | "list"
-    | "kill_leader" | "kill-leader"
-    | (string & {});
+    | "kill_leader" | "kill-leader" | (string & {});
   /** The instrument of the fault, for faults that take one. */
   instrument?: InstrumentID;
   /**
