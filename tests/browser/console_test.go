@@ -242,7 +242,12 @@ func TestExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.signIn("demo")
-	p.until("rows", `document.querySelectorAll(".history tbody td").length > 20`)
+	const rowsShown = `document.querySelectorAll(".history tbody td").length > 20`
+	for deadline := time.Now().Add(patience); !js[bool](p, rowsShown) && time.Now().Before(deadline); time.Sleep(time.Second) {
+		p.do(chromedp.Reload()) // the market of the gateway has only begun
+		p.until("an answer", `document.querySelector(".history tbody, .history .empty")`)
+	}
+	p.until("rows", rowsShown)
 	p.button("CSV")
 	rows := download(t, folder, "-trades.csv")
 	if lines := strings.Count(rows, "\n"); lines < 10 || !strings.Contains(rows, "BYMA") {

@@ -105,17 +105,17 @@ function App() {
 }
 
 // Keys, where no text is typed.
-let prefix = 0;
+let prefix = -Infinity; // when g was pressed
 addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest?.("input, select, textarea, dialog")) return;
   if (signedIn.value !== "yes") return;
   const pages = { m: "watch", h: "history", a: "accounts", c: "health", i: "inspect", s: "sim" };
   if (performance.now() - prefix < 1200 && pages[e.key]) {
-    prefix = 0;
+    prefix = -Infinity;
     e.preventDefault();
     return go(pages[e.key]);
   }
-  prefix = e.key === "g" ? performance.now() : 0;
+  prefix = e.key === "g" ? performance.now() : -Infinity;
   const actions = { "?": () => (help.value = true), t: toggleTheme, l: toggleLang, "/": find };
   if (!actions[e.key]) return;
   e.preventDefault();
