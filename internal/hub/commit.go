@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/position"
@@ -18,10 +17,11 @@ import (
 
 // A row is in the journal before any client receives it. While Run runs, the committer goroutine
 // writes the rows without the hub's lock. It then moves the tail of each ring to the end that the
-// ring had when the commit began, and moves the committed position too. Data that is read outside
-// of the rings, such as an R:true message, may contain later rows. A gate holds it until its
-// position is committed. Without Run, as in many tests, the goroutine that publishes commits the
-// rows before it returns.
+// ring had when the commit began, and moves the committed position too. It does so part by part:
+// a part has the messages between two positions, and messages of a limited number of topics. The
+// hub's lock is released between two parts. Data that is read outside of the rings, such as an
+// R:true message, may contain later rows. A gate holds it until its position is committed. Without
+// Run, as in many tests, the goroutine that publishes commits the rows before it returns.
 
 // commitAfter is the longest time until a commit begins if nobody waits for the rows.
 const commitAfter = 50e6 // ns
@@ -29,9 +29,11 @@ const commitAfter = 50e6 // ns
 // pieceAfter is the shortest time between two pieces of a checkpoint.
 const pieceAfter = 2e6 // ns
 
-// commitTopics is the number of topics with new messages at which a commit begins, even within a
-// batch. The work of a commit under the hub's lock grows with this number.
+// commitTopics is the number of topics with new messages that start a commit, even within a batch.
 const commitTopics = 256
+
+// partTopics is the number of topics with new messages at which a part of a commit ends.
+const partTopics = 128
 
 // commits is the progress of committing. The hub's lock guards it.
 type commits struct {
@@ -40,20 +42,27 @@ type commits struct {
 	pieceDue  int64         // by the hub's clock: when the next piece of a checkpoint may be written
 	kept      bool          // rows were appended since the last call of published
 	wanted    bool          // published starts a commit at once
-	recent    []*Instrument // instruments with messages that are not committed
-	grown     []*Topic      // topics that have taken messages since the last commit began
-	marks     []mark        // the ends of the rings when the commit began
-	target    uint64        // position that the present commit reaches
+	parts     []part        // parts that have ended and are not committed, in their order
+	batch     int           // the number of them that the present commit reaches
+	spare     part          // slices for the next part
+	recent    []*Instrument // instruments with rows after the newest part
+	grown     []*Topic      // topics that have taken messages since the newest part
 	writing   bool          // the committer is writing
 	began     uint64        // number of commits that have begun
-	stalled   bool          // a feed has waited for a commit for long enough
 	ended     uint64        // the value of began at the end of the last commit
 	running   bool          // the committer runs
 	kicked    chan struct{} // wakes the committer
 	advanced  chan struct{} // closed when more is committed; nil: nobody waits
 }
 
-// mark is the end of a ring when a commit began.
+// part has what a commit shows in one hold of the hub's lock.
+type part struct {
+	position uint64        // of its last message
+	marks    []mark        // the ends of the rings at that position
+	recent   []*Instrument // instruments with rows of this part
+}
+
+// mark is the end of a ring at the end of a part.
 type mark struct {
 	topic *Topic
 	at    ring.Mark[*Instrument]
@@ -63,11 +72,11 @@ type mark struct {
 // published ends a change that may have appended rows. It shows the rows to readers, or has them
 // committed first. The hub's lock is held.
 func (h *publisher) published() {
-	kept, wanted, j := h.kept, h.wanted, h.cfg.Journal
+	kept, wanted := h.kept, h.wanted
 	h.kept, h.wanted = false, false
 	h.noteTime()
 	switch {
-	case j == nil || !j.Pending():
+	case !h.pending():
 		h.showAll()
 		h.checkReaches()
 		h.wakeShards()
@@ -77,8 +86,10 @@ func (h *publisher) published() {
 	case !h.running && len(h.grown) > 0:
 		h.commit()
 	case wanted:
+		h.limitPart()
 		h.commitNow()
 	default:
+		h.limitPart()
 		h.commitSoon()
 	}
 }
@@ -115,8 +126,11 @@ func (h *publisher) commit() {
 	h.endCommit()
 }
 
-// pending reports whether anything waits to be written. The hub's lock is held.
-func (h *publisher) pending() bool { return h.cfg.Journal != nil && h.cfg.Journal.Pending() }
+// pending reports whether anything waits to be written, or was written and is not committed. The
+// hub's lock is held.
+func (h *publisher) pending() bool {
+	return len(h.parts) > 0 || h.cfg.Journal != nil && h.cfg.Journal.Pending()
+}
 
 // startCommits starts the committer. stop ends the committer, waits for it, and commits the rest.
 func (h *publisher) startCommits(ctx context.Context) (stop func()) {
@@ -167,17 +181,12 @@ func (h *publisher) commitOnce() {
 	h.endCommit()
 }
 
-// beginCommit returns the rows to write, or nil, and notes the ends of the rings. The hub's lock is
-// held.
+// beginCommit ends the present part and returns the rows to write, or nil. The hub's lock is held.
 func (h *publisher) beginCommit() *journal.Batch {
-	h.commitDue, h.target = 0, h.position
+	h.commitDue = 0
 	h.began++
-	for i, tp := range h.grown {
-		h.markTopic(tp)
-		tp.grown = false
-		h.grown[i] = nil
-	}
-	h.grown = h.grown[:0]
+	h.endPart()
+	h.batch = len(h.parts)
 	if h.cfg.Journal == nil {
 		return nil
 	}
@@ -189,26 +198,80 @@ func (h *publisher) beginCommit() *journal.Batch {
 	return h.cfg.Journal.Take()
 }
 
-// endCommit shows the written rows to readers. The hub's lock is held.
+// limitPart ends the present part if it has messages of many topics, so that the next commit
+// shows them in pieces. The hub's lock is held.
+func (h *publisher) limitPart() {
+	if len(h.grown) >= partTopics && h.running {
+		h.endPart()
+	}
+}
+
+// endPart ends the part of the messages that were published until now. The hub's lock is held.
+func (h *publisher) endPart() {
+	p := part{h.position, h.spare.marks, h.recent}
+	h.recent, h.spare = h.spare.recent, part{}
+	for i, tp := range h.grown {
+		p.mark(tp)
+		tp.grown = false
+		h.grown[i] = nil
+	}
+	h.grown = h.grown[:0]
+	h.parts = append(h.parts, p)
+}
+
+// mark notes the end of a ring that has taken messages since its last mark.
+func (p *part) mark(tp *Topic) {
+	if tp.bytes > 0 {
+		p.marks = append(p.marks, mark{tp, tp.ring.Mark(), tp.bytes})
+		tp.bytes = 0
+	}
+}
+
+// endCommit shows the written rows to readers. The hub's lock is held. While the committer runs, it
+// is released between two parts.
 func (h *publisher) endCommit() {
-	h.committed, h.ended, h.stalled = max(h.committed, h.target), h.began, false
-	for i := range h.marks {
-		m := &h.marks[i]
+	for ; h.batch > 0; h.batch-- {
+		if h.running {
+			h.mu.Visit(len(h.parts[0].marks))
+		}
+		h.commitPart()
+		if h.running && h.batch > 1 {
+			h.mu.Pause()
+		}
+	}
+	h.ended = h.began
+	if j := h.cfg.Journal; j != nil && j.CheckpointPending() {
+		h.commitDue = h.pieceDue
+		h.kickClock()
+	}
+	if !h.pending() {
+		h.showAll()
+	} else if len(h.parts) > 0 {
+		h.commitNow()
+	}
+	h.advance()
+}
+
+// commitPart shows the oldest part to readers. The hub's lock is held.
+func (h *publisher) commitPart() {
+	p := &h.parts[0]
+	h.committed = max(h.committed, p.position)
+	for i := range p.marks {
+		m := &p.marks[i]
 		if m.topic.refs > 0 { // without readers, the topic may have another ring by now
 			m.topic.ring.Commit(m.at)
 			h.show(m.topic, m.bytes)
 		}
 		*m = mark{}
 	}
-	h.marks = h.marks[:0]
-	h.recent = slices.DeleteFunc(h.recent, func(in *Instrument) bool { return in.pos <= h.committed })
-	if j := h.cfg.Journal; j != nil && j.CheckpointPending() {
-		h.commitDue = h.pieceDue
-		h.kickClock()
-	}
-	if h.cfg.Journal == nil || !h.cfg.Journal.Pending() {
-		h.showAll()
-	}
+	clear(p.recent)
+	h.spare = part{marks: p.marks[:0], recent: p.recent[:0]}
+	h.parts = slices.Delete(h.parts, 0, 1)
+	h.advance()
+}
+
+// advance informs those that wait for the committed position. The hub's lock is held.
+func (h *publisher) advance() {
 	if h.advanced != nil {
 		close(h.advanced)
 		h.advanced = nil
@@ -221,8 +284,8 @@ func (h *publisher) endCommit() {
 	h.wakeShards()
 }
 
-// showAll shows readers everything that was published. The caller has checked that no row waits to
-// be written. The hub's lock is held.
+// showAll shows readers everything that was published. The caller has checked that nothing is
+// pending. The hub's lock is held.
 func (h *publisher) showAll() {
 	h.committed = h.position
 	clear(h.recent)
@@ -247,7 +310,6 @@ func (h *publisher) awaitAdvance() <-chan struct{} {
 // awaitJournal waits while so many rows wait for the disk that the journal would lose more rows.
 // The hub's lock is held, except during the wait. waited reports whether it has waited.
 func (h *publisher) awaitJournal() (waited bool) {
-	waited = h.awaitTopics()
 	for h.running && h.cfg.Journal.Full() {
 		waited = true
 		h.commitNow()
@@ -259,47 +321,13 @@ func (h *publisher) awaitJournal() (waited bool) {
 	return waited
 }
 
-// A commit visits all topics with new messages and all instruments with new rows in one hold of the
-// hub's lock. A feed that reaches one of these limits waits for the commit, for at most commitWait.
-const (
-	maxGrown   = 1024
-	maxRecent  = 4096 // instruments with rows that are not committed
-	commitWait = 20 * time.Millisecond
-)
-
-// crowded reports whether the next commit has reached one of these limits.
-func (c *commits) crowded() bool { return len(c.grown) >= maxGrown || len(c.recent) >= maxRecent }
-
-// awaitTopics waits while the next commit is crowded. After a wait of commitWait, the disk counts
-// as stalled until a commit ends. The hub's lock is held, except during the wait. waited reports
-// whether it has waited.
-func (h *publisher) awaitTopics() (waited bool) {
-	if !h.crowded() || !h.running || h.stalled {
-		return false
-	}
-	timer := time.NewTimer(commitWait)
-	defer timer.Stop()
-	for h.crowded() && h.running && !h.stalled {
-		h.commitNow()
-		advanced := h.awaitAdvance()
-		h.mu.Unlock()
-		stalled := false
-		select {
-		case <-advanced:
-		case <-timer.C:
-			stalled = true
-		}
-		h.mu.Lock()
-		h.stalled = stalled
-	}
-	return true
-}
-
-// stepPublishing does the same as steplock.Mutex.Step for a caller that publishes. It also waits
-// while the next commit is crowded; see awaitTopics.
+// stepPublishing does the same as steplock.Mutex.Step for a caller that publishes: it also limits
+// the present part.
 func (h *publisher) stepPublishing() {
+	if h.pending() {
+		h.limitPart()
+	}
 	h.mu.Step(1)
-	h.awaitTopics()
 }
 
 // AwaitCommit waits until the rows of the given instruments that were published until now are in
@@ -353,10 +381,18 @@ func (h *publisher) nextPosition(in *Instrument) uint64 {
 
 // takePosition sets the position of the hub to that of a row of an instrument.
 func (h *publisher) takePosition(in *Instrument, pos uint64) {
-	if in.pos <= h.committed {
+	if in.pos <= h.lastPart() {
 		h.recent = append(h.recent, in)
 	}
 	h.position, in.pos = pos, pos
+}
+
+// lastPart returns the position at which the newest part ends. The hub's lock is held.
+func (h *publisher) lastPart() uint64 {
+	if n := len(h.parts); n > 0 {
+		return h.parts[n-1].position
+	}
+	return h.committed
 }
 
 // last returns the N of the newest committed row among recent rows. The hub's lock is held.
@@ -390,12 +426,9 @@ func (h *publisher) backfill(tp *Topic) {
 		row *recent.Row
 	}
 	var list []message
-	recent := h.recent
-	if g := tp.group; g != nil && !tp.key.ID.IsPattern() {
-		recent = g.Members
-	}
-	h.mu.Visit(len(recent))
-	for _, in := range recent {
+	uncommitted := h.uncommitted(tp)
+	h.mu.Visit(len(uncommitted))
+	for _, in := range uncommitted {
 		if in.Venue != (c == state.MarketStatus) || !tp.key.ID.Matches(in.id) {
 			continue
 		}
@@ -414,23 +447,46 @@ func (h *publisher) backfill(tp *Topic) {
 		}
 	}
 	slices.SortFunc(list, func(a, b message) int { return cmp.Compare(a.Position, b.Position) })
-	marked := !h.writing
+	next := 0 // the first part that does not end before the next message
 	for i := range list {
 		m := &list[i]
-		if !marked && m.Position > h.target {
-			h.markTopic(tp)
-			marked = true
+		for ; next < len(h.parts) && h.parts[next].position < m.Position; next++ {
+			h.parts[next].mark(tp)
 		}
 		h.append(tp, h.encoder.Row(m.row, m.Of.Ident, m.N), m.Record)
 		h.wanted = true
 	}
-	if !marked {
-		h.markTopic(tp)
+	for ; next < len(h.parts); next++ {
+		h.parts[next].mark(tp)
 	}
 }
 
-// markTopic notes the end of a ring for the present commit. The hub's lock is held.
-func (h *publisher) markTopic(tp *Topic) {
-	h.marks = append(h.marks, mark{tp, tp.ring.Mark(), tp.bytes})
-	tp.bytes = 0
+// uncommitted returns the instruments whose rows a topic may take and that may have rows that are
+// not committed. The hub's lock is held.
+func (h *publisher) uncommitted(tp *Topic) []*Instrument {
+	n := len(h.recent)
+	for i := range h.parts {
+		n += len(h.parts[i].recent)
+	}
+	if g := tp.group; g != nil && (!tp.key.ID.IsPattern() || len(g.Members) < n) {
+		return g.Members
+	}
+	if len(h.parts) == 0 {
+		return h.recent
+	}
+	list := make([]*Instrument, 0, n)
+	seen := make(map[*Instrument]bool, n)
+	for i := range len(h.parts) + 1 {
+		recent := h.recent
+		if i < len(h.parts) {
+			recent = h.parts[i].recent
+		}
+		for _, in := range recent {
+			if !seen[in] {
+				seen[in] = true
+				list = append(list, in)
+			}
+		}
+	}
+	return list
 }

@@ -61,13 +61,7 @@ type crowd struct {
 	disk      sync.Mutex // held while rows are written, unless the publisher writes them
 }
 
-const (
-	dealt = "S0|M|CI" // the instrument with the most trades
-
-	// stalled is the commit of the rows that came while the disk wrote nothing. Its holds grow with
-	// the topics that received messages in that time.
-	stalled = "commit of 10,000 rows at once"
-)
+const dealt = "S0|M|CI" // the instrument with the most trades
 
 func newCrowd(t testing.TB, instruments, connections, deals int) *crowd {
 	t.Helper()
@@ -264,7 +258,8 @@ func feedOperations() []operation {
 			w.hub.SendDue(at)
 			w.hub.Mu().Unlock()
 		})},
-		{stalled, func(w *crowd) func() {
+		// the rows came while the disk wrote nothing
+		{"commit of 10,000 rows at once", func(w *crowd) func() {
 			w.hub.Commit()
 			w.disk.Lock()
 			for i := range 10_000 {

@@ -101,12 +101,6 @@ func TestHoldsAreBounded(t *testing.T) {
 	w := newCrowd(t, 3000, 600, 5000)
 	for _, op := range append(feedOperations(), clientOperations()...) {
 		bound := 2*hub.LockPiece + subscription.MaxPatterns
-		switch op.name {
-		case "checkpoint": // made by the journal
-			continue
-		case "commit of 10,000 rows":
-			continue
-		}
 		run := op.prepare(w)
 		h := &holds{}
 		w.hub.Mu().Watch(h)

@@ -1,6 +1,9 @@
 package hub
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // AwaitTurn waits until every shard has seen the messages that were published before the call. It
 // does not wait for the newest messages. behind is their number. A feed that does not follow real
@@ -28,7 +31,7 @@ func (h *publisher) AwaitTurn(ctx context.Context, behind uint64) error {
 // takenUpTo reports whether all shards have seen the messages up to a position. The hub's lock is
 // held.
 func (h *publisher) takenUpTo(pos uint64) bool {
-	if pos > h.committed && len(h.grown)+len(h.marks) > 0 {
+	if pos > h.committed && h.unshown() {
 		return false
 	}
 	for _, p := range h.ports {
@@ -37,6 +40,11 @@ func (h *publisher) takenUpTo(pos uint64) bool {
 		}
 	}
 	return true
+}
+
+// unshown reports whether topics have messages that are not committed. The hub's lock is held.
+func (h *publisher) unshown() bool {
+	return len(h.grown) > 0 || slices.ContainsFunc(h.parts, func(p part) bool { return len(p.marks) > 0 })
 }
 
 func (h *publisher) wakeShards() {
