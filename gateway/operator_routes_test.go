@@ -188,7 +188,7 @@ func TestThreat35OperatorRoutes(t *testing.T) {
 	c := newConsole(t)
 	roles := []string{"read", "operate", "identity"}
 	for _, r := range []struct{ method, path, body, least string }{
-		{"GET", "/admin/feeds", "", "read"}, {"GET", "/admin/keys", "", "read"},
+		{"GET", "/admin/feeds", "", "read"}, {"GET", "/admin/keys", "", "read"}, {"GET", "/admin/cluster", "", "read"},
 		{"POST", "/admin/keys", "{}", "operate"}, {"GET", "/admin/audit", "", "operate"}, {"GET", "/admin/usage", "", "operate"},
 		{"GET", "/admin/groups", "", "identity"}, {"POST", "/admin/groups", "{}", "identity"}, {"POST", "/admin/groups/x", "{}", "identity"},
 		{"DELETE", "/admin/groups/x", "", "identity"}, {"POST", "/admin/users", "{}", "identity"},
@@ -212,6 +212,9 @@ func TestOperatorReads(t *testing.T) {
 	c := newConsole(t)
 	if f := c.ok("GET", "/admin/feeds", "")["feeds"].([]any); len(f) != 1 || f[0].(map[string]any)["name"] != "byma" {
 		t.Errorf("feeds %v", f)
+	}
+	if status, e := c.as("read", "GET", "/admin/cluster", ""); status != 422 || e["reason"] != "unsupported_option" {
+		t.Errorf("the cluster of a gateway without one: %d %v", status, e)
 	}
 	before := c.ok("GET", "/admin/keys", "")["keys"].([]any)
 	old := before[0].(map[string]any)["kid"].(string)

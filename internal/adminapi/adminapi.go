@@ -1,6 +1,6 @@
 // Package adminapi has the bodies and answers of the routes for administrators about users, groups,
-// accounts, feeds, keys, the audit log and usage. The gateway writes them, and the command line
-// reads them.
+// accounts, feeds, keys, the cluster, the audit log and usage. The gateway writes them, and the
+// command line reads them.
 package adminapi
 
 import (
@@ -264,6 +264,40 @@ type Feed struct {
 // Feeds is the list of feeds.
 type Feeds struct {
 	Feeds []Feed `json:"feeds"`
+}
+
+// Cluster is a node of a cluster, and what it knows of the log and of the other nodes.
+type Cluster struct {
+	Name      string        `json:"name"`
+	Node      string        `json:"node"`
+	Role      string        `json:"role"`      // all, sequencer or edge
+	Connected bool          `json:"connected"` // to the log
+	Current   bool          `json:"current"`   // it has what the log has
+	Complete  bool          `json:"complete"`  // it has all rows that it has shown
+	Leads     bool          `json:"leads"`     // it is the sequencer
+	Leader    string        `json:"leader"`    // holder of the lease; "": none
+	Lease     float64       `json:"lease_seconds"`
+	LeaseAge  float64       `json:"lease_age_seconds"` // since it was renewed
+	Epoch     string        `json:"epoch"`
+	Term      uint64        `json:"term"`
+	Position  uint64        `json:"position"` // of its newest row
+	Messages  uint64        `json:"messages"` // of the log: sequence of the newest one that it has handled
+	Behind    uint64        `json:"behind_messages"`
+	Lag       float64       `json:"lag_seconds"`  // age of its newest batch, by the log's clock
+	Queued    int           `json:"queued_bytes"` // of rows that wait for the log
+	Nodes     []ClusterNode `json:"nodes"`        // the others, by name
+}
+
+// ClusterNode is another node, as its newest report states.
+type ClusterNode struct {
+	Name     string  `json:"name"`
+	Clients  bool    `json:"clients"`  // it serves clients
+	Complete bool    `json:"complete"` // it has all rows that it has shown
+	Epoch    string  `json:"epoch"`
+	Term     uint64  `json:"term"`
+	Position uint64  `json:"position"`
+	Behind   uint64  `json:"behind_rows"` // rows fewer than the node that answers
+	Age      float64 `json:"age_seconds"` // of the report
 }
 
 // Key is a key that signs access tokens, or did.

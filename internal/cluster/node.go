@@ -286,7 +286,9 @@ type Status struct {
 	LogTime   int64  // the log's clock, Unix ns, when its newest batch was made
 	Ignored   uint64 // number of batches of older terms
 	Complete  bool
-	Reports   []Report // the newest ones of other nodes
+	Reports   []Report        // the newest ones of other nodes
+	Heard     []time.Duration // when they came, since the start of the process
+	Renewed   time.Duration   // when the lease was seen to change
 	Connected bool
 }
 
@@ -296,10 +298,10 @@ func (n *Node) Status() Status {
 	s := Status{
 		Leads: n.leader.phase == leading, Term: f.History.Newest(), Epoch: f.History.Epoch, Position: f.Position,
 		Seq: f.handled, End: f.end, Current: n.shown.Current, Diverged: f.diverged, Holder: n.lease.holder, Queued: n.leader.queued,
-		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected,
+		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected, Renewed: n.lease.since,
 	}
 	for _, r := range n.reports() {
-		s.Reports = append(s.Reports, r.Report)
+		s.Reports, s.Heard = append(s.Reports, r.Report), append(s.Heard, r.at)
 	}
 	return s
 }

@@ -105,12 +105,14 @@ type Journal struct {
 
 // Cluster has the figures of a node of a cluster.
 type Cluster struct {
-	Connected bool   // to the log
-	Leads     bool   // it is the sequencer
-	Current   bool   // it has what the log has
-	Term      uint64 // counts the sequencers
-	Behind    uint64 // messages of the log that it has not handled
-	Queued    int    // bytes of rows that wait for the log
+	Connected bool          // to the log
+	Leads     bool          // it is the sequencer
+	Current   bool          // it has what the log has
+	Term      uint64        // counts the sequencers
+	Behind    uint64        // messages of the log that it has not handled
+	Queued    int           // bytes of rows that wait for the log
+	Lag       time.Duration // age of the newest batch, by the log's clock
+	LeaseAge  time.Duration // since the lease was renewed
 }
 
 // Passwords has the figures of the slots for password checks.

@@ -50,6 +50,12 @@ func hostOperations() []Operation {
 			Answer:  Answer{Description: "The feeds in the order of the configuration.", Data: schema.Ref("Feeds")},
 		},
 		{
+			ID: "getCluster", Method: "GET", Path: "/admin/cluster", Tag: tagAdmin, Needs: Operator, Role: "read",
+			Summary: "Get the state of a node of a cluster, and what it knows of the others",
+			Answer:  Answer{Description: "The node that answers.", Data: schema.Ref("Cluster")},
+			Reasons: []wire.Reason{wire.UnsupportedOption},
+		},
+		{
 			ID: "listKeys", Method: "GET", Path: "/admin/keys", Tag: tagAdmin, Needs: Operator, Role: "read",
 			Summary: "List the keys that sign access tokens",
 			Answer:  Answer{Description: "The keys, the newest first, and then the recently revoked ones.", Data: schema.Ref("SigningKeys")},
@@ -139,6 +145,7 @@ func operatorSchemas() []schema.Named {
 			schema.Required("suspect", schema.MapOf("How often the feed looked wrong, by kind.", schema.Integer("").AtLeast(0))),
 			sometimes("newest_at", "When it has published the newest events. Absent: none yet."))),
 		named("Feeds", schema.Object("", schema.Required("feeds", schema.Array("", schema.Ref("Feed"))))),
+		named("Cluster", clusterSchema()), named("ClusterNode", clusterNodeSchema()),
 		named("SigningKey", schema.Object("A key that signs access tokens, or did.", text("kid", ""), maybe("alg", "Absent for a revoked key."),
 			schema.Required("state", schema.Enum("", "published", "signing", "verify_only", "revoked")),
 			sometimes("created", ""), when("since", "In this state."), sometimes("until", "When the clock ends this state."))),

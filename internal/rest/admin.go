@@ -51,11 +51,12 @@ type AdminConfig struct {
 	Stream   *socket.Server // whose connections operators may list and close; nil: none
 	Reload   Reload         // nil: operators may not read the configuration again
 
-	Feeds func() []adminapi.Feed  // the feeds now; nil: none
-	Keys  operator.Keys           // nil: keys cannot be read or rotated
-	Audit operator.Audit          // nil: there is no audit log
-	Pages map[string]http.Handler // see Config
-	Hosts []string                // names of the listener, besides addresses and localhost
+	Feeds   func() []adminapi.Feed   // the feeds now; nil: none
+	Cluster func() *adminapi.Cluster // the node of a cluster now; nil, or a nil answer: none
+	Keys    operator.Keys            // nil: keys cannot be read or rotated
+	Audit   operator.Audit           // nil: there is no audit log
+	Pages   map[string]http.Handler  // see Config
+	Hosts   []string                 // names of the listener, besides addresses and localhost
 	// Usage returns the usage of a month such as 2026-11. nil: none is stored.
 	Usage func(ctx context.Context, month string) ([]adminapi.Usage, error)
 }
@@ -122,7 +123,7 @@ func operatorRoutes(h *Handler, cfg *AdminConfig) map[string]serveFunc {
 		h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRead, Actor: q.Actor, User: user, Detail: what}, from)
 	}
 	routes := operator.New(operator.Config{
-		Users: cfg.Users, Feeds: cfg.Feeds, Keys: cfg.Keys, Audit: cfg.Audit, Usage: cfg.Usage,
+		Users: cfg.Users, Feeds: cfg.Feeds, Cluster: cfg.Cluster, Keys: cfg.Keys, Audit: cfg.Audit, Usage: cfg.Usage,
 		LogLevel: cfg.LogLevel, Record: cfg.Record, Reload: cfg.Reload, Noted: noted, Logger: h.log,
 	})
 	serve := map[string]serveFunc{}

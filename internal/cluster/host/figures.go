@@ -1,6 +1,13 @@
 package host
 
-import "github.com/ruedahq/rueda/internal/metrics"
+import (
+	"cmp"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/adminapi"
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/metrics"
+)
 
 // Figures returns the figures of the node; nil for a nil Host.
 func (h *Host) Figures() *metrics.Cluster {
@@ -10,6 +17,42 @@ func (h *Host) Figures() *metrics.Cluster {
 	s := h.Status()
 	return &metrics.Cluster{
 		Connected: h.Connected(), Leads: h.Leads(), Current: h.Shown().Current, Term: s.Term.Number,
-		Behind: s.End - min(s.End, s.Seq), Queued: s.Queued,
+		Behind: s.End - min(s.End, s.Seq), Queued: s.Queued, Lag: lag(&s), LeaseAge: h.since(s.Renewed),
 	}
+}
+
+// Describe returns the state of the node for operators; nil for a nil Host.
+func (h *Host) Describe() *adminapi.Cluster {
+	if h == nil {
+		return nil
+	}
+	s, p := h.Status(), h.cfg.Place
+	c := &adminapi.Cluster{
+		Name: p.log.Cluster, Node: h.name, Role: cmp.Or(p.settings.Role, roleAll), Connected: h.Connected(), Current: h.Shown().Current, Complete: s.Complete,
+		Leads: h.Leads(), Leader: s.Holder, Lease: p.settings.Lease.Seconds(), LeaseAge: h.since(s.Renewed).Seconds(),
+		Epoch: s.Epoch, Term: s.Term.Number, Position: s.Position, Messages: s.Seq, Behind: s.End - min(s.End, s.Seq), Lag: lag(&s).Seconds(), Queued: s.Queued,
+		Nodes: []adminapi.ClusterNode{},
+	}
+	for i := range s.Reports {
+		r := &s.Reports[i]
+		c.Nodes = append(c.Nodes, adminapi.ClusterNode{
+			Name: r.Node, Clients: r.Shows, Complete: r.Complete, Epoch: r.History.Epoch, Term: r.History.Newest().Number, Position: r.Position,
+			Behind: s.Position - min(s.Position, r.Position), Age: h.since(s.Heard[i]).Seconds(),
+		})
+	}
+	return c
+}
+
+// since returns the time since a time of the node's clock, in whole milliseconds.
+func (h *Host) since(at time.Duration) time.Duration {
+	return max(0, time.Since(h.began)-at).Truncate(time.Millisecond)
+}
+
+// lag returns how old the newest batch of the node is, by the log's clock, in whole milliseconds; 0
+// if the node has none.
+func lag(s *cluster.Status) time.Duration {
+	if s.LogTime == 0 {
+		return 0
+	}
+	return max(0, time.Since(time.Unix(0, s.LogTime))).Truncate(time.Millisecond)
 }

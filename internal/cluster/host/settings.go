@@ -31,6 +31,7 @@ type Settings struct {
 
 // Roles of Settings. The role "" or "all" does both.
 const (
+	roleAll       = "all"
 	roleSequencer = "sequencer" // serves no clients
 	roleEdge      = "edge"      // runs no feeds
 )

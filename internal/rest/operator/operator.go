@@ -28,9 +28,11 @@ import (
 type Config struct {
 	Users *local.Base
 	Feeds func() []adminapi.Feed
-	Keys  Keys
-	Audit Audit
-	Usage func(ctx context.Context, month string) ([]adminapi.Usage, error)
+	// Cluster returns the node of a cluster; nil, or a nil answer: the gateway is none.
+	Cluster func() *adminapi.Cluster
+	Keys    Keys
+	Audit   Audit
+	Usage   func(ctx context.Context, month string) ([]adminapi.Usage, error)
 
 	LogLevel *slog.LevelVar // of Logger
 	// Record stores rows in the audit log, before LogLevel changes.
@@ -87,6 +89,7 @@ func (r *Routes) Table() map[string]Serve {
 		"POST /admin/groups/{id}":         r.local(r.changeGroup),
 		"DELETE /admin/groups/{id}":       r.local(r.removeGroup),
 		"GET /admin/feeds":                r.feeds,
+		"GET /admin/cluster":              r.cluster,
 		"GET /admin/keys":                 r.keys,
 		"POST /admin/keys":                r.rotate,
 		"GET /admin/audit":                r.audit,
@@ -186,6 +189,16 @@ func (r *Routes) feeds(*Request) (api.Result, error) {
 		list = append(list, r.cfg.Feeds()...)
 	}
 	return object(adminapi.Feeds{Feeds: list})
+}
+
+// cluster serves GET /admin/cluster.
+func (r *Routes) cluster(*Request) (api.Result, error) {
+	if r.cfg.Cluster != nil {
+		if c := r.cfg.Cluster(); c != nil {
+			return object(c)
+		}
+	}
+	return api.Result{}, wire.NewFault(wire.UnsupportedOption, "This gateway is not a node of a cluster")
 }
 
 // keys serves GET /admin/keys.
