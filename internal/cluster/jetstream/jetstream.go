@@ -125,7 +125,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 	if s.js, err = jetstream.New(s.conn); err != nil {
 		return fmt.Errorf("open JetStream: %w", err)
 	}
-	s.stream, err = s.js.Stream(ctx, c.streamName())
+	s.stream, err = attempt(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, c.streamName()) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		// Without direct reads: a replica that is behind must not answer.
 		s.stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
@@ -137,7 +137,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("create the stream %s: %w", c.streamName(), err)
 	}
-	s.lease, err = s.js.KeyValue(ctx, c.bucketName())
+	s.lease, err = attempt(ctx, func(ctx context.Context) (jetstream.KeyValue, error) { return s.js.KeyValue(ctx, c.bucketName()) })
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		s.lease, err = s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: c.bucketName(), Description: "who is the sequencer of Rueda", History: 1, Replicas: c.Replicas, Storage: jetstream.FileStorage, MaxBytes: 1 << 20,
@@ -178,7 +178,7 @@ func isWrongSequence(err error) bool {
 // bounds returns the sequences of the oldest and the newest message, as the leader of the stream
 // knows them.
 func (s *Session) bounds(ctx context.Context) (first, last uint64, err error) {
-	info, err := s.stream.Info(ctx)
+	info, err := attempt(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) { return s.stream.Info(ctx) })
 	if err != nil {
 		return 0, 0, fmt.Errorf("ask for the bounds of the stream: %w", err)
 	}
@@ -193,7 +193,7 @@ func (s *Session) ReadLast(ctx context.Context) (sequence uint64, data []byte, e
 	if err != nil || last == 0 || first > last {
 		return last, nil, err
 	}
-	m, err := s.stream.GetMsg(ctx, last)
+	m, err := attempt(ctx, func(ctx context.Context) (*jetstream.RawStreamMsg, error) { return s.stream.GetMsg(ctx, last) })
 	if err != nil {
 		return 0, nil, fmt.Errorf("read the newest message: %w", err)
 	}
@@ -214,9 +214,13 @@ func (s *Session) Attach(ctx context.Context, from uint64) (first, last uint64, 
 		return 0, 0, fmt.Errorf("read the stream: %w", err)
 	}
 	s.next, s.heard = 1, time.Now()
-	_, err = s.js.CreatePushConsumer(ctx, s.cfg.streamName(), jetstream.ConsumerConfig{
-		DeliverSubject: inbox, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(1, from), AckPolicy: jetstream.AckNonePolicy,
+	// With a name of its own, a request that is repeated makes no second consumer.
+	consumer := jetstream.ConsumerConfig{
+		Name: s.cfg.Node + "-" + inbox[strings.LastIndexByte(inbox, '.')+1:], DeliverSubject: inbox, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(1, from), AckPolicy: jetstream.AckNonePolicy,
 		FlowControl: true, IdleHeartbeat: idleHeartbeat, InactiveThreshold: 10 * time.Second, MemoryStorage: true, Replicas: 1,
+	}
+	_, err = attempt(ctx, func(ctx context.Context) (jetstream.PushConsumer, error) {
+		return s.js.CreatePushConsumer(ctx, s.cfg.streamName(), consumer)
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the stream from %d: %w", from, err)
@@ -228,7 +232,7 @@ func (s *Session) Attach(ctx context.Context, from uint64) (first, last uint64, 
 func (s *Session) Lease(ctx context.Context) (holder string, revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	e, err := s.lease.Get(ctx, leaseKey)
+	e, err := attempt(ctx, func(ctx context.Context) (jetstream.KeyValueEntry, error) { return s.lease.Get(ctx, leaseKey) })
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return "", 0, nil
 	}
