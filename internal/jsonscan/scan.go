@@ -25,6 +25,13 @@ func (p *Scanner) Fail(what string) error {
 
 // Space skips white space.
 func (p *Scanner) Space() {
+	if p.At < len(p.In) && p.In[p.At] > ' ' {
+		return // as in every message of a server
+	}
+	p.skipSpace()
+}
+
+func (p *Scanner) skipSpace() {
 	for p.At < len(p.In) {
 		switch p.In[p.At] {
 		case ' ', '\t', '\n', '\r':
@@ -62,6 +69,19 @@ func (p *Scanner) Open(end byte) (empty bool) {
 	return false
 }
 
+// Name reads the name of a member of an object, and skips the colon after it. The name is a view of
+// the input if it has no escapes.
+func (p *Scanner) Name() ([]byte, error) {
+	if p.At == len(p.In) || p.In[p.At] != '"' {
+		return nil, p.Fail("expected a name")
+	}
+	name, err := p.Text()
+	if err != nil {
+		return nil, err
+	}
+	return name, p.Colon()
+}
+
 // Colon skips a colon and the white space around it.
 func (p *Scanner) Colon() error {
 	if p.Space(); p.At == len(p.In) || p.In[p.At] != ':' {
@@ -92,54 +112,60 @@ func (p *Scanner) Next(end byte) (more bool, err error) {
 
 // Number skips a number and returns its text, a view of the input.
 func (p *Scanner) Number() ([]byte, error) {
-	start := p.At
-	digits := func() bool {
-		from := p.At
-		for p.At < len(p.In) && p.In[p.At]-'0' <= 9 {
-			p.At++
+	in, start := p.In, p.At
+	i := start
+	if in[i] == '-' {
+		i++
+	}
+	digits := i
+	for i < len(in) && in[i]-'0' <= 9 {
+		i++
+	}
+	if i > digits && in[digits] == '0' {
+		i = digits + 1 // what follows is not a part of the number
+	}
+	ok := i > digits
+	if ok && i < len(in) && in[i] == '.' {
+		i++
+		digits = i
+		for i < len(in) && in[i]-'0' <= 9 {
+			i++
 		}
-		return p.At > from
+		ok = i > digits
 	}
-	if p.In[p.At] == '-' {
-		p.At++
+	if ok && i < len(in) && in[i]|0x20 == 'e' {
+		if i++; i < len(in) && (in[i] == '+' || in[i] == '-') {
+			i++
+		}
+		digits = i
+		for i < len(in) && in[i]-'0' <= 9 {
+			i++
+		}
+		ok = i > digits
 	}
-	if p.At < len(p.In) && p.In[p.At] == '0' {
-		p.At++
-	} else if !digits() {
+	if p.At = i; !ok {
 		return nil, p.Fail("bad number")
 	}
-	if p.At < len(p.In) && p.In[p.At] == '.' {
-		p.At++
-		if !digits() {
-			return nil, p.Fail("bad number")
-		}
-	}
-	if p.At < len(p.In) && p.In[p.At]|0x20 == 'e' {
-		p.At++
-		if p.At < len(p.In) && (p.In[p.At] == '+' || p.In[p.At] == '-') {
-			p.At++
-		}
-		if !digits() {
-			return nil, p.Fail("bad number")
-		}
-	}
-	return p.In[start:p.At], nil
+	return in[start:i], nil
 }
 
 // Text decodes a string. The result is a view of the input if it has no escapes.
 func (p *Scanner) Text() ([]byte, error) {
-	start := p.At + 1
-	for p.At = start; p.At < len(p.In); p.At++ {
-		switch c := p.In[p.At]; {
+	in, start := p.In, p.At+1
+	for i := start; i < len(in); i++ {
+		switch c := in[i]; {
 		case c == '"':
-			p.At++
-			return p.In[start : p.At-1], nil
+			p.At = i + 1
+			return in[start:i], nil
 		case c == '\\':
+			p.At = i
 			return p.escaped(start)
 		case c < ' ':
+			p.At = i
 			return nil, p.Fail("control character in a string")
 		}
 	}
+	p.At = len(in)
 	return nil, p.Fail("unexpected end")
 }
 

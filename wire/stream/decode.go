@@ -36,7 +36,7 @@ type Decoder struct {
 	// Lenient accepts market data of servers that send less: without T, and books without DL and K.
 	Lenient bool
 
-	ids        map[string]market.InstrumentID
+	ids        map[string]known
 	words      map[string]string
 	texts      strings.Builder
 	bids, asks []market.Level
@@ -46,6 +46,12 @@ type Decoder struct {
 	bid  market.Level
 	ask  market.Level
 	err  error
+}
+
+// known is an identifier that was parsed before.
+type known struct {
+	id    market.InstrumentID
+	index int
 }
 
 // Decode decodes one message, a JSON object, into m. The error wraps ErrMessage and names the first
@@ -99,7 +105,8 @@ func (d *Decoder) DecodeBatch(data []byte, m *Message, handle func(text []byte) 
 
 // next decodes the object at which the scanner is, and returns its text.
 func (d *Decoder) next(m *Message) (text []byte, err error) {
-	*m = Message{Latency: -1}
+	*m = Message{}
+	m.Latency = -1
 	d.err, d.kind, d.bid, d.ask = nil, nil, market.Level{}, market.Level{}
 	d.bids, d.asks = d.bids[:0], d.asks[:0]
 	from := d.scan.At
@@ -124,14 +131,8 @@ func (d *Decoder) members(m *Message) error {
 		return p.Fail("not a JSON object")
 	}
 	for more := !p.Open('}'); more; {
-		if p.At == len(p.In) || p.In[p.At] != '"' {
-			return p.Fail("expected a name")
-		}
-		name, err := p.Text()
+		name, err := p.Name()
 		if err != nil {
-			return err
-		}
-		if err := p.Colon(); err != nil {
 			return err
 		}
 		if err := d.member(name, m); err != nil {

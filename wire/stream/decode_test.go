@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -260,6 +261,29 @@ func TestRefused(t *testing.T) {
 		if err := d.Decode([]byte(message), &m); !errors.Is(err, ErrMessage) {
 			t.Errorf("%s: %v", message, err)
 		}
+	}
+}
+
+// TestIndex checks that messages have equal indexes if they have equal identifiers, and that a
+// decoder counts again after as many identifiers as it remembers.
+func TestIndex(t *testing.T) {
+	var d Decoder
+	var m Message
+	index := func(symbol int) int {
+		t.Helper()
+		text := fmt.Sprintf(`{"type":"Q","I":"S%d|BYMA|24hs","N":1,"T":"2026-11-20T14:30:00Z"}`, symbol)
+		if err := d.Decode([]byte(text), &m); err != nil {
+			t.Fatal(err)
+		}
+		return m.Index
+	}
+	for i := range maxIDs {
+		if got, again := index(i), index(i/2); got != i || again != i/2 {
+			t.Fatalf("identifier %d has index %d, and %d has %d", i, got, i/2, again)
+		}
+	}
+	if first, second := index(maxIDs), index(0); first != 0 || second != 1 {
+		t.Errorf("indexes %d and %d after %d identifiers", first, second, maxIDs)
 	}
 }
 

@@ -292,19 +292,20 @@ func (d *Decoder) instrument(name []byte, m *Message) error {
 	if err != nil {
 		return err
 	}
-	id, ok := d.ids[string(text)]
+	k, ok := d.ids[string(text)]
 	if !ok {
-		var bad error
-		if id, bad = market.ParsePattern(string(text)); bad != nil {
+		id, bad := market.ParsePattern(string(text))
+		if bad != nil {
 			d.bad(name, bad)
-		} else {
-			if d.ids == nil || len(d.ids) == maxIDs {
-				d.ids = make(map[string]market.InstrumentID)
-			}
-			d.ids[id.String()] = id
+			return nil
 		}
+		if d.ids == nil || len(d.ids) == maxIDs {
+			d.ids = make(map[string]known)
+		}
+		k = known{id, len(d.ids)}
+		d.ids[id.String()] = k
 	}
-	m.ID = id
+	m.ID, m.Index = k.id, k.index
 	return nil
 }
 
@@ -445,13 +446,7 @@ func (d *Decoder) skipAll(end byte, depth int) error {
 	p := &d.scan
 	for more := !p.Open(end); more; {
 		if end == '}' {
-			if d.peek() != '"' {
-				return p.Fail("expected a name")
-			}
-			if _, err := p.Text(); err != nil {
-				return err
-			}
-			if err := p.Colon(); err != nil {
+			if _, err := p.Name(); err != nil {
 				return err
 			}
 		}

@@ -33,12 +33,15 @@ const (
 // IsData reports whether messages of the kind are market data, with a header.
 func (k Kind) IsData() bool { return k >= Trade && k <= Bar }
 
-// Message is a decoded message. Its Kind determines which fields are set.
+// Message is a decoded message. Its Kind determines which fields are set. A Decoder counts the
+// identifiers that it has seen for Index. It forgets them after 65,536 and counts again, so that a
+// program compares the ID of what it finds.
 type Message struct {
 	Kind Kind
 
 	// The header of data messages.
 	ID       market.InstrumentID // exact, or *|MARKET|* in a Status
+	Index    int                 // of ID, small: programs find what they know of it in a slice
 	N        uint64
 	Time     int64 // Unix ns
 	Latency  int64 // ns from Time to publication; negative: unknown
