@@ -10,79 +10,106 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// BenchmarkFormats measures trades from their frames to the loop of the program: JSON, batches of
-// 64 and MessagePack.
-func BenchmarkFormats(b *testing.B) {
+// BenchmarkDispatch measures trades and quotes of 100 instruments from their frames to the loop of
+// the program: JSON, batches of 16 and MessagePack. An operation is an event.
+func BenchmarkDispatch(b *testing.B) {
 	for _, f := range []struct {
 		format wire.Format
 		batch  int
-	}{{wire.JSON, 1}, {wire.Batch, 64}, {wire.Msgpack, 1}} {
-		b.Run(f.format.Subprotocol(), func(b *testing.B) { benchmarkFormat(b, f.format, f.batch) })
-	}
-}
-
-func benchmarkFormat(b *testing.B, format wire.Format, batch int) {
-	c, err := New([]string{"http://127.0.0.1:1"}, Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	l := &link{engine: &c.engine, format: format, ready: true, sent: map[item]*subscribed{}}
-	id := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}
-	header := &wire.Header{Ident: wire.MakeIdent(id), Time: 1795185000123456789, Latency: 184200}
-	trade := &wire.Trade{Price: 7050 * market.Scale, Size: 120 * market.Scale, ID: "88123", Side: market.Buy}
-	var data []byte
-	for i := range batch {
-		header.N = uint64(i + 1)
-		if format == wire.Batch {
-			data = append(data, "[,"[min(i, 1)])
-		}
-		data = wire.AppendTrade(data, header, trade)
-	}
-	switch format {
-	case wire.Batch:
-		data = append(data, ']')
-	case wire.Msgpack:
-		data = wire.AppendMsgpack(nil, data)
-	}
-	progress, now := l.cursor(item{Instrument: id}), time.Now()
-	b.ReportAllocs()
-	for got := batch; b.Loop(); got++ {
-		if got == batch {
-			progress.n, progress.known = 0, true
-			if err := l.receive(b.Context(), frame{data: bytes.Clone(data), at: now}); err != nil {
-				b.Fatal(err)
+	}{{wire.JSON, 1}, {wire.Batch, 16}, {wire.Msgpack, 1}} {
+		b.Run(f.format.Subprotocol(), func(b *testing.B) {
+			d := newDispatch(b, f.format, f.batch)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := 0; n < b.N; n += f.batch {
+				d.frame()
 			}
-			got = 0
-		}
-		e, ok := c.take(&entry{})
-		if !ok {
-			b.Fatal("no event")
-		}
-		c.processed(&e)
+			b.ReportMetric(float64(d.bytes)/float64(d.events), "bytes/event")
+		})
 	}
-	b.ReportMetric(float64(len(data))/float64(batch), "bytes/event")
 }
 
-// BenchmarkTrade measures a trade from its frame to the loop of the program.
-func BenchmarkTrade(b *testing.B) {
-	c, err := New([]string{"http://127.0.0.1:1"}, Options{})
+// dispatch is a client that gets frames from memory.
+type dispatch struct {
+	t      testing.TB
+	c      *Client
+	l      *link
+	batch  int
+	frames []frame
+	next   int
+	epoch  int
+	ids    []wire.Ident
+	format wire.Format
+	bytes  int
+	events int
+}
+
+func newDispatch(t testing.TB, format wire.Format, batch int) *dispatch {
+	t.Helper()
+	c, err := New([]string{"http://127.0.0.1:1"}, Options{Overflow: Block})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	l := &link{engine: &c.engine, ready: true, sent: map[item]*subscribed{}}
-	head := []byte(`{"type":"T","S":"GGAL","I":"GGAL|BYMA|24hs","N":`)
-	tail := []byte(`,"T":"2026-11-20T14:30:00.123456789Z","D":184200,"P":7050,"Z":120,"X":"88123","G":"B"}`)
-	now := time.Now()
-	b.ReportAllocs()
-	for n := int64(1); b.Loop(); n++ {
-		data := append(strconv.AppendInt(append(make([]byte, 0, 160), head...), n, 10), tail...)
-		if err := l.receive(b.Context(), frame{data: data, at: now}); err != nil {
-			b.Fatal(err)
-		}
-		e, ok := c.take(&entry{})
-		if !ok {
-			b.Fatal("no event")
-		}
-		c.processed(&e)
+	if format != wire.Batch {
+		batch = 1
 	}
+	d := &dispatch{t: t, c: c, batch: batch, format: format}
+	d.l = &link{engine: &c.engine, format: format, ready: true, sent: map[item]*subscribed{}}
+	for i := range 100 {
+		d.ids = append(d.ids, wire.MakeIdent(market.InstrumentID{Symbol: "S" + strconv.Itoa(100+i), Market: "BYMA", Term: "24hs"}))
+	}
+	for i := 0; i < 6400; {
+		var data []byte
+		for j := range batch {
+			if format == wire.Batch {
+				data = append(data, "[,"[min(j, 1)])
+			}
+			data = d.message(data, i)
+			i++
+		}
+		switch format {
+		case wire.Batch:
+			data = append(data, ']')
+		case wire.Msgpack:
+			data = wire.AppendMsgpack(nil, data)
+		}
+		d.frames = append(d.frames, frame{data: bytes.Clone(data), at: time.Now()})
+	}
+	return d
+}
+
+// message appends a trade or a quote.
+func (d *dispatch) message(b []byte, i int) []byte {
+	k := i / 2
+	h := &wire.Header{Ident: d.ids[k%len(d.ids)], N: uint64(k/len(d.ids)) + 1, Time: 1795185000123456789 + int64(i), Latency: 184200}
+	price, size := market.Price(705000+k%1000)*market.Scale/100, market.Size(1+k%100)*market.Scale
+	if i%2 == 0 {
+		return wire.AppendTrade(b, h, &wire.Trade{Price: price, Size: size, ID: strconv.Itoa(88000 + i), Side: market.Buy})
+	}
+	return wire.AppendQuote(b, h, market.Level{Price: price, Size: size}, market.Level{Price: price + market.Scale, Size: size}, false)
+}
+
+// frame receives a frame, and takes its events.
+func (d *dispatch) frame() {
+	if d.next == len(d.frames) { // again from the first N
+		for _, cur := range d.l.series {
+			cur.n = 0
+		}
+		d.next = 0
+	}
+	f := d.frames[d.next]
+	d.next++
+	if err := d.l.receive(d.t.Context(), f); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := d.l.flush(d.t.Context()); err != nil {
+		d.t.Fatal(err)
+	}
+	for range d.batch {
+		if ev, ok := d.c.take(); !ok || ev == nil {
+			d.t.Fatal("no event")
+		}
+	}
+	d.bytes += len(f.data)
+	d.events += d.batch
 }

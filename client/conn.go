@@ -1,8 +1,10 @@
 package client
 
 import (
+	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 
@@ -46,6 +48,31 @@ func (c *Conn) Write(ctx context.Context, message []byte) error {
 // Close ends the connection without a closing handshake.
 func (c *Conn) Close() {
 	_ = c.conn.CloseNow() // it may be closed already
+}
+
+// readBuffer is how many bytes of a stream are read at once.
+const readBuffer = 64 << 10
+
+// bufferedConn reads a network connection in large pieces. The WebSocket alone reads 4 KiB at once.
+type bufferedConn struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+// Read implements net.Conn.
+func (c *bufferedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// buffered returns a function that opens connections with a large buffer for what they receive.
+func buffered(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &bufferedConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
+	}
 }
 
 // dial opens the stream of a gateway, which is not authenticated yet.

@@ -62,6 +62,8 @@
 // engine, and waits for it when the loop ends. The engine owns the connection and all progress. It
 // starts further goroutines that read the connection, renew tokens and read history, and it waits
 // for them at the end of the connection; they send it functions to call. Client.mu guards what the
-// engine shares with other goroutines: the desired set, the queue, the books and the health. No
-// lock is held while anything waits. One loop over Events is in use at a time.
+// engine shares with other goroutines: the desired set, the queue, the books and the health. The
+// engine queues the events of several frames together, and the loop takes a few together. A lock of
+// its own guards those and what the program has processed; it is taken first. No lock is held while
+// anything waits. One loop over Events is in use at a time.
 package client

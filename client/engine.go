@@ -29,43 +29,14 @@ type engine struct {
 	*Client
 	epoch       string
 	position    string
+	out         []entry // which are not in the queue yet
+	all         map[stream.Series]*series
 	series      map[stream.Series]*cursor
 	past        map[stream.Series]uint64 // newest N of series that the set has no more
 	had         map[item]bool            // subscribed before, so that the next connection resumes it
 	restored    bool                     // from a Checkpoint: the next connection resumes everything
 	bound       time.Duration            // of the next wait
 	reconnectAt time.Time                // as the gateway has asked; zero: it has not
-}
-
-// cursor is the progress in a series without gaps.
-type cursor struct {
-	floor uint64 // newest N of an earlier subscription, up to which nothing comes again
-	n     uint64 // newest N
-	known bool   // n is known, and the next N must follow it
-	time  int64  // of the newest event, Unix ns; 0: unknown
-	since uint64 // n at the beginning of the connection
-	to    uint64 // N at which the replay of the connection ends; 0: unknown
-	fill  *fill  // a gap is being filled; nil: none
-	tried uint64 // first N of a gap that history did not fill
-	named bool   // the next connection names the instrument, to resume after n
-}
-
-func (e *engine) cursor(s stream.Series) *cursor {
-	c := e.series[s]
-	if c == nil {
-		c = &cursor{floor: e.past[s]}
-		e.series[s] = c
-	}
-	return c
-}
-
-// drop forgets the progress of a series that the set has no more, except what was delivered: a
-// resume by position may repeat it.
-func (e *engine) drop(s stream.Series, c *cursor) {
-	delete(e.series, s)
-	if n := max(c.n, c.floor); n > 0 && s.Channel.Replays() {
-		e.past[s] = n
-	}
 }
 
 // Events connects the stream and iterates over its events until ctx ends, the loop is left, or the
@@ -89,24 +60,30 @@ func (c *Client) Events(ctx context.Context) iter.Seq[Event] {
 			cancel()
 			<-ended
 		}()
-		var last entry
-		for over := false; ctx.Err() == nil; {
-			e, ok := c.take(&last)
-			switch last = e; {
-			case ok:
-				if e.event != nil && !yield(e.event) {
-					c.processed(&e)
-					return
-				}
-			case over:
+		c.deliver(ctx, ended, yield)
+		c.taken.processed()
+	}
+}
+
+// deliver gives events to the program until it leaves the loop, ctx ends, or the engine has ended
+// and there is nothing more.
+func (c *Client) deliver(ctx context.Context, ended <-chan struct{}, yield func(Event) bool) {
+	for over := false; ctx.Err() == nil; {
+		ev, ok := c.take()
+		switch {
+		case ev != nil:
+			if !yield(ev) {
 				return
-			default:
-				select {
-				case <-c.queue.ready:
-				case <-ended:
-					over = true
-				case <-ctx.Done():
-				}
+			}
+		case ok: // nothing for the program
+		case over:
+			return
+		default:
+			select {
+			case <-c.queue.ready:
+			case <-ended:
+				over = true
+			case <-ctx.Done():
 			}
 		}
 	}
@@ -127,62 +104,72 @@ func (c *Client) Err() error {
 	return c.err
 }
 
-// take takes the next entry of the queue, after the program has processed the last one. A merged
-// book gets its state.
-func (c *Client) take(last *entry) (entry, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.finish(last)
-	for {
-		e, ok := c.queue.take()
-		if !ok || !e.merged {
-			return e, ok
-		}
-		u, b := e.event.(BookUpdate), c.books[e.series]
-		if b == nil || !b.valid || b.n != u.N {
-			continue // the queue has a BookInvalid after it
-		}
-		u.Snapshot, u.Depth, u.Previous, u.Bids, u.Asks = true, b.depth, 0, b.Bids(0), b.Asks(0)
-		e.event = u
-		return e, true
-	}
-}
-
 // report queues an event of the client itself.
-func (c *Client) report(ev Event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.queue.add(entry{event: ev})
+func (e *engine) report(ev Event) { e.queueOwn(entry{event: ev, own: true}) }
+
+// queueOwn queues an entry that needs no space, after what is not in the queue yet.
+func (e *engine) queueOwn(x entry) {
+	if len(e.out) > 0 {
+		e.out = append(e.out, x)
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queue.add(x)
+	signal(e.queue.ready)
 }
 
-// pushed queues market data. If the queue is full, it waits.
-func (e *engine) pushed(ctx context.Context, x entry) (waited bool, err error) {
-	for {
-		e.mu.Lock()
-		ok := e.queue.data(x)
-		e.mu.Unlock()
-		if ok {
-			return waited, nil
+// flush adds what was received to the queue. If the queue is full, it waits. When ctx ends, it adds
+// the rest nevertheless, because the cursors are behind it: a later call of Events delivers it.
+func (e *engine) flush(ctx context.Context) (waited bool, err error) {
+	if len(e.out) == 0 {
+		return false, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := 0; i < len(e.out); {
+		switch x := &e.out[i]; {
+		case x.own:
+			e.queue.add(*x)
+		case e.queue.data(x):
+		case err != nil:
+			e.queue.add(*x)
+		default:
+			waited = true
+			err = e.waitForSpace(ctx)
+			continue
 		}
-		waited = true
-		signal(e.queue.ready)
-		select {
-		case <-e.queue.space:
-		case <-ctx.Done():
-			return waited, ctx.Err()
-		}
+		i++
+	}
+	clear(e.out)
+	e.out = e.out[:0]
+	return waited, err
+}
+
+// waitForSpace wakes the program, and waits for space in the queue. It gives up the lock meanwhile.
+func (e *engine) waitForSpace(ctx context.Context) error {
+	e.mu.Unlock()
+	defer e.mu.Lock()
+	signal(e.queue.ready)
+	select {
+	case <-e.queue.space:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
 // enter reports a state.
 func (e *engine) enter(s StateChange) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if s.State == e.health.state && s.Err == nil {
-		return
+	same := s.State == e.health.state && s.Err == nil
+	if !same {
+		e.health.state, e.health.url, e.health.since = s.State, s.URL, time.Now()
 	}
-	e.health.state, e.health.url, e.health.since = s.State, s.URL, time.Now()
-	e.queue.add(entry{event: s})
+	e.mu.Unlock()
+	if !same {
+		e.report(s)
+	}
 }
 
 // run connects again and again until ctx ends or the gateway refuses the client for good.
@@ -271,16 +258,15 @@ func (e *engine) disconnected() {
 	for s, b := range e.books {
 		if b.valid {
 			b.Invalidate()
-			e.queue.add(entry{event: BookInvalid{s.Instrument, "disconnected"}})
+			e.queue.add(entry{event: BookInvalid{s.Instrument, "disconnected"}, own: true})
 		}
 	}
+	signal(e.queue.ready)
 }
 
 // mark queues that everything before a position is processed, when the program gets there.
 func (e *engine) mark(position string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.queue.add(entry{mark: true, epoch: e.epoch, position: position})
+	e.queueOwn(entry{mark: &mark{e.epoch, position}, own: true})
 }
 
 // moveTo stores a position from which the next connection can resume.
@@ -289,56 +275,11 @@ func (e *engine) moveTo(position string) {
 	e.mark(position)
 }
 
-// Checkpoint is what a program has processed. Stored on disk, it lets a later run of the program
-// continue without a loss: see Options.Resume. Its JSON is stable.
-type Checkpoint struct {
-	Epoch     string            `json:"epoch"`
-	Position  string            `json:"position"`
-	Sequences map[string]uint64 `json:"sequences"` // newest N by series: trades GGAL|BYMA|24hs
-}
-
-// Checkpoint returns what the body of the loop over Events has processed, without the event that it
-// is processing.
-func (c *Client) Checkpoint() Checkpoint {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k := Checkpoint{Epoch: c.done.epoch, Position: c.done.position, Sequences: make(map[string]uint64, len(c.done.newest))}
-	for s, n := range c.done.newest {
-		k.Sequences[s.String()] = n
-	}
-	return k
-}
-
-// processed records an entry for Checkpoint.
-func (c *Client) processed(e *entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.finish(e)
-}
-
-// finish is processed for a caller that holds the lock.
-func (c *Client) finish(e *entry) {
-	switch {
-	case e.mark:
-		if c.done.epoch != e.epoch {
-			c.done = progress{epoch: e.epoch, newest: map[stream.Series]uint64{}}
-		}
-		c.done.position = cmp.Or(e.position, c.done.position)
-	case e.event != nil && e.n > 0 && !e.old && e.series.Channel.Replays():
-		c.done.newest[e.series] = e.n
-	}
-}
-
-// progress is what a Checkpoint is made of.
-type progress struct {
-	epoch, position string
-	newest          map[stream.Series]uint64
-}
-
 // restore sets the progress from a checkpoint.
 func (e *engine) restore(k *Checkpoint) error {
 	e.epoch, e.position, e.restored = k.Epoch, k.Position, k.Epoch != ""
-	e.done.epoch, e.done.position = k.Epoch, k.Position
+	done := &e.taken.done
+	done.epoch, done.position = k.Epoch, k.Position
 	for name, n := range k.Sequences {
 		channel, id, _ := strings.Cut(name, " ")
 		i, err := item{}, errors.New("unknown channel")
@@ -350,8 +291,10 @@ func (e *engine) restore(k *Checkpoint) error {
 		if err != nil {
 			return errors.Join(errors.New("client: series "+name+" of the checkpoint"), err)
 		}
-		e.done.newest[i] = n
-		*e.cursor(i) = cursor{n: n, known: true}
+		c := e.cursor(i)
+		c.n, c.known = n, true
+		c.done, c.epoch = n, done.epochs
+		done.series = append(done.series, c.series)
 	}
 	return nil
 }

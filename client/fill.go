@@ -19,7 +19,6 @@ const (
 
 // numberedEvent is an event of a series without gaps.
 type numberedEvent struct {
-	series   stream.Series
 	n        uint64
 	time     int64 // of the event, Unix ns
 	event    Event
@@ -35,8 +34,7 @@ type fill struct {
 }
 
 // numbered handles an event of a series without gaps: in order, each once.
-func (l *link) numbered(ctx context.Context, x numberedEvent) error {
-	cur := l.cursor(x.series)
+func (l *link) numbered(ctx context.Context, cur *cursor, x *numberedEvent) error {
 	switch {
 	case x.n <= cur.floor && !x.snapshot:
 		return nil
@@ -44,32 +42,34 @@ func (l *link) numbered(ctx context.Context, x numberedEvent) error {
 		if len(cur.fill.held) == maxHeld {
 			return errGap
 		}
-		cur.fill.held = append(cur.fill.held, x)
+		cur.fill.held = append(cur.fill.held, *x)
 		return nil
 	case x.snapshot && cur.known && x.n <= cur.n:
-		return l.push(ctx, entry{event: x.event, series: x.series}) // the state, not a new event
+		return l.push(ctx, entry{event: x.event, of: cur.series}) // the state, not a new event
 	case cur.known && x.n <= cur.n:
 		return nil
-	case !cur.known || x.n == cur.n+1, x.series.Channel == wire.Status && !l.covered(x.series, nil):
+	case !cur.known || x.n == cur.n+1, cur.Channel == wire.Status && !l.covered(cur.Series, nil):
 		return l.deliver(ctx, cur, x)
 	case x.snapshot:
-		l.report(Lost{Series: x.series, From: cur.n + 1, To: x.n - 1, Reason: "not_replayed"})
+		l.report(Lost{Series: cur.Series, From: cur.n + 1, To: x.n - 1, Reason: "not_replayed"})
 		return l.deliver(ctx, cur, x)
 	}
-	if err := l.gap(ctx, x.series, cur, x.n-1); err != nil {
+	if err := l.gap(ctx, cur.Series, cur, x.n-1); err != nil {
 		return err
 	}
-	return l.numbered(ctx, x) // it waits for the fill, or follows what is lost
+	return l.numbered(ctx, cur, x) // it waits for the fill, or follows what is lost
 }
 
 // deliver queues the next event of a series.
-func (l *link) deliver(ctx context.Context, cur *cursor, x numberedEvent) error {
+func (l *link) deliver(ctx context.Context, cur *cursor, x *numberedEvent) error {
 	cur.n, cur.known, cur.time = x.n, true, x.time
-	resumed := cur.since > 0 || l.sent[x.series] == nil // the latter: by a pattern
-	if l.replays > 0 && resumed && (cur.to == 0 || x.n <= cur.to) {
-		x.event = replayed(x.event)
+	event := x.event
+	if l.replays > 0 && (cur.to == 0 || x.n <= cur.to) {
+		if cur.since > 0 || l.sent[cur.Series] == nil { // the latter: by a pattern
+			event = replayed(event)
+		}
 	}
-	return l.push(ctx, entry{event: x.event, series: x.series, n: x.n})
+	return l.push(ctx, entry{event: event, of: cur.series, n: x.n})
 }
 
 // gap begins to fill a gap up to a number. Without the right to history, or if history does not
@@ -121,7 +121,7 @@ func (c *Client) rows(ctx context.Context, s stream.Series, r Range) (rows []num
 	decode := func(raw json.RawMessage, epoch string) (numberedEvent, error) {
 		var m stream.Message
 		err := d.Decode(raw, &m)
-		return numberedEvent{series: s, n: m.N, time: m.Time, event: replayed(newEvent(&m, raw, time.Now())), epoch: epoch}, err
+		return numberedEvent{n: m.N, time: m.Time, event: replayed(newEvent(&m, raw, time.Now())), epoch: epoch}, err
 	}
 	for x, failed := range pages(ctx, c, path, name, query, r.Limit, decode) {
 		if failed != nil {
@@ -140,8 +140,8 @@ func (l *link) filled(ctx context.Context, s stream.Series, rows []numberedEvent
 	}
 	f := cur.fill
 	cur.fill = nil
-	for _, x := range rows {
-		if x.n == cur.n+1 && x.n <= f.to {
+	for i := range rows {
+		if x := &rows[i]; x.n == cur.n+1 && x.n <= f.to {
 			if err := l.deliver(ctx, cur, x); err != nil {
 				return err
 			}
@@ -160,7 +160,7 @@ func (l *link) filled(ctx context.Context, s stream.Series, rows []numberedEvent
 		cur.named = true
 		return errGap
 	}
-	return l.release(ctx, f)
+	return l.release(ctx, cur, f)
 }
 
 // newEpoch begins a new series of numbers. What was missed is read from history. Without it, it is
@@ -175,7 +175,7 @@ func (l *link) newEpoch(ctx context.Context, epoch string) {
 	l.position, l.series = "", map[stream.Series]*cursor{}
 	clear(l.past)
 	for s, c := range before {
-		if !c.known {
+		if c.gone = true; !c.known {
 			continue
 		}
 		lost := Lost{Series: s, From: c.n + 1, Reason: string(wire.EpochChanged)}
@@ -204,7 +204,7 @@ func (l *link) bridged(ctx context.Context, s stream.Series, ended string, rows 
 		if x.epoch != ended || x.n != f.ended.From {
 			continue
 		}
-		if err := l.push(ctx, entry{event: ofEnded(x.event), series: s, n: x.n, old: true}); err != nil {
+		if err := l.push(ctx, entry{event: ofEnded(x.event), of: cur.series, n: x.n, old: true}); err != nil {
 			return err
 		}
 		f.ended.From++
@@ -217,9 +217,9 @@ func (l *link) bridged(ctx context.Context, s stream.Series, ended string, rows 
 	if err != nil {
 		l.log.Warn("gap not filled from history", "error", err)
 	}
-	for _, x := range rows {
-		if x.epoch == l.epoch && err == nil {
-			if err := l.numbered(ctx, x); err != nil {
+	for i := range rows {
+		if x := &rows[i]; x.epoch == l.epoch && err == nil {
+			if err := l.numbered(ctx, cur, x); err != nil {
 				return err
 			}
 		}
@@ -227,13 +227,13 @@ func (l *link) bridged(ctx context.Context, s stream.Series, ended string, rows 
 	if cur.n > 0 {
 		l.report(Recovered{Series: s, From: 1, To: cur.n, History: true})
 	}
-	return l.release(ctx, f)
+	return l.release(ctx, cur, f)
 }
 
 // release handles what came while a gap was being filled.
-func (l *link) release(ctx context.Context, f *fill) error {
-	for _, x := range f.held {
-		if err := l.numbered(ctx, x); err != nil {
+func (l *link) release(ctx context.Context, cur *cursor, f *fill) error {
+	for i := range f.held {
+		if err := l.numbered(ctx, cur, &f.held[i]); err != nil {
 			return err
 		}
 	}

@@ -45,13 +45,11 @@ type health struct {
 	offset      time.Duration
 }
 
-type seen struct {
-	at    time.Time
-	phase market.Phase
-}
-
 // Health returns the health of the stream.
 func (c *Client) Health() Health {
+	c.taken.mu.Lock()
+	taken := len(c.taken.entries) - c.taken.next
+	c.taken.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	age := func(t time.Time) time.Duration {
@@ -62,7 +60,7 @@ func (c *Client) Health() Health {
 	}
 	h := Health{
 		State: c.health.state, URL: c.health.url, Since: c.health.since, Link: age(c.health.link), Stream: age(c.health.data),
-		RoundTrip: c.health.roundTrip, ClockOffset: c.health.offset, Queued: c.queue.count,
+		RoundTrip: c.health.roundTrip, ClockOffset: c.health.offset, Queued: c.queue.count + taken,
 		Instruments: make(map[market.InstrumentID]InstrumentHealth, len(c.health.instruments)),
 	}
 	for name := range c.health.down {
@@ -71,13 +69,13 @@ func (c *Client) Health() Health {
 	slices.Sort(h.Down)
 	for id, s := range c.health.instruments {
 		b := c.books[stream.Series{Channel: wire.OrderBook, Instrument: id}]
-		h.Instruments[id] = InstrumentHealth{Age: age(s.at), Phase: s.phase, Book: b != nil && b.valid}
+		h.Instruments[id] = InstrumentHealth{Age: time.Since(c.made) - time.Duration(s.at.Load()), Phase: s.phase, Book: b != nil && b.valid}
 	}
 	return h
 }
 
-// note records that an instrument is alive.
-func (h *health) note(id market.InstrumentID, at time.Time) *seen {
+// of returns what is known of an instrument.
+func (h *health) of(id market.InstrumentID) *seen {
 	s := h.instruments[id]
 	if s == nil {
 		if h.instruments == nil {
@@ -86,12 +84,11 @@ func (h *health) note(id market.InstrumentID, at time.Time) *seen {
 		s = &seen{}
 		h.instruments[id] = s
 	}
-	s.at = at
 	return s
 }
 
 // status records a status of an instrument or of a market.
-func (h *health) status(m *stream.Message, at time.Time) {
+func (h *health) status(m *stream.Message) {
 	if m.Phase == market.FeedDown || m.Phase == market.FeedUp {
 		if h.down == nil {
 			h.down = map[string]bool{}
@@ -104,6 +101,6 @@ func (h *health) status(m *stream.Message, at time.Time) {
 		return
 	}
 	if !m.ID.IsPattern() && m.Phase != market.Gap {
-		h.note(m.ID, at).phase = m.Phase
+		h.of(m.ID).phase = m.Phase
 	}
 }

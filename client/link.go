@@ -45,6 +45,8 @@ type link struct {
 	text    []byte            // of a message in MessagePack, for reuse
 	results chan func() error // of other goroutines; the engine calls them
 	decoder stream.Decoder
+	message stream.Message // for reuse
+	found   []found        // by Index of the decoder
 
 	ready     bool                 // authenticated
 	sent      map[item]*subscribed // what the gateway was asked for
@@ -56,6 +58,8 @@ type link struct {
 	last      *Error    // which explains the close that follows
 	arrived   time.Time // the newest frame, or when the program let the client read again
 	data      time.Time // the newest message of the stream, likewise
+	heard     time.Time // the newest message, for Health
+	streamed  time.Time // the newest message of the stream, for Health
 	pinged    time.Time // zero: no ping without an answer
 	pingedAt  time.Time // the newest ping, for the round trip
 	renewing  bool      // a goroutine renews the tokens
@@ -145,6 +149,9 @@ func (l *link) run(ctx context.Context) error {
 			err = l.runDeadlines(ctx)
 		case <-ctx.Done():
 			err = ctx.Err()
+		}
+		if flushed := l.flush(ctx); err == nil {
+			err = flushed
 		}
 		if err != nil {
 			return err

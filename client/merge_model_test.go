@@ -14,7 +14,7 @@ import (
 // again. The program can apply all that it gets, and has the book of the gateway in the end.
 func TestMergeModel(t *testing.T) {
 	for _, policy := range []Overflow{Conflate, Drop} {
-		c, err := New([]string{"http://127.0.0.1:1"}, Options{Queue: 20, Overflow: policy})
+		c, err := New([]string{"http://127.0.0.1:1"}, Options{Queue: 200, Overflow: policy})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,14 +35,15 @@ func TestMergeModel(t *testing.T) {
 			}
 		}
 		take := func() bool {
-			e, ok := c.take(&entry{})
-			if u, isBook := e.event.(BookUpdate); isBook {
+			ev, ok := c.take()
+			if u, isBook := ev.(BookUpdate); isBook {
 				if err := own[u.Instrument.Symbol[0]-'A'].Apply(u); err != nil && !errors.Is(err, ErrInvalidBook) {
 					t.Fatalf("policy %d: %v, %+v", policy, err, u)
 				}
 			}
 			return ok
 		}
+		trades := uint64(0)
 		for range 100_000 {
 			i := random.IntN(len(books))
 			switch what := random.IntN(1000); {
@@ -52,6 +53,12 @@ func TestMergeModel(t *testing.T) {
 				books[i].change() // lost on the way
 			case what < 30:
 				send(i, books[i].snapshot())
+			case what < 300 && c.queue.count+len(l.out) < 150: // which takes space
+				trades++
+				m := stream.Message{Kind: stream.Trade, ID: market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"}, N: trades}
+				if err := l.handle(t.Context(), &m, frame{}); err != nil {
+					t.Fatal(err)
+				}
 			case what < 990:
 				send(i, books[i].change())
 			case what == 999:

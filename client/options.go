@@ -104,6 +104,7 @@ type Client struct {
 	log    *slog.Logger
 	http   *http.Client // REST
 	socket *http.Client // handshakes of the stream
+	made   time.Time
 	tokens tokens
 	wake   chan struct{} // the desired set has changed; capacity 1
 
@@ -113,20 +114,20 @@ type Client struct {
 	at      atomic.Int64 // index of the URL in use
 	running atomic.Bool  // Events is in use
 	engine  engine       // used by Events only
+	taken   taken        // which has a lock of its own
 
 	mu      sync.Mutex // guards the fields below
 	desired map[item]options
 	queue   queue
 	books   map[stream.Series]*Book
 	health  health
-	done    progress // what the program has processed
-	err     error    // what ended Events; nil: its context, or the program
+	err     error // what ended Events; nil: its context, or the program
 }
 
 // New returns a client of the gateway at one or more URLs such as https://api.broker.example. It
 // connects to nothing. An invalid URL or option is an error.
 func New(urls []string, o Options) (*Client, error) {
-	c := &Client{opts: o, wake: make(chan struct{}, 1), reading: make(chan struct{}, 2), desired: map[item]options{}, books: map[stream.Series]*Book{}}
+	c := &Client{opts: o, made: time.Now(), wake: make(chan struct{}, 1), reading: make(chan struct{}, 2), desired: map[item]options{}, books: map[stream.Series]*Book{}}
 	for _, s := range urls {
 		u, err := parseURL(s, o.Insecure)
 		if err != nil {
@@ -159,13 +160,14 @@ func New(urls []string, o Options) (*Client, error) {
 	}
 	c.http = &http.Client{Transport: rest, CheckRedirect: stay}
 	socket := rest.Clone()
+	socket.DialContext = buffered(dial)
 	socket.ForceAttemptHTTP2, socket.DisableKeepAlives = false, true
 	socket.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{} // a WebSocket needs HTTP/1.1
 	c.socket = &http.Client{Transport: socket, CheckRedirect: stay}
 	c.queue = newQueue(cmp.Or(o.Queue, 8192), o.Overflow)
-	c.done.newest = map[stream.Series]uint64{}
+	c.taken.done.epochs = 1
 	c.tokens.init(c)
-	c.engine = engine{Client: c, series: map[stream.Series]*cursor{}, past: map[stream.Series]uint64{}, had: map[item]bool{}}
+	c.engine = engine{Client: c, all: map[stream.Series]*series{}, series: map[stream.Series]*cursor{}, past: map[stream.Series]uint64{}, had: map[item]bool{}}
 	if o.Resume != nil {
 		if err := c.engine.restore(o.Resume); err != nil {
 			return nil, err

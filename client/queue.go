@@ -10,34 +10,35 @@ import (
 type queue struct {
 	policy Overflow
 	most   int
+	few    int           // entries that the program takes together at most
 	ready  chan struct{} // there are events; capacity 1
-	held   bool          // ready waits for hold(false)
 	space  chan struct{} // there is space again; capacity 1
 
 	waiting []entry
 	head    int                     // of waiting; entries before it were taken
 	count   int                     // events in waiting, without empty entries
-	newest  map[stream.Series]int   // index of the waiting state of a series, from the first entry ever
-	first   int                     // index of waiting[0], counted in the same way
+	first   int                     // index of waiting[0], from the first entry ever
 	dropped map[stream.Series]*Lost // ranges that were dropped and not reported
 }
 
-// entry is a waiting event, or a mark: the program has processed everything before a position.
+// entry is a waiting event, or a mark.
 type entry struct {
-	event    Event // nil: a mark, or empty
-	series   stream.Series
-	n        uint64
-	merged   bool // a book that replaces others: its state is made when it is taken
-	old      bool // of an epoch that has ended: it is never dropped, and not part of a checkpoint
-	mark     bool
-	epoch    string // of a mark
-	position string
+	event  Event // nil: a mark, or empty
+	mark   *mark
+	of     *series // nil: none
+	n      uint64
+	merged bool // a book that replaces others: its state is made when it is taken
+	old    bool // of an epoch that has ended: it is never dropped, and not part of a checkpoint
+	own    bool // of the client itself: it needs no space
 }
+
+// mark says that the program has processed everything before a position.
+type mark struct{ epoch, position string }
 
 func newQueue(most int, policy Overflow) queue {
 	return queue{
-		policy: policy, most: most, ready: make(chan struct{}, 1), space: make(chan struct{}, 1),
-		newest: map[stream.Series]int{}, dropped: map[stream.Series]*Lost{},
+		policy: policy, most: most, few: min(max(most/16, 1), 32), ready: make(chan struct{}, 1), space: make(chan struct{}, 1),
+		dropped: map[stream.Series]*Lost{},
 	}
 }
 
@@ -48,35 +49,39 @@ func signal(c chan struct{}) {
 	}
 }
 
-// conflates reports whether a newer event of the channel makes a waiting one obsolete.
-func (q *queue) conflates(c wire.Channel) bool { return q.policy != Block && !c.Replays() }
+// conflates reports whether a newer event of a series makes a waiting one obsolete.
+func (q *queue) conflates(s *series) bool {
+	return s != nil && q.policy != Block && !s.Channel.Replays()
+}
 
 // data adds market data. It reports false if the queue is full, and the event must wait.
-func (q *queue) data(x entry) bool {
-	s := x.series
+func (q *queue) data(x *entry) bool {
+	s := x.of
 	switch {
-	case q.conflates(s.Channel):
-		if i, ok := q.newest[s]; ok && i >= q.first+q.head {
-			q.waiting[i-q.first] = entry{}
+	case q.conflates(s):
+		if s.waits >= q.first+q.head {
+			q.waiting[s.waits-q.first] = entry{}
 			q.count--
 			x.merged = s.Channel == wire.OrderBook
 		}
 	case q.count < q.most:
 	case q.policy == Drop && !x.old:
-		if d := q.dropped[s]; d != nil {
+		if d := q.dropped[s.Series]; d != nil {
 			d.To = x.n
 		} else {
-			q.dropped[s] = &Lost{Series: s, From: x.n, To: x.n, Reason: "overflow"}
+			q.dropped[s.Series] = &Lost{Series: s.Series, From: x.n, To: x.n, Reason: "overflow"}
 		}
 		return true
 	default:
 		return false
 	}
-	if d := q.dropped[s]; d != nil {
-		delete(q.dropped, s)
-		q.add(entry{event: *d})
+	if len(q.dropped) > 0 && s != nil {
+		if d := q.dropped[s.Series]; d != nil {
+			delete(q.dropped, s.Series)
+			q.add(entry{event: *d})
+		}
 	}
-	q.add(x)
+	q.add(*x)
 	return true
 }
 
@@ -85,37 +90,25 @@ func (q *queue) add(e entry) {
 	if q.head > 1024 && q.head > len(q.waiting)/2 || len(q.waiting)-q.head > 2*q.count+1024 {
 		q.compact()
 	}
-	if q.conflates(e.series.Channel) {
-		q.newest[e.series] = q.first + len(q.waiting)
+	if q.conflates(e.of) {
+		e.of.waits = q.first + len(q.waiting)
 	}
 	q.waiting = append(q.waiting, e)
 	if e.event != nil {
 		q.count++
-	}
-	if !q.held {
-		signal(q.ready)
-	}
-}
-
-// hold delays the signal for the program until hold(false), so that it is not woken for each event
-// of a frame.
-func (q *queue) hold(on bool) {
-	if q.held = on; !on && q.head < len(q.waiting) {
-		signal(q.ready)
 	}
 }
 
 // compact removes taken and empty entries.
 func (q *queue) compact() {
 	all, kept := q.waiting, q.waiting[:0] // kept is never longer than what was read
-	clear(q.newest)
-	q.first += len(all) // indexes that are not in newest are below it
+	q.first += len(all)                   // indexes that are not set below are below it
 	for _, e := range all[q.head:] {
-		if e.event == nil && !e.mark {
+		if e.event == nil && e.mark == nil {
 			continue
 		}
-		if e.event != nil && q.conflates(e.series.Channel) && e.series != (stream.Series{}) {
-			q.newest[e.series] = q.first + len(kept)
+		if q.conflates(e.of) {
+			e.of.waits = q.first + len(kept)
 		}
 		kept = append(kept, e)
 	}
@@ -123,25 +116,50 @@ func (q *queue) compact() {
 	q.waiting, q.head = kept, 0
 }
 
+// takeFew moves the next entries to a slice that is empty. What a newer state may replace comes
+// first or not at all, so that it is the newest one when the program gets it.
+func (q *queue) takeFew(to []entry) []entry {
+	for len(to) < q.few {
+		q.skip()
+		if len(to) > 0 && q.head < len(q.waiting) && q.conflates(q.waiting[q.head].of) {
+			break
+		}
+		e, ok := q.take()
+		if !ok {
+			break
+		}
+		to = append(to, e)
+	}
+	return to
+}
+
+// skip removes empty entries before the next one.
+func (q *queue) skip() {
+	for q.head < len(q.waiting) && q.waiting[q.head].event == nil && q.waiting[q.head].mark == nil {
+		q.advance()
+	}
+}
+
+// advance removes an entry.
+func (q *queue) advance() {
+	q.waiting[q.head] = entry{}
+	if q.head++; q.head == len(q.waiting) { // begin at the front again
+		q.first += q.head
+		q.waiting, q.head = q.waiting[:0], 0
+	}
+}
+
 // take removes the next entry. ok is false if there is none.
 func (q *queue) take() (e entry, ok bool) {
-	for q.head < len(q.waiting) {
+	if q.skip(); q.head < len(q.waiting) {
 		e = q.waiting[q.head]
-		q.waiting[q.head] = entry{}
-		if q.head++; q.head == len(q.waiting) { // begin at the front again
-			q.first += q.head
-			q.waiting, q.head = q.waiting[:0], 0
-		}
+		q.advance()
 		if e.event != nil {
-			q.count--
-			if q.count < q.most {
+			if q.count--; q.count < q.most {
 				signal(q.space)
 			}
-			return e, true
 		}
-		if e.mark {
-			return e, true
-		}
+		return e, true
 	}
 	for s, d := range q.dropped {
 		delete(q.dropped, s)

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -20,8 +22,12 @@ func TestQueueModel(t *testing.T) {
 		var taken [instruments]int64           // step of the newest event of an instrument
 		var sent, got [instruments]uint64      // newest N of its trades
 		var quotes, quoted [instruments]uint64 // newest N of its quotes
+		var series [2][instruments]*series
 		id := func(i int) market.InstrumentID {
 			return market.InstrumentID{Symbol: string(rune('A' + i)), Market: "M", Term: "CI"}
+		}
+		for i := range 2 * instruments {
+			series[i%2][i/2] = seriesOf(wire.Channel(i%2), id(i/2))
 		}
 		lost := uint64(0)
 		take := func() bool {
@@ -57,14 +63,14 @@ func TestQueueModel(t *testing.T) {
 			switch random.IntN(5) {
 			case 0, 1:
 				ev := Trade{Header: Header{Instrument: id(i), N: sent[i] + 1}, Trade: wire.Trade{RefN: uint64(step + 1)}}
-				if q.data(entry{event: ev, series: stream.Series{Channel: wire.Trades, Instrument: id(i)}, n: ev.N}) {
+				if q.data(&entry{event: ev, of: series[wire.Trades][i], n: ev.N}) {
 					sent[i]++
 				} else if policy == Drop || q.count < most {
 					t.Fatalf("policy %d: refused with %d events", policy, q.count)
 				}
 			case 2:
 				ev := Quote{Header: Header{Instrument: id(i), N: quotes[i] + 1, Delay: time.Duration(step + 1)}}
-				if q.data(entry{event: ev, series: stream.Series{Channel: wire.Quotes, Instrument: id(i)}, n: ev.N}) {
+				if q.data(&entry{event: ev, of: series[wire.Quotes][i], n: ev.N}) {
 					quotes[i]++
 				}
 			default:
@@ -89,15 +95,39 @@ func TestQueueModel(t *testing.T) {
 	}
 }
 
+func seriesOf(c wire.Channel, id market.InstrumentID) *series {
+	return &series{Series: stream.Series{Channel: c, Instrument: id}, waits: -1}
+}
+
+// TestFlushEnded ends the loop while the client waits for space. What it has received is there for
+// the next loop, because the next connection resumes after it.
+func TestFlushEnded(t *testing.T) {
+	d := newDispatch(t, wire.Batch, 16)
+	d.c.queue.most = 1
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.l.receive(ended, d.frames[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.l.flush(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want an error that ends the connection", err)
+	}
+	for i := range 16 {
+		if ev, ok := d.c.take(); !ok || ev == nil {
+			t.Fatalf("%d of 16 events", i)
+		}
+	}
+}
+
 // checkOnce checks that at most one quote of an instrument waits.
 func checkOnce(t *testing.T, q *queue) {
 	t.Helper()
-	waiting := map[stream.Series]bool{}
+	waiting := map[*series]bool{}
 	for _, e := range q.waiting[q.head:] {
-		if _, ok := e.event.(Quote); ok && waiting[e.series] {
-			t.Fatalf("policy %d: %s waits twice", q.policy, e.series)
+		if _, ok := e.event.(Quote); ok && waiting[e.of] {
+			t.Fatalf("policy %d: %s waits twice", q.policy, e.of.Series)
 		} else if ok {
-			waiting[e.series] = true
+			waiting[e.of] = true
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 const (
 	maxTogether = 64       // frames
+	maxOut      = 64       // entries that are queued together
 	maxSpare    = 64 << 10 // bytes of a buffer that is used again
 	firstBuffer = 1 << 10
 	blockSize   = 8 << 10
@@ -20,8 +21,6 @@ const (
 // receiveSome handles a frame, and some of those that wait, before the program is woken. The error
 // ends the connection.
 func (l *link) receiveSome(ctx context.Context, f frame) error {
-	l.hold(true)
-	defer l.hold(false)
 	for n := 1; ; n++ {
 		err := l.receive(ctx, f)
 		if cap(f.data) <= maxSpare {
@@ -35,12 +34,6 @@ func (l *link) receiveSome(ctx context.Context, f frame) error {
 		}
 		f = <-l.frames
 	}
-}
-
-func (l *link) hold(on bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue.hold(on)
 }
 
 // keep copies a text to a block, so that most texts need no allocation of their own.
@@ -59,12 +52,12 @@ func (l *link) receive(ctx context.Context, f frame) error {
 		return closeError(f.err, l.last)
 	}
 	l.arrived, l.pinged = laterOf(l.arrived, f.at), time.Time{}
-	var m stream.Message
+	m := &l.message
 	var bad error
 	switch l.format {
 	case wire.Batch:
-		bad = l.decoder.DecodeBatch(f.data, &m, func(text []byte) error {
-			return l.handle(ctx, &m, frame{data: text, at: f.at})
+		bad = l.decoder.DecodeBatch(f.data, m, func(text []byte) error {
+			return l.handle(ctx, m, frame{data: text, at: f.at})
 		})
 		if bad == nil || !errors.Is(bad, stream.ErrMessage) {
 			return bad
@@ -73,10 +66,10 @@ func (l *link) receive(ctx context.Context, f frame) error {
 		var text []byte
 		if text, bad = wire.AppendUnpacked(l.text[:0], f.data); bad == nil {
 			l.text, f.data = text, text
-			bad = l.decoder.Decode(f.data, &m)
+			bad = l.decoder.Decode(f.data, m)
 		}
 	default:
-		bad = l.decoder.Decode(f.data, &m)
+		bad = l.decoder.Decode(f.data, m)
 	}
 	if bad != nil {
 		f.data = l.keep(f.data)
@@ -85,7 +78,7 @@ func (l *link) receive(ctx context.Context, f frame) error {
 		}
 		return bad
 	}
-	return l.handle(ctx, &m, f)
+	return l.handle(ctx, m, f)
 }
 
 // copy adds a message to the events, if the program has asked for messages.
@@ -104,19 +97,10 @@ func (l *link) handle(ctx context.Context, m *stream.Message, f frame) error {
 	if err := l.copy(ctx, m.Kind, f); err != nil {
 		return err
 	}
-	streamed := m.Kind.IsData() || m.Kind == stream.Alive || m.Kind == stream.Subscription || m.Kind == stream.CaughtUp
-	if streamed {
-		l.data = laterOf(l.data, f.at)
+	l.heard = f.at
+	if m.Kind.IsData() || m.Kind == stream.Alive || m.Kind == stream.Subscription || m.Kind == stream.CaughtUp {
+		l.data, l.streamed = laterOf(l.data, f.at), f.at
 	}
-	l.mu.Lock()
-	l.health.link = f.at
-	if streamed {
-		l.health.data = f.at
-	}
-	if m.Kind.IsData() && !m.ID.IsPattern() {
-		l.health.note(m.ID, f.at)
-	}
-	l.mu.Unlock()
 	switch m.Kind {
 	case stream.Ping:
 		l.send(ctx, &message{Action: wire.ActionPong})
@@ -139,11 +123,13 @@ func (l *link) handle(ctx context.Context, m *stream.Message, f frame) error {
 	case stream.Quote, stream.Summary:
 		return l.state(ctx, m, f)
 	case stream.Trade, stream.Status, stream.Bar:
+		cur := l.cursorOf(m)
+		l.note(cur.series, f.at)
 		if m.Kind == stream.Status {
-			l.status(m, f.at)
+			l.status(m)
 		}
-		ev := newEvent(m, f.data, f.at)
-		return l.numbered(ctx, numberedEvent{series: m.Series(), n: m.N, time: m.Time, event: ev, snapshot: m.Snapshot})
+		x := numberedEvent{n: m.N, time: m.Time, event: newEvent(m, f.data, f.at), snapshot: m.Snapshot}
+		return l.numbered(ctx, cur, &x)
 	}
 	return nil
 }
@@ -155,12 +141,35 @@ func laterOf(a, b time.Time) time.Time {
 	return a
 }
 
-// push queues market data. If the program has made the client wait, the connection was not silent.
+// push queues market data, together with what comes next.
 func (l *link) push(ctx context.Context, x entry) error {
-	waited, err := l.pushed(ctx, x)
+	l.out = append(l.out, x)
+	if len(l.out) < maxOut {
+		return nil
+	}
+	return l.flushOut(ctx)
+}
+
+// flushOut is engine.flush. If the program has made the client wait, the connection was not silent.
+func (l *link) flushOut(ctx context.Context) error {
+	l.mu.Lock()
+	l.health.link, l.health.data = l.heard, l.streamed
+	l.mu.Unlock()
+	waited, err := l.engine.flush(ctx)
 	if waited {
 		l.arrived = time.Now()
 		l.data = l.arrived
+	}
+	return err
+}
+
+// flush queues what was received, and wakes the program.
+func (l *link) flush(ctx context.Context) error {
+	err := l.flushOut(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue.head < len(l.queue.waiting) {
+		signal(l.queue.ready)
 	}
 	return err
 }
@@ -319,11 +328,7 @@ func (l *link) caughtUp(ctx context.Context, position string) error {
 // alive handles an Alive mark. It shows messages that were lost without a later one.
 func (l *link) alive(ctx context.Context, c *stream.Control, at time.Time) error {
 	for s, n := range c.Last {
-		l.mu.Lock()
-		if !s.Instrument.IsPattern() {
-			l.health.note(s.Instrument, at)
-		}
-		l.mu.Unlock()
+		l.note(l.seriesOf(s), at)
 		if !s.Channel.Replays() || !l.covered(s, nil) {
 			continue
 		}
@@ -398,55 +403,65 @@ func (l *link) refused(ctx context.Context, c *stream.Control) error {
 }
 
 // status records a status. While a feed is interrupted, its books are not known.
-func (l *link) status(m *stream.Message, at time.Time) {
+func (l *link) status(m *stream.Message) {
+	var invalid []market.InstrumentID
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.health.status(m, at)
-	if m.Phase != market.FeedDown {
-		return
-	}
+	l.health.status(m)
 	for s, b := range l.books {
-		if b.valid && m.ID.Matches(s.Instrument) {
+		if m.Phase == market.FeedDown && b.valid && m.ID.Matches(s.Instrument) {
 			b.Invalidate()
-			l.queue.add(entry{event: BookInvalid{s.Instrument, m.Phase.String()}})
+			invalid = append(invalid, s.Instrument)
 		}
+	}
+	l.mu.Unlock()
+	for _, id := range invalid {
+		l.report(BookInvalid{id, m.Phase.String()})
 	}
 }
 
 // state handles a quote or a summary, of which only the newest matters.
 func (l *link) state(ctx context.Context, m *stream.Message, f frame) error {
-	s := m.Series()
-	cur := l.cursor(s)
+	cur := l.cursorOf(m)
+	l.note(cur.series, f.at)
 	if !m.Snapshot && m.N <= cur.n {
 		return nil
 	}
 	cur.n = m.N
-	return l.push(ctx, entry{event: newEvent(m, f.data, f.at), series: s, n: m.N})
+	return l.push(ctx, entry{event: newEvent(m, f.data, f.at), of: cur.series, n: m.N})
 }
 
-// book applies an update and queues it. In the same step, so that a merged book is the newest one.
+// book applies an update and queues it. Unless every event is delivered, that is one step, so that
+// a merged book is the newest one.
 func (l *link) book(ctx context.Context, m *stream.Message, f frame) error {
-	s := m.Series()
+	merges := l.opts.Overflow != Block
+	if merges && len(l.out) > 0 {
+		if err := l.flushOut(ctx); err != nil {
+			return err
+		}
+	}
+	s := l.seriesOf(m.Series())
+	l.note(s, f.at)
 	u := newEvent(m, f.data, f.at).(BookUpdate)
+	x := entry{event: u, of: s, n: m.N}
 	l.mu.Lock()
-	b := l.books[s]
+	b := l.books[s.Series]
 	if b == nil {
 		b = &Book{}
-		l.books[s] = b
+		l.books[s.Series] = b
 	}
 	err := b.Apply(u)
-	reason := map[error]string{ErrChain: "chain", ErrChecksum: "checksum"}[err]
-	x := entry{event: u, series: s, n: m.N}
-	isQueued := err == nil && l.queue.data(x)
-	if reason != "" {
-		l.queue.add(entry{event: BookInvalid{m.ID, reason}})
+	if merges && err == nil {
+		l.queue.data(&x) // which has space for it
 	}
 	l.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil:
+		if reason := map[error]string{ErrChain: "chain", ErrChecksum: "checksum"}[err]; reason != "" {
+			l.report(BookInvalid{m.ID, reason})
+		}
 		l.resync(ctx, m.ID)
 		return nil
-	}
-	if isQueued {
+	case merges:
 		return nil
 	}
 	return l.push(ctx, x)
