@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/operation"
 	"github.com/ruedahq/rueda/internal/conformance/server"
 	"github.com/ruedahq/rueda/internal/spell"
 )
@@ -22,7 +25,9 @@ import (
 // serverOptions are the flags of conformance server.
 type serverOptions struct {
 	login    command.Login
+	operator operation.Client
 	basic    string
+	feed     string
 	cases    []string
 	list     bool
 	parallel int
@@ -36,20 +41,27 @@ func newServer(std command.Streams) *cobra.Command {
 		Short: "Run the conversations of the protocol against a gateway",
 		Long: `Server tests a gateway of any make. It connects as clients do, and runs the conversations of
 docs/conversations.md: what a client says, and what the gateway must answer. It compares the
-members of each message, and ignores further ones, texts for people, and market data that comes
-in between. Waits of a conversation pass in real time; all together take about three minutes.
+members of each message, and ignores further ones and texts for people. Waits of a conversation
+pass in real time; all together take about ten minutes.
 
 The user needs the rights to all data and to patterns. Some conversations need a second user,
 with quotes only and without patterns: --basic NAME, with the password in $RUEDA_BASIC_PASSWORD.
 At a gateway of rueda dev the users are demo and basic.
 
-Conversations that need a setting of the gateway, a user with other rights or events of the market
-are not run, and the list says so. "rueda conformance server --list" prints all.
+Most conversations need events of the market. With --feed they publish them to a JSON-lines feed of
+the gateway, for instruments in markets of their own; $RUEDA_FEED_TOKEN has its token. Conversations
+about rights and limits need users of their own. With --admin they add them, and the users stay.
+Both are for gateways of tests.
 
-Each line of the result is a conversation: passed, failed with the line and what came instead, or
-not run with the reason. Exit status: 0 all that were run have passed; 8 one has failed; 2 a mistake
-on the command line; 3 credentials refused; 5 no gateway there; 130 interrupted.`,
+What the gateway lacks is not run, and the end of the list says why.
+"rueda conformance server --list" prints all conversations.
+
+Each line of the result is a conversation: passed, or failed with the line and what came instead.
+Exit status: 0 all that were run have passed; 8 one has failed; 2 a mistake on the command line;
+3 credentials refused; 5 no gateway there; 130 interrupted.`,
 		Example: `  rueda conformance server http://127.0.0.1:8080
+  rueda dev --ndjson 127.0.0.1:9100 --admin 127.0.0.1:8081
+  rueda conformance server --feed 127.0.0.1:9100 --admin http://127.0.0.1:8081 --token-file admin.token
   rueda conformance server --case auth-success,rate-limit
   rueda conformance server https://api.broker.example --user tester --password-stdin < secret
   rueda conformance server -o json | jq 'select(.result == "failed")'`,
@@ -69,7 +81,9 @@ on the command line; 3 credentials refused; 5 no gateway there; 130 interrupted.
 		},
 	}
 	o.login.Flags(cmd)
+	o.operator.Flags(cmd)
 	f := cmd.Flags()
+	f.StringVar(&o.feed, "feed", "", "address of a JSON-lines feed of the gateway, for events of the market")
 	f.StringVar(&o.basic, "basic", "", "a user with quotes only and without patterns (default basic, on this machine)")
 	f.StringSliceVar(&o.cases, "case", nil, "run only these conversations, separated by commas")
 	f.BoolVar(&o.list, "list", false, "print the conversations and their rules")
@@ -125,7 +139,22 @@ func (o *serverOptions) open(ctx context.Context, std command.Streams) (*server.
 	if err != nil {
 		return nil, err
 	}
-	c := server.Config{URL: t.URL, Demo: func() (*client.Client, error) { return t.Separate(std) }}
+	c := server.Config{
+		URL: t.URL, Demo: func() (*client.Client, error) { return t.Separate(std) },
+		Feed: o.feed, FeedToken: os.Getenv("RUEDA_FEED_TOKEN"),
+		Login: func(name, password string) (*client.Client, error) {
+			return client.New([]string{t.URL}, client.Options{Username: name, Password: client.Secret(password)})
+		},
+	}
+	if o.operator.Wanted(false) {
+		if err := o.operator.Open(ctx, "identity"); err != nil {
+			return nil, err
+		}
+		if err := o.operator.Send(ctx, http.MethodGet, "/admin/users?limit=1", nil, &struct{}{}); err != nil {
+			return nil, err
+		}
+		c.Users = users{&o.operator}
+	}
 	if name, password := o.basic, os.Getenv("RUEDA_BASIC_PASSWORD"); name != "" || t.IsDemo() {
 		name = cmp.Or(name, command.BasicUser)
 		if password == "" && name == command.BasicUser && t.IsDemo() {
@@ -134,9 +163,7 @@ func (o *serverOptions) open(ctx context.Context, std command.Streams) (*server.
 		if password == "" {
 			return nil, command.Fail(command.ExitUsage, errors.New("there is no password for "+name), "Set RUEDA_BASIC_PASSWORD.")
 		}
-		c.Basic = func() (*client.Client, error) {
-			return client.New([]string{t.URL}, client.Options{Username: name, Password: client.Secret(password)})
-		}
+		c.Basic = func() (*client.Client, error) { return c.Login(name, password) }
 	}
 	g, err := server.Open(ctx, c)
 	if err != nil {
@@ -151,11 +178,18 @@ func (o *serverOptions) run(ctx context.Context, std command.Streams, all []serv
 	if err != nil {
 		return err
 	}
-	counts := map[string]int{}
+	counts, missing := map[string]int{}, map[string][]string{}
 	err = server.RunAll(ctx, g, all, o.parallel, func(r server.Result) error {
 		counts[r.Word]++
+		if r.Word == server.NotRun && o.output == "table" {
+			missing[r.Why] = append(missing[r.Why], r.Name)
+			return nil
+		}
 		return o.print(std, &r)
 	})
+	if err == nil {
+		err = printMissing(std, missing)
+	}
 	if err != nil {
 		return err
 	}
@@ -164,6 +198,24 @@ func (o *serverOptions) run(ctx context.Context, std command.Streams, all []serv
 		return command.Fail(command.ExitBadData, errors.New(command.Count(counts[server.Failed], "conversation")+" failed"), "docs/conversations.md has each conversation")
 	}
 	return nil
+}
+
+// printMissing prints what was not run, by reason.
+func printMissing(std command.Streams, missing map[string][]string) error {
+	var b strings.Builder
+	for _, why := range slices.Sorted(maps.Keys(missing)) {
+		fmt.Fprintf(&b, "not run  %d: %s\n        ", len(missing[why]), why)
+		width := 0
+		for _, name := range missing[why] {
+			if width += len(name) + 1; width > 72 {
+				b.WriteString("\n        ")
+				width = len(name) + 1
+			}
+			b.WriteString(" " + name)
+		}
+		b.WriteByte('\n')
+	}
+	return command.WriteText(std.Out, b.String())
 }
 
 // print prints a result.
@@ -175,8 +227,6 @@ func (o *serverOptions) print(std command.Streams, r *server.Result) error {
 	switch r.Word {
 	case server.Passed:
 		fmt.Fprintf(&b, "%-8s %-34s %s", r.Word, r.Name, r.Took.Round(100*time.Millisecond))
-	case server.NotRun:
-		fmt.Fprintf(&b, "%-8s %-34s %s", r.Word, r.Name, r.Why)
 	default:
 		fmt.Fprintf(&b, "%-8s %s\n         %s\n", r.Word, r.Name, r.Rule)
 		if r.Line > 0 {

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,6 +40,7 @@ type devOptions struct {
 	instruments int
 	replay      []string
 	ndjson      string
+	admin       string
 	data        string
 	origins     []string
 	remote      bool
@@ -72,6 +76,7 @@ folder the same market begins again, with numbers and trade ids that continue, a
   rueda dev --clock virtual --speed 600 --days 1     a whole trading day
   rueda dev --replay btcusdt.jsonl.gz                recorded BINANCE market in addition to the simulated one
   rueda dev --ndjson 127.0.0.1:9100                  accept events as JSON lines over TCP
+  rueda dev --admin 127.0.0.1:8081                   commands of operators, such as rueda status
   rueda dev --origin http://localhost:5173           a web page of another development server
   rueda dev --allow-remote                           other machines, such as phones, may connect`,
 		Args: cobra.NoArgs,
@@ -93,6 +98,7 @@ folder the same market begins again, with numbers and trade ids that continue, a
 	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments; 0: the default set")
 	f.StringArrayVar(&o.replay, "replay", nil, "recording to replay too, in a loop; repeat the flag for each file")
 	f.StringVar(&o.ndjson, "ndjson", "", "address that accepts events as JSON lines over TCP (see docs/feeds.md)")
+	f.StringVar(&o.admin, "admin", "", "address of a listener for administrators; it prints the token unless RUEDA_ADMIN_TOKEN has one")
 	f.StringVar(&o.data, "data", "", "folder for users, tokens and the journal: 1 GB for a virtual day, half of it when the day has ended, at most 30 days and 64 GiB; demo and basic are added only to a new folder (default: temporary)")
 	f.StringArrayVar(&o.origins, "origin", nil, "web origin whose pages may call the gateway, such as http://localhost:5173; repeat the flag for each (default: its own)")
 	f.BoolVar(&o.remote, "allow-remote", false, "let other machines connect, without TLS; everybody knows the passwords of demo and basic (--listen is then :8080)")
@@ -118,9 +124,21 @@ func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) 
 		fmt.Fprintln(std.Err, "Warning: other machines can connect, without encryption, and the passwords of demo and basic are public.")
 	}
 	c := gateway.Config{Listen: o.listen, Insecure: o.remote, Origins: withOwn(o.origins, o.listen), Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.onJournal, Logger: log}
+	token := ""
+	if o.admin != "" {
+		c.Admin.Listen = o.admin
+		token, c.Admin.Tokens = adminToken()
+	}
 	return RunLocal(ctx, std, o.data, c, func(b gateway.Bound, demo bool) {
-		greet(std, o, b, m, demo, time.Since(began))
+		greet(std, o, b, m, token, demo, time.Since(began))
 	})
+}
+
+// adminToken returns the token of an operator who may do all, and the line that grants it. It is
+// that of the environment, so that commands of a script know it, or a new one.
+func adminToken() (token, line string) {
+	token = cmp.Or(os.Getenv("RUEDA_ADMIN_TOKEN"), rand.Text()+rand.Text())
+	return token, fmt.Sprintf("dev %x identity\n", sha256.Sum256([]byte(token)))
 }
 
 // withOwn returns origins with those of the console at an address, unless there are none, which
@@ -323,7 +341,7 @@ func (f finite) Run(ctx context.Context, sink feed.Sink) error {
 func ValidSpeed(speed float64) bool { return speed > 0 && !math.IsInf(speed, 1) }
 
 // greet prints the addresses, the users and commands to try.
-func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, demo bool, took time.Duration) {
+func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, token string, demo bool, took time.Duration) {
 	p := command.NewPaint(std.Out)
 	program := command.ProgramName()
 	url := ""
@@ -345,6 +363,13 @@ func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, dem
 	fmt.Fprintf(std.Out, "  Docs         %s/docs\n", b.REST)
 	if m.lines != nil {
 		fmt.Fprintf(std.Out, "  JSON lines   %s\n", m.lines.Addr())
+	}
+	if b.Admin != "" {
+		secret := token
+		if os.Getenv("RUEDA_ADMIN_TOKEN") != "" {
+			secret = "..."
+		}
+		fmt.Fprintf(std.Out, "  Operators    http://%s, with RUEDA_ADMIN_TOKEN=%s\n", b.Admin, secret)
 	}
 	if demo {
 		fmt.Fprintf(std.Out, "  Users        %s/%s with all rights, %s/%s with quotes only\n", command.DemoUser, command.DemoUser, command.BasicUser, command.BasicUser)

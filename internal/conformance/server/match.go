@@ -62,8 +62,9 @@ func parseJSON(text string) (v any, err error) {
 	return v, d.Decode(&v)
 }
 
-// differs returns how a message differs from a pattern, "" if it matches.
-func differs(pattern, message string) (string, error) {
+// differs returns how a message differs from a pattern, "" if it matches. With limits, the limits
+// of the user are compared too.
+func differs(pattern, message string, limits bool) (string, error) {
 	want, err := parseJSON(strict(pattern))
 	if err != nil {
 		return "", fmt.Errorf("pattern %s: %w", pattern, err)
@@ -72,13 +73,20 @@ func differs(pattern, message string) (string, error) {
 	if err != nil {
 		return "it is not JSON", nil
 	}
-	return compare("", want, got), nil
+	if text := compare("", want, got); text != "" || !limits {
+		return text, nil
+	}
+	w, _ := want.(map[string]any)["limits"]
+	if g, ok := got.(map[string]any); ok && w != nil {
+		return compareExactly("limits", w, g["limits"]), nil
+	}
+	return "", nil
 }
 
 // isFree reports whether a gateway chooses the value of a member.
 func isFree(name string) bool {
 	switch name {
-	case "msg", "hint", "version", "session", "epoch", "position", "time", "T", "expires_in", "heartbeat", "limits", "count":
+	case "msg", "hint", "version", "session", "epoch", "position", "time", "T", "D", "expires_in", "heartbeat", "limits", "count", "behind_ms", "queued":
 		return true
 	}
 	return false
@@ -96,12 +104,21 @@ func compare(at string, want, got any) string {
 			names = append(names, name)
 		}
 		slices.Sort(names)
+		if i := slices.Index(names, "type"); i > 0 { // it says most
+			names = slices.Insert(slices.Delete(names, i, i+1), 0, "type")
+		}
 		for _, name := range names {
 			value, ok := object[name]
 			if !ok {
 				return fmt.Sprintf("%s has no member %s", place(at), name)
 			}
 			if isFree(name) {
+				continue
+			}
+			if name == "last" || name == "resumed" || name == "lost" {
+				if text := compareExactly(name, want[name], value); text != "" {
+					return text
+				}
 				continue
 			}
 			if text := compare(strings.TrimPrefix(at+"."+name, "."), want[name], value); text != "" {
@@ -123,6 +140,30 @@ func compare(at string, want, got any) string {
 		}
 	}
 	return fmt.Sprintf("%s is %s, not %s", place(at), asJSON(got), asJSON(want))
+}
+
+// compareExactly compares objects that list instruments: further members are not allowed.
+func compareExactly(at string, want, got any) string {
+	w, isObject := want.(map[string]any)
+	g, ok := got.(map[string]any)
+	if !isObject || !ok {
+		return compare(at, want, got)
+	}
+	for name := range g {
+		if _, ok := w[name]; !ok {
+			return fmt.Sprintf("%s has the member %s", at, name)
+		}
+	}
+	for name := range w {
+		value, ok := g[name]
+		if !ok {
+			return fmt.Sprintf("%s has no member %s", at, name)
+		}
+		if text := compareExactly(at+"."+name, w[name], value); text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 func compareArray(at string, want []any, got any) string {

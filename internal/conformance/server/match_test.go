@@ -27,7 +27,7 @@ func TestDiffers(t *testing.T) {
 		{`{"type":"T","list":["a",...`, `{"type":"T","list":["a","b"],"N":1}`, ""},
 		{`{}`, `{`, "it is not JSON"},
 	} {
-		got, err := differs(tc.pattern, tc.message)
+		got, err := differs(tc.pattern, tc.message, false)
 		if err != nil || got != tc.want {
 			t.Errorf("%s, %s: %q, %v, want %q", tc.pattern, tc.message, got, err, tc.want)
 		}
@@ -46,7 +46,7 @@ func TestConversations(t *testing.T) {
 			t.Errorf("%s: %+v", c.Name, c)
 		}
 		full := Gateway{
-			tokens:      map[string]string{"demo": "a", "demo2": "a", "basic": "a", "revoked": "a"},
+			tokens:      map[string]login{"demo": {}, "demo2": {}, "basic": {}, "revoked": {}},
 			instruments: map[string]string{ggal24: "a", ggalCI: "a", al30CI: "a", fakeCI: "a", indexCI: "a"},
 		}
 		if c.needs(&full) != "" {
