@@ -116,7 +116,7 @@ func controlMessages() map[string][][]byte {
 			return wire.AppendRejected(wire.AppendLast(b, last), rejected)
 		})},
 		"### Ping and pong": {[]byte(wire.Ping), wire.AppendPong(nil, id, 1)},
-		"### Sim":           {wire.AppendSim(nil, id, "gap", "m")},
+		"### Sim":           {wire.AppendSim(nil, id, "speed", "m", market.Scale)},
 	}
 }
 

@@ -87,6 +87,10 @@ type Config struct {
 	// refused.
 	Faults func(name string, id market.InstrumentID) (msg string, err error)
 
+	// Speed changes how many seconds pass on a simulated market per second, because a client with the
+	// scope admin requested it, and returns that number; 0 only asks for it. nil: refused.
+	Speed func(speed market.Size) (now market.Size, err error)
+
 	// OnJournal is called once by New, after the journal is opened and before anything is
 	// published. newest returns the publication time of the newest row of any of the instruments,
 	// or the zero time if the journal has none. New returns the error of OnJournal. nil: no call.

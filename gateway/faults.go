@@ -16,10 +16,7 @@ func (g *Gateway) faults() func(string, market.InstrumentID) (string, *wire.Faul
 	return func(name string, id market.InstrumentID) (string, *wire.Fault) {
 		id = cmp.Or(id, market.InstrumentID{Symbol: "FAKE", Market: "SIM", Term: "CI"})
 		msg, err := g.cfg.Faults(name, id)
-		if err != nil {
-			return "", faultRefused(err)
-		}
-		return msg, nil
+		return msg, faultRefused(err)
 	}
 }
 
@@ -28,11 +25,11 @@ func (g *Gateway) injected(user, name, msg string) {
 	g.log.Info("fault on request", "user", user, "type", name, "reason", msg)
 }
 
-// faultRefused returns the error message for a refused fault.
+// faultRefused returns the error message for a refused fault, nil if err is nil.
 func faultRefused(err error) *wire.Fault {
 	var f *wire.Fault
 	switch {
-	case errors.As(err, &f):
+	case err == nil, errors.As(err, &f):
 		return f
 	case errors.Is(err, market.ErrUnknownInstrument):
 		return &wire.Fault{Reason: wire.UnknownInstrument, Hint: "Only instruments of the simulated exchange have faults"}

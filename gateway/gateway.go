@@ -271,7 +271,7 @@ func (g *Gateway) buildServers() error {
 	s, l := g.cfg.Stream, g.cfg.Limits
 	g.sockets = socket.New(socket.Config{
 		Env: &session.Env{
-			Verify: g.verify, Known: g.known, Admit: g.admit, Fault: g.faults(), Injected: g.injected, Registry: g.registry, Version: g.cfg.Version,
+			Verify: g.verify, Known: g.known, Admit: g.admit, Fault: g.faults(), Speed: g.cfg.Speed, Injected: g.injected, Registry: g.registry, Version: g.cfg.Version,
 			Used: g.usage.Session, Denied: g.denials.Session,
 			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
 			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,

@@ -50,7 +50,7 @@ func TestControl(t *testing.T) {
 			Lost:    [NumChannels]map[string]Range{Status: {"A|B|C": {Reason: "ahead"}}, Bars + 2: {"A|B|C|5m": {Reason: "ahead"}}, Bars + 5: {"A|B|C|1d": {Reason: "ahead"}}},
 		})),
 		string(AppendAlive(nil, "e", "e:1", &Last{Status: {{al30, 1}}, Bars + 1: {{ggal, 7}, {al30, 0}}, Bars + 5: {{ggal, 2}}})),
-		string(AppendSim(nil, []byte("7"), SimGap, "The next trade message is left out")),
+		string(AppendSim(nil, []byte("7"), SimGap, "The next trade message is left out", 0)),
 		string(AppendSubscription(nil, &Subscription{Msg: "Rights changed", Epoch: "e", Position: "e:1", Moved: []Moved{{"trades", "A|B|C", 900}, {"bars", "A|B|C|1s", 0}}})),
 	}
 	names, want := golden(t, "testdata/control.golden")

@@ -34,6 +34,8 @@ const (
 // Names of faults that affect the market.
 const (
 	SimHalt          = "halt"
+	SimAuction       = "auction"
+	SimOpen          = "open"
 	SimCorrection    = "correction"
 	SimCancel        = "cancel"
 	SimBurst         = "burst"
@@ -46,6 +48,7 @@ const (
 	SimOneSided      = "one_sided"
 	SimJump          = "jump"
 	SimListing       = "listing"
+	SimSpeed         = "speed"
 	SimKillLeader    = "kill_leader"
 )
 
@@ -60,6 +63,8 @@ func SimFaults() []SimFault {
 		{SimDisconnect, "", true, false, "This connection is reset in 1 s, without a close frame"},
 		{SimRestart, "drain", true, false, "This connection is asked to reconnect, and closed after 3 s"},
 		{SimHalt, "", false, true, "Trading in the instrument is halted for a while"},
+		{SimAuction, "", false, true, "Trading in the instrument is interrupted by an auction"},
+		{SimOpen, "continuous", false, true, "Continuous trading in the instrument begins now"},
 		{SimCorrection, "", false, true, "The newest trade of the instrument is corrected"},
 		{SimCancel, "bust", false, true, "The newest trade of the instrument is cancelled"},
 		{SimBurst, "", false, true, "A thousand orders arrive at once"},
@@ -72,6 +77,7 @@ func SimFaults() []SimFault {
 		{SimOneSided, "", false, true, "The instrument has no sell orders for a while"},
 		{SimJump, "", false, true, "The price of the instrument jumps"},
 		{SimListing, "list", false, true, "A new instrument is listed on the market SIM"},
+		{SimSpeed, "", false, false, "The market runs faster or slower from now on"},
 		{SimKillLeader, "kill-leader", false, false, "The sequencer of the cluster is cut off, and another node takes its place"},
 	}
 }
@@ -116,7 +122,14 @@ type Sim struct {
 	Instrument market.InstrumentID // zero: none given
 	// affect all other connections of the caller's user instead of the caller's own
 	Others bool
+	Speed  market.Size // of SimSpeed, in seconds of the market per second; 0: none given
 }
+
+// Limits of Sim.Speed.
+const (
+	SimSlowest market.Size = market.Scale / 10
+	SimFastest market.Size = market.Scale * 1000
+)
 
 // Sim parses the fields of sim. The fault is BadField or BadInstrument.
 func (m *Message) Sim() (Sim, *Fault) {
@@ -143,6 +156,9 @@ func (m *Message) Sim() (Sim, *Fault) {
 	default:
 		s.Others = others.True
 	}
+	if f := m.simSpeed(&s); f != nil {
+		return s, f
+	}
 	name := m.body.Get("instrument")
 	switch {
 	case name.Kind == Absent || name.Kind == Null:
@@ -150,7 +166,11 @@ func (m *Message) Sim() (Sim, *Fault) {
 	case name.Kind != String:
 		return s, NewFault(BadField, "instrument must be an identifier, a string")
 	case !s.Fault.TakesInstrument:
-		return s, NewFault(BadField, "instrument cannot be used with "+s.Fault.Name+", which affects the whole connection")
+		whole := "connection"
+		if !s.Fault.OwnConnection {
+			whole = "market"
+		}
+		return s, NewFault(BadField, "instrument cannot be used with "+s.Fault.Name+", which affects the whole "+whole)
 	}
 	id, err := market.ParseInstrumentID(name.Text)
 	if err != nil {
@@ -160,12 +180,32 @@ func (m *Message) Sim() (Sim, *Fault) {
 	return s, nil
 }
 
-// AppendSim appends the answer to sim. msg describes what will happen.
-func AppendSim(b, id []byte, fault, msg string) []byte {
+// simSpeed parses the optional member speed.
+func (m *Message) simSpeed(s *Sim) (f *Fault) {
+	speed := m.body.Get("speed")
+	if speed.Kind == Absent || speed.Kind == Null {
+		return nil
+	}
+	if s.Fault.Name != SimSpeed {
+		return NewFault(BadField, "speed cannot be used with "+s.Fault.Name)
+	}
+	var err error
+	if s.Speed, err = market.ParseSize(speed.Text); speed.Kind != Number || err != nil || s.Speed < SimSlowest || s.Speed > SimFastest {
+		return NewFault(BadField, "speed must be a number from 0.1 to 1000")
+	}
+	return nil
+}
+
+// AppendSim appends the answer to sim. msg describes what will happen. speed is that of the market,
+// for the fault SimSpeed; 0: none.
+func AppendSim(b, id []byte, fault, msg string, speed market.Size) []byte {
 	b = append(b, `{"type":"Sim","code":200,"msg":`...)
 	b = AppendString(b, msg)
 	b = appendID(b, id)
 	b = appendText(b, "fault", fault)
+	if speed > 0 {
+		b = speed.Append(append(b, `,"speed":`...))
+	}
 	return append(b, '}')
 }
 

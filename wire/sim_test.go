@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/ruedahq/rueda/market"
 )
 
 func TestSim(t *testing.T) {
@@ -42,7 +44,18 @@ func TestSim(t *testing.T) {
 		{`"fault":"gap","instrument":""`, "", "", BadInstrument, ""},
 		{`"fault":"gap","instrument":"FAKE"`, "", "", BadInstrument, ""},
 		{`"fault":"gap","instrument":"*|SIM|*"`, "", "", BadInstrument, ""},
-		{`"fault":"stall","instrument":"FAKE|SIM|CI"`, "", "", BadField, "instrument cannot be used with stall"},
+		{`"fault":"stall","instrument":"FAKE|SIM|CI"`, "", "", BadField, "instrument cannot be used with stall, which affects the whole connection"},
+		{`"fault":"continuous"`, "open", "||", "", ""},
+		{`"fault":"speed"`, "speed", "||", "", ""},
+		{`"fault":"speed","speed":null`, "speed", "||", "", ""},
+		{`"fault":"speed","instrument":"FAKE|SIM|CI"`, "", "", BadField, "instrument cannot be used with speed, which affects the whole market"},
+		{`"fault":"halt","speed":2`, "", "", BadField, "speed cannot be used with halt"},
+		{`"fault":"speed","speed":"2"`, "", "", BadField, "speed must be a number from 0.1 to 1000"},
+		{`"fault":"speed","speed":0`, "", "", BadField, "speed must be a number"},
+		{`"fault":"speed","speed":-1`, "", "", BadField, "speed must be a number"},
+		{`"fault":"speed","speed":1000.5`, "", "", BadField, "speed must be a number"},
+		{`"fault":"speed","speed":1e999`, "", "", BadField, "speed must be a number"},
+		{`"fault":"speed","speed":[2]`, "", "", BadField, "speed must be a number"},
 	} {
 		s, f := read(t, `{"action":"sim",`+c.in+`}`).Sim()
 		if s.Others {
@@ -71,6 +84,19 @@ func TestSimOfOthers(t *testing.T) {
 	}
 }
 
+// TestSimSpeed checks that a speed is read and written with all its digits.
+func TestSimSpeed(t *testing.T) {
+	for _, speed := range []string{"0.1", "1", "2.5", "1000"} {
+		s, f := read(t, `{"action":"sim","fault":"speed","speed":`+speed+`}`).Sim()
+		if f != nil || s.Speed.String() != speed {
+			t.Errorf("%s: got %v, %v", speed, s.Speed, f)
+		}
+	}
+	if got := string(AppendSim(nil, nil, SimSpeed, "m", 25*market.Scale/10)); got != `{"type":"Sim","code":200,"msg":"m","fault":"speed","speed":2.5}` {
+		t.Error(got)
+	}
+}
+
 // TestSimFaults checks that every fault is found by its names and that the names are valid words.
 func TestSimFaults(t *testing.T) {
 	seen := map[string]bool{"": true}
@@ -88,8 +114,8 @@ func TestSimFaults(t *testing.T) {
 		if !strings.Contains(unknown.Hint, want.Name) {
 			t.Errorf("the hint leaves out %s: %s", want.Name, unknown.Hint)
 		}
-		ofCluster := !want.OwnConnection && !want.TakesInstrument
-		if want.Description == "" || ofCluster != (want.Name == "kill_leader") {
+		ofAll := !want.OwnConnection && !want.TakesInstrument
+		if want.Description == "" || ofAll != (want.Name == "kill_leader" || want.Name == "speed") {
 			t.Errorf("%+v", want)
 		}
 	}

@@ -9,15 +9,14 @@ import (
 
 // day is the current trading day of the market that has hours.
 type day struct {
-	calendar   Calendar
-	loc        *time.Location
-	rng        *rand.Rand  // for decisions of the market: which instruments it halts, what it corrects
-	days       int         // number of days; 0: no end
-	number     int         // 1 for the first day
-	date       time.Time   // midnight in loc
-	ends       int64       // virtual time at which the next day begins
-	indicating bool        // publishIndicative runs each second
-	status     marketPhase // current status of the market as a whole
+	calendar Calendar
+	loc      *time.Location
+	rng      *rand.Rand  // for decisions of the market: which instruments it halts, what it corrects
+	days     int         // number of days; 0: no end
+	number   int         // 1 for the first day
+	date     time.Time   // midnight in loc
+	ends     int64       // virtual time at which the next day begins
+	status   marketPhase // current status of the market as a whole
 }
 
 const (
@@ -377,8 +376,8 @@ func (x *exchange) call(in *instrument, phase market.Phase, reason string, until
 	in.book.inCall, in.dirty = true, true
 	in.indicated = cross{}
 	x.status(in, phase, reason, until)
-	if d := x.day; d != nil && !d.indicating {
-		d.indicating = true
+	if !x.indicating {
+		x.indicating = true
 		x.later(second, x.publishIndicative)
 	}
 }
@@ -428,7 +427,7 @@ func (x *exchange) publishIndicative() {
 			market.Level{Price: price, Size: market.Size(c.asks) * in.listing.lot})
 		e.Bids, e.Asks = x.levels[from:from+1:from+1], x.levels[from+1:from+2:from+2]
 	}
-	x.day.indicating = inCall
+	x.indicating = inCall
 	if inCall {
 		x.later(second, x.publishIndicative)
 	}

@@ -22,10 +22,13 @@ type exchange struct {
 	day         *day        // nil: the markets are always open
 	start       int64       // Unix time of virtual time 0
 	now         int64
+	pace        pace
 	warmingUp   bool // no events are published
 	ended       bool // the last day has ended
+	indicating  bool // publishIndicative runs each second
 
-	markets map[string]market.Handle // handles of the markets as a whole
+	markets     map[string]market.Handle // handles of the markets as a whole
+	closedUntil map[string]int64         // virtual time until which a fault closes a market
 
 	// Events since the last flush. Levels of events are subslices of levels.
 	events     []market.Event
@@ -58,6 +61,7 @@ func newExchange(seed uint64, listings []listing, at int64, hours *day) *exchang
 		instruments: make([]instrument, 0, len(listings)+maxListed),
 		underlyings: map[string]*underlying{},
 		markets:     map[string]market.Handle{},
+		closedUntil: map[string]int64{},
 	}
 	for i := range listings {
 		x.add(&listings[i])
@@ -248,7 +252,7 @@ func (x *exchange) trade(in *instrument, aggressor market.Side, price market.Pri
 
 // event appends an event and returns it. The pointer is valid until the next call.
 func (x *exchange) event(kind market.Kind, in *instrument) *market.Event {
-	x.events = append(x.events, market.Event{Kind: kind, Handle: in.handle, Time: x.start + x.now + in.skew})
+	x.events = append(x.events, market.Event{Kind: kind, Handle: in.handle, Time: x.unix(x.now) + in.skew})
 	return &x.events[len(x.events)-1]
 }
 
@@ -262,7 +266,7 @@ func (x *exchange) status(in *instrument, phase market.Phase, reason string, unt
 	e := x.event(market.KindStatus, in)
 	e.Phase, e.Reason = phase, reason
 	if until != 0 {
-		e.Until = x.start + until
+		e.Until = x.unix(until)
 	}
 }
 
@@ -271,7 +275,7 @@ func (x *exchange) status(in *instrument, phase market.Phase, reason string, unt
 func (x *exchange) marketStatus(id string, phase market.Phase, reason string, until int64) {
 	if handle, ok := x.markets[id]; ok {
 		x.events = append(x.events, market.Event{
-			Kind: market.KindStatus, Handle: handle, Time: x.start + x.now, Phase: phase, Reason: reason, Until: until,
+			Kind: market.KindStatus, Handle: handle, Time: x.unix(x.now), Phase: phase, Reason: reason, Until: until,
 		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Fault describes a fault that Trigger can inject. Every fault ends by itself.
+// Fault describes a fault that Trigger can inject. Every fault ends by itself, in market time.
 type Fault struct {
 	Name        string // the argument of Trigger
 	Description string // what happens, in words
@@ -22,6 +22,8 @@ func Faults() []Fault {
 		{"sequence_reset", "the feed restarts: a gap followed at once by a snapshot"},
 		{"stall", "no events for 10 s, without a status that says so"},
 		{"halt", "trading is halted for 10 s; in a market with hours, a reopening auction follows"},
+		{"auction", "trading is interrupted by an auction of 20 s"},
+		{"open", "continuous trading begins now: it ends a halt, an auction or a closed market"},
 		{"correction", "the newest trade is corrected"},
 		{"cancel", "the newest trade is cancelled"},
 		{"burst", "a thousand order actions in one instant"},
@@ -47,6 +49,7 @@ const (
 	gapLength     = 2 * second
 	stallLength   = 10 * second
 	haltLengthNow = 10 * second
+	auctionLength = 20 * second
 	crossedLength = second
 	sidedLength   = 10 * second
 	closedLength  = 30 * second
@@ -156,8 +159,10 @@ func (x *exchange) ineffective(in *instrument, fault string) string {
 	switch _, sellers := in.book.best(market.Sell); {
 	case (fault == "correction" || fault == "cancel") && in.lastTrade.id == "":
 		return "there is no trade to correct or cancel"
-	case (fault == "halt" || fault == "burst") && in.phase != market.Open:
+	case (fault == "halt" || fault == "burst" || fault == "auction") && in.phase != market.Open:
 		return "it is not open"
+	case fault == "open":
+		return x.cannotOpen(in)
 	case fault == "crossed" && (!sellers || in.book.inCall):
 		return "its book has no asks, or it is in an auction"
 	case fault == "one_sided" && !sellers && !in.oneSided:
@@ -178,6 +183,7 @@ func (r *run) inject(now, next int64) error {
 		x.now = min(max(x.now, now), next)
 		x.world.advance(x.now)
 	}
+	r.applySpeed()
 	r.mu.Unlock()
 	for _, q := range pending {
 		if q.fault == "list" {
@@ -200,7 +206,7 @@ func (r *run) list(symbol string) error {
 	l.definition.VirtualClock = x.instruments[0].listing.definition.VirtualClock
 	// The clock advances during this: with the clock's time the listing would be later than the
 	// events that follow.
-	l.definition.Listed = x.start + x.now
+	l.definition.Listed = x.unix(x.now)
 	if err := l.complete(); err != nil {
 		return err
 	}
@@ -236,6 +242,14 @@ func (x *exchange) inject(in *instrument, fault string) {
 	case "halt":
 		if in.phase == market.Open {
 			x.halt(in, reasonTriggered, haltLengthNow)
+		}
+	case "auction":
+		if in.phase == market.Open {
+			x.callFor(in, reasonTriggered, reasonReopening, auctionLength, 0)
+		}
+	case "open":
+		if x.cannotOpen(in) == "" {
+			x.open(in)
 		}
 	case "correction":
 		x.amend(in, market.KindCorrect)
@@ -374,12 +388,59 @@ func (x *exchange) closeMarket(id string) {
 		return
 	}
 	x.redraw(shut...)
-	x.marketStatus(id, market.Closed, reasonTriggered, x.start+until)
+	x.marketStatus(id, market.Closed, reasonTriggered, x.unix(until))
+	x.closedUntil[id] = until
 	x.later(closedLength, func() {
-		now := marketPhase{phase: market.Open}
-		if x.day != nil && id == venueBYMA {
-			now = x.day.status // it may have changed meanwhile
+		if x.closedUntil[id] == until {
+			x.endClose(id)
 		}
-		x.marketStatus(id, now.phase, now.reason, now.until)
 	})
+}
+
+// endClose publishes the status of a market as a whole after it was closed.
+func (x *exchange) endClose(id string) {
+	delete(x.closedUntil, id)
+	now := marketPhase{phase: market.Open}
+	if x.day != nil && id == venueBYMA {
+		now = x.day.status // it may have changed meanwhile
+	}
+	x.marketStatus(id, now.phase, now.reason, now.until)
+}
+
+// cannotOpen returns why continuous trading in an instrument cannot begin now, "" if it can.
+func (x *exchange) cannotOpen(in *instrument) string {
+	switch {
+	case in.phase == market.Open:
+		return "it is open already"
+	case in.haltedForDay:
+		return "it is halted for the rest of the day"
+	case x.keepsHours(in) && in.session.phase != market.PreOpen && in.session.phase != market.Open && in.session.phase != market.Auction:
+		return "it is outside of the hours of its market"
+	}
+	return ""
+}
+
+// open starts continuous trading in an instrument, or in its whole market if that is closed.
+func (x *exchange) open(in *instrument) {
+	if in.phase != market.Closed {
+		condition := reasonReopening
+		if in.phase == market.PreOpen {
+			condition = reasonOpening
+		}
+		in.generation++
+		x.uncross(in, condition)
+		x.resume(in, in.session.end)
+		x.redraw(in)
+		return
+	}
+	id := in.listing.definition.ID.Market
+	for i := range x.instruments {
+		in := &x.instruments[i]
+		if in.listing.definition.ID.Market == id && in.phase == market.Closed && in.reason == reasonTriggered {
+			in.generation++
+			x.resume(in, in.session.end)
+			x.redraw(in)
+		}
+	}
+	x.endClose(id)
 }

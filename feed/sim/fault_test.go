@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,6 +117,55 @@ func TestFaults(t *testing.T) {
 			}
 			if second := events[1]; second.Kind != market.KindStatus || second.Phase != market.Open || second.Time != first.Until {
 				x.t.Errorf("then %v", second)
+			}
+		},
+		"auction": func(x *trial) {
+			events := x.after("auction", fakeID, 22*time.Second)
+			first := events[0]
+			if first.Kind != market.KindStatus || first.Phase != market.Auction || first.Reason != "triggered" || first.Until-first.Time != 20*second {
+				x.t.Fatalf("first %v", first)
+			}
+			end := first.Until
+			indicative, crossing := 0, 0
+			for _, e := range events {
+				switch {
+				case e.Kind == market.KindQuote:
+					indicative++
+				case e.Kind == market.KindTrade && e.Time < end:
+					x.t.Fatalf("a trade in the auction: %v", e)
+				case e.Kind == market.KindTrade && slices.Equal(e.Conditions, []string{"reopening_auction"}):
+					crossing++
+					if e.Time != end {
+						x.t.Errorf("%v, and the auction ended at %d", e, end)
+					}
+				}
+			}
+			if indicative == 0 || crossing == 0 {
+				x.t.Errorf("%d indicative prices, %d trades at the end", indicative, crossing)
+			}
+			if crossed, _ := rebuild(x.t, x.sink.Of(fakeID)); crossed {
+				x.t.Error("the book is crossed after the auction")
+			}
+			last := events[len(events)-1]
+			if i := index(events[1:], market.KindStatus) + 1; events[i].Phase != market.Open || events[i].Time != end || last.Time <= end {
+				x.t.Errorf("then %v, at the end %v", events[i], last)
+			}
+		},
+		"open": func(x *trial) {
+			for _, before := range []string{"halt", "auction", "close"} {
+				x.after(before, fakeID, 3*time.Second)
+				events := x.after("open", fakeID, 40*time.Second)
+				i := index(events, market.KindStatus)
+				if i < 0 || events[i].Phase != market.Open || index(events[i+1:], market.KindStatus) >= 0 || index(events[i:], market.KindTrade) < 0 {
+					x.t.Errorf("after %s: %v", before, events[max(i, 0)])
+				}
+			}
+			whole := x.sink.Of(market.InstrumentID{Symbol: market.Any, Market: venueSIM, Term: market.Any})
+			if len(whole) != 3 || whole[1].Phase != market.Closed || whole[2].Phase != market.Open || whole[2].Time-whole[1].Time != 3*second {
+				x.t.Errorf("market: %v", whole)
+			}
+			if _, err := x.source.Trigger("open", fakeID); !errors.Is(err, ErrNotNow) {
+				x.t.Errorf("of an open instrument: %v", err)
 			}
 		},
 		"correction": func(x *trial) {
@@ -329,7 +379,7 @@ func TestFaultsNotNow(t *testing.T) {
 	}
 	// A minute before its day begins.
 	try(t, Config{Seed: 5, Instruments: 3, Clock: Virtual, Speed: 60, Start: friday()}, func(x *trial) {
-		refused(x, ggal, "correction", "cancel", "halt", "burst", "crossed", "one_sided", "close")
+		refused(x, ggal, "correction", "cancel", "halt", "auction", "open", "burst", "crossed", "one_sided", "close")
 		if _, err := x.source.Trigger("jump", ggal); err != nil {
 			x.t.Error(err)
 		}
@@ -338,7 +388,7 @@ func TestFaultsNotNow(t *testing.T) {
 		x.after("cancel", fakeID, 0)
 		refused(x, fakeID, "correction", "cancel")
 		x.after("halt", fakeID, 0)
-		refused(x, fakeID, "halt", "burst")
+		refused(x, fakeID, "halt", "auction", "burst")
 		x.after("close", ggal, 0)
 		refused(x, ggal, "close", "halt")
 	})
@@ -366,6 +416,9 @@ func TestFaultsOfListed(t *testing.T) {
 		}
 		x.after("list", market.InstrumentID{}, 10*time.Second)
 		for _, f := range Faults() {
+			if f.Name == "open" {
+				x.after("halt", listed, time.Second)
+			}
 			events := len(x.sink.Of(listed))
 			id, err := x.source.Trigger(f.Name, listed)
 			if err != nil || f.Name != "list" && id != listed {

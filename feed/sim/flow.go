@@ -144,7 +144,7 @@ func (in *instrument) draw(now int64, w *world) int64 {
 	}
 	wait := in.rng.ExpFloat64() / in.bound * float64(second)
 	next := now + 1 + int64(min(wait, 1e15))
-	if in.class.maxSilence > 0 && next > in.lastMarket+in.class.maxSilence {
+	if in.class.maxSilence > 0 && !in.book.inCall && next > in.lastMarket+in.class.maxSilence {
 		next, in.forced = max(now+1, in.lastMarket+in.class.maxSilence), true
 	}
 	return next

@@ -122,14 +122,21 @@ func (x *exchange) halt(in *instrument, reason string, length int64) {
 	x.redraw(in)
 }
 
-// interrupt interrupts trading with an auction, after which trading resumes.
+// interrupt interrupts trading with an auction of the calendar's length and a random end, after
+// which trading resumes.
 func (x *exchange) interrupt(in *instrument, reason string) {
-	in.generation++
 	length := int64(x.day.calendar.VolatilityAuction)
 	random := min(int64(x.day.calendar.RandomEnd), length)
+	x.callFor(in, reason, reason, length, in.rng.Int64N(random+1))
+}
+
+// callFor interrupts trading with an auction, whose trades have a condition. It ends some time
+// later than published.
+func (x *exchange) callFor(in *instrument, reason, condition string, length, later int64) {
+	in.generation++
 	x.call(in, market.Auction, reason, x.now+length)
-	x.later(length+in.rng.Int64N(random+1), x.ifCurrent(in, func() {
-		x.uncross(in, reason)
+	x.later(length+later, x.ifCurrent(in, func() {
+		x.uncross(in, condition)
 		x.resume(in, in.session.end)
 		x.redraw(in)
 	}))

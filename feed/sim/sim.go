@@ -217,12 +217,14 @@ type run struct {
 	x           *exchange
 	sink        feed.Sink
 	clock       clock
-	wake        chan struct{} // holds a value when faults are pending
+	wake        chan struct{} // holds a value when faults or a speed are pending
 	lastTradeID uint64        // trade ids of each instrument start above it
 
 	mu      sync.Mutex // also held while x acts, so that Trigger can read its state
 	pending []request  // faults to be injected
 	listed  int        // instruments listed while the exchange runs, or about to be
+	speed   float64    // requested by Speed; 0: none
+	virtual bool       // event times are not those of the machine
 }
 
 // Run implements feed.Source. Every call starts the same exchange from the beginning.
@@ -238,6 +240,8 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		x:    newExchange(s.config.Seed, s.listings, -int64(warmUp), hours),
 		sink: sink,
 		wake: make(chan struct{}, 1),
+
+		virtual: s.virtual(),
 	}
 	r.x.warmUp()
 	r.lastTradeID = max(1, s.config.FirstTradeID) - 1
@@ -255,6 +259,8 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	if err := r.open(); err != nil {
 		return err
 	}
+	r.clock = clock{speed: s.config.Speed, began: began, timer: time.NewTimer(0)}
+	defer r.clock.timer.Stop()
 	s.mu.Lock()
 	s.runs[r] = struct{}{}
 	s.mu.Unlock()
@@ -263,8 +269,6 @@ func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 		delete(s.runs, r)
 		s.mu.Unlock()
 	}()
-	r.clock = clock{speed: s.config.Speed, began: began, timer: time.NewTimer(0)}
-	defer r.clock.timer.Stop()
 	end := never
 	if s.config.Duration > 0 {
 		end = int64(s.config.Duration)
@@ -294,7 +298,7 @@ func (r *run) open() error {
 	for i := range x.instruments {
 		in := &x.instruments[i]
 		definition := in.listing.definition
-		definition.Listed = x.start + x.now
+		definition.Listed = x.unix(x.now)
 		var err error
 		if in.handle, err = r.sink.Define(definition); err != nil {
 			return fmt.Errorf("define %s: %w", definition.ID, err)
@@ -374,62 +378,4 @@ func (r *run) publish() error {
 	}
 	r.x.clear()
 	return nil
-}
-
-// clock synchronises virtual time with the real clock.
-type clock struct {
-	speed float64
-	began time.Time
-	timer *time.Timer
-	now   time.Duration // real time since began, when last read
-}
-
-// wait returns the time until a virtual time; 0 if it is due.
-func (c *clock) wait(at int64) time.Duration {
-	if c.speed < 0 || math.IsInf(c.speed, 1) {
-		return 0
-	}
-	due := time.Duration(at)
-	if c.speed != 0 && c.speed != 1 {
-		due = time.Duration(min(float64(at)/c.speed, math.MaxInt64/2))
-	}
-	if due <= c.now {
-		return 0 // avoids reading the clock for each event of a backlog
-	}
-	c.now = time.Since(c.began)
-	return max(0, due-c.now)
-}
-
-// virtual returns the current virtual time, or never if it does not depend on the clock.
-func (c *clock) virtual() int64 {
-	if c.speed < 0 || math.IsInf(c.speed, 1) {
-		return never
-	}
-	speed := c.speed
-	if speed == 0 {
-		speed = 1
-	}
-	return int64(min(float64(time.Since(c.began))*speed, math.MaxInt64/2))
-}
-
-// sleep waits for a duration, or returns the error of ctx. It checks ctx and wake even if the
-// duration is 0. woken reports that wake came first.
-func (c *clock) sleep(ctx context.Context, wait time.Duration, wake <-chan struct{}) (woken bool, err error) {
-	if wait <= 0 {
-		select {
-		case <-wake:
-			woken = true
-		default:
-		}
-		return woken, ctx.Err()
-	}
-	c.timer.Reset(wait)
-	select {
-	case <-c.timer.C:
-		return false, nil
-	case <-wake:
-		return true, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
 }

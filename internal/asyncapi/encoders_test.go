@@ -308,7 +308,11 @@ func encoders() map[string]func(values) []byte {
 		"ShuttingDown":  func(v values) []byte { return wire.AppendShuttingDown(nil, v.IntN(5000)) },
 		"Sim": func(v values) []byte {
 			all := wire.SimFaults()
-			return wire.AppendSim(nil, v.id(), all[v.IntN(len(all))].Name, v.text(50))
+			speed := market.Size(0)
+			if v.some() {
+				speed = market.Size(v.Int64N(4)) * market.Scale / 2
+			}
+			return wire.AppendSim(nil, v.id(), all[v.IntN(len(all))].Name, v.text(50), speed)
 		},
 		"ServerPing": func(values) []byte { return []byte(wire.Ping) },
 		"ServerPong": func(v values) []byte { return wire.AppendPong(nil, v.id(), 1) },

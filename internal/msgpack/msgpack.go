@@ -25,11 +25,11 @@ const (
 	level            // price and size, then a number of orders
 )
 
-// numbersOf returns the encoding of the numbers of a data message's key.
+// numbersOf returns the encoding of the numbers of a key.
 func numbersOf(key []byte) numbers {
 	switch string(key) {
 	case "P", "Z", "XP", "XZ", "BP", "BZ", "AP", "AZ",
-		"OP", "HI", "LO", "CL", "LA", "TV", "EV", "VW", "SE", "OI":
+		"OP", "HI", "LO", "CL", "LA", "TV", "EV", "VW", "SE", "OI", "speed":
 		return decimals
 	case "A", "B":
 		return levels

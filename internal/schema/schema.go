@@ -152,6 +152,11 @@ func (s *Schema) Between(least, most int64) *Schema {
 	return s.set("minimum", least).set("maximum", most)
 }
 
+// Range sets the least and the greatest value of a decimal number.
+func (s *Schema) Range(least, most float64) *Schema {
+	return s.set("minimum", least).set("maximum", most)
+}
+
 // AtLeast sets the least value of a number.
 func (s *Schema) AtLeast(least int64) *Schema { return s.set("minimum", least) }
 

@@ -33,6 +33,10 @@ type Env struct {
 	// development gateway, and the action sim is refused.
 	Fault func(name string, id market.InstrumentID) (msg string, f *wire.Fault)
 
+	// Speed changes how many seconds pass on a simulated market per second, and returns that number;
+	// 0 only asks for it. It must not block. nil: the market has one speed.
+	Speed func(speed market.Size) (now market.Size, err error)
+
 	// Injected records a fault that a user has requested, with the sentence that answers the request.
 	// nil: not recorded.
 	Injected func(user, name, msg string)

@@ -62,7 +62,7 @@ func (r *request) requestFault(m *wire.Message) {
 		r.reject(f, nil)
 		return
 	}
-	msg := req.Fault.Description
+	msg, speed := req.Fault.Description, market.Size(0)
 	if req.Instrument != (market.InstrumentID{}) {
 		msg = strings.Replace(msg, " message ", " message of "+req.Instrument.String()+" ", 1)
 	}
@@ -72,6 +72,8 @@ func (r *request) requestFault(m *wire.Message) {
 	case req.Fault.OwnConnection:
 	case !r.grants.has(broker.ScopeAdmin):
 		f = &wire.Fault{Reason: wire.Forbidden, Msg: "Faults of the market concern everybody", Hint: "Needs the scope " + broker.ScopeAdmin}
+	case req.Fault.Name == wire.SimSpeed:
+		msg, speed, f = r.requestSpeed(req.Speed)
 	default:
 		msg, f = r.env.Fault(req.Fault.Name, req.Instrument)
 	}
@@ -79,13 +81,25 @@ func (r *request) requestFault(m *wire.Message) {
 		r.reject(f, nil)
 		return
 	}
-	if r.env.Injected != nil {
+	if r.env.Injected != nil && (req.Fault.Name != wire.SimSpeed || req.Speed != 0) {
 		r.env.Injected(r.entry.user(), req.Fault.Name, msg)
 	}
-	r.send(wire.AppendSim(r.sub.Scratch(), r.id, req.Fault.Name, msg))
+	r.send(wire.AppendSim(r.sub.Scratch(), r.id, req.Fault.Name, msg, speed))
 	if req.Fault.OwnConnection && !req.Others && r.closeReason() == nil {
 		r.injectFault(r.now, &req)
 	}
+}
+
+// requestSpeed changes the speed of the market, or only reports it if speed is 0.
+func (r *request) requestSpeed(speed market.Size) (msg string, now market.Size, f *wire.Fault) {
+	if r.env.Speed == nil {
+		return "", 0, &wire.Fault{Reason: wire.UnsupportedOption, Msg: "The speed of this market cannot change", Hint: "Only the simulated exchange changes its speed"}
+	}
+	now, err := r.env.Speed(speed)
+	if err != nil {
+		return "", 0, &wire.Fault{Reason: wire.UnsupportedOption, Msg: err.Error(), Hint: "Retry later"}
+	}
+	return "The market runs at " + now.String() + " times its usual speed", now, nil
 }
 
 // requestOfOthers requests a fault of the other connections of the user.

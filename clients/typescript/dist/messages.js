@@ -3,6 +3,7 @@
 export const decimalMembers = {
     AP: true, AZ: true, BP: true, BZ: true, CL: true, EV: true, HI: true, LA: true, LO: true,
     OI: true, OP: true, P: true, SE: true, TV: true, VW: true, XP: true, XZ: true, Z: true,
+    speed: true,
 };
 /** Members with lists of levels, of which the first two numbers are decimals. */
 export const levelMembers = {

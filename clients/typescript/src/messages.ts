@@ -144,10 +144,10 @@ export type SimRequest = {
   /** The fault. */
   fault: 
     | "gap" | "stall" | "slow_down" | "bad_checksum" | "token_expiry" | "disconnect"
-    | "restart" | "drain" | "halt" | "correction" | "cancel" | "bust" | "burst"
-    | "crossed_book" | "crossed" | "close_market" | "close" | "clock_skew" | "feed_gap"
-    | "feed_stall" | "sequence_reset" | "one_sided" | "jump" | "listing" | "list"
-    | "kill_leader" | "kill-leader" | (string & {});
+    | "restart" | "drain" | "halt" | "auction" | "open" | "continuous" | "correction"
+    | "cancel" | "bust" | "burst" | "crossed_book" | "crossed" | "close_market" | "close"
+    | "clock_skew" | "feed_gap" | "feed_stall" | "sequence_reset" | "one_sided" | "jump"
+    | "listing" | "list" | "speed" | "kill_leader" | "kill-leader" | (string & {});
   /** The instrument of the fault, for faults that take one. */
   instrument?: InstrumentID;
   /**
@@ -155,6 +155,11 @@ export type SimRequest = {
    * of the connection.
    */
   others?: boolean;
+  /**
+   * With speed: seconds that pass on the market per second. If absent, the answer has the
+   * current number.
+   */
+  speed?: Decimal;
 };
 
 /**
@@ -388,9 +393,12 @@ export type Sim = {
   /** Name of the fault. */
   fault: 
     | "gap" | "stall" | "slow_down" | "bad_checksum" | "token_expiry" | "disconnect"
-    | "restart" | "halt" | "correction" | "cancel" | "burst" | "crossed_book"
-    | "close_market" | "clock_skew" | "feed_gap" | "feed_stall" | "sequence_reset"
-    | "one_sided" | "jump" | "listing" | "kill_leader" | (string & {});
+    | "restart" | "halt" | "auction" | "open" | "correction" | "cancel" | "burst"
+    | "crossed_book" | "close_market" | "clock_skew" | "feed_gap" | "feed_stall"
+    | "sequence_reset" | "one_sided" | "jump" | "listing" | "speed" | "kill_leader"
+    | (string & {});
+  /** With speed: seconds that pass on the market per second. */
+  speed?: Decimal;
 };
 
 /** Heartbeat of the server, to be answered with pong. It always has exactly these bytes. */
@@ -806,6 +814,7 @@ export type BookLevel = [Price, Size, number?];
 export const decimalMembers = {
   AP: true, AZ: true, BP: true, BZ: true, CL: true, EV: true, HI: true, LA: true, LO: true,
   OI: true, OP: true, P: true, SE: true, TV: true, VW: true, XP: true, XZ: true, Z: true,
+  speed: true,
 } as const;
 
 /** Members with lists of levels, of which the first two numbers are decimals. */

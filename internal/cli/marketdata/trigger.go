@@ -22,13 +22,16 @@ func NewTrigger(std command.Streams) *cobra.Command {
 	var o command.Login
 	var list bool
 	cmd := &cobra.Command{
-		Use:   "trigger FAULT [INSTRUMENT]",
+		Use:   "trigger FAULT [INSTRUMENT | SPEED]",
 		Short: "Inject a fault into a dev gateway",
 		Long: `Trigger injects a fault into a gateway of rueda dev, to test how a client handles it: a
 halt, a gap, a cancelled trade, a lost connection. Faults of the exchange affect one
 instrument (by default FAKE|SIM|CI) and end by themselves. Faults of connections affect
 the open connections of the user. A client can also request them on its own socket, with
 {"action":"sim","fault":NAME}. See docs/faults.md.
+
+The fault speed takes a number of market seconds per second instead of an instrument. It lasts
+until the next one. Without a number it prints the current speed.
 
 Gateways for real clients refuse all of them.
 
@@ -37,8 +40,9 @@ a trade; 2 no such fault; otherwise as of rueda watch.`,
 		Example: `  rueda trigger --list
   rueda trigger halt
   rueda trigger cancel 'GGAL|BYMA|24hs'
+  rueda trigger speed 10
   rueda trigger disconnect --url http://127.0.0.1:9000`,
-		Args: command.MaxArgs(2, "a fault and an instrument"),
+		Args: command.MaxArgs(2, "a fault and an instrument or a speed"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list:
@@ -92,7 +96,15 @@ func trigger(ctx context.Context, std command.Streams, o command.Login, args []s
 	if known.OwnConnection { // exclude this program's own connection
 		request["others"] = true
 	}
-	if len(args) > 1 {
+	switch {
+	case len(args) == 1:
+	case known.Name == wire.SimSpeed:
+		speed, err := market.ParseSize(args[1])
+		if err != nil || speed < wire.SimSlowest || speed > wire.SimFastest {
+			return command.Fail(command.ExitUsage, fmt.Errorf("%q is not a speed", args[1]), fmt.Sprintf("It is market seconds per second, from %v to %v.", wire.SimSlowest, wire.SimFastest))
+		}
+		request["speed"] = json.RawMessage(speed.String())
+	default:
 		if _, err := market.ParseInstrumentID(args[1]); err != nil {
 			return command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", args[1], err), "Quote it, because a pipe is special in the shell: rueda trigger halt 'GGAL|BYMA|24hs'")
 		}

@@ -123,7 +123,7 @@ func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) 
 	if o.remote {
 		fmt.Fprintln(std.Err, "Warning: other machines can connect, without encryption, and the passwords of demo and basic are public.")
 	}
-	c := gateway.Config{Listen: o.listen, Insecure: o.remote, Origins: withOwn(o.origins, o.listen), Markets: m.markets, Feeds: m.feeds, Faults: m.faults, OnJournal: m.onJournal, Logger: log}
+	c := gateway.Config{Listen: o.listen, Insecure: o.remote, Origins: withOwn(o.origins, o.listen), Markets: m.markets, Feeds: m.feeds, Faults: m.faults, Speed: m.speed, OnJournal: m.onJournal, Logger: log}
 	token := ""
 	if o.admin != "" {
 		c.Admin.Listen = o.admin
@@ -197,6 +197,7 @@ type devMarket struct {
 	markets  []market.Market
 	hours    string // description of the market's hours for the greeting
 	faults   func(string, market.InstrumentID) (string, error)
+	speed    func(market.Size) (market.Size, error)
 	// onJournal is gateway.Config.OnJournal.
 	onJournal func(newest func([]market.InstrumentID) (time.Time, error)) error
 }
@@ -277,6 +278,7 @@ func (o *devOptions) market(ctx context.Context, std command.Streams, log *slog.
 		listed: fmt.Sprintf("%d simulated", len(exchange.Instruments())),
 		hours:  "always open",
 		faults: exchangeFaults(exchange),
+		speed:  exchangeSpeed(exchange),
 		onJournal: func(newest func([]market.InstrumentID) (time.Time, error)) error {
 			return o.resume(exchange, newest)
 		},

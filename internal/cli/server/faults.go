@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/ruedahq/rueda/feed/sim"
@@ -25,6 +26,14 @@ func simFault(name string) string {
 		return "list"
 	}
 	return name
+}
+
+// exchangeSpeed returns a gateway.Config.Speed that changes the speed of the simulated exchange.
+func exchangeSpeed(exchange *sim.Source) func(speed market.Size) (market.Size, error) {
+	return func(speed market.Size) (market.Size, error) {
+		now, err := exchange.Speed(float64(speed) / market.Scale)
+		return market.Size(math.Round(now * market.Scale)), err
+	}
 }
 
 // exchangeFaults returns a gateway.Config.Faults that passes requests to the simulated exchange.

@@ -122,5 +122,6 @@ func simRequest() *schema.Schema {
 		schema.Required("fault", schema.Enum("The fault.", faults(true)...)),
 		schema.Optional("instrument", schema.Ref("InstrumentID").Describe("The instrument of the fault, for faults that take one.")),
 		schema.Optional("others", schema.Boolean("True: the other connections of the user have the fault, and not this one. Only for faults of the connection.").Default(false)),
+		schema.Optional("speed", schema.Number("With speed: seconds that pass on the market per second. If absent, the answer has the current number.").Range(0.1, 1000)),
 	)...)
 }

@@ -247,6 +247,7 @@ func simAnswer() *schema.Schema {
 		schema.Required("msg", schema.String("What will happen, for people.")),
 		echoedID(),
 		schema.Required("fault", schema.Enum("Name of the fault.", faults(false)...)),
+		schema.Optional("speed", schema.Number("With speed: seconds that pass on the market per second.")),
 	)...)
 }
 

@@ -55,7 +55,8 @@
 // MessagePack or compressed. A frame in another format than the negotiated one is a failure.
 //
 // There are two users: demo has all rights, and basic has quotes only and may not use patterns.
-// With "set dev true" the server is a development gateway, whose market knows only the fault halt.
+// With "set dev true" the server is a development gateway, whose market knows only the faults halt
+// and speed.
 // The tokens demo, demo2 (families f1 and f2) and basic (f3) are valid for a day. The tokens
 // expired, revoked and overloaded have these results, and any other token is invalid. The
 // instruments are GGAL|BYMA|24hs, GGAL|BYMA|CI, AL30|BYMA|CI, FAKE|SIM|CI and INDEX|BYMA|CI, which

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/market"
@@ -155,6 +156,18 @@ func (w *World) status(args []string) error {
 		e.Kind, e.Phase = market.KindGap, market.NoPhase
 	}
 	return w.publish(args[0], e)
+}
+
+// speed returns Env.Speed.
+func (w *World) speed() func(market.Size) (market.Size, error) {
+	var now atomic.Int64 // sessions ask at any time
+	now.Store(market.Scale)
+	return func(speed market.Size) (market.Size, error) {
+		if speed != 0 {
+			now.Store(int64(speed))
+		}
+		return market.Size(now.Load()), nil
+	}
 }
 
 // fault returns Env.Fault. The only fault of the market is a halt.

@@ -73,7 +73,7 @@ func (s *Script) World() (*World, error) {
 		}
 	}
 	if w.dev {
-		w.Env.Fault = w.fault()
+		w.Env.Fault, w.Env.Speed = w.fault(), w.speed()
 	}
 	w.users["demo"] = &session.Grants{
 		Scopes: []string{"marketdata:read", "marketdata:depth", "marketdata:wildcard"},
