@@ -5,6 +5,7 @@ SHELL := /bin/bash -o pipefail
 
 FUZZTIME ?= 1m
 BENCH    ?= .
+SCREENS  ?= build/screens
 TAPES    := $(or $(RUEDA_TAPES),../shared/data)
 TESTRUN   = go run $(RACE) ./internal/testrun
 E2E       = $$(grep -rlE --include='*_test.go' --exclude-dir=rueda-cluster '^func Test\w*E2E\w*\(' . | xargs -n 1 dirname | sort -u)
@@ -21,7 +22,7 @@ test: RACE = $(if $(CC_FOUND),$(WITH_RACE),)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test e2e cluster alerts browser clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
+.PHONY: help build run test e2e cluster alerts browser screens clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +89,11 @@ browser: ## the console in Chromium: clicks, keys, faults, axe-core, frames unde
 	go build -o build/rueda ./cmd/rueda
 	RUEDA_PROGRAM=$(CURDIR)/build/rueda $(TESTRUN) -C tests/browser -- -vet=all -timeout 20m ./...
 
+screens: ## pictures of all pages in both themes and languages, wide and narrow, in SCREENS (build/screens)
+	@mkdir -p build $(SCREENS)
+	go build -o build/rueda ./cmd/rueda
+	RUEDA_SCREENS=$(abspath $(SCREENS)) RUEDA_PROGRAM=$(CURDIR)/build/rueda go -C tests/browser test -count=1 -timeout 60m -run 'TestScreens' -v .
+
 clients-python: ## the client in clients/python: types, tests, package, conformance (needs Python and Debian packages that it names)
 	clients/python/check
 
@@ -100,6 +106,7 @@ clients-typescript: ## the TypeScript client: types, tests, rueda conformance cl
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build
+	RUEDA_SOAK=1 go -C tests/browser test -count=1 -timeout 30m -v -run TestHeapSoak . | tee build/soak-browser.txt | grep --line-buffered -E 'figure:|^(ok|FAIL|panic)|--- FAIL'
 	RUEDA_SOAK=1 go test -count=1 -p 1 -timeout 120m -v ./... | tee build/soak.txt | grep --line-buffered -E 'figure:|^(ok|FAIL|panic)|--- FAIL'
 
 fuzz: ## every fuzz target for FUZZTIME (1m), one after another

@@ -78,6 +78,13 @@ func run(m *testing.M) int {
 // dev runs rueda dev with more flags until the test ends, and returns its address.
 func dev(t *testing.T, flags ...string) string {
 	t.Helper()
+	address, _ := devUntil(t, flags...)
+	return address
+}
+
+// devUntil is as dev. stop ends the program before the test ends.
+func devUntil(t *testing.T, flags ...string) (address string, stop func()) {
+	t.Helper()
 	cmd := exec.Command(shared.program, append([]string{"dev", "--listen", "127.0.0.1:0"}, flags...)...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TMPDIR="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -90,9 +97,12 @@ func dev(t *testing.T, flags ...string) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		stop()
 		if t.Failed() && stderr.Len() > 0 {
 			t.Logf("rueda dev: %s", stderr.String())
 		}
@@ -104,11 +114,11 @@ func dev(t *testing.T, flags ...string) string {
 				for lines.Scan() {
 				}
 			}()
-			return m[1]
+			return m[1], stop
 		}
 	}
 	t.Fatal("rueda dev did not start")
-	return ""
+	return "", nil
 }
 
 // page is a tab of its own, with its own cookies.

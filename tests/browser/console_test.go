@@ -196,16 +196,101 @@ func TestRecovery(t *testing.T) {
 	p.picture("connection")
 }
 
-// TestSimulator requests a fault with a button and reads the answer.
+// TestSimulator changes the phase of an instrument and the speed of the market with buttons, and
+// reads what the page says about them.
 func TestSimulator(t *testing.T) {
 	p := open(t, dev(t), "/console/#/sim")
 	p.signIn("demo")
+	enabled := func(fault string, is bool) string {
+		return fmt.Sprintf(`document.querySelector("[data-fault=%s]")?.disabled === %t`, fault, !is)
+	}
+	p.until("the phase is known", enabled("halt", true)+" && "+enabled("open", false))
 	p.click(`[data-fault=halt]`)
-	p.until("the answer", `document.querySelector(".answers li:not(.bad)")?.innerText.includes("halt")`)
+	p.until("the answer", `document.querySelector(".story li.asked:not(.bad)")?.innerText.includes("Halt")`)
 	p.visit(instrument("FAKE|SIM|CI"))
 	p.until("the halt", `document.querySelector(".phase")?.innerText.startsWith("Halted")`)
 	p.until("the end of the halt", `document.querySelector(".phase").hidden`)
-	p.picture("halt-over")
+
+	p.visit("#/sim")
+	phase := func(want string) {
+		t.Helper()
+		p.until("the phase is "+want, fmt.Sprintf(`document.querySelector(".subject").innerText === "FAKE|SIM|CI: %s"`, want))
+	}
+	phase("open")
+	p.click(`[data-fault=auction]`)
+	phase("auction")
+	p.until("only trading can begin", enabled("open", true)+" && "+enabled("halt", false))
+	p.click(`[data-fault=open]`)
+	phase("open")
+	p.click(`[data-fault=close_market]`)
+	phase("closed")
+	p.until("the market is closed", `document.querySelector(".market.closed")?.innerText.startsWith("SIM")`)
+	p.click(`[data-fault=open]`)
+	phase("open")
+	p.until("the market is open", `document.querySelector(".market.open")`)
+
+	pressed := `document.querySelector("[data-speed][aria-pressed=true]")?.innerText`
+	p.until("the usual speed", pressed+` === "1×"`)
+	p.click(`[data-speed="5"]`)
+	p.until("the speed", pressed+` === "5×" && document.querySelector(".speed .what").innerText.includes("5 times")`)
+	p.do(chromedp.Reload())
+	p.live()
+	p.until("the speed of the gateway", pressed+` === "5×"`)
+	p.picture("simulator-speed")
+}
+
+// TestSimulatorOfLimitedUser shows that speed, phase and faults of the market need a scope.
+func TestSimulatorOfLimitedUser(t *testing.T) {
+	p := open(t, dev(t), "/console/#/sim", func(p *page) { p.allowed = []string{"403"} })
+	p.signIn("basic")
+	p.until("why", `document.querySelector(".sim .notice")?.innerText.includes("need the scope admin")`)
+	if n := js[int](p, `[...document.querySelectorAll("[data-speed], .phases button, [data-fault=jump]")].filter((b) => !b.disabled).length`); n > 0 {
+		t.Errorf("%d buttons work", n)
+	}
+}
+
+// TestFirstMinutes is the way of a new user, by clicks alone: from the sign-in to a gap that the page
+// causes, explains and repairs. Each step is offered by the page before.
+func TestFirstMinutes(t *testing.T) {
+	p := open(t, dev(t), "/")
+	p.do(chromedp.WaitVisible(`.linklike`, chromedp.ByQuery))
+	p.button("Sign in as demo")
+	p.live()
+	p.until("prices", `document.querySelectorAll(".quotes td.bid:not(:empty)").length >= 5`)
+	p.click(`.hint-dev a`)
+	p.until("what to press first", `document.querySelector(".story .empty")?.innerText.includes(document.querySelector("[data-fault=gap]").innerText)`)
+	p.do(chromedp.WaitEnabled(`[data-fault=gap]`, chromedp.ByQuery))
+	p.button("Leave out a trade")
+	sentence := func(kind, part string) {
+		t.Helper()
+		p.until(part, fmt.Sprintf(`[...document.querySelectorAll(".story li.%s")].some((e) => e.innerText.includes(%q))`, kind, part))
+	}
+	sentence("asked", "The next trade does not arrive")
+	sentence("recovered", "of FAKE|SIM|CI did not arrive. The page asked for it and has it now. Nothing is lost.")
+	n := js[string](p, `document.querySelector(".story li.recovered").innerText.match(/Trade (\d+) of/)[1]`)
+	p.until("the trade is in the list, and the list says that it was missing", fmt.Sprintf(`document.querySelector(".tape tr.recovered")?.innerText.includes("(%s)") &&
+		[...document.querySelectorAll(".tape tr.replayed .n")].some((e) => e.innerText.replace(/\D/g, "") === %q)`, n, n))
+	p.until("the figures", `document.querySelector(".facts-line").innerText.match(/recovered: 1 · lost: 0/)`)
+	p.picture("first-minutes")
+
+	p.click(`.pulse .gaps`)
+	p.until("the same sentence", fmt.Sprintf(`document.querySelector(".incidents tr.recovered")?.innerText.includes("Trade %s of FAKE|SIM|CI did not arrive.")`, n))
+	p.do(chromedp.Click(`//nav//a[.="Simulator"]`, chromedp.BySearch), chromedp.WaitVisible(`[data-fault=disconnect]`, chromedp.ByQuery))
+	p.button("Cut the connection")
+	sentence("waiting", "The connection was lost.")
+	sentence("back", "The connection is back.")
+	p.live()
+	p.button("Wrong checksum")
+	sentence("book", "The checksum of the book of FAKE|SIM|CI was wrong.")
+	sentence("book_again", "The new book of FAKE|SIM|CI has arrived and is verified.")
+	p.button("Correct a trade")
+	p.until("the correction", `document.querySelector(".tape tr.correction")`)
+	p.click(`.controls button[lang=es]`)
+	sentence("recovered", "no llegó. La página la pidió y ya la tiene. No se perdió nada.")
+	sentence("back", "Volvió la conexión.")
+	if lost := p.text(`.facts-line`); !strings.Contains(lost, "perdidas: 0") {
+		t.Errorf("at the end: %s", lost)
+	}
 }
 
 // TestMessages inspects a message, finds no token, and sends one.

@@ -22,11 +22,7 @@ func TestLoad(t *testing.T) {
 	p.signIn("demo")
 	p.until("a verified book", `document.querySelector(".ladder table").dataset.valid === "true"`)
 	t.Logf("figure: first paint after %.0f ms, %d bytes with the first data", js[float64](p, `performance.getEntriesByName("first-contentful-paint")[0].startTime`), p.loaded())
-	js[bool](p, `Promise.all([import("/console/app/market.js"), import("/console/app/session.js")]).then(async ([market, session]) => {
-		const list = (await session.gateway().get("/market/instruments", {limit: 100})).instruments.map((i) => i.instrument);
-		market.want("load", {trades: list, quotes: list, summary: list});
-		return true;
-	})`)
+	p.wantAll()
 	time.Sleep(3 * time.Second)
 	const frames = `new Promise((done) => { let n = 0; const began = performance.now(); const f = () => { n++; performance.now() - began < 5000 ? requestAnimationFrame(f) : done(n); }; requestAnimationFrame(f); })`
 	const received = `import("/console/app/wire.js").then((m) => m.counted.in)`
@@ -46,6 +42,16 @@ func TestLoad(t *testing.T) {
 	if median > 3*time.Millisecond {
 		t.Errorf("scripts take %v of a frame", median)
 	}
+}
+
+// wantAll makes the page subscribe to all instruments.
+func (p *page) wantAll() {
+	p.t.Helper()
+	js[bool](p, `Promise.all([import("/console/app/market.js"), import("/console/app/session.js")]).then(async ([market, session]) => {
+		const list = (await session.gateway().get("/market/instruments", {limit: 100})).instruments.map((i) => i.instrument);
+		market.want("load", {trades: list, quotes: list, summary: list});
+		return true;
+	})`)
 }
 
 // loaded returns how many bytes the page has loaded.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -29,6 +30,7 @@ const userPassword = "a password of these tests"
 type operated struct {
 	t              *testing.T
 	clients, admin string // URLs
+	stop           func() // ends the gateway before the test ends
 }
 
 func operatorToken(role string) string { return "the-token-of-the-operator-with-the-role-" + role }
@@ -68,10 +70,11 @@ func serve(t *testing.T, instruments ...string) *operated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	})
+	t.Cleanup(stop)
 	log := bufio.NewScanner(out)
 	for log.Scan() {
 		if m := regexp.MustCompile(`msg=ready address=(\S+) .*admin=(\S+)`).FindStringSubmatch(log.Text()); m != nil {
@@ -79,7 +82,7 @@ func serve(t *testing.T, instruments ...string) *operated {
 				for log.Scan() {
 				}
 			}()
-			return &operated{t, "http://" + m[1], "http://" + m[2]}
+			return &operated{t, "http://" + m[1], "http://" + m[2], stop}
 		}
 	}
 	t.Fatal("rueda serve did not start")

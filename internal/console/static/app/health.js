@@ -13,7 +13,8 @@ export const series = {
 // second changes when there is a new point.
 export const second = signal(0);
 
-// incidents are the newest events of the connection: {at, kind, what, more}.
+// incidents are the newest events of the connection: {id, at, kind} and what each kind has. See
+// story in views/words.js.
 export const incidents = signal([]);
 
 // states is the history of the state of the stream: {at, state, error}.
@@ -25,28 +26,33 @@ export const totals = signal({ gaps: 0, recovered: 0, lost: 0, connects: 0 });
 // feeds has the receive time of the newest message of each market.
 export const feeds = new Map();
 
-export function incident(kind, what, more = "") {
-  incidents.value = [{ at: Date.now(), kind, what, more }, ...incidents.value.slice(0, 199)];
+let seen = 0;
+
+export function incident(kind, more) {
+  incidents.value = [{ id: ++seen, at: Date.now(), kind, ...more }, ...incidents.value.slice(0, 199)];
 }
 
 export function recovered(e) {
   const count = e.to - e.from + 1;
   const { value } = totals;
   totals.value = { ...value, gaps: value.gaps + 1, recovered: value.recovered + count };
-  incident("recovered", `${e.channel} ${e.instrument}`, `${e.from}–${e.to}`);
+  incident("recovered", { channel: e.channel, instrument: e.instrument, from: e.from, to: e.to });
 }
 
 export function lost(e) {
   const { value } = totals;
   const count = e.from !== undefined && e.to !== undefined ? e.to - e.from + 1 : 1;
   totals.value = { ...value, gaps: value.gaps + 1, lost: value.lost + count };
-  incident("lost", `${e.channel} ${e.instrument}`, `${e.from ?? "?"}–${e.to ?? "?"} ${e.reason}`);
+  incident("lost", { channel: e.channel, instrument: e.instrument, from: e.from ?? "?", to: e.to ?? "?", reason: e.reason });
 }
 
 export function entered(e) {
   states.value = [...states.value.slice(-199), { at: Date.now(), state: e.state, error: e.error?.message }];
-  if (e.state === "live") totals.value = { ...totals.value, connects: totals.value.connects + 1 };
-  if (e.state === "waiting" || e.state === "closed") incident(e.state, e.error?.reason || "connection", e.error?.message ?? "");
+  if (e.state === "live") {
+    if (totals.value.connects > 0) incident("back");
+    totals.value = { ...totals.value, connects: totals.value.connects + 1 };
+  }
+  if (e.state === "waiting" || e.state === "closed") incident(e.state, { reason: e.error?.reason || "", msg: e.error?.message ?? "" });
 }
 
 // Numbers of quotes that did not come, because newer ones replaced them.

@@ -5,7 +5,9 @@ import { paint } from "./frame.js";
 import { about, gateway, over } from "./session.js";
 import * as health from "./health.js";
 
-const mostTrades = 5000; // of an instrument, that the page keeps
+// Trades of an instrument that the page keeps: if its trades are shown, and otherwise.
+const mostTrades = 5000;
+const fewTrades = 200;
 const mostPoints = 120; // of a spark line
 
 // state is that of the stream: connecting, authenticating, syncing, live, waiting, closed, idle.
@@ -27,7 +29,7 @@ export function record(id) {
     const [symbol, market, term] = id.split("|");
     r = {
       id, symbol, market, term, quote: undefined, summary: undefined, last: undefined, side: "", tick: 0, phase: "", reason: "",
-      until: undefined, since: undefined, stale: "", delay: 0, seen: 0, filled: 0, refused: new Map(), trades: [], spark: [], bars: [], views: new Set(),
+      until: undefined, since: undefined, stale: "", delay: 0, seen: 0, filled: 0, refused: new Map(), trades: [], spark: [], bars: [], views: new Set(), most: fewTrades,
     };
     records.set(id, r);
   }
@@ -148,6 +150,7 @@ function take(e) {
     }
     case "book": {
       const r = seen(e);
+      if (r.stale === "checksum" || r.stale === "chain") health.incident("book_again", { instrument: e.instrument });
       r.stale = "";
       return touch(r);
     }
@@ -170,7 +173,7 @@ function take(e) {
     case "bookInvalid": {
       const r = record(e.instrument);
       r.stale = e.reason;
-      if (e.reason !== "disconnected") health.incident("book", e.instrument, e.reason);
+      if (e.reason !== "disconnected") health.incident("book", { instrument: e.instrument, reason: e.reason });
       return touch(r);
     }
     case "recovered":
@@ -192,7 +195,7 @@ function take(e) {
     }
     case "notice":
       if (e.reason === "slow_client") slow.value = { at: Date.now() };
-      return health.incident("notice", e.reason, e.msg ?? "");
+      return health.incident("notice", { reason: e.reason, msg: e.msg ?? "" });
   }
 }
 
@@ -221,7 +224,7 @@ function trade(e) {
     if (old && e.kind === "correction") old.fixed = e;
     r.trades.push({ kind: e.kind, e, gone: false, fixed: undefined });
   }
-  if (r.trades.length > mostTrades + 500) r.trades.splice(0, r.trades.length - mostTrades);
+  if (r.trades.length > r.most * 1.1) r.trades.splice(0, r.trades.length - r.most);
   touch(r);
 }
 
@@ -233,9 +236,11 @@ function mark(id, row, channel) {
   touch(r);
 }
 
-// earlier adds the newest stored trades of an instrument before those that have come since.
+// earlier adds the newest stored trades of an instrument before those that have come since. From now
+// on more of them are kept.
 export async function earlier(id, count) {
   const r = record(id);
+  r.most = mostTrades;
   let rows;
   let from;
   for (let tries = 0; tries < 3; tries++) {
@@ -267,10 +272,10 @@ function status(e) {
     const m = next.get(market) ?? { phase: "", reason: undefined, until: undefined, down: false };
     if (e.phase === "feed_down" || e.phase === "feed_up") {
       next.set(market, { ...m, down: e.phase === "feed_down" });
-      if (!e.snapshot) health.incident(e.phase, market, e.reason ?? "");
+      if (!e.snapshot) health.incident(e.phase, { market });
     } else {
       next.set(market, { ...m, phase: e.phase, reason: e.reason, until: e.until });
-      if (!e.snapshot) health.incident("phase", market, e.phase);
+      if (!e.snapshot) health.incident("phase", { market, phase: e.phase });
     }
     markets.value = next;
     for (const r of records.values()) if (r.market === market) touch(r);
@@ -278,7 +283,7 @@ function status(e) {
   }
   const r = seen(e);
   if (e.phase === "feed_down") r.stale = "feed_down";
-  else if (e.phase === "gap") health.incident("feed_gap", e.instrument, e.reason ?? "");
+  else if (e.phase === "gap") health.incident("feed_gap", { instrument: e.instrument });
   else if (e.phase !== "feed_up") Object.assign(r, { phase: e.phase, reason: e.reason ?? "", until: e.until, since: e.time });
   if (!e.snapshot) r.trades.push({ kind: "status", phase: e.phase, reason: e.reason, until: e.until, at: Date.parse(e.time) });
   touch(r);

@@ -10,7 +10,7 @@ import { markets, slow, state } from "../market.js";
 import { counted, trip } from "../wire.js";
 import { gateway } from "../session.js";
 import { stateName } from "./pulse.js";
-import { phaseName, words } from "./words.js";
+import { kindName, phaseName, story } from "./words.js";
 
 const plots = () => [
   { key: "rtt", title: t("Round trip"), unit: "ms", lines: [["rtt", t("round trip"), "accent"]] },
@@ -145,21 +145,13 @@ function Feeds() {
     })}</tbody></table>`}</section>`;
 }
 
-function kindName(kind) {
-  const names = {
-    recovered: t("gap recovered"), lost: t("lost"), waiting: t("connection lost"), closed: t("closed"), notice: t("notice"), book: t("book not known"),
-    feed_down: t("feed down"), feed_up: t("feed up"), feed_gap: t("gap in the feed"), phase: t("phase"),
-  };
-  return names[kind] ?? words(kind);
-}
-
 function Incidents() {
   const list = incidents.value;
   return html`<section class="block"><h2>${t("What happened")}</h2>
     ${list.length === 0 ? html`<p class="empty">${t("Nothing since you opened this page.")}</p>` : html`
     <table class="incidents"><thead><tr><th scope="col">${t("Time")}</th><th scope="col">${t("Event")}</th><th scope="col">${t("Details")}</th></tr></thead>
-    <tbody>${list.slice(0, 60).map((i) => html`<tr key=${`${i.at}${i.what}${i.more}`} class=${i.kind}><td class="num">${clock(i.at)}</td><td>${kindName(i.kind)}</td>
-      <td>${words(i.what)}${i.more ? ` · ${i.kind === "phase" ? phaseName(i.more) : words(i.more)}` : ""}</td></tr>`)}</tbody></table>`}</section>`;
+    <tbody>${list.slice(0, 60).map((i) => html`<tr key=${i.id} class=${i.kind}><td class="num">${clock(i.at)}</td><td>${kindName(i.kind)}</td>
+      <td>${story(i)}</td></tr>`)}</tbody></table>`}</section>`;
 }
 
 // bundle saves what is measured, for a report to the operator. It has no token and no message.

@@ -29,6 +29,6 @@ export function Pulse() {
     </a>
     ${list.map(([market, m]) => html`<span key=${market} class=${`market ${m.down ? "bad" : m.phase}`}>${market} ${m.down ? t("feed down") : phaseName(m.phase)}</span>`)}
     <span class="num rate">${number(newest("rate") ?? 0)}<small>${t("msg/s")}</small></span>
-    <span class=${`num gaps ${lost > 0 ? "bad" : ""}`}>${number(gaps)}<small>${gaps === 1 ? t("gap") : t("gaps")}</small></span>
+    <a class=${`num gaps ${lost > 0 ? "bad" : ""}`} href=${link("health")}>${number(gaps)}<small>${gaps === 1 ? t("gap") : t("gaps")}</small></a>
   </div>`;
 }

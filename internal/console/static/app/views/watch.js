@@ -5,6 +5,7 @@ import { paint, skip } from "../frame.js";
 import { duration, group, percent, price, short, signed } from "../num.js";
 import { keep, lang, stored } from "../prefs.js";
 import { go, isInstrument, link, route, setQuery } from "../router.js";
+import { about } from "../session.js";
 import { first, known, record, state, want, watch } from "../market.js";
 import { calm, phaseName, words } from "./words.js";
 import { Search } from "./search.js";
@@ -40,6 +41,7 @@ export function Watch() {
   return html`<section class="watch" aria-labelledby="watch-title">
     <div class="bar"><h1 id="watch-title">${t("Market")}</h1>
       <${Search} label=${t("Add an instrument")} choose=${(id) => change(ids.includes(id) ? ids : [...ids, id])} />
+      ${about.value.dev && html`<p class="hint-dev">${t("This is a simulated market.")} <a href=${link("sim")}>${t("Cause a gap or a halt, and watch what happens")}</a></p>`}
       <p class="count">${ids.length === 1 ? t("1 instrument") : t("{0} instruments", ids.length)}</p></div>
     ${ids.length === 0 ? html`<p class="empty">${failed ? t("The catalogue cannot be read. Find an instrument by name to begin.") : t("Find an instrument to begin.")}</p>` : html`
     <div class="scroller" tabindex="0" role="group" aria-labelledby="watch-title"><table class="quotes" onKeyDown=${move}>

@@ -13,5 +13,52 @@ export function phaseName(phase) {
 // words makes a reason word readable: simulated_gap becomes simulated gap.
 export const words = (text) => (text ?? "").replaceAll("_", " ");
 
+// story says in a sentence what an incident was, and what the page has done about it.
+export function story(i) {
+  switch (i.kind) {
+    case "recovered":
+      if (i.channel !== "trades") return t("Messages {0} to {1} of {2} did not arrive. The page asked for them and has them now.", i.from, i.to, i.instrument);
+      return i.from === i.to ? t("Trade {0} of {1} did not arrive. The page asked for it and has it now. Nothing is lost.", i.from, i.instrument)
+        : t("Trades {0} to {1} of {2} did not arrive. The page asked for them and has them now. Nothing is lost.", i.from, i.to, i.instrument);
+    case "lost":
+      return t("Messages {0} to {1} of {2} are lost: {3}. The gateway does not have them any more.", i.from, i.to, i.instrument, words(i.reason));
+    case "waiting":
+      return t("The connection was lost. The page connects again and asks for what it has missed.");
+    case "closed":
+      return t("The connection was closed. {0}", i.msg);
+    case "back":
+      return t("The connection is back. What follows continues where it was lost.");
+    case "book":
+      return i.reason === "checksum" ? t("The checksum of the book of {0} was wrong. The page discarded the book and asked for a new one.", i.instrument)
+        : i.reason === "chain" ? t("An update of the book of {0} was missing. The page discarded the book and asked for a new one.", i.instrument)
+        : t("The book of {0} is not known at the moment.", i.instrument);
+    case "book_again":
+      return t("The new book of {0} has arrived and is verified.", i.instrument);
+    case "feed_gap":
+      return t("The gateway's own feed lost events of {0}. Nobody has the trades of that time.", i.instrument);
+    case "feed_down":
+      return t("The feed of {0} is interrupted. Its prices may be old.", i.market);
+    case "feed_up":
+      return t("The feed of {0} works again.", i.market);
+    case "phase":
+      return `${i.market}: ${phaseName(i.phase)}.`;
+  }
+  const notices = {
+    slow_client: t("The page reads too slowly. The gateway leaves out quotes and books that newer ones have replaced."),
+    shutting_down: t("The gateway stops soon. The page will connect again."),
+    token_expiring: t("The token ends soon. The page gets another one."),
+  };
+  return notices[i.reason] ?? `${words(i.reason)}${i.msg ? `: ${i.msg}` : ""}`;
+}
+
+// kindName names a kind of incident in a word or two.
+export function kindName(kind) {
+  const names = {
+    recovered: t("gap recovered"), lost: t("lost"), waiting: t("connection lost"), closed: t("closed"), back: t("connected again"), notice: t("notice"),
+    book: t("book not known"), book_again: t("book verified"), feed_down: t("feed down"), feed_up: t("feed up"), feed_gap: t("gap in the feed"), phase: t("phase"),
+  };
+  return names[kind] ?? words(kind);
+}
+
 // calm says that trading goes on as usual.
 export const calm = (phase) => !phase || phase === "open" || phase === "quoting";
