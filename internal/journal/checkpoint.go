@@ -49,6 +49,7 @@ func (j *Journal) continueCheckpoint(b *Batch) {
 	for n := 0; p.next <= p.last && n < checkpointInstruments && j.offset()-from < j.cfg.checkpoint; n++ {
 		j.putDefinition(p.next, record.Base{Position: j.position, At: j.newest})
 		j.checkpoint(p.next, j.emit)
+		checkpointSources(j, p.next)
 		p.next++
 	}
 	p.bytes += j.offset() - from

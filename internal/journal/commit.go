@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // A commit has three steps. The goroutine that appends calls Take and Done, which touch only
@@ -45,7 +47,7 @@ func (j *Journal) Commit() {
 
 // Pending reports whether rows are waiting to be written or are being written.
 func (j *Journal) Pending() bool {
-	return j.batch.taken || len(j.pending) > 0 || len(j.buf) > 0 || j.overflowed
+	return j.batch.taken || len(j.pending) > 0 || len(j.buf) > 0 || len(j.sources.changed) > 0 && j.seg != nil || j.overflowed
 }
 
 // Full reports whether so many rows wait to be written that rows will soon be lost.
@@ -73,7 +75,7 @@ func (j *Journal) take(checkpoint bool) *Batch {
 		j.resume(b)
 	case fault != nil:
 		b.syncErr = *fault
-	case j.seg == nil || len(j.pending) == 0 && len(j.buf) == 0 && !(j.point.pending && checkpoint):
+	case j.seg == nil || !j.Pending() && !(j.point.pending && checkpoint):
 		return nil
 	default:
 		if j.offset() >= j.limit(1) {
@@ -82,6 +84,9 @@ func (j *Journal) take(checkpoint bool) *Batch {
 		if j.point.pending && checkpoint {
 			j.continueCheckpoint(b)
 		}
+	}
+	if len(j.sources.changed) > 0 && j.seg != nil {
+		j.frameFor(record.Base{Position: j.position, At: j.newest})
 	}
 	j.endPiece()
 	b.pieces, j.pending = j.pending, b.pieces[:0]

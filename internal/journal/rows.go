@@ -12,6 +12,7 @@ type (
 	BarRow   = record.BarRow
 	Counts   = record.Counts
 	Damage   = record.Damage
+	Source   = record.Source // the newest number that a source has given to an event
 )
 
 // Kinds of rows.

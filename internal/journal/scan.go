@@ -272,6 +272,10 @@ func (j *Journal) Restore(yield func(*Row) error) error {
 				return true, nil
 			}
 			whole = whole || kind == record.CheckpointEnd
+			if kind == record.SourceNumber {
+				restoreSource(j, rec)
+				return true, nil
+			}
 			// A later checkpoint is incomplete, otherwise this one would not be the last.
 			if kind >= record.NumKinds || whole && rec[1]&record.FlagCheckpoint != 0 {
 				return true, nil

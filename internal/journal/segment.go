@@ -273,6 +273,10 @@ func (x *inspector) record(rec []byte) error {
 		if !ok || x.table.add(number, def) != nil {
 			return x.cursor.BadRecord(rec)
 		}
+	case record.SourceNumber:
+		if _, ok := record.DecodeSource(rec); !ok {
+			return x.cursor.BadRecord(rec)
+		}
 	case record.CheckpointBegin:
 		x.mark = x.seg.blocks[len(x.seg.blocks)-1].offset
 	case record.CheckpointEnd:

@@ -23,6 +23,7 @@ type writer struct {
 	newest     int64  // At of the last row
 
 	point   checkpointing
+	sources sources
 	defined bitset      // instruments with a definition in the segment
 	frame   int         // start of the open frame in buf; -1: none
 	base    record.Base // of the block
@@ -129,6 +130,9 @@ func (j *Journal) put(r *Row) {
 	if r.Checkpoint {
 		return
 	}
+	if r.Source != nil {
+		j.NoteSource(r.Source)
+	}
 	if j.point.minSeqs != nil {
 		j.point.minSeqs.begin(r)
 	}
@@ -166,6 +170,7 @@ func (w *writer) openFrame() {
 
 func (w *writer) closeFrame() {
 	if w.frame >= 0 {
+		w.putSources()
 		record.FinishFrame(w.buf[w.frame:], w.seg.salt, w.at+int64(w.frame))
 		w.frame = -1
 	}

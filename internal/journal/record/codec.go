@@ -37,6 +37,7 @@ const (
 	Definition                    // definition of an instrument, as JSON
 	CheckpointBegin
 	CheckpointEnd // of a complete checkpoint
+	SourceNumber  // newest sequence number of a source: Source
 )
 
 // NumKinds is above the kinds of rows and below those of other records.

@@ -86,6 +86,8 @@ type Row struct {
 	Counts     Counts
 
 	CheckpointFollows bool // of a Gap: its checkpoint comes after it, not before as in older files
+
+	Source *Source // of the event of a new row; nil: its source keeps no numbers. Read rows have none
 }
 
 // BarRow has the figures of a bar. Time of the row is its start.
