@@ -167,7 +167,8 @@ func (g *Gateway) buildMarket() error {
 
 // newFeeds returns the feeds and the hours of the markets, with the hub that numbers their events.
 func (g *Gateway) newFeeds(h *hub.Hub, sink feed.Sink) (*feeds.Group, error) {
-	cfg := feeds.GroupConfig{Markets: g.cfg.Markets, Instruments: g.cfg.Instruments, Logger: g.log, Phase: func(name string) market.Phase {
+	numbers, _ := sink.(feed.Resumer) // both sinks are
+	cfg := feeds.GroupConfig{Markets: g.cfg.Markets, Instruments: g.cfg.Instruments, Numbers: numbers, Logger: g.log, Phase: func(name string) market.Phase {
 		state, _ := h.MarketStatus(name)
 		return state.Phase
 	}}

@@ -34,6 +34,9 @@ type Apply struct {
 	Data       []byte // for Records.Each; rows up to Prev are skipped
 }
 
+// Stored reports numbers of sources that the log has. Synchronous.
+type Stored struct{ Sources []Source }
+
 // BeginEpoch begins an epoch in the following hub and its journal, at a position. Rows of that
 // epoch that the node already has are dropped. Clients learn it by a Subscription with msg Epoch.
 // Synchronous.
@@ -109,6 +112,7 @@ func (Append) action()      {}
 func (ReadLast) action()    {}
 func (Save) action()        {}
 func (Apply) action()       {}
+func (Stored) action()      {}
 func (BeginEpoch) action()  {}
 func (Census) action()      {}
 func (SendReport) action()  {}

@@ -71,6 +71,9 @@ func (e *Encoder) Source(name string, sequence uint64) {
 	e.sources = append(e.sources, Source{name, sequence})
 }
 
+// Empty reports whether nothing was collected.
+func (e *Encoder) Empty() bool { return !e.begun && len(e.sources) == 0 }
+
 // Len returns the size of what was collected, in bytes.
 func (e *Encoder) Len() int { return len(e.buf) }
 

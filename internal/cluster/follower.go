@@ -77,7 +77,9 @@ func newFollower(cfg *Config, out *[]Action, s State, j Journal) follower {
 	case j.Position < s.Position: // the journal has lost rows
 		f.History, f.Seq, f.ID = s.History.until(j.Position), 0, ID{}
 	}
-	f.Position = j.Position
+	if f.Position = j.Position; j.Position == 0 && len(f.History.Starts) > 0 {
+		f.Position = f.History.Starts[0].After // the epoch has no rows here
+	}
 	return f
 }
 
@@ -257,6 +259,9 @@ func (f *follower) noteSources(b *Batch) {
 	f.SourcesAt = b.Last
 	for _, s := range b.Sources {
 		f.sources[s.Name] = s.Sequence
+	}
+	if len(b.Sources) > 0 {
+		f.emit(Stored{b.Sources})
 	}
 }
 

@@ -125,9 +125,7 @@ func (n *Node) handle(now time.Duration, wall int64, e Event) error {
 	case LeaseWritten:
 		n.lease.written(now, e)
 	case CensusAsked:
-		r := n.Report()
-		r.Census = e.ID
-		n.emit(SendReport{To: e.From, Report: r})
+		n.report(e.From, e.ID)
 	case Reported:
 		n.reported(now, e.Report)
 	default:
@@ -185,6 +183,13 @@ func (n *Node) Report() Report {
 	}
 }
 
+// report sends a report, without the numbers of sources, which may be many: they come with rows.
+func (n *Node) report(to string, census uint64) {
+	r := n.Report()
+	r.Census, r.Sources, r.SourcesAt = census, nil, 0
+	n.emit(SendReport{To: to, Report: r})
+}
+
 // Serves reports whether this node can answer the Fetch of another one: it has rows after that
 // place of the same epoch.
 func (n *Node) Serves(r Fetch) bool {
@@ -228,7 +233,7 @@ func (n *Node) step(now time.Duration, wall int64) {
 		if n.timers.due(now, n.reportAt) {
 			n.reportAt = now + 2*n.cfg.Heartbeat
 			n.timers.add(n.reportAt)
-			n.emit(SendReport{Report: n.Report()})
+			n.report("", 0)
 		}
 		n.lease.step(now, &n.timers, n.cfg.Candidate && n.able(now))
 	}

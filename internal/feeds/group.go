@@ -26,6 +26,7 @@ type GroupConfig struct {
 	Instruments []market.Instrument // listed from the start
 	Feeds       []Feed
 	Phase       func(market string) market.Phase // the last status of a market; see NewRegistry
+	Numbers     feed.Resumer                     // stores the numbers of sources; nil: they are not stored
 	Logger      *slog.Logger
 }
 
@@ -53,7 +54,9 @@ func NewGroup(cfg GroupConfig, sink feed.Sink) (*Group, error) {
 		return nil, err
 	}
 	for _, f := range cfg.Feeds {
-		g.feeds = append(g.feeds, NewSupervisor(f.Name, f.Source, g.sink, f.Checks, g.registry, cfg.Logger))
+		s := NewSupervisor(f.Name, f.Source, g.sink, f.Checks, g.registry, cfg.Logger)
+		s.numbers = cfg.Numbers
+		g.feeds = append(g.feeds, s)
 	}
 	return g, nil
 }

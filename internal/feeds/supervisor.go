@@ -33,6 +33,7 @@ type Supervisor struct {
 	name     string
 	source   feed.Source
 	sink     feed.Sink
+	numbers  feed.Resumer // nil: numbers of the source are not stored
 	registry *Registry
 	checker  *checker
 	log      *slog.Logger

@@ -13,11 +13,12 @@ type Instrument struct {
 	state.Instrument
 	id      market.InstrumentID
 	handle  market.Handle
-	index   uint32        // in the catalogue; markets as a whole have none
-	pos     uint64        // position of its newest message
-	unfed   bool          // from the journal; no feed has defined it since the start
-	later   []*Instrument // of a live instrument: the same instrument in each replica
-	replica *replica      // the replica that it belongs to; nil: it is live
+	index   uint32         // in the catalogue; markets as a whole have none
+	pos     uint64         // position of its newest message
+	unfed   bool           // from the journal; no feed has defined it since the start
+	later   []*Instrument  // of a live instrument: the same instrument in each replica
+	source  *sourceNumbers // nil: its source keeps no numbers
+	replica *replica       // the replica that it belongs to; nil: it is live
 
 	channels [state.MarketStatus + 1]channel
 }

@@ -8,9 +8,9 @@ import (
 
 // Interrupted publishes that events of the instruments may be missing, because another process ran
 // the feeds until now. Each instrument gets a gap with the reason, and its book is stale until its
-// next snapshot. Instruments that continues returns true for are left out: their feed resumes where
-// the other process ended. A nil continues leaves out none.
-func (h *Hub) Interrupted(reason string, continues func(market.InstrumentID) bool) {
+// next snapshot. If the log has numbers of an instrument's source, only its book is stale, because
+// the source resumes where the other process ended.
+func (h *Hub) Interrupted(reason string) {
 	h.feeding.Lock()
 	defer h.feeding.Unlock()
 	h.mu.Lock()
@@ -22,11 +22,11 @@ func (h *Hub) Interrupted(reason string, continues func(market.InstrumentID) boo
 		if in.Venue {
 			continue
 		}
-		if continues != nil && continues(in.id) {
-			in.unfed = false
-			continue
+		if in.source != nil {
+			h.loseBook(in, now, &market.Event{Reason: reason})
+		} else {
+			h.takeGap(in, now, &market.Event{Reason: reason})
 		}
-		h.takeGap(in, now, &market.Event{Reason: reason})
 		h.published()
 		h.stepPublishing()
 	}

@@ -99,10 +99,14 @@ type applier struct {
 }
 
 // sequencer turns events into rows.
-type sequencer struct{ applier }
+type sequencer struct {
+	applier
+
+	given given
+}
 
 func newSequencer(cfg Config) sequencer {
-	return sequencer{applier{
+	return sequencer{applier: applier{
 		trading: bars.NewClocks(),
 		publisher: publisher{
 			topics:  make(map[TopicKey]*Topic),

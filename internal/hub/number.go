@@ -16,7 +16,7 @@ import (
 func (h *sequencer) newRow(in *Instrument, k journal.Kind, c wire.Channel, s state.Stamp, now int64) *journal.Row {
 	r := &h.scratch.row
 	*r = journal.Row{Kind: k, Instrument: in.Number, Position: h.nextPosition(in), N: in.Sequences[c].N + 1,
-		Time: s.Time, Latency: s.Latency, At: in.Publication(now)}
+		Time: s.Time, Latency: s.Latency, At: in.Publication(now), Source: h.takeSource(in, c)}
 	return r
 }
 

@@ -71,6 +71,10 @@ func (h *sequencer) apply(e *market.Event, now int64) *market.Refused {
 		return &market.Refused{Reason: "unknown_handle", Detail: "no instrument was defined under it"}
 	}
 	in := h.handles[e.Handle]
+	if in.source != nil && e.Sequence > 0 {
+		h.beginSource(in, e)
+		defer func() { h.given.open = false }()
+	}
 	if reason, detail := in.Check(e); reason != "" {
 		return &market.Refused{ID: in.id, Reason: reason, Detail: detail}
 	}

@@ -62,6 +62,9 @@ func (h *Hub) restore(ctx context.Context, j *journal.Journal) error {
 			h.relist(in)
 		}
 	}
+	if j == h.cfg.Journal {
+		h.holdSources(j.Sources(), j)
+	}
 	h.version++
 	h.committed, h.restored = h.position, h.position
 	if h.cfg.Following && r.newest > 0 {

@@ -111,7 +111,7 @@ func (r *takeover) lead() {
 			t.Fatalf("%s: a new leader has the counts %+v, the follower %+v", in.ID(), a, b)
 		}
 	}
-	r.numbering.Interrupted("sequencer_changed", nil)
+	r.numbering.Interrupted("sequencer_changed")
 	r.handles = r.handles[:0]
 	for _, def := range r.defs {
 		handle, err := r.numbering.Define(def)

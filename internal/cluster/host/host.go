@@ -218,6 +218,10 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 		return writeState(h.cfg.Place.folder, a.State)
 	case cluster.Apply:
 		return h.applying.apply(a)
+	case cluster.Stored:
+		if h.leading != nil {
+			h.leading.ledger.stored(a.Sources)
+		}
 	case cluster.BeginEpoch:
 		return h.beginEpoch(a)
 	case cluster.Lead:

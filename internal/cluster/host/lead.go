@@ -58,7 +58,10 @@ func (h *Host) number(ctx context.Context, l *leadership, a cluster.Lead) error 
 			return fmt.Errorf("the journal ends at position %d, and the log at %d", n, a.Position)
 		}
 	}
-	numbering.Interrupted(reasonNewSequencer, nil)
+	if a.Exact {
+		numbering.HoldSources(l.ledger.hold(a.Sources), h.cfg.Journal)
+	}
+	numbering.Interrupted(reasonNewSequencer)
 	h.log.Info("numbering begins", "position", a.Position, "took", time.Since(began).Round(time.Millisecond))
 	var all sync.WaitGroup
 	defer all.Wait()

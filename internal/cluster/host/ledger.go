@@ -23,7 +23,7 @@ type ledger struct {
 	mu      sync.Mutex
 	taken   sync.Cond                      // rows were taken by the log
 	journal *journal.Journal               // of the following hub: numbers of known instruments
-	numbers map[market.InstrumentID]uint32 // of instruments that were new to the log
+	numbers map[market.InstrumentID]uint32 // of instruments that this ledger has defined
 	next    uint32                         // number of the next one
 	enc     cluster.Encoder
 	prev    uint64 // position before the rows of enc
@@ -32,33 +32,36 @@ type ledger struct {
 	bytes   int // of groups
 	queued  int // bytes of the groups that the node has and the log does not
 	closed  bool
+	numberings
 }
 
 func newLedger(j *journal.Journal, position uint64) *ledger {
-	l := &ledger{wake: make(chan struct{}, 1), journal: j, numbers: map[market.InstrumentID]uint32{}, next: j.Numbers() + 1, prev: position, last: position}
+	l := &ledger{wake: make(chan struct{}, 1), journal: j, numbers: map[market.InstrumentID]uint32{}, next: j.Numbers() + 1, prev: position, last: position, numberings: newNumberings()}
 	l.taken.L = &l.mu
 	return l
 }
 
-// Define implements hub.RowLog. A definition that the log does not have is appended to it.
+// Define implements hub.RowLog. It appends the first definition of an instrument, and changed ones.
+// A node that begins with this term, or in an epoch, then knows all of them.
 func (l *ledger) Define(def market.Instrument) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	number := l.numbers[def.ID]
+	number, defined := l.numbers[def.ID]
 	known, isKnown := l.journal.Lookup(def.ID)
 	switch {
-	case number > 0:
+	case defined:
 	case isKnown:
 		number = known
 	default:
 		number = l.next
-		l.numbers[def.ID], l.next = number, number+1
+		l.next++
 	}
+	l.numbers[def.ID] = number
 	text, err := json.Marshal(def)
 	if err != nil {
 		return number // a struct of numbers and strings always encodes
 	}
-	if was, ok := l.journal.Instrument(number); ok && isKnown {
+	if was, ok := l.journal.Instrument(number); ok && isKnown && defined {
 		if same, err := json.Marshal(was); err == nil && bytes.Equal(same, text) {
 			return number
 		}
@@ -81,15 +84,11 @@ func (l *ledger) Append(r *journal.Row) {
 		l.cut()
 	}
 	l.enc.Append(r)
+	if r.Source != nil {
+		l.note(r.Source)
+	}
 	l.last = r.Position
 	l.notify()
-}
-
-// Source notes the newest sequence of a series of a feed whose rows were appended.
-func (l *ledger) Source(name string, sequence uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.enc.Source(name, sequence)
 }
 
 // notify wakes the node. l.mu is held.
@@ -102,7 +101,7 @@ func (l *ledger) notify() {
 
 // cut makes a group of what was collected. l.mu is held.
 func (l *ledger) cut() {
-	if l.enc.Len() == 0 {
+	if l.enc.Empty() {
 		return
 	}
 	g := l.enc.Group(l.prev)

@@ -245,6 +245,7 @@ func (h *host) perform(t task) {
 		h.disk.state = a.State
 	case cluster.Apply:
 		h.apply(a)
+	case cluster.Stored: // checked by the rules of the sources
 	case cluster.BeginEpoch:
 		w.note("%s begins epoch %s at %d", h.cfg.Name, a.Epoch, a.Position)
 		h.disk.epoch, h.disk.base, h.disk.rows = a.Epoch, a.Position, nil
