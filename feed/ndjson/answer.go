@@ -30,12 +30,16 @@ func (p *producer) warn(reason, msg string) {
 
 // answer writes a line to the producer. An error is returned by the next flush.
 func (p *producer) answer(line []byte) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
 	p.allowWrite()
 	_, _ = p.out.Write(append(line, '\n')) // a bufio.Writer keeps its error
 }
 
 // flush sends the buffered answers.
 func (p *producer) flush() error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
 	if p.out.Buffered() > 0 {
 		p.allowWrite()
 	}

@@ -17,6 +17,17 @@
 // without a valid Hello gets one Error line and is closed, and such connections are logged at most
 // once a minute. A name belongs to one connection: a new one with the same name replaces it.
 //
+// # Resume
+//
+// A Hello with a member resume names the numbering of the SQ of this producer, such as a day. It is
+// answered with the newest SQ of each instrument and channel that is stored with its events:
+//
+//	{"type":"Hello","resume":"2026-11-23","last":{"GGAL|BYMA|24hs":{"O":77,"T":1042}}}
+//
+// The producer defines its instruments, sends an O line with R:true for each book, and continues
+// after these numbers. Lines up to them are skipped without an answer. What is stored later is
+// acknowledged by lines of type Ack with a member last.
+//
 // # Definitions
 //
 // An F line defines an instrument and must precede its other lines. Another F line changes the
@@ -73,8 +84,9 @@
 // # Concurrency
 //
 // Run accepts connections on the goroutine that calls it. It starts one goroutine per connection,
-// and one that closes all connections when the context ends, and waits for all of them. Producers
-// publish under one mutex, registry.mu, so that the events of an instrument are in order. Books are
-// checked under it, immediately before their lines are published. Source.mu is taken last: no other
-// lock is taken while it is held. Stats and Addr may be called from any goroutine.
+// another one that acknowledges numbers if the connection resumes, and one that closes all
+// connections when the context ends, and waits for all of them. Producers publish under one mutex,
+// registry.mu, so that the events of an instrument are in order. Books are checked under it,
+// immediately before their lines are published. Source.mu is taken last: no other lock is taken
+// while it is held. Stats and Addr may be called from any goroutine.
 package ndjson

@@ -75,7 +75,7 @@ func (p *producer) explain(err error, other *wire.Fault) *wire.Fault {
 
 // authenticate checks a Hello and sets the name of the producer. Unknown members are ignored.
 func (p *producer) authenticate(v *wire.Value) *wire.Fault {
-	kind, token, name := v.Get("type"), v.Get("token"), v.Get("name")
+	kind, token, name, resume := v.Get("type"), v.Get("token"), v.Get("name"), v.Get("resume")
 	switch {
 	case kind.Kind != wire.String || kind.Text != "Hello":
 		return wire.NewFault(wire.NotAuthenticated, `line 1: send {"type":"Hello","token":"..."} first`)
@@ -83,6 +83,8 @@ func (p *producer) authenticate(v *wire.Value) *wire.Fault {
 		return wire.NewFault(wire.BadField, "line 1: token must be a string")
 	case name.Kind != wire.Absent && (name.Kind != wire.String || !validName(name.Text)):
 		return wire.NewFault(wire.BadField, fmt.Sprintf("line 1: name must have 1 to %d of the characters A-Z a-z 0-9 . _ -", maxName))
+	case resume.Kind != wire.Absent && (resume.Kind != wire.String || !validName(resume.Text)):
+		return wire.NewFault(wire.BadField, fmt.Sprintf("line 1: resume must have 1 to %d of the characters A-Z a-z 0-9 . _ -", maxName))
 	case p.source.config.Token == "":
 	case token.Text == "":
 		return wire.NewFault(wire.NotAuthenticated, "line 1: the Hello has no token")
@@ -96,6 +98,7 @@ func (p *producer) authenticate(v *wire.Value) *wire.Fault {
 			return wire.NewFault(wire.InvalidToken, "line 1: the token is wrong")
 		}
 	}
+	p.numbering = resume.Text
 	if p.name = name.Text; p.name != "" {
 		p.log = p.source.config.Logger.With("producer", p.name, "address", p.from)
 	}

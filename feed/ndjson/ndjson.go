@@ -73,6 +73,7 @@ type Stats struct {
 	Events    int // published, including gaps and feed status added by the Source
 	Faults    int // lines skipped and events rejected
 	Gaps      int // in SQ
+	Repeated  int // lines that the log has already
 	Ignored   int // quotes of instruments whose quotes are derived from the book
 	Unknown   int // lines with unknown members; they are accepted
 	Crossed   int // of Faults: books crossed outside an auction
@@ -291,6 +292,13 @@ func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, regist
 		f := p.hello(ctx)
 		if f == nil {
 			f = s.enter(ctx, p)
+		}
+		if f == nil {
+			if f = p.resume(); f != nil {
+				p.registry.leave(p)
+				s.count(func(c *Stats) { c.Producers-- })
+				close(p.left)
+			}
 		}
 		if f != nil {
 			if ctx.Err() == nil { // otherwise the source is ending

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ruedahq/rueda/market"
@@ -27,12 +28,16 @@ type producer struct {
 	subject  string   // of the client certificate; "": none
 	log      *slog.Logger
 
+	numbering string      // of the Hello: numbers are stored; "": they are not
+	resumed   *resumption // nil: numbers are not stored
+
 	evicted  atomic.Bool   // closed because too many connections have sent no Hello
 	replaced atomic.Bool   // another producer of the same name has connected
 	left     chan struct{} // closed when the registry has forgotten the producer
 
 	in      *bufio.Reader
-	long    []byte // a line that exceeds the buffer of in
+	long    []byte     // a line that exceeds the buffer of in
+	writing sync.Mutex // guards out
 	out     *bufio.Writer
 	decoder wire.LineDecoder
 	decoded wire.Line
@@ -99,6 +104,13 @@ func newProducer(s *Source, r *registry, socket net.Conn, address net.Addr) *pro
 // producer closed the connection.
 func (p *producer) run(ctx context.Context) error {
 	defer p.registry.leave(p)
+	if p.resumed != nil {
+		acks, stop := context.WithCancel(ctx)
+		var acker sync.WaitGroup
+		acker.Go(func() { p.acknowledge(acks) })
+		defer acker.Wait()
+		defer stop()
+	}
 	for {
 		line, err := p.next()
 		if err == nil || errors.Is(err, errTooLong) || errors.Is(err, io.EOF) && len(line) > 0 {
@@ -190,6 +202,10 @@ func (p *producer) event(l *wire.Line) *wire.Fault {
 			return wire.NewFault(wire.BadField, l.ID.String()+" was defined with no_book")
 		}
 	}
+	if p.repeated(i, &e) {
+		p.source.count(func(c *Stats) { c.Repeated++ })
+		return nil
+	}
 	if f := p.sequence(i, &e); f != nil {
 		return f
 	}
@@ -215,7 +231,10 @@ func (p *producer) define(in *market.Instrument) *wire.Fault {
 	if err != nil {
 		return wire.NewFault(wire.BadField, "definition refused: "+err.Error())
 	}
-	p.use(i)
+	fresh := p.known[i.id] == nil
+	if p.use(i); fresh {
+		p.number(i)
+	}
 	return nil
 }
 
@@ -391,6 +410,7 @@ func (p *producer) publish() {
 		}
 	}
 	rejected := p.registry.publish(p)
+	p.resumed.published(p.batch)
 	if events <= len(rejected) {
 		p.faults += p.earlierFaults
 	}

@@ -221,7 +221,7 @@ func (r *registry) join(v *venue) {
 
 // leave records that a producer disconnected. Its name, instruments and markets become free. Its
 // books become stale, the feeds of markets without other producers are down, and its instruments in
-// other markets have a gap.
+// other markets have a gap, unless its numbers are stored.
 func (r *registry) leave(p *producer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,7 +231,11 @@ func (r *registry) leave(p *producer) {
 	var events []market.Event
 	for _, i := range slices.SortedFunc(maps.Keys(p.books), byHandle) {
 		i.markStale()
-		events = append(events, market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reasonDisconnected})
+		gone := market.Event{Kind: market.KindGap, Handle: i.handle, Reason: reasonDisconnected}
+		if p.resumed != nil { // it continues with its numbers, or there is a gap then
+			gone.Kind, gone.Phase = market.KindStatus, market.FeedDown
+		}
+		events = append(events, gone)
 	}
 	for _, v := range slices.SortedFunc(maps.Keys(p.venues), func(a, b *venue) int { return int(a.handle) - int(b.handle) }) {
 		if v.owner == p {
@@ -248,7 +252,7 @@ func (r *registry) leave(p *producer) {
 	}
 	for _, i := range slices.SortedFunc(maps.Values(p.known), byHandle) {
 		i.owner = nil
-		if _, alreadyStale := p.books[i]; !alreadyStale && i.venue.producers > 0 {
+		if _, alreadyStale := p.books[i]; !alreadyStale && i.venue.producers > 0 && p.resumed == nil {
 			events = append(events, market.Event{Kind: market.KindStatus, Handle: i.handle, Phase: market.Gap, Reason: reasonDisconnected})
 		}
 	}
