@@ -16,7 +16,7 @@ func (g *Gateway) buildNode() (err error) {
 	}
 	g.node, err = host.New(host.Config{
 		Place: g.place, Hub: g.hub, Journal: g.journal, Members: host.Stored{Nodes: store.NodesOf(g.auditLog, g.cfg.Cluster.Name)},
-		Number: host.Number{Hub: g.numberingHub, Run: g.number}, OnShow: g.show, Logger: g.log})
+		Number: host.Number{Hub: g.numberingHub, Run: g.number}, OnShow: g.show, OnEpoch: g.registry.EndEpoch, Logger: g.log})
 	return err
 }
 

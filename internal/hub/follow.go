@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -172,37 +171,4 @@ func (h *applier) applyRow(in *Instrument, r *journal.Row, now int64) {
 	case journal.Reference:
 		h.applyReference(in, r, now)
 	}
-}
-
-// ErrHasRows means that a hub which has rows cannot begin another epoch.
-var ErrHasRows = errors.New("the hub has rows of an epoch, and another one begins only after a restart")
-
-// BeginEpoch begins an epoch of the log that this hub follows, in the hub and its journal. position
-// is that of the newest row before it. The error is ErrHasRows if rows have been applied since the
-// start, or that of the journal.
-func (h *Hub) BeginEpoch(epoch string, position uint64) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.position > h.restored || len(h.handles) > 0 {
-		return ErrHasRows
-	}
-	if err := h.cfg.Journal.BeginEpoch(epoch); err != nil {
-		return err
-	}
-	h.epoch.Store(&epoch)
-	h.position, h.committed, h.restored = position, position, position
-	return nil
-}
-
-// Continue begins the numbering of a hub without rows in an epoch, after a position. The error is
-// ErrHasRows if it has rows.
-func (h *Hub) Continue(epoch string, position uint64) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.position > 0 {
-		return ErrHasRows
-	}
-	h.epoch.Store(&epoch)
-	h.position, h.committed, h.restored = position, position, position
-	return nil
 }

@@ -75,7 +75,8 @@ type publisher struct {
 	replicas   []*replica    // one for each delay that is served
 	delays     []int         // in seconds; one for each replica
 	reaches    []reach       // clients that wait for rows
-	shared     state.Shared
+	ending
+	shared state.Shared
 	commits
 	memory  memory
 	encoder tier.Encoder

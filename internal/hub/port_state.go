@@ -159,12 +159,18 @@ func (p *Port) Ready(delay int) bool {
 
 // Await begins to load the replicas that items need. It returns nil if all are loaded, and
 // otherwise a Wait that ends when they are. The caller then gives the items again. If found is nil,
-// or if Run does not run, Await waits until they are loaded. The caller does not hold the lock.
+// or if Run does not run, Await waits until they are loaded. While an epoch ends, it returns a Wait
+// for the next one, unless found is nil. The caller does not hold the lock.
 func (p *Port) Await(items []Item, found func()) *readjob.Wait {
 	h := p.hub
 	var loading []*replica
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.over != nil && len(items) > 0 && found != nil {
+		w := readjob.NewWait(1, found)
+		h.waits = append(h.waits, w)
+		return w
+	}
 	for i := range items {
 		c := h.replica(items[i].Tier.Delay)
 		if c == nil {

@@ -21,6 +21,9 @@ func (h *Hub) AwaitDelay(ctx context.Context, delay int) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.awaitEpoch(ctx); err != nil {
+		return err
+	}
 	return c.await(ctx)
 }
 

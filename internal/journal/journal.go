@@ -281,26 +281,6 @@ func endOfCopy(j *Journal, found bool) (reason string, err error) {
 	return "", nil
 }
 
-// BeginEpoch changes the epoch of a journal without rows in its present one. Call it before the
-// first Append. The error says that there are rows, or that the state cannot be stored.
-func (j *Journal) BeginEpoch(epoch string) error {
-	if epoch == j.state.Epoch {
-		return nil
-	}
-	if j.seg != nil || lastPosition(j.views("")) > 0 {
-		return fmt.Errorf("begin epoch %s: the journal has rows of %s", epoch, j.state.Epoch)
-	}
-	if epoch == "" || len(epoch) > state.MaxEpoch {
-		return fmt.Errorf("begin epoch %q: the name must have 1 to %d bytes", epoch, state.MaxEpoch)
-	}
-	j.mu.Lock()
-	j.epoch = epoch
-	j.mu.Unlock()
-	j.state.Epoch = epoch
-	j.highWater.Begin(j.journal, epoch, 0)
-	return j.state.SaveSync()
-}
-
 // lastPosition returns the greatest position of segments.
 func lastPosition(views []segmentView) (position uint64) {
 	for i := range views {

@@ -109,6 +109,32 @@ func (t *table) define(def market.Instrument) (number uint32, text []byte, chang
 	return number, text, true
 }
 
+// DefineAs stores the definition of an instrument of a log, under its number there. It reports
+// whether that is possible: another instrument may have the number, or the instrument another one.
+func (a *Archive) DefineAs(number uint32, def market.Instrument) bool {
+	return a.table.defineAs(number, def)
+}
+
+// defineAs sets the definition of an instrument whose number is known, and reports whether that is
+// possible.
+func (t *table) defineAs(number uint32, def market.Instrument) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n, ok := t.ids[def.ID]; ok {
+		return n == number
+	}
+	if number == 0 || number >= maxInstruments || int(number) < len(t.list) && t.list[number].text != nil {
+		return false
+	}
+	text, err := json.Marshal(def)
+	if err != nil {
+		return false // a struct of numbers and strings always encodes
+	}
+	def.Ticks = slices.Clone(def.Ticks)
+	t.set(number, def, text)
+	return true
+}
+
 func (t *table) get(number uint32) (market.Instrument, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -25,6 +25,7 @@ const (
 	Overload                            // the host sheds this connection: closes with 503 overloaded
 	ByOperator                          // an operator closes the connection: with 503 overloaded, so that the client returns
 	Broken                              // the host cannot continue this connection: closes with 500 internal
+	EpochEnds                           // the hub begins another epoch when all sessions have left this one
 	FaultRequested                      // another connection of the user requested a fault of this one: Sim
 )
 
@@ -64,6 +65,8 @@ func (s *Session) notify(now time.Time, e *Event) {
 		s.changeGrants(now, e.Grants)
 	case Drain:
 		s.drain(now, e.In)
+	case EpochEnds:
+		leaveEpoch(s)
 	case FaultRequested:
 		s.injectFault(now, e.Sim)
 	case Overload:

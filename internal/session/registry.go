@@ -385,6 +385,18 @@ func (r *Registry) Drain(window time.Duration) {
 	}
 }
 
+// EndEpoch makes all sessions leave the stream until the hub has begun another epoch. Call it after
+// EndEpoch of the hub.
+func (r *Registry) EndEpoch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, head := range r.users {
+		for p := head; p != nil; p = p.nextOfUser {
+			p.post(Event{Kind: EpochEnds})
+		}
+	}
+}
+
 // Admit admits new sessions after a Drain.
 func (r *Registry) Admit() {
 	r.mu.Lock()

@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -48,6 +49,7 @@ type optional struct {
 	control   []byte // frames that wait, before any of the stream
 	check     *check
 	found     *subscription.Search // of the subscribe that is being read again
+	left      []hub.Item           // subscriptions that wait for an epoch to begin
 	moving    *subscription.Search // subscriptions wait to move to a delay whose data is being loaded; nil: none
 	faults    *faultCounts         // in the last minute
 	slow      *slowness
@@ -80,7 +82,7 @@ func (s *Session) releaseExt() {
 }
 
 func (o *optional) isEmpty() bool {
-	return len(o.control) == 0 && o.check == nil && o.moving == nil && o.faults == nil && !o.markDue &&
+	return len(o.control) == 0 && o.check == nil && o.moving == nil && len(o.left) == 0 && o.faults == nil && !o.markDue &&
 		(o.slow == nil || !o.slow.on && o.slow.warnDue == 0) && o.drainDue == 0 && o.aliveDue == 0 && o.rightsDue == 0 &&
 		o.pingEnd == 0 && o.closed == nil && !o.positions && o.sim == nil
 }

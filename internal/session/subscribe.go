@@ -1,7 +1,6 @@
 package session
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/ruedahq/rueda/broker"
@@ -80,13 +79,9 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 		Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
 		Start: subscription.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory), Rights: s.grants.delays(r.now),
 	}
-	if req.Start != 0 || req.StartOpen || slices.ContainsFunc(items, isDelayed) {
-		o.Search, o.Found = s.ext().found, s.postFound()
-	} else if req.Resume != nil { // rows may be missing that another node has sent
-		o.Found = s.postFound()
-		if s.optional != nil {
-			o.Search = s.optional.found
-		}
+	o.Found = s.postFound()
+	if s.optional != nil {
+		o.Search = s.optional.found
 	}
 	if o.Search == nil {
 		r.recordDenied(list)
@@ -166,9 +161,6 @@ func (r *request) authorized(req *wire.Subscribe, list []wanted) []hub.Item {
 	}
 	return items
 }
-
-// isDelayed reports whether an item has a delay, whose data may have to be loaded first.
-func isDelayed(x hub.Item) bool { return x.Tier.Delay > 0 }
 
 // postFound returns a function that a search calls when it has ended.
 func (s *Session) postFound() func() {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/subscription"
@@ -26,6 +27,7 @@ type check struct {
 type start struct {
 	search *subscription.Search
 	again  Event // the message, to be handled again; none for a move
+	stale  bool  // the search is of an epoch that is over
 }
 
 // TakeToken returns, once, the token that is to be checked. The host calls Env.Verify with it
@@ -80,8 +82,17 @@ func (s *Session) resumeFound(now time.Time) {
 	if c == nil {
 		return
 	}
-	if again := c.start.again; again.Message != nil {
-		s.ext().found = c.start.search
+	if s.optional != nil && len(s.left) > 0 {
+		joinEpoch(s, now, c.start.search)
+	}
+	switch again := c.start.again; {
+	case again.Message == nil:
+	case s.pendingCheck() != nil: // the epoch waits for delayed data
+		c.waiting = slices.Insert(c.waiting, 0, again)
+	default:
+		if s.ext().found = c.start.search; c.start.stale {
+			s.found = nil
+		}
 		s.Handle(now, again)
 		s.ext().found = nil
 	}

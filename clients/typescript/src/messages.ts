@@ -211,7 +211,7 @@ export type Success = {
 export type Subscription = {
   type: "Subscription";
   code: 200;
-  /** What was done: Subscribed, Unsubscribed, Resynced, Subscriptions or Rights changed. */
+  /** What was done: Subscribed, Unsubscribed, Resynced, Subscriptions, Rights changed or Epoch. */
   msg: string;
   /** The id of the request. Absent if it had none. */
   id?: RequestID;

@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/ruedahq/rueda/internal/cluster"
@@ -62,7 +63,11 @@ func (x *applying) flush() error {
 	return err
 }
 
-// define defines an instrument of the log. The error is ErrRestart if the journal has it under
+// errNumber means that the journal has other numbers of instruments than the log. It has rows that
+// the log has lost, or it is of another cluster.
+var errNumber = errors.New("the journal has other numbers of instruments")
+
+// define defines an instrument of the log. The error is errNumber if the journal has it under
 // another number.
 func (x *applying) define(number uint32, text []byte) error {
 	if err := x.flush(); err != nil {
@@ -72,11 +77,8 @@ func (x *applying) define(number uint32, text []byte) error {
 	if err := json.Unmarshal(text, &def); err != nil {
 		return fmt.Errorf("definition of instrument %d: %w", number, err)
 	}
-	if err := x.hub.FollowDefinition(number, def); err != nil {
-		return err
+	if !x.journal.DefineAs(number, def) {
+		return fmt.Errorf("%s has the number %d in the log: %w", def.ID, number, errNumber)
 	}
-	if own, ok := x.journal.Lookup(def.ID); !ok || own != number {
-		return fmt.Errorf("%s has the number %d in the log and %d in the journal, which is one of another cluster: move its folder away", def.ID, number, own)
-	}
-	return nil
+	return x.hub.FollowDefinition(number, def)
 }

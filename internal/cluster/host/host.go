@@ -27,6 +27,7 @@ type Config struct {
 	Members Members
 	Number  Number             // for a node that may lead
 	OnShow  func(allowed bool) // called when the node may begin or must cease to show rows
+	OnEpoch func()             // called when an epoch ends: the readers of Hub leave, and come back
 	Logger  *slog.Logger       // nil: discarded
 }
 
@@ -45,8 +46,8 @@ type Number struct {
 	Run func(ctx context.Context, h *hub.Hub, sink feed.Sink) error
 }
 
-// ErrRestart means that the process must be started again: the log has begun another epoch, or the
-// rows of this node are not those of the log.
+// ErrRestart means that the process must be started again with an empty journal, because the rows
+// or the instruments of this one are not those of the log.
 var ErrRestart = errors.New("the log of the cluster has other rows than this node: the process has to start again")
 
 // Host runs a node.
@@ -217,13 +218,18 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 	case cluster.Save:
 		return writeState(h.cfg.Place.folder, a.State)
 	case cluster.Apply:
-		return h.applying.apply(a)
+		err := h.applying.apply(a)
+		if errors.Is(err, errNumber) {
+			h.log.Error("the node copies the log again", "error", err)
+			return h.reset(h.cfg.Hub.Epoch())
+		}
+		return err
 	case cluster.Stored:
 		if h.leading != nil {
 			h.leading.ledger.stored(a.Sources)
 		}
 	case cluster.BeginEpoch:
-		return h.beginEpoch(a)
+		return h.beginEpoch(ctx, a)
 	case cluster.Lead:
 		return h.lead(ctx, a)
 	case cluster.StopLeading:
@@ -357,22 +363,6 @@ func (h *Host) register(ctx context.Context) {
 			}
 		}
 	})
-}
-
-// beginEpoch begins an epoch in the following hub. If the hub has rows, the process begins again
-// with an empty journal.
-func (h *Host) beginEpoch(a cluster.BeginEpoch) error {
-	err := h.cfg.Hub.BeginEpoch(a.Epoch, a.Position)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, hub.ErrHasRows) {
-		return fmt.Errorf("begin epoch %s: %w", a.Epoch, err)
-	}
-	if err := writeReset(h.cfg.Place.folder, a.Epoch); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w (epoch %s)", ErrRestart, a.Epoch)
 }
 
 // statePath returns the file of the state of a node.

@@ -18,7 +18,7 @@ const (
 	needCheck   = "checks of tokens that take seconds"
 	needDelay   = "delayed data"
 	needHours   = "hours of waiting"
-	needSetting = "another configuration: order book patterns, no journal, short history, or a shutdown"
+	needSetting = "another configuration: order book patterns, no journal, short history, a shutdown, or an epoch"
 	needSocket  = "a socket that stops at a certain byte"
 )
 
@@ -58,7 +58,7 @@ func (st *step) needs(g *Gateway, c *Conversation) string {
 		return needFeed
 	case !c.isLive && (st.verb == "stop" || st.verb == "read"):
 		return needSocket
-	case st.verb == "drain":
+	case st.verb == "drain", st.verb == "epoch":
 		return needSetting
 	case st.verb == "user" && strings.Contains(st.rest, "/late"):
 		return needDelay

@@ -114,7 +114,7 @@ func success() *schema.Schema {
 
 func subscription() *schema.Schema {
 	fields := control("Subscription",
-		schema.Required("msg", schema.String("What was done: Subscribed, Unsubscribed, Resynced, Subscriptions or Rights changed.").Example("Subscribed")),
+		schema.Required("msg", schema.String("What was done: Subscribed, Unsubscribed, Resynced, Subscriptions, Rights changed or Epoch.").Example("Subscribed")),
 		echoedID(),
 		schema.Required("epoch", epoch()),
 		schema.Optional("position", position()),

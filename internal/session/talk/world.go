@@ -181,6 +181,7 @@ func worldVerbs() map[string]func(*World, []string) error {
 		"late": (*World).late, "cancel": amend(market.KindCancel), "correct": amend(market.KindCorrect), "reference": (*World).reference,
 		"trade": (*World).trade, "quote": (*World).quote, "book": (*World).book, "status": (*World).status,
 		"revoke": (*World).revoke, "extend": (*World).extend, "drain": (*World).drain,
+		"epoch": (*World).epoch,
 	}
 }
 
@@ -309,6 +310,18 @@ func (w *World) revoke(args []string) error {
 		return errors.New("revoke FAMILY, or revoke user USER")
 	}
 	return nil
+}
+
+// epoch begins an epoch, as a node of a cluster does.
+func (w *World) epoch(args []string) error {
+	if len(args) != 1 {
+		return errors.New("epoch NAME")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	w.Hub.EndEpoch()
+	w.Env.Registry.EndEpoch()
+	return w.Hub.BeginEpoch(ctx, args[0], w.Hub.Figures().Position)
 }
 
 func (w *World) extend(args []string) error {

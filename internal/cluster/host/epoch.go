@@ -1,0 +1,47 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/hub"
+)
+
+// leaveTime bounds the wait for the readers of an epoch that ends.
+const leaveTime = 10 * time.Second
+
+// beginEpoch begins an epoch in the following hub and in its journal. Sockets stay open: their
+// sessions leave, and announce the epoch when they come back. If that is not possible, the process
+// has to begin again with an empty journal.
+func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
+	if a.Epoch == h.cfg.Hub.Epoch() && a.Position == h.cfg.Hub.Figures().Position {
+		return nil
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	h.cfg.Hub.EndEpoch()
+	if h.cfg.OnEpoch != nil {
+		h.cfg.OnEpoch()
+	}
+	err := h.cfg.Hub.BeginEpoch(ctx, a.Epoch, a.Position)
+	switch {
+	case err == nil:
+		h.log.Warn("the log has begun another epoch", "epoch", a.Epoch, "position", a.Position, "took", time.Since(began).Round(time.Millisecond))
+		return nil
+	case !errors.Is(err, hub.ErrHasRows):
+		return fmt.Errorf("begin epoch %s: %w", a.Epoch, err)
+	}
+	return h.reset(a.Epoch)
+}
+
+// reset requests an empty journal, and ends the process.
+func (h *Host) reset(epoch string) error {
+	if err := writeReset(h.cfg.Place.folder, epoch); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w (epoch %s)", ErrRestart, epoch)
+}
