@@ -26,13 +26,19 @@ type census struct {
 // dialRetry is the time between two attempts to connect.
 const dialRetry = 200 * time.Millisecond
 
-// dial connects on a goroutine, until it succeeds.
+// dial connects on a goroutine, until it succeeds. It waits first if the last session has just
+// begun, because NATS may accept connections long before it has a leader.
 func (h *Host) dial(ctx context.Context) {
 	if h.dialing {
 		return
 	}
 	h.dialing = true
+	wait := max(0, dialRetry-time.Since(h.dialed))
+	h.dialed = time.Now().Add(wait)
 	h.tasks.Go(func() {
+		if !sleep(ctx, wait) {
+			return
+		}
 		var logged time.Time
 		for {
 			s, err := jetstream.Dial(ctx, h.cfg.Place.log)
@@ -48,13 +54,21 @@ func (h *Host) dial(ctx context.Context) {
 				logged = time.Now()
 				h.log.Warn("no connection to the log of the cluster, trying again", "error", err)
 			}
-			select {
-			case <-ctx.Done():
+			if !sleep(ctx, dialRetry) {
 				return
-			case <-time.After(dialRetry):
 			}
 		}
 	})
+}
+
+// sleep waits for a time. It returns false if ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // join begins a session.
