@@ -255,6 +255,7 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 		})
 	case cluster.Refill:
 		h.start(ctx, 0, func(ctx context.Context) cluster.Event {
+			h.cfg.Hub.Commit() // the newest rows may not be in the journal yet
 			groups, err := groupsOf(ctx, h.cfg.Journal, a.After, a.Upto)
 			return cluster.Refilled{Groups: groups, Failed: h.failed("read the journal for the log", err)}
 		})
@@ -288,7 +289,10 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 	case cluster.ReadLast:
 		h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {
 			seq, data, err := s.ReadLast(ctx)
-			return cluster.LastRead{Seq: seq, Data: data, Failed: h.failed("read the end of the log", err)}
+			if h.failed("read the end of the log", err) {
+				sleep(ctx, dialRetry) // the machine asks again at once
+			}
+			return cluster.LastRead{Seq: seq, Data: data, Failed: err != nil}
 		})
 	case cluster.WriteLease:
 		h.writeLease(s, a)
