@@ -75,9 +75,25 @@ func segmentsOf(meta *dayfile.Meta) []*segment {
 // Hash returns a hash of all messages of an epoch ("": the newest) in stream order. Journals with
 // equal rows have equal hashes.
 func (a *Archive) Hash(ctx context.Context, epoch string) (string, error) {
+	return a.hash(ctx, a.views(epoch))
+}
+
+// HashDay reads the rows of a day, 2006-01-02, and returns their hash. It is that of Days if the
+// day is closed and its files have not changed since. The error is ErrNotKept if the journal does
+// not have the day.
+func (a *Archive) HashDay(ctx context.Context, date string) (string, error) {
+	views := a.selectViews(func(d *day, _ *segment) bool { return dateOf(d.date) == date })
+	if len(views) == 0 {
+		return "", ErrNotKept
+	}
+	return a.hash(ctx, views)
+}
+
+// hash returns the hash of all messages of segments.
+func (a *Archive) hash(ctx context.Context, views []segmentView) (string, error) {
 	sum, scratch := sha256.New(), []byte(nil)
-	for _, v := range a.views(epoch) {
-		err := a.walk(ctx, &v, walkAll, func(c *record.Cursor, rec []byte) (bool, error) {
+	for i := range views {
+		err := a.walk(ctx, &views[i], walkAll, func(c *record.Cursor, rec []byte) (bool, error) {
 			if !record.IsMessage(rec) {
 				return true, nil
 			}
