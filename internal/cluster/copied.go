@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"errors"
+	"slices"
+)
+
+// This file has the state of a node whose journal is a copy of that of another node.
+
+// State returns the state of the node, as the action Save has it. ok reports whether its journal
+// may be copied: the node knows the log, and all its rows belong to it.
+func (n *Node) State() (s State, ok bool) {
+	f := &n.follower
+	s = f.State
+	s.History = f.History.clone()
+	s.Sources = f.listSources()
+	return s, len(s.History.Starts) > 0 && !f.diverged && f.History.Has(f.place())
+}
+
+// ErrMoved means that the log has changed too much while the journal of a node was copied.
+var ErrMoved = errors.New("the log has begun another epoch, or has lost rows, while the journal was copied")
+
+// StateOfCopy returns the state with which a new node follows the log after it has copied the
+// journal of another node. before is the state of that node when the last part of the copy began,
+// and after is its state when the copy was complete. So the copy has all rows of before, and no
+// term that after does not have. The error is ErrMoved.
+func StateOfCopy(before, after State) (State, error) {
+	h := &after.History
+	place := Place{before.History.At(before.Position), before.Position}
+	if len(h.Starts) == 0 || before.History.Epoch != h.Epoch || !h.Has(place) || !h.ordered() {
+		return State{}, ErrMoved
+	}
+	s := before
+	s.History = h.clone()
+	s.Sources = slices.Clone(before.Sources)
+	s.Highest = max(before.Highest, after.Highest)
+	s.Gaps = true // until the leader has named this node
+	return s, nil
+}

@@ -1,0 +1,40 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestStateOfCopy checks the state with which a new node follows the log: the messages from the
+// begin of the copy, with the terms of its end.
+func TestStateOfCopy(t *testing.T) {
+	t.Parallel()
+	one, two, other := Term{1, 5}, Term{2, 6}, Term{2, 9}
+	before := State{History: History{"e", []Start{{one, 0}}}, Position: 100, Seq: 40, ID: ID{one, 7}, Stream: 100, Highest: 1}
+	after := State{History: History{"e", []Start{{one, 0}, {two, 120}}}, Position: 150, Seq: 60, Highest: 3}
+	s, err := StateOfCopy(before, after)
+	if err != nil || s.Position != 100 || s.Seq != 40 || s.ID != before.ID || s.History.Newest() != two || s.Highest != 3 || !s.Gaps {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	// The journal of the copy has rows of the second term.
+	n := NewNode(Config{Cluster: "c", Name: "new", Shows: true, Random: func() uint64 { return 1 }}, s, Journal{"e", 140, true})
+	if got, ok := n.State(); !ok || got.Position != 140 || got.Seq != 40 || n.follower.place() != (Place{two, 140}) {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	if r := (Fetch{Epoch: "e", After: Place{two, 130}}); !n.Serves(r) {
+		t.Error("the node does not serve rows of the copy")
+	}
+	for name, after := range map[string]State{
+		"another epoch":       {History: History{"f", []Start{{one, 0}}}},
+		"rows were lost":      {History: History{"e", []Start{{one, 0}, {other, 90}}}},
+		"no term":             {History: History{Epoch: "e"}},
+		"terms without order": {History: History{"e", []Start{{one, 0}, {two, 150}, {two, 140}}}},
+	} {
+		if s, err := StateOfCopy(before, after); !errors.Is(err, ErrMoved) {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+	if _, ok := NewNode(Config{Random: func() uint64 { return 1 }}, State{}, Journal{}).State(); ok {
+		t.Error("the journal of a node that knows no log may be copied")
+	}
+}

@@ -1,0 +1,89 @@
+package copying
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/journal/record"
+)
+
+// Errors of a journal that is not used.
+var (
+	errRows   = errors.New("rows are missing in its journal")
+	errDay    = errors.New("a closed day of its journal is not what it was when it was closed")
+	errOthers = errors.New("a closed day of its journal differs from that of other nodes")
+)
+
+// check reads a copy as a journal. It must have all rows of a state, no damage, and closed days
+// with the hashes that the other node has stated, and that no majority of the others contradicts.
+func check(ctx context.Context, folder string, state *cluster.State, from *Offer, others []Offer) (err error) {
+	r, err := journal.OpenReader(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for _, d := range r.Damage() {
+		if d.Reason != record.ReasonTorn { // the other node was writing
+			return &d
+		}
+	}
+	if r.Epoch() != state.History.Epoch || r.Newest() < state.Position || r.Complete() > r.Begins() {
+		return errRows
+	}
+	rows := uint64(0)
+	for _, d := range r.Days() {
+		rows += d.Rows
+		if !d.Closed && has(from, d.Date) {
+			return fmt.Errorf("%s: %w", d.Date, errDay)
+		}
+		if !d.Closed {
+			continue
+		}
+		hash, err := r.HashDay(ctx, d.Date)
+		switch {
+		case err != nil:
+			return err
+		case hash != d.Hash, contradicts(from, d.Date, hash):
+			return fmt.Errorf("%s: %w", d.Date, errDay)
+		}
+		same, other := 0, 0
+		for i := range others {
+			switch {
+			case contradicts(&others[i], d.Date, hash):
+				other++
+			case has(&others[i], d.Date):
+				same++
+			}
+		}
+		if other > same {
+			return fmt.Errorf("%s: %w (%d of %d)", d.Date, errOthers, other, same+other)
+		}
+	}
+	if len(r.Epochs()) == 1 && rows != r.Newest()-r.Begins() {
+		return errRows
+	}
+	return nil
+}
+
+// has reports whether the journal of an offer has a closed day.
+func has(o *Offer, date string) bool {
+	for _, d := range o.Days {
+		if d.Date == date {
+			return true
+		}
+	}
+	return false
+}
+
+// contradicts reports whether an offer has another hash for a day.
+func contradicts(o *Offer, date, hash string) bool {
+	for _, d := range o.Days {
+		if d.Date == date {
+			return d.Hash != hash
+		}
+	}
+	return false
+}
