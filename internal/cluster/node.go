@@ -285,6 +285,7 @@ type Status struct {
 	Seq       uint64 // sequence of the newest handled message
 	End       uint64 // sequence of the newest message of the stream that is known
 	Current   bool
+	Blind     bool // rows are missing that no node sends
 	Diverged  bool
 	Holder    string // of the lease
 	Queued    int    // bytes of rows that wait to be appended
@@ -302,7 +303,7 @@ func (n *Node) Status() Status {
 	f := &n.follower
 	s := Status{
 		Leads: n.leader.phase == leading, Term: f.History.Newest(), Epoch: f.History.Epoch, Position: f.Position,
-		Seq: f.handled, End: f.end, Current: n.shown.Current, Diverged: f.diverged, Holder: n.lease.holder, Queued: n.leader.queued,
+		Seq: f.handled, End: f.end, Current: n.shown.Current, Blind: f.blind, Diverged: f.diverged, Holder: n.lease.holder, Queued: n.leader.queued,
 		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected, Renewed: n.lease.since,
 	}
 	for _, r := range n.reports() {

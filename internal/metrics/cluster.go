@@ -29,5 +29,8 @@ func clusterFamilies() []family {
 			ofCluster(func(c *Cluster) float64 { return c.LeaseAge.Seconds() })},
 		{group, "rueda_cluster_queued_bytes", gauge, nil, "Bytes of rows of the sequencer that the log does not have yet.", "At 8 MiB feeds wait: the disks of NATS are too slow.",
 			ofCluster(func(c *Cluster) float64 { return float64(c.Queued) })},
+		{group, "rueda_cluster_days_differ", gauge, nil, "Closed days of the journal whose rows differ from those of another node, or cannot be read.",
+			"Above 0: a journal was changed or damaged. The log has the day, the node and the next step (`a closed day of the journal differs between nodes`).",
+			ofCluster(func(c *Cluster) float64 { return float64(c.DaysDiffer) })},
 	}
 }

@@ -113,6 +113,8 @@ type Cluster struct {
 	Queued    int           // bytes of rows that wait for the log
 	Lag       time.Duration // age of the newest batch, by the log's clock
 	LeaseAge  time.Duration // since the lease was renewed
+
+	DaysDiffer int // closed days that differ from those of another node, or cannot be read
 }
 
 // Passwords has the figures of the slots for password checks.

@@ -28,6 +28,7 @@ import (
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/journal/journaltest"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -178,6 +179,11 @@ func (c *child) configure(cause string, cfg *gateway.Config) error {
 	switch cause {
 	case "files":
 		cfg.Journal = gateway.Journal{Folder: filepath.Join(c.folder, "journal"), Sync: 50 * time.Millisecond}
+	case "days":
+		d := journaltest.Days{Folder: filepath.Join(c.folder, "journal"), Epoch: "e", Closed: 2, Rows: 100}
+		d.Write(c.t)
+		cfg.Journal = gateway.Journal{Folder: d.Folder}
+		cfg.Cluster = gateway.Cluster{Name: "alerts", Node: "edge-1", Role: "edge", NATS: []string{"nats://127.0.0.1:9"}}
 	case "users":
 		base, err := httpusers.New(httpusers.Config{URL: "http://127.0.0.1:9", Secret: bytes.Repeat([]byte("s"), 32)})
 		if err != nil {
@@ -225,6 +231,8 @@ func (c *child) apply(ctx context.Context, cause string) error {
 			return err
 		}
 		go c.logins(ctx, "demo-password", 300*time.Millisecond)
+	case "days":
+		return damage(filepath.Join(c.folder, "journal", "*", "*.segz"))
 	case "disk":
 		return os.WriteFile(filepath.Join(c.folder, "full"), make([]byte, 14<<20), 0o600)
 	case "users", "panic":
@@ -251,6 +259,25 @@ func (c *child) apply(ctx context.Context, cause string) error {
 	case "paused": // by the test
 		c.source.fast.Store(true)
 		return c.readers(ctx, 10)
+	}
+	return nil
+}
+
+// damage changes a byte of files.
+func damage(pattern string) error {
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		return cmp.Or(err, errors.New("no file to damage"))
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		text[len(text)/2] ^= 1
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			return err
+		}
 	}
 	return nil
 }

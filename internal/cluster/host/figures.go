@@ -18,6 +18,7 @@ func (h *Host) Figures() *metrics.Cluster {
 	return &metrics.Cluster{
 		Connected: h.Connected(), Leads: h.Leads(), Current: h.Shown().Current, Term: s.Term.Number,
 		Behind: s.End - min(s.End, s.Seq), Queued: s.Queued, Lag: lag(&s), LeaseAge: h.since(s.Renewed),
+		DaysDiffer: h.days.comparison.Differ(),
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/cluster/copying"
+	"github.com/ruedahq/rueda/internal/cluster/dayhash"
 	"github.com/ruedahq/rueda/internal/cluster/jetstream"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
@@ -70,6 +72,10 @@ type Host struct {
 	leading    *leadership // nil: the node does not lead
 	retired    *leadership // the one before, whose goroutines may still run
 	applying   applying
+	copies     chan struct{} // has an element for each request of a new node that is being answered
+	strandedAt time.Time     // since when the node has no rows and cannot get them
+	days       days
+	copier     atomic.Pointer[copying.Copier] // of a new node; nil: it is not copying
 
 	status atomic.Pointer[cluster.Status]
 	shown  atomic.Pointer[cluster.Show]
@@ -82,6 +88,7 @@ type arrival struct {
 	generation uint64 // of the session; 0: of none
 	event      cluster.Event
 	session    *jetstream.Session // connected; event is Connected
+	note       []byte             // for the other nodes: the hashes of closed days
 	err        error              // ends the session
 }
 
@@ -95,6 +102,8 @@ func New(cfg Config) (*Host, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	h := &Host{cfg: cfg, name: p.log.Node, log: cfg.Logger, began: time.Now(), events: make(chan arrival, 64)}
 	h.applying.hub, h.applying.journal = cfg.Hub, cfg.Journal
+	h.copies = make(chan struct{}, copiesAtOnce)
+	h.days.name, h.days.log, h.days.checker = h.name, h.log, dayhash.NewChecker(cfg.Journal.Archive)
 	h.node = cluster.NewNode(cluster.Config{
 		Cluster: p.log.Cluster, Name: p.log.Node, Shows: p.settings.Role != roleSequencer, Candidate: p.settings.Role != roleEdge,
 		Lease: p.settings.Lease, Random: rand.Uint64,
@@ -137,6 +146,9 @@ func (h *Host) Serves() error {
 
 // Ready returns why the node should not get clients now, or nil.
 func (h *Host) Ready() error {
+	if err := h.copyProgress(); err != nil {
+		return err
+	}
 	switch s := h.Shown(); {
 	case !h.Connected():
 		return errors.New("not connected to the log of the cluster")
@@ -156,17 +168,23 @@ func (h *Host) note() {
 	}
 }
 
-// checkEvery is the time between two looks at the session.
-const checkEvery = 500 * time.Millisecond
+const (
+	checkEvery   = 500 * time.Millisecond // between two looks at the session
+	copiesAtOnce = 2                      // requests of new nodes that are answered at the same time
+)
 
-// Run runs the node until ctx ends. The error is ErrRestart, or one that only an operator can
-// remove.
+// Run runs the node until ctx ends. The error is ErrRestart, ErrCopied, or one that only an
+// operator can remove.
 func (h *Host) Run(running context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(running)) // for the end of a leadership
 	defer h.tasks.Wait()
 	defer cancel()
 	defer h.stopLeading("the process ends")
 	defer h.leave()
+	if err := h.obtain(running); err != nil {
+		return err
+	}
+	h.tasks.Go(func() { h.keepDays(ctx) })
 	h.dial(ctx)
 	timer, look := time.NewTimer(0), time.NewTicker(checkEvery)
 	defer timer.Stop()
@@ -194,6 +212,7 @@ func (h *Host) Run(running context.Context) error {
 			if h.session != nil && !h.attaching && len(h.session.Messages()) == 0 && h.session.Check() != nil {
 				err = h.lose(ctx, h.session.Check())
 			}
+			err = errors.Join(err, h.stranded())
 		}
 		if err != nil {
 			return err
@@ -342,6 +361,11 @@ func (h *Host) arrived(ctx context.Context, a arrival) error {
 	switch {
 	case a.session != nil:
 		return h.join(ctx, a.session)
+	case a.note != nil:
+		if h.session != nil {
+			h.failed("send the hashes of closed days", h.session.Send(subjectDays, a.note))
+		}
+		return nil
 	case a.generation != 0 && (a.generation != h.generation || h.session == nil):
 		return nil
 	case a.err != nil:

@@ -15,6 +15,8 @@ const (
 	subjectReport = "report"
 	subjectCensus = "census"
 	subjectFetch  = "fetch"
+	subjectCopy   = "copy" // of the journal; also with the name of a node
+	subjectDays   = "days"
 )
 
 // census is a request of a node.
@@ -77,7 +79,9 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 	h.generation++
 	h.ofSession, h.end = context.WithCancel(ctx)
 	h.joined.Store(true)
-	for _, subject := range []string{subjectReport, subjectReport + "." + h.name, subjectCensus, subjectFetch} {
+	for _, subject := range []string{
+		subjectReport, subjectReport + "." + h.name, subjectCensus, subjectFetch, subjectCopy, subjectCopy + "." + h.name, subjectDays,
+	} {
 		if err := s.Listen(subject); err != nil {
 			return h.lose(ctx, err)
 		}
@@ -206,6 +210,10 @@ func (h *Host) noted(ctx context.Context, m jetstream.Message) error {
 		if json.Unmarshal(m.Data, &f) == nil {
 			h.answerFetch(f, m)
 		}
+	case subjectCopy, subjectCopy + "." + h.name:
+		h.answerCopy(m)
+	case subjectDays:
+		h.days.heard(m.Data)
 	default: // report
 		var r cluster.Report
 		if json.Unmarshal(m.Data, &r) == nil && r.Node != h.name {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/cluster/copying"
 	"github.com/ruedahq/rueda/internal/cluster/jetstream"
 	"github.com/ruedahq/rueda/internal/journal"
 )
@@ -47,7 +49,8 @@ type Place struct {
 	settings Settings
 	log      jetstream.Config
 	folder   string
-	isNew    bool // the node has never run
+	journal  string // folder of the journal
+	isNew    bool   // the node has never run
 }
 
 // Prepare checks the settings of a node, and sets those of its journal. If the rows of the last
@@ -57,7 +60,7 @@ func Prepare(s Settings, j *journal.Config, log *slog.Logger) (*Place, error) {
 		return nil, errNoJournal
 	}
 	name, _ := os.Hostname() // "" is refused
-	p := &Place{settings: s, folder: filepath.Join(filepath.Dir(j.Folder), "node")}
+	p := &Place{settings: s, journal: j.Folder, folder: filepath.Join(filepath.Dir(j.Folder), "node")}
 	p.settings.Lease = cmp.Or(s.Lease, defaultLease)
 	p.log = jetstream.Config{
 		URLs: s.NATS, Cluster: s.Name, Node: cmp.Or(s.Node, name), Credentials: s.Credentials, Authorities: s.Authorities,
@@ -68,8 +71,13 @@ func Prepare(s Settings, j *journal.Config, log *slog.Logger) (*Place, error) {
 	}
 	_, missing := os.Stat(statePath(p.folder))
 	p.isNew = errors.Is(missing, fs.ErrNotExist)
-	var err error
-	j.Copy = true
-	j.Epoch, err = epochOf(p.folder, j.Folder)
+	epoch, err := epochOf(p.folder, j.Folder)
+	if err == nil {
+		err = copying.Install(j.Folder, func(s cluster.State) error {
+			epoch = s.History.Epoch
+			return writeState(p.folder, s)
+		})
+	}
+	j.Copy, j.Epoch = true, epoch
 	return p, err
 }

@@ -1,0 +1,228 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/cluster/copying"
+	"github.com/ruedahq/rueda/internal/cluster/jetstream"
+)
+
+// ErrCopied means that a new node has copied the journal of another one. The process must be
+// started again, and then uses it.
+var ErrCopied = errors.New("the journal of another node of the cluster was copied: the process has to start again to use it")
+
+const (
+	offersWait   = 300 * time.Millisecond // after the first offer, for those of other nodes
+	answerWait   = 2 * time.Second        // for the first offer
+	newcomerWait = 15 * time.Second       // for a node that has rows
+	copyRetry    = 2 * time.Second        // after an attempt that failed
+	logEvery     = 10 * time.Second       // between two lines about such attempts
+	samePeer     = 3                      // attempts with a node, before another one is asked
+	strandedWait = 30 * time.Second       // without rows, before the process starts again
+)
+
+// newcomer brings an empty journal to where the log can be followed.
+type newcomer struct {
+	*Host
+	copier   *copying.Copier
+	began    time.Time
+	logged   time.Time
+	failures map[string]int // by node
+}
+
+// obtain copies the journal of another node, if the log does not have all rows that the others
+// have. It returns nil if the log can be followed, or if nobody has rows, or when ctx ends. The
+// error is ErrCopied.
+func (h *Host) obtain(ctx context.Context) error {
+	if h.cfg.Journal.Newest() > 0 || len(h.cfg.Journal.Days()) > 0 {
+		return nil
+	}
+	n := &newcomer{Host: h, began: time.Now(), failures: map[string]int{}}
+	n.copier = &copying.Copier{Journal: h.cfg.Place.journal}
+	defer h.copier.Store(nil)
+	for ctx.Err() == nil {
+		follows, err := n.try(ctx)
+		if follows || errors.Is(err, ErrCopied) {
+			return err
+		}
+		if err != nil && ctx.Err() == nil && time.Since(n.logged) > logEvery {
+			n.logged = time.Now()
+			h.log.Warn("this new node has no journal yet, trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(copyRetry):
+		}
+	}
+	return nil
+}
+
+// errAlone means that no node has offered its journal.
+var errAlone = errors.New("the stream does not have the first rows of the epoch any more, and no other node offers its journal")
+
+// try makes one attempt. follows reports that the node can follow the log now.
+func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
+	s, err := jetstream.Dial(ctx, n.cfg.Place.log)
+	if err != nil {
+		return false, err
+	}
+	defer s.Close()
+	offers, err := n.offers(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	epoch, begins, err := n.begin(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	usable := slices.DeleteFunc(slices.Clone(offers), func(o copying.Offer) bool { return o.Reason != "" })
+	if len(usable) == 0 {
+		if begins || time.Since(n.began) > newcomerWait {
+			return true, nil
+		}
+		return false, errors.Join(errAlone, reasons(offers))
+	}
+	if begins && !slices.ContainsFunc(usable, func(o copying.Offer) bool { return !slices.Equal(o.Epochs, []string{epoch}) }) {
+		return true, nil
+	}
+	from := n.choose(usable)
+	n.copier.Ask = func(ctx context.Context, node string, request []byte, f func([]byte) error) error {
+		return s.AskEach(ctx, subjectCopy+"."+node, request, f)
+	}
+	n.Host.copier.Store(n.copier)
+	n.log.Info("copying the journal of another node", "node", from.Node, "bytes", from.Bytes)
+	if err := n.copier.Copy(ctx, from, offers); err != nil {
+		if errors.As(err, new(*copying.PeerError)) {
+			n.failures[from.Node]++
+		}
+		return false, err
+	}
+	return false, fmt.Errorf("%w (node %s)", ErrCopied, from.Node)
+}
+
+// reasons returns why nodes do not offer their journals.
+func reasons(offers []copying.Offer) (err error) {
+	for _, o := range offers {
+		err = errors.Join(err, fmt.Errorf("node %s: %s", o.Node, o.Reason))
+	}
+	return err
+}
+
+// offers asks all nodes for offers.
+func (n *newcomer) offers(ctx context.Context, s *jetstream.Session) (list []copying.Offer, err error) {
+	request, err := json.Marshal(copying.Request{Op: copying.OpOffer})
+	if err != nil {
+		return nil, fmt.Errorf("encode a request: %w", err)
+	}
+	err = s.Gather(ctx, subjectCopy, request, answerWait, offersWait, func(data []byte) {
+		if o, ok := copying.ParseOffer(data); ok && o.Node != n.name {
+			list = append(list, *o)
+		}
+	})
+	slices.SortFunc(list, func(a, b copying.Offer) int { return cmp.Compare(a.Node, b.Node) })
+	return list, err
+}
+
+// begin returns the epoch with whose begin the stream begins. A stream with no messages, and one
+// that is not of this cluster, which the machine refuses, count as such.
+func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch string, begins bool, err error) {
+	data, err := s.ReadFirst(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	var b cluster.Batch
+	if err := b.Decode(n.cfg.Place.log.Cluster, data); err != nil {
+		return "", len(data) == 0 || errors.Is(err, cluster.ErrCluster) || errors.Is(err, cluster.ErrVersion), nil
+	}
+	return b.Epoch, b.Kind == cluster.TermRow && b.NewEpoch, nil
+}
+
+// choose returns the offer to use: the one of the node that is being copied, unless that failed
+// several times. Otherwise that of the node with the fewest failures, the most days and the newest
+// rows, but not that of the sequencer if there is another one.
+func (n *newcomer) choose(usable []copying.Offer) *copying.Offer {
+	if p := n.copier.Progress(); p != nil && n.failures[p.Node]%samePeer != 0 {
+		for i := range usable {
+			if usable[i].Node == p.Node {
+				return &usable[i]
+			}
+		}
+	}
+	leads := func(o *copying.Offer) int {
+		if o.Leads {
+			return 1
+		}
+		return 0
+	}
+	best := &usable[0]
+	for i := range usable {
+		o := &usable[i]
+		if cmp.Or(cmp.Compare(n.failures[o.Node], n.failures[best.Node]), cmp.Compare(leads(o), leads(best)),
+			cmp.Compare(len(best.Days), len(o.Days)), cmp.Compare(best.Position, o.Position)) < 0 {
+			best = o
+		}
+	}
+	return best
+}
+
+// copyProgress says how far a new node is; nil: it is not copying.
+func (h *Host) copyProgress() error {
+	c := h.copier.Load()
+	if c == nil {
+		return nil
+	}
+	p := c.Progress()
+	if p == nil || p.Bytes == 0 {
+		return errors.New("copying the journal of another node")
+	}
+	return fmt.Errorf("copying the journal of another node: %d of %d MiB", p.Done>>20, p.Bytes>>20)
+}
+
+// answerCopy answers a request of a new node about the journal of this one.
+func (h *Host) answerCopy(m jetstream.Message) {
+	var r copying.Request
+	if json.Unmarshal(m.Data, &r) != nil || r.Op != copying.OpOffer && m.Subject == subjectCopy {
+		return
+	}
+	s, now := h.session, copying.Status{Leads: h.leading != nil}
+	state, ok := h.node.State()
+	if now.State = state; !ok {
+		now.Reason = "it does not follow the log"
+	}
+	source := copying.Source{Node: h.name, Folder: h.cfg.Place.journal, Journal: h.cfg.Journal, Commit: h.cfg.Hub.Commit}
+	h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {
+		select {
+		case h.copies <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		defer func() { <-h.copies }()
+		err := source.Answer(ctx, r, now, func(data []byte, more bool) error { return s.Answer(m, data, more) })
+		h.failed("answer a new node", err)
+		return nil
+	})
+}
+
+// stranded returns an error if the node has no rows and cannot get them from the log, so that a
+// new start asks the other nodes again.
+func (h *Host) stranded() error {
+	s := h.node.Status()
+	if h.cfg.Journal.Newest() > 0 || s.End == 0 || s.Epoch != "" && !s.Blind || h.session == nil || h.leading != nil {
+		h.strandedAt = time.Time{}
+		return nil
+	}
+	if h.strandedAt.IsZero() {
+		h.strandedAt = time.Now()
+	}
+	if time.Since(h.strandedAt) < strandedWait {
+		return nil
+	}
+	return fmt.Errorf("%w: it has no rows, and the stream does not have the first ones", ErrRestart)
+}
