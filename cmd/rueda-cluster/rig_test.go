@@ -186,7 +186,7 @@ func (r *rig) startNats(ports, routes []int, via func(from, to, address string) 
 			r.t.Fatal(err)
 		}
 		clients = append(clients, local1(c.Port))
-		p := &process{name: c.Name, kind: "nats"}
+		p := &process{name: c.Name, kind: "nats", address: local1(c.Port)}
 		r.run(p, func() *exec.Cmd {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), asNats+"="+string(text))
