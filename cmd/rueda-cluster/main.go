@@ -18,6 +18,7 @@ const usage = `Usage: rueda-cluster COMMAND
 
   dev     run three edges, two sequencers and NATS in this process
   bench   measure JetStream alone, with messages of the size that a cluster uses
+  catchup measure how long an edge needs for a million rows of the stream
 
 rueda-cluster COMMAND -h lists the flags.
 `
@@ -43,6 +44,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return dev(ctx, args[1:], out)
 	case "bench":
 		return bench(ctx, args[1:], out)
+	case "catchup":
+		return catchUp(ctx, args[1:], out)
 	case "help", "-h", "--help":
 		_, err := io.WriteString(out, usage)
 		return err

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/cluster/copying"
+	"github.com/ruedahq/rueda/internal/cluster/host"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/journal/journaltest"
+)
+
+// startNATS starts a NATS server for a test.
+func startNATS(t *testing.T) (url string) {
+	t.Helper()
+	s, err := startServers(serversConfig{nodes: 1, folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stop)
+	return s.url()
+}
+
+// startEdge runs an edge with a journal, and a state that says that its rows are those of the log.
+func startEdge(t *testing.T, name, url string, d journaltest.Days) *edgeNode {
+	t.Helper()
+	folder := t.TempDir()
+	d.Folder, d.Epoch = filepath.Join(folder, "journal"), "e"
+	d.Write(t)
+	state := cluster.State{History: cluster.History{Epoch: "e", Starts: []cluster.Start{{Term: cluster.Term{Number: 1, Leader: 1}}}}, Position: d.Position()}
+	text, err := json.Marshal(state)
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(folder, "node"), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "node", "cluster.json"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := openEdge(t.Context(), name, url, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
+	return e
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// vanishing is a node that offers the best journal, sends the list of its files, and then vanishes.
+type vanishing struct{ asked atomic.Int32 }
+
+func (v *vanishing) start(t *testing.T, url string) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	answer := func(m *nats.Msg) {
+		var r copying.Request
+		var content any
+		if err := json.Unmarshal(m.Data, &r); err != nil {
+			return
+		}
+		switch r.Op {
+		case copying.OpOffer:
+			content = copying.Offer{Node: "vanishing", Epoch: "e", Epochs: []string{"e"}, Position: 1 << 40, Days: make([]copying.Day, 9)}
+		case copying.OpList:
+			content = copying.Listing{Files: []copying.File{{Name: "2025-11-21/00000001.seg", Size: 1 << 20}}}
+		default:
+			v.asked.Add(1)
+			nc.Close()
+			return
+		}
+		if text, err := json.Marshal(content); err == nil {
+			_ = m.Respond(append([]byte("c"), text...)) // the test waits for what follows
+		}
+	}
+	for _, subject := range []string{"rueda." + benchCluster + ".copy", "rueda." + benchCluster + ".copy.vanishing"} {
+		if _, err := nc.Subscribe(subject, answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNewcomer checks that a node with an empty journal copies that of another one when the stream
+// has no rows, also if the first node that it asks vanishes in the middle. It is not ready, and
+// serves nothing, until it has started again.
+func TestNewcomer(t *testing.T) {
+	t.Parallel()
+	url := startNATS(t)
+	peer := startEdge(t, "edge-1", url, journaltest.Days{Closed: 2, Rows: 500})
+	var v vanishing
+	v.start(t, url)
+	await(t, "edge-1 is connected", peer.host.Connected)
+	folder := t.TempDir()
+	e, err := openEdge(t.Context(), "edge-2", url, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := e.run(limited); !errors.Is(err, host.ErrCopied) {
+		t.Fatalf("the node ends with %v", err)
+	}
+	if n := v.asked.Load(); n != 1 {
+		t.Errorf("the node that vanished was asked for %d pieces", n)
+	}
+	if e.host.Ready() == nil || e.host.Serves() == nil || e.hub.Figures().Position != 0 {
+		t.Error("a node without a journal is ready, or serves something")
+	}
+	if e, err = openEdge(t.Context(), "edge-2", url, folder); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.journal.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	want, err := peer.journal.Hash(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.journal.Hash(t.Context(), "")
+	if err != nil || got != want {
+		t.Errorf("hash %s, want %s, %v", got, want, err)
+	}
+	if s := e.host.Status(); s.Position != 1500 || s.Epoch != "e" || s.Term.Number != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestDaysOfNodes checks that nodes find a closed day of one of them that was changed by hand.
+func TestDaysOfNodes(t *testing.T) {
+	t.Parallel()
+	url := startNATS(t)
+	market := journaltest.Days{Closed: 3, Rows: 200}
+	changed := market
+	changed.Wrong = 250
+	nodes := []*edgeNode{startEdge(t, "edge-1", url, market), startEdge(t, "edge-2", url, changed), startEdge(t, "edge-3", url, market)}
+	for i, e := range nodes {
+		await(t, "a node sees the difference", func() bool { return e.host.Figures().DaysDiffer > 0 })
+		if n := e.host.Figures().DaysDiffer; n != 1 {
+			t.Errorf("node %d: %d days differ", i+1, n)
+		}
+	}
+	var days []journal.Day
+	for _, d := range nodes[1].journal.Days() {
+		if d.Closed {
+			days = append(days, d)
+		}
+	}
+	if len(days) != 3 || days[1].Date != "2025-11-22" {
+		t.Errorf("days %+v", days)
+	}
+}
