@@ -18,6 +18,9 @@ import (
 // advance sets the N of a channel to that of a row, and returns the record of the row's message.
 func (h *applier) advance(in *Instrument, c wire.Channel, r *journal.Row, now int64) Record {
 	in.Sequences[c] = state.Sequence{N: r.N, At: now}
+	if h.cfg.Following {
+		in.Sequences[c].At = r.At // which all nodes have
+	}
 	return Record{Position: r.Position, N: r.N, At: now, Of: in}
 }
 

@@ -223,5 +223,8 @@ func (d *directory) MarketStatus(name string) (s state.Status, ok bool) {
 	if v == nil || v.Statuses.Last == 0 {
 		return state.Status{}, false
 	}
+	if d.cut {
+		return state.Status{Phase: market.FeedDown}, true
+	}
 	return v.Status(), true
 }

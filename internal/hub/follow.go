@@ -87,6 +87,21 @@ func (h *Hub) Follow(rows []journal.Row) error {
 	return nil
 }
 
+// LogTime sets the log's clock, Unix ns, for a hub that follows another one. Rows that were applied
+// before are at most that old, and those that follow are not older. Delayed data comes by this
+// clock alone, and waits for the first call. The clock never goes back.
+func (h *Hub) LogTime(t int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.timed {
+		h.timed, h.madeAt = true, t // no row of the journal is newer
+	}
+	h.logAge = max(h.logAge, t-h.madeAt)
+	for _, c := range h.replicas {
+		c.wake()
+	}
+}
+
 // follow applies one row.
 func (h *Hub) follow(from *journal.Row, now int64) error {
 	if from.Checkpoint || from.Position <= h.position {

@@ -27,6 +27,7 @@ type Config struct {
 	Logger      *slog.Logger     // nil: logs are discarded
 	Following   bool             // the hub applies the rows of another hub; callers use Follow instead of Publish
 	Log         RowLog           // takes the numbered rows instead of Journal, which is then nil; nil: see Journal
+	Now         func() int64     // time of publication, Unix ns, from any goroutine; nil: the clock of this machine
 }
 
 // RowLog takes the rows that a hub numbers, such as the log of a cluster. The hub calls it under
@@ -52,6 +53,7 @@ type Hub struct {
 	feeding sync.Mutex
 
 	restored uint64                 // position at the end of Restore
+	timed    bool                   // LogTime was called
 	followed map[uint32]*Instrument // by number in the journal of the hub that this one follows
 	jobs     *readjob.Queue         // reads of the journal for shards
 }

@@ -1,10 +1,6 @@
 package hub
 
-import (
-	"time"
-
-	"github.com/ruedahq/rueda/market"
-)
+import "github.com/ruedahq/rueda/market"
 
 // Interrupted publishes that events of the instruments may be missing, because another process ran
 // the feeds until now. Each instrument gets a gap with the reason, and its book is stale until its
@@ -16,7 +12,7 @@ func (h *Hub) Interrupted(reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
-	now := time.Now().UnixNano()
+	now := h.now()
 	for i := 0; i < len(h.handles); i++ {
 		in := h.handles[i]
 		if in.Venue {

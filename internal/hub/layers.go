@@ -32,7 +32,9 @@ type core struct {
 	epoch atomic.Pointer[string]
 
 	made   time.Time     // time of New, with the monotonic clock
-	madeAt int64         // time of New by the wall clock, Unix ns; for a hub that follows another one, At of the newest restored row
+	madeAt int64         // time of New by the wall clock, Unix ns; for a hub that follows another one, see LogTime
+	cut    bool          // of a hub that follows another one: it does not have its newest rows
+	logAge int64         // of a hub that follows another one: the log's time since madeAt, in ns
 	kick   chan struct{} // wakes Run: something is due earlier than Run expects
 
 	mu steplock.Mutex
@@ -41,6 +43,30 @@ type core struct {
 // clock returns the nanoseconds since the hub was made. A step of the wall clock does not change
 // it.
 func (h *core) clock() int64 { return int64(time.Since(h.made)) }
+
+// now returns the time of publication, Unix ns.
+func (h *core) now() int64 {
+	if h.cfg.Now != nil {
+		return h.cfg.Now()
+	}
+	return time.Now().UnixNano()
+}
+
+// age returns the time since madeAt by which data is delayed, in ns.
+func (h *core) age() int64 {
+	if h.cfg.Following {
+		return h.logAge
+	}
+	return h.clock()
+}
+
+// present returns the time by which data is delayed, Unix ns.
+func (h *core) present() int64 {
+	if h.cfg.Following {
+		return h.madeAt + h.logAge
+	}
+	return time.Now().UnixNano()
+}
 
 // kickClock wakes Run, which checks what is due.
 func (h *core) kickClock() {

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"errors"
-	"time"
 
 	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/state"
@@ -43,7 +42,7 @@ func (h *Hub) Publish(events []market.Event) error {
 // beginBatch returns the publication time of the following events, in Unix ns. It sends the bars
 // that have ended by that time.
 func (h *sequencer) beginBatch() (now int64) {
-	now = time.Now().UnixNano()
+	now = h.now()
 	if due := h.trading.Due(); due > 0 && due <= now {
 		h.sendBars(now)
 	}
@@ -130,7 +129,7 @@ func (h *sequencer) setStatus(in *Instrument, now int64, e *market.Event) {
 // that is known to be empty has N 1 in the channel of books. An instrument of the journal continues
 // with its numbers, and publishes its status only if the status has changed.
 func (h *sequencer) list(in *Instrument) {
-	now := time.Now().UnixNano()
+	now := h.now()
 	at := now
 	if in.Def.Listed != 0 {
 		at = in.Def.Listed

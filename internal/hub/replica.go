@@ -58,6 +58,7 @@ const (
 	replicaIdleTime = int64(time.Minute) // from the last use until a replica is dropped
 	replicaRetry    = 10 * time.Second   // after an error of the journal
 	replicaPoll     = 100 * time.Millisecond
+	replicaPiece    = time.Millisecond // least time between two looks for rows that are due
 	replicaBatch    = 512
 	followerBytes   = 4 << 10 // estimated memory of an instrument of a replica
 	sampleEvery     = int64(100 * time.Millisecond)
@@ -69,9 +70,9 @@ func (h *publisher) noteTime() {
 	if len(h.replicas) == 0 {
 		return
 	}
-	clock := h.clock()
+	age := h.age()
 	for _, c := range h.replicas {
-		c.times.Note(clock, h.position)
+		c.times.Note(age, h.position)
 		if c.quiet {
 			c.quiet = false
 			c.wake()
@@ -144,12 +145,20 @@ func (h *Hub) Due(delay int) uint64 {
 	if c == nil {
 		return 0
 	}
-	clock := h.clock()
-	pos, _ := c.times.Due(clock)
-	if clock >= c.delay {
+	age := h.age()
+	pos, _ := c.times.Due(age)
+	if age >= c.delay {
 		pos = max(pos, h.restored)
 	}
 	return pos
+}
+
+// Present returns the time by which data is delayed, Unix ns: a row that was published earlier than
+// the delay before it may be sent.
+func (h *Hub) Present() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.present()
 }
 
 // is reports whether a replica is in a state.
@@ -177,17 +186,17 @@ func (c *replica) endLoading() (ended []*readjob.Wait) {
 
 // isDue reports whether a row is as old as the delay. For a row from before the restart, its wall
 // clock time counts. If its instrument has a virtual clock, the time of the restart counts.
-func (c *replica) isDue(r *journal.Row, due uint64, clock int64) bool {
+func (c *replica) isDue(r *journal.Row, due uint64, age int64) bool {
 	h := c.hub
 	switch {
 	case r.Position > h.restored:
 		return r.Position <= due
-	case clock >= c.delay:
+	case age >= c.delay:
 		return true
 	case c.isVirtual(r.Instrument):
 		return false
 	}
-	return r.At-h.madeAt+c.delay <= clock
+	return r.At-h.madeAt+c.delay <= age
 }
 
 // isVirtual reports whether an instrument has a virtual clock.

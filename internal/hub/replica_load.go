@@ -49,7 +49,7 @@ func (c *replica) loadRows(ctx context.Context) error {
 	h := c.hub
 	l := loading{hub: h, c: c}
 	h.mu.Lock()
-	clock := h.clock()
+	clock := h.age()
 	due, _ := c.times.Due(clock)
 	h.mu.Unlock()
 	c.virtual = make(map[uint32]bool)

@@ -131,7 +131,7 @@ func (c *replica) advance(ctx context.Context) (wait time.Duration) {
 		case behind:
 			wait = replicaPoll
 		case next > 0:
-			wait = max(1, time.Duration(next-clock))
+			wait = max(replicaPiece, time.Duration(next-h.age()))
 		default:
 			c.quiet = h.position == c.position
 			wait = replicaPoll
@@ -153,7 +153,7 @@ func (c *replica) dueRows() (from, due uint64, next int64, ok bool) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	due, next = c.times.Due(h.clock())
+	due, next = c.times.Due(h.age())
 	return c.position, due, next, c.state == replicaReady
 }
 
@@ -161,7 +161,9 @@ func (c *replica) dueRows() (from, due uint64, next int64, ok bool) {
 func (c *replica) readDue(ctx context.Context, from, due uint64) error {
 	h := c.hub
 	c.batch, c.levels = c.batch[:0], c.levels[:0]
-	clock := h.clock()
+	h.mu.Lock()
+	clock := h.age()
+	h.mu.Unlock()
 	more := false
 	err := h.cfg.Journal.Scan(ctx, journal.ScanStart{Position: from}, nil, ^journal.Checkpoints, func(r *journal.Row) bool {
 		if more = !c.isDue(r, due, clock); more {
@@ -224,7 +226,7 @@ func (c *replica) applyDelayed(r *journal.Row, now int64) {
 	}
 	if in := c.instrumentOf(r); in != nil {
 		if r.Latency >= 0 {
-			r.Latency = max(0, now-r.Time)
+			r.Latency = max(0, h.present()-r.Time)
 		}
 		in.pos = r.Position
 		h.followClock(in, r, now)

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/state"
@@ -67,8 +66,8 @@ func (h *Hub) restore(ctx context.Context, j *journal.Journal) error {
 	}
 	h.version++
 	h.committed, h.restored = h.position, h.position
-	if h.cfg.Following && r.newest > 0 {
-		h.madeAt = r.newest // the clock of this machine does not make delayed data early
+	if h.cfg.Following {
+		h.madeAt = r.newest // until LogTime
 	}
 	return nil
 }
@@ -79,7 +78,7 @@ type restorer struct {
 	journal *journal.Journal
 	numbers map[uint32]*Instrument
 	order   []*Instrument
-	newest  int64 // greatest At of a row whose instrument has no virtual clock
+	newest  int64 // greatest At of a message whose instrument has no virtual clock; 0: none
 }
 
 // instrument returns the instrument with a number in the journal. It is not listed at this time.
@@ -113,7 +112,7 @@ func (r *restorer) row(j *journal.Row) error {
 	if in == nil {
 		return fmt.Errorf("row at position %d is of instrument %d, which is not defined", j.Position, j.Instrument)
 	}
-	if !in.Def.VirtualClock {
+	if !in.Def.VirtualClock && !j.Checkpoint {
 		r.newest = max(r.newest, j.At)
 	}
 	h.restoreRow(in, j)
@@ -178,7 +177,7 @@ func (h *sequencer) fed(in *Instrument) {
 		in.Book.Replace(nil, nil)
 	}
 	if lost && !in.Stale {
-		h.status(in, &market.Event{Kind: market.KindStatus, Phase: market.FeedUp, Reason: "snapshot"}, time.Now().UnixNano())
+		h.status(in, &market.Event{Kind: market.KindStatus, Phase: market.FeedUp, Reason: "snapshot"}, h.now())
 	}
 	h.list(in)
 	h.published()

@@ -41,7 +41,7 @@ func (h *Hub) Run(ctx context.Context) error {
 func (h *Hub) runClocks() time.Duration {
 	h.mu.Lock()
 	defer h.endOnPanic()
-	wait := h.sendDue(time.Now().UnixNano())
+	wait := h.sendDue(h.now())
 	h.published()
 	ended, next := h.takeReached()
 	h.mu.Unlock()

@@ -161,7 +161,7 @@ func (s *Subscriber) appendVenue(dst []byte, in *hub.Instrument, bare bool) []by
 	if !bare && in.Phase != market.NoPhase && s.followsStatus(in.ID().Market) {
 		dst = h.AppendStatus(dst, in, in.Phase, in.Reason, in.Until)
 	}
-	if in.Down {
+	if in.Down || hub.IsCutOff(h) {
 		dst = h.AppendStatus(dst, in, market.FeedDown, "", 0)
 	}
 	return dst
@@ -193,7 +193,7 @@ func (s *Subscriber) venueRows(dst []byte, since uint64) ([]venueDue, []byte) {
 	left := slices.DeleteFunc(slices.Clone(s.wait.venues), func(due venueDue) bool {
 		list := h.VenuesOf(due.market)
 		kept := func(v *hub.Instrument) bool { return v.Statuses.Dropped <= since && s.followsStatus(v.ID().Market) }
-		if !due.fresh || len(list) == 0 || slices.ContainsFunc(list, func(v *hub.Instrument) bool { return !kept(v) }) {
+		if !due.fresh || len(list) == 0 || hub.IsCutOff(h) || slices.ContainsFunc(list, func(v *hub.Instrument) bool { return !kept(v) }) {
 			return false
 		}
 		for _, v := range list {

@@ -3,7 +3,6 @@ package history
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/journal"
@@ -29,7 +28,7 @@ func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int
 	if in.NoBook {
 		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}
 	}
-	newest := time.Now().Add(-seconds(delay)).UnixNano()
+	newest := h.hub.Present() - int64(seconds(delay))
 	tooLate := wire.NewFailure(wire.BadField, "at", "is later than what has been told")
 	if at > newest && !in.VirtualClock {
 		return api.Result{}, tooLate

@@ -189,7 +189,7 @@ func (h *Routes) authorizeExport(req *api.Request, r *export.Request, markets []
 		}
 	}
 	complete, err := r.Complete()
-	if err != nil || longest > 0 && time.Since(complete) < seconds(longest) {
+	if err != nil || longest > 0 && h.hub.Present()-complete.UnixNano() < int64(seconds(longest)) {
 		return &wire.Fault{Reason: wire.NotFound, Msg: "The day is not over yet at your delay"}
 	}
 	return nil

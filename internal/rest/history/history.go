@@ -241,7 +241,7 @@ func (h *Routes) horizon(q *query) (z horizon) {
 		z.virtual, z.epoch = true, h.journal.Epoch()
 		z.position = h.hub.Due(q.delay)
 	default:
-		z.at = time.Now().Add(-seconds(q.delay)).UnixNano()
+		z.at = h.hub.Present() - int64(seconds(q.delay))
 	}
 	return z
 }

@@ -21,7 +21,7 @@ func (h *Routes) settle(req *api.Request, q *query) {
 func (h *Routes) settledTag(req *api.Request, q *query) string {
 	days := h.journal.Days()
 	from, until := closedDays(days)
-	if q.start == 0 || q.end == 0 || q.start < from || q.end > until || days[len(days)-1].To < q.publishedBy() || q.hidden(q.publishedBy()) {
+	if q.start == 0 || q.end == 0 || q.start < from || q.end > until || days[len(days)-1].To < q.publishedBy() || h.hidden(q, q.publishedBy()) {
 		return ""
 	}
 	sum := q.fingerprint()
@@ -79,8 +79,8 @@ func (q *query) publishedBy() int64 {
 }
 
 // hidden reports whether the user's delay may hide data that was published up to a time.
-func (q *query) hidden(until int64) bool {
-	return q.delay > 0 && (q.instrument.VirtualClock || until > time.Now().Add(-seconds(q.delay)).UnixNano())
+func (h *Routes) hidden(q *query, until int64) bool {
+	return q.delay > 0 && (q.instrument.VirtualClock || until > h.hub.Present()-int64(seconds(q.delay)))
 }
 
 // fullAndClosed reports whether a page is final although its query is not settled: it begins at a
