@@ -2,9 +2,12 @@ package cluster
 
 import "time"
 
-// logClock is the clock of the log. It goes on from leader to leader, so that the clock of a new
+// Clock is the clock of the log. It goes on from leader to leader, so that the clock of a new
 // leader does not make delayed data due early: it moves towards that clock by 1 ms in a second.
-type logClock struct {
+//
+// A node sets its clock by the batches of the leader, and a node without one by the reports of the
+// others. Only if all nodes were down does the clock of a machine decide how long.
+type Clock struct {
 	time int64         // Unix ns
 	at   time.Duration // when it was that time
 	live bool          // at is valid
@@ -13,8 +16,9 @@ type logClock struct {
 // slew is the part of the elapsed time by which the clock moves towards that of the machine.
 const slew = 1000
 
-// read returns the time of the clock. wall is that of this machine's clock.
-func (c *logClock) read(now time.Duration, wall int64) int64 {
+// Read returns the time of the clock, Unix ns. now is the time since the process started, and wall
+// that of this machine's clock.
+func (c *Clock) Read(now time.Duration, wall int64) int64 {
 	if !c.live {
 		return max(c.time, wall)
 	}
@@ -24,4 +28,4 @@ func (c *logClock) read(now time.Duration, wall int64) int64 {
 }
 
 // set sets the clock.
-func (c *logClock) set(now time.Duration, t int64) { *c = logClock{t, now, true} }
+func (c *Clock) set(now time.Duration, t int64) { *c = Clock{t, now, true} }

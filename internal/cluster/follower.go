@@ -350,6 +350,7 @@ func (f *follower) fetched(now time.Duration, e *Fetched) (progress bool) {
 		f.History, progress = h.clone(), true
 		f.save(now)
 	}
+	f.Time = max(f.Time, e.From.Time) // the log has reached it with these rows
 	for _, g := range e.Groups {
 		if g.Prev > f.Position || g.Last > e.From.Position || h.At(g.Last) != f.History.At(g.Last) {
 			break

@@ -344,7 +344,7 @@ func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) 
 	l.phase, l.until, l.expected = announcing, now+stepWait, f.end
 	n.timers.add(l.until)
 	l.heard, l.retiring = make(map[string]time.Duration), make(map[Member]uint64)
-	t := n.clock.read(now, wall)
+	t := max(n.clock.Read(now, wall), f.Time)
 	n.clock.set(now, t)
 	n.append(now, &Batch{
 		ID: ID{Term: l.term}, Epoch: h.Epoch, Kind: TermRow, First: true, Final: true, Prev: base, Last: base, Time: t,

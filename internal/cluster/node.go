@@ -54,7 +54,9 @@ type Node struct {
 	timers     timers
 	follower   follower
 	lease      lease
-	clock      logClock
+	clock      Clock
+	now        time.Duration // of the newest Handle
+	wall       int64
 	leader     leader
 	known      map[string]heardReport // newest reports of other nodes
 	reportAt   time.Duration
@@ -87,6 +89,7 @@ func (n *Node) Handle(now time.Duration, wall int64, e Event) []Action {
 	if n.failed {
 		return nil
 	}
+	n.now, n.wall = now, wall
 	n.checkLeader(now)
 	if err := n.handle(now, wall, e); err != nil {
 		n.abandon(now, err.Error())
@@ -152,7 +155,7 @@ func (n *Node) received(now time.Duration, e Received) error {
 		return err
 	}
 	if f.Time > before && f.caughtUp() && !n.leads() {
-		n.clock = logClock{time: f.Time, at: now, live: true}
+		n.clock.set(now, f.Time)
 	}
 	return nil
 }
@@ -177,7 +180,12 @@ func (n *Node) fetched(now time.Duration, e Fetched) {
 // Report returns the report of the node.
 func (n *Node) Report() Report {
 	f := &n.follower
+	at := int64(0)
+	if n.clock.live {
+		at = n.clock.Read(n.now, n.wall)
+	}
 	return Report{
+		Time: at,
 		Node: n.cfg.Name, Shows: n.cfg.Shows, Number: f.member.Number, Complete: !f.Gaps, Short: f.short,
 		History: f.History.clone(), Highest: f.Highest, Position: f.Position, Seq: max(f.Seq, f.handled), Sources: f.listSources(), SourcesAt: f.SourcesAt,
 	}
@@ -203,6 +211,9 @@ func (n *Node) reported(now time.Duration, r Report) {
 		return
 	}
 	n.known[r.Node] = heardReport{r, now}
+	if !n.clock.live && r.Time > 0 {
+		n.clock.set(now, max(r.Time, n.clock.time))
+	}
 	n.answered(now, r)
 }
 
@@ -312,5 +323,5 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// LogClock returns the time of the log's clock, Unix ns. The numbering hub of a leader uses it.
-func (n *Node) LogClock(now time.Duration, wall int64) int64 { return n.clock.read(now, wall) }
+// Clock returns the log's clock as it is now. The numbering hub of a leader uses it.
+func (n *Node) Clock() Clock { return n.clock }

@@ -231,13 +231,13 @@ func TestForeignLog(t *testing.T) {
 func TestLogClock(t *testing.T) {
 	t.Parallel()
 	const hour = int64(time.Hour)
-	var c logClock
-	if got := c.read(time.Second, hour); got != hour {
+	var c Clock
+	if got := c.Read(time.Second, hour); got != hour {
 		t.Errorf("a new log begins at %d", got)
 	}
 	c.set(time.Second, hour)
 	for _, wall := range []int64{hour + int64(10*time.Minute), hour - int64(10*time.Minute)} {
-		got := c.read(11*time.Second, wall) - hour
+		got := c.Read(11*time.Second, wall) - hour
 		if d := time.Duration(got) - 10*time.Second; d < -10*time.Millisecond || d > 10*time.Millisecond {
 			t.Errorf("after 10 s the clock has moved by %v, at a clock that differs by 10 minutes", time.Duration(got))
 		}

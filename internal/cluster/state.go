@@ -29,6 +29,7 @@ type Report struct {
 	Seq       uint64 // sequence of the newest message that it has handled
 	Sources   []Source
 	SourcesAt uint64
+	Time      int64 // the log's clock, Unix ns; 0: the node has not heard it since its start
 }
 
 // place returns the place of the newest row of the node.
