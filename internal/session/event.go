@@ -19,6 +19,7 @@ const (
 	Found                               // the search of a start has ended
 	Revoked                             // the token family, or the key of the token, was revoked: closes
 	Replaced                            // another connection took the name of the session: closes
+	Exceeds                             // the user has too many connections on the nodes of a cluster: closes
 	Extended                            // the token family was refreshed: Expires
 	GrantsChanged                       // the user's rights, scopes or limits: Grants
 	Drain                               // the server shuts down: In
@@ -56,6 +57,8 @@ func (s *Session) notify(now time.Time, e *Event) {
 		s.fail(wire.NewFault(wire.TokenRevoked, ""), nil, nil)
 	case Replaced:
 		s.fail(wire.NewFault(wire.Replaced, ""), nil, nil)
+	case Exceeds:
+		s.fail(&wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}, nil, nil)
 	case Extended:
 		if s.authenticated && e.Expires.UnixNano() > s.expires {
 			s.expires, s.warned = e.Expires.UnixNano(), false

@@ -28,6 +28,7 @@ type Registry struct {
 	backlog  backlog
 	debts    map[string]debt
 	log      []keptEvent // ring of the newest events; event seq is at seq % keptEvents
+	others   *others     // sessions on other nodes of the cluster; nil: no cluster
 	seq      uint64      // of the newest event
 }
 
@@ -126,11 +127,12 @@ func (r *Registry) admit(p *entry, id *Identity, name string, limit int, mark Ma
 		name = p.sessionName()
 	}
 	old, connections := r.named(id.User, p, name)
-	if !p.session.registered && connections >= limit {
+	if !p.session.registered && connections+r.others.count(id.User, name) >= limit {
 		return nil, &wire.Fault{Reason: wire.ConnectionLimit, RetryAfter: retryAfterLimit}
 	}
 	if old != nil {
 		r.remove(old)
+		r.others.remove(old)
 		old.post(Event{Kind: Replaced})
 	}
 	r.remove(p)
@@ -140,6 +142,7 @@ func (r *Registry) admit(p *entry, id *Identity, name string, limit int, mark Ma
 		p.name = &kept
 	}
 	r.add(p)
+	r.others.put(p, limit)
 	return r.since(mark, p), nil
 }
 
@@ -167,6 +170,7 @@ func (r *Registry) release(p *entry) {
 	if p.identity == nil {
 		return
 	}
+	r.others.remove(p)
 	if whole := p.session.allowance.whole; whole > r.debts[p.user()].messages {
 		r.putDebt(p.user(), debt{whole, r.debts[p.user()].resume})
 	}
