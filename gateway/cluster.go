@@ -16,14 +16,14 @@ func (g *Gateway) buildNode() (err error) {
 	}
 	g.node, err = host.New(host.Config{
 		Place: g.place, Hub: g.hub, Journal: g.journal, Members: host.Stored{Nodes: store.NodesOf(g.auditLog, g.cfg.Cluster.Name)},
-		Number: host.Number{Hub: g.numberingHub, Run: g.number}, OnShow: g.show, OnEpoch: g.registry.EndEpoch, Logger: g.log})
+		Number: host.Number{Hub: g.numberingHub, Run: g.number}, OnShow: g.show, OnEpoch: g.registry.EndEpoch, Users: g.registry, Logger: g.log})
 	return err
 }
 
 // numberingHub returns the hub that numbers while this node leads.
 func (g *Gateway) numberingHub(log hub.RowLog) *hub.Hub {
 	s := &g.cfg.Stream
-	return hub.New(hub.Config{Log: log, Markets: g.hub.Markets(), TradesKept: s.TradesKept, RecentBytes: s.TradesBytes, Memory: s.memory(), Logger: g.log})
+	return hub.New(hub.Config{Log: log, Now: g.node.LogClock, Markets: g.hub.Markets(), TradesKept: s.TradesKept, RecentBytes: s.TradesBytes, Memory: s.memory(), Logger: g.log})
 }
 
 // number runs the feeds while this node leads.

@@ -19,6 +19,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cluster/jetstream"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/session"
 )
 
 // Config configures a Host.
@@ -28,6 +29,7 @@ type Config struct {
 	Journal *journal.Journal // of Hub
 	Members Members
 	Number  Number             // for a node that may lead
+	Users   *session.Registry  // sessions of users, which the nodes share; nil: none
 	OnShow  func(allowed bool) // called when the node may begin or must cease to show rows
 	OnEpoch func()             // called when an epoch ends: the readers of Hub leave, and come back
 	Logger  *slog.Logger       // nil: discarded
@@ -76,8 +78,11 @@ type Host struct {
 	strandedAt time.Time     // since when the node has no rows and cannot get them
 	days       days
 	copier     atomic.Pointer[copying.Copier] // of a new node; nil: it is not copying
+	logTime    int64    // newest time of the log that the hub knows
+	sharing    *sharing // nil: this node has no clients
 
 	status atomic.Pointer[cluster.Status]
+	clock  atomic.Pointer[cluster.Clock]
 	shown  atomic.Pointer[cluster.Show]
 	joined atomic.Bool // there is a session
 	leads  atomic.Bool // the node leads
@@ -109,12 +114,21 @@ func New(cfg Config) (*Host, error) {
 		Lease: p.settings.Lease, Random: rand.Uint64,
 	}, state, cluster.Journal{Epoch: cfg.Journal.Epoch(), Position: cfg.Hub.Figures().Position, Complete: p.isNew || cfg.Journal.Whole()})
 	h.shown.Store(&cluster.Show{})
+	if p.settings.Role != roleSequencer {
+		h.sharing = newSharing(h.name, cfg.Users)
+	}
+	h.logTime = state.Time // the journal may have newer rows
 	h.note()
 	return h, nil
 }
 
 // Status returns the state of the node.
 func (h *Host) Status() cluster.Status { return *h.status.Load() }
+
+// LogClock returns the present time of the log's clock, Unix ns.
+func (h *Host) LogClock() int64 {
+	return h.clock.Load().Read(time.Since(h.began), time.Now().UnixNano())
+}
 
 // Connected reports whether the node is connected to NATS.
 func (h *Host) Connected() bool { return h.joined.Load() }
@@ -160,9 +174,15 @@ func (h *Host) Ready() error {
 	return nil
 }
 
+// note publishes the state of the machine, and the log's clock before the rows that follow it.
 func (h *Host) note() {
-	s := h.node.Status()
+	s, c := h.node.Status(), h.node.Clock()
 	h.status.Store(&s)
+	h.clock.Store(&c)
+	if s.LogTime > h.logTime {
+		h.logTime = s.LogTime
+		h.cfg.Hub.LogTime(s.LogTime)
+	}
 	if h.leading != nil {
 		h.leading.ledger.setQueued(s.Queued)
 	}
@@ -186,9 +206,10 @@ func (h *Host) Run(running context.Context) error {
 	}
 	h.tasks.Go(func() { h.keepDays(ctx) })
 	h.dial(ctx)
-	timer, look := time.NewTimer(0), time.NewTicker(checkEvery)
+	timer, look, share := time.NewTimer(0), time.NewTicker(checkEvery), time.NewTicker(shareEvery)
 	defer timer.Stop()
 	defer look.Stop()
+	defer share.Stop()
 	for {
 		if at, ok := h.node.Deadline(); ok {
 			timer.Reset(max(0, at-time.Since(h.began)))
@@ -206,6 +227,12 @@ func (h *Host) Run(running context.Context) error {
 			err = h.lose(ctx, errors.New("the connection has ended"))
 		case <-h.offered():
 			err = h.offer(ctx)
+		case m := <-h.sharing.messages():
+			h.sharing.registry.Heard(time.Since(h.began), m.Data)
+		case <-h.sharing.news():
+			h.share()
+		case <-share.C:
+			h.share()
 		case <-timer.C:
 			err = h.handle(ctx, cluster.Tick{})
 		case <-look.C:
@@ -255,6 +282,7 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 	case cluster.StopLeading:
 		h.stopLeading(a.Reason)
 	case cluster.Show:
+		h.cfg.Hub.SetCurrent(a.Current)
 		if was := h.shown.Swap(&a); was.Allowed != a.Allowed && h.cfg.OnShow != nil {
 			h.cfg.OnShow(a.Allowed)
 		}

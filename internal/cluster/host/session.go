@@ -17,6 +17,8 @@ const (
 	subjectFetch  = "fetch"
 	subjectCopy   = "copy" // of the journal; also with the name of a node
 	subjectDays   = "days"
+
+	subjectSessions = "sessions"
 )
 
 // census is a request of a node.
@@ -86,6 +88,9 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 			return h.lose(ctx, err)
 		}
 	}
+	if err := h.sharing.join(s); err != nil {
+		return h.lose(ctx, err)
+	}
 	generation, of := h.generation, h.ofSession
 	lease := func(holder string, revision uint64) {
 		h.pass(of, arrival{generation: generation, event: cluster.LeaseRead{Revision: revision, Holder: holder}})
@@ -140,6 +145,7 @@ func (h *Host) leave() {
 	h.end()
 	h.session.Close()
 	h.session = nil
+	h.sharing.leave()
 	h.joined.Store(false)
 }
 

@@ -65,8 +65,12 @@ func Prepare(s Settings, j *journal.Config, log *slog.Logger) (*Place, error) {
 	p.log = jetstream.Config{
 		URLs: s.NATS, Cluster: s.Name, Node: cmp.Or(s.Node, name), Credentials: s.Credentials, Authorities: s.Authorities,
 		Certificate: s.Certificate, Key: s.Key, Replicas: s.Replicas, Bytes: s.Bytes, Age: s.Age, Logger: log,
+		Joins: s.Role == roleEdge,
 	}
 	if err := p.log.Fill(); err != nil {
+		return nil, err
+	}
+	if err := checkName(p.folder, p.log.Cluster); err != nil {
 		return nil, err
 	}
 	_, missing := os.Stat(statePath(p.folder))

@@ -25,6 +25,7 @@ type Config struct {
 	Replicas    int           // of the stream and the lease, when they are created; 0: 3, or 1 with one URL
 	Bytes       int64         // kept in the stream; 0: 16 GiB
 	Age         time.Duration // kept in the stream; 0: 24 h
+	Joins       bool          // the stream is that of other nodes: Dial does not make one
 	Logger      *slog.Logger  // nil: discarded
 }
 
@@ -65,6 +66,7 @@ func (c *Config) subject(kind string) string { return "rueda." + c.Cluster + "."
 const (
 	requestTimeout = 2 * time.Second // of one request to JetStream
 	arrivals       = 1 << 16         // messages that may wait in a session
+	notes          = 1 << 12         // messages that may wait in a channel of Notes
 	idleHeartbeat  = time.Second     // of the consumer
 	missedAfter    = 3 * idleHeartbeat
 )
@@ -127,6 +129,9 @@ func (s *Session) open(ctx context.Context) (err error) {
 	}
 	s.stream, err = attempt(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, c.streamName()) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if c.Joins {
+			return fmt.Errorf("NATS has no log of a cluster %q yet: a node that may be the sequencer makes it, unless the name is wrong", c.Cluster)
+		}
 		// Without direct reads: a replica that is behind must not answer.
 		s.stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: c.streamName(), Subjects: []string{c.subject("rows")}, Description: "numbered rows of Rueda",

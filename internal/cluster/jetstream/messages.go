@@ -47,6 +47,16 @@ func (s *Session) Listen(subject string) error {
 	return nil
 }
 
+// Notes returns a channel of the messages of all nodes, also this one, on a subject. They do not
+// wait for rows, and are lost while the channel is full. It is never closed.
+func (s *Session) Notes(subject string) (<-chan *Arrival, error) {
+	came := make(chan *Arrival, notes)
+	if _, err := s.conn.ChanSubscribe(s.cfg.subject(subject), came); err != nil {
+		return nil, fmt.Errorf("listen to the other nodes: %w", err)
+	}
+	return came, nil
+}
+
 // Parse returns the content of what has arrived. It answers the flow control of the server. The
 // error is ErrMissed, or that of a message that is not one of JetStream.
 func (s *Session) Parse(m *Arrival) (Message, error) {
