@@ -78,8 +78,8 @@ type Host struct {
 	strandedAt time.Time     // since when the node has no rows and cannot get them
 	days       days
 	copier     atomic.Pointer[copying.Copier] // of a new node; nil: it is not copying
-	logTime    int64    // newest time of the log that the hub knows
-	sharing    *sharing // nil: this node has no clients
+	logTime    int64                          // newest time of the log that the hub knows
+	sharing    *sharing                       // nil: this node has no clients
 
 	status atomic.Pointer[cluster.Status]
 	clock  atomic.Pointer[cluster.Clock]
