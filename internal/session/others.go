@@ -44,16 +44,6 @@ func (r *Registry) Heard(now time.Duration, message []byte) {
 	r.others.notify()
 }
 
-// Nodes returns the number of other nodes whose sessions count; 0 without a cluster.
-func (r *Registry) Nodes() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.others == nil {
-		return 0
-	}
-	return r.others.table.Nodes()
-}
-
 // closeAll removes sessions and closes them. The registry's mutex is held.
 func (r *Registry) closeAll(list []peers.Close[*entry]) {
 	for _, c := range list {
