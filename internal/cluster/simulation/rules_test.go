@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cluster"
@@ -21,6 +22,10 @@ type seriesKey struct {
 
 // rules has what the rules compare.
 type rules struct {
+	logTime  int64                   // of the first batch, by the log's clock
+	logSince time.Duration           // when it was appended
+	latest   int64                   // the greatest time of a batch
+	appended time.Duration           // when the newest batch was appended
 	contents uint64                  // number of rows that were numbered
 	termOf   map[uint64]cluster.Term // in which a content was numbered
 	shown    map[key]uint64          // content that an edge has shown
@@ -77,6 +82,24 @@ func (w *world) checkAppend(h *host, b *cluster.Batch) {
 	if b.Kind == cluster.TermRow {
 		s.term = b.ID.Term.Number
 	}
+	w.checkClock(h, b.Time)
+}
+
+// checkClock checks that the clock of the log is not faster than the time that passes, except for
+// the thousandth by which it moves towards the clock of its leader. Delayed data would come early.
+// A batch may have waited for a quarter of a second before it was appended.
+// If all processes have ended since the last batch, a clock of a machine states what has passed, and
+// a node may know a later time of the log than the one that begins.
+func (w *world) checkClock(h *host, t int64) {
+	heard := func(h *host) bool { return h.node != nil && h.began < w.appended }
+	if !slices.ContainsFunc(w.hosts, heard) {
+		w.logTime, w.logSince = t, w.now
+	}
+	passed := w.now - w.logSince
+	if t > w.latest && t-w.logTime > int64(passed+passed/1000+250*time.Millisecond) {
+		w.fail("%s: the clock of the log moves by %v in %v", h.cfg.Name, time.Duration(t-w.logTime), passed)
+	}
+	w.appended, w.latest = w.now, max(w.latest, t)
 }
 
 // checkTime checks that the clock of the log does not go back.
