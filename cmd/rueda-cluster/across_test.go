@@ -33,6 +33,9 @@ type nodes struct {
 	list   []*testNode
 }
 
+// dataDelay is the delay of the user late.
+const dataDelay = 2 * time.Second
+
 // testNode is a node whose connection to NATS a test cuts.
 type testNode struct {
 	name, address string
@@ -84,6 +87,7 @@ func (n *nodes) start(name, role string) *testNode {
 		Journal: gateway.Journal{Folder: filepath.Join(n.folder, name, "journal")},
 		Cluster: gateway.Cluster{Name: "test", Node: name, Role: role, NATS: []string{"nats://" + r.address()}, Bytes: 256 << 20},
 		Limits:  gateway.Limits{LoginsPerMinute: 10_000, LoginBurst: 10_000, Connections: 4, Handshakes: 10_000, UnauthenticatedPerAddress: 10_000},
+		Stream:  gateway.Stream{Delays: []time.Duration{dataDelay}},
 		OnReady: func(b gateway.Bound) { bound <- b },
 	}
 	if role != "edge" {
@@ -192,6 +196,7 @@ type message struct {
 	Type, Reason, E, Y, S, I, Msg string
 	N                             uint64
 	R                             bool
+	T                             time.Time
 }
 
 // connect opens a connection and authenticates it. name is that of the session; "": none. fault is
@@ -441,6 +446,44 @@ func TestCutOffEdgeE2E(t *testing.T) {
 	until(func(m message) bool { return m.Type == "O" && m.R && m.I == "GGAL|BYMA|24hs" })
 	until(func(m message) bool { return m.Type == "T" })
 	late.until(func(m message) bool { return m.Type == "H" && m.E == "feed_up" })
+}
+
+// TestDelayedOnAnEdgeE2E requires that the trades of a user with a delay come when it has passed, each
+// once, also when the edge was cut off.
+func TestDelayedOnAnEdgeE2E(t *testing.T) {
+	n := startNodes(t, 2)
+	x := n.list[2]
+	late := local.NewUser{
+		Username: "late", Password: "late", WeakPassword: true, Scopes: []string{broker.ScopeRead, broker.ScopeWildcard},
+		Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Delay: int(dataDelay / time.Second)}},
+	}
+	if _, err := n.list[0].users.Add(t.Context(), late); err != nil {
+		t.Fatal(err)
+	}
+	b, fault := x.connect(t, x.login(t, "late").Access, "")
+	if fault != "" {
+		t.Fatal(fault)
+	}
+	b.send(map[string]any{"action": "subscribe", "trades": []string{"*|BYMA|*"}})
+	last := map[string]uint64{}
+	least, most := time.Hour, time.Duration(0)
+	const trades = 400
+	for i := range trades {
+		if i == trades/2 {
+			x.relay.set(cut)
+			time.AfterFunc(time.Second, func() { x.relay.set(passing) })
+		}
+		m := b.until(func(m message) bool { return m.Type == "T" })
+		if was, ok := last[m.I]; ok && m.N != was+1 {
+			t.Fatalf("%s: N %d after %d", m.I, m.N, was)
+		}
+		last[m.I] = m.N
+		age := time.Since(m.T)
+		if least, most = min(least, age), max(most, age); age < dataDelay {
+			t.Fatalf("%s %d came %v after the trade", m.I, m.N, age)
+		}
+	}
+	t.Logf("%d trades came %v to %v after they were made, with a cut of a second", trades, least.Round(time.Millisecond), most.Round(time.Millisecond))
 }
 
 // TestWrongLogE2E requires that a node ends with a sentence when the stream has a batch of another
