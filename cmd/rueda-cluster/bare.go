@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -168,7 +169,8 @@ func (b *bare) latency(ctx context.Context) (p50, p99 time.Duration, err error) 
 	return took[len(took)/2], took[len(took)*99/100], nil
 }
 
-// bench measures the bare program with one server or three, and prints its figures.
+// bench measures the bare program and nodes, with one NATS server or three, and prints their
+// figures.
 func bench(ctx context.Context, args []string, out io.Writer) error {
 	f := newFlags("bench")
 	nodes := f.Int("nodes", 1, "NATS servers: 1 or 3")
@@ -176,6 +178,7 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 	rate := f.Int("rate", 50_000, "rows per second of the latency run")
 	length := f.Duration("time", 10*time.Second, "length of the latency run")
 	interval := f.String("sync", "2m", "sync_interval of JetStream, or always")
+	bareOnly := f.Bool("bare", false, "measure JetStream alone, without nodes")
 	url := f.String("url", "", "addresses of running NATS servers instead of own ones, separated by commas")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -186,13 +189,13 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 	} else if c.sync, _ = time.ParseDuration(*interval); c.sync <= 0 {
 		return fmt.Errorf("-sync %q is not a duration such as 2m, and not always", *interval)
 	}
+	folder, err := os.MkdirTemp("", "rueda-cluster-bench-")
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
 	if *url == "" {
-		folder, err := os.MkdirTemp("", "rueda-cluster-bench-")
-		if err != nil {
-			return fmt.Errorf("make a folder for NATS: %w", err)
-		}
-		defer func() { _ = os.RemoveAll(folder) }()
-		c.folder = folder
+		c.folder = filepath.Join(folder, "nats")
 		s, err := startServers(c)
 		if err != nil {
 			return err
@@ -200,16 +203,34 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 		defer s.stop()
 		*url = s.url()
 	}
-	b, err := runBare(ctx, bareConfig{url: *url, replicas: *nodes, rows: *rows, rate: *rate, time: *length})
+	run := bareConfig{url: *url, replicas: *nodes, rows: *rows, rate: *rate, time: *length}
+	b, err := runBare(ctx, run)
 	if err != nil {
 		return err
 	}
-	print := func(name string, x figures) {
-		fmt.Fprintf(out, "%-8s ingest %s rows/s   latency at %s rows/s: p50 %v p99 %v   catch-up of %s rows %v\n", name,
-			thousands(int(x.Ingest)), thousands(*rate), x.P50.Round(10*time.Microsecond), x.P99.Round(10*time.Microsecond), thousands(x.Rows), x.CatchUp.Round(time.Millisecond))
+	printFigures(out, "bare", &b, *rate)
+	if *bareOnly {
+		return nil
 	}
-	print("bare", b)
+	n, err := runNodes(ctx, nodesConfig{bareConfig: run, folder: filepath.Join(folder, "nodes")})
+	if err != nil {
+		return fmt.Errorf("measure nodes: %w", err)
+	}
+	printFigures(out, "nodes", &n.figures, *rate)
+	ms := func(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+	fmt.Fprintf(out, "one process without NATS, at the same rate: p50 %v p99 %v\n", ms(n.Alone50), ms(n.Alone99))
+	fmt.Fprintf(out, "ratios to bare: ingest %.2f, added latency p50 %.2f p99 %.2f, catch-up %.2f\n",
+		n.Ingest/b.Ingest, ratio(n.P50-n.Alone50, b.P50), ratio(n.P99-n.Alone99, b.P99), ratio(n.CatchUp, b.CatchUp))
 	return nil
+}
+
+// ratio returns a quotient of times.
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
+
+// printFigures prints the results of one run.
+func printFigures(out io.Writer, name string, x *figures, rate int) {
+	fmt.Fprintf(out, "%-8s ingest %s rows/s   latency at %s rows/s: p50 %v p99 %v   catch-up of %s rows %v\n", name,
+		thousands(int(x.Ingest)), thousands(rate), x.P50.Round(10*time.Microsecond), x.P99.Round(10*time.Microsecond), thousands(x.Rows), x.CatchUp.Round(time.Millisecond))
 }
 
 // thousands returns a number with commas.

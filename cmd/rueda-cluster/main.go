@@ -17,7 +17,7 @@ import (
 const usage = `Usage: rueda-cluster COMMAND
 
   dev     run three edges, two sequencers and NATS in this process
-  bench   measure JetStream alone, with messages of the size that a cluster uses
+  bench   measure JetStream alone, and a sequencer and an edge with it
   catchup measure how long an edge needs for a million rows of the stream
 
 rueda-cluster COMMAND -h lists the flags.
