@@ -77,9 +77,9 @@ endif
 	@[ -n "$(SLAPD)" ] || echo "  LDAP user bases         apt-get install slapd ldap-utils (it need not run either)"
 	@command -v promtool >/dev/null || echo "  metrics and alerts      apt-get install prometheus (it need not run either)"
 
-cluster: ## a cluster simulated with a thousand schedules, and one of real processes that are killed and paused
+cluster: ## a cluster simulated with a thousand schedules, and one of real processes that are killed, paused, cut off and upgraded (RUEDA_SOAK=10m: with 5,000 clients, for so long)
 	RUEDA_SCHEDULES=1000 go test -count=1 -timeout 20m -run 'Schedules|Broken|Same' ./internal/cluster/simulation
-	$(TESTRUN) -C cmd/rueda-cluster -- -vet=off -timeout 20m ./...
+	$(TESTRUN) -C cmd/rueda-cluster -- -vet=off -timeout 60m ./...
 
 alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
 	RUEDA_ALERTS=1 go test -count=1 -timeout 10m -run TestAlerts -v ./tests/alerts
