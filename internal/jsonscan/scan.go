@@ -72,6 +72,16 @@ func (p *Scanner) Open(end byte) (empty bool) {
 // Name reads the name of a member of an object, and skips the colon after it. The name is a view of
 // the input if it has no escapes.
 func (p *Scanner) Name() ([]byte, error) {
+	if in := p.In[p.At:]; len(in) > 5 && in[0] == '"' && isNameByte(in[1]) { // one or two letters
+		switch {
+		case in[2] == '"' && in[3] == ':' && in[4] > ' ':
+			p.At += 4
+			return in[1:2], nil
+		case isNameByte(in[2]) && in[3] == '"' && in[4] == ':' && in[5] > ' ':
+			p.At += 5
+			return in[1:3], nil
+		}
+	}
 	if p.At == len(p.In) || p.In[p.At] != '"' {
 		return nil, p.Fail("expected a name")
 	}
@@ -81,6 +91,8 @@ func (p *Scanner) Name() ([]byte, error) {
 	}
 	return name, p.Colon()
 }
+
+func isNameByte(c byte) bool { return c >= 'A' && c <= 'Z' }
 
 // Colon skips a colon and the white space around it.
 func (p *Scanner) Colon() error {
@@ -94,6 +106,10 @@ func (p *Scanner) Colon() error {
 
 // Next skips a comma or the closing bracket.
 func (p *Scanner) Next(end byte) (more bool, err error) {
+	if in := p.In[p.At:]; len(in) > 1 && in[0] == ',' && in[1] > ' ' {
+		p.At++
+		return true, nil
+	}
 	p.Space()
 	if p.At == len(p.In) {
 		return false, p.Fail("unexpected end")

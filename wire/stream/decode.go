@@ -41,6 +41,9 @@ type Decoder struct {
 	texts      strings.Builder
 	bids, asks []market.Level
 
+	second [len("2006-01-02T15:04:05")]byte // of the newest time
+	unix   int64                            // its ns; 0: none
+
 	scan jsonscan.Scanner
 	kind []byte
 	bid  market.Level
@@ -105,15 +108,14 @@ func (d *Decoder) DecodeBatch(data []byte, m *Message, handle func(text []byte) 
 
 // next decodes the object at which the scanner is, and returns its text.
 func (d *Decoder) next(m *Message) (text []byte, err error) {
-	*m = Message{}
-	m.Latency = -1
+	m.reset()
 	d.err, d.kind, d.bid, d.ask = nil, nil, market.Level{}, market.Level{}
 	d.bids, d.asks = d.bids[:0], d.asks[:0]
 	from := d.scan.At
 	if err := d.members(m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMessage, err)
 	}
-	text = d.scan.In[from:d.scan.At]
+	text = d.scan.In[from:d.scan.At:d.scan.At]
 	if !d.data(m) {
 		return text, d.control(text, m)
 	}
@@ -160,10 +162,13 @@ func (d *Decoder) data(m *Message) bool {
 		m.Kind = Book
 	case "H":
 		m.Kind = Status
+		m.set |= memberRare
 	case "D":
 		m.Kind = Summary
+		m.set |= memberRare
 	case "K":
 		m.Kind = Bar
+		m.set |= memberRare
 	default:
 		return false
 	}
@@ -173,10 +178,10 @@ func (d *Decoder) data(m *Message) bool {
 // complete checks that a data message has the members that its kind requires, and copies those that
 // have another place in other kinds.
 func (d *Decoder) complete(m *Message) {
-	need := present(memberI, memberN, memberT)
+	need := uint64(memberI | memberN | memberT)
 	switch m.Kind {
 	case Trade:
-		need |= present(memberP, memberZ)
+		need |= memberP | memberZ
 	case Quote:
 		if d.bid.Size > 0 {
 			d.bids = append(d.bids, d.bid)
@@ -185,25 +190,25 @@ func (d *Decoder) complete(m *Message) {
 			d.asks = append(d.asks, d.ask)
 		}
 	case Book:
-		need |= present(memberK)
+		need |= memberK
 		if m.Snapshot {
-			need |= present(memberDL)
+			need |= memberDL
 		} else {
-			need |= present(memberL)
+			need |= memberL
 		}
 	case Status:
-		need |= present(memberE)
+		need |= memberE
 	case Summary:
 		m.Figures.Open, m.Figures.High, m.Figures.Low = m.Bar.Open, m.Bar.High, m.Bar.Low
 		m.Figures.PreviousClose = m.Bar.Close
 		m.Figures.Volume, m.Figures.Value, m.Figures.Trades = m.Bar.Volume, m.Bar.Value, m.Bar.Trades
 		m.Bar = wire.Bar{}
 	case Bar:
-		need |= present(memberIV)
+		need |= memberIV
 		m.Bar.Revised, m.Snapshot = m.Snapshot, false
 	}
 	if d.Lenient {
-		need &^= present(memberT, memberDL, memberK)
+		need &^= memberT | memberDL | memberK
 	}
 	m.Bids, m.Asks = d.bids, d.asks
 	if missing := need &^ m.set; missing != 0 && d.err == nil {

@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
@@ -260,6 +261,24 @@ func TestRefused(t *testing.T) {
 		var m Message
 		if err := d.Decode([]byte(message), &m); !errors.Is(err, ErrMessage) {
 			t.Errorf("%s: %v", message, err)
+		}
+	}
+}
+
+// TestReset decodes each message after each other one. It leaves nothing of the one before.
+func TestReset(t *testing.T) {
+	all := golden(t, "../testdata/messages.golden")
+	maps.Copy(all, golden(t, "../testdata/control.golden"))
+	all["incomplete bar"] = `{"type":"K","I":"GGAL|BYMA|24hs","N":1,"R":true}`
+	var d Decoder
+	for before, first := range all {
+		for name, second := range all {
+			var m, want Message
+			_ = d.Decode([]byte(first), &m) // some are not valid
+			errWant, err := d.Decode([]byte(second), &want), d.Decode([]byte(second), &m)
+			if (err == nil) != (errWant == nil) || err == nil && !reflect.DeepEqual(m, want) {
+				t.Errorf("%s after %s: %+v, %v", name, before, m, err)
+			}
 		}
 	}
 }

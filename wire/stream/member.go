@@ -9,9 +9,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Members that a kind of message may require.
+// Members that a kind of message may require, as bits.
 const (
-	memberI = iota
+	memberI = 1 << iota
 	memberN
 	memberT
 	memberP
@@ -21,16 +21,10 @@ const (
 	memberDL
 	memberE
 	memberIV
+	memberRare // one that the messages of the highest rates do not have
 )
 
 var memberNames = [...]string{"I", "N", "T", "P", "Z", "K", "L", "DL", "E", "IV"}
-
-func present(members ...int) (set uint64) {
-	for _, i := range members {
-		set |= 1 << i
-	}
-	return set
-}
 
 // Errors of members.
 var (
@@ -55,10 +49,10 @@ func (d *Decoder) member(name []byte, m *Message) error {
 	case "I":
 		return d.instrument(name, m)
 	case "N":
-		m.set |= present(memberN)
+		m.set |= memberN
 		return d.integer(name, &m.N, 1<<64-1)
 	case "T":
-		m.set |= present(memberT)
+		m.set |= memberT
 		return d.time(name, &m.Time)
 	case "D":
 		return integerOf(d, name, &m.Latency, 1<<62)
@@ -67,10 +61,10 @@ func (d *Decoder) member(name []byte, m *Message) error {
 	case "R":
 		return d.flag(name, &m.Snapshot)
 	case "P":
-		m.set |= present(memberP)
+		m.set |= memberP
 		return d.price(name, &m.Trade.Price)
 	case "Z":
-		m.set |= present(memberZ)
+		m.set |= memberZ
 		return d.size(name, &m.Trade.Size)
 	case "X":
 		return d.tradeID(name, m)
@@ -93,10 +87,10 @@ func (d *Decoder) member(name []byte, m *Message) error {
 	case "AC":
 		return integerOf(d, name, &d.ask.Orders, 1<<32-1)
 	case "K":
-		m.set |= present(memberK)
+		m.set |= memberK
 		return integerOf(d, name, &m.Checksum, 1<<32-1)
 	case "L":
-		m.set |= present(memberL)
+		m.set |= memberL
 		return d.integer(name, &m.Previous, 1<<64-1)
 	}
 	return d.rarer(name, m)
@@ -104,9 +98,10 @@ func (d *Decoder) member(name []byte, m *Message) error {
 
 // rarer decodes the members that few messages have.
 func (d *Decoder) rarer(name []byte, m *Message) error {
+	m.set |= memberRare
 	switch string(name) {
 	case "DL":
-		m.set |= present(memberDL)
+		m.set |= memberDL
 		return integerOf(d, name, &m.Depth, 1<<31-1)
 	case "C":
 		return d.conditions(name, m)
@@ -117,7 +112,7 @@ func (d *Decoder) rarer(name []byte, m *Message) error {
 	case "XN":
 		return d.integer(name, &m.Trade.RefN, 1<<64-1)
 	case "E":
-		m.set |= present(memberE)
+		m.set |= memberE
 		word, err := d.word(name)
 		m.Phase, _ = market.ParsePhase(word) // another word is of a newer server
 		return err
@@ -130,7 +125,7 @@ func (d *Decoder) rarer(name []byte, m *Message) error {
 	case "IV":
 		word, err := d.word(name)
 		if i, ok := market.ParseInterval(word); ok {
-			m.set |= present(memberIV)
+			m.set |= memberIV
 			m.Bar.Interval = i
 		}
 		return err
@@ -266,12 +261,34 @@ func (d *Decoder) time(name []byte, to *int64) error {
 	if err != nil {
 		return err
 	}
+	if ns, ok := d.sameSecond(text); ok {
+		*to = ns
+		return nil
+	}
 	ns, bad := wire.ParseTime(text)
 	if bad != nil {
 		d.bad(name, bad)
+		return nil
 	}
 	*to = ns
+	if len(text) == timeLength && text[timeLength-1] == 'Z' {
+		copy(d.second[:], text)
+		d.unix = ns - ns%1e9
+	}
 	return nil
+}
+
+const timeLength = len("2006-01-02T15:04:05.999999999Z")
+
+// sameSecond parses a time in the second of the newest one.
+func (d *Decoder) sameSecond(text []byte) (ns int64, ok bool) {
+	const point = len(d.second)
+	if len(text) != timeLength || d.unix == 0 || string(text[:point]) != string(d.second[:]) ||
+		text[point] != '.' || text[timeLength-1] != 'Z' {
+		return 0, false
+	}
+	fraction, ok := parseUint(text[point+1:timeLength-1], 1e9)
+	return d.unix + int64(fraction), ok
 }
 
 func (d *Decoder) flag(name []byte, to *bool) error {
@@ -287,7 +304,7 @@ func (d *Decoder) flag(name []byte, to *bool) error {
 }
 
 func (d *Decoder) instrument(name []byte, m *Message) error {
-	m.set |= present(memberI)
+	m.set |= memberI
 	text, err := d.text(name)
 	if err != nil {
 		return err

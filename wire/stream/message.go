@@ -70,8 +70,22 @@ type Message struct {
 	set uint64 // bit set of members that were present
 }
 
+// reset makes m as new, except what every message of market data sets. Most messages are trades,
+// quotes and books, which do not use the rest of its fields.
+func (m *Message) reset() {
+	if m.set&memberRare != 0 || m.Control != nil {
+		*m = Message{}
+	}
+	m.Kind, m.Time, m.Latency, m.Delay, m.Snapshot, m.Previous, m.Checksum, m.set = Unknown, 0, -1, 0, false, 0, 0, 0
+	t := &m.Trade
+	t.Kind, t.Side, t.Price, t.Size, t.OldPrice, t.OldSize, t.RefN, t.ID = 0, 0, 0, 0, 0, 0, 0, ""
+	if t.Conditions != nil {
+		t.TradeDetails = market.TradeDetails{}
+	}
+}
+
 // HasChecksum reports whether a book has its Checksum. Only a Lenient Decoder accepts others.
-func (m *Message) HasChecksum() bool { return m.set&present(memberK) != 0 }
+func (m *Message) HasChecksum() bool { return m.set&memberK != 0 }
 
 // Series is a sequence of numbers N: a channel of an instrument. In control messages the instrument
 // may be a pattern.
