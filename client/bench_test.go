@@ -29,6 +29,20 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 }
 
+// TestDispatchAllocations checks that trades and quotes cost the client no allocation of their own:
+// hundreds of them share a few blocks of memory.
+func TestDispatchAllocations(t *testing.T) {
+	for _, format := range []wire.Format{wire.JSON, wire.Batch, wire.Msgpack} {
+		d := newDispatch(t, format, 16)
+		for range 1000 { // until buffers have their size
+			d.frame()
+		}
+		if n := testing.AllocsPerRun(1000, d.frame) / float64(d.batch); n > 0.1 {
+			t.Errorf("%s: %v allocations for an event", format.Subprotocol(), n)
+		}
+	}
+}
+
 // dispatch is a client that gets frames from memory.
 type dispatch struct {
 	t      testing.TB

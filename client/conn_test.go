@@ -68,7 +68,7 @@ func TestMessages(t *testing.T) {
 				t.Errorf("%+v", ev)
 			}
 			kinds = append(kinds, ev.Kind)
-		case client.Trade:
+		case *client.Trade:
 			kinds = append(kinds, stream.Unknown)
 			cancel()
 		}

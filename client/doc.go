@@ -8,7 +8,7 @@
 //	...
 //	for ev := range c.Events(ctx) {
 //		switch ev := ev.(type) {
-//		case client.Trade:
+//		case *client.Trade:
 //			fmt.Println(ev.Instrument, ev.N, ev.Price, ev.Size)
 //		case client.Lost:
 //			log.Print(ev)

@@ -128,6 +128,10 @@ func (e *engine) flush(ctx context.Context) (waited bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := 0; i < len(e.out); {
+		if n := e.queue.all(e.out[i:]); n > 0 {
+			i += n
+			continue
+		}
 		switch x := &e.out[i]; {
 		case x.own:
 			e.queue.add(*x)
@@ -232,7 +236,7 @@ func (e *engine) connect(ctx context.Context, base *url.URL) error {
 	e.enter(StateChange{State: Authenticating, URL: base.String()})
 	l := &link{
 		engine: e, conn: conn, format: format, base: base.String(), access: t.Access, began: time.Now(), scope: strings.Fields(t.Scope),
-		frames: make(chan frame, 256), spare: make(chan []byte, 256), results: make(chan func() error), most: maxItems, heartbeat: cmp.Or(e.opts.Heartbeat, firstHeartbeat),
+		frames: make(chan frame, 256), results: make(chan func() error), most: maxItems, heartbeat: cmp.Or(e.opts.Heartbeat, firstHeartbeat),
 		sent: map[item]*subscribed{}, asks: map[string]*ask{}, resynced: map[item]time.Time{},
 	}
 	err = l.run(ctx)

@@ -11,9 +11,10 @@ import (
 	"github.com/ruedahq/rueda/wire/stream"
 )
 
-// Event is an element of the stream: Trade, Quote, BookUpdate, Status, Summary or Bar, which are
-// market data, or StateChange, Recovered, Lost, BookInvalid, Rejected, Delayed or Notice.
-// Options.Messages adds Message.
+// Event is an element of the stream: *Trade, *Quote, *BookUpdate, *Status, *Summary or *Bar, which
+// are market data, or StateChange, Recovered, Lost, BookInvalid, Rejected, Delayed or Notice.
+// Options.Messages adds Message. The program may keep and change what it gets. Trades and quotes
+// are parts of blocks of 32: copy one to keep it without its block.
 type Event interface{ event() }
 
 // Header is what all market data has.
@@ -30,7 +31,8 @@ type Header struct {
 }
 
 // Raw returns the message as it was received, as JSON also in other formats. It is a part of a
-// block of 8 KiB: clone it to keep it without its block. The caller must not change it.
+// block of 16 KiB, or of a longer frame: clone it to keep it without them. The caller must not
+// change it.
 func (h Header) Raw() []byte { return h.raw }
 
 // Trade is a trade, a cancel or a correction, as Kind says.
@@ -178,12 +180,12 @@ type Message struct {
 // Raw returns the message as it was received. The caller must not change it.
 func (m Message) Raw() []byte { return m.raw }
 
-func (Trade) event()       {}
-func (Quote) event()       {}
-func (BookUpdate) event()  {}
-func (Status) event()      {}
-func (Summary) event()     {}
-func (Bar) event()         {}
+func (*Trade) event()      {}
+func (*Quote) event()      {}
+func (*BookUpdate) event() {}
+func (*Status) event()     {}
+func (*Summary) event()    {}
+func (*Bar) event()        {}
 func (StateChange) event() {}
 func (Recovered) event()   {}
 func (Lost) event()        {}
@@ -197,60 +199,94 @@ func (Message) event()     {}
 // statistics, not for orders or comparisons.
 func Float64[T market.Price | market.Size](v T) float64 { return float64(v) / market.Scale }
 
-// newEvent converts a data message. It copies the levels, which m does not own.
-func newEvent(m *stream.Message, raw []byte, received time.Time) Event {
-	h := Header{
-		Instrument: m.ID, N: m.N, Time: time.Unix(0, m.Time).UTC(), Latency: time.Duration(m.Latency),
-		Delay: time.Duration(m.Delay) * time.Second, Received: received, raw: raw,
+func (h *Header) set(m *stream.Message, raw []byte, received time.Time) {
+	h.Instrument, h.N, h.Time, h.Latency = m.ID, m.N, time.Unix(0, m.Time).UTC(), time.Duration(m.Latency)
+	h.Delay, h.Received, h.raw = time.Duration(m.Delay)*time.Second, received, raw
+}
+
+// blocks has events that are allocated together, because most messages are trades and quotes.
+type blocks struct {
+	trades []Trade
+	quotes []Quote
+}
+
+const blockEvents = 32
+
+func next[E any](block *[]E) *E {
+	if len(*block) == 0 {
+		*block = make([]E, blockEvents)
 	}
+	e := &(*block)[0]
+	*block = (*block)[1:]
+	return e
+}
+
+// newEvent is the function newEvent with blocks.
+func (b *blocks) newEvent(m *stream.Message, raw []byte, received time.Time) Event {
 	switch m.Kind {
 	case stream.Trade:
-		return Trade{Header: h, Trade: m.Trade}
+		t := next(&b.trades)
+		t.set(m, raw, received)
+		t.Trade = m.Trade
+		return t
 	case stream.Quote:
-		q := Quote{Header: h, Snapshot: m.Snapshot}
-		if len(m.Bids) > 0 {
-			q.Bid = m.Bids[0]
-		}
-		if len(m.Asks) > 0 {
-			q.Ask = m.Asks[0]
-		}
+		q := next(&b.quotes)
+		q.set(m, raw, received)
+		q.fill(m)
+		return q
+	}
+	return newEvent(m, raw, received)
+}
+
+func (q *Quote) fill(m *stream.Message) {
+	q.Snapshot = m.Snapshot
+	if len(m.Bids) > 0 {
+		q.Bid = m.Bids[0]
+	}
+	if len(m.Asks) > 0 {
+		q.Ask = m.Asks[0]
+	}
+}
+
+// newEvent converts a data message. It copies the levels, which m does not own.
+func newEvent(m *stream.Message, raw []byte, received time.Time) Event {
+	var h Header
+	h.set(m, raw, received)
+	switch m.Kind {
+	case stream.Trade:
+		return &Trade{Header: h, Trade: m.Trade}
+	case stream.Quote:
+		q := &Quote{Header: h}
+		q.fill(m)
 		return q
 	case stream.Book:
-		return BookUpdate{
+		return &BookUpdate{
 			Header: h, Snapshot: m.Snapshot, Depth: m.Depth, Previous: m.Previous, Checksum: m.Checksum,
 			Bids: slices.Clone(m.Bids), Asks: slices.Clone(m.Asks),
 		}
 	case stream.Status:
-		s := Status{Header: h, Snapshot: m.Snapshot, Phase: m.Phase, Reason: m.Reason}
+		s := &Status{Header: h, Snapshot: m.Snapshot, Phase: m.Phase, Reason: m.Reason}
 		if m.Until != 0 {
 			s.Until = time.Unix(0, m.Until).UTC()
 		}
 		return s
 	case stream.Summary:
-		return Summary{Header: h, Snapshot: m.Snapshot, Figures: m.Figures, Average: m.Average}
+		return &Summary{Header: h, Snapshot: m.Snapshot, Figures: m.Figures, Average: m.Average}
 	case stream.Bar:
-		return Bar{Header: h, Bar: m.Bar, Average: m.Average}
+		return &Bar{Header: h, Bar: m.Bar, Average: m.Average}
 	}
 	return nil
 }
 
-// replayed returns the event marked as replayed.
-func replayed(ev Event) Event { return marked(ev, func(h *Header) { h.Replayed = true }) }
-
-// ofEnded returns the event marked as one of an epoch that has ended.
-func ofEnded(ev Event) Event { return marked(ev, func(h *Header) { h.Ended = true }) }
-
-func marked(ev Event, mark func(*Header)) Event {
+// numberedHeader returns the header of an event of a series without gaps.
+func numberedHeader(ev Event) *Header {
 	switch e := ev.(type) {
-	case Trade:
-		mark(&e.Header)
-		return e
-	case Status:
-		mark(&e.Header)
-		return e
-	case Bar:
-		mark(&e.Header)
-		return e
+	case *Trade:
+		return &e.Header
+	case *Status:
+		return &e.Header
+	case *Bar:
+		return &e.Header
 	}
-	return ev
+	return &Header{} // of nothing
 }

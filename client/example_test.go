@@ -104,7 +104,7 @@ func ExampleClient_Events() {
 			if ev.State == client.Live { // a market has trades by itself
 				gateway.Trade("GGAL|BYMA|24hs", "7050.5", "40")
 			}
-		case client.Trade:
+		case *client.Trade:
 			fmt.Println(ev.Instrument, ev.Price, "x", ev.Size)
 			cancel() // ends the loop
 		case client.Recovered:
@@ -135,7 +135,7 @@ func ExampleClient_Book() {
 	}
 	for ev := range c.Events(ctx) {
 		switch ev.(type) {
-		case client.BookUpdate:
+		case *client.BookUpdate:
 			book, err := c.Book("YPFD|BYMA|24hs")
 			if err != nil {
 				continue // not known at present

@@ -63,13 +63,12 @@ func (l *link) numbered(ctx context.Context, cur *cursor, x *numberedEvent) erro
 // deliver queues the next event of a series.
 func (l *link) deliver(ctx context.Context, cur *cursor, x *numberedEvent) error {
 	cur.n, cur.known, cur.time = x.n, true, x.time
-	event := x.event
 	if l.replays > 0 && (cur.to == 0 || x.n <= cur.to) {
 		if cur.since > 0 || l.sent[cur.Series] == nil { // the latter: by a pattern
-			event = replayed(event)
+			numberedHeader(x.event).Replayed = true
 		}
 	}
-	return l.push(ctx, entry{event: event, of: cur.series, n: x.n})
+	return l.push(ctx, entry{event: x.event, of: cur.series, n: x.n})
 }
 
 // gap begins to fill a gap up to a number. Without the right to history, or if history does not
@@ -121,7 +120,9 @@ func (c *Client) rows(ctx context.Context, s stream.Series, r Range) (rows []num
 	decode := func(raw json.RawMessage, epoch string) (numberedEvent, error) {
 		var m stream.Message
 		err := d.Decode(raw, &m)
-		return numberedEvent{n: m.N, time: m.Time, event: replayed(newEvent(&m, raw, time.Now())), epoch: epoch}, err
+		ev := newEvent(&m, raw, time.Now())
+		numberedHeader(ev).Replayed = true
+		return numberedEvent{n: m.N, time: m.Time, event: ev, epoch: epoch}, err
 	}
 	for x, failed := range pages(ctx, c, path, name, query, r.Limit, decode) {
 		if failed != nil {
@@ -204,7 +205,8 @@ func (l *link) bridged(ctx context.Context, s stream.Series, ended string, rows 
 		if x.epoch != ended || x.n != f.ended.From {
 			continue
 		}
-		if err := l.push(ctx, entry{event: ofEnded(x.event), of: cur.series, n: x.n, old: true}); err != nil {
+		numberedHeader(x.event).Ended = true
+		if err := l.push(ctx, entry{event: x.event, of: cur.series, n: x.n, old: true}); err != nil {
 			return err
 		}
 		f.ended.From++

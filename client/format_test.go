@@ -30,7 +30,7 @@ func TestFormats(t *testing.T) {
 						s.Book(ggal, "7049", "10", "7050", "20")
 						p.upTo(100 * min(live, 2))
 					}
-				case client.Trade:
+				case *client.Trade:
 					raw := string(ev.Raw())
 					if !json.Valid(ev.Raw()) || !strings.HasPrefix(raw, `{"type":"T","S":"GGAL"`) {
 						t.Errorf("raw message %s", raw)

@@ -145,7 +145,7 @@ type account struct {
 func (a *account) add(ev client.Event) {
 	a.t.Helper()
 	switch ev := ev.(type) {
-	case client.Trade:
+	case *client.Trade:
 		s := stream.Series{Instrument: ev.Instrument}
 		if want := a.next[s]; want != 0 && ev.N != want {
 			a.t.Fatalf("%s: trade %d, want %d", ev.Instrument, ev.N, want)

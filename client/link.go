@@ -40,13 +40,11 @@ type link struct {
 	began   time.Time
 	workers sync.WaitGroup    // goroutines of the connection
 	frames  chan frame        // from the reader
-	spare   chan []byte       // buffers for the reader
-	block   []byte            // of texts of events
-	text    []byte            // of a message in MessagePack, for reuse
+	blocks  blocks            // of events
+	text    []byte            // the free part of a block for messages in MessagePack
 	results chan func() error // of other goroutines; the engine calls them
 	decoder stream.Decoder
-	message stream.Message // for reuse
-	found   []found        // by Index of the decoder
+	found   []found // by Index of the decoder
 
 	ready     bool                 // authenticated
 	sent      map[item]*subscribed // what the gateway was asked for
@@ -161,8 +159,10 @@ func (l *link) run(ctx context.Context) error {
 
 // read reads frames until the connection ends.
 func (l *link) read(ctx context.Context) {
+	var block []byte
+	forever := context.WithoutCancel(ctx) // run closes the connection
 	for {
-		data, err := l.readFrame(context.WithoutCancel(ctx)) // run closes the connection
+		data, err := l.readFrame(forever, &block)
 		select {
 		case l.frames <- frame{data, time.Now(), err}:
 		case <-ctx.Done():
@@ -174,22 +174,24 @@ func (l *link) read(ctx context.Context) {
 	}
 }
 
-// readFrame reads a frame to a buffer that was used before, if there is one.
-func (l *link) readFrame(ctx context.Context) (data []byte, err error) {
-	select {
-	case data = <-l.spare:
-	default:
-		data = make([]byte, 0, firstBuffer)
-	}
+// readFrame reads a frame to the free part of a block, which nothing overwrites later.
+func (l *link) readFrame(ctx context.Context, block *[]byte) ([]byte, error) {
 	_, r, err := l.conn.Reader(ctx)
+	data := (*block)[:0]
+	if cap(data) < minFree {
+		data = make([]byte, 0, blockSize)
+	}
 	for err == nil {
 		if len(data) == cap(data) {
-			data = slices.Grow(data, cap(data))
+			data = append(make([]byte, 0, max(blockSize, 2*cap(data))), data...)
 		}
 		n := 0
 		n, err = r.Read(data[len(data):cap(data)])
 		if data = data[:len(data)+n]; err == io.EOF { //nolint:errorlint // one that is wrapped ends the connection
-			return data, nil
+			if *block = nil; cap(data) <= blockSize {
+				*block = data[len(data):]
+			}
+			return slices.Clip(data), nil
 		}
 	}
 	return nil, err

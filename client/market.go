@@ -152,14 +152,14 @@ func (c *Client) Snapshot(ctx context.Context, instruments ...string) (Snapshot,
 			}
 			in.Instrument = m.ID
 			switch ev := newEvent(&m, raw, time.Now()).(type) {
-			case Trade:
-				in.Trade = &ev
-			case Quote:
-				in.Quote = &ev
-			case Summary:
-				in.Summary = &ev
-			case Status:
-				in.Status = &ev
+			case *Trade:
+				in.Trade = ev
+			case *Quote:
+				in.Quote = ev
+			case *Summary:
+				in.Summary = ev
+			case *Status:
+				in.Status = ev
 			}
 		}
 		s.Instruments = append(s.Instruments, in)
@@ -237,17 +237,17 @@ func (c *Client) Bars(ctx context.Context, instrument string, interval market.In
 }
 
 // decodeRow decodes a row of history.
-func decodeRow[E Event](raw json.RawMessage, _ string) (e E, err error) {
+func decodeRow[E any](raw json.RawMessage, _ string) (e E, err error) {
 	var d stream.Decoder
 	var m stream.Message
 	if err = d.Decode(raw, &m); err != nil {
 		return e, err
 	}
-	e, ok := newEvent(&m, raw, time.Now()).(E)
+	ev, ok := any(newEvent(&m, raw, time.Now())).(*E)
 	if !ok {
-		err = stream.ErrMessage
+		return e, stream.ErrMessage
 	}
-	return e, err
+	return *ev, nil
 }
 
 // pages iterates over the rows of a list that comes in pages. decode gets a row and the epoch of

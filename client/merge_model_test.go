@@ -36,8 +36,8 @@ func TestMergeModel(t *testing.T) {
 		}
 		take := func() bool {
 			ev, ok := c.take()
-			if u, isBook := ev.(BookUpdate); isBook {
-				if err := own[u.Instrument.Symbol[0]-'A'].Apply(u); err != nil && !errors.Is(err, ErrInvalidBook) {
+			if u, isBook := ev.(*BookUpdate); isBook {
+				if err := own[u.Instrument.Symbol[0]-'A'].Apply(*u); err != nil && !errors.Is(err, ErrInvalidBook) {
 					t.Fatalf("policy %d: %v, %+v", policy, err, u)
 				}
 			}

@@ -28,8 +28,8 @@ func TestMergedBooks(t *testing.T) {
 				if ev.State == client.Live {
 					publish(1)
 				}
-			case client.BookUpdate:
-				if err := own.Apply(ev); err != nil {
+			case *client.BookUpdate:
+				if err := own.Apply(*ev); err != nil {
 					t.Fatalf("policy %d: %v, %+v", policy, err, ev)
 				}
 				bid, ask, _ := own.Best()

@@ -136,7 +136,7 @@ func TestMoves(t *testing.T) {
 					if ev.State == client.Live {
 						p.upTo(100*place + 50)
 					}
-				case client.Trade:
+				case *client.Trade:
 					if ev.N != uint64(100*place+50) {
 						break
 					}

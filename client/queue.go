@@ -85,17 +85,38 @@ func (q *queue) data(x *entry) bool {
 	return true
 }
 
+// all adds market data that no policy concerns, and returns how many entries.
+func (q *queue) all(list []entry) (n int) {
+	if q.policy != Block {
+		return 0
+	}
+	for n < len(list) && list[n].event != nil && q.count+n < q.most {
+		n++
+	}
+	if n > 0 {
+		q.makeSpace()
+		q.waiting = append(q.waiting, list[:n]...)
+		q.count += n
+	}
+	return n
+}
+
 // add adds an entry, whether or not there is space.
 func (q *queue) add(e entry) {
-	if q.head > 1024 && q.head > len(q.waiting)/2 || len(q.waiting)-q.head > 2*q.count+1024 {
-		q.compact()
-	}
+	q.makeSpace()
 	if q.conflates(e.of) {
 		e.of.waits = q.first + len(q.waiting)
 	}
 	q.waiting = append(q.waiting, e)
 	if e.event != nil {
 		q.count++
+	}
+}
+
+// makeSpace compacts the entries if there are many that are not needed.
+func (q *queue) makeSpace() {
+	if q.head > 1024 && q.head > len(q.waiting)/2 || len(q.waiting)-q.head > 2*q.count+1024 {
+		q.compact()
 	}
 }
 
@@ -119,6 +140,9 @@ func (q *queue) compact() {
 // takeFew moves the next entries to a slice that is empty. What a newer state may replace comes
 // first or not at all, so that it is the newest one when the program gets it.
 func (q *queue) takeFew(to []entry) []entry {
+	if q.policy == Block {
+		return q.takeNext(to)
+	}
 	for len(to) < q.few {
 		q.skip()
 		if len(to) > 0 && q.head < len(q.waiting) && q.conflates(q.waiting[q.head].of) {
@@ -133,17 +157,33 @@ func (q *queue) takeFew(to []entry) []entry {
 	return to
 }
 
+// takeNext is takeFew for a queue in which nothing is replaced.
+func (q *queue) takeNext(to []entry) []entry {
+	next := q.waiting[q.head:min(q.head+q.few, len(q.waiting))]
+	to = append(to, next...)
+	for i := range next {
+		if next[i].event != nil {
+			q.count--
+		}
+	}
+	clear(next)
+	q.advance(len(next))
+	if q.count < q.most {
+		signal(q.space)
+	}
+	return to
+}
+
 // skip removes empty entries before the next one.
 func (q *queue) skip() {
 	for q.head < len(q.waiting) && q.waiting[q.head].event == nil && q.waiting[q.head].mark == nil {
-		q.advance()
+		q.advance(1)
 	}
 }
 
-// advance removes an entry.
-func (q *queue) advance() {
-	q.waiting[q.head] = entry{}
-	if q.head++; q.head == len(q.waiting) { // begin at the front again
+// advance removes entries, which are empty.
+func (q *queue) advance(n int) {
+	if q.head += n; q.head == len(q.waiting) { // begin at the front again
 		q.first += q.head
 		q.waiting, q.head = q.waiting[:0], 0
 	}
@@ -153,7 +193,8 @@ func (q *queue) advance() {
 func (q *queue) take() (e entry, ok bool) {
 	if q.skip(); q.head < len(q.waiting) {
 		e = q.waiting[q.head]
-		q.advance()
+		q.waiting[q.head] = entry{}
+		q.advance(1)
 		if e.event != nil {
 			if q.count--; q.count < q.most {
 				signal(q.space)

@@ -43,13 +43,13 @@ func TestQueueModel(t *testing.T) {
 				}
 				lost += ev.To - ev.From + 1
 				got[i] = ev.To
-			case Trade:
+			case *Trade:
 				i := int(ev.Instrument.Symbol[0] - 'A')
 				if ev.N != got[i]+1 || ev.RefN <= uint64(taken[i]) {
 					t.Fatalf("policy %d: trade %d after %d", policy, ev.N, got[i])
 				}
 				got[i], taken[i] = ev.N, int64(ev.RefN)
-			case Quote:
+			case *Quote:
 				i := int(ev.Instrument.Symbol[0] - 'A')
 				if ev.N <= quoted[i] || policy == Block && ev.N != quoted[i]+1 || int64(ev.Delay) <= taken[i] {
 					t.Fatalf("policy %d: quote %d after %d", policy, ev.N, quoted[i])
@@ -62,14 +62,14 @@ func TestQueueModel(t *testing.T) {
 			i := random.IntN(instruments)
 			switch random.IntN(5) {
 			case 0, 1:
-				ev := Trade{Header: Header{Instrument: id(i), N: sent[i] + 1}, Trade: wire.Trade{RefN: uint64(step + 1)}}
+				ev := &Trade{Header: Header{Instrument: id(i), N: sent[i] + 1}, Trade: wire.Trade{RefN: uint64(step + 1)}}
 				if q.data(&entry{event: ev, of: series[wire.Trades][i], n: ev.N}) {
 					sent[i]++
 				} else if policy == Drop || q.count < most {
 					t.Fatalf("policy %d: refused with %d events", policy, q.count)
 				}
 			case 2:
-				ev := Quote{Header: Header{Instrument: id(i), N: quotes[i] + 1, Delay: time.Duration(step + 1)}}
+				ev := &Quote{Header: Header{Instrument: id(i), N: quotes[i] + 1, Delay: time.Duration(step + 1)}}
 				if q.data(&entry{event: ev, of: series[wire.Quotes][i], n: ev.N}) {
 					quotes[i]++
 				}
@@ -124,7 +124,7 @@ func checkOnce(t *testing.T, q *queue) {
 	t.Helper()
 	waiting := map[*series]bool{}
 	for _, e := range q.waiting[q.head:] {
-		if _, ok := e.event.(Quote); ok && waiting[e.of] {
+		if _, ok := e.event.(*Quote); ok && waiting[e.of] {
 			t.Fatalf("policy %d: %s waits twice", q.policy, e.of.Series)
 		} else if ok {
 			waiting[e.of] = true

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/market"
@@ -13,9 +14,8 @@ import (
 const (
 	maxTogether = 64       // frames
 	maxOut      = 64       // entries that are queued together
-	maxSpare    = 64 << 10 // bytes of a buffer that is used again
-	firstBuffer = 1 << 10
-	blockSize   = 8 << 10
+	blockSize   = 16 << 10 // bytes of texts that are allocated together
+	minFree     = 512      // bytes at the end of a block that are used
 )
 
 // receiveSome handles a frame, and some of those that wait, before the program is woken. The error
@@ -23,12 +23,6 @@ const (
 func (l *link) receiveSome(ctx context.Context, f frame) error {
 	for n := 1; ; n++ {
 		err := l.receive(ctx, f)
-		if cap(f.data) <= maxSpare {
-			select {
-			case l.spare <- f.data[:0]:
-			default:
-			}
-		}
 		if err != nil || n == maxTogether || len(l.frames) == 0 {
 			return err
 		}
@@ -36,14 +30,16 @@ func (l *link) receiveSome(ctx context.Context, f frame) error {
 	}
 }
 
-// keep copies a text to a block, so that most texts need no allocation of their own.
-func (l *link) keep(text []byte) []byte {
-	if len(l.block)+len(text) > cap(l.block) {
-		l.block = make([]byte, 0, max(blockSize, len(text)))
+// unpack converts a message in MessagePack to a part of a block, or an array of its own.
+func (l *link) unpack(data []byte) ([]byte, error) {
+	if cap(l.text) < 2*len(data) {
+		l.text = make([]byte, 0, max(blockSize, 2*len(data)))
 	}
-	from := len(l.block)
-	l.block = append(l.block, text...)
-	return l.block[from:len(l.block):len(l.block)]
+	text, err := wire.AppendUnpacked(l.text, data)
+	if len(text) <= cap(l.text) {
+		l.text = l.text[len(text):len(text)]
+	}
+	return slices.Clip(text), err
 }
 
 // receive handles a frame. The error ends the connection.
@@ -52,33 +48,32 @@ func (l *link) receive(ctx context.Context, f frame) error {
 		return closeError(f.err, l.last)
 	}
 	l.arrived, l.pinged = laterOf(l.arrived, f.at), time.Time{}
-	m := &l.message
+	var m stream.Message
 	var bad error
 	switch l.format {
 	case wire.Batch:
-		bad = l.decoder.DecodeBatch(f.data, m, func(text []byte) error {
-			return l.handle(ctx, m, frame{data: text, at: f.at})
+		bad = l.decoder.DecodeBatch(f.data, &m, func(text []byte) error {
+			return l.handle(ctx, &m, frame{data: text, at: f.at})
 		})
 		if bad == nil || !errors.Is(bad, stream.ErrMessage) {
 			return bad
 		}
 	case wire.Msgpack:
 		var text []byte
-		if text, bad = wire.AppendUnpacked(l.text[:0], f.data); bad == nil {
-			l.text, f.data = text, text
-			bad = l.decoder.Decode(f.data, m)
+		if text, bad = l.unpack(f.data); bad == nil {
+			f.data = text
+			bad = l.decoder.Decode(f.data, &m)
 		}
 	default:
-		bad = l.decoder.Decode(f.data, m)
+		bad = l.decoder.Decode(f.data, &m)
 	}
 	if bad != nil {
-		f.data = l.keep(f.data)
 		if err := l.copy(ctx, stream.Unknown, f); err != nil {
 			return err
 		}
 		return bad
 	}
-	return l.handle(ctx, m, f)
+	return l.handle(ctx, &m, f)
 }
 
 // copy adds a message to the events, if the program has asked for messages.
@@ -91,9 +86,6 @@ func (l *link) copy(ctx context.Context, kind stream.Kind, f frame) error {
 
 // handle handles a message, with its text in JSON. The error ends the connection.
 func (l *link) handle(ctx context.Context, m *stream.Message, f frame) error {
-	if m.Kind.IsData() || l.opts.Messages {
-		f.data = l.keep(f.data)
-	}
 	if err := l.copy(ctx, m.Kind, f); err != nil {
 		return err
 	}
@@ -128,7 +120,7 @@ func (l *link) handle(ctx context.Context, m *stream.Message, f frame) error {
 		if m.Kind == stream.Status {
 			l.status(m)
 		}
-		x := numberedEvent{n: m.N, time: m.Time, event: newEvent(m, f.data, f.at), snapshot: m.Snapshot}
+		x := numberedEvent{n: m.N, time: m.Time, event: l.blocks.newEvent(m, f.data, f.at), snapshot: m.Snapshot}
 		return l.numbered(ctx, cur, &x)
 	}
 	return nil
@@ -427,7 +419,7 @@ func (l *link) state(ctx context.Context, m *stream.Message, f frame) error {
 		return nil
 	}
 	cur.n = m.N
-	return l.push(ctx, entry{event: newEvent(m, f.data, f.at), of: cur.series, n: m.N})
+	return l.push(ctx, entry{event: l.blocks.newEvent(m, f.data, f.at), of: cur.series, n: m.N})
 }
 
 // book applies an update and queues it. Unless every event is delivered, that is one step, so that
@@ -441,7 +433,7 @@ func (l *link) book(ctx context.Context, m *stream.Message, f frame) error {
 	}
 	s := l.seriesOf(m.Series())
 	l.note(s, f.at)
-	u := newEvent(m, f.data, f.at).(BookUpdate)
+	u := newEvent(m, f.data, f.at).(*BookUpdate)
 	x := entry{event: u, of: s, n: m.N}
 	l.mu.Lock()
 	b := l.books[s.Series]
@@ -449,7 +441,7 @@ func (l *link) book(ctx context.Context, m *stream.Message, f frame) error {
 		b = &Book{}
 		l.books[s.Series] = b
 	}
-	err := b.Apply(u)
+	err := b.Apply(*u)
 	if merges && err == nil {
 		l.queue.data(&x) // which has space for it
 	}

@@ -35,7 +35,7 @@ func TestRepeatScript(t *testing.T) {
 	}}
 	var got []uint64
 	play(t, f, client.Set{Trades: []string{ggal, al30}}, func(c *client.Client, ev client.Event) bool {
-		trade, ok := ev.(client.Trade)
+		trade, ok := ev.(*client.Trade)
 		if !ok {
 			return true
 		}

@@ -209,7 +209,7 @@ func (s *seen) add(ev client.Event) {
 			text += ": " + ev.Err.Error()
 		}
 		s.list = append(s.list, text)
-	case client.Trade:
+	case *client.Trade:
 		s.list = append(s.list, fmt.Sprintf("trade %d", ev.N))
 	case client.Rejected:
 		s.list = append(s.list, fmt.Sprintf("rejected %s %s %s %v", ev.Channel, ev.Instrument, ev.Reason, ev.Removed))

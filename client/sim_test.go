@@ -91,21 +91,21 @@ func (f *follower) next(s stream.Series, n uint64) {
 func (f *follower) add(ev client.Event) {
 	f.t.Helper()
 	switch ev := ev.(type) {
-	case client.Trade:
+	case *client.Trade:
 		f.next(stream.Series{Instrument: ev.Instrument}, ev.N)
 		if f.sizes[ev.Instrument] == nil {
 			f.sizes[ev.Instrument] = map[uint64]market.Size{}
 		}
 		f.sizes[ev.Instrument][ev.N] = ev.Size
 		f.trades++
-	case client.Bar:
+	case *client.Bar:
 		f.next(stream.Series{Channel: wire.BarsOf(ev.Interval), Instrument: ev.Instrument}, ev.N)
 		f.bars++
-	case client.BookUpdate:
+	case *client.BookUpdate:
 		if f.books[ev.Instrument] == nil {
 			f.books[ev.Instrument] = &client.Book{}
 		}
-		if err := f.books[ev.Instrument].Apply(ev); err != nil {
+		if err := f.books[ev.Instrument].Apply(*ev); err != nil {
 			f.t.Fatalf("%s: %v", ev.Instrument, err)
 		}
 		f.updates++

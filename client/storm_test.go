@@ -237,7 +237,7 @@ func (p *stormProgram) loop(storm context.Context) (more bool) {
 // add checks an event. A series is in order, and that of steady complete.
 func (p *stormProgram) add(ev client.Event, steady stream.Series) {
 	switch ev := ev.(type) {
-	case client.Trade:
+	case *client.Trade:
 		s := stream.Series{Instrument: ev.Instrument}
 		before := p.newest[s]
 		if ev.N <= before || s == steady && before > 0 && ev.N != before+1 {

@@ -143,7 +143,7 @@ func TestRestart(t *testing.T) {
 			if states = append(states, ev.State.String()); ev.State == client.Live && p.n == 0 {
 				p.upTo(5)
 			}
-		case client.Trade:
+		case *client.Trade:
 			if ev.Replayed != (ev.N > 5) || string(ev.Raw()[:12]) != `{"type":"T",` || ev.Instrument.String() != ggal || time.Since(ev.Time) > time.Minute {
 				t.Errorf("%+v", ev)
 			}
@@ -190,7 +190,7 @@ func TestGap(t *testing.T) {
 					if ev.State == client.Live && p.n == 0 {
 						p.upTo(3)
 					}
-				case client.Trade:
+				case *client.Trade:
 					if ev.N == 3 {
 						s.Fault(wire.SimGap, ggal)
 					}
@@ -243,7 +243,7 @@ func TestNewEpoch(t *testing.T) {
 					if test.journal && strings.HasSuffix(got[len(got)-1], "from 1 to 2") {
 						p.upTo(8)
 					}
-				case client.Trade:
+				case *client.Trade:
 					text := strconv.FormatUint(ev.N, 10)
 					if ev.Replayed {
 						text += " again"
@@ -342,7 +342,7 @@ func TestTokenLifeE2E(t *testing.T) {
 				p.upTo(1)
 			}
 		}
-		if ev, ok := ev.(client.Trade); ok && time.Since(began) < 8*time.Second {
+		if ev, ok := ev.(*client.Trade); ok && time.Since(began) < 8*time.Second {
 			time.Sleep(100 * time.Millisecond)
 			p.upTo(int(ev.N) + 1)
 		}
@@ -373,7 +373,7 @@ func TestOverflow(t *testing.T) {
 				if ev.State == client.Live && p.n == 0 {
 					p.upTo(1)
 				}
-			case client.Trade:
+			case *client.Trade:
 				if ev.N == 1 {
 					p.upTo(2000)
 					time.Sleep(100 * time.Millisecond)
@@ -449,8 +449,8 @@ func TestBooks(t *testing.T) {
 			if _, err := c.Book(ggal); !errors.Is(err, client.ErrInvalidBook) {
 				t.Error(err)
 			}
-		case client.BookUpdate:
-			if err := own.Apply(ev); err != nil {
+		case *client.BookUpdate:
+			if err := own.Apply(*ev); err != nil {
 				t.Fatalf("%v: %+v", err, ev)
 			}
 			bid, ask, ok := own.Best()
@@ -543,7 +543,7 @@ func TestStorm(t *testing.T) {
 				s.Trade(ggal, "7050", "1")
 				s.Trade(al30, "70", "1")
 			}
-		case client.Trade:
+		case *client.Trade:
 			if ev.Instrument.String() == al30 {
 				n++
 			}

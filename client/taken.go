@@ -10,7 +10,8 @@ import (
 type taken struct {
 	mu      sync.Mutex
 	entries []entry
-	next    int // entries before it were given to the program; the last of them is in use
+	next    int  // entries before it were given to the program
+	inUse   bool // the program processes the last of them
 	done    progress
 }
 
@@ -29,6 +30,7 @@ func (c *Client) take() (ev Event, ok bool) {
 	defer t.mu.Unlock()
 	t.finish()
 	if t.next == len(t.entries) {
+		clear(t.entries)
 		t.next = 0
 		c.mu.Lock()
 		t.entries = c.queue.takeFew(t.entries[:0])
@@ -41,18 +43,18 @@ func (c *Client) take() (ev Event, ok bool) {
 		}
 	}
 	t.next++
+	t.inUse = true
 	return t.entries[t.next-1].event, true
 }
 
 // complete gives a merged book its state. The caller holds the lock.
 func (c *Client) complete(e *entry) {
-	u, b := e.event.(BookUpdate), c.books[e.of.Series]
+	u, b := e.event.(*BookUpdate), c.books[e.of.Series]
 	if b == nil || !b.valid || b.n != u.N {
 		e.event = nil // the queue has a BookInvalid after it
 		return
 	}
 	u.Snapshot, u.Depth, u.Previous, u.Bids, u.Asks = true, b.depth, 0, b.Bids(0), b.Asks(0)
-	e.event = u
 }
 
 // processed records that the program has processed the event in use.
@@ -64,11 +66,11 @@ func (t *taken) processed() {
 
 // finish is processed for a caller that holds the lock.
 func (t *taken) finish() {
-	if t.next == 0 {
+	if !t.inUse {
 		return
 	}
-	e := t.entries[t.next-1]
-	t.entries[t.next-1] = entry{}
+	t.inUse = false
+	e := &t.entries[t.next-1]
 	if m := e.mark; m != nil {
 		if t.done.epoch != m.epoch {
 			t.done = progress{epoch: m.epoch, epochs: t.done.epochs + 1}

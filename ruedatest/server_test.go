@@ -63,14 +63,14 @@ func TestScript(t *testing.T) {
 				s.Quote(ggal, "7049.5", "300", "7050", "1200")
 				s.Book(ggal, "7049.5", "300", "7050", "1200")
 			}
-		case client.Trade:
+		case *client.Trade:
 			seen["trade "+ev.Price.String()+" "+ev.Size.String()] = true
 			if ev.N == 1 {
 				s.Restart()
 			}
-		case client.Quote:
+		case *client.Quote:
 			seen["quote "+ev.Bid.Price.String()] = true
-		case client.BookUpdate:
+		case *client.BookUpdate:
 			seen["book"] = true
 		case client.Lost:
 			t.Errorf("%v", ev)
@@ -83,7 +83,7 @@ func TestScript(t *testing.T) {
 func TestSim(t *testing.T) {
 	s := ruedatest.Start(t, ruedatest.Config{Sim: &sim.Config{Seed: 7, Instruments: 5, Speed: 20}})
 	events(t, s, client.Set{Trades: []string{"*|*|*"}}, func(ev client.Event) bool {
-		_, isTrade := ev.(client.Trade)
+		_, isTrade := ev.(*client.Trade)
 		return !isTrade
 	})
 }

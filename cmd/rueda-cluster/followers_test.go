@@ -156,7 +156,7 @@ func (r *rig) follow(ctx context.Context, all *sync.WaitGroup) *follower {
 	all.Go(func() {
 		for e := range c.Events(ctx) {
 			switch e := e.(type) {
-			case client.Trade:
+			case *client.Trade:
 				f.trade(e.Instrument.String(), e.N, e.Raw(), false)
 			case client.Lost:
 				f.fail("lost %v", e)

@@ -77,9 +77,9 @@ func run(ctx context.Context, out *json.Encoder) error {
 // lineOf returns the line for an event, and false if the suite does not need it.
 func lineOf(c *client.Client, ev client.Event) (l line, ok bool) {
 	switch ev := ev.(type) {
-	case client.Trade:
+	case *client.Trade:
 		return line{Event: "trade", Instrument: ev.Instrument.String(), N: ev.N, Price: ev.Price.String(), Size: ev.Size.String()}, true
-	case client.BookUpdate:
+	case *client.BookUpdate:
 		book, err := c.Book(ev.Instrument.String())
 		if err != nil {
 			return line{}, false // BookInvalid follows

@@ -37,9 +37,9 @@ func follow(ctx context.Context, out io.Writer, url, username, password, instrum
 	}
 	for ev := range c.Events(ctx) {
 		switch ev := ev.(type) {
-		case client.Trade:
+		case *client.Trade:
 			fmt.Fprintln(out, "trade", ev.N, ev.Price, "x", ev.Size)
-		case client.BookUpdate:
+		case *client.BookUpdate:
 			if book, err := c.Book(instrument); err == nil {
 				bid, ask, _ := book.Best()
 				fmt.Fprintln(out, "book", bid.Price, "/", ask.Price)

@@ -61,21 +61,21 @@ func newPrinter(s *screen, books []string, depth int) *printer {
 // event prints an event. shown reports whether it is market data that was printed.
 func (p *printer) event(ev client.Event) (shown bool, err error) {
 	switch ev := ev.(type) {
-	case client.Trade:
-		return true, p.data(&ev.Header, tradeType(&ev), p.trade(&ev))
-	case client.Quote:
+	case *client.Trade:
+		return true, p.data(&ev.Header, tradeType(ev), p.trade(ev))
+	case *client.Quote:
 		return true, p.data(&ev.Header, "Q", p.Green(p.amount(ev.Bid.Price, ev.Bid.Size))+"  | "+p.Red(p.amount(ev.Ask.Price, ev.Ask.Size)))
-	case client.Status:
-		if p.repeats(&ev) {
+	case *client.Status:
+		if p.repeats(ev) {
 			return false, nil
 		}
-		return true, p.data(&ev.Header, "H", p.status(&ev))
-	case client.Bar:
-		return true, p.data(&ev.Header, "K", barText(&ev))
-	case client.Summary:
-		return true, p.data(&ev.Header, "D", summaryText(&ev))
-	case client.BookUpdate:
-		return p.book(&ev)
+		return true, p.data(&ev.Header, "H", p.status(ev))
+	case *client.Bar:
+		return true, p.data(&ev.Header, "K", barText(ev))
+	case *client.Summary:
+		return true, p.data(&ev.Header, "D", summaryText(ev))
+	case *client.BookUpdate:
+		return p.book(ev)
 	case client.BookInvalid:
 		if b := p.books[ev.Instrument]; b != nil {
 			b.Invalidate()

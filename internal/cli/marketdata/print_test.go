@@ -46,22 +46,22 @@ func TestLines(t *testing.T) {
 		ev   client.Event
 		want string
 	}{
-		{client.Trade{Header: at(id, 9), Trade: wire.Trade{Kind: market.KindTrade, Price: price("7050.5"), Size: 120 * market.Scale, Side: market.Sell}},
+		{&client.Trade{Header: at(id, 9), Trade: wire.Trade{Kind: market.KindTrade, Price: price("7050.5"), Size: 120 * market.Scale, Side: market.Sell}},
 			"14:30:00.123  T  GGAL|BYMA|CI     7050.5 x 120    sell  #9"},
-		{client.Trade{Header: at(id, 9), Trade: wire.Trade{Kind: market.KindCancel, ID: "88", Price: price("7050"), Size: 120 * market.Scale}},
+		{&client.Trade{Header: at(id, 9), Trade: wire.Trade{Kind: market.KindCancel, ID: "88", Price: price("7050"), Size: 120 * market.Scale}},
 			"14:30:00.123  X  GGAL|BYMA|CI    trade 88 of 7050 x 120 cancelled  #9"},
-		{client.Trade{Header: at(id, 9), Trade: wire.Trade{Kind: market.KindCorrect, ID: "88", Price: price("7045"), Size: market.Scale, OldPrice: price("7450"), OldSize: market.Scale}},
+		{&client.Trade{Header: at(id, 9), Trade: wire.Trade{Kind: market.KindCorrect, ID: "88", Price: price("7045"), Size: market.Scale, OldPrice: price("7450"), OldSize: market.Scale}},
 			"14:30:00.123  C  GGAL|BYMA|CI    trade 88 of 7450 x 1 corrected to 7045 x 1  #9"},
-		{client.Quote{Header: at(id, 9), Bid: level("0.00000001", 3, 0)},
+		{&client.Quote{Header: at(id, 9), Bid: level("0.00000001", 3, 0)},
 			"14:30:00.123  Q  GGAL|BYMA|CI    0.00000001 x 3      |          -          #9"},
-		{client.Trade{Header: at("VERYLONG|BYMA|24hs", 10), Trade: wire.Trade{Kind: market.KindTrade, Price: price("1"), Size: market.Scale}},
+		{&client.Trade{Header: at("VERYLONG|BYMA|24hs", 10), Trade: wire.Trade{Kind: market.KindTrade, Price: price("1"), Size: market.Scale}},
 			"14:30:00.123  T  VERYLONG|BYMA|24hs           1 x 1            #10"},
-		{client.Status{Header: at(id, 4), Phase: market.Halt, Reason: "volatility", Until: at(id, 1).Time.Add(time.Minute)},
+		{&client.Status{Header: at(id, 4), Phase: market.Halt, Reason: "volatility", Until: at(id, 1).Time.Add(time.Minute)},
 			"14:30:00.123  H  GGAL|BYMA|CI        halt (volatility) until 14:31:00  #4"},
-		{client.Status{Header: at(id, 4), Phase: market.Halt, Snapshot: true}, ""}, // it was shown
-		{client.Bar{Header: at(id, 2), Bar: wire.Bar{Interval: market.Minute, Open: price("1"), High: price("3"), Low: price("1"), Close: price("2"), Trades: 2}},
+		{&client.Status{Header: at(id, 4), Phase: market.Halt, Snapshot: true}, ""}, // it was shown
+		{&client.Bar{Header: at(id, 2), Bar: wire.Bar{Interval: market.Minute, Open: price("1"), High: price("3"), Low: price("1"), Close: price("2"), Trades: 2}},
 			"14:30:00.123  K  GGAL|BYMA|CI        1m  open 1  high 3  low 1  close 2  volume 0  trades 2  #2"},
-		{client.Summary{Header: at(id, 2), Figures: wire.Figures{PreviousClose: price("7")}},
+		{&client.Summary{Header: at(id, 2), Figures: wire.Figures{PreviousClose: price("7")}},
 			"14:30:00.123  D  GGAL|BYMA|CI        previous 7  volume 0  trades 0  #2"},
 	} {
 		out.Reset()
@@ -73,9 +73,9 @@ func TestLines(t *testing.T) {
 }
 
 // bookOf returns an update that is the whole book, with its checksum.
-func bookOf(id string, n uint64, depth int, bids, asks []market.Level) client.BookUpdate {
+func bookOf(id string, n uint64, depth int, bids, asks []market.Level) *client.BookUpdate {
 	sum, _ := wire.Checksum(nil, bids, asks, wire.ChecksumLevels(depth), 2, 0)
-	return client.BookUpdate{Header: at(id, n), Snapshot: true, Depth: depth, Bids: bids, Asks: asks, Checksum: sum}
+	return &client.BookUpdate{Header: at(id, n), Snapshot: true, Depth: depth, Bids: bids, Asks: asks, Checksum: sum}
 }
 
 // TestLadder checks books as text, and that they fit 80 columns whatever they hold.
@@ -84,7 +84,7 @@ func TestLadder(t *testing.T) {
 	const id = "GGAL|BYMA|24hs"
 	var out strings.Builder
 	p := newPrinter(&screen{out: &out}, []string{id}, 5)
-	if _, err := p.event(client.Status{Header: at(id, 1), Phase: market.Open}); err != nil {
+	if _, err := p.event(&client.Status{Header: at(id, 1), Phase: market.Open}); err != nil {
 		t.Fatal(err)
 	}
 	out.Reset()
@@ -103,7 +103,7 @@ func TestLadder(t *testing.T) {
 	}
 	out.Reset()
 	wide := level("1234567.12345678", 999_999_999, 4_000_000_000)
-	if shown, _ := p.event(client.BookUpdate{Header: at(id, 12), Previous: 11}); shown || out.Len() > 0 {
+	if shown, _ := p.event(&client.BookUpdate{Header: at(id, 12), Previous: 11}); shown || out.Len() > 0 {
 		t.Errorf("an update after a gap is shown: %q", out.String())
 	}
 	for depth, n := range map[int]int{5: 5, 0: 40} {
@@ -188,7 +188,7 @@ func TestSilence(t *testing.T) {
 				t.Errorf("before the connection: %s", got)
 			}
 			s.event(live, began)
-			s.event(client.Quote{}, began.Add(time.Second))
+			s.event(&client.Quote{}, began.Add(time.Second))
 			if got := s.check(tc.health, began.Add(15*time.Second)); got != "" {
 				t.Errorf("early: %s", got)
 			}
@@ -198,7 +198,7 @@ func TestSilence(t *testing.T) {
 			if got := s.check(tc.health, began.Add(30*time.Second)); got != "" {
 				t.Errorf("again: %s", got)
 			}
-			if got := s.event(client.Trade{}, began.Add(41*time.Second)); got != "data again after 40s" {
+			if got := s.event(&client.Trade{}, began.Add(41*time.Second)); got != "data again after 40s" {
 				t.Errorf("at the end: %q", got)
 			}
 			s.event(client.StateChange{State: client.Waiting}, began.Add(50*time.Second))
@@ -238,9 +238,9 @@ func TestTerminalIsSafe(t *testing.T) {
 		p := newPrinter(&screen{out: &out}, nil, 5)
 		h := client.Header{Instrument: market.InstrumentID{Symbol: text, Market: "B", Term: "C"}, N: 1}
 		for _, ev := range []client.Event{
-			client.Trade{Header: h, Trade: wire.Trade{Kind: market.KindCancel, ID: text}},
-			client.Status{Header: h, Reason: text},
-			client.BookUpdate{Header: h, Snapshot: true},
+			&client.Trade{Header: h, Trade: wire.Trade{Kind: market.KindCancel, ID: text}},
+			&client.Status{Header: h, Reason: text},
+			&client.BookUpdate{Header: h, Snapshot: true},
 		} {
 			if _, err := p.event(ev); err != nil {
 				t.Fatal(err)

@@ -230,11 +230,11 @@ func (r *recorder) event(ctx context.Context, ev client.Event) error {
 	switch ev := ev.(type) {
 	case client.StateChange:
 		return r.state(ctx, ev)
-	case client.Trade:
+	case *client.Trade:
 		return r.numbered(ev.Header, wire.Trades)
-	case client.Status:
+	case *client.Status:
 		return r.numbered(ev.Header, wire.Status)
-	case client.Bar:
+	case *client.Bar:
 		return r.numbered(ev.Header, wire.BarsOf(ev.Interval))
 	case client.Message:
 		switch ev.Kind {

@@ -148,7 +148,7 @@ func runWatch(ctx context.Context, std command.Streams, o watchOptions, ids []st
 	f.Set.Conflate, _ = time.ParseDuration(o.conflate) // "none" is 0
 	left := o.count
 	counted := func(ev client.Event) error {
-		if _, ok := ev.(client.Status); ok && f.Extra.Status != nil {
+		if _, ok := ev.(*client.Status); ok && f.Extra.Status != nil {
 			return nil
 		}
 		if left--; left == 0 {
