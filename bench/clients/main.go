@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,19 +20,33 @@ import (
 
 // contestant is a client with a format and a number of messages in a frame.
 type contestant struct {
-	Name  string
-	Batch int
-	run   func(ctx context.Context, url string, c *counter, batch int) error
+	Name   string
+	Batch  int
+	Memory bool // it reads the events from memory, not from a socket
+	run    func(ctx context.Context, url string, c *counter, batch int, dial dialFunc) error
 }
 
-func contestants() []contestant {
-	return []contestant{
-		{"alpaca", 1, runAlpaca},
-		{"rueda json", 1, runJSON},
-		{"rueda msgpack", 1, runMsgpack},
-		{"alpaca", 16, runAlpaca},
-		{"rueda batch", 16, runBatch},
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+func contestants() (all []contestant) {
+	for _, memory := range []bool{false, true} {
+		all = append(all,
+			contestant{"alpaca", 1, memory, runAlpaca},
+			contestant{"rueda json", 1, memory, runJSON},
+			contestant{"rueda msgpack", 1, memory, runMsgpack},
+			contestant{"alpaca", 16, memory, runAlpaca},
+			contestant{"rueda batch", 16, memory, runBatch},
+		)
 	}
+	return all
+}
+
+// dial returns how the client opens its connections.
+func (c *contestant) dial(events int) dialFunc {
+	if c.Memory {
+		return (&memoryDialer{events: events}).dial
+	}
+	return (&net.Dialer{}).DialContext
 }
 
 // task is what a client process gets as its argument.
@@ -132,7 +147,7 @@ func runClient(ctx context.Context, text string, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &counter{most: t.Events, done: cancel}
-	if err := one.run(ctx, t.URL, c, one.Batch); err != nil {
+	if err := one.run(ctx, t.URL, c, one.Batch, one.dial(t.Events)); err != nil {
 		return err
 	}
 	return json.NewEncoder(out).Encode(c.result())
@@ -149,11 +164,15 @@ func report(out io.Writer, all []contestant, results [][]result) error {
 		return values[len(values)/2]
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, strings.ReplaceAll("| client| messages a frame| events a core second| CPU ns an event| allocations an event| bytes an event|", "|", "\t|"))
-	fmt.Fprintln(w, strings.ReplaceAll("|---|--:|--:|--:|--:|--:|", "|", "\t|"))
+	fmt.Fprintln(w, strings.ReplaceAll("| client| read from| messages a frame| events a core second| CPU ns an event| allocations an event| bytes an event|", "|", "\t|"))
+	fmt.Fprintln(w, strings.ReplaceAll("|---|---|--:|--:|--:|--:|--:|", "|", "\t|"))
 	for i, c := range all {
 		cpu := median(results[i], func(r *result) float64 { return r.CPU })
-		fmt.Fprintf(w, "\t| %s\t| %d\t| %.0f k\t| %.0f\t| %.2f\t| %.0f\t|\n", c.Name, c.Batch, 1/cpu/1000, cpu*1e9,
+		from := "socket"
+		if c.Memory {
+			from = "memory"
+		}
+		fmt.Fprintf(w, "\t| %s\t| %s\t| %d\t| %.0f k\t| %.0f\t| %.2f\t| %.0f\t|\n", c.Name, from, c.Batch, 1/cpu/1000, cpu*1e9,
 			median(results[i], func(r *result) float64 { return r.Mallocs }), median(results[i], func(r *result) float64 { return r.Allocated }))
 	}
 	return w.Flush()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"testing"
 
@@ -19,11 +20,11 @@ func TestContestants(t *testing.T) {
 		want += float64(price) / market.Scale
 	}
 	for _, one := range contestants() {
-		t.Run(one.Name, func(t *testing.T) {
+		t.Run(fmt.Sprint(one.Name, one.Batch, one.Memory), func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			c := &counter{most: events, done: cancel}
-			if err := one.run(ctx, server.URL, c, one.Batch); err != nil {
+			if err := one.run(ctx, server.URL, c, one.Batch, one.dial(events)); err != nil {
 				t.Fatal(err)
 			}
 			if c.events != events || c.sum != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/alpacahq/alpaca-trade-api-go/v3/marketdata"
 	"github.com/alpacahq/alpaca-trade-api-go/v3/marketdata/stream"
@@ -14,7 +15,10 @@ import (
 
 // runAlpaca counts the events that Alpaca's client gets, with one processor, which keeps the order.
 // Its buffer has space for everything, because it drops what does not fit.
-func runAlpaca(ctx context.Context, address string, c *counter, batch int) error {
+func runAlpaca(ctx context.Context, address string, c *counter, batch int, dial dialFunc) error {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = dial
+	http.DefaultTransport = transport // which the client uses, in a process of its own
 	names := symbols()
 	s := stream.NewStocksClient(marketdata.IEX,
 		stream.WithBaseURL(fmt.Sprintf("%s/alpaca/%d", address, batch)), stream.WithCredentials("key", "secret"), stream.WithLogger(stream.ErrorOnlyLogger()),
@@ -34,22 +38,22 @@ func runAlpaca(ctx context.Context, address string, c *counter, batch int) error
 	}
 }
 
-func runJSON(ctx context.Context, url string, c *counter, _ int) error {
-	return runRueda(ctx, url, c, wire.JSON)
+func runJSON(ctx context.Context, url string, c *counter, _ int, dial dialFunc) error {
+	return runRueda(ctx, url, c, wire.JSON, dial)
 }
 
-func runBatch(ctx context.Context, url string, c *counter, _ int) error {
-	return runRueda(ctx, url, c, wire.Batch)
+func runBatch(ctx context.Context, url string, c *counter, _ int, dial dialFunc) error {
+	return runRueda(ctx, url, c, wire.Batch, dial)
 }
 
-func runMsgpack(ctx context.Context, url string, c *counter, _ int) error {
-	return runRueda(ctx, url, c, wire.Msgpack)
+func runMsgpack(ctx context.Context, url string, c *counter, _ int, dial dialFunc) error {
+	return runRueda(ctx, url, c, wire.Msgpack, dial)
 }
 
 // runRueda counts the events that package client gets. It waits for the program, and conflates
 // nothing.
-func runRueda(ctx context.Context, address string, c *counter, format wire.Format) error {
-	r, err := client.New([]string{address}, client.Options{Username: "bench", Password: "bench", Format: format, Overflow: client.Block})
+func runRueda(ctx context.Context, address string, c *counter, format wire.Format, dial dialFunc) error {
+	r, err := client.New([]string{address}, client.Options{Username: "bench", Password: "bench", Format: format, Overflow: client.Block, Dial: dial})
 	if err != nil {
 		return err
 	}
@@ -63,9 +67,9 @@ func runRueda(ctx context.Context, address string, c *counter, format wire.Forma
 	}
 	for ev := range r.Events(ctx) {
 		switch ev := ev.(type) {
-		case client.Trade:
+		case *client.Trade:
 			c.add(client.Float64(ev.Price))
-		case client.Quote:
+		case *client.Quote:
 			c.add(client.Float64(ev.Bid.Price))
 		case client.StateChange:
 			if ev.Err != nil {
