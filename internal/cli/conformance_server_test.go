@@ -64,7 +64,7 @@ func TestConformanceServerE2E(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	least, minutes := 100, map[string]bool{"bars": true, "bars-intervals": true, "summary": true, "alive": true, "rights-in-time": true}
+	least, minutes := 104, map[string]bool{"bars": true, "bars-intervals": true, "summary": true, "alive": true, "rights-in-time": true}
 	if os.Getenv("RUEDA_SOAK") != "" {
 		minutes = nil
 	}

@@ -42,7 +42,9 @@ func newProducer(ctx context.Context, address, token, name string, c *Conversati
 	}
 	p := &producer{
 		conn: conn, answers: bufio.NewReader(conn), barrier: "NONE|B" + name + "|CI",
-		hasBook: slices.ContainsFunc(c.steps, func(st step) bool { return strings.Contains(st.rest, `"order_book":["`) }),
+		hasBook: slices.ContainsFunc(c.steps, func(st step) bool {
+			return strings.Contains(st.rest, `"order_book":["`) || strings.Contains(st.rest, " gap ") // of the book
+		}),
 		markets: strings.NewReplacer("|BYMA|", "|B"+name+"|", "|SIM|", "|S"+name+"|"),
 	}
 	hello := map[string]string{"type": "Hello", "name": "conformance-" + name}
