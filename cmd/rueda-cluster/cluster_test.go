@@ -112,7 +112,7 @@ func TestKillEachProcessE2E(t *testing.T) {
 	var running sync.WaitGroup
 	defer func() { cancel(); running.Wait() }()
 	all := r.swarm(ctx, &running, s.clients)
-	source := r.produce(ctx, &running)
+	source := r.produce(ctx, &running, true)
 	r.awaitTrades(all, 20)
 	r.checkStatus()
 

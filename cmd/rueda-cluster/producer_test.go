@@ -12,21 +12,25 @@ import (
 )
 
 // producer is a producer of JSON lines with source numbers. It sends trades to the sequencer, and
-// connects to the next address when a connection ends.
+// connects to the next address when a connection ends. It keeps the lines that are not
+// acknowledged, and continues after those that the log has.
 type producer struct {
 	addresses []string
 	every     time.Duration // between two trades
+	resumes   bool          // the sequencers know the member resume
 
-	mu   sync.Mutex
-	sent uint64 // SQ of the newest trade
+	mu    sync.Mutex
+	sent  uint64 // SQ of the newest trade
+	acked uint64 // SQ of the newest trade that the log has
+	lost  []string
 }
 
 // ownInstrument is the instrument of the producer.
 const ownInstrument = "LINE|RIG|CI"
 
 // produce starts a producer, until the context ends.
-func (r *rig) produce(ctx context.Context, all *sync.WaitGroup) *producer {
-	p := &producer{addresses: r.feeds, every: 10 * time.Millisecond}
+func (r *rig) produce(ctx context.Context, all *sync.WaitGroup, resumes bool) *producer {
+	p := &producer{addresses: r.feeds, every: 10 * time.Millisecond, resumes: resumes}
 	all.Go(func() {
 		for turn := 0; ctx.Err() == nil; turn++ {
 			p.connect(ctx, p.addresses[turn%len(p.addresses)])
@@ -44,6 +48,12 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// answer is a line of the sequencer.
+type answer struct {
+	Type string
+	Last map[string]map[string]uint64
+}
+
 // connect sends trades until the connection ends.
 func (p *producer) connect(ctx context.Context, address string) {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
@@ -52,14 +62,43 @@ func (p *producer) connect(ctx context.Context, address string) {
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	hello := map[string]any{"type": "Hello", "token": operator, "name": "rig"}
+	ready := make(chan struct{})
+	if hello["resume"] = "one"; !p.resumes {
+		delete(hello, "resume")
+		close(ready)
+	}
 	ended := make(chan struct{})
-	go func() { // answers; the connection ends with them
+	go func() {
 		defer close(ended)
 		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			var a answer
+			if json.Unmarshal(lines.Bytes(), &a) != nil {
+				return // a part of a line
+			}
+			p.answered(&a)
+			if a.Type == "Hello" {
+				close(ready)
+			}
 		}
 	}()
 	defer func() { _ = conn.Close(); <-ended }()
-	if _, err := fmt.Fprintf(conn, `{"type":"Hello","token":%q,"name":"rig"}`+"\n"+`{"type":"F","I":%q,"price_decimals":2,"size_decimals":0,"no_book":true}`+"\n", operator, ownInstrument); err != nil {
+	write := func(v any) error {
+		text, err := json.Marshal(v)
+		if err == nil {
+			_, err = conn.Write(append(text, '\n'))
+		}
+		return err
+	}
+	if write(hello) != nil {
+		return
+	}
+	select {
+	case <-ready:
+	case <-ended:
+		return
+	}
+	if write(map[string]any{"type": "F", "I": ownInstrument, "price_decimals": 2, "size_decimals": 0, "no_book": true}) != nil {
 		return
 	}
 	for ctx.Err() == nil {
@@ -68,27 +107,35 @@ func (p *producer) connect(ctx context.Context, address string) {
 			return
 		case <-time.After(p.every):
 		}
-		if p.send(conn) != nil {
+		p.mu.Lock()
+		p.sent++
+		n := p.sent
+		p.mu.Unlock()
+		if write(map[string]any{"type": "T", "I": ownInstrument, "P": 100, "Z": 1, "X": fmt.Sprint(n), "SQ": n}) != nil {
 			return
 		}
 	}
 }
 
-// send sends the next trade.
-func (p *producer) send(conn net.Conn) error {
+// answered handles a line of the sequencer. After a Hello, the trades that the log does not have are
+// sent again.
+func (p *producer) answered(a *answer) {
 	p.mu.Lock()
-	p.sent++
-	n := p.sent
-	p.mu.Unlock()
-	text, err := json.Marshal(map[string]any{"type": "T", "I": ownInstrument, "P": 100, "Z": 1, "X": fmt.Sprint(n), "SQ": n})
-	if err == nil {
-		_, err = conn.Write(append(text, '\n'))
+	defer p.mu.Unlock()
+	last := a.Last[ownInstrument]["T"]
+	switch a.Type {
+	case "Hello":
+		if last < p.acked || last > p.sent {
+			p.lost = append(p.lost, fmt.Sprintf("the log ends at %d of %d sent, and %d were acknowledged", last, p.sent, p.acked))
+		}
+		p.sent = last
+	case "Ack":
+		p.acked = max(p.acked, last)
 	}
-	return err
 }
 
-// check checks the trades of the producer in the log: none is there twice, and their order is that
-// of the producer. It prints how many are missing.
+// check checks the trades of the producer in the log: their order is that of the producer, and none
+// is there twice. If it resumes, none is missing.
 func (p *producer) check(t *testing.T, log map[string]*logged) {
 	t.Helper()
 	l := log[ownInstrument]
@@ -98,10 +145,16 @@ func (p *producer) check(t *testing.T, log map[string]*logged) {
 	last := uint64(0)
 	for i, id := range l.ids {
 		var n uint64
-		if _, err := fmt.Sscan(id, &n); err != nil || n <= last {
+		if _, err := fmt.Sscan(id, &n); err != nil || n <= last || p.resumes && n != last+1 {
 			t.Errorf("trade %d of the producer has the id %q, after %d", i, id, last)
 		}
 		last = n
 	}
-	t.Logf("figure: the producer sent %d trades, the log has %d; the others were in flight when a sequencer ended", p.sent, len(l.ids))
+	for _, text := range p.lost {
+		t.Error(text)
+	}
+	if p.resumes && (p.acked == 0 || last < p.acked) {
+		t.Errorf("the log has the trades up to %d of the producer, and %d were acknowledged", last, p.acked)
+	}
+	t.Logf("figure: the log has %d trades of the producer, which sent %d, %d of them acknowledged", len(l.ids), p.sent, p.acked)
 }

@@ -61,7 +61,7 @@ func TestRollingUpgradeE2E(t *testing.T) {
 	var running sync.WaitGroup
 	defer func() { cancel(); running.Wait() }()
 	all := r.swarm(ctx, &running, 60)
-	source := r.produce(ctx, &running)
+	source := r.produce(ctx, &running, false)
 	r.awaitTrades(all, 20)
 	r.program = newer // for status too
 	times := recoveries{}
