@@ -91,6 +91,7 @@ const (
 	forgetLead  = 10 * time.Second // after this time of attempts another node may try
 	stepWait    = 2 * time.Second  // for rows of another node, or for a term row
 	membersRead = 5 * time.Second
+	heardLately = 3 * askEvery // a node that has reported since then is there
 )
 
 // leads reports whether this node appends batches of its own term.
@@ -217,9 +218,11 @@ func (n *Node) reports() []heardReport {
 	return list
 }
 
-// unanswered reports whether the census waits for a registered node. missing reports whether one
-// has not stated all that it has shown.
-func (n *Node) unanswered() (silent, missing bool) {
+// unanswered reports whether the census waits for a registered node, and for how long it does.
+// missing reports whether one has not stated all that it has shown. A node whose reports come is
+// there, and only its answer was lost.
+func (n *Node) unanswered(now time.Duration) (silent, missing bool, patience time.Duration) {
+	patience = n.cfg.Patience
 	for _, m := range n.leader.members {
 		if m.Name == n.cfg.Name {
 			missing = missing || n.follower.Gaps
@@ -227,8 +230,11 @@ func (n *Node) unanswered() (silent, missing bool) {
 		}
 		r, ok := n.leader.answers[m.Name]
 		silent, missing = silent || !ok, missing || !ok || !r.Complete
+		if heard, known := n.known[m.Name]; !ok && known && now-heard.at < heardLately {
+			patience = n.cfg.Patience * 4
+		}
 	}
-	return silent, missing
+	return silent, missing, patience
 }
 
 // further reports whether a report is from a later epoch or of later rows than another one.
@@ -243,8 +249,8 @@ func (r *Report) further(than *Report) bool {
 // decide begins the term when all registered nodes have answered, or have had the time to.
 func (n *Node) decide(now time.Duration, wall int64) {
 	l, f := &n.leader, &n.follower
-	silent, missing := n.unanswered()
-	if !l.listed || !f.caughtUp() || silent && !n.timers.due(now, l.since+n.cfg.Patience) {
+	silent, missing, patience := n.unanswered(now)
+	if !l.listed || !f.caughtUp() || silent && !n.timers.due(now, l.since+patience) {
 		return
 	}
 	own := n.Report()

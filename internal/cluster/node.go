@@ -14,7 +14,7 @@ type Config struct {
 	Linger    time.Duration // time for which a leader without an append in progress collects rows
 	Lease     time.Duration // length of a lease; 0: 1 s
 	Heartbeat time.Duration // longest time between two batches of a leader; 0: 250 ms
-	Patience  time.Duration // longest wait of a census for registered nodes; 0: 5 s
+	Patience  time.Duration // longest wait of a census for registered nodes, four times as long for one that reports; 0: 5 s
 	Retire    time.Duration // after this time without a report a node is retired; 0: 1 min
 }
 

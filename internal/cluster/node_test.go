@@ -243,3 +243,38 @@ func TestLogClock(t *testing.T) {
 		}
 	}
 }
+
+// TestCensusOfASilentNode requires that a census waits longer for a registered node whose reports
+// come, because only its answer was lost, and not longer for one of which nothing comes.
+func TestCensusOfASilentNode(t *testing.T) {
+	t.Parallel()
+	begin := func() (*bench, uint64) {
+		b := newBench(t, Config{Name: "a", Candidate: true, Patience: time.Second, Lease: time.Hour})
+		b.do(Attached{First: 1})
+		b.hold()
+		id := of[Census](b).ID
+		b.do(MembersRead{List: []Member{{"b", 1}}})
+		return b, id
+	}
+	report := Report{Node: "b", Shows: true, Number: 1, Complete: true}
+	b, id := begin()
+	for range 25 {
+		b.now += 100 * time.Millisecond
+		if b.do(Reported{report}); has[Append](b) {
+			t.Fatalf("the census ended after %v, without the answer of a node that is there", b.now)
+		}
+	}
+	report.Census = id
+	if b.do(Reported{report}); !has[Append](b) {
+		t.Error("the census does not end with the last answer")
+	}
+	b, _ = begin()
+	b.do(Reported{Report{Node: "b", Shows: true, Number: 1, Complete: true}})
+	for b.now < 2*time.Second && !has[Append](b) {
+		b.now += 100 * time.Millisecond
+		b.do(Tick{})
+	}
+	if b.now < time.Second || b.now > 1500*time.Millisecond {
+		t.Errorf("the census waited %v for a node of which nothing comes", b.now)
+	}
+}
