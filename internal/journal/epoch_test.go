@@ -40,6 +40,12 @@ func TestNextEpoch(t *testing.T) {
 	}
 	src.define(j)
 	src.write(j, 600, true)
+	// Delayed data of the epoch is there before its first checkpoint is old enough.
+	rows := 0
+	err = j.StateUntil(t.Context(), func(r *Row) bool { return r.Position <= base+5 }, func() { rows = 0 }, func(*Row) { rows++ })
+	if err != nil || rows != 5 {
+		t.Errorf("%d rows are due: %v", rows, err)
+	}
 	check := func(when string) {
 		t.Helper()
 		if now, err := j.Hash(t.Context(), "log-1"); err != nil || now != first {

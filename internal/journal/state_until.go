@@ -22,7 +22,7 @@ func (a *Archive) StateUntil(ctx context.Context, due func(*Row) bool, begin fun
 		begin()
 		u := stateUntil{due: due, yield: yield}
 		// Before the first row of an epoch nothing was numbered.
-		first := from == 0 && (views[0].sum.first <= 1 || views[0].sum.first == math.MaxUint64)
+		first := from == 0 && (views[0].sum.first <= 1 || views[0].sum.first == math.MaxUint64 || a.follows(&views[0]))
 		u.begun, u.complete = first, first
 		for i := from; i < len(views) && !u.ended; i++ {
 			if err := a.walk(ctx, &views[i], walkAll, u.record); err != nil {
@@ -38,6 +38,13 @@ func (a *Archive) StateUntil(ctx context.Context, due func(*Row) bool, begin fun
 		return nil
 	}
 	return ErrNotKept
+}
+
+// follows reports whether a segment is the first of its epoch, because the one before it is of
+// another epoch.
+func (a *Archive) follows(v *segmentView) bool {
+	before := a.selectViews(func(_ *day, s *segment) bool { return s.number+1 == v.number })
+	return len(before) == 1 && before[0].epoch != v.epoch
 }
 
 // stateUntil is one attempt of StateUntil.
