@@ -23,7 +23,9 @@ var ErrMoved = errors.New("the log has begun another epoch, or has lost rows, wh
 // StateOfCopy returns the state with which a new node follows the log after it has copied the
 // journal of another node. before is the state of that node when the last part of the copy began,
 // and after is its state when the copy was complete. So the copy has all rows of before, and no
-// term that after does not have. The error is ErrMoved.
+// term that after does not have. The node shows no rows until the log has reached the end of the
+// copy: the other node may have had rows that nobody has shown, and that the log has lost. The
+// error is ErrMoved.
 func StateOfCopy(before, after State) (State, error) {
 	h := &after.History
 	place := Place{before.History.At(before.Position), before.Position}
@@ -35,5 +37,16 @@ func StateOfCopy(before, after State) (State, error) {
 	s.Sources = slices.Clone(before.Sources)
 	s.Highest = max(before.Highest, after.Highest)
 	s.Gaps = true // until the leader has named this node
+	s.Unproven = after.Position
 	return s, nil
+}
+
+// shows reports whether the node has shown its rows, or may show them when it is registered.
+func (f *follower) shows() bool { return f.cfg.Shows && f.Unproven == 0 }
+
+// prove notes that the log has the rows of this node up to a position.
+func (f *follower) prove(position uint64) {
+	if position >= f.Unproven {
+		f.Unproven = 0
+	}
 }

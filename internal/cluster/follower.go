@@ -80,6 +80,9 @@ func newFollower(cfg *Config, out *[]Action, s State, j Journal) follower {
 	if f.Position = j.Position; j.Position == 0 && len(f.History.Starts) > 0 {
 		f.Position = f.History.Starts[0].After // the epoch has no rows here
 	}
+	if f.Unproven = min(f.Unproven, f.Position); f.History.Epoch == "" {
+		f.Unproven = 0
+	}
 	return f
 }
 
@@ -233,6 +236,7 @@ func (f *follower) group(now time.Duration, b *Batch) {
 		f.emit(Apply{Prev: f.Position, Last: b.Last, Time: f.Time, Data: b.Data})
 		f.Position = b.Last
 	}
+	f.prove(b.Last)
 	f.noteSources(b)
 	joined := f.Gaps && slices.Contains(b.Joined, f.member)
 	f.Gaps = f.Gaps && !joined
@@ -281,7 +285,7 @@ func (f *follower) termRow(now time.Duration, b *Batch) {
 		f.beginEpoch(now, &b.History)
 	case b.History.Has(place):
 		f.adopt(now, &b.History)
-	case f.cfg.Shows:
+	case f.shows():
 		f.diverged = true
 		return
 	default: // nobody has seen the rows of this node that are not in the log
@@ -308,7 +312,7 @@ func (f *follower) adopt(now time.Duration, h *History) {
 // beginEpoch begins the epoch of a history. Rows that the node has of that epoch are dropped.
 func (f *follower) beginEpoch(now time.Duration, h *History) {
 	f.Position, f.stream = h.Starts[0].After, h.Starts[0].After
-	f.diverged, f.blind = false, false
+	f.diverged, f.blind, f.Unproven = false, false, 0
 	f.adopt(now, h)
 	f.emit(BeginEpoch{h.Epoch, f.Position})
 }

@@ -274,7 +274,7 @@ func (n *Node) decide(now time.Duration, wall int64) {
 			conflict = conflict || answered && !best.History.Has(a.place())
 		}
 	}
-	if n.cfg.Shows && own.History.Epoch == best.History.Epoch && !best.History.Has(own.place()) {
+	if f.shows() && own.History.Epoch == best.History.Epoch && !best.History.Has(own.place()) {
 		conflict = true
 	}
 	switch {

@@ -186,7 +186,7 @@ func (n *Node) Report() Report {
 	}
 	return Report{
 		Time: at,
-		Node: n.cfg.Name, Shows: n.cfg.Shows, Number: f.member.Number, Complete: !f.Gaps, Short: f.short,
+		Node: n.cfg.Name, Shows: f.shows(), Number: f.member.Number, Complete: !f.Gaps, Short: f.short,
 		History: f.History.clone(), Highest: f.Highest, Position: f.Position, Seq: max(f.Seq, f.handled), Sources: f.listSources(), SourcesAt: f.SourcesAt,
 	}
 }
@@ -273,7 +273,7 @@ func (n *Node) retryFetch(now time.Duration) {
 // show reports whether the node may show rows, and whether they are current.
 func (n *Node) show(now time.Duration) {
 	f := &n.follower
-	s := Show{Allowed: n.registered || !n.cfg.Shows}
+	s := Show{Allowed: n.registered && f.shows() || !n.cfg.Shows}
 	if n.connected && f.caughtUp() && s.Allowed {
 		silent := f.heard + 4*n.cfg.Heartbeat
 		s.Current = f.live && !f.blind && now < silent

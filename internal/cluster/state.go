@@ -13,6 +13,7 @@ type State struct {
 	Time      int64  // the log's clock, Unix ns
 	Highest   uint64 // greatest number of a term that the node has seen
 	Gaps      bool   // rows that the node has shown may be missing
+	Unproven  uint64 // the rows up to this position are a copy that the log has not confirmed; 0: none
 }
 
 // Report states how far a node is. Nodes send it regularly, and when a census asks.

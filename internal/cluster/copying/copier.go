@@ -83,7 +83,7 @@ func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 	if err := c.begin(from.Node); err != nil {
 		return err
 	}
-	var before cluster.State
+	var before, after Listing
 	for pass := 0; ; pass++ {
 		if pass == maxPasses {
 			return &PeerError{from.Node, errChange}
@@ -102,14 +102,16 @@ func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 		if err := c.prune(l.Files); err != nil {
 			return err
 		}
-		before = l.State
+		before = *l
 		break
 	}
-	var after cluster.State
 	if err := c.ask(ctx, readTime, from.Node, Request{Op: OpState}, func(b []byte) error { return json.Unmarshal(b, &after) }); err != nil {
 		return err
 	}
-	state, err := cluster.StateOfCopy(before, after)
+	state, err := cluster.StateOfCopy(before.State, after.State)
+	if err == nil && before.Journal != after.Journal {
+		err = errChange
+	}
 	if err == nil {
 		err = check(ctx, c.folder(), &state, from, others)
 	}
@@ -188,7 +190,7 @@ func (c *Copier) list(ctx context.Context, node string) (*Listing, error) {
 			return errPart
 		}
 		if first {
-			all.State, first = part.State, false
+			all.State, all.Journal, first = part.State, part.Journal, false
 		}
 		for _, f := range part.Files {
 			if !fileName.MatchString(f.Name) || f.Size < 0 {

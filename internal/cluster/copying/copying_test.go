@@ -277,6 +277,14 @@ func TestWrongContent(t *testing.T) {
 				return part, nil
 			}
 		},
+		"the node has begun with an empty journal meanwhile": func(_ *testing.T, n *nodes, a *peer) {
+			n.fault = func(_ string, r *Request, part []byte) ([]byte, error) {
+				if r.Op == OpList {
+					a.status.Journal = "another"
+				}
+				return part, nil
+			}
+		},
 		"rows of the state are missing": func(_ *testing.T, _ *nodes, a *peer) { a.status.State.Position += 5 },
 		"the node does not follow the log": func(_ *testing.T, _ *nodes, a *peer) {
 			a.status.Reason = "it does not follow the log"

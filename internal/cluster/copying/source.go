@@ -27,7 +27,7 @@ const (
 	OpList  Op = "list"  // Listing, in parts
 	OpRead  Op = "read"  // bytes of the file Name from Offset on, at most Size
 	OpSum   Op = "sum"   // SHA-256 in hexadecimal of the first Size bytes of the file Name
-	OpState Op = "state" // cluster.State
+	OpState Op = "state" // Listing without files
 )
 
 // Request is a request of a new node.
@@ -63,8 +63,9 @@ type Day struct{ Date, Hash string }
 
 // Listing lists the files of a journal.
 type Listing struct {
-	State cluster.State `json:",omitzero"` // the files have all its rows; in the first part only
-	Files []File
+	State   cluster.State `json:",omitzero"` // the files have all its rows; in the first part only
+	Journal string        `json:",omitzero"` // Status.Journal; in the first part only
+	Files   []File        `json:",omitzero"`
 }
 
 // File is a file of a journal. Its name has slashes.
@@ -98,6 +99,8 @@ type Status struct {
 	State  cluster.State
 	Reason string // why the journal cannot be copied; "": it can
 	Leads  bool
+
+	Journal string // changes when the node begins with an empty journal
 }
 
 // errNotServed means that the journal of this node cannot be copied now.
@@ -116,7 +119,7 @@ func (s *Source) Answer(ctx context.Context, r Request, now Status, send func(da
 		err = fmt.Errorf("%w: %s", errNotServed, now.Reason)
 	case r.Op == OpList:
 		var parts []Listing
-		if parts, err = s.list(ctx, now.State); err == nil {
+		if parts, err = s.list(ctx, now); err == nil {
 			return sendParts(parts, send)
 		}
 	case r.Op == OpRead:
@@ -127,7 +130,7 @@ func (s *Source) Answer(ctx context.Context, r Request, now Status, send func(da
 	case r.Op == OpSum:
 		content, err = s.sum(ctx, r)
 	case r.Op == OpState:
-		content = now.State
+		content = Listing{State: now.State, Journal: now.Journal}
 	default:
 		err = fmt.Errorf("unknown request %q of a newer node", r.Op)
 	}
@@ -187,7 +190,7 @@ func (s *Source) offer(now Status) (*Offer, error) {
 }
 
 // list lists the files of the journal, the oldest day first, after a commit of all rows of a state.
-func (s *Source) list(ctx context.Context, state cluster.State) ([]Listing, error) {
+func (s *Source) list(ctx context.Context, now Status) ([]Listing, error) {
 	s.Commit()
 	var days [][]File // the newest day comes first
 	err := journal.CopyFiles(ctx, s.Folder, func(name string, from *os.File) error {
@@ -205,7 +208,7 @@ func (s *Source) list(ctx context.Context, state cluster.State) ([]Listing, erro
 	if err != nil {
 		return nil, err
 	}
-	parts := []Listing{{State: state}}
+	parts := []Listing{{State: now.State, Journal: now.Journal}}
 	for i := len(days) - 1; i >= 0; i-- {
 		for _, f := range days[i] {
 			if len(parts[len(parts)-1].Files) == filesPerPart {

@@ -60,10 +60,10 @@ func (d *days) heard(data []byte) {
 
 // Errors of closed days, with the next step.
 var (
-	errUnreadable = errors.New("this node cannot read the day: stop it and remove the folders journal and node; it then copies the journal of another node")
-	errMinority   = errors.New("most nodes have another hash: stop this node and remove the folders journal and node; it then copies the journal of another node")
-	errMajority   = errors.New("most nodes have the hash of this one: stop the other node and remove its folders journal and node; it then copies the journal of another node")
-	errTie        = errors.New("as many nodes have the one hash as the other: find the right ones with a backup, and remove the folders journal and node of the wrong nodes")
+	errUnreadable = errors.New("this node cannot read the day: stop it and remove its folder journal; it then copies the journal of another node")
+	errMinority   = errors.New("most nodes have another hash: stop this node and remove its folder journal; it then copies the journal of another node")
+	errMajority   = errors.New("most nodes have the hash of this one: stop the other node and remove its folder journal; it then copies the journal of another node")
+	errTie        = errors.New("as many nodes have the one hash as the other: find the right ones with a backup, and remove the folder journal of the wrong nodes")
 )
 
 // report logs new differences.

@@ -20,6 +20,7 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 	if a.Epoch == h.cfg.Hub.Epoch() && a.Position == h.cfg.Hub.Figures().Position {
 		return nil
 	}
+	h.epochs++
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()

@@ -75,6 +75,7 @@ type Host struct {
 	retired    *leadership // the one before, whose goroutines may still run
 	applying   applying
 	copies     chan struct{} // has an element for each request of a new node that is being answered
+	epochs     int           // number of epochs that this process has begun
 	strandedAt time.Time     // since when the node has no rows and cannot get them
 	days       days
 	copier     atomic.Pointer[copying.Copier] // of a new node; nil: it is not copying

@@ -191,7 +191,7 @@ func (h *Host) answerCopy(m jetstream.Message) {
 	if json.Unmarshal(m.Data, &r) != nil || r.Op != copying.OpOffer && m.Subject == subjectCopy {
 		return
 	}
-	s, now := h.session, copying.Status{Leads: h.leading != nil}
+	s, now := h.session, copying.Status{Leads: h.leading != nil, Journal: fmt.Sprint(h.began.UnixNano(), " ", h.epochs)}
 	state, ok := h.node.State()
 	if now.State = state; !ok {
 		now.Reason = "it does not follow the log"

@@ -16,6 +16,8 @@ type host struct {
 	skew    int64
 	node    *cluster.Node // nil: no process
 	process int           // counts the processes
+	epochs  int           // counts the epochs that were begun, with no rows
+	copied  bool          // the journal is a copy whose rows were not shown
 	began   time.Duration
 	conn    *conn
 	paused  bool
@@ -148,7 +150,7 @@ func (h *host) kill(away time.Duration, power bool) {
 		}
 		h.synced = h.disk
 	}
-	h.w.in(away, h.start)
+	h.w.in(away, h.startAgain)
 }
 
 // pause stops the process for a time.
@@ -249,6 +251,7 @@ func (h *host) perform(t task) {
 	case cluster.BeginEpoch:
 		w.note("%s begins epoch %s at %d", h.cfg.Name, a.Epoch, a.Position)
 		h.disk.epoch, h.disk.base, h.disk.rows = a.Epoch, a.Position, nil
+		h.epochs++
 		w.epochs[a.Epoch] = true
 	case cluster.SendReport:
 		for _, to := range w.hosts {
@@ -285,6 +288,7 @@ func (h *host) perform(t task) {
 			h.stale = w.now
 		}
 		h.allowed, h.current = a.Allowed, a.Current
+		h.showCopy()
 	case cluster.Fail:
 		w.fail("%s failed: %v", h.cfg.Name, a.Err)
 	default:
@@ -359,7 +363,9 @@ func (h *host) apply(a cluster.Apply) {
 			return nil
 		}
 		h.disk.rows = append(h.disk.rows, x)
-		h.w.checkRow(h, &x)
+		if !h.copied || h.allowed { // else showCopy does it
+			h.w.checkRow(h, &x)
+		}
 		return nil
 	})
 	if err != nil {

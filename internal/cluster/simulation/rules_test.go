@@ -36,6 +36,7 @@ type rules struct {
 	epochs   map[string]bool
 	clocks   map[*host]int64
 	resumes  int
+	copies   int
 }
 
 func newRules() rules {

@@ -42,7 +42,7 @@ func TestSchedules(t *testing.T) {
 	const few = 40
 	n, list := count(t, few), profiles()
 	began := time.Now()
-	var next, events, resumes, epochs atomic.Int64
+	var next, events, resumes, epochs, copies atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
@@ -53,12 +53,13 @@ func TestSchedules(t *testing.T) {
 				}
 				events.Add(int64(w.count))
 				resumes.Add(int64(w.resumes))
+				copies.Add(int64(w.copies))
 				epochs.Add(int64(len(w.epochs)))
 			}
 		})
 	}
 	workers.Wait()
-	t.Logf("figure: %d schedules, %d million events, %d reads of clients, %d epochs, in %v", n, events.Load()/1e6, resumes.Load(), epochs.Load(),
+	t.Logf("figure: %d schedules, %d million events, %d reads of clients, %d epochs, %d copied journals, in %v", n, events.Load()/1e6, resumes.Load(), epochs.Load(), copies.Load(),
 		time.Since(began).Round(time.Second))
 }
 
