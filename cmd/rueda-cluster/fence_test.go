@@ -374,7 +374,7 @@ func (w *witness) event(e client.Event) {
 		if e.Reason != "epoch_changed" {
 			w.fail("%v", e)
 		}
-	case client.Trade:
+	case *client.Trade:
 		id, err := strconv.ParseUint(e.ID, 10, 64)
 		next := id == w.newest+1 || len(w.epochs) > 1 && w.last == 0 && id > w.newest
 		if err != nil || w.newest > 0 && !next {
