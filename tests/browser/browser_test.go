@@ -223,11 +223,11 @@ func js[T any](p *page, expression string) T {
 	return value
 }
 
-// until waits until an expression is true.
+// until waits until an expression, which may be a promise, is true.
 func (p *page) until(what, expression string) {
 	p.t.Helper()
 	deadline := time.Now().Add(patience)
-	for !js[bool](p, "Boolean("+expression+")") {
+	for !js[bool](p, "Promise.resolve("+expression+").then(Boolean)") {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("%s: not true in %v: %s", what, patience, expression)
 		}

@@ -297,7 +297,7 @@ func TestFirstMinutes(t *testing.T) {
 func TestMessages(t *testing.T) {
 	p := open(t, dev(t), "/console/"+instrument(ggal))
 	p.signIn("demo")
-	p.until("trades", `document.querySelectorAll(".tape tbody tr.trade").length >= 1`)
+	p.until("a trade on the stream", `import("/console/app/wire.js").then((m) => m.frames().some((f) => f.text.startsWith('{"type":"T"')))`)
 	p.do(chromedp.Click(`//nav//a[.="Messages"]`, chromedp.BySearch), chromedp.WaitVisible(`.log tbody tr`, chromedp.ByQuery))
 	p.fill(`.inspect input[type=search]`, "auth_token")
 	p.until("the login", `document.querySelector(".log tr.out .raw")?.innerText.includes('"token":"••••')`)

@@ -82,6 +82,12 @@ for (const [kind, value] of [["origin", location.origin], ["socket", location.or
   for (const span of document.querySelectorAll(`[data-fill="${kind}"]`)) span.textContent = value;
 }
 
+// The menu begins at the current page, where it scrolls by itself.
+
+const menu = document.querySelector(".menu");
+const here = menu?.querySelector("[aria-current]");
+if (here && here.offsetTop > menu.clientHeight - 40) menu.scrollTop = here.offsetTop - menu.clientHeight / 2;
+
 // Copying. A copied program has the whole token.
 
 for (const pre of document.querySelectorAll("pre")) {

@@ -27,6 +27,7 @@ export const totals = signal({ gaps: 0, recovered: 0, lost: 0, connects: 0 });
 export const feeds = new Map();
 
 let seen = 0;
+let down = false; // the connection is lost, and that is said
 
 export function incident(kind, more) {
   incidents.value = [{ id: ++seen, at: Date.now(), kind, ...more }, ...incidents.value.slice(0, 199)];
@@ -49,9 +50,12 @@ export function lost(e) {
 export function entered(e) {
   states.value = [...states.value.slice(-199), { at: Date.now(), state: e.state, error: e.error?.message }];
   if (e.state === "live") {
+    down = false;
     if (totals.value.connects > 0) incident("back");
     totals.value = { ...totals.value, connects: totals.value.connects + 1 };
   }
+  if (e.state === "waiting" && down) return; // another attempt has failed
+  down ||= e.state === "waiting";
   if (e.state === "waiting" || e.state === "closed") incident(e.state, { reason: e.error?.reason || "", msg: e.error?.message ?? "" });
 }
 

@@ -42,7 +42,7 @@ function Controls() {
     <button class="quiet" onClick=${toggleLang} lang=${lang.value === "en" ? "es" : "en"}
       aria-label=${lang.value === "en" ? "Español" : "English"}>${lang.value === "en" ? "ES" : "EN"}</button>
     <button class="quiet" onClick=${toggleTheme} aria-label=${dark.value ? t("Light theme") : t("Dark theme")}>${dark.value ? "☀" : "☾"}</button>
-    <button class="quiet wide-only" onClick=${() => (help.value = true)} aria-label=${t("Keys")}>?</button>
+    ${signedIn.value === "yes" && html`<button class="quiet wide-only" onClick=${() => (help.value = true)} aria-label=${t("Keys")}>?</button>`}
   </div>`;
 }
 
@@ -75,6 +75,7 @@ function Shell() {
     seen.current = view;
     const name = view === "i" ? id.split("|")[0] : (pages().find(([n]) => n === view)?.[1] ?? t("Market"));
     document.title = `${name} · Rueda`;
+    document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [view, id, lang.value]);
   return html`<a class="skip" href="#main" onClick=${skipTo}>${t("Skip to content")}</a>
     <header class="top">

@@ -296,7 +296,7 @@ function changed(e) {
   health.entered(e);
   if (e.state === "waiting" || e.state === "live") {
     for (const r of records.values()) {
-      if (r.trades.length > 0 && e.state === "waiting") r.trades.push({ kind: "break", at: Date.now() });
+      if (r.trades.length > 0 && r.trades.at(-1).kind !== "break" && e.state === "waiting") r.trades.push({ kind: "break", at: Date.now() });
       touch(r);
     }
   }

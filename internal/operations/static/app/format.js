@@ -39,6 +39,12 @@ export function age(time) {
   return t("{0} days", number(s / 86_400));
 }
 
+// stateName translates the state of a user or of a key.
+export function stateName(word) {
+  const names = { active: t("active"), disabled: t("disabled"), signing: t("signing"), revoked: t("revoked") };
+  return names[word] ?? word;
+}
+
 // clock returns the time of day.
 export const clock = (time) => new Intl.DateTimeFormat(locale(), { timeStyle: "medium", hourCycle: "h23" }).format(time);
 

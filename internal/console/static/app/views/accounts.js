@@ -2,8 +2,9 @@
 import { html, useEffect, useState } from "../lib.js";
 import { t } from "../i18n.js";
 import { day } from "../num.js";
+import { totals } from "../health.js";
 import { base, gateway, scopes, token } from "../session.js";
-import { words } from "./words.js";
+import { accountWord, failure } from "./words.js";
 
 export function Accounts() {
   const [accounts, setAccounts] = useState(undefined);
@@ -17,7 +18,7 @@ export function Accounts() {
       return list;
     })().then(setAccounts, setAccounts);
     client.get("/auth/sessions").then((data) => setSessions(data.sessions), setSessions);
-  }, [version]);
+  }, [version, totals.value.connects]);
   const end = async (sid) => {
     await fetch(`${base}/auth/sessions/${encodeURIComponent(sid)}`, { method: "DELETE", headers: { Authorization: `Bearer ${token()}` } });
     setVersion(version + 1);
@@ -25,11 +26,11 @@ export function Accounts() {
   return html`<section class="accounts" aria-labelledby="accounts-title">
     <div class="bar"><h1 id="accounts-title">${t("Accounts")}</h1></div>
     <${List} rows=${accounts} none=${t("This user has no account.")} head=${[t("Number"), t("Name"), t("Type"), t("Currency"), t("Roles"), t("Rights"), t("State"), t("Since")]} row=${(a) => html`<tr key=${a.account_id}>
-      <th scope="row" class="num">${a.number}${a.is_default ? html` <small>${t("default")}</small>` : ""}</th><td>${a.name ?? ""}</td><td>${words(a.type)}</td><td>${(a.currencies ?? [a.currency]).join(", ")}</td>
-      <td>${(a.roles ?? []).map(words).join(", ")}</td><td>${(a.permissions ?? []).map(words).join(", ")}</td><td class=${a.status === "active" ? "" : "bad"}>${words(a.status)}</td><td class="num">${day(a.created_at).slice(0, 10)}</td></tr>`} />
+      <th scope="row" class="num">${a.number}${a.is_default ? html` <small>${t("default")}</small>` : ""}</th><td>${a.name ?? ""}</td><td>${accountWord(a.type)}</td><td>${(a.currencies ?? [a.currency]).join(", ")}</td>
+      <td>${(a.roles ?? []).map(accountWord).join(", ")}</td><td>${(a.permissions ?? []).map(accountWord).join(", ")}</td><td class=${a.status === "active" ? "" : "bad"}>${accountWord(a.status)}</td><td class="num">${day(a.created_at).slice(0, 10)}</td></tr>`} />
     <h2>${t("Where you are signed in")}</h2>
     <${List} rows=${sessions} none=${t("None.")} head=${[t("Last used"), t("Signed in"), t("Address"), t("Program"), t("Connections"), ""]} row=${(s) => html`<tr key=${s.sid}>
-      <td class="num">${day(s.last_used_at)}</td><td class="num">${day(s.created_at)}</td><td class="num">${s.address ?? ""}</td><td class="agent" title=${s.client}>${agent(s.client)}</td><td class="num">${s.connections}</td>
+      <td class="num">${day(s.last_used_at > s.created_at ? s.last_used_at : s.created_at)}</td><td class="num">${day(s.created_at)}</td><td class="num">${s.address ?? ""}</td><td class="agent" title=${s.client}>${agent(s.client)}</td><td class="num">${s.connections}</td>
       <td>${s.current ? html`<small>${t("this page")}</small>` : html`<button onClick=${() => end(s.sid)} aria-label=${t("End the session of {0}", s.client ?? s.sid)}>${t("End")}</button>`}</td></tr>`} />
     <h2>${t("Rights of this login")}</h2>
     <p class="scopes">${scopes.value.map((s) => html`<code key=${s}>${s}</code> `)}</p>
@@ -44,7 +45,7 @@ function agent(text = "") {
 
 function List({ rows, head, row, none }) {
   if (rows === undefined) return html`<p class="empty">${t("Loading …")}</p>`;
-  if (rows instanceof Error) return html`<p class="error" role="alert">${rows.message}</p>`;
+  if (rows instanceof Error) return html`<p class="error" role="alert">${failure(rows)}</p>`;
   if (rows.length === 0) return html`<p class="empty">${none}</p>`;
   return html`<div class="scroller" tabindex="0" role="group" aria-label=${head[0]}><table><thead><tr>${head.map((name, i) => html`<th key=${i} scope="col">${name || html`<span class="sr">${t("Action")}</span>`}</th>`)}</tr></thead><tbody>${rows.map(row)}</tbody></table></div>`;
 }

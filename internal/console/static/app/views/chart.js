@@ -6,7 +6,7 @@ import { dark, lang } from "../prefs.js";
 import { route, setQuery } from "../router.js";
 import { gateway } from "../session.js";
 import { watch } from "../market.js";
-import { calm, phaseName } from "./words.js";
+import { calm, failure, phaseName } from "./words.js";
 
 export const intervals = { "1s": 1, "1m": 60, "5m": 300, "15m": 900, "1h": 3600, "1d": 86400 };
 
@@ -26,7 +26,7 @@ export function Chart({ id, meta }) {
         plot = p;
         setState(p.problem);
       },
-      (err) => over || setState(err.message),
+      (err) => over || setState(failure(err)),
     );
     return () => {
       over = true;
@@ -74,7 +74,7 @@ async function collect(rows) {
   try {
     for await (const row of rows) list.push(row);
   } catch (err) {
-    return { list: list.reverse(), problem: err.reason === "forbidden" ? t("History needs the right marketdata:history. Candles begin now.") : err.message };
+    return { list: list.reverse(), problem: err.reason === "forbidden" ? t("History needs the right marketdata:history. Candles begin now.") : failure(err) };
   }
   return { list: list.reverse(), problem: "" };
 }

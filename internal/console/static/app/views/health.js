@@ -44,7 +44,7 @@ function Now() {
   return html`<dl class="facts">
     <${Fact} name=${t("Stream")} value=${stateName(name)} more=${t("for {0}", duration(Date.now() - since))} bad=${name === "waiting" || name === "closed"} />
     <${Fact} name=${t("Round trip")} value=${`${number(trip.rtt, 1)} ms`} more=${t("clocks differ by {0} ms", trip.offset === undefined ? "–" : number(trip.offset, 1))} />
-    <${Fact} name=${t("Latency to this page")} value=${`${number(newest("low"), 1)} ms`} more=${t("95 of 100 within {0} ms", number(newest("high"), 1))} />
+    <${Fact} name=${t("Latency to this page")} value=${newest("low") === undefined ? "–" : `${number(newest("low"), 1)} ms`} more=${newest("low") === undefined ? t("not measured") : t("95 of 100 within {0} ms", number(newest("high"), 1))} />
     <${Fact} name=${t("Messages")} value=${number(counted.in)} more=${bytes(counted.bytes)} />
     <${Fact} name=${t("Gaps")} value=${number(gaps)} more=${t("{0} recovered, {1} lost", recovered, lost)} bad=${lost > 0} />
     <${Fact} name=${t("Connections")} value=${number(connects)} more=${connects > 1 ? connects === 2 ? t("1 reconnect") : t("{0} reconnects", connects - 1) : t("no reconnect")} />
@@ -106,7 +106,7 @@ function PlotView({ plot }) {
       const data = () => [series.at, ...plot.lines.map(([name]) => series[name])];
       const size = () => ({ width: Math.max(el.clientWidth, 160), height: 120 });
       u = new uPlot({
-        ...size(), legend: { show: false }, cursor: { y: false }, padding: [8, 8, 0, 0],
+        ...size(), legend: { show: false }, cursor: { y: false }, padding: [8, 24, 0, 0],
         scales: { x: { range: (_, low, high) => [Math.min(low, high - 60), high] }, y: { range: (_, low, high) => [Math.min(low ?? 0, 0), Math.max(high ?? 0, 1) * 1.1] } },
         axes: [{ ...axis, size: 26, values: (_, list) => list.map((s) => (list.at(-1) - list[0] < 240 ? clock(s * 1000) : clock(s * 1000).slice(0, 5))), space: 80 }, { ...axis, values: (_, list) => list.map((v) => number(v, v < 10 && v % 1 ? 1 : 0)), space: 26 }],
         series: [{}, ...plot.lines.map(([, label, c]) => ({ label, stroke: colour(c), width: 1.5, points: { show: false }, spanGaps: false }))],
@@ -129,8 +129,12 @@ function PlotView({ plot }) {
   const digits = plot.unit === "ms" || plot.unit === "s" ? 1 : 0;
   return html`<figure class="plot"><figcaption>${plot.title} <small>${plot.unit}</small>
     <span class="now">${plot.lines.map(([name, label, c]) => html`<span key=${name} class=${c}>${plot.lines.length > 1 ? `${label} ` : ""}<b class="num">${number(newest(name) ?? undefined, digits)}</b></span>`)}</span></figcaption>
+    ${nothing(plot) && html`<p class="empty">${t("Nothing was measured yet.")}</p>`}
     <div ref=${box} role="img" aria-label=${`${plot.title}: ${plot.lines.map(([name, label]) => `${label} ${number(newest(name) ?? undefined, digits)} ${plot.unit}`).join(", ")}`}></div></figure>`;
 }
+
+// nothing says that a plot has no point.
+const nothing = (plot) => plot.lines.every(([name]) => series[name].every((v) => v === null));
 
 function Feeds() {
   second.value;

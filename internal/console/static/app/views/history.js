@@ -3,9 +3,10 @@ import { html, useEffect, useState } from "../lib.js";
 import { t } from "../i18n.js";
 import { at, group, number, price } from "../num.js";
 import { go, link, route, setQuery } from "../router.js";
+import { totals } from "../health.js";
 import { download, gateway } from "../session.js";
 import { details, first, known } from "../market.js";
-import { phaseName, words } from "./words.js";
+import { failure, phaseName, words } from "./words.js";
 import { Search } from "./search.js";
 
 const channels = { trades: "trades", quotes: "quotes", statuses: "statuses", bars: "bars" };
@@ -17,20 +18,20 @@ export function History({ id }) {
   const channel = Object.hasOwn(channels, q.of ?? "") ? q.of : "trades";
   const [rows, setRows] = useState(undefined);
   const [cursor, setCursor] = useState(undefined);
-  const [error, setError] = useState("");
+  const [error, setError] = useState(undefined); // its text is in the language of the page
   useEffect(() => {
-    if (!id) first(1).then(([one]) => one && location.replace(link("history", one, q)), (err) => setError(err.message));
+    if (!id) first(1).then(([one]) => one && location.replace(link("history", one, q)), setError);
     else details(id).catch(() => undefined);
   }, [id]);
   const query = (more) => ({ instrument: id, start: q.start, end: q.end, order: q.order === "asc" ? undefined : "desc", limit: 200, interval: channel === "bars" ? (q.bar ?? "1m") : undefined, ...more });
   const read = async (from) => {
-    setError("");
+    setError(undefined);
     try {
       const data = await gateway().get(`/market/${channel}`, query({ cursor: from }));
       setRows((old) => (from ? [...(old ?? []), ...data[channel]] : data[channel]));
       setCursor(data.next_cursor);
     } catch (err) {
-      setError(err.message);
+      setError(err);
       if (!from) setRows([]);
     }
   };
@@ -39,11 +40,14 @@ export function History({ id }) {
     setRows(undefined);
     read(undefined);
   }, [id, channel, q.start, q.end, q.order, q.bar]);
+  useEffect(() => {
+    if (id && error) read(undefined);
+  }, [totals.value.connects]);
   const file = async (kind) => {
-    setError("");
+    setError(undefined);
     const search = new URLSearchParams(Object.entries(query({ limit: 10000 })).filter(([, v]) => v !== undefined));
     const name = `${id.replaceAll("|", "-")}-${channel}.${kind === "csv" ? "csv" : "ndjson"}`;
-    await download(`/market/${channel}?${search}`, name, kind === "csv" ? "text/csv" : "application/x-ndjson").catch((err) => setError(err.message));
+    await download(`/market/${channel}?${search}`, name, kind === "csv" ? "text/csv" : "application/x-ndjson").catch(setError);
   };
   return html`<section class="history" aria-labelledby="history-title">
     <div class="bar"><h1 id="history-title">${t("History")}</h1>${id && html`<a class="subject" href=${link("i", id)}>${id.split("|")[0]} <span class="term">${id.split("|").slice(1).join(" ")}</span></a>`}
@@ -57,8 +61,8 @@ export function History({ id }) {
       <span class="gap"></span>
       <button type="button" disabled=${!id} onClick=${() => file("csv")}>CSV</button><button type="button" disabled=${!id} onClick=${() => file("ndjson")}>JSON</button>
     </form>
-    <p class="error" role="alert">${error}</p>
-    <div class="two wide"><${Rows} rows=${rows} channel=${channel} decimals=${known(id)?.price_decimals ?? 0} more=${cursor && (() => read(cursor))} /><${Day} /></div>
+    <p class="error" role="alert">${error && failure(error)}</p>
+    <div class="two wide"><${Rows} rows=${rows} failed=${error !== undefined} channel=${channel} decimals=${known(id)?.price_decimals ?? 0} more=${cursor && (() => read(cursor))} /><${Day} /></div>
   </section>`;
 }
 
@@ -72,38 +76,43 @@ function When({ name, label, value }) {
   return html`<label>${label} <input type="datetime-local" value=${local(value)} onChange=${(e) => setQuery({ [name]: e.target.value ? new Date(e.target.value).toISOString() : "" })} /></label>`;
 }
 
+// right has the columns of numbers.
 const tables = {
   trades: {
+    right: [1, 2, 4],
     head: () => [t("Time"), t("Price"), t("Size"), t("Side"), "N"],
     row: (m, d) => [at(m.T, true), price(m.P, d), m.Z ? group(String(m.Z)) : "", m.type === "X" ? t("cancel of {0}", m.XN ?? "?") : m.type === "C" ? t("correction of {0}", m.XN ?? "?") : m.G === "B" ? `▲ ${t("buy")}` : m.G === "S" ? `▼ ${t("sell")}` : "", number(m.N)],
   },
   quotes: {
+    right: [1, 2, 3, 4, 5],
     head: () => [t("Time"), t("Size"), t("Bid"), t("Offer"), t("Size"), "N"],
     row: (m, d) => [at(m.T, true), m.BZ ? group(String(m.BZ)) : "", price(m.BP, d), price(m.AP, d), m.AZ ? group(String(m.AZ)) : "", number(m.N)],
   },
   bars: {
+    right: [1, 2, 3, 4, 5, 6],
     head: () => [t("Time"), t("Open"), t("High"), t("Low"), t("Close"), t("Volume"), t("Trades"), ""],
     row: (m, d) => [at(m.T), price(m.OP, d), price(m.HI, d), price(m.LO, d), price(m.CL, d), m.TV ? group(String(m.TV)) : "", number(m.TC), m.R ? t("revision") : ""],
   },
   statuses: {
+    right: [4],
     head: () => [t("Time"), t("Phase"), t("Reason"), t("Until"), "N"],
     row: (m) => [at(m.T, true), phaseName(m.E), words(m.Y), at(m.U), number(m.N)],
   },
 };
 
-function Rows({ rows, channel, decimals, more }) {
+function Rows({ rows, failed, channel, decimals, more }) {
   if (rows === undefined) return html`<p class="empty">${t("Loading …")}</p>`;
   const table = tables[channel];
-  if (rows.length === 0) return html`<p class="empty">${t("Nothing is stored for this choice.")}</p>`;
+  if (rows.length === 0) return html`<p class="empty">${failed ? "" : t("Nothing is stored for this choice. Choose another time, or nothing in From and To.")}</p>`;
   let date = "";
   const out = [];
   for (const m of rows) {
     const d = new Date(m.T);
     const its = `${d.getFullYear()}-${String(d.getMonth() + 1).padStart(2, "0")}-${String(d.getDate()).padStart(2, "0")}`;
     if (its !== date) out.push(html`<tr key=${its + m.N} class="date"><th colspan="8" scope="rowgroup">${(date = its)}</th></tr>`);
-    out.push(html`<tr key=${`${m.N}${m.type}${m.R ?? ""}`} data-side=${m.G === "B" ? "buyer" : m.G === "S" ? "seller" : ""}>${table.row(m, decimals).map((text, i) => html`<td key=${i} class="num">${text}</td>`)}</tr>`);
+    out.push(html`<tr key=${`${m.N}${m.type}${m.R ?? ""}`} data-side=${m.G === "B" ? "buyer" : m.G === "S" ? "seller" : ""}>${table.row(m, decimals).map((text, i) => html`<td key=${i} class=${table.right.includes(i) ? "num right" : "num"}>${text}</td>`)}</tr>`);
   }
-  return html`<div class="scroller" tabindex="0" role="group" aria-label=${t("Rows")}><table><thead><tr>${table.head().map((name, i) => html`<th key=${i} scope="col">${name}</th>`)}</tr></thead><tbody>${out}</tbody></table>
+  return html`<div class="scroller" tabindex="0" role="group" aria-label=${t("Rows")}><table><thead><tr>${table.head().map((name, i) => html`<th key=${i} scope="col" class=${table.right.includes(i) ? "right" : ""}>${name}</th>`)}</tr></thead><tbody>${out}</tbody></table>
     ${more && html`<button class="more" onClick=${more}>${t("More")}</button>`}</div>`;
 }
 
@@ -120,7 +129,7 @@ function Day() {
       await download(`/market/export?type=${type}&date=${date}&format=${format}`, `${type}-${date}.${format}`);
       setState(t("Saved."));
     } catch (err) {
-      setState(err.status === 404 ? t("This day is not closed, or is not stored.") : err.message);
+      setState(err.status === 404 ? t("This day is not closed, or is not stored.") : failure(err));
     }
   };
   return html`<form class="block day" onSubmit=${submit}><h2>${t("A whole day")}</h2>

@@ -39,8 +39,8 @@ export function Inspect() {
       <button onClick=${keep}>${t("Save as .jsonl")}</button></div>
     <div class="split">
       <div class="log" tabindex="0" role="group" aria-labelledby="inspect-title" onKeyDown=${move}><table>
-        <thead><tr><th scope="col"><span class="sr">${t("Direction")}</span></th><th scope="col">${t("Time")}</th><th scope="col">${t("Size")}</th><th scope="col">${t("Type")}</th><th scope="col">${t("Message")}</th></tr></thead>
-        <tbody ref=${body}></tbody></table></div>
+        <thead><tr><th scope="col"><span class="sr">${t("Direction")}</span></th><th scope="col">${t("Time")}</th><th scope="col">${t("Bytes")}</th><th scope="col">${t("Type")}</th><th scope="col">${t("Message")}</th></tr></thead>
+        <tbody ref=${body}></tbody></table><p class="empty" hidden>${t("No message fits.")} <button onClick=${() => setQuery({ type: "", text: "" })}>${t("Show all")}</button></p></div>
       <${Detail} frame=${chosen} doc=${doc} />
     </div>
     <${Send} doc=${doc} />
@@ -94,6 +94,7 @@ class Painter {
     const rows = [];
     for (let i = all.length - 1; i >= 0 && rows.length < shown; i--) if (this.#fits(all[i])) rows.push(all[i]);
     // Rows that are shown already move down; the oldest ones become the new ones.
+    this.tbody.parentNode.nextElementSibling.hidden = rows.length > 0;
     const known = this.#pool[0]?.frame;
     let fresh = known ? rows.indexOf(known) : -1;
     if (fresh < 0 || this.#pool.length !== Math.min(rows.length, this.#pool.length)) fresh = rows.length;
@@ -149,10 +150,10 @@ function Detail({ frame, doc }) {
   const found = parsed && doc ? schemaOf(doc, parsed) : undefined;
   return html`<section class="detail" aria-label=${t("Message")}>
     <h2>${found ? words(found.name.replace(/([a-z])([A-Z])/g, "$1 $2")) : typeOf(frame.text)} <small class="num">${clock(frame.at, true)} · ${bytes(frame.text.length)} · ${frame.conn === "1" ? t("connection of the console") : t("second connection")}</small></h2>
-    ${found?.schema.description && html`<p>${found.schema.description}</p>`}
+    ${found?.schema.description && html`<p lang="en">${found.schema.description}</p>`}
     ${parsed && typeof parsed === "object" ? html`<dl>${Object.keys(parsed).map((name) => {
       const s = found && doc ? resolve(doc, found.schema.properties[name]) : {};
-      return html`<div key=${name}><dt>${name}</dt><dd><code>${rawOf(frame.text, name, parsed[name])}</code>${s.description && html`<span>${s.description}</span>`}</dd></div>`;
+      return html`<div key=${name}><dt>${name}</dt><dd><code>${rawOf(frame.text, name, parsed[name])}</code>${s.description && html`<span lang="en">${s.description}</span>`}</dd></div>`;
     })}</dl>` : html`<pre>${frame.text}</pre>`}
   </section>`;
 }

@@ -44,7 +44,7 @@ export function Instrument({ id }) {
   }, [id, depth, found === null, route.value.query.bar]);
   if (found === null) {
     return html`<section class="missing"><h1>${id}</h1><p>${t("This instrument is not in the catalogue.")}</p>
-      <${Search} label=${t("Find an instrument")} choose=${(other) => go("i", other)} /></section>`;
+      <${Search} label=${t("Find an instrument")} choose=${(other) => go("i", other)} /><p><a href=${link("watch")}>${t("Market")}</a></p></section>`;
   }
   const meta = found && !found.failed ? found : undefined;
   return html`<article class="instrument" aria-labelledby="symbol">

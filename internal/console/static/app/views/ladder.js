@@ -5,9 +5,9 @@ import { price, units } from "../num.js";
 import { lang } from "../prefs.js";
 import { route, setQuery } from "../router.js";
 import { gateway } from "../session.js";
-import { watch } from "../market.js";
+import { state, watch } from "../market.js";
 import { below, middle, multiples, rowsOf, scaleOf, tickAt } from "../ladder.js";
-import { words } from "./words.js";
+import { refusal } from "./words.js";
 
 export function LadderView({ id, meta }) {
   const root = useRef();
@@ -50,7 +50,7 @@ export function LadderView({ id, meta }) {
       <p class="veil" data-f="veil" hidden></p>
     </div>
     <footer><span>${t("Spread")} <b class="num" data-f="spread"></b></span>
-      <span class="balance" data-f="balance" role="img"><i></i></span><span class="num share" data-f="share"></span></footer>
+      <span class="balance" data-f="balance" role="img" hidden><i></i></span><span class="num share" data-f="share"></span></footer>
   </section>`;
 }
 
@@ -180,10 +180,11 @@ class Painter {
     const no = r.refused.get("order_book");
     let why = "";
     if (!book) {
-      if (no) why = t("No right to this order book: {0}", no.msg ?? words(no.reason));
+      if (no) why = t("No right to this order book: {0}", refusal(no));
       else if (r.stale === "checksum" || r.stale === "chain") why = t("An update did not fit. A new book was requested.");
       else if (r.stale === "feed_down") why = t("The feed is interrupted. This book may be old.");
       else if (r.stale === "disconnected") why = t("The connection is lost. This book is old.");
+      else if (state.value.name === "waiting") why = t("The connection is lost. The book comes when it is back.");
       else why = t("Waiting for the book …");
     }
     veil.hidden = why === "";
@@ -241,6 +242,7 @@ class Painter {
     put(spread, bids[0] && asks[0] ? price(asks[0].price.sub(bids[0].price), decimals) : "–");
     put(step, units(this.step, this.scale, Math.min(decimals, this.scale)));
     const total = Number(bidTotal + askTotal);
+    balance.hidden = total === 0;
     const part = total > 0 ? Math.round((Number(bidTotal) / total) * 100) : 50;
     const text = total > 0 ? t("bids {0} %", part) : "";
     put(share, text);

@@ -40,7 +40,7 @@ function ending(reason) {
 }
 
 export function Login({ controls: Controls }) {
-  const [error, setError] = useState("");
+  const [error, setError] = useState(undefined); // its text is in the language of the page
   const [busy, setBusy] = useState(false);
   const [otp, setOtp] = useState(false);
   const form = useRef();
@@ -49,19 +49,19 @@ export function Login({ controls: Controls }) {
     e.preventDefault();
     const { username, password, otp: code } = form.current.elements;
     setBusy(true);
-    setError("");
+    setError(undefined);
     try {
       await signIn(username.value.trim(), password.value, code?.value.trim());
     } catch (err) {
       if (err.reason === "mfa_required") setOtp(true);
-      else setError(why(err));
+      else setError(err);
       setBusy(false);
     }
   };
   const demo = async () => {
     setBusy(true);
     await signIn(about.value.hint.username, about.value.hint.password).catch((err) => {
-      setError(why(err));
+      setError(err);
       setBusy(false);
     });
   };
@@ -75,7 +75,7 @@ export function Login({ controls: Controls }) {
         <label>${t("Password")}<input name="password" type="password" autocomplete="current-password" required /></label>
         ${otp && html`<label>${t("Code of your second factor")}
           <input name="otp" inputmode="numeric" autocomplete="one-time-code" required /></label>`}
-        <p class="error" role="alert">${error}</p>
+        <p class="error" role="alert">${error && why(error)}</p>
         <button class="primary" disabled=${busy}>${busy ? t("Signing in …") : t("Sign in")}</button>
       </form>
       ${about.value.hint && html`<p class="hint">${t("This is a simulated market.")} <button class="linklike" onClick=${demo} disabled=${busy}>${t("Sign in as {0}", about.value.hint.username)}</button></p>`}

@@ -1,6 +1,6 @@
 // The simulated market of a development gateway: its speed, the phase of trading, and faults, as
 // buttons. What follows from each is said in words next to them.
-import { html, useEffect, useRef, useState } from "../lib.js";
+import { html, signal, useEffect, useRef, useState } from "../lib.js";
 import { t } from "../i18n.js";
 import { clock, group } from "../num.js";
 import { isInstrument, link, route, setQuery } from "../router.js";
@@ -54,9 +54,15 @@ function wordsOf({ fault, speed }) {
   return { name, what };
 }
 
-// useAnswers returns the answers to what this page requests, and a function that requests it.
+// answers to what this page has requested, the newest first.
+const answers = signal([]);
+
+const answered = (a) => {
+  answers.value = [a, ...answers.value.slice(0, 39)];
+};
+
+// useAnswers returns a function that requests a fault. heard gets each answer.
 function useAnswers(heard) {
-  const [log, setLog] = useState([]);
   const count = useRef(0);
   const asked = useRef(new Map());
   useEffect(() => {
@@ -74,7 +80,7 @@ function useAnswers(heard) {
         if (!request) continue;
         const ok = m.type === "Sim";
         heard(request, m);
-        if (!request.quiet) setLog((old) => [{ id: m.id, at: f.at, ...request, ok, msg: m.msg + (m.hint ? `. ${m.hint}` : "") }, ...old.slice(0, 39)]);
+        if (!request.quiet) answered({ id: m.id, at: f.at, ...request, ok, msg: m.msg + (m.hint ? `. ${m.hint}` : "") });
       }
     };
     listeners.add(look);
@@ -85,9 +91,9 @@ function useAnswers(heard) {
     asked.current.set(id, request);
     const { fault, speed } = request;
     const sent = sendLive(JSON.stringify({ action: "sim", fault, id, ...(speed && { speed }), ...more }));
-    if (!sent && !request.quiet) setLog((old) => [{ id, at: Date.now(), ...request, ok: false, msg: t("There is no connection at the moment.") }, ...old]);
+    if (!sent && !request.quiet) answered({ id, at: Date.now(), ...request, ok: false });
   };
-  return [log, send];
+  return send;
 }
 
 export function Simulator() {
@@ -96,6 +102,7 @@ export function Simulator() {
   const [meta, setMeta] = useState(undefined);
   const [trading, setTrading] = useState(false); // before the first trade, a missing one cannot be seen
   const [phase, setPhase] = useState("");
+  const [refused, setRefused] = useState(false); // the user has no right to trades
   const [speed, setSpeed] = useState(undefined); // null: it cannot change
   useEffect(() => {
     let current = true;
@@ -107,6 +114,7 @@ export function Simulator() {
     const stop = watch(id, (r) => {
       if (r.tick !== tick) setTrading(true);
       setPhase(r.phase);
+      setRefused(r.refused.has("trades"));
     });
     return () => {
       current = false;
@@ -114,7 +122,7 @@ export function Simulator() {
       want("simulator", undefined);
     };
   }, [id]);
-  const [log, send] = useAnswers((request, m) => {
+  const send = useAnswers((request, m) => {
     if (request.fault === "speed" && m.type === "Sim") setSpeed(m.speed ?? null);
     if (request.quiet && m.type !== "Sim") setSpeed(null);
   });
@@ -130,19 +138,20 @@ export function Simulator() {
   return html`<section class="sim" aria-labelledby="sim-title">
     <div class="bar"><h1 id="sim-title">${t("Simulator")}</h1><p class="count">${t("Break it, and see what a good client does.")}</p></div>
     ${!about.value.dev && html`<p class="notice">${t("This gateway is not a development gateway. It refuses faults.")}</p>`}
-    <p class="facts-line" role="status">${t("Stream")}: <b>${stateName(state.value.name)}</b> · ${t("recovered")}: <b class="num">${recovered}</b> · ${t("lost")}: <b class="num">${lost}</b> · ${t("connections")}: <b class="num">${connects}</b> · <a href=${link("health")}>${t("Connection")}</a></p>
+    <p class="facts-line" role="status">${t("Stream")}: <b>${stateName(state.value.name)}</b> · ${t("recovered")}: <b class="num">${recovered}</b> · ${t("lost")}: <b class="num">${lost}</b> · ${t("connections")}: <b class="num">${connects}</b> · <a href=${link("health")}>${t("Details")}</a></p>
     <div class="two wide"><div>
       <h2>${t("Of this page's connection")}</h2>
       <div class="faults">${own().map(([fault, name, what]) => button(fault, name, what, fault === "gap" && !trading, fault === "gap" || fault === "bad_checksum"))}</div>
+      ${!admin && html`<p class="notice">${t("Speed, phase and faults of the market need the scope admin.")}</p>`}
       <h2>${t("Speed of the market")}</h2>
       ${speed === null ? html`<p class="notice">${t("The speed of this market cannot change.")}</p>` : html`<${Speed} now=${speed} off=${!admin} set=${(value) => send({ fault: "speed", speed: value })} />`}
       <h2>${t("Phase of trading")} <span class="subject">${id}${phase ? `: ${phaseName(phase)}` : ""}</span></h2>
+      <${Search} label=${t("Another instrument")} choose=${(other) => setQuery({ instrument: other })} />
       <div class="faults phases">${phases().map(([word, fault, name, what]) => button(fault, name, what, !admin || !phase || (phase === "open") === (word === "open"), true))}</div>
-      <h2>${t("Faults of the market")} <span class="subject">${id}</span></h2><${Search} label=${t("Another instrument")} choose=${(other) => setQuery({ instrument: other })} />
-      ${!admin && html`<p class="notice">${t("Speed, phase and faults of the market need the scope admin.")}</p>`}
+      <h2>${t("Faults of the market")} <span class="subject">${id}</span></h2>
       <div class="faults">${market().map(([fault, name, what]) => button(fault, name, what, !admin, true))}</div>
     </div>
-    <div class="seen"><${Story} log=${log} /><${Tape} id=${id} meta=${meta} /></div></div>
+    <div class="seen"><${Story} refused=${refused} /><${Tape} id=${id} meta=${meta} /></div></div>
   </section>`;
 }
 
@@ -154,10 +163,11 @@ function Speed({ now, off, set }) {
 }
 
 // Story has what was requested and what happened, the newest first.
-function Story({ log }) {
-  const list = [...log.map((l) => ({ ...l, asked: true })), ...incidents.value.slice(0, 40)].sort((a, b) => b.at - a.at).slice(0, 30);
+function Story({ refused }) {
+  const list = [...answers.value.map((l) => ({ ...l, asked: true })), ...incidents.value.slice(0, 40)].sort((a, b) => b.at - a.at).slice(0, 30);
   return html`<section class="block story" aria-labelledby="story-title"><h2 id="story-title">${t("What happened")}</h2>
-    ${list.length === 0 ? html`<p class="empty">${t("Nothing yet. Press a button, such as “Leave out a trade”, and read here what the page notices and does.")}</p>` : html`
-    <ol class="answers" role="log" aria-labelledby="story-title" tabindex="0">${list.map((l) => (l.asked ? html`<li key=${l.id} class=${l.ok ? "asked" : "asked bad"}><span class="num">${clock(l.at)}</span> <b>${wordsOf(l).name}</b> ${l.ok ? wordsOf(l).what : t("The gateway refuses: {0}", l.msg)}</li>`
+    ${list.length === 0 ? html`<p class="empty">${refused ? t("Nothing yet. This user has no right to trades, so press “Cut the connection” and read here what the page notices and does.")
+      : t("Nothing yet. Press a button, such as “Leave out a trade”, and read here what the page notices and does.")}</p>` : html`
+    <ol class="answers" role="log" aria-labelledby="story-title" tabindex="0">${list.map((l) => (l.asked ? html`<li key=${l.id} class=${l.ok ? "asked" : "asked bad"}><span class="num">${clock(l.at)}</span> <b>${wordsOf(l).name}</b> ${l.ok ? wordsOf(l).what : l.msg ? t("The gateway refuses: {0}", l.msg) : t("There is no connection at the moment.")}</li>`
       : html`<li key=${l.id} class=${l.kind}><span class="num">${clock(l.at)}</span> <b>${kindName(l.kind)}</b> ${story(l)}</li>`))}</ol>`}</section>`;
 }

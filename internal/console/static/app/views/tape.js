@@ -4,8 +4,8 @@ import { t } from "../i18n.js";
 import { at, clock, group, number, price } from "../num.js";
 import { lang } from "../prefs.js";
 import { route, setQuery } from "../router.js";
-import { watch } from "../market.js";
-import { phaseName, words } from "./words.js";
+import { state, watch } from "../market.js";
+import { phaseName, refusal, words } from "./words.js";
 
 const shown = 80; // rows
 
@@ -69,7 +69,8 @@ class Painter {
     if (none) {
       const no = r.refused.get("trades");
       if (this.#pool.length > 0) this.#all();
-      this.empty.textContent = no ? t("No right to trades: {0}", no.msg ?? words(no.reason)) : t("No trade since you opened this page.");
+      this.empty.textContent = no ? t("No right to trades: {0}", refusal(no)) : state.value.name === "waiting" ? t("The connection is lost. Trades come when it is back.")
+        : t("No trade since you opened this page.");
     }
     if (this.#paused) return;
     const fresh = [];

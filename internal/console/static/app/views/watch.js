@@ -23,17 +23,23 @@ export function Watch() {
   const [failed, setFailed] = useState(false);
   useEffect(() => {
     if (ids.length === 0 && route.value.query.list === undefined) {
-      first(8).then((list) => change(list), () => setFailed(true));
+      some();
     }
   }, [key]);
   useEffect(() => {
     want("watch", { quotes: ids, trades: ids, summary: ids, status: ids });
     return () => want("watch", undefined);
   }, [key]);
+  const [quotesOnly, setQuotesOnly] = useState(false);
+  useEffect(() => {
+    setQuotesOnly(false);
+    return ids[0] && watch(ids[0], (r) => setQuotesOnly(r.refused.has("trades")));
+  }, [ids[0]]);
   const change = (list) => {
     keep("list", list.join(","));
     setQuery({ list: list.join(",") });
   };
+  const some = () => first(8).then((list) => (setFailed(false), change(list)), () => setFailed(true));
   const names = {
     last: t("Last"), change: t("Change"), bidsize: t("Size"), bid: t("Bid"), ask: t("Offer"), asksize: t("Size"), spread: t("Spread"),
     volume: t("Volume"), spark: t("Trend"), age: t("Age"),
@@ -43,7 +49,9 @@ export function Watch() {
       <${Search} label=${t("Add an instrument")} choose=${(id) => change(ids.includes(id) ? ids : [...ids, id])} />
       ${about.value.dev && html`<p class="hint-dev">${t("This is a simulated market.")} <a href=${link("sim")}>${t("Cause a gap or a halt, and watch what happens")}</a></p>`}
       <p class="count">${ids.length === 1 ? t("1 instrument") : t("{0} instruments", ids.length)}</p></div>
-    ${ids.length === 0 ? html`<p class="empty">${failed ? t("The catalogue cannot be read. Find an instrument by name to begin.") : t("Find an instrument to begin.")}</p>` : html`
+    ${quotesOnly && html`<p class="notice">${t("This user has no right to trades: last prices, changes and volumes are missing.")}</p>`}
+    ${ids.length === 0 ? html`<p class="empty">${failed ? t("The catalogue cannot be read. Find an instrument by name to begin.") : t("Find an instrument to begin.")}
+      <button onClick=${some}>${t("Show some instruments")}</button></p>` : html`
     <div class="scroller" tabindex="0" role="group" aria-labelledby="watch-title"><table class="quotes" onKeyDown=${move}>
       <thead><tr><th scope="col">${t("Instrument")}</th>${columns.map((c) => html`<th key=${c} scope="col" class=${c}>${names[c]}</th>`)}<th><span class="sr">${t("Remove")}</span></th></tr></thead>
       <tbody>${ids.map((id) => html`<${Row} key=${id} id=${id} lang=${lang.value} remove=${() => change(ids.filter((other) => other !== id))} />`)}</tbody>

@@ -13,6 +13,22 @@ export function phaseName(phase) {
 // words makes a reason word readable: simulated_gap becomes simulated gap.
 export const words = (text) => (text ?? "").replaceAll("_", " ");
 
+// failure says why a request failed, and what to do.
+export function failure(err) {
+  if (err.reason === "forbidden" || err.reason === "not_entitled") {
+    const scope = /scope ([\w:]+)/.exec(err.message)?.[1];
+    return scope ? t("This user has not the right {0}. An operator can give it.", scope) : t("This user has no right to this. An operator can give it.");
+  }
+  if (err.reason === "rate_limited") return t("Too many requests. Wait a moment and try again.");
+  if (err.reason === "unavailable" || !(err.reason || err.status)) return t("The gateway does not answer. This page asks again when the connection is back.");
+  return err.message;
+}
+
+// refusal says that a channel of an instrument is refused.
+export function refusal(no) {
+  return no.reason === "not_entitled" || no.reason === "forbidden" ? t("This user has no right to this. An operator can give it.") : (no.msg ?? words(no.reason));
+}
+
 // story says in a sentence what an incident was, and what the page has done about it.
 export function story(i) {
   switch (i.kind) {
@@ -58,6 +74,14 @@ export function kindName(kind) {
     book: t("book not known"), book_again: t("book verified"), feed_down: t("feed down"), feed_up: t("feed up"), feed_gap: t("gap in the feed"), phase: t("phase"),
   };
   return names[kind] ?? words(kind);
+}
+
+// accountWord translates a type, role, right or state of an account.
+export function accountWord(word) {
+  const names = {
+    cash: t("cash"), margin: t("margin"), owner: t("owner"), read: t("read"), trade: t("trade"), active: t("active"), restricted: t("restricted"), closed: t("closed"),
+  };
+  return names[word] ?? words(word);
 }
 
 // calm says that trading goes on as usual.

@@ -52,7 +52,7 @@ export function Audit() {
       <button>${t("Show")}</button><span class="note">${rows && t("{0} rows", number(rows.length))}</span>
     </form>
     <${Failed} error=${failed} />
-    <${Table} caption=${t("Audit log")} empty=${rows ? t("No row matches") : t("Loading")} columns=${[[t("Row"), "right"], [t("Time")], [t("Kind")], [t("Who")], [t("User")], [t("Address")], [t("Client")], [t("Detail")]]}>
+    <${Table} caption=${t("Audit log")} empty=${rows ? t("No row matches") : failed ? t("Nothing to show") : t("Loading")} columns=${[[t("Row"), "right"], [t("Time")], [t("Kind")], [t("Who")], [t("User")], [t("Address")], [t("Client")], [t("Detail")]]}>
       ${(rows ?? []).map((r) => html`<tr key=${r.seq}><th scope="row" class="num right">${r.seq}</th><td class="num">${moment(r.time)}</td><td>${r.kind}</td><td>${r.actor}</td>
         <td>${r.user || "–"}</td><td class="num">${r.address || "–"}</td><td class="wrap">${r.client || "–"}</td><td class="wrap">${r.detail || "–"}</td></tr>`)}<//>
   </section>`;

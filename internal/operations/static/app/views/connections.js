@@ -47,7 +47,7 @@ export function Connections() {
     </form>
     <${Failed} error=${failed} />
     ${data?.stale_shards.length > 0 && html`<p class="failed" role="alert">${t("Some connections are missing: shards {0} do not answer", data.stale_shards.join(" "))}</p>`}
-    <${Table} caption=${t("Connections")} empty=${data ? t("No connection is open") : t("Loading")} columns=${[
+    <${Table} caption=${t("Connections")} empty=${data ? t("No connection is open") : failed ? t("Nothing to show") : t("Loading")} columns=${[
       [t("Id")], [t("User")], [t("Session")], [t("Address")], [t("Via")], [t("State")], [t("Age"), "right"], [t("Subscriptions"), "right"], [t("Backlog"), "right"], [t("Output"), "right"], [""],
     ]}>${list.map((c) => html`<tr key=${c.id} class=${c.slow ? "slow" : ""}>
       <th scope="row" class="num">${c.id}</th>

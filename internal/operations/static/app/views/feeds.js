@@ -23,7 +23,7 @@ export function Feeds() {
   const { data, failed } = usePolled(() => get("/admin/feeds"), 1000, []);
   const list = data?.feeds ?? [];
   return html`<section><${Failed} error=${failed} />
-    <${Table} caption=${t("Feeds")} empty=${data ? t("There is no feed") : t("Loading")} columns=${[
+    <${Table} caption=${t("Feeds")} empty=${data ? t("There is no feed") : failed ? t("Nothing to show") : t("Loading")} columns=${[
       [t("Feed")], [t("State")], [t("Newest event"), "right"], [t("Events in a second"), "right"], [t("Events"), "right"], [t("Refused"), "right"], [t("Failures"), "right"], [t("Looked wrong")],
     ]}>${list.map((f) => html`<tr key=${f.name}>
       <th scope="row">${f.name}</th><td><b class=${f.up ? "good" : "bad"}>${f.up ? t("up") : t("down")}</b></td>

@@ -34,7 +34,7 @@ export function LoginTable({ user }) {
     again();
   };
   return html`<div><${Failed} error=${failed} />
-    <${Table} caption=${t("Logins")} empty=${data ? t("The user has no login") : t("Loading")} columns=${[[t("Login")], [t("Begun")], [t("Last tokens"), "right"], [t("Address")], [t("Client")], [t("Connections"), "right"], [""]]}>
+    <${Table} caption=${t("Logins")} empty=${data ? t("The user has no login") : failed ? t("Nothing to show") : t("Loading")} columns=${[[t("Login")], [t("Begun")], [t("Last tokens"), "right"], [t("Address")], [t("Client")], [t("Connections"), "right"], [""]]}>
       ${list.map((s) => html`<tr key=${s.sid}><th scope="row" class="num">${s.sid}</th><td class="num">${moment(s.created_at)}</td><td class="num right">${age(s.last_used_at)}</td>
         <td class="num">${s.address || "–"}</td><td class="wrap">${s.client || "–"}</td><td class="num right">${number(s.connections)}</td>
         <td>${operate && html`<button class="danger" aria-label=${t("End login {0}", s.sid)} onClick=${() => end(s.sid)}>${t("End")}</button>`}</td></tr>`)}<//>

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "../lib.js";
 import { get, may, request } from "../api.js";
 import { t } from "../i18n.js";
-import { moment, number } from "../format.js";
+import { moment, number, stateName } from "../format.js";
 import { go, link, route } from "../router.js";
 import { Failed, Table, attempt, confirmed, say, usePolled } from "../ui.js";
 import { LoginTable } from "./logins.js";
@@ -18,9 +18,9 @@ function List() {
     }}><label>${t("Name")} <input name="name" key=${name} defaultValue=${name} autocomplete="off" /></label><button>${t("Show")}</button>
       ${(name || cursor) && html`<button type="button" onClick=${() => go("users")}>${t("From the beginning")}</button>`}</form>
     <${Failed} error=${failed} />
-    <${Table} caption=${t("Users")} empty=${data ? t("No user matches") : t("Loading")} columns=${[[t("Name")], [t("State")], [t("Second factor")], [t("Groups")], [t("Added")], [t("Ends")]]}>
+    <${Table} caption=${t("Users")} empty=${data ? t("No user matches") : failed ? t("Nothing to show") : t("Loading")} columns=${[[t("Name")], [t("State")], [t("Second factor")], [t("Groups")], [t("Added")], [t("Ends")]]}>
       ${(data?.users ?? []).map((u) => html`<tr key=${u.id}><th scope="row"><a href=${link("users", { id: u.id })}>${u.username}</a></th>
-        <td><b class=${u.status === "active" ? "good" : "bad"}>${u.status}</b></td><td>${u.second_factor ? t("yes") : u.second_factor_required ? t("required") : t("no")}</td>
+        <td><b class=${u.status === "active" ? "good" : "bad"}>${stateName(u.status)}</b></td><td>${u.second_factor ? t("yes") : u.second_factor_required ? t("required") : t("no")}</td>
         <td>${u.groups.join(", ") || "–"}</td><td class="num">${moment(u.created_at)}</td><td class="num">${u.expires_at ? moment(u.expires_at) : "–"}</td></tr>`)}<//>
     ${data?.next_cursor && html`<p class="buttons"><button onClick=${() => go("users", { cursor: data.next_cursor })}>${t("Next page")}</button></p>`}
   </section>`;
@@ -72,7 +72,7 @@ function User({ id }) {
   return html`<section>
     <p><a href=${link("users")}>${t("All users")}</a></p>
     <h1>${user.username} <small class="num">${user.id}</small></h1>
-    <dl class="facts"><dt>${t("State")}</dt><dd><b class=${user.status === "active" ? "good" : "bad"}>${user.status}</b></dd>
+    <dl class="facts"><dt>${t("State")}</dt><dd><b class=${user.status === "active" ? "good" : "bad"}>${stateName(user.status)}</b></dd>
       <dt>${t("Second factor")}</dt><dd>${user.second_factor ? t("yes") : t("no")}${user.recovery_codes !== undefined ? `, ${t("{0} recovery codes left", number(user.recovery_codes))}` : ""}</dd>
       <dt>${t("Groups")}</dt><dd>${user.groups.join(", ") || "–"}</dd><dt>${t("Networks")}</dt><dd>${user.networks.join(", ") || t("any")}</dd>
       <dt>${t("Added")}</dt><dd>${moment(user.created_at)}</dd><dt>${t("Ends")}</dt><dd>${user.expires_at ? moment(user.expires_at) : t("never")}</dd></dl>
