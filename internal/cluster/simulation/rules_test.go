@@ -89,8 +89,8 @@ func (w *world) checkAppend(h *host, b *cluster.Batch) {
 // checkClock checks that the clock of the log is not faster than the time that passes, except for
 // the thousandth by which it moves towards the clock of its leader. Delayed data would come early.
 // A batch may have waited for a quarter of a second before it was appended.
-// If all processes have ended since the last batch, a clock of a machine states what has passed, and
-// a node may know a later time of the log than the one that begins.
+// If all processes have ended since the last batch, a clock of a machine states what has passed,
+// and a node may know a later time of the log than the one that begins.
 func (w *world) checkClock(h *host, t int64) {
 	heard := func(h *host) bool { return h.node != nil && h.began < w.appended }
 	if !slices.ContainsFunc(w.hosts, heard) {
