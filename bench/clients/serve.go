@@ -28,6 +28,8 @@ const (
 	instruments = 100
 	firstTime   = 1795185000123456789 // of the first event, Unix ns
 	chunk       = 64 << 10            // bytes that are written together
+
+	pause = 500 * time.Millisecond // before the events, so that a client has read the answers
 )
 
 // symbols returns the symbols of all instruments.
@@ -110,6 +112,8 @@ type conn struct {
 	ctx context.Context
 	tcp net.Conn // frames are written to it directly, many together
 	out []byte
+
+	left chan struct{} // closed when the client has left
 }
 
 // hijacker remembers the network connection.
@@ -132,10 +136,23 @@ func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, do func
 		return
 	}
 	defer func() { _ = ws.CloseNow() }()
-	c := &conn{Conn: ws, ctx: ctx, tcp: h.conn, out: make([]byte, 0, 2*chunk)}
+	c := &conn{Conn: ws, ctx: ctx, tcp: h.conn, out: make([]byte, 0, 2*chunk), left: make(chan struct{})}
 	if err := do(c); err == nil {
-		_, _, _ = ws.Read(ctx) // until the client leaves
+		<-c.left
 	}
+}
+
+// begin waits until the client has read the answers. From then on the connection answers its pings.
+func (c *conn) begin() {
+	time.Sleep(pause)
+	go func() {
+		defer close(c.left)
+		for {
+			if _, _, err := c.Read(c.ctx); err != nil {
+				return
+			}
+		}
+	}()
 }
 
 // frame adds a frame to what is written next.
@@ -175,6 +192,7 @@ func (c *conn) rueda(events int) error {
 	if err := c.answer(format, fmt.Sprintf(`{"type":"Subscription","code":200,"msg":"Subscribed","id":%s,"epoch":"e","position":"e:1"}`, id)); err != nil {
 		return err
 	}
+	c.begin()
 	var idents []wire.Ident
 	for _, s := range symbols() {
 		idents = append(idents, wire.MakeIdent(market.InstrumentID{Symbol: s, Market: "BENCH", Term: "CI"}))
@@ -257,6 +275,7 @@ func (c *conn) alpaca(events, batch int) error {
 			return err
 		}
 	}
+	c.begin()
 	var b bytes.Buffer
 	e := msgpack.NewEncoder(&b)
 	e.UseCompactInts(true)
