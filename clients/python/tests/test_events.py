@@ -79,10 +79,10 @@ class DecodeTest(unittest.TestCase):
         """The rate is at least half of that of json.loads alone, for each kind of message."""
 
         def rate(call: Callable[[str], object], text: str) -> float:
-            began = time.perf_counter()
+            began = time.thread_time()  # of the processor, which other programs use too
             for _ in range(5_000):
                 call(text)
-            return 5_000 / (time.perf_counter() - began)
+            return 5_000 / (time.thread_time() - began)
 
         examples = {}
         for line in PROTOCOL.read_text().splitlines():
