@@ -15,11 +15,12 @@ import (
 	"github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/cluster/copying"
 	"github.com/ruedahq/rueda/internal/cluster/host"
+	log "github.com/ruedahq/rueda/internal/cluster/jetstream"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/journal/journaltest"
 )
 
-// startNATS starts a NATS server for a test.
+// startNATS starts a NATS server for a test, with the empty stream of a cluster.
 func startNATS(t *testing.T) (url string) {
 	t.Helper()
 	s, err := startServers(serversConfig{nodes: 1, folder: t.TempDir()})
@@ -27,6 +28,17 @@ func startNATS(t *testing.T) (url string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.stop)
+	// A node that may be the sequencer makes the stream. It ends before it leads.
+	cfg := log.Config{URLs: []string{s.url()}, Cluster: benchCluster, Node: "sequencer-1", Bytes: 1 << 30}
+	if err = cfg.Fill(); err == nil {
+		var session *log.Session
+		if session, err = log.Dial(t.Context(), cfg); err == nil {
+			session.Close()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return s.url()
 }
 
