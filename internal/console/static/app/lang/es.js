@@ -266,6 +266,7 @@ export const es = {
   "action is one of {0}.": "action es una de {0}.",
   "active": "activa",
   "all": "todos",
+  "an operator can give it.": "un operador puede darlo.",
   "at most {0} ms": "como mucho {0} ms",
   "auction": "subasta",
   "bids {0} %": "compras {0} %",

@@ -26,7 +26,7 @@ export function failure(err) {
 
 // refusal says that a channel of an instrument is refused.
 export function refusal(no) {
-  return no.reason === "not_entitled" || no.reason === "forbidden" ? t("This user has no right to this. An operator can give it.") : (no.msg ?? words(no.reason));
+  return no.reason === "not_entitled" || no.reason === "forbidden" ? t("an operator can give it.") : (no.msg ?? words(no.reason));
 }
 
 // story says in a sentence what an incident was, and what the page has done about it.
