@@ -41,6 +41,7 @@ type follower struct {
 	stream  uint64        // position that the stream has reached; 0: no batch was read
 	heard   time.Duration // when a batch of the newest term was received
 	live    bool          // such a batch was received when no later one was known
+	logTime int64         // of the batch received last, Unix ns
 	savedAt time.Duration
 	sources map[string]uint64
 	ignored uint64 // number of batches that were ignored
@@ -189,7 +190,7 @@ func (f *follower) batch(now time.Duration, b *Batch) {
 		f.part, f.inPart = nil, false
 	}
 	f.number = b.ID.Number + 1
-	f.heard, f.live, f.Time = now, f.live || f.handled == f.end, max(f.Time, b.Time)
+	f.heard, f.live, f.logTime, f.Time = now, f.live || f.handled == f.end, b.Time, max(f.Time, b.Time)
 	if !b.First && !f.inPart {
 		return // the beginning was not received; a later batch shows that rows are missing
 	}
@@ -291,7 +292,7 @@ func (f *follower) termRow(now time.Duration, b *Batch) {
 	default: // nobody has seen the rows of this node that are not in the log
 		f.beginEpoch(now, &b.History)
 	}
-	f.number, f.heard, f.Time = 1, now, max(f.Time, b.Time)
+	f.number, f.heard, f.logTime, f.Time = 1, now, b.Time, max(f.Time, b.Time)
 	clear(f.sources)
 	for _, s := range b.Sources {
 		f.sources[s.Name] = s.Sequence

@@ -323,6 +323,20 @@ func (n *Node) caught(now time.Duration, progress bool) {
 	l.phase, l.askAt = census, now
 }
 
+// firstTime returns the time of the log with which a term begins. If no node has heard the log since
+// its start, it is at least the newest time that a node has seen: the log's clock does not go back.
+func (n *Node) firstTime(now time.Duration, wall int64) int64 {
+	f := &n.follower
+	if n.clock.live {
+		return max(n.clock.Read(now, wall), f.logTime)
+	}
+	t := max(n.clock.Read(now, wall), f.Time)
+	for _, r := range n.known {
+		t = max(t, r.Seen)
+	}
+	return t
+}
+
 // announce appends the term row.
 func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) {
 	l, f := &n.leader, &n.follower
@@ -350,7 +364,7 @@ func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) 
 	l.phase, l.until, l.expected = announcing, now+stepWait, f.end
 	n.timers.add(l.until)
 	l.heard, l.retiring = make(map[string]time.Duration), make(map[Member]uint64)
-	t := max(n.clock.Read(now, wall), f.Time)
+	t := n.firstTime(now, wall)
 	n.clock.set(now, t)
 	n.append(now, &Batch{
 		ID: ID{Term: l.term}, Epoch: h.Epoch, Kind: TermRow, First: true, Final: true, Prev: base, Last: base, Time: t,

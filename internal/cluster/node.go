@@ -150,12 +150,12 @@ func (n *Node) received(now time.Duration, e Received) error {
 	if !n.connected || f.retired {
 		return nil
 	}
-	before := f.Time
+	before := f.logTime
 	if err := f.received(now, e); err != nil {
 		return err
 	}
-	if f.Time > before && f.caughtUp() && !n.leads() {
-		n.clock.set(now, f.Time)
+	if f.logTime != before && f.caughtUp() && !n.leads() {
+		n.clock.set(now, f.logTime)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (n *Node) Report() Report {
 		at = n.clock.Read(n.now, n.wall)
 	}
 	return Report{
-		Time: at,
+		Time: at, Seen: f.Time,
 		Node: n.cfg.Name, Shows: f.shows(), Number: f.member.Number, Complete: !f.Gaps, Short: f.short,
 		History: f.History.clone(), Highest: f.Highest, Position: f.Position, Seq: max(f.Seq, f.handled), Sources: f.listSources(), SourcesAt: f.SourcesAt,
 	}
@@ -212,7 +212,7 @@ func (n *Node) reported(now time.Duration, r Report) {
 	}
 	n.known[r.Node] = heardReport{r, now}
 	if !n.clock.live && r.Time > 0 {
-		n.clock.set(now, max(r.Time, n.clock.time))
+		n.clock.set(now, r.Time)
 	}
 	n.answered(now, r)
 }

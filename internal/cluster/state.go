@@ -31,6 +31,7 @@ type Report struct {
 	Sources   []Source
 	SourcesAt uint64
 	Time      int64 // the log's clock, Unix ns; 0: the node has not heard it since its start
+	Seen      int64 // newest time of the log that the node has seen, also before its start
 }
 
 // place returns the place of the newest row of the node.
