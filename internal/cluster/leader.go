@@ -323,8 +323,8 @@ func (n *Node) caught(now time.Duration, progress bool) {
 	l.phase, l.askAt = census, now
 }
 
-// firstTime returns the time of the log with which a term begins. If no node has heard the log since
-// its start, it is at least the newest time that a node has seen: the log's clock does not go back.
+// firstTime returns the time of the log with which a term begins, Unix ns. If no node has heard the
+// log since its start, it is at least the newest time that a node has seen.
 func (n *Node) firstTime(now time.Duration, wall int64) int64 {
 	f := &n.follower
 	if n.clock.live {
