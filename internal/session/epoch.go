@@ -40,6 +40,8 @@ func leaveEpoch(s *Session) {
 		c.start.search, c.start.stale = over, true
 	case c == nil:
 		o.check = &check{started: true, start: &start{search: over}}
+	default: // a token is being checked
+		c.over = over
 	}
 }
 

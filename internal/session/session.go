@@ -216,6 +216,9 @@ func (s *Session) release() {
 		if c.start != nil {
 			c.start.search.Stop()
 		}
+		if c.over != nil {
+			c.over.Stop()
+		}
 		s.check = nil
 	}
 	if s.optional != nil && s.moving != nil {

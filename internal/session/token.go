@@ -21,6 +21,8 @@ type check struct {
 	mark    Mark
 	waiting []Event // messages that came meanwhile
 	bytes   int     // of waiting
+
+	over *subscription.Search // waits for the epoch that begins during the check; nil: none does
 }
 
 // start is a subscribe, or a move to another delay, that waits for a search.
@@ -114,7 +116,16 @@ func (s *Session) verified(now time.Time, id *Identity, fault *wire.Fault) {
 	default:
 		s.welcome(now, id, c)
 	}
-	s.handleHeld(now, c)
+	switch {
+	case c.over == nil:
+		s.handleHeld(now, c)
+	case s.closeReason() != nil:
+		c.over.Stop()
+	default: // the session has left an epoch, and waits for the next one
+		s.ext().check = &check{started: true, start: &start{search: c.over}}
+		s.handleHeld(now, c)
+		s.resumeFound(now)
+	}
 }
 
 // welcome makes the session live: it enters the registry, sends Success and starts the timers.
