@@ -76,6 +76,15 @@ const (
 // folder returns the folder of the copy.
 func (c *Copier) folder() string { return c.Journal + copyEnding }
 
+// Begun returns the node of the copy that has begun, perhaps in an earlier process; "": none has.
+func (c *Copier) Begun() string {
+	text, err := os.ReadFile(filepath.Join(c.folder(), fromName))
+	if err != nil {
+		return "" // Copy begins with an empty folder
+	}
+	return string(text)
+}
+
 // Copy copies the journal of the node that made an offer. others are the offers of all nodes. When
 // it returns nil, Install makes the copy the journal of this node. The error is a *PeerError,
 // ErrSpace, that of the disk, or that of ctx.
@@ -126,16 +135,14 @@ func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 
 // begin makes the folder. It keeps what an earlier process has copied from the same node.
 func (c *Copier) begin(node string) error {
-	name := filepath.Join(c.folder(), fromName)
-	text, err := os.ReadFile(name)
-	if err != nil || string(text) != node {
+	if c.Begun() != node {
 		if err := os.RemoveAll(c.folder()); err != nil {
 			return fmt.Errorf("remove an old copy of a journal: %w", err)
 		}
 		if err := os.MkdirAll(c.folder(), 0o700); err != nil {
 			return fmt.Errorf("make a folder for the copy of a journal: %w", err)
 		}
-		if err := os.WriteFile(name, []byte(node), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(c.folder(), fromName), []byte(node), 0o600); err != nil {
 			return fmt.Errorf("make a copy of a journal: %w", err)
 		}
 	}

@@ -144,13 +144,18 @@ func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch strin
 	return b.Epoch, b.Kind == cluster.TermRow && b.NewEpoch, nil
 }
 
-// choose returns the offer to use: the one of the node that is being copied, unless that failed
-// several times. Otherwise that of the node with the fewest failures, the most days and the newest
-// rows, but not that of the sequencer if there is another one.
+// choose returns the offer to use: the one of the node whose copy has begun, perhaps in an earlier
+// process, unless that node failed several times. Otherwise that of the node with the fewest
+// failures, the most days and the newest rows, but not that of the sequencer if there is another
+// one.
 func (n *newcomer) choose(usable []copying.Offer) *copying.Offer {
-	if p := n.copier.Progress(); p != nil && n.failures[p.Node]%samePeer != 0 {
+	begun := n.copier.Begun()
+	if p := n.copier.Progress(); p != nil {
+		begun = p.Node // whose files may have been wrong, and removed
+	}
+	if f := n.failures[begun]; f == 0 || f%samePeer != 0 {
 		for i := range usable {
-			if usable[i].Node == p.Node {
+			if usable[i].Node == begun {
 				return &usable[i]
 			}
 		}
