@@ -239,8 +239,11 @@ func (g *Gateway) refresh(ctx context.Context, name string) error {
 			Refresh client.Secret `json:"refresh_token"`
 		}
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&data); err != nil || data.Data.Refresh == "" {
-		return fmt.Errorf("refresh the tokens: %s, %w", answer.Status, err)
+	if err := json.NewDecoder(answer.Body).Decode(&data); err != nil {
+		return fmt.Errorf("refresh the tokens: %s: %w", answer.Status, err)
+	}
+	if data.Data.Refresh == "" {
+		return fmt.Errorf("refresh the tokens: %s, without a refresh_token", answer.Status)
 	}
 	l.tokens.Refresh = data.Data.Refresh
 	g.tokens[name] = l
