@@ -30,17 +30,21 @@ func (id Ident) Delayed(delay int64) Ident {
 // Header holds the members that every data message starts with.
 type Header struct {
 	Ident   Ident
-	N       uint64 // sequence in (channel, instrument); 0 omits N (lines of a recording)
+	N       uint64 // sequence in (channel, instrument); 0 omits N (lines of a recording), except in a state
 	Time    int64  // Unix ns; 0 omits T (lines of a recording whose source gave no time)
 	Latency int64  // ns from Time to publication; negative: omitted
 }
 
 func appendHeader(b []byte, kind string, h *Header) []byte {
+	return appendNumbered(b, kind, h, h.N > 0)
+}
+
+func appendNumbered(b []byte, kind string, h *Header, numbered bool) []byte {
 	b = append(b, `{"type":"`...)
 	b = append(b, kind...)
 	b = append(b, `",`...)
 	b = append(b, h.Ident...)
-	if h.N > 0 {
+	if numbered {
 		b = append(b, `,"N":`...)
 		b = strconv.AppendUint(b, h.N, 10)
 	}
@@ -212,9 +216,10 @@ func appendLevels(b []byte, levels []market.Level) []byte {
 	return append(b, ']')
 }
 
-// AppendStatus appends a trading status. until is the next expected change; 0 omits it.
+// AppendStatus appends a trading status. until is the next expected change; 0 omits it. A state has
+// R:true, and its N also if that is 0: there was no status before.
 func AppendStatus(b []byte, h *Header, phase market.Phase, reason string, until int64, state bool) []byte {
-	b = appendHeader(b, "H", h)
+	b = appendNumbered(b, "H", h, h.N > 0 || state)
 	if state {
 		b = append(b, `,"R":true`...)
 	}

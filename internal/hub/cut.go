@@ -11,20 +11,20 @@ import (
 // SetCurrent states whether a hub that follows another one has its newest rows. While it does not,
 // the feeds of all markets count as down: their subscribers receive feed_down, and later feed_up
 // and the books. These messages are states, with R:true and the N of the newest message, because
-// the log knows nothing of it.
+// the log knows nothing of it. N is 0 if a market has had no status.
 func (h *Hub) SetCurrent(current bool) {
 	h.feeding.Lock()
 	defer h.feeding.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
-	if h.cut == !current {
+	if (h.cut == 0) == current {
 		return
 	}
-	h.cut = !current
 	phase, reason, now := market.FeedDown, "cut_off", time.Now().UnixNano()
+	h.cut = now
 	if current {
-		phase, reason = market.FeedUp, ""
+		phase, reason, h.cut = market.FeedUp, "", 0
 	}
 	for _, v := range h.venuesOf(market.Any) {
 		if v.Down { // which its feed has stated
@@ -61,4 +61,14 @@ func (h *applier) sendBook(in *Instrument, now int64) {
 }
 
 // IsCutOff reports whether the hub of a port is not current. The hub's lock is held.
-func IsCutOff(p *Port) bool { return p.hub.cut }
+func IsCutOff(p *Port) bool { return p.hub.cut != 0 }
+
+// AppendDown appends the framed FeedDown of a market for a subscriber who comes while its feed is
+// down, or the hub is cut off. The hub's lock is held.
+func AppendDown(dst []byte, p *Port, v *Instrument) []byte {
+	if v.Down {
+		return p.AppendStatus(dst, v, market.FeedDown, "", 0)
+	}
+	hd := v.Header(v.Statuses.Last, state.Stamp{Time: p.hub.cut, Latency: -1})
+	return wire.AppendText(dst, wire.AppendStatus(nil, &hd, market.FeedDown, "cut_off", 0, true))
+}

@@ -220,10 +220,10 @@ func (d *directory) MarketStatus(name string) (s state.Status, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.venues[name]
-	if v == nil || v.Statuses.Last == 0 {
+	if v == nil || v.Statuses.Last == 0 && d.cut == 0 {
 		return state.Status{}, false
 	}
-	if d.cut {
+	if d.cut != 0 {
 		return state.Status{Phase: market.FeedDown}, true
 	}
 	return v.Status(), true

@@ -33,7 +33,7 @@ type core struct {
 
 	made   time.Time     // time of New, with the monotonic clock
 	madeAt int64         // time of New by the wall clock, Unix ns; for a hub that follows another one, see LogTime
-	cut    bool          // of a hub that follows another one: it does not have its newest rows
+	cut    int64         // since when a hub that follows another one lacks its newest rows, Unix ns; or 0
 	logAge int64         // of a hub that follows another one: the log's time since madeAt, in ns
 	kick   chan struct{} // wakes Run: something is due earlier than Run expects
 

@@ -287,7 +287,7 @@ func TestCutOff(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	late := subscribe(wire.Trades)
-	if got := read(late); got != "H *|M|* 1 true feed_down \n" {
+	if got := read(late); got != down {
 		t.Errorf("a late subscriber: %s", got)
 	}
 	for range 2 {

@@ -162,7 +162,7 @@ func (s *Subscriber) appendVenue(dst []byte, in *hub.Instrument, bare bool) []by
 		dst = h.AppendStatus(dst, in, in.Phase, in.Reason, in.Until)
 	}
 	if in.Down || hub.IsCutOff(h) {
-		dst = h.AppendStatus(dst, in, market.FeedDown, "", 0)
+		dst = hub.AppendDown(dst, h, in)
 	}
 	return dst
 }

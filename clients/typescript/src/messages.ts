@@ -580,7 +580,8 @@ export type Status = {
   S: Symbol;
   I: InstrumentPattern;
   DE?: Delay;
-  N: Sequence;
+  /** As in other messages; 0 in a state (R) of a market that has had no status. */
+  N: number;
   T: Time;
   /**
    * Nanoseconds from T to publication. Absent if the market provides no time or has a virtual

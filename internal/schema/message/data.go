@@ -23,12 +23,16 @@ func Data() []schema.Named {
 
 // header returns the members that every message with market data begins with.
 func header(kind string, more ...schema.Field) []schema.Field {
+	return numbered(kind, schema.Ref("Sequence"), more...)
+}
+
+func numbered(kind string, n *schema.Schema, more ...schema.Field) []schema.Field {
 	return slices.Concat([]schema.Field{
 		schema.Required("type", schema.Const(kind)),
 		schema.Required("S", schema.Ref("Symbol")),
 		schema.Required("I", schema.Ref("InstrumentPattern")),
 		schema.Optional("DE", schema.Ref("Delay")),
-		schema.Required("N", schema.Ref("Sequence")),
+		schema.Required("N", n),
 		schema.Required("T", schema.Ref("Time")),
 		schema.Optional("D", schema.Integer("Nanoseconds from T to publication. Absent if the market provides no time or has a virtual clock, and in delayed data over REST.").AtLeast(0)),
 	}, more)
@@ -127,7 +131,8 @@ func bookUpdate() *schema.Schema {
 }
 
 func status() *schema.Schema {
-	return schema.Object("Trading status of an instrument, or of a whole market (*|MARKET|*).", header("H",
+	return schema.Object("Trading status of an instrument, or of a whole market (*|MARKET|*).", numbered("H",
+		schema.Integer("As in other messages; 0 in a state (R) of a market that has had no status.").AtLeast(0),
 		schema.Optional("R", snapshotFlag()),
 		schema.Required("E", schema.Ref("Phase")),
 		schema.Optional("Y", schema.String("Reason, a word of the market.").Length(1, 64)),
