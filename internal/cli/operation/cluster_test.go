@@ -48,7 +48,7 @@ func TestStatusOfNode(t *testing.T) {
 			"cluster main  node edge-1, role edge: connected, current\n", "sequencer     seq-2, term 3, lease renewed 250ms ago (lasts 2s)\n",
 			"log           epoch c1a2b3, position 1200, 4 messages behind, newest batch 12ms old\n",
 			"node edge-2   serves clients, has lost rows, term 3, position 1100, 100 rows behind, heard 500ms ago\n",
-			"node seq-2    standby, leads, term 3, position 1200, 0 rows behind, heard 100ms ago\n",
+			"node seq-2    leads, term 3, position 1200, 0 rows behind, heard 100ms ago\n",
 		}},
 		{"the sequencer", change.Replace(follows), []string{"sequencer     this node, term 3, lease renewed 250ms ago (lasts 2s), 2.0 KiB wait for the log\n"}},
 		{"one without a sequencer", strings.Replace(follows, `"leader":"seq-2"`, `"leader":""`, 1), []string{"sequencer     NONE, term 3\n"}},

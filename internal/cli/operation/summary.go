@@ -217,11 +217,13 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 	line("log", "epoch %s, position %d, %d messages behind, newest batch %s old", c.Epoch, c.Position, c.Behind, seconds(c.Lag))
 	for _, n := range c.Nodes {
 		what := "standby"
-		if n.Clients {
+		switch {
+		case n.Clients && n.Name == c.Leader:
+			what = "serves clients, leads"
+		case n.Clients:
 			what = "serves clients"
-		}
-		if n.Name == c.Leader {
-			what += ", leads"
+		case n.Name == c.Leader:
+			what = "leads"
 		}
 		if !n.Complete {
 			what += ", has lost rows"

@@ -20,6 +20,7 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 	if a.Epoch == h.cfg.Hub.Epoch() && a.Position == h.cfg.Hub.Figures().Position {
 		return nil
 	}
+	isNew := h.cfg.Hub.Figures().Position == 0
 	h.epochs++
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
@@ -30,6 +31,9 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 	}
 	err := h.cfg.Hub.BeginEpoch(ctx, a.Epoch, a.Position)
 	switch {
+	case err == nil && isNew:
+		h.log.Info("this node begins with the epoch of the log", "epoch", a.Epoch, "position", a.Position)
+		return nil
 	case err == nil:
 		h.log.Warn("the log has begun another epoch", "epoch", a.Epoch, "position", a.Position, "took", time.Since(began).Round(time.Millisecond))
 		return nil

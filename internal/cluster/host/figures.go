@@ -29,7 +29,7 @@ func (h *Host) Describe() *adminapi.Cluster {
 	}
 	s, p := h.Status(), h.cfg.Place
 	c := &adminapi.Cluster{
-		Name: p.log.Cluster, Node: h.name, Role: cmp.Or(p.settings.Role, roleAll), Connected: h.Connected(), Current: h.Shown().Current, Complete: s.Complete,
+		Name: p.log.Cluster, Node: h.name, Role: cmp.Or(p.settings.Role, roleAll), Connected: h.Connected(), Current: h.Shown().Current, Complete: s.Complete || p.settings.Role == roleSequencer,
 		Leads: h.Leads(), Leader: s.Holder, Lease: p.settings.Lease.Seconds(), LeaseAge: h.since(s.Renewed).Seconds(),
 		Epoch: s.Epoch, Term: s.Term.Number, Position: s.Position, Messages: s.Seq, Behind: s.End - min(s.End, s.Seq), Lag: lag(&s).Seconds(), Queued: s.Queued,
 		Nodes: []adminapi.ClusterNode{},
@@ -37,7 +37,7 @@ func (h *Host) Describe() *adminapi.Cluster {
 	for i := range s.Reports {
 		r := &s.Reports[i]
 		c.Nodes = append(c.Nodes, adminapi.ClusterNode{
-			Name: r.Node, Clients: r.Shows, Complete: r.Complete, Epoch: r.History.Epoch, Term: r.History.Newest().Number, Position: r.Position,
+			Name: r.Node, Clients: r.Shows, Complete: r.Complete || !r.Shows, Epoch: r.History.Epoch, Term: r.History.Newest().Number, Position: r.Position,
 			Behind: s.Position - min(s.Position, r.Position), Age: h.since(s.Heard[i]).Seconds(),
 		})
 	}
