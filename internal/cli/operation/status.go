@@ -30,9 +30,9 @@ func NewStatus(std command.Streams) *cobra.Command {
 		Use:   "status",
 		Short: "Show feeds, connections, rates, journal, database, keys and cluster of a running gateway",
 		Long: `Status reads the metrics of a gateway twice, a second apart, and prints a summary with the rates
-between. With --watch it prints one again and again, until it is interrupted. Of a node of a
-cluster it also prints its role, who leads, how far it is, and the same of the other nodes. It needs
-the token of an operator; the role read is enough.`,
+between. With --watch it prints one again and again, until it is interrupted. For a node of a
+cluster it also prints the role, the sequencer, the position in the log, and what is known of the
+other nodes. It needs the token of an operator; the role read is enough.`,
 		Example: `  rueda status --token-file /etc/rueda/ana.token
   rueda status --token-file ana.token --watch --every 5s
   rueda status --token-file ana.token --output json

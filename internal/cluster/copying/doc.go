@@ -1,5 +1,5 @@
 // Package copying copies the journal of a node of a cluster to a new node, so that a node can join
-// when the log does not have the begin of its epoch any more. The copy has all days that the other
+// when the log no longer has the beginning of its epoch. The copy has all days that the other
 // node has, so history, resume and export of the new node serve the same rows.
 //
 // # The copy

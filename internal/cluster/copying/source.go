@@ -251,7 +251,7 @@ func (s *Source) read(r Request) ([]byte, error) {
 	return data[:1+n], nil
 }
 
-// sum returns the SHA-256 of the begin of a file.
+// sum returns the SHA-256 of the first bytes of a file.
 func (s *Source) sum(ctx context.Context, r Request) (string, error) {
 	f, err := s.open(r.Name)
 	if err != nil {

@@ -78,11 +78,9 @@ func (d *days) report(list []dayhash.Difference) {
 		case x.Differ < x.Same+1:
 			next = errMajority
 		}
-		err := next
+		err := fmt.Errorf("day %s: %w", x.Date, next)
 		if x.Node != "" {
 			err = fmt.Errorf("day %s: node %s has the hash %.*s, this node %.*s: %w", x.Date, x.Node, shownBytes, x.Other, shownBytes, x.Own, next)
-		} else {
-			err = fmt.Errorf("day %s: %w", x.Date, next)
 		}
 		d.log.Error("a closed day of the journal differs between nodes", "error", err)
 	}

@@ -69,7 +69,7 @@ type Host struct {
 	ofSession  context.Context    // ends with the session
 	end        context.CancelFunc
 	dialing    bool
-	dialed     time.Time // begin of the newest attempt
+	dialed     time.Time // when the newest attempt began
 	attaching  bool
 	leading    *leadership // nil: the node does not lead
 	retired    *leadership // the one before, whose goroutines may still run

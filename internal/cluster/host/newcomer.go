@@ -130,8 +130,9 @@ func (n *newcomer) offers(ctx context.Context, s *jetstream.Session) (list []cop
 	return list, err
 }
 
-// begin returns the epoch with whose begin the stream begins. A stream with no messages, and one
-// that is not of this cluster, which the machine refuses, count as such.
+// begin returns the epoch of the oldest message of the stream. begins reports whether the epoch
+// begins with it. It is also true for a stream without messages, and for one of another cluster or
+// version, which the machine refuses.
 func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch string, begins bool, err error) {
 	data, err := s.ReadFirst(ctx)
 	if err != nil {

@@ -130,7 +130,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 	s.stream, err = attempt(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, c.streamName()) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if c.Joins {
-			return fmt.Errorf("NATS has no log of a cluster %q yet: a node that may be the sequencer makes it, unless the name is wrong", c.Cluster)
+			return fmt.Errorf("NATS has no log of cluster %q yet: start a node that may be the sequencer, or correct the name", c.Cluster)
 		}
 		// Without direct reads: a replica that is behind must not answer.
 		s.stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{

@@ -129,7 +129,7 @@ function PlotView({ plot }) {
   const digits = plot.unit === "ms" || plot.unit === "s" ? 1 : 0;
   return html`<figure class="plot"><figcaption>${plot.title} <small>${plot.unit}</small>
     <span class="now">${plot.lines.map(([name, label, c]) => html`<span key=${name} class=${c}>${plot.lines.length > 1 ? `${label} ` : ""}<b class="num">${number(newest(name) ?? undefined, digits)}</b></span>`)}</span></figcaption>
-    ${nothing(plot) && html`<p class="empty">${t("Nothing was measured yet.")}</p>`}
+    ${nothing(plot) && html`<p class="empty">${t("Nothing has been measured yet.")}</p>`}
     <div ref=${box} role="img" aria-label=${`${plot.title}: ${plot.lines.map(([name, label]) => `${label} ${number(newest(name) ?? undefined, digits)} ${plot.unit}`).join(", ")}`}></div></figure>`;
 }
 

@@ -103,7 +103,7 @@ const tables = {
 function Rows({ rows, failed, channel, decimals, more }) {
   if (rows === undefined) return html`<p class="empty">${t("Loading …")}</p>`;
   const table = tables[channel];
-  if (rows.length === 0) return html`<p class="empty">${failed ? "" : t("Nothing is stored for this choice. Choose another time, or nothing in From and To.")}</p>`;
+  if (rows.length === 0) return html`<p class="empty">${failed ? "" : t("Nothing is stored for this choice. Choose another time, or leave From and To empty.")}</p>`;
   let date = "";
   const out = [];
   for (const m of rows) {

@@ -40,7 +40,7 @@ export function Inspect() {
     <div class="split">
       <div class="log" tabindex="0" role="group" aria-labelledby="inspect-title" onKeyDown=${move}><table>
         <thead><tr><th scope="col"><span class="sr">${t("Direction")}</span></th><th scope="col">${t("Time")}</th><th scope="col">${t("Bytes")}</th><th scope="col">${t("Type")}</th><th scope="col">${t("Message")}</th></tr></thead>
-        <tbody ref=${body}></tbody></table><p class="empty" hidden>${t("No message fits.")} <button onClick=${() => setQuery({ type: "", text: "" })}>${t("Show all")}</button></p></div>
+        <tbody ref=${body}></tbody></table><p class="empty" hidden>${t("No message matches.")} <button onClick=${() => setQuery({ type: "", text: "" })}>${t("Show all")}</button></p></div>
       <${Detail} frame=${chosen} doc=${doc} />
     </div>
     <${Send} doc=${doc} />

@@ -41,7 +41,7 @@ const market = () => [
   ["feed_stall", t("Silent feed"), t("The instrument has no events for 10 s, and nothing announces that.")],
   ["sequence_reset", t("Feed starts again"), t("The numbers of the feed begin again, and the book is sent again.")],
   ["one_sided", t("No sellers"), t("One side of the book is empty for 10 s.")],
-  ["jump", t("Jump of the price"), t("Twenty standard deviations of a minute.")],
+  ["jump", t("Price jump"), t("Twenty standard deviations of a minute.")],
   ["listing", t("New instrument"), t("An instrument is listed and trades.")],
 ];
 
@@ -140,7 +140,7 @@ export function Simulator() {
     ${!about.value.dev && html`<p class="notice">${t("This gateway is not a development gateway. It refuses faults.")}</p>`}
     <p class="facts-line" role="status">${t("Stream")}: <b>${stateName(state.value.name)}</b> · ${t("recovered")}: <b class="num">${recovered}</b> · ${t("lost")}: <b class="num">${lost}</b> · ${t("connections")}: <b class="num">${connects}</b> · <a href=${link("health")}>${t("Details")}</a></p>
     <div class="two wide"><div>
-      <h2>${t("Of this page's connection")}</h2>
+      <h2>${t("Faults of this page's connection")}</h2>
       <div class="faults">${own().map(([fault, name, what]) => button(fault, name, what, fault === "gap" && !trading, fault === "gap" || fault === "bad_checksum"))}</div>
       ${!admin && html`<p class="notice">${t("Speed, phase and faults of the market need the scope admin.")}</p>`}
       <h2>${t("Speed of the market")}</h2>

@@ -17,7 +17,7 @@ export const words = (text) => (text ?? "").replaceAll("_", " ");
 export function failure(err) {
   if (err.reason === "forbidden" || err.reason === "not_entitled") {
     const scope = /scope ([\w:]+)/.exec(err.message)?.[1];
-    return scope ? t("This user has not the right {0}. An operator can give it.", scope) : t("This user has no right to this. An operator can give it.");
+    return scope ? t("This user does not have the right {0}. An operator can give it.", scope) : t("This user has no right to this. An operator can give it.");
   }
   if (err.reason === "rate_limited") return t("Too many requests. Wait a moment and try again.");
   if (err.reason === "unavailable" || !(err.reason || err.status)) return t("The gateway does not answer. This page asks again when the connection is back.");
