@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/market"
 )
 
 // TestCopyOfALog checks that the journal of a follower keeps the epoch of its log, where a journal
@@ -91,5 +92,30 @@ func TestCopyWithDamage(t *testing.T) {
 	}
 	if _, err := Open(cfg); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("opened with a damaged segment: %v", err)
+	}
+}
+
+// TestDefinitionOfALog checks that the number of an instrument of the log is kept, although it has
+// no rows yet: otherwise this node would give it to another one if it became the sequencer.
+func TestDefinitionOfALog(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Copy, cfg.Epoch = true, "log-1"
+	src := newRowSource(1, 3)
+	j := begin(t, cfg, src)
+	src.write(j, 100, true)
+	def := market.Instrument{ID: market.InstrumentID{Symbol: market.Any, Market: "LATE", Term: market.Any}}
+	if !j.DefineAs(9, def) || j.Define(def) != 9 {
+		t.Fatal("the instrument does not have the number of the log")
+	}
+	src.write(j, 100, true)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = mustOpen(t, cfg)
+	if n, ok := j.Lookup(def.ID); !ok || n != 9 {
+		t.Errorf("after a restart the instrument has the number %d, %v", n, ok)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
