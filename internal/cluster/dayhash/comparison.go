@@ -27,15 +27,22 @@ type Difference struct {
 type Comparison struct {
 	mu     sync.Mutex
 	own    []Day
+	dates  map[string]bool  // of own
 	others map[string]heard // by node
 	known  map[Difference]bool
 }
 
 // heard is the newest report of a node.
 type heard struct {
-	days []Day
+	days map[string]Day // those that this node has too, by date
 	at   time.Time
 }
+
+// Limits of what is kept of reports.
+const (
+	maxNodes = 1024
+	maxText  = 128 // bytes of the name of a node, and of a hash
+)
 
 // forget is the time after which a node without a report does not count any more.
 const forget = 10 * time.Minute
@@ -44,18 +51,32 @@ const forget = 10 * time.Minute
 func (c *Comparison) Own(days []Day) []Difference {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.own = days
+	c.own, c.dates = days, make(map[string]bool, len(days))
+	for _, d := range days {
+		c.dates[d.Date] = true
+	}
 	return c.fresh()
 }
 
-// Heard takes the report of another node. It returns the differences that are new.
+// Heard takes the report of another node. It returns the differences that are new. Days that this
+// node does not have are compared with the next report, if it has them then.
 func (c *Comparison) Heard(r Report) []Difference {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.others == nil {
 		c.others = map[string]heard{}
 	}
-	c.others[r.Node] = heard{r.Days, time.Now()}
+	c.forget()
+	if _, known := c.others[r.Node]; len(r.Node) > maxText || !known && len(c.others) >= maxNodes {
+		return nil
+	}
+	days := make(map[string]Day)
+	for _, d := range r.Days {
+		if c.dates[d.Date] && len(d.Hash) <= maxText {
+			days[d.Date] = d
+		}
+	}
+	c.others[r.Node] = heard{days, time.Now()}
 	return c.fresh()
 }
 
@@ -87,11 +108,7 @@ func (c *Comparison) fresh() (list []Difference) {
 
 // differences returns all differences, by date and node. c.mu is held.
 func (c *Comparison) differences() (list []Difference) {
-	for name, h := range c.others {
-		if time.Since(h.at) > forget {
-			delete(c.others, name)
-		}
-	}
+	c.forget()
 	for _, own := range c.own {
 		if own.Hash == "" {
 			list = append(list, Difference{Date: own.Date})
@@ -99,13 +116,13 @@ func (c *Comparison) differences() (list []Difference) {
 		}
 		first, same := len(list), 0
 		for name, h := range c.others {
-			i := slices.IndexFunc(h.days, func(d Day) bool { return d.Date == own.Date })
+			other, ok := h.days[own.Date]
 			switch {
-			case i < 0 || !sameRows(&own, &h.days[i]):
-			case h.days[i].Hash == own.Hash:
+			case !ok || !sameRows(&own, &other):
+			case other.Hash == own.Hash:
 				same++
 			default:
-				list = append(list, Difference{Date: own.Date, Node: name, Own: own.Hash, Other: h.days[i].Hash})
+				list = append(list, Difference{Date: own.Date, Node: name, Own: own.Hash, Other: other.Hash})
 			}
 		}
 		for i := first; i < len(list); i++ {
@@ -114,6 +131,15 @@ func (c *Comparison) differences() (list []Difference) {
 	}
 	slices.SortFunc(list, func(a, b Difference) int { return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Node, b.Node)) })
 	return list
+}
+
+// forget forgets nodes that have not reported for long. c.mu is held.
+func (c *Comparison) forget() {
+	for name, h := range c.others {
+		if time.Since(h.at) > forget {
+			delete(c.others, name)
+		}
+	}
 }
 
 // sameRows reports whether two journals must have the same rows on a day. One that has begun on

@@ -1,8 +1,10 @@
 package dayhash
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,17 +41,19 @@ func newNode(t *testing.T, name string, d journaltest.Days) *node {
 // new differences that each node reports.
 func exchange(t *testing.T, nodes ...*node) map[string][]Difference {
 	t.Helper()
-	found := map[string][]Difference{}
+	found, reports := map[string][]Difference{}, map[string][]Day{}
 	for _, n := range nodes {
 		_, _, _ = n.checker.Read(t.Context()) // the report says if a day cannot be read
 		days := n.checker.Days()
 		if len(days) != 3 {
 			t.Fatalf("%s has the days %+v", n.name, days)
 		}
-		found[n.name] = append(found[n.name], n.Own(days)...)
+		found[n.name], reports[n.name] = append(found[n.name], n.Own(days)...), days
+	}
+	for _, n := range nodes {
 		for _, m := range nodes {
 			if m != n {
-				found[m.name] = append(found[m.name], m.Heard(Report{n.name, days})...)
+				found[m.name] = append(found[m.name], m.Heard(Report{n.name, reports[n.name]})...)
 			}
 		}
 	}
@@ -108,6 +112,39 @@ func TestFileChanged(t *testing.T) {
 	if len(found) != 1 || found[0].Date != "2025-11-21" || found[0].Node != "" || a.Differ() != 1 || b.Differ() != 0 {
 		t.Errorf("%+v", found)
 	}
+}
+
+// TestForgedReports checks that reports of more nodes than a cluster has, about days that no node
+// has, take limited memory, and that those of the nodes that are known still count.
+func TestForgedReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c Comparison
+		c.Own([]Day{{Date: "2025-11-21", Hash: "x", From: 5}})
+		c.Heard(Report{Node: "b"})
+		days := []Day{{Date: "2025-11-21", Hash: strings.Repeat("y", maxText+1), From: 5}}
+		for i := range 1000 {
+			days = append(days, Day{Date: fmt.Sprint("day ", i), Hash: "y"})
+		}
+		for i := range 2 * maxNodes {
+			c.Heard(Report{fmt.Sprint("node-", i), days})
+		}
+		c.Heard(Report{strings.Repeat("n", maxText+1), days})
+		kept := 0
+		for _, h := range c.others {
+			kept += len(h.days)
+		}
+		if len(c.others) != maxNodes || kept != 0 {
+			t.Errorf("%d nodes with %d days are kept", len(c.others), kept)
+		}
+		c.Heard(Report{"b", []Day{{Date: "2025-11-21", Hash: "y", From: 5}}})
+		if n := c.Differ(); n != 1 {
+			t.Errorf("%d days differ from a node that is known", n)
+		}
+		time.Sleep(forget + 1)
+		if c.Heard(Report{Node: "later"}); len(c.others) != 1 {
+			t.Errorf("%d nodes are kept that have left", len(c.others)-1)
+		}
+	})
 }
 
 // TestNodesLeave checks that a node without a report for long does not count any more, and that a

@@ -3,6 +3,7 @@ package peers
 import (
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // Session is a session of a user, as the nodes describe it to each other.
@@ -45,23 +46,29 @@ const (
 const (
 	maxNodes    = 1024
 	maxSessions = 4096    // of a user on a node
+	maxKnown    = 1 << 20 // sessions and users of all other nodes together
+	maxText     = 255     // bytes of a name or a user id
 	maxPlace    = 1 << 62 // of the order of sessions; a clock reaches it in the year 2116
 )
+
+// maxAhead is how far the clock of another node may be ahead of this machine's, in ns. What is
+// further ahead does not move the clock of this node, which would keep it when that node is gone.
+const maxAhead = int64(24 * time.Hour)
 
 // pieceBytes is about the largest size of a message.
 const pieceBytes = 128 << 10
 
 // read decodes a message. ok is false for one that no node of a cluster sends.
 func read(data []byte) (m message, ok bool) {
-	if json.Unmarshal(data, &m) != nil || m.Node == "" || m.Clock < 0 || m.Clock >= maxPlace || m.Part < 0 {
+	if json.Unmarshal(data, &m) != nil || m.Node == "" || m.Clock < 0 || m.Clock >= maxPlace || m.Part < 0 || len(m.Node) > maxText {
 		return m, false
 	}
 	for i := range m.Users {
 		list := m.Users[i].Sessions
 		bad := func(s Session) bool {
-			return s.Since < 0 || s.Since >= maxPlace || s.Claimed < 0 || s.Claimed >= maxPlace
+			return s.Since < 0 || s.Since >= maxPlace || s.Claimed < 0 || s.Claimed >= maxPlace || len(s.Name) > maxText
 		}
-		if len(list) > maxSessions || slices.ContainsFunc(list, bad) {
+		if len(m.Users[i].ID) > maxText || len(list) > maxSessions || slices.ContainsFunc(list, bad) {
 			return m, false
 		}
 	}

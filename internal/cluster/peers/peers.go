@@ -25,6 +25,7 @@ type Table[H comparable] struct {
 	own     map[string][]held[H] // by user, in the order of Since
 	nodes   map[string]*node
 	clock   int64                    // newest place that was given or heard
+	wall    int64                    // of this machine at the newest Tick
 	change  uint64                   // number of the newest change
 	changed map[string]bool          // users whose lists were not sent yet
 	over    map[string]time.Duration // users who exceed a limit: since when
@@ -44,6 +45,7 @@ type node struct {
 	start, change uint64
 	missing       bool // a change was missed
 	users         map[string][]Session
+	known         int // users and sessions in users and coming
 	heard         time.Duration
 	askAt         time.Duration
 	coming        map[string][]Session // of a whole list whose last part is missing
@@ -68,9 +70,10 @@ func New[H comparable](cfg Config) *Table[H] {
 // Elsewhere returns the number of sessions that a user has on other nodes, without those that a new
 // session with this name replaces.
 func (t *Table[H]) Elsewhere(user, name string) (count int) {
+	newest := t.claims(user)
 	for of, n := range t.nodes {
 		for _, s := range n.users[user] {
-			if (name == "" || s.Name != name) && !t.taken(user, of, s) {
+			if (name == "" || s.Name != name) && !newest.took(of, s) {
 				count++
 			}
 		}
@@ -124,7 +127,8 @@ func (t *Table[H]) Nodes() int { return len(t.nodes) }
 // returns true, and at least twice in the time of a beat. now is the time since the process
 // started, and wall that of this machine's clock in Unix ns. What cannot be sent may be dropped.
 func (t *Table[H]) Tick(now time.Duration, wall int64) (send [][]byte, closed []Close[H]) {
-	t.clock = max(t.clock, min(wall, maxPlace-1))
+	t.wall = min(max(wall, 0), maxPlace-1-maxAhead)
+	t.clock = max(t.clock, t.wall)
 	for name, n := range t.nodes {
 		if now-n.heard >= t.cfg.Lease {
 			t.forget(now, name)
@@ -214,7 +218,7 @@ func (t *Table[H]) Heard(now time.Duration, data []byte) (closed []Close[H]) {
 	if !ok || m.Node == t.cfg.Node {
 		return nil
 	}
-	t.clock = max(t.clock, m.Clock)
+	t.clock = max(t.clock, min(m.Clock, t.wall+maxAhead))
 	n := t.nodes[m.Node]
 	if n == nil || n.start != m.Start {
 		if n == nil && len(t.nodes) >= maxNodes {
@@ -254,21 +258,25 @@ func (t *Table[H]) heardWhole(now time.Duration, n *node, m *message) (closed []
 		return nil
 	}
 	if m.Part == 0 {
+		n.known -= weight(n.coming)
 		n.coming, n.part, n.whole = make(map[string][]Session), 0, m.Change
 	}
-	if n.coming == nil || m.Part != n.part || m.Change != n.whole {
+	whole := n.coming != nil && m.Part == n.part && m.Change == n.whole
+	for i := 0; i < len(m.Users) && whole; i++ {
+		whole = t.put(n, n.coming, m.Users[i])
+	}
+	if !whole {
+		n.known -= weight(n.coming)
 		n.coming = nil
 		return nil // it is asked for again
 	}
 	n.part++
-	for _, u := range m.Users {
-		n.coming[u.ID] = u.Sessions
-	}
 	if !m.Last {
 		return nil
 	}
 	was := n.users
 	n.users, n.coming = n.coming, nil
+	n.known -= weight(was)
 	n.change, n.missing = m.Change, false
 	for id := range n.users {
 		closed = t.review(now, closed, id)
@@ -291,13 +299,41 @@ func (t *Table[H]) forget(now time.Duration, name string) {
 	}
 }
 
+// put sets the list of a user in users, which is a map of n. It returns false if the nodes have
+// said too much already: the list is then left out.
+func (t *Table[H]) put(n *node, users map[string][]Session, u user) bool {
+	if was, ok := users[u.ID]; ok {
+		n.known -= 1 + len(was)
+		delete(users, u.ID)
+	}
+	if len(u.Sessions) == 0 {
+		return true
+	}
+	all := 1 + len(u.Sessions)
+	for _, x := range t.nodes {
+		all += x.known
+	}
+	if all > maxKnown {
+		return false
+	}
+	n.known += 1 + len(u.Sessions)
+	users[u.ID] = u.Sessions
+	return true
+}
+
+// weight returns the number of users and sessions.
+func weight(users map[string][]Session) (n int) {
+	for _, list := range users {
+		n += 1 + len(list)
+	}
+	return n
+}
+
 // listed handles new lists of users on a node.
 func (t *Table[H]) listed(now time.Duration, from string, users []user) (closed []Close[H]) {
 	n := t.nodes[from]
 	for _, u := range users {
-		if n.users[u.ID] = u.Sessions; len(u.Sessions) == 0 {
-			delete(n.users, u.ID)
-		}
+		t.put(n, n.users, u)
 		closed = t.review(now, closed, u.ID)
 	}
 	return closed
@@ -306,8 +342,13 @@ func (t *Table[H]) listed(now time.Duration, from string, users []user) (closed 
 // review closes the sessions of a user on this node whose name was taken by a session of another
 // one.
 func (t *Table[H]) review(now time.Duration, closed []Close[H], user string) []Close[H] {
+	if len(t.own[user]) == 0 {
+		t.noteExcess(now, user)
+		return closed // most users of other nodes
+	}
+	newest := t.claims(user)
 	for _, s := range slices.Clone(t.own[user]) {
-		if t.taken(user, t.cfg.Node, s.Session) {
+		if newest.took(t.cfg.Node, s.Session) {
 			closed = append(closed, Close[H]{Handle: s.handle, Replaced: true})
 			t.Remove(user, s.handle)
 		}
@@ -329,38 +370,58 @@ func (t *Table[H]) noteExcess(now time.Duration, user string) {
 
 // excess returns the sessions of a user on this node that exceed a limit.
 func (t *Table[H]) excess(user string) (list []H) {
+	if len(t.own[user]) == 0 {
+		return nil
+	}
+	newest := t.claims(user)
 	for _, s := range t.own[user] {
-		if t.exceeds(user, s) {
+		if t.exceeds(user, s, newest) {
 			list = append(list, s.handle)
 		}
 	}
 	return list
 }
 
-// taken reports whether a newer session of a user on any node has the name of a session.
-func (t *Table[H]) taken(user, of string, s Session) bool {
-	if s.Name == "" {
-		return false
-	}
-	newer := func(name string, x Session) bool {
-		return x.Name == s.Name && cmp.Or(cmp.Compare(x.Claimed, s.Claimed), cmp.Compare(name, of)) > 0
+// claim is the newest claim of a name.
+type claim struct {
+	at   int64
+	node string
+}
+
+func (c claim) before(x claim) bool {
+	return cmp.Or(cmp.Compare(c.at, x.at), cmp.Compare(c.node, x.node)) < 0
+}
+
+// claims are the newest claims of the names of a user on all nodes.
+type claims map[string]claim
+
+// claims returns the newest claims of a user's names.
+func (t *Table[H]) claims(user string) claims {
+	newest := claims{}
+	note := func(of string, s Session) {
+		if c, ok := newest[s.Name]; s.Name != "" && (!ok || c.before(claim{s.Claimed, of})) {
+			newest[s.Name] = claim{s.Claimed, of}
+		}
 	}
 	for _, x := range t.own[user] {
-		if newer(t.cfg.Node, x.Session) {
-			return true
-		}
+		note(t.cfg.Node, x.Session)
 	}
 	for name, n := range t.nodes {
-		if slices.ContainsFunc(n.users[user], func(x Session) bool { return newer(name, x) }) {
-			return true
+		for _, x := range n.users[user] {
+			note(name, x)
 		}
 	}
-	return false
+	return newest
+}
+
+// took reports whether a newer session of the user has the name of a session of a node.
+func (c claims) took(of string, s Session) bool {
+	return s.Name != "" && claim{s.Claimed, of}.before(c[s.Name])
 }
 
 // exceeds reports whether so many sessions of a user came before one of this node, and still exist,
 // that it exceeds its limit.
-func (t *Table[H]) exceeds(user string, s held[H]) bool {
+func (t *Table[H]) exceeds(user string, s held[H], newest claims) bool {
 	before := 0
 	for _, x := range t.own[user] {
 		if x.Since < s.Since {
@@ -369,7 +430,7 @@ func (t *Table[H]) exceeds(user string, s held[H]) bool {
 	}
 	for name, n := range t.nodes {
 		for _, x := range n.users[user] {
-			if cmp.Or(cmp.Compare(x.Since, s.Since), cmp.Compare(name, t.cfg.Node)) < 0 && !t.taken(user, name, x) {
+			if cmp.Or(cmp.Compare(x.Since, s.Since), cmp.Compare(name, t.cfg.Node)) < 0 && !newest.took(name, x) {
 				before++
 			}
 		}
