@@ -67,6 +67,8 @@ const (
 	partEnding = ".part"       // of files that are not complete and verified
 
 	maxPasses = 50
+	maxFiles  = 1 << 20  // of a journal
+	maxBytes  = 1 << 50  // of a journal
 	smallPass = 32 << 20 // bytes; a pass that copies less is the last one
 
 	readTime = 10 * time.Second // for the answer to a request
@@ -190,7 +192,7 @@ func (e *localError) Unwrap() error { return e.error }
 // list returns the files of the node.
 func (c *Copier) list(ctx context.Context, node string) (*Listing, error) {
 	var all Listing
-	first := true
+	first, bytes := true, int64(0)
 	err := c.ask(ctx, longTime, node, Request{Op: OpList}, func(b []byte) error {
 		var part Listing
 		if err := json.Unmarshal(b, &part); err != nil {
@@ -201,8 +203,14 @@ func (c *Copier) list(ctx context.Context, node string) (*Listing, error) {
 		}
 		for _, f := range part.Files {
 			if !fileName.MatchString(f.Name) || f.Size < 0 {
-				return fmt.Errorf("%q: %w", f.Name, errName)
+				return fmt.Errorf("%q: %w", f.Name[:min(len(f.Name), 100)], errName)
 			}
+			if bytes += min(f.Size, maxBytes); bytes >= maxBytes {
+				return errPart
+			}
+		}
+		if len(all.Files)+len(part.Files) > maxFiles {
+			return errPart
 		}
 		all.Files = append(all.Files, part.Files...)
 		return nil
@@ -304,8 +312,9 @@ func (c *Copier) pieces(ctx context.Context, node string, f File, out *os.File) 
 	}
 	for at := info.Size(); at < f.Size; {
 		want := min(f.Size-at, pieceBytes)
+		end := at + want
 		err := c.ask(ctx, readTime, node, Request{Op: OpRead, Name: f.Name, Offset: at, Size: want}, func(b []byte) error {
-			if len(b) == 0 || int64(len(b)) > want {
+			if len(b) == 0 || int64(len(b)) > end-at {
 				return errPart // the file is shorter than it was
 			}
 			n, err := write(out, b)

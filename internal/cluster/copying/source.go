@@ -50,12 +50,18 @@ type Offer struct {
 	Days     []Day // closed ones, oldest first
 }
 
-// ParseOffer returns the offer of an answer to OpOffer.
+// maxDays limits the days, and the epochs, of an offer.
+const maxDays = 10_000
+
+// nodeName is the form of the names of nodes.
+var nodeName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+// ParseOffer returns the offer of an answer to OpOffer. ok is false for one that no node makes.
 func ParseOffer(answer []byte) (o *Offer, ok bool) {
 	if len(answer) == 0 || answer[0] != isContent || json.Unmarshal(answer[1:], &o) != nil || o == nil {
 		return nil, false
 	}
-	return o, true
+	return o, nodeName.MatchString(o.Node) && len(o.Days) <= maxDays && len(o.Epochs) <= maxDays
 }
 
 // Day is a closed day of a journal.

@@ -75,6 +75,8 @@ type Host struct {
 	retired    *leadership // the one before, whose goroutines may still run
 	applying   applying
 	copies     chan struct{} // has an element for each request of a new node that is being answered
+	fetches    chan struct{} // the same, for requests of rows
+	asked      atomic.Int64  // number of requests of other nodes that wait or are being answered
 	epochs     int           // number of epochs that this process has begun
 	strandedAt time.Time     // since when the node has no rows and cannot get them
 	days       days
@@ -108,7 +110,7 @@ func New(cfg Config) (*Host, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	h := &Host{cfg: cfg, name: p.log.Node, log: cfg.Logger, began: time.Now(), events: make(chan arrival, 64)}
 	h.applying.hub, h.applying.journal = cfg.Hub, cfg.Journal
-	h.copies = make(chan struct{}, copiesAtOnce)
+	h.copies, h.fetches = make(chan struct{}, copiesAtOnce), make(chan struct{}, fetchesAtOnce)
 	h.days.name, h.days.log, h.days.checker = h.name, h.log, dayhash.NewChecker(cfg.Journal.Archive)
 	h.node = cluster.NewNode(cluster.Config{
 		Cluster: p.log.Cluster, Name: p.log.Node, Shows: p.settings.Role != roleSequencer, Candidate: p.settings.Role != roleEdge,
@@ -192,6 +194,8 @@ func (h *Host) note() {
 const (
 	checkEvery   = 500 * time.Millisecond // between two looks at the session
 	copiesAtOnce = 2                      // requests of new nodes that are answered at the same time
+
+	fetchesAtOnce = 4 // requests of rows that are answered at the same time
 )
 
 // Run runs the node until ctx ends. The error is ErrRestart, ErrCopied, or one that only an

@@ -19,6 +19,7 @@ import (
 var ErrCopied = errors.New("the journal of another node of the cluster was copied: the process has to start again to use it")
 
 const (
+	maxOffers    = 256
 	offersWait   = 300 * time.Millisecond // after the first offer, for those of other nodes
 	answerWait   = 2 * time.Second        // for the first offer
 	newcomerWait = 15 * time.Second       // for a node that has rows
@@ -99,7 +100,7 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 	n.Host.copier.Store(n.copier)
 	n.log.Info("copying the journal of another node", "node", from.Node, "bytes", from.Bytes)
 	if err := n.copier.Copy(ctx, from, offers); err != nil {
-		if errors.As(err, new(*copying.PeerError)) {
+		if errors.As(err, new(*copying.PeerError)) || errors.Is(err, copying.ErrSpace) { // or it says so
 			n.failures[from.Node]++
 		}
 		return false, err
@@ -121,10 +122,11 @@ func (n *newcomer) offers(ctx context.Context, s *jetstream.Session) (list []cop
 	if err != nil {
 		return nil, fmt.Errorf("encode a request: %w", err)
 	}
-	err = s.Gather(ctx, subjectCopy, request, answerWait, offersWait, func(data []byte) {
+	err = s.Gather(ctx, subjectCopy, request, answerWait, offersWait, func(data []byte) bool {
 		if o, ok := copying.ParseOffer(data); ok && o.Node != n.name {
 			list = append(list, *o)
 		}
+		return len(list) < maxOffers
 	})
 	slices.SortFunc(list, func(a, b copying.Offer) int { return cmp.Compare(a.Node, b.Node) })
 	return list, err
@@ -197,6 +199,10 @@ func (h *Host) answerCopy(m jetstream.Message) {
 	if json.Unmarshal(m.Data, &r) != nil || r.Op != copying.OpOffer && m.Subject == subjectCopy {
 		return
 	}
+	if h.asked.Add(1) > maxAsked {
+		h.asked.Add(-1)
+		return // the node asks again
+	}
 	s, now := h.session, copying.Status{Leads: h.leading != nil, Journal: fmt.Sprint(h.began.UnixNano(), " ", h.epochs)}
 	state, ok := h.node.State()
 	if now.State = state; !ok {
@@ -204,6 +210,7 @@ func (h *Host) answerCopy(m jetstream.Message) {
 	}
 	source := copying.Source{Node: h.name, Folder: h.cfg.Place.journal, Journal: h.cfg.Journal, Commit: h.cfg.Hub.Commit}
 	h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {
+		defer h.asked.Add(-1)
 		select {
 		case h.copies <- struct{}{}:
 		case <-ctx.Done():

@@ -16,6 +16,10 @@ const (
 	fetchGroup = 256 << 10 // bytes of a group that one node sends to another
 	fetchBytes = 8 << 20   // bytes of an answer
 	fetchTime  = 10 * time.Second
+
+	maxFetched = 4 * fetchBytes // bytes of an answer as JSON
+	partCost   = 1 << 10        // what a part of an answer counts in addition to its bytes
+	maxAsked   = 64             // requests of other nodes that wait or are being answered
 )
 
 // errNotContinuous means that a journal lacks rows of a range.
@@ -82,22 +86,35 @@ func (h *Host) fetch(ctx context.Context, s *jetstream.Session, a cluster.Fetch)
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	var f cluster.Fetched
-	first, broken := true, error(nil)
-	err = s.Ask(ctx, subjectFetch, request, func(data []byte) {
-		if first {
-			first, broken = false, json.Unmarshal(data, &f.From)
-			return
-		}
-		var g cluster.Group
-		if broken == nil {
-			broken = json.Unmarshal(data, &g)
-		}
-		f.Groups = append(f.Groups, g)
-	})
-	if h.failed("fetch rows of another node", errors.Join(err, broken)) || len(f.Groups) == 0 {
+	rest := maxFetched
+	err = s.AskEach(ctx, subjectFetch, request, func(data []byte) error { return add(&f, &rest, data) })
+	if h.failed("fetch rows of another node", err) || len(f.Groups) == 0 {
 		return cluster.Fetched{Failed: true}
 	}
 	return f
+}
+
+// errTooMuch means that an answer with rows does not end.
+var errTooMuch = errors.New("the answer of the node is too long")
+
+// add adds a part of an answer to the rows. rest is how many bytes the answer may still have.
+func add(f *cluster.Fetched, rest *int, part []byte) error {
+	begins := *rest == maxFetched
+	if *rest -= len(part) + partCost; *rest < 0 {
+		return errTooMuch
+	}
+	if begins {
+		if err := json.Unmarshal(part, &f.From); err != nil {
+			return fmt.Errorf("read the report of the node: %w", err)
+		}
+		return nil
+	}
+	var g cluster.Group
+	if err := json.Unmarshal(part, &g); err != nil {
+		return fmt.Errorf("read rows of the node: %w", err)
+	}
+	f.Groups = append(f.Groups, g)
+	return nil
 }
 
 // answerFetch sends rows of the journal to a node that asked, if this node has them.
@@ -105,8 +122,19 @@ func (h *Host) answerFetch(f cluster.Fetch, m jetstream.Message) {
 	if f.Node != "" && f.Node != h.name || !h.node.Serves(f) {
 		return
 	}
+	if h.asked.Add(1) > maxAsked {
+		h.asked.Add(-1)
+		return // the node asks again
+	}
 	report, s := h.node.Report(), h.session
 	h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {
+		defer h.asked.Add(-1)
+		select {
+		case h.fetches <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		defer func() { <-h.fetches }()
 		h.cfg.Hub.Commit()
 		groups, err := groupsOf(ctx, h.cfg.Journal, f.After.Position, min(f.Upto, report.Position))
 		if h.failed("read the journal for another node", err) {

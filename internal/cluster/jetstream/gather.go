@@ -9,6 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// gatherTime is the longest time in which Gather takes answers.
+const gatherTime = 10 * time.Second
+
 // errNobody means that no node listens to a subject.
 var errNobody = errors.New("no node listens")
 
@@ -25,8 +28,9 @@ func (s *Session) asking(subject string, data []byte) (*nats.Subscription, error
 	return sub, nil
 }
 
-// AskEach sends a message to the node that listens to a subject, and calls f with each part of its
-// answer until the last one. The error is that of f, or says that the node does not answer in time.
+// AskEach sends a message to the nodes that listen to a subject, and calls f with each part of the
+// answer of the first that answers, until the last one. The error is that of f, or says that no
+// node answers in time.
 func (s *Session) AskEach(ctx context.Context, subject string, data []byte, f func(part []byte) error) error {
 	sub, err := s.asking(subject, data)
 	if err != nil {
@@ -47,16 +51,20 @@ func (s *Session) AskEach(ctx context.Context, subject string, data []byte, f fu
 	}
 }
 
-// Gather sends a message to all nodes that listen to a subject, and calls f with each answer. It
-// waits for the first one for a time, and then for others for another time. It is no error if no
-// node answers.
-func (s *Session) Gather(ctx context.Context, subject string, data []byte, first, others time.Duration, f func(answer []byte)) error {
+// Gather sends a message to all nodes that listen to a subject, and calls f with each answer, until
+// it returns false. It waits for the first one for a time, and then for others for another time,
+// but not longer than gatherTime in all. It is no error if no node answers.
+func (s *Session) Gather(ctx context.Context, subject string, data []byte, first, others time.Duration, f func(answer []byte) bool) error {
 	sub, err := s.asking(subject, data)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // the session may have ended
+	began := time.Now()
 	for wait := first; ; wait = others {
+		if ctx.Err() != nil || time.Since(began) > gatherTime {
+			return ctx.Err()
+		}
 		m, err := sub.NextMsg(wait)
 		switch {
 		case errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrNoResponders), err == nil && m.Header.Get("Status") == "503":
@@ -64,7 +72,9 @@ func (s *Session) Gather(ctx context.Context, subject string, data []byte, first
 		case err != nil:
 			return fmt.Errorf("ask the other nodes: %w", err)
 		}
-		f(m.Data)
+		if !f(m.Data) {
+			return ctx.Err()
+		}
 	}
 }
 

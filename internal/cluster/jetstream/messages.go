@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -130,30 +129,3 @@ func (s *Session) Answer(m Message, data []byte, more bool) error {
 }
 
 const moreHeader = "Rueda-More"
-
-// Ask sends a message to the nodes that listen to a subject, and calls f with each answer of the
-// first that answers, until the last one. The error is that of ctx if no node answers in time.
-func (s *Session) Ask(ctx context.Context, subject string, data []byte, f func(data []byte)) error {
-	inbox := s.conn.NewInbox()
-	sub, err := s.conn.SubscribeSync(inbox)
-	if err != nil {
-		return fmt.Errorf("ask the other nodes: %w", err)
-	}
-	defer func() { _ = sub.Unsubscribe() }() // the session may have ended
-	if err := s.conn.PublishRequest(s.cfg.subject(subject), inbox, data); err != nil {
-		return fmt.Errorf("ask the other nodes: %w", err)
-	}
-	for {
-		m, err := sub.NextMsgWithContext(ctx)
-		if err != nil {
-			return fmt.Errorf("ask the other nodes: %w", err)
-		}
-		if m.Header.Get("Status") == "503" {
-			return errors.New("ask the other nodes: none listens")
-		}
-		f(m.Data)
-		if m.Header.Get(moreHeader) == "" {
-			return nil
-		}
-	}
-}
