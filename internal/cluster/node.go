@@ -163,6 +163,7 @@ func (n *Node) received(now time.Duration, e Received) error {
 // fetched handles rows of another node, for the follower or for a candidate that is behind.
 func (n *Node) fetched(now time.Duration, e Fetched) {
 	f := &n.follower
+	e.Failed = e.Failed || !n.believes(&e.From)
 	switch {
 	case f.mode == fetching:
 		progress := f.fetched(now, &e)
@@ -207,10 +208,9 @@ func (n *Node) Serves(r Fetch) bool {
 
 // reported handles the report of another node.
 func (n *Node) reported(now time.Duration, r Report) {
-	if r.Node == n.cfg.Name || !r.History.ordered() {
+	if r.Node == n.cfg.Name || !n.believes(&r) || !n.keep(now, r) {
 		return
 	}
-	n.known[r.Node] = heardReport{r, now}
 	if !n.clock.live && r.Time > 0 {
 		n.clock.set(now, r.Time)
 	}

@@ -1,0 +1,50 @@
+package cluster
+
+import "time"
+
+// This file decides which reports of other nodes count. Terms and positions of a report become part
+// of the log when a node leads, so one that no cluster reaches would stay there.
+
+// Limits of reports.
+const (
+	maxKnown    = 1024    // nodes whose reports are kept
+	maxTerms    = 1 << 32 // terms that another node may be ahead
+	maxRows     = 1 << 48 // rows that another node may be ahead
+	clocksApart = int64(24 * time.Hour)
+)
+
+// believes reports whether a node of the cluster may have sent a report. The report loses a time
+// that is too far ahead of this machine's clock.
+func (n *Node) believes(r *Report) bool {
+	f := &n.follower
+	if r.Time < 0 || r.Time > max(n.wall, f.Time)+clocksApart {
+		r.Time = 0
+	}
+	term, highest := max(f.Highest, f.History.Newest().Number), max(r.Highest, r.History.Newest().Number)
+	upto := max(r.Position, r.History.base())
+	switch {
+	case r.Node == "" || len(r.Node) > maxName || len(r.History.Epoch) > maxName || len(r.History.Starts) > maxStarts:
+		return false
+	case highest > term && highest-term > maxTerms, upto > f.Position && upto-f.Position > maxRows:
+		return false
+	}
+	return r.History.ordered()
+}
+
+// keep keeps the newest report of a node. It returns false if too many nodes report.
+func (n *Node) keep(now time.Duration, r Report) bool {
+	if _, ok := n.known[r.Node]; !ok && len(n.known) >= maxKnown {
+		for name, x := range n.known {
+			if now-x.at >= n.cfg.Retire {
+				delete(n.known, name)
+				delete(n.leader.heard, name)
+			}
+		}
+		if len(n.known) >= maxKnown {
+			return false
+		}
+	}
+	r.Sources, r.SourcesAt = nil, 0 // they come with rows
+	n.known[r.Node] = heardReport{r, now}
+	return true
+}

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestForgedReports checks that reports which no node sends change neither the terms and positions
+// of the log nor its clock, that they take limited memory, and that other reports still count.
+func TestForgedReports(t *testing.T) {
+	b := newBench(t, Config{Name: "a", Candidate: true})
+	first := History{"e", []Start{{Term{1, 5}, 0}}}
+	b.do(Reported{Report{Node: "b", History: first, Position: 3}})
+	for name, r := range map[string]Report{
+		"highest":                      {Highest: math.MaxUint64},
+		"term":                         {History: History{"e", []Start{{Term{math.MaxUint64, 5}, 0}}}},
+		"position":                     {History: first, Position: math.MaxUint64},
+		"base":                         {History: History{"e", []Start{{Term{1, 5}, math.MaxUint64}}}, Position: 3},
+		"terms":                        {History: History{"e", make([]Start, maxStarts+1)}},
+		"epoch":                        {History: History{strings.Repeat("e", maxName+1), first.Starts}},
+		"":                             {History: first},
+		strings.Repeat("n", maxName+1): {History: first},
+	} {
+		r.Node = name
+		if b.do(Reported{r}); len(b.node.known) != 1 {
+			t.Fatalf("the report with a wrong %.20s is kept: %+v", name, r)
+		}
+	}
+	b.do(Reported{Report{Node: "time", History: first, Time: math.MaxInt64}})
+	if c := b.node.Clock(); c.Read(b.now, int64(time.Hour)) > int64(2*time.Hour) {
+		t.Error("a report of a node has moved the clock of the log to a far future")
+	}
+	for i := range 2 * maxKnown {
+		b.do(Reported{Report{Node: fmt.Sprint("node-", i), History: first, Sources: make([]Source, 10)}})
+	}
+	b.do(Reported{Report{Node: "b", History: first, Position: 4}})
+	if n := len(b.node.known); n != maxKnown || b.node.known["b"].Position != 4 || b.node.known["node-1"].Sources != nil {
+		t.Errorf("%d nodes are known, b has %+v", n, b.node.known["b"])
+	}
+	b.now += b.node.cfg.Retire
+	if b.do(Reported{Report{Node: "later", History: first}}); len(b.node.known) != 1 {
+		t.Errorf("%d nodes are known that are silent", len(b.node.known)-1)
+	}
+}
+
+// TestForgedRows checks that an answer with rows from a node that states an impossible term or time
+// does not change the node.
+func TestForgedRows(t *testing.T) {
+	for name, change := range map[string]func(*Report){
+		"term": func(r *Report) {
+			r.History.Starts = append(r.History.Starts, Start{Term{math.MaxUint64, 9}, 5})
+		},
+		"time": func(r *Report) { r.Time = math.MaxInt64 },
+	} {
+		b := newBench(t, Config{Name: "a"})
+		b.do(Attached{})
+		one := Term{1, 5}
+		batch := Batch{Cluster: "c", ID: ID{one, 0}, Epoch: "e", Kind: TermRow, First: true, Final: true, History: History{"e", []Start{{one, 0}}}}
+		b.do(Received{1, AppendBatch(nil, &batch)})
+		batch = Batch{Cluster: "c", ID: ID{one, 5}, Epoch: "e", Kind: NewRows, First: true, Final: true, Prev: 5, Last: 6}
+		b.do(Received{2, AppendBatch(nil, &batch)})
+		of[Fetch](b)
+		from := Report{Node: "b", History: History{"e", []Start{{one, 0}}}, Position: 5}
+		change(&from)
+		b.do(Fetched{From: from, Groups: []Group{{Prev: 0, Last: 5}}})
+		if s := b.node.Status(); s.Term != one || s.LogTime > int64(48*time.Hour) {
+			t.Errorf("after a forged %s: %+v", name, s)
+		}
+	}
+}
