@@ -63,7 +63,7 @@ type Source struct {
 	stats    Stats
 	down     map[string]bool // markets whose feed was down when the last Run ended
 
-	unknown, crossed, negative, foreign, refused limitedLog
+	unknown, crossed, negative, foreign, refused, gaps limitedLog
 }
 
 // Stats holds the counters of all runs together.

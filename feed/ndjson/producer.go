@@ -328,14 +328,14 @@ func (p *producer) sequence(i *instrument, e *market.Event) *wire.Fault {
 }
 
 func (p *producer) gap(i *instrument, e *market.Event, last uint64) {
-	p.source.count(func(c *Stats) { c.Gaps++ })
 	what := fmt.Sprintf("SQ of %s goes from %d to %d", i.id, last, e.Sequence)
 	if e.Kind == market.KindUpdate {
 		what += ": the book is stale until an O line with R:true"
 	}
 	p.addLoss(i, lossOf(e.Kind), reasonSequence)
 	p.warn(reasonSequence, what)
-	p.log.Warn("producer skipped sequence numbers", "instrument", i.id.String(), "last", last, "sequence", e.Sequence)
+	p.countAndLog(&p.source.gaps, func(s *Stats) *int { return &s.Gaps }, "producer skipped sequence numbers",
+		slog.String("instrument", i.id.String()), slog.Uint64("last", last), slog.Uint64("sequence", e.Sequence))
 }
 
 // skip adds the gaps of a line that cannot be decoded. They are gaps of its instrument or of all

@@ -115,3 +115,23 @@ func TestLimitedLog(t *testing.T) {
 		t.Errorf("after a minute: %d, %v", n, due)
 	}
 }
+
+// TestManyGaps checks that a producer which skips numbers with every line does not fill the log.
+func TestManyGaps(t *testing.T) {
+	const id, gaps = "GGAL|BYMA|24hs", 200
+	var r feedtest.Recorder
+	var log lockedLog
+	run := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, &r)
+	c := run.dial().send(`{"type":"F","I":"` + id + `","currency":"ARS","price_decimals":2,"size_decimals":0}`)
+	for i := range gaps + 1 {
+		c.send(fmt.Sprintf(`{"type":"T","I":"%s","P":5,"Z":1,"G":"B","SQ":%d}`, id, 2*i+1))
+	}
+	for range gaps {
+		if a := c.answer(); a.Reason != reasonSequence {
+			t.Fatalf("answer %+v", a)
+		}
+	}
+	if n := strings.Count(log.String(), "skipped sequence numbers"); n != 1 || run.source.Stats().Gaps != gaps {
+		t.Errorf("%d gaps are counted, and logged %d times", run.source.Stats().Gaps, n)
+	}
+}
