@@ -198,12 +198,13 @@ func (t *Table[H]) sendWhole(send [][]byte) [][]byte {
 	return send
 }
 
-// lists returns the lists of users.
+// lists returns the lists of users, with the newest sessions of one who has more than a message may
+// have.
 func (t *Table[H]) lists(users []string) []user {
 	all := make([]user, 0, len(users))
 	for _, id := range users {
-		u := user{ID: id}
-		for _, s := range t.own[id] {
+		u, own := user{ID: id}, t.own[id]
+		for _, s := range own[max(0, len(own)-maxSessions):] {
 			u.Sessions = append(u.Sessions, s.Session)
 		}
 		all = append(all, u)

@@ -298,6 +298,36 @@ func TestManyUsers(t *testing.T) {
 	}
 }
 
+// TestVeryManySessions checks that a user with more sessions on a node than a message may have does
+// not keep others from learning of the node's sessions.
+func TestVeryManySessions(t *testing.T) {
+	c := newCluster(t, 2, 3*maxSessions, 1)
+	for range maxSessions + 100 {
+		if _, ok := c.admit(0, "many", ""); !ok {
+			t.Fatal("a session was refused")
+		}
+	}
+	c.admit(0, "ana", "bot")
+	c.admit(0, "many", "newest")
+	c.run(time.Second)
+	if got := c.tables[1].Elsewhere("ana", ""); got != 1 {
+		t.Errorf("the other node knows %d sessions of ana", got)
+	}
+	if got := c.tables[1].Elsewhere("many", ""); got != maxSessions {
+		t.Errorf("the other node knows %d sessions of many", got)
+	}
+	c.admit(1, "many", "newest")
+	c.run(time.Second)
+	if got := c.tables[0].Elsewhere("many", ""); got != 1 {
+		t.Errorf("the first node knows %d sessions of many on the other", got)
+	}
+	for _, o := range c.sessions("many") {
+		if o.node == 0 && o.name == "newest" {
+			t.Error("the name has two sessions")
+		}
+	}
+}
+
 // FuzzHeard requires that no message of another node harms a table.
 func FuzzHeard(f *testing.F) {
 	a := New[place](Config{Node: "a", Start: 1})
