@@ -15,8 +15,8 @@ type Resumer interface {
 	// sink stores none, as without a journal.
 	Resume(numbering string) (list []Held, ok bool)
 
-	// Number makes the sink store the numbers of an instrument's events from now on. Numbers of
-	// another numbering are forgotten.
+	// Number makes the sink store the numbers of an instrument's events from now on; "": it stores
+	// none. Numbers of another numbering are forgotten.
 	Number(h market.Handle, numbering string)
 
 	// AwaitStored waits until numbers of Number are stored, and so all events up to them that were

@@ -89,9 +89,13 @@ func appendHeld(b []byte, list []feed.Held) []byte {
 }
 
 // number begins to store the numbers of an instrument, and continues after those that are stored.
+// For a producer that does not resume, it ends that: its SQ are not those of an earlier producer.
 func (p *producer) number(i *instrument) {
 	r := p.resumed
 	if r == nil {
+		if sink, ok := p.registry.sink.(feed.Resumer); ok {
+			sink.Number(i.handle, "")
+		}
 		return
 	}
 	r.sink.Number(i.handle, r.numbering)

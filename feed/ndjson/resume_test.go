@@ -108,6 +108,26 @@ func TestResumeAnotherNumbering(t *testing.T) {
 	same(t, wait(t, s.Recorder, 1), []string{"GGAL|BYMA|24hs trade 1 at 7000"})
 }
 
+// TestResumeThenNone checks that no numbers are stored of a producer that does not resume, although
+// another one has resumed with its instrument before.
+func TestResumeThenNone(t *testing.T) {
+	s := &numberStore{Recorder: &feedtest.Recorder{}, numbering: "day-1", numbers: map[market.Handle]string{}, stored: make(chan struct{}, 1)}
+	run := start(t, Config{}, s)
+	first := run.connect().send(`{"type":"Hello","name":"p","resume":"day-1"}`)
+	first.line()
+	first.send(defineGGAL, `{"type":"T","I":"GGAL|BYMA|24hs","SQ":1,"P":7000,"Z":1}`)
+	wait(t, s.Recorder, 1)
+	run.connect().send(`{"type":"Hello","name":"p"}`, defineGGAL, `{"type":"T","I":"GGAL|BYMA|24hs","SQ":5000,"P":7001,"Z":1}`)
+	wait(t, s.Recorder, 2)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for h, numbering := range s.numbers {
+		if numbering != "" {
+			t.Errorf("numbers of handle %d are stored in %q", h, numbering)
+		}
+	}
+}
+
 // TestResumeRefused checks what a producer is answered that cannot resume.
 func TestResumeRefused(t *testing.T) {
 	for name, sink := range map[string]feed.Sink{

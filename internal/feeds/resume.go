@@ -26,8 +26,11 @@ func (s *Supervisor) Resume(numbering string) (list []feed.Held, ok bool) {
 
 // Number implements feed.Resumer.
 func (s *Supervisor) Number(h market.Handle, numbering string) {
+	if numbering != "" {
+		numbering = s.name + "/" + numbering
+	}
 	if s.numbers != nil {
-		s.numbers.Number(h, s.name+"/"+numbering)
+		s.numbers.Number(h, numbering)
 	}
 }
 

@@ -135,7 +135,11 @@ func (h *Hub) Number(handle market.Handle, numbering string) {
 	if int(handle) >= len(h.handles) || h.handles[handle].Venue {
 		return
 	}
-	if in, hash := h.handles[handle], hashOf(numbering); in.source == nil || in.source.numbering != hash {
+	in, hash := h.handles[handle], hashOf(numbering)
+	switch {
+	case numbering == "":
+		in.source = nil
+	case in.source == nil || in.source.numbering != hash:
 		in.source = &sourceNumbers{numbering: hash}
 	}
 }
