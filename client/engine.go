@@ -37,6 +37,7 @@ type engine struct {
 	restored    bool                     // from a Checkpoint: the next connection resumes everything
 	bound       time.Duration            // of the next wait
 	reconnectAt time.Time                // as the gateway has asked; zero: it has not
+	broke       time.Time                // when a connection ended that the gateway has not closed
 }
 
 // Events connects the stream and iterates over its events until ctx ends, the loop is left, or the
@@ -183,7 +184,7 @@ func (e *engine) run(ctx context.Context) error {
 		err := e.connect(ctx, base)
 		silent := e.silent()
 		e.disconnected()
-		if isFinal(err) {
+		if own := e.replacedByOwn(err); isFinal(err) && !own {
 			e.enter(StateChange{State: Closed, URL: base.String(), Err: err, Silent: silent})
 			return err
 		}
@@ -198,6 +199,21 @@ func (e *engine) run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// ownDelay is how long after a connection broke off its messages may reach the gateway.
+const ownDelay = time.Minute
+
+// replacedByOwn notes how a connection ended. It reports whether an earlier connection of this
+// client may have taken over the session: it broke off, and the network delivered its token late.
+func (e *engine) replacedByOwn(err error) bool {
+	broke := e.broke
+	e.broke = time.Time{}
+	var f *Error
+	if !errors.As(err, &f) || !f.Closed {
+		e.broke = time.Now()
+	}
+	return ReasonOf(err) == wire.Replaced && time.Since(broke) < ownDelay
 }
 
 // silent returns how long nothing has come on the connection.

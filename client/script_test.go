@@ -407,6 +407,42 @@ func TestCloseCodes(t *testing.T) {
 	}
 }
 
+// TestReplacedByOwn checks a client whose earlier connection breaks off, and takes the session over
+// when the network delivers its token: the client connects again. Without such a connection, or a
+// minute after it, another program has taken the session over, and the client ends.
+func TestReplacedByOwn(t *testing.T) {
+	broken := func(c *fakeConn) { c.begin(); _ = c.Conn.CloseNow() }
+	replaced := func(after time.Duration) func(c *fakeConn) {
+		return func(c *fakeConn) {
+			c.begin()
+			time.AfterFunc(after, func() { _ = c.Conn.Close(4409, "replaced") })
+			c.drain()
+		}
+	}
+	for name, f := range map[string]*fake{
+		"twice":  {scripts: []func(*fakeConn){broken, replaced(5 * time.Second), replaced(0)}},
+		"late":   {scripts: []func(*fakeConn){broken, replaced(ownDelay + time.Second)}},
+		"no one": {scripts: []func(*fakeConn){replaced(0)}},
+	} {
+		connections, isClosed := 0, false
+		play(t, f, client.Set{}, func(_ *client.Client, ev client.Event) bool {
+			if change, ok := ev.(client.StateChange); ok {
+				isClosed = change.State == client.Closed
+				if change.State == client.Syncing {
+					connections++
+				}
+			}
+			return !isClosed
+		})
+		if !isClosed || connections != len(f.scripts) {
+			t.Errorf("%s: %d connections of %d, closed: %v", name, connections, len(f.scripts), isClosed)
+		}
+	}
+}
+
+// ownDelay is how long after its end a connection of the client may take over the session.
+const ownDelay = time.Minute
+
 // TestRenewalScript checks that the open connection gets a new token at 80 to 85 % of its life.
 func TestRenewalScript(t *testing.T) {
 	var began, renewed time.Time

@@ -241,7 +241,7 @@ var entries = [...]Entry{
 	{
 		Word: wire.Replaced, Socket: true,
 		Cause:  "A newer connection of the user has the same session name.",
-		Remedy: "Do not reconnect: the newer connection has taken over. Give each program a session name of its own.",
+		Remedy: "Do not reconnect: the newer connection has taken over. Give each program a session name of its own. If an earlier connection of the same program broke off in the last minute, it may be the one: connect once more.",
 	},
 	{
 		Word: wire.MessageTooBig, Socket: true,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
 
 from .book import Book
-from .errors import ConnectionBroken, GatewayError, reason_of, response_error
+from .errors import ConnectionBroken, GatewayError, Replaced, reason_of, response_error
 from .events import BookInvalid, BookUpdate, Event, Lost, State, StateChange
 from .queue import NUMBERED, Entry, EventQueue, Series
 from .subscription import Options, check
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .link import Link
 
 FIRST_BACKOFF = 0.5
+OWN_DELAY = 60.0  # how long after a connection broke off its messages may reach the gateway
 MAX_BACKOFF = 30.0
 DIAL_TIMEOUT = 15.0
 MAX_MESSAGE = 16 << 20
@@ -132,6 +133,7 @@ class Engine:
         self.position = ""
         self.bound = 0.0  # of the next wait
         self.reconnect_at = 0.0  # as the gateway has asked; 0: it has not
+        self.broke: Optional[float] = None  # when a connection ended that the gateway left open
         self.link: Optional[Link] = None
         self.history: Optional[Callable[..., Any]] = None
 
@@ -184,7 +186,8 @@ class Engine:
             while True:
                 error = await self._connect()
                 self._disconnected()
-                if isinstance(error, GatewayError) and error.final:
+                own = self._replaced_by_own(error)
+                if isinstance(error, GatewayError) and error.final and not own:
                     self.enter(State.CLOSED, error)
                     raise error
                 wait = self._pause(error)
@@ -195,6 +198,15 @@ class Engine:
             self._disconnected()
             self.enter(State.IDLE)
             raise
+
+    def _replaced_by_own(self, error: BaseException) -> bool:
+        """Notes how a connection ended. Returns whether an earlier connection of this client may
+        have taken over the session: it broke off, and the network delivered its token late."""
+        broke, self.broke = self.broke, None
+        if not isinstance(error, GatewayError) or not error.closed:
+            self.broke = time.monotonic()
+        recent = broke is not None and time.monotonic() - broke < OWN_DELAY
+        return isinstance(error, Replaced) and recent
 
     def _pause(self, error: BaseException) -> float:
         """Returns how long to wait: as the gateway has asked, or a random part of a bound that

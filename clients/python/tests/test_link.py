@@ -69,6 +69,19 @@ class LinkTest(unittest.IsolatedAsyncioTestCase):
             assert event is not None
             yield event
 
+    async def test_replaced_by_own(self) -> None:
+        """A client connects again if its own broken connection may have taken the session over."""
+        replaced = gateway_error(409, "replaced")
+        replaced.closed = True
+        broken = rueda.ConnectionBroken("reset")
+        errors = iter([broken, replaced, replaced, broken])
+        connect = mock.AsyncMock(side_effect=lambda: next(errors))
+        with mock.patch.object(self.engine, "_connect", connect):
+            with mock.patch("rueda.engine.FIRST_BACKOFF", 0.0):
+                with self.assertRaises(rueda.Replaced):
+                    await self.engine.run()
+        self.assertEqual(connect.await_count, 3)
+
     async def asyncTearDown(self) -> None:
         if self.running is not None:
             self.running.cancel()

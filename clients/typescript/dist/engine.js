@@ -19,6 +19,7 @@ export class Engine {
     restored = false; // from a checkpoint: the next connection resumes everything
     bound = 0; // of the next wait
     reconnectAt = 0; // as the gateway has asked; 0: it has not
+    #broke = -Infinity; // when a connection ended that the gateway has not closed
     link;
     #done = { epoch: "", position: "", sequences: {} };
     constructor(options, rest, tokens, queue, desired, books, health) {
@@ -70,7 +71,8 @@ export class Engine {
             this.#disconnected();
             if (signal.aborted)
                 return this.enter("idle", url);
-            if (isFinal(err)) {
+            const own = this.#replacedByOwn(err);
+            if (isFinal(err) && !own) {
                 this.enter("closed", url, err);
                 throw err;
             }
@@ -87,6 +89,14 @@ export class Engine {
             if (signal.aborted)
                 return this.enter("idle", url);
         }
+    }
+    // replacedByOwn notes how a connection ended. It reports whether an earlier connection of this
+    // client may have taken over the session: it broke off, and the network delivered its token late.
+    #replacedByOwn(err) {
+        const broke = this.#broke;
+        const closed = err instanceof RuedaError && err.closed;
+        this.#broke = closed ? -Infinity : now();
+        return closed && err.reason === "replaced" && now() - broke < ms.ownDelay;
     }
     // pause returns how long to wait before the next attempt: as the gateway has asked, or a random
     // part of a bound that doubles. So clients of a gateway that was down do not all come at once.

@@ -9,6 +9,7 @@ export const ms = {
     unavailable: 5_000, // until an identifier is requested again
     firstBackoff: 500,
     maxBackoff: 30_000,
+    ownDelay: 60_000, // how long after a connection broke off its messages may reach the gateway
     maxRequested: 3_600_000, // longest wait that a gateway may request
     maxWait: 60_000, // the same in the middle of a request
 };

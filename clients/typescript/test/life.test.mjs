@@ -80,6 +80,16 @@ test("what is unavailable for the moment is requested again", async (t) => {
   assert.equal(gateway.connections.length, 1);
 });
 
+test("an earlier connection of the client may take over the session, another program may not", async (t) => {
+  const { gateway, events } = await start(t);
+  gateway.opened = (c, m, count) => {
+    if (count === 1) return c.ws.terminate();
+    c.ws.close(4409, "replaced");
+  };
+  await assert.rejects(take(events, () => false), { reason: "replaced" });
+  assert.equal(gateway.connections.length, 3);
+});
+
 test("a request that is limited is repeated as the gateway asks", async (t) => {
   const { gateway, events } = await start(t);
   let count = 0;
