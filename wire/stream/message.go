@@ -34,8 +34,8 @@ const (
 func (k Kind) IsData() bool { return k >= Trade && k <= Bar }
 
 // Message is a decoded message. Its Kind determines which fields are set. A Decoder counts the
-// identifiers that it has seen for Index. It forgets them after 65,536 and counts again, so that a
-// program compares the ID of what it finds.
+// identifiers that it has seen for Index. It forgets them after 65,536 and counts again, so a
+// program must compare the ID of what it finds.
 type Message struct {
 	Kind Kind
 

@@ -51,9 +51,9 @@ At a gateway of rueda dev the users are demo and basic.
 Most conversations need events of the market. With --feed they publish them to a JSON-lines feed of
 the gateway, for instruments in markets of their own; $RUEDA_FEED_TOKEN has its token. Conversations
 about rights and limits need users of their own. With --admin they add them, and the users stay.
-Both are for gateways of tests.
+Use both only with a gateway that serves nobody else.
 
-What the gateway lacks is not run, and the end of the list says why.
+A conversation that needs what the gateway lacks is not run. The end of the list says why.
 "rueda conformance server --list" prints all conversations.
 
 Each line of the result is a conversation: passed, or failed with the line and what came instead.

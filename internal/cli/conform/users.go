@@ -11,8 +11,8 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/operation"
 )
 
-// users changes the users of a gateway over its listener for administrators, for server.Users. It
-// is used by one conversation at a time or more.
+// users changes the users of a gateway over its listener for administrators, for server.Users.
+// Several conversations may use it at the same time.
 type users struct{ gateway *operation.Client }
 
 func newRights(r broker.Rights) *adminapi.Rights {

@@ -18,7 +18,7 @@ const (
 	needCheck   = "checks of tokens that take seconds"
 	needDelay   = "delayed data"
 	needHours   = "hours of waiting"
-	needSetting = "another configuration: order book patterns, no journal, short history, a shutdown, or an epoch"
+	needSetting = "another configuration: order book patterns, no journal, short history, a shutdown, or a new epoch"
 	needSocket  = "a socket that stops at a certain byte"
 )
 
