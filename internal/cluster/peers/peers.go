@@ -374,9 +374,13 @@ func (t *Table[H]) excess(user string) (list []H) {
 	if len(t.own[user]) == 0 {
 		return nil
 	}
+	all := len(t.own[user])
+	for _, n := range t.nodes {
+		all += len(n.users[user])
+	}
 	newest := t.claims(user)
 	for _, s := range t.own[user] {
-		if t.exceeds(user, s, newest) {
+		if all > s.limit && t.exceeds(user, s, newest) { // exceeds compares all sessions
 			list = append(list, s.handle)
 		}
 	}
