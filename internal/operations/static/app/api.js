@@ -1,6 +1,7 @@
 // Requests to the listener for administrators. The operator's token is in the storage of this tab,
 // which ends with the tab, and is sent only to the origin of the page.
 import { signal } from "./lib.js";
+import { t } from "./i18n.js";
 
 const storage = "rueda.operator";
 const ranks = { read: 1, operate: 2, identity: 3 };
@@ -44,12 +45,19 @@ function keep(value) {
 }
 
 async function send(method, path, body) {
-  return fetch(path, {
-    method, cache: "no-store", credentials: "omit", redirect: "error",
-    headers: { Authorization: `Bearer ${token}`, ...(body !== undefined && { "Content-Type": "application/json" }) },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  });
+  try {
+    return await fetch(path, {
+      method, cache: "no-store", credentials: "omit", redirect: "error",
+      headers: { Authorization: `Bearer ${token}`, ...(body !== undefined && { "Content-Type": "application/json" }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+  } catch {
+    throw new Failure(0); // the texts of browsers are neither in the reader's language nor of use
+  }
 }
+
+// textOf returns what an error says in the language of the page. What a gateway says is in English.
+export const textOf = (err) => (err.status === 0 ? t("The gateway does not answer.") : err.message);
 
 async function failureOf(answer) {
   let error;
@@ -63,8 +71,7 @@ async function failureOf(answer) {
   return failure;
 }
 
-// request sends a request and returns its data. It throws a Failure, or a TypeError without an
-// answer.
+// request sends a request and returns its data. It throws a Failure, with status 0 without an answer.
 export async function request(method, path, body) {
   const answer = await send(method, path, body);
   if (!answer.ok) throw await failureOf(answer);
@@ -101,7 +108,7 @@ export async function resume() {
     await signIn(text);
   } catch (err) {
     if (err.status === 401) keep("");
-    ended.value = err.message;
+    ended.value = textOf(err);
   }
 }
 

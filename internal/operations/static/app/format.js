@@ -41,7 +41,9 @@ export function age(time) {
 
 // stateName translates the state of a user or of a key.
 export function stateName(word) {
-  const names = { active: t("active"), disabled: t("disabled"), signing: t("signing"), revoked: t("revoked") };
+  const names = {
+    active: t("active"), disabled: t("disabled"), published: t("made public"), signing: t("signing"), verify_only: t("only verifies"), revoked: t("revoked"),
+  };
   return names[word] ?? word;
 }
 
@@ -52,5 +54,5 @@ export const clock = (time) => new Intl.DateTimeFormat(locale(), { timeStyle: "m
 export function moment(time) {
   const then = Date.parse(time);
   if (!then || then < 0) return "–";
-  return new Intl.DateTimeFormat(locale(), { dateStyle: "short", timeStyle: "medium" }).format(then);
+  return new Intl.DateTimeFormat(locale(), { dateStyle: "short", timeStyle: "medium", hourCycle: "h23" }).format(then);
 }

@@ -1,6 +1,6 @@
 // The operations page.
 import { html, render, signal, useEffect } from "./lib.js";
-import { operator, resume, signOut } from "./api.js";
+import { operator, resume, signOut, textOf } from "./api.js";
 import { t } from "./i18n.js";
 import { age } from "./format.js";
 import { link, route } from "./router.js";
@@ -25,7 +25,7 @@ const names = () => ({
 const started = signal(false);
 
 function Fresh() {
-  const text = paused.value ? t("paused") : trouble.value ? t("no answer: {0}", trouble.value) : now.value ? t("{0} ago", age(now.value.at)) : t("loading");
+  const text = paused.value ? t("paused") : trouble.value ? (trouble.value.status === 0 ? t("no answer") : t("error: {0}", textOf(trouble.value))) : now.value ? t("{0} ago", age(now.value.at)) : t("loading");
   return html`<span class=${`fresh ${trouble.value ? "bad" : "good"}`} role="status"><i aria-hidden="true"></i>${text}</span>`;
 }
 

@@ -11,8 +11,8 @@ const latencyPages = 5; // over which quantiles count
 // now is the newest page: {at, samples}; null: none.
 export const now = signal(null);
 
-// trouble is why the newest request failed; "": it did not.
-export const trouble = signal("");
+// trouble is the error of the newest request; null: it had none.
+export const trouble = signal(null);
 
 // paused says that the page is hidden.
 export const paused = signal(document.hidden);
@@ -56,7 +56,7 @@ function add(latest) {
   if (pages.length > latencyPages) pages.shift();
   batch(() => {
     now.value = latest;
-    trouble.value = "";
+    trouble.value = null;
     points.value++;
   });
 }
@@ -74,7 +74,7 @@ async function read() {
     const text = await page();
     if (operator.value) add({ at: Date.now(), samples: parse(text) });
   } catch (err) {
-    trouble.value = err.message;
+    trouble.value = err;
   } finally {
     busy = false;
   }

@@ -1,5 +1,6 @@
 // Parts that several views use.
 import { html, signal, useEffect, useRef, useState } from "./lib.js";
+import { textOf } from "./api.js";
 import { t } from "./i18n.js";
 
 // asked is the question of the open dialog; null: there is none.
@@ -53,7 +54,7 @@ export const say = (text) => {
 };
 
 export const complain = (err) => {
-  said.value = { text: err.hint ? `${err.message}. ${err.hint}.` : err.message, bad: true };
+  said.value = { text: err.hint ? `${err.message}. ${err.hint}.` : textOf(err), bad: true };
 };
 
 // Said shows the newest message, for screen readers too.
@@ -106,7 +107,7 @@ export function usePolled(load, every, dependencies) {
 // Failed shows why data is missing.
 export function Failed({ error }) {
   if (!error) return null;
-  return html`<p class="failed" role="alert">${error.message}${error.hint ? ` ${error.hint}.` : ""}</p>`;
+  return html`<p class="failed" role="alert">${textOf(error)}${error.hint ? ` ${error.hint}.` : ""}</p>`;
 }
 
 // Table is a table with a caption for screen readers. columns are [title, class].

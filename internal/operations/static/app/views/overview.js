@@ -1,9 +1,9 @@
 // Rates and latencies now and in the last ten minutes.
 import { html } from "../lib.js";
 import { t } from "../i18n.js";
-import { bytes, milliseconds, number } from "../format.js";
+import { bytes, clock, milliseconds, number } from "../format.js";
 import { sum } from "../metrics.js";
-import { newest, now, points } from "../poll.js";
+import { newest, now, points, trouble } from "../poll.js";
 import { Plot } from "../plot.js";
 
 const perSecond = (v) => (v === undefined || v === null ? "–" : `${number(v, v < 10 ? 1 : 0)}/s`);
@@ -24,11 +24,11 @@ export function Overview() {
   const behind = (sum(s, "rueda_position") ?? 0) - (sum(s, "rueda_committed_position") ?? 0);
   return html`<section>
     <dl class="tiles">
-      <${Tile} name=${t("State")} value=${ready ? t("ready") : t("not ready")} bad=${!ready} />
+      <${Tile} name=${t("State")} value=${trouble.value ? t("unknown") : ready ? t("ready") : t("not ready")} bad=${!ready || trouble.value} note=${trouble.value && t("The figures are of {0}.", clock(now.value.at))} />
       <${Tile} name=${t("Live connections")} value=${number(newest("live"))} note=${t("{0} without a login", number(sum(s, "rueda_connections", { state: "unauthenticated" })))} />
       <${Tile} name=${t("Slow clients")} value=${number(slow)} note=${bytes(sum(s, "rueda_backlog_bytes"))} bad=${slow > 0} />
       <${Tile} name=${t("Delivery, 99 of 100")} value=${milliseconds(newest("high"))} note=${t("half: {0}", milliseconds(newest("median")))} />
-      <${Tile} name=${t("Journal write, 99 of 100")} value=${milliseconds(newest("commit"))} note=${t("{0} rows not yet written", number(Math.max(0, behind)))} bad=${sum(s, "rueda_journal_suspended") === 1} />
+      <${Tile} name=${t("Journal write, 99 of 100")} value=${milliseconds(newest("commit"))} note=${t("not yet written: {0}", number(Math.max(0, behind)))} bad=${sum(s, "rueda_journal_suspended") === 1} />
       <${Tile} name=${t("Instruments")} value=${number(sum(s, "rueda_instruments"))} note=${t("{0} topics", number(sum(s, "rueda_topics")))} />
       <${Tile} name=${t("Memory")} value=${bytes(sum(s, "process_resident_memory_bytes"))} note=${t("stream: {0}", bytes(sum(s, "rueda_stream_memory_bytes")))} bad=${(sum(s, "rueda_stream_memory_relief") ?? 0) > 0} />
       <${Tile} name=${t("Panics")} value=${number(panics)} note=${stale > 0 ? t("{0} shards do not answer", number(stale)) : ""} bad=${panics > 0 || stale > 0} />

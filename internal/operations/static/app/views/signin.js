@@ -1,6 +1,6 @@
 // The sign-in of operators.
 import { html, useState } from "../lib.js";
-import { ended, signIn } from "../api.js";
+import { ended, signIn, textOf } from "../api.js";
 import { t } from "../i18n.js";
 
 export function SignIn() {
@@ -14,7 +14,7 @@ export function SignIn() {
     try {
       await signIn(token.trim());
     } catch (err) {
-      setFailed(err.status === 401 ? t("No operator has this token") : err.message);
+      setFailed(err.status === 401 ? t("No operator has this token") : textOf(err));
       setBusy(false);
     }
   };
