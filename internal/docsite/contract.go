@@ -157,7 +157,14 @@ type field struct {
 	Required bool
 	Variant  bool // the row begins a variant of the value; Name is its name
 	Text     string
-	Facts    []string
+	Facts    []fact
+}
+
+// fact is what a keyword of a schema says about a value. Phrase is a format that the page
+// translates.
+type fact struct {
+	Phrase string
+	Value  any
 }
 
 const maxDepth = 4 // of objects in objects that a table shows
@@ -240,25 +247,19 @@ func (d *document) kind(m schema.Map, component string) string {
 }
 
 // facts returns what else the keywords of a schema say about a value.
-func facts(m schema.Map) (list []string) {
-	say := func(format string, keywords ...string) {
-		var values []any
-		for _, k := range keywords {
-			v := m.Get(k)
-			if v == nil {
-				return
-			}
-			values = append(values, v)
+func facts(m schema.Map) (list []fact) {
+	say := func(phrase, keyword string) {
+		if v := m.Get(keyword); v != nil {
+			list = append(list, fact{phrase, v})
 		}
-		list = append(list, fmt.Sprintf(format, values...))
 	}
 	if words := texts(items(m, "enum")); len(words) > 0 && len(words) <= 12 {
-		list = append(list, "one of "+strings.Join(words, ", "))
+		list = append(list, fact{"one of %v", strings.Join(words, ", ")})
 	}
 	say("always %v", "const")
 	say("default %v", "default")
 	if f := words(m, "format"); f != "" && f != "int64" && f != "double" {
-		list = append(list, f)
+		list = append(list, fact{"%v", f})
 	}
 	say("at least %v", "minimum")
 	say("at most %v", "maximum")

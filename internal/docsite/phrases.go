@@ -71,8 +71,12 @@ func spanish() map[string]string {
 		"Type":                                                                      "Tipo",
 		"Why messages are lost":                                                     "Por qué se pierden mensajes",
 		"Words":                                                                     "Palabras",
-		"required":                                                                  "obligatorio",
-		"the connection stays open":                                                 "la conexión sigue abierta",
-		"then close code":                                                           "después, código de cierre",
+		"at least %v":                                                               "al menos %v", "at most %v": "como mucho %v", "always %v": "siempre %v",
+		"default %v":          "si falta, %v",
+		"one of %v":           "uno de %v",
+		"up to %v characters": "hasta %v caracteres", "up to %v items": "hasta %v elementos",
+		"required":                  "obligatorio",
+		"the connection stays open": "la conexión sigue abierta",
+		"then close code":           "después, código de cierre",
 	}
 }

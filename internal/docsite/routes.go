@@ -34,7 +34,7 @@ type param struct {
 	Type     string
 	Required bool
 	Text     string
-	Facts    []string
+	Facts    []fact
 	Choices  []string // all values, if there are few
 	Example  string   // "": left out of the example request
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -558,6 +559,19 @@ func TestPhrases(t *testing.T) {
 				t.Errorf("%s: %q has no translation", name, m[1])
 			}
 		}
+	}
+	source, err := os.ReadFile("contract.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`"([a-z][a-z ]* %v[a-z ]*)"`).FindAllStringSubmatch(string(source), -1) {
+		used[m[1]] = true
+		if known[m[1]] == "" {
+			t.Errorf("contract.go: %q has no translation", m[1])
+		}
+	}
+	if page := bodyOf(t, get(t, New(Options{}), "/docs/es/api/getBook")); !strings.Contains(page, "uno de 0, 1, 5, 10, 25") {
+		t.Error("the Spanish page of a route has not the values of a parameter in Spanish")
 	}
 	for phrase := range known {
 		if phrase != "Reference" && !used[phrase] {
