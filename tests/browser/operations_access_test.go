@@ -101,7 +101,7 @@ func TestOperationsKeyboard(t *testing.T) {
 	}
 	focus("the view", `document.activeElement.hash === "#/connections"`)
 	p.do(chromedp.KeyEvent("\r"))
-	p.until("the connection is listed", `document.querySelector("main tbody").innerText.includes("maria")`)
+	p.until("the connection is listed", `document.querySelector("main tbody")?.innerText.includes("maria")`)
 	focus("the button", `document.activeElement.getAttribute("aria-label")?.startsWith("Close connection")`)
 	p.do(chromedp.KeyEvent("\r"))
 	p.until("the page asks", `document.querySelector("dialog[open]")`)

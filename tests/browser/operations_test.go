@@ -214,7 +214,7 @@ func TestOperationsOverview(t *testing.T) {
 
 	// What the role does not allow is not offered.
 	p.visit("#/connections")
-	p.until("the connection is listed", `document.querySelector("main tbody").innerText.includes("maria")`)
+	p.until("the connection is listed", `document.querySelector("main tbody")?.innerText.includes("maria")`)
 	if n := js[int](p, `document.querySelectorAll("main button.danger").length`); n != 0 {
 		t.Errorf("the role read is offered %d dangerous buttons", n)
 	}
@@ -243,7 +243,7 @@ func TestOperationsClose(t *testing.T) {
 	client := g.connect(g.login("maria"))
 	p := g.operatorPage("operate")
 	p.visit("#/connections")
-	p.until("the connection is listed", `document.querySelector("main tbody").innerText.includes("maria")`)
+	p.until("the connection is listed", `document.querySelector("main tbody")?.innerText.includes("maria")`)
 	p.picture("operations-connections")
 	p.click(`main tbody button.danger`)
 	p.until("the page asks", `document.querySelector("dialog[open]")`)
@@ -259,7 +259,7 @@ func TestOperationsClose(t *testing.T) {
 	client.until("the client is closed", `window.code === 4503`)
 	p.until("the list is empty", `!document.querySelector("main tbody").innerText.includes("maria")`)
 	p.visit("#/audit")
-	p.until("the audit log has it", `document.querySelector("main tbody").innerText.match(/connection_closed\s+administrator \(of-operate\)/)`)
+	p.until("the audit log has it", `document.querySelector("main tbody")?.innerText.match(/connection_closed\s+administrator \(of-operate\)/)`)
 	p.picture("operations-audit")
 }
 
@@ -287,7 +287,7 @@ func TestOperationsUsers(t *testing.T) {
 	id := g.addUser("maria")
 	p := g.operatorPage("identity")
 	p.visit("#/users")
-	p.until("the user is listed", `document.querySelector("main tbody").innerText.includes("maria")`)
+	p.until("the user is listed", `document.querySelector("main tbody")?.innerText.includes("maria")`)
 	p.picture("operations-users")
 	p.do(chromedp.Click(`//main//tbody//a[normalize-space()="maria"]`, chromedp.BySearch, chromedp.NodeVisible))
 	p.until("the user is shown", `document.querySelector("main textarea")?.value.includes('"marketdata:read"')`)
