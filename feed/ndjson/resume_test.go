@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/feedtest"
@@ -118,7 +119,12 @@ func TestResumeThenNone(t *testing.T) {
 	first.send(defineGGAL, `{"type":"T","I":"GGAL|BYMA|24hs","SQ":1,"P":7000,"Z":1}`)
 	wait(t, s.Recorder, 1)
 	run.connect().send(`{"type":"Hello","name":"p"}`, defineGGAL, `{"type":"T","I":"GGAL|BYMA|24hs","SQ":5000,"P":7001,"Z":1}`)
-	wait(t, s.Recorder, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	isSecond := func(e market.Event) bool { return e.Kind == market.KindTrade && e.Sequence == 5000 }
+	if err := s.Recorder.Wait(ctx, func(events []market.Event) bool { return slices.ContainsFunc(events, isSecond) }); err != nil {
+		t.Fatal(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for h, numbering := range s.numbers {

@@ -44,9 +44,12 @@ func StateOfCopy(before, after State) (State, error) {
 // shows reports whether the node has shown its rows, or may show them when it is registered.
 func (f *follower) shows() bool { return f.cfg.Shows && f.Unproven == 0 }
 
-// prove notes that the log has the rows of this node up to a position.
-func (f *follower) prove(position uint64) {
-	if position >= f.Unproven {
-		f.Unproven = 0
+// prove notes that the log has the rows of this node up to a position. It reports whether that
+// proves the last rows of a copy, so that the state must be stored before they are shown.
+func (f *follower) prove(position uint64) (proven bool) {
+	if f.Unproven == 0 || position < f.Unproven {
+		return false
 	}
+	f.Unproven = 0
+	return true
 }

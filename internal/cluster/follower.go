@@ -237,12 +237,12 @@ func (f *follower) group(now time.Duration, b *Batch) {
 		f.emit(Apply{Prev: f.Position, Last: b.Last, Time: f.Time, Data: b.Data})
 		f.Position = b.Last
 	}
-	f.prove(b.Last)
+	proven := f.prove(b.Last)
 	f.noteSources(b)
 	joined := f.Gaps && slices.Contains(b.Joined, f.member)
 	f.Gaps = f.Gaps && !joined
 	f.retired = f.retired || slices.Contains(b.Retired, f.member)
-	if joined || now-f.savedAt >= saveEvery {
+	if joined || proven || now-f.savedAt >= saveEvery {
 		f.save(now)
 	}
 }

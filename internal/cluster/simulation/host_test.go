@@ -70,6 +70,7 @@ func (h *host) start() {
 	h.began, h.waking, h.allowed, h.current = h.w.now, false, false, false
 	j := cluster.Journal{Epoch: h.disk.epoch, Position: h.disk.position(), Complete: !h.disk.gaps || h.w.broken == proudDisk}
 	s := h.disk.state
+	h.copied = s.Unproven > 0 // its rows are shown again when the node may show them
 	if h.w.broken == proudDisk {
 		s.Gaps = false
 	}
