@@ -91,12 +91,14 @@ class ExamplesTest(GatewayTest):
         self.addCleanup(bot.stdout.close)
         lines: list[str] = []
         for killed in range(4):
-            new = 0
-            while new < 10:
+            new = ended = 0
+            while new < 10 or killed > 0 and not ended:
                 line = bot.stdout.readline()
                 self.assertTrue(line, lines)
                 lines.append(line)
                 new += line.startswith("trade ")
+                if line.startswith("stream waiting"):
+                    new, ended = 0, 1
             if killed < 3:
                 gateway.kill()
         self.assertFalse([line for line in lines if line.startswith("lost")], lines)
