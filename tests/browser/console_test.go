@@ -196,6 +196,27 @@ func TestRecovery(t *testing.T) {
 	p.picture("connection")
 }
 
+// TestTradesOfHistory opens an instrument while its subscription arrives late at the gateway. The
+// list of trades begins with those of history, and has those between history and the stream.
+func TestTradesOfHistory(t *testing.T) {
+	p := open(t, dev(t, "--speed", "5"), "/console/"+instrument(ggal))
+	p.do(chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery))
+	js[bool](p, `(() => {
+		const send = WebSocket.prototype.send;
+		WebSocket.prototype.send = function (text) {
+			if (String(text).includes('"trades"')) setTimeout(() => send.call(this, text), 3000);
+			else send.call(this, text);
+		};
+		return true;
+	})()`)
+	p.signIn("demo")
+	numbers := `[...document.querySelectorAll(".tape tbody tr .n")].filter((e) => e.checkVisibility() && e.innerText).map((e) => Number(e.innerText.replace(/\D/g, "")))`
+	p.until("trades of history", numbers+`.length >= 3`)
+	before := js[int](p, numbers+`[0]`)
+	p.until("trades of the stream", fmt.Sprintf(`%s[0] > %d + 5`, numbers, before))
+	p.until("no trade is missing", fmt.Sprintf(`((list) => list.indexOf(%d) > 0 && list.every((n, i) => i === 0 || list[i - 1] === n + 1))(%s)`, before, numbers))
+}
+
 // TestSimulator changes the phase of an instrument and the speed of the market with buttons, and
 // reads what the page says about them.
 func TestSimulator(t *testing.T) {

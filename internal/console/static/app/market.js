@@ -29,7 +29,7 @@ export function record(id) {
     const [symbol, market, term] = id.split("|");
     r = {
       id, symbol, market, term, quote: undefined, summary: undefined, last: undefined, side: "", tick: 0, phase: "", reason: "",
-      until: undefined, since: undefined, stale: "", delay: 0, seen: 0, filled: 0, refused: new Map(), trades: [], spark: [], bars: [], views: new Set(), most: fewTrades,
+      until: undefined, since: undefined, stale: "", delay: 0, seen: 0, filled: 0, joins: false, refused: new Map(), trades: [], spark: [], bars: [], views: new Set(), most: fewTrades,
     };
     records.set(id, r);
   }
@@ -62,7 +62,8 @@ let settling;
 
 const lists = ["trades", "quotes", "books", "status", "summary", "bars"];
 
-// want sets what a view wants to receive, or nothing. See Subscriptions of the client.
+// want sets what a view wants to receive, or nothing. See Subscriptions of the client. The number
+// history of a set is that of the stored trades which its instruments begin with.
 export function want(view, set) {
   if (set) wishes.set(view, set);
   else wishes.delete(view);
@@ -100,12 +101,21 @@ function settle() {
   }
   for (const g of groups.values()) client.subscribe(g);
   had = next;
+  for (const set of wishes.values()) if (set.history) for (const id of set.trades) begin(record(id), set.history);
+}
+
+// begin loads the newest stored trades of an instrument, once. From now on more of them are kept.
+function begin(r, count) {
+  if (r.most === mostTrades) return;
+  Object.assign(r, { most: mostTrades, joins: true });
+  stored(r, { newestFirst: true, limit: count });
 }
 
 // forget drops the trades of an instrument that was not received for a time: the next ones would
 // seem to follow them.
 function forget(id) {
   const r = record(id);
+  r.most = fewTrades;
   if (r.trades.length === 0) return;
   Object.assign(r, { trades: [], spark: [], filled: r.filled + 1 });
   touch(r);
@@ -214,16 +224,15 @@ function trade(e) {
     r.side = r.last ? Math.sign(e.price.compare(r.last)) : 0;
     if (!e.replayed) r.tick++;
     r.last = e.price;
-    r.trades.push({ kind: "trade", e, gone: false, fixed: undefined });
+    r.trades.push({ kind: "trade", e, gone: false, fixed: undefined, live: true });
     const p = e.price.toNumber();
     r.spark.push(p);
     if (r.spark.length > 2 * mostPoints) r.spark.splice(0, r.spark.length - mostPoints);
   } else {
-    const old = e.of === undefined ? undefined : r.trades.findLast((row) => row.kind === "trade" && row.e.n === e.of);
-    if (old && e.kind === "cancel") old.gone = true;
-    if (old && e.kind === "correction") old.fixed = e;
-    r.trades.push({ kind: e.kind, e, gone: false, fixed: undefined });
+    apply(r.trades, e);
+    r.trades.push({ kind: e.kind, e, gone: false, fixed: undefined, live: true });
   }
+  if (r.joins) join(r);
   if (r.trades.length > r.most * 1.1) r.trades.splice(0, r.trades.length - r.most);
   touch(r);
 }
@@ -236,33 +245,51 @@ function mark(id, row, channel) {
   touch(r);
 }
 
-// earlier adds the newest stored trades of an instrument before those that have come since. From now
-// on more of them are kept.
-export async function earlier(id, count) {
-  const r = record(id);
-  r.most = mostTrades;
-  let rows;
-  let from;
-  for (let tries = 0; tries < 3; tries++) {
-    rows = [];
-    try {
-      for await (const e of gateway().trades(id, { newestFirst: true, limit: count })) rows.unshift(e);
-    } catch {
-      return; // without the right to history, trades begin now
-    }
-    from = r.trades.find((row) => row.e)?.e.n ?? Infinity;
-    if (from === Infinity || rows.length === 0 || rows.at(-1).n >= from - 1) break;
+// stored adds trades from history that the list does not have yet, in the order of their numbers.
+async function stored(r, query) {
+  const rows = [];
+  const list = r.trades;
+  try {
+    for await (const e of gateway().trades(r.id, query)) rows.push(e);
+  } catch {
+    return; // without the right to history, trades begin now
   }
-  const old = rows.filter((e) => e.n < from).map((e) => ({ kind: e.kind, e, gone: false, fixed: undefined }));
-  for (const row of old) {
-    const of = row.kind === "trade" ? undefined : old.find((other) => other.kind === "trade" && other.e.n === row.e.of);
-    if (of && row.kind === "cancel") of.gone = true;
-    if (of && row.kind === "correction") of.fixed = row.e;
+  if (r.trades !== list || rows.length === 0) return; // they were dropped meanwhile
+  const has = new Set(list.map((row) => row.e?.n));
+  const older = rows.filter((e) => !has.has(e.n)).map((e) => ({ kind: e.kind, e, gone: false, fixed: undefined }));
+  older.sort((a, b) => a.e.n - b.e.n);
+  while (older.length > 0) {
+    const at = list.findLastIndex((row) => row.e?.n < older[0].e.n) + 1;
+    const next = list.slice(at).find((row) => row.e)?.e.n;
+    const many = older.findIndex((row) => row.e.n > next);
+    list.splice(at, 0, ...older.splice(0, many < 0 ? older.length : many));
   }
-  r.trades.unshift(...old);
+  for (const row of list) {
+    if (row.kind === "cancel" || row.kind === "correction") apply(list, row.e);
+  }
+  if (r.joins) join(r);
   r.filled++;
-  if (!r.last) r.last = old.findLast((row) => row.kind === "trade")?.e.price;
+  if (!r.last) r.last = list.findLast((row) => row.kind === "trade")?.e.price;
   touch(r);
+}
+
+// apply marks the trade that a cancel or a correction is about.
+function apply(list, e) {
+  const old = e.of === undefined ? undefined : list.findLast((row) => row.kind === "trade" && row.e.n === e.of);
+  if (old && e.kind === "cancel") old.gone = true;
+  if (old && e.kind === "correction") old.fixed = e;
+}
+
+// join loads the trades between the stored ones and the first one that has arrived, once. They were
+// published after the answer of history, and before the subscription.
+function join(r) {
+  const live = r.trades.findIndex((row) => row.live);
+  if (live < 0) return;
+  const before = r.trades.slice(0, live).findLast((row) => row.e);
+  if (!before) return;
+  r.joins = false;
+  const missing = r.trades[live].e.n - before.e.n - 1;
+  if (missing > 0) stored(r, { after: before.e.n, limit: missing });
 }
 
 function status(e) {

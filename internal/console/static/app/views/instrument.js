@@ -4,7 +4,7 @@ import { t } from "../i18n.js";
 import { at, day, group, percent, price, short, signed } from "../num.js";
 import { lang } from "../prefs.js";
 import { go, isInstrument, link, route } from "../router.js";
-import { details, earlier, state, want, watch } from "../market.js";
+import { details, state, want, watch } from "../market.js";
 import { calm, phaseName, words } from "./words.js";
 import { Chart, intervals } from "./chart.js";
 import { LadderView } from "./ladder.js";
@@ -27,9 +27,8 @@ export function Instrument({ id }) {
     const asked = route.value.query.bar;
     const bar = Object.hasOwn(intervals, asked) ? asked : "1m";
     want("instrument", {
-      books: [id], depth: depths[depth], quotes: [id], trades: [id], summary: [id], status: [id], bars: [`${id}|${bar}`],
+      books: [id], depth: depths[depth], quotes: [id], trades: [id], summary: [id], status: [id], bars: [`${id}|${bar}`], history: 80,
     });
-    earlier(id, 80);
     // Without the right to whole books, fewer levels may be allowed.
     const stop = watch(id, (r) => {
       const no = r.refused.get("order_book");

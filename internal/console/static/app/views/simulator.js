@@ -6,7 +6,7 @@ import { clock, group } from "../num.js";
 import { isInstrument, link, route, setQuery } from "../router.js";
 import { about, scopes } from "../session.js";
 import { incidents, totals } from "../health.js";
-import { details, earlier, record, state, want, watch } from "../market.js";
+import { details, record, state, want, watch } from "../market.js";
 import { frames, listeners, sendLive } from "../wire.js";
 import { Search } from "./search.js";
 import { stateName } from "./pulse.js";
@@ -107,8 +107,7 @@ export function Simulator() {
   useEffect(() => {
     let current = true;
     details(id).then((d) => current && setMeta(d), () => undefined);
-    want("simulator", { trades: [id], quotes: [id], books: [id], status: [id] });
-    earlier(id, 30);
+    want("simulator", { trades: [id], quotes: [id], books: [id], status: [id], history: 30 });
     setTrading(false);
     const { tick } = record(id);
     const stop = watch(id, (r) => {
