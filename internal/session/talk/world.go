@@ -321,7 +321,13 @@ func (w *World) epoch(args []string) error {
 	defer cancel()
 	w.Hub.EndEpoch()
 	w.Env.Registry.EndEpoch()
-	return w.Hub.BeginEpoch(ctx, args[0], w.Hub.Figures().Position)
+	for {
+		// The hub of a gateway that follows none may add rows of its own, such as bars, meanwhile.
+		err := w.Hub.BeginEpoch(ctx, args[0], w.Hub.Figures().Position)
+		if !errors.Is(err, hub.ErrHasRows) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func (w *World) extend(args []string) error {
