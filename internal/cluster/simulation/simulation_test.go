@@ -21,35 +21,45 @@ func profiles() []profile {
 	}
 }
 
-// count is the number of schedules of a test.
-func count(t *testing.T, few int) int {
-	if s := os.Getenv("RUEDA_SCHEDULES"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+// setting returns the number in a variable of the environment.
+func setting(t *testing.T, name string, otherwise int64) int64 {
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
 	}
-	if os.Getenv("RUEDA_SOAK") != "" {
-		return 100_000
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return few
+	return n
 }
 
-// TestSchedules runs schedules of all profiles, each with another seed.
+// TestSchedules runs schedules of all profiles, each with another seed: 40 of them, 100,000 if
+// RUEDA_SOAK is set, or RUEDA_SCHEDULES. RUEDA_FIRST is the first seed. It goes on after a few
+// failures.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
-	const few = 40
-	n, list := count(t, few), profiles()
+	const few, mostFailures, progress = 40, 5, 1000
+	n := int64(few)
+	if os.Getenv("RUEDA_SOAK") != "" {
+		n = 100_000
+	}
+	n = setting(t, "RUEDA_SCHEDULES", n)
+	first, list := setting(t, "RUEDA_FIRST", 0), profiles()
 	began := time.Now()
-	var next, events, resumes, epochs, copies atomic.Int64
+	var next, done, failures, events, resumes, epochs, copies atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n) && !t.Failed(); i = next.Add(1) - 1 {
-				w := newWorld(uint64(i), list[i%int64(len(list))], sound)
+			for i := next.Add(1) - 1; i < n && failures.Load() < mostFailures; i = next.Add(1) - 1 {
+				seed := first + i
+				w := newWorld(uint64(seed), list[seed%int64(len(list))], sound)
 				if err := w.run(); err != nil {
+					failures.Add(1)
 					t.Error(err)
+				}
+				if done.Add(1)%progress == 0 {
+					t.Logf("%d schedules, %d failed, in %v", done.Load(), failures.Load(), time.Since(began).Round(time.Second))
 				}
 				events.Add(int64(w.count))
 				resumes.Add(int64(w.resumes))
@@ -59,7 +69,7 @@ func TestSchedules(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("figure: %d schedules, %d million events, %d reads of clients, %d epochs, %d copied journals, in %v", n, events.Load()/1e6, resumes.Load(), epochs.Load(), copies.Load(),
+	t.Logf("figure: %d schedules, %d million events, %d reads of clients, %d epochs, %d copied journals, in %v", done.Load(), events.Load()/1e6, resumes.Load(), epochs.Load(), copies.Load(),
 		time.Since(began).Round(time.Second))
 }
 
