@@ -17,10 +17,10 @@ const (
 // that is too far ahead of this machine's clock.
 func (n *Node) believes(r *Report) bool {
 	f := &n.follower
-	if r.Time < 0 || r.Time > max(n.wall, f.Time)+clocksApart {
+	term, highest := max(f.Highest, f.History.Newest().Number), max(r.Highest, r.History.Newest().Number)
+	if r.Time < 0 || r.Time > max(n.wall, f.Time)+clocksApart || r.TimeTerm > highest {
 		r.Time = 0
 	}
-	term, highest := max(f.Highest, f.History.Newest().Number), max(r.Highest, r.History.Newest().Number)
 	upto := max(r.Position, r.History.base())
 	switch {
 	case r.Node == "" || len(r.Node) > maxName || len(r.History.Epoch) > maxName || len(r.History.Starts) > maxStarts:

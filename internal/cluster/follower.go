@@ -22,6 +22,7 @@ type follower struct {
 	mode     followMode
 	restart  bool   // reads from the beginning of the stream
 	first    uint64 // Attached
+	found    uint64 // sequence of the newest message that was there when the consumer was made
 	end      uint64 // sequence of the newest message of the stream that is known
 	handled  uint64 // sequence of the newest message that was received
 	short    bool   // the stream has lost messages since the newest term row
@@ -42,6 +43,7 @@ type follower struct {
 	heard   time.Duration // when a batch of the newest term was received
 	live    bool          // such a batch was received when no later one was known
 	logTime int64         // of the batch received last, Unix ns
+	timed   bool          // the message that is handled is such a batch
 	savedAt time.Duration
 	sources map[string]uint64
 	ignored uint64 // number of batches that were ignored
@@ -125,7 +127,7 @@ func (f *follower) attached(e Attached) {
 		f.attachFirst()
 		return
 	}
-	f.mode, f.first, f.end = reading, e.First, e.Last
+	f.mode, f.first, f.found, f.end = reading, e.First, e.Last, e.Last
 	switch {
 	case e.Last < e.First || e.Last == 0: // no message is there
 		f.handled = e.Last
@@ -190,7 +192,7 @@ func (f *follower) batch(now time.Duration, b *Batch) {
 		f.part, f.inPart = nil, false
 	}
 	f.number = b.ID.Number + 1
-	f.heard, f.live, f.logTime, f.Time = now, f.live || f.handled == f.end, b.Time, max(f.Time, b.Time)
+	f.heard, f.live, f.logTime, f.timed, f.Time = now, f.live || f.handled == f.end, b.Time, true, max(f.Time, b.Time)
 	if !b.First && !f.inPart {
 		return // the beginning was not received; a later batch shows that rows are missing
 	}
@@ -292,7 +294,7 @@ func (f *follower) termRow(now time.Duration, b *Batch) {
 	default: // nobody has seen the rows of this node that are not in the log
 		f.beginEpoch(now, &b.History)
 	}
-	f.number, f.heard, f.logTime, f.Time = 1, now, b.Time, max(f.Time, b.Time)
+	f.number, f.heard, f.logTime, f.timed, f.Time = 1, now, b.Time, true, max(f.Time, b.Time)
 	clear(f.sources)
 	for _, s := range b.Sources {
 		f.sources[s.Name] = s.Sequence

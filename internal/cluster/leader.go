@@ -253,6 +253,9 @@ func (n *Node) decide(now time.Duration, wall int64) {
 	if !l.listed || !f.caughtUp() || silent && !n.timers.due(now, l.since+patience) {
 		return
 	}
+	if newest := f.History.Newest(); newest.Number > 0 && !n.clock.of(newest) && !n.timers.due(now, l.since+4*n.cfg.Heartbeat) {
+		return // a report may bring the clock of that term
+	}
 	own := n.Report()
 	best := own
 	reports := n.reports()
@@ -323,8 +326,8 @@ func (n *Node) caught(now time.Duration, progress bool) {
 	l.phase, l.askAt = census, now
 }
 
-// firstTime returns the time of the log with which a term begins, Unix ns. If no node has heard the
-// log since its start, it is at least the newest time that a node has seen.
+// firstTime returns the time of the log with which a term begins, Unix ns. If no node has a clock,
+// it is at least the newest time that a node has seen.
 func (n *Node) firstTime(now time.Duration, wall int64) int64 {
 	f := &n.follower
 	if n.clock.live {
@@ -364,10 +367,8 @@ func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) 
 	l.phase, l.until, l.expected = announcing, now+stepWait, f.end
 	n.timers.add(l.until)
 	l.heard, l.retiring = make(map[string]time.Duration), make(map[Member]uint64)
-	t := n.firstTime(now, wall)
-	n.clock.set(now, t)
 	n.append(now, &Batch{
-		ID: ID{Term: l.term}, Epoch: h.Epoch, Kind: TermRow, First: true, Final: true, Prev: base, Last: base, Time: t,
+		ID: ID{Term: l.term}, Epoch: h.Epoch, Kind: TermRow, First: true, Final: true, Prev: base, Last: base, Time: n.firstTime(now, wall),
 		Sources: f.listSources(), Exact: l.exact, History: h, NewEpoch: fresh,
 	}, flight{})
 }

@@ -150,12 +150,12 @@ func (n *Node) received(now time.Duration, e Received) error {
 	if !n.connected || f.retired {
 		return nil
 	}
-	before := f.logTime
+	f.timed = false
 	if err := f.received(now, e); err != nil {
 		return err
 	}
-	if f.logTime != before && f.caughtUp() && !n.leads() {
-		n.clock.set(now, f.logTime)
+	if f.timed && e.Seq > f.found && f.caughtUp() && !n.leads() {
+		n.clock.set(now, f.logTime, f.History.Newest().Number)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (n *Node) Report() Report {
 		at = n.clock.Read(n.now, n.wall)
 	}
 	return Report{
-		Time: at, Seen: f.Time,
+		Time: at, TimeTerm: n.clock.term, Seen: f.Time,
 		Node: n.cfg.Name, Shows: f.shows(), Number: f.member.Number, Complete: !f.Gaps, Short: f.short,
 		History: f.History.clone(), Highest: f.Highest, Position: f.Position, Seq: max(f.Seq, f.handled), Sources: f.listSources(), SourcesAt: f.SourcesAt,
 	}
@@ -211,9 +211,7 @@ func (n *Node) reported(now time.Duration, r Report) {
 	if r.Node == n.cfg.Name || !n.believes(&r) || !n.keep(now, r) {
 		return
 	}
-	if !n.clock.live && r.Time > 0 {
-		n.clock.set(now, r.Time)
-	}
+	n.clock.setByReport(now, &r)
 	n.answered(now, r)
 }
 

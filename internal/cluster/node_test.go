@@ -235,7 +235,7 @@ func TestLogClock(t *testing.T) {
 	if got := c.Read(time.Second, hour); got != hour {
 		t.Errorf("a new log begins at %d", got)
 	}
-	c.set(time.Second, hour)
+	c.set(time.Second, hour, 1)
 	for _, wall := range []int64{hour + int64(10*time.Minute), hour - int64(10*time.Minute)} {
 		got := c.Read(11*time.Second, wall) - hour
 		if d := time.Duration(got) - 10*time.Second; d < -10*time.Millisecond || d > 10*time.Millisecond {

@@ -83,7 +83,7 @@ func (n *Node) pump(now time.Duration, wall int64) {
 func (n *Node) appendBatch(now time.Duration, wall int64) {
 	l := &n.leader
 	t := n.clock.Read(now, wall)
-	n.clock.set(now, t)
+	n.clock.set(now, t, l.term.Number)
 	b := Batch{ID: ID{l.term, l.number}, Epoch: n.follower.History.Epoch, Kind: NewRows, First: true, Final: true, Prev: l.offered, Last: l.offered, Time: t}
 	fl := flight{last: l.offered}
 	if len(l.queue) > 0 {

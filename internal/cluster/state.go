@@ -30,8 +30,9 @@ type Report struct {
 	Seq       uint64 // sequence of the newest message that it has handled
 	Sources   []Source
 	SourcesAt uint64
-	Time      int64 // the log's clock, Unix ns; 0: the node has not heard it since its start
-	Seen      int64 // newest time of the log that the node has seen, also before its start
+	Time      int64  // the log's clock, Unix ns; 0: the node has not heard it since its start
+	TimeTerm  uint64 // number of the term in which it was heard
+	Seen      int64  // newest time of the log that the node has seen, also before its start
 }
 
 // place returns the place of the newest row of the node.

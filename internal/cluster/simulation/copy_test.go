@@ -25,7 +25,7 @@ type standing struct {
 
 // standing returns what a node says, if its journal can be copied now.
 func (h *host) standing() (s standing, ok bool) {
-	if h.node == nil || h.paused || len(h.actions) > 0 || h.disk.position() == 0 {
+	if h.node == nil || h.paused || h.actions.len() > 0 || h.disk.position() == 0 {
 		return s, false
 	}
 	s.State, ok = h.node.State()

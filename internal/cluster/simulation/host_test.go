@@ -21,8 +21,10 @@ type host struct {
 	began   time.Duration
 	conn    *conn
 	paused  bool
-	inbox   []func()
-	actions []task
+	there   time.Duration // since when it reads messages without a break
+	heard   time.Duration // when the newest batch was appended that it got as it was appended
+	inbox   queue[func()]
+	actions queue[task]
 	wake    time.Duration
 	waking  bool
 	records cluster.Records
@@ -39,6 +41,24 @@ type host struct {
 type task struct {
 	action cluster.Action
 	conn   *conn
+}
+
+// queue is a queue that keeps its memory.
+type queue[T any] struct {
+	list []T
+	next int
+}
+
+func (q *queue[T]) len() int { return len(q.list) - q.next }
+func (q *queue[T]) put(x T)  { q.list = append(q.list, x) }
+
+func (q *queue[T]) take() (x T) {
+	x = q.list[q.next]
+	if q.next++; q.next == len(q.list) {
+		clear(q.list)
+		q.list, q.next = q.list[:0], 0
+	}
+	return x
 }
 
 // disk is what a process finds when it starts.
@@ -67,7 +87,7 @@ func (h *host) start() {
 		return
 	}
 	h.process++
-	h.began, h.waking, h.allowed, h.current = h.w.now, false, false, false
+	h.began, h.heard, h.waking, h.allowed, h.current = h.w.now, -1, false, false, false
 	j := cluster.Journal{Epoch: h.disk.epoch, Position: h.disk.position(), Complete: !h.disk.gaps || h.w.broken == proudDisk}
 	s := h.disk.state
 	h.copied = s.Unproven > 0 // its rows are shown again when the node may show them
@@ -96,7 +116,7 @@ func (h *host) connect() {
 		if process != h.process || h.node == nil || h.conn != nil && !h.conn.ended {
 			return
 		}
-		h.conn = &conn{host: h, process: process}
+		h.conn, h.there = &conn{host: h, process: process}, h.w.now
 		h.conn.send(cluster.Connected{})
 		h.conn.send(h.w.lease)
 	})
@@ -137,7 +157,7 @@ func (h *host) kill(away time.Duration, power bool) {
 	h.w.note("%s is killed, power failure: %v", h.cfg.Name, power)
 	h.node, h.lead, h.paused = nil, nil, false
 	h.process++
-	h.inbox, h.actions = nil, nil
+	h.inbox, h.actions = queue[func()]{}, queue[task]{}
 	if h.conn != nil {
 		h.conn.ended, h.conn.until = true, h.w.now+h.w.upTo(20*time.Millisecond)
 	}
@@ -173,7 +193,7 @@ func (h *host) resume() {
 	if !h.paused {
 		return
 	}
-	h.paused = false
+	h.paused, h.there = false, h.w.now
 	h.w.note("%s goes on", h.cfg.Name)
 	h.work()
 }
@@ -183,18 +203,22 @@ func (h *host) receive(e cluster.Event) {
 	h.enqueue(func() { h.handle(e) })
 }
 
-// receiveOf passes an event of a consumer, unless it was replaced meanwhile.
-func (h *host) receiveOf(x *consumer, e cluster.Event) {
+// receiveOf passes an event of a consumer, unless it was replaced meanwhile. since is when its
+// message was appended, or -1 if that was before the consumer was made.
+func (h *host) receiveOf(x *consumer, e cluster.Event, since time.Duration) {
 	h.enqueue(func() {
-		if x.conn.at == x {
-			h.handle(e)
+		if x.conn.at != x {
+			return
+		}
+		if h.handle(e); h.current {
+			h.heard = max(h.heard, since)
 		}
 	})
 }
 
 func (h *host) enqueue(do func()) {
 	if h.node != nil {
-		h.inbox = append(h.inbox, do)
+		h.inbox.put(do)
 		h.work()
 	}
 }
@@ -203,14 +227,10 @@ func (h *host) enqueue(do func()) {
 func (h *host) work() {
 	for !h.paused && h.node != nil && h.w.failed == nil {
 		switch {
-		case len(h.actions) > 0:
-			a := h.actions[0]
-			h.actions = h.actions[1:]
-			h.perform(a)
-		case len(h.inbox) > 0:
-			do := h.inbox[0]
-			h.inbox = h.inbox[1:]
-			do()
+		case h.actions.len() > 0:
+			h.perform(h.actions.take())
+		case h.inbox.len() > 0:
+			h.inbox.take()()
 		default:
 			return
 		}
@@ -222,7 +242,7 @@ func (h *host) work() {
 
 func (h *host) handle(e cluster.Event) {
 	for _, a := range h.node.Handle(h.w.now-h.began, h.wall(), e) {
-		h.actions = append(h.actions, task{a, h.conn})
+		h.actions.put(task{a, h.conn})
 	}
 	at, ok := h.node.Deadline()
 	if !ok || h.waking && h.wake <= at {
@@ -423,7 +443,10 @@ type numbering struct {
 	epoch    string
 }
 
-const feedEvery = 15 * time.Millisecond
+const (
+	feedEvery = 15 * time.Millisecond
+	mostRows  = 300 // that a leader has numbered and that have not come back
+)
 
 // beginNumbering makes the numbering hub from the journal.
 func (h *host) beginNumbering(a *cluster.Lead) {
@@ -447,7 +470,7 @@ func (h *host) beginNumbering(a *cluster.Lead) {
 			return
 		}
 		h.w.in(time.Millisecond+h.w.upTo(20*time.Millisecond), step)
-		if !h.paused && len(h.actions) == 0 && h.node.Status().Queued < 8<<10 {
+		if !h.paused && h.actions.len() == 0 && x.source < h.w.fed() && x.position < h.disk.position()+mostRows {
 			if g, ok := h.number(x); ok {
 				h.receive(cluster.Offered{Group: g})
 			}
@@ -456,12 +479,15 @@ func (h *host) beginNumbering(a *cluster.Lead) {
 	h.w.in(h.w.upTo(30*time.Millisecond), step)
 }
 
+// fed returns the newest sequence that the feed has sent.
+func (w *world) fed() uint64 { return uint64(min(w.now, w.feedEnd) / feedEvery) }
+
 // number numbers what the feed has sent.
 func (h *host) number(x *numbering) (g cluster.Group, ok bool) {
 	w := h.w
 	prev := x.position
 	var e cluster.Encoder
-	for x.source < uint64(min(w.now, w.feedEnd)/feedEvery) && x.position < prev+60 {
+	for x.source < w.fed() && x.position < prev+60 {
 		x.source++
 		x.position++
 		series := uint32(1 + w.rng.IntN(2))

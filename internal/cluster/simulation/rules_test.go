@@ -25,7 +25,6 @@ type rules struct {
 	logTime  int64                   // of the first batch, by the log's clock
 	logSince time.Duration           // when it was appended
 	latest   int64                   // the greatest time of a batch
-	appended time.Duration           // when the newest batch was appended
 	contents uint64                  // number of rows that were numbered
 	termOf   map[uint64]cluster.Term // in which a content was numbered
 	shown    map[key]uint64          // content that an edge has shown
@@ -83,25 +82,32 @@ func (w *world) checkAppend(h *host, b *cluster.Batch) {
 	if b.Kind == cluster.TermRow {
 		s.term = b.ID.Term.Number
 	}
-	w.checkClock(h, b.Time)
+	w.checkClock(h, b)
 }
 
 // checkClock checks that the clock of the log is not faster than the time that passes, except for
 // the thousandth by which it moves towards the clock of its leader. Delayed data would come early.
 // A batch may have waited for a quarter of a second before it was appended.
-// If all processes have ended since the last batch, a clock of a machine states what has passed,
-// and a node may know a later time of the log than the one that begins.
-func (w *world) checkClock(h *host, t int64) {
-	heard := func(h *host) bool { return h.node != nil && h.began < w.appended }
-	if !slices.ContainsFunc(w.hosts, heard) {
+// If a term begins, and no node that its leader reaches has heard the log, a clock of a machine
+// states how much time has passed. A node may then know a later time than the one that begins.
+func (w *world) checkClock(h *host, b *cluster.Batch) {
+	t := b.Time
+	heard := func(x *host) bool {
+		reached := x.conn != nil && !x.conn.ended && !x.paused && w.now-x.there > reachTime && w.now-h.there > reachTime
+		return x.node != nil && x.heard >= w.logSince && (x == h || reached)
+	}
+	if b.Kind == cluster.TermRow && !slices.ContainsFunc(w.hosts, heard) {
 		w.logTime, w.logSince = t, w.now
 	}
 	passed := w.now - w.logSince
 	if t > w.latest && t-w.logTime > int64(passed+passed/1000+250*time.Millisecond) {
 		w.fail("%s: the clock of the log moves by %v in %v", h.cfg.Name, time.Duration(t-w.logTime), passed)
 	}
-	w.appended, w.latest = w.now, max(w.latest, t)
+	w.latest = max(w.latest, t)
 }
+
+// reachTime is the time after which two nodes that are there have had reports of each other.
+const reachTime = 500 * time.Millisecond
 
 // checkTime checks that the clock of the log does not go back.
 func (w *world) checkTime(h *host, t int64) {
@@ -151,7 +157,7 @@ func (w *world) agree() {
 				if x.node != nil {
 					s := x.node.Status()
 					s.Reports = nil
-					w.note("%s, paused %v, %d actions, %d events wait: %+v", x.cfg.Name, x.paused, len(x.actions), len(x.inbox), s)
+					w.note("%s, paused %v, %d actions, %d events wait: %+v", x.cfg.Name, x.paused, x.actions.len(), x.inbox.len(), s)
 				}
 			}
 			w.fail("%s is not current at the end", h.cfg.Name)

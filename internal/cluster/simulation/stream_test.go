@@ -82,13 +82,13 @@ func (c *conn) attach(seq uint64) {
 		s := &w.stream
 		x.next = max(seq, s.first)
 		s.consumers = append(s.consumers, x)
-		c.sendOf(x, cluster.Attached{First: s.first, Last: s.last()})
-		w.deliver()
+		c.sendOf(x, cluster.Attached{First: s.first, Last: s.last()}, -1)
+		w.deliver(-1)
 	})
 }
 
-// sendOf sends an event of a consumer, unless the host has replaced it.
-func (c *conn) sendOf(x *consumer, e cluster.Event) {
+// sendOf sends an event of a consumer, unless the host has replaced it. since is as for receiveOf.
+func (c *conn) sendOf(x *consumer, e cluster.Event, since time.Duration) {
 	w := c.host.w
 	c.arrival = max(c.arrival, w.now+w.delay())
 	at := c.arrival
@@ -96,12 +96,12 @@ func (c *conn) sendOf(x *consumer, e cluster.Event) {
 		if c.ended && at > c.until || c.process != c.host.process {
 			return
 		}
-		c.host.receiveOf(x, e)
+		c.host.receiveOf(x, e, since)
 	})
 }
 
-// deliver sends new messages to consumers.
-func (w *world) deliver() {
+// deliver sends new messages to consumers. since is as for receiveOf.
+func (w *world) deliver(since time.Duration) {
 	s := &w.stream
 	kept := s.consumers[:0]
 	for _, x := range s.consumers {
@@ -110,7 +110,7 @@ func (w *world) deliver() {
 		}
 		kept = append(kept, x)
 		for ; x.next <= s.last(); x.next++ {
-			x.conn.sendOf(x, cluster.Received{Seq: x.next, Data: s.list[x.next-s.first]})
+			x.conn.sendOf(x, cluster.Received{Seq: x.next, Data: s.list[x.next-s.first]}, since)
 		}
 	}
 	s.consumers = kept
@@ -152,7 +152,7 @@ func (c *conn) append(e cluster.Append, b *cluster.Batch) {
 			w.terms[b.ID.Term] = true
 			w.note("%s appends the term row %d at %d, base %d of %s", c.host.cfg.Name, b.ID.Term.Number, seq, b.Prev, b.Epoch)
 		}
-		w.deliver()
+		w.deliver(w.now)
 		if w.quiet || !w.chance(1) { // else the answer is lost
 			answer(cluster.Appended{Result: cluster.AppendDone, Seq: seq})
 		}
