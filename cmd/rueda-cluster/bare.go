@@ -26,7 +26,7 @@ const (
 
 // figures are results of one run.
 type figures struct {
-	Ingest   float64       // rows per second, with full batches, one at a time
+	Ingest   float64       // rows per second until the last one was read, with one batch at a time
 	P50, P99 time.Duration // from the oldest row of a batch until it was read, at the rate of the run
 	CatchUp  time.Duration // to read the rows of the ingest run
 	Rows     int           // of the ingest run
@@ -90,28 +90,51 @@ func (b *bare) publish(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// ingest publishes full batches, each after the acknowledgement of the one before.
+// ingest publishes full batches, each after the acknowledgement of the one before. It ends when a
+// consumer, which reads at the same time, has all rows.
 func (b *bare) ingest(ctx context.Context) (perSecond float64, err error) {
+	it, err := b.consume(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
 	batch := make([]byte, batchBytes/rowBytes*rowBytes)
+	read := make(chan error, 1)
 	began := time.Now()
+	go func() { read <- readRows(it, b.rows) }()
 	for rows := 0; rows < b.rows; rows += len(batch) / rowBytes {
 		if err := b.publish(ctx, batch); err != nil {
 			return 0, err
 		}
 	}
+	if err := <-read; err != nil {
+		return 0, err
+	}
 	return float64(b.rows) / time.Since(began).Seconds(), nil
 }
 
-// read calls f with each message from a sequence until f returns false.
-func (b *bare) read(ctx context.Context, from uint64, f func(data []byte) bool) error {
+// consume makes a consumer of the messages from a sequence.
+func (b *bare) consume(ctx context.Context, from uint64) (jetstream.MessagesContext, error) {
 	c, err := b.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from})
 	if err != nil {
-		return fmt.Errorf("read the stream: %w", err)
+		return nil, fmt.Errorf("read the stream: %w", err)
 	}
 	it, err := c.Messages()
 	if err != nil {
-		return fmt.Errorf("read the stream: %w", err)
+		return nil, fmt.Errorf("read the stream: %w", err)
 	}
+	return it, nil
+}
+
+// readRows reads messages until they have so many rows, and ends their consumer.
+func readRows(it jetstream.MessagesContext, rows int) error {
+	return readEach(it, func(data []byte) bool {
+		rows -= len(data) / rowBytes
+		return rows > 0
+	})
+}
+
+// readEach calls f with each message until f returns false, and ends their consumer.
+func readEach(it jetstream.MessagesContext, f func(data []byte) bool) error {
 	defer it.Stop()
 	for {
 		m, err := it.Next()
@@ -126,30 +149,33 @@ func (b *bare) read(ctx context.Context, from uint64, f func(data []byte) bool) 
 
 // catchUp reads all rows of the ingest run.
 func (b *bare) catchUp(ctx context.Context) (time.Duration, error) {
-	began, rows := time.Now(), 0
-	err := b.read(ctx, 1, func(data []byte) bool {
-		rows += len(data) / rowBytes
-		return rows < b.rows
-	})
+	began := time.Now()
+	it, err := b.consume(ctx, 1)
+	if err == nil {
+		err = readRows(it, b.rows)
+	}
 	return time.Since(began), err
 }
 
 // latency publishes rows at a rate, and measures the time until they were read. A batch has the
 // rows that came since the last one, which is at most batchWait ago, or until it was acknowledged.
 func (b *bare) latency(ctx context.Context) (p50, p99 time.Duration, err error) {
+	it, err := b.consume(ctx, b.last+1)
+	if err != nil {
+		return 0, 0, err
+	}
 	total := int(b.time/time.Second) * b.rate
 	var took []time.Duration
 	read := make(chan error, 1)
 	start := time.Now()
 	go func() {
 		rows := 0
-		read <- b.read(ctx, b.last+1, func(data []byte) bool {
+		read <- readEach(it, func(data []byte) bool {
 			took = append(took, time.Since(start)-time.Duration(binary.LittleEndian.Uint64(data)))
 			rows += len(data) / rowBytes
 			return rows < total
 		})
 	}()
-	time.Sleep(100 * time.Millisecond) // the consumer is there
 	start0 := time.Since(start)
 	at := func(row int) time.Duration { return start0 + time.Duration(row)*time.Second/time.Duration(b.rate) }
 	for row := 0; row < total; {
@@ -218,7 +244,8 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 	}
 	printFigures(out, "nodes", &n.figures, *rate)
 	ms := func(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
-	fmt.Fprintf(out, "one process without NATS, at the same rate: p50 %v p99 %v\n", ms(n.Alone50), ms(n.Alone99))
+	fmt.Fprintf(out, "one process without NATS: ingest %s rows/s   latency at the same rate: p50 %v p99 %v\n",
+		thousands(int(n.AloneIngest)), ms(n.Alone50), ms(n.Alone99))
 	fmt.Fprintf(out, "ratios to bare: ingest %.2f, added latency p50 %.2f p99 %.2f, catch-up %.2f\n",
 		n.Ingest/b.Ingest, ratio(n.P50-n.Alone50, b.P50), ratio(n.P99-n.Alone99, b.P99), ratio(n.CatchUp, b.CatchUp))
 	return nil

@@ -194,8 +194,12 @@ func (l *filledLog) readBare(ctx context.Context, url string) (time.Duration, er
 	if b.stream, err = js.Stream(ctx, "rueda-"+benchCluster); err != nil {
 		return 0, fmt.Errorf("open the stream: %w", err)
 	}
+	it, err := b.consume(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
 	messages := 0
-	err = b.read(ctx, 1, func([]byte) bool {
+	err = readEach(it, func([]byte) bool {
 		messages++
 		return messages < l.messages
 	})

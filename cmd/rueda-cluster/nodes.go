@@ -35,7 +35,8 @@ type nodesConfig struct {
 // nodeFigures are results of a run with nodes.
 type nodeFigures struct {
 	figures
-	Alone50, Alone99 time.Duration // latency of one process without NATS, at the same rate
+	AloneIngest      float64       // of one process without NATS
+	Alone50, Alone99 time.Duration // latency of that process, at the same rate
 }
 
 // Of the measurement.
@@ -207,7 +208,7 @@ func (n *benchNode) await(ctx context.Context, position uint64) (s state, err er
 // runNodes measures a sequencer and an edge.
 func runNodes(ctx context.Context, c nodesConfig) (f nodeFigures, err error) {
 	f.Rows = c.rows
-	if f.Alone50, f.Alone99, err = c.alone(ctx); err != nil {
+	if err = c.alone(ctx, &f); err != nil {
 		return f, fmt.Errorf("one process: %w", err)
 	}
 	urls := strings.Split(c.url, ",")
@@ -231,7 +232,7 @@ func runNodes(ctx context.Context, c nodesConfig) (f nodeFigures, err error) {
 	if f.P50, f.P99, err = c.delay(ctx, edge, source); err != nil {
 		return f, err
 	}
-	if f.Ingest, err = c.fill(ctx, sequencer, edge, source); err != nil {
+	if f.Ingest, err = c.fill(ctx, edge, source); err != nil {
 		return f, err
 	}
 	end, err := edge.await(ctx, 0)
@@ -250,26 +251,29 @@ func runNodes(ctx context.Context, c nodesConfig) (f nodeFigures, err error) {
 	return f, err
 }
 
-// alone measures the latency of one process without NATS.
-func (c *nodesConfig) alone(ctx context.Context) (p50, p99 time.Duration, err error) {
+// alone measures one process without NATS.
+func (c *nodesConfig) alone(ctx context.Context, f *nodeFigures) error {
 	source := &benchFeed{work: make(chan func(feed.Sink, []market.Handle, market.Handle) error), done: make(chan error)}
 	n, err := startNode(ctx, filepath.Join(c.folder, "alone"), "alone", "", nil, 0, source)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
-	defer func() { err = errors.Join(err, n.stop()) }()
-	return c.delay(ctx, n, source)
+	if f.Alone50, f.Alone99, err = c.delay(ctx, n, source); err == nil {
+		f.AloneIngest, err = c.fill(ctx, n, source)
+	}
+	return errors.Join(err, n.stop())
 }
 
-// fill publishes the rows of the ingest run as fast as the sequencer takes them, and returns how
-// many an edge has shown in a second.
-func (c *nodesConfig) fill(ctx context.Context, sequencer, edge *benchNode, source *benchFeed) (perSecond float64, err error) {
-	before, err := sequencer.await(ctx, 0)
+// fill publishes the rows of the ingest run as fast as they are taken, and then a trade. It returns
+// the number of rows per second until a client of the node has read the trade.
+func (c *nodesConfig) fill(ctx context.Context, n *benchNode, source *benchFeed) (perSecond float64, err error) {
+	ws, err := n.subscribe(ctx)
 	if err != nil {
 		return 0, err
 	}
+	defer func() { _ = ws.CloseNow() }()
 	began := time.Now()
-	err = source.do(ctx, func(sink feed.Sink, books []market.Handle, _ market.Handle) error {
+	err = source.do(ctx, func(sink feed.Sink, books []market.Handle, probe market.Handle) error {
 		events := make([]market.Event, 0, 500)
 		for i := 0; i < c.rows; {
 			events = events[:0]
@@ -280,13 +284,34 @@ func (c *nodesConfig) fill(ctx context.Context, sequencer, edge *benchNode, sour
 				return err
 			}
 		}
-		return nil
+		return sink.Publish([]market.Event{trade(probe, endOfRows)})
 	})
-	if err != nil {
-		return 0, err
+	for id := ""; err == nil && id != endOfRows; {
+		id, err = readTrade(ctx, ws)
 	}
-	_, err = edge.await(ctx, before.Position+uint64(c.rows))
 	return float64(c.rows) / time.Since(began).Seconds(), err
+}
+
+// endOfRows is the identity of the trade that follows the rows of the ingest run.
+const endOfRows = "end"
+
+// trade returns a trade with an identity.
+func trade(h market.Handle, id string) market.Event {
+	return market.Event{Kind: market.KindTrade, Handle: h, Price: 100 * market.Scale, Size: market.Scale, TradeID: id}
+}
+
+// readTrade returns the identity of the next trade.
+func readTrade(ctx context.Context, ws *websocket.Conn) (id string, err error) {
+	for {
+		_, text, err := ws.Read(ctx)
+		if err != nil {
+			return "", fmt.Errorf("read the stream of the node: %w", err)
+		}
+		var m struct{ Type, X string }
+		if json.Unmarshal(text, &m) == nil && m.Type == "T" {
+			return m.X, nil
+		}
+	}
 }
 
 // delay publishes rows at a rate, and with them trades with their time. It returns the time until
@@ -302,16 +327,12 @@ func (c *nodesConfig) delay(ctx context.Context, n *benchNode, source *benchFeed
 	read := make(chan error, 1)
 	go func() {
 		for len(took) < total {
-			_, text, err := ws.Read(ctx)
+			id, err := readTrade(ctx, ws)
 			if err != nil {
-				read <- fmt.Errorf("read the stream of the node: %w", err)
+				read <- err
 				return
 			}
-			var m struct{ Type, X string }
-			if json.Unmarshal(text, &m) != nil || m.Type != "T" {
-				continue
-			}
-			sent, err := strconv.ParseInt(m.X, 10, 64)
+			sent, err := strconv.ParseInt(id, 10, 64)
 			if err != nil {
 				read <- err
 				return
@@ -343,7 +364,7 @@ func (c *nodesConfig) pace(sink feed.Sink, books []market.Handle, probe market.H
 		events = events[:0]
 		if time.Duration(probes)*probeEvery <= elapsed {
 			sent := strconv.FormatInt(int64(time.Since(start)), 10)
-			events = append(events, market.Event{Kind: market.KindTrade, Handle: probe, Price: 100 * market.Scale, Size: market.Scale, TradeID: sent})
+			events = append(events, trade(probe, sent))
 			probes++
 		}
 		for due := int(elapsed * time.Duration(c.rate) / time.Second); rows < due && len(events) < cap(events); rows++ {
