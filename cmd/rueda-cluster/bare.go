@@ -13,10 +13,15 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
 )
 
 // The bare program publishes messages of the size of a batch to a stream of JetStream, and reads
-// them back. It has no market. The figures of a cluster of Rueda are ratios to its figures.
+// them back. It has no market: the rows of each message are the same. The figures of a cluster of
+// Rueda are ratios to its figures.
 
 const (
 	rowBytes   = 48       // of the most frequent row, a change of one level of a book
@@ -80,6 +85,19 @@ func runBare(ctx context.Context, c bareConfig) (f figures, err error) {
 	return f, err
 }
 
+// sameRows returns rows as a batch has them, so that NATS compresses them as well.
+func sameRows(n int) []byte {
+	e, now := cluster.Encoder{}, time.Now().UnixNano()
+	for i := range n {
+		e.Append(&journal.Row{
+			Kind: journal.BookUpdate, Instrument: uint32(1 + i%benchBooks), Position: uint64(1 + i), N: uint64(1 + i/benchBooks),
+			Time: now, At: now, Latency: -1, Bids: []market.Level{changedLevel(i)},
+		})
+	}
+	data := e.Group(0).Data
+	return data[len(data)-n*rowBytes:]
+}
+
 // publish appends a message that must follow the newest one.
 func (b *bare) publish(ctx context.Context, data []byte) error {
 	ack, err := b.js.Publish(ctx, bareStream, data, jetstream.WithExpectLastSequence(b.last))
@@ -97,7 +115,7 @@ func (b *bare) ingest(ctx context.Context) (perSecond float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	batch := make([]byte, batchBytes/rowBytes*rowBytes)
+	batch := sameRows(batchBytes / rowBytes)
 	read := make(chan error, 1)
 	began := time.Now()
 	go func() { read <- readRows(it, b.rows) }()
@@ -181,7 +199,7 @@ func (b *bare) latency(ctx context.Context) (p50, p99 time.Duration, err error) 
 	for row := 0; row < total; {
 		time.Sleep(at(row) + batchWait - time.Since(start))
 		n := min(total, 1+int((time.Since(start)-start0)*time.Duration(b.rate)/time.Second)) - row
-		batch := make([]byte, n*rowBytes)
+		batch := sameRows(n)
 		binary.LittleEndian.PutUint64(batch, uint64(at(row)))
 		if err := b.publish(ctx, batch); err != nil {
 			return 0, 0, err

@@ -110,10 +110,13 @@ func benchLevel(n, size int64) market.Level {
 	return market.Level{Price: market.Price((1000 + n) * market.Scale), Size: market.Size(size * market.Scale), Orders: 1}
 }
 
-// change returns the i-th change of a level, one that is not the best of its side: one row.
+// change returns the i-th change of a level: one row.
 func change(books []market.Handle, i int) market.Event {
-	return market.Event{Kind: market.KindUpdate, Handle: books[i%len(books)], Bids: []market.Level{benchLevel(-5, int64(1+i%1000))}}
+	return market.Event{Kind: market.KindUpdate, Handle: books[i%len(books)], Bids: []market.Level{changedLevel(i)}}
 }
+
+// changedLevel returns the level of the i-th change, which is not the best of its side.
+func changedLevel(i int) market.Level { return benchLevel(-5, int64(1+i%1000)) }
 
 // benchNode is a running gateway of a measurement.
 type benchNode struct {
