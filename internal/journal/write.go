@@ -73,6 +73,8 @@ func (w *writer) endPiece() {
 	c := &piece{}
 	if n := len(w.sparePieces); n > 0 {
 		c, w.sparePieces = w.sparePieces[n-1], w.sparePieces[:n-1]
+	} else { // the next one is probably as long
+		c.buf, c.entries = make([]byte, 0, len(w.buf)+256), make([]entry, 0, len(w.entries))
 	}
 	next := piece{seg: w.seg, at: w.offset(), high: w.high, buf: c.buf, entries: c.entries, blocks: c.blocks}
 	*c, w.piece = w.piece, next
