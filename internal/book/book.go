@@ -169,7 +169,10 @@ func (b *Book) Replace(bids, asks []market.Level) {
 // Compact sorts changes by side, best first, merges changes of the same price, and drops those that
 // change nothing. It reuses the memory of its argument.
 func Compact(changes []Change) []Change {
-	if len(changes) > 1 {
+	switch {
+	case len(changes) == 1 && changes[0].Was != changes[0].Now:
+		return changes // the most frequent case
+	case len(changes) > 1:
 		slices.SortStableFunc(changes, func(a, b Change) int {
 			switch {
 			case a.Side != b.Side:
