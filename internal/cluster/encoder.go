@@ -25,6 +25,7 @@ type Encoder struct {
 	base    record.Base
 	begun   bool
 	last    uint64
+	size    int // of the last group: the next one is probably as long
 	sources []Source
 }
 
@@ -57,7 +58,7 @@ func (e *Encoder) begin(base record.Base) {
 		return
 	}
 	e.begun, e.base = true, base
-	e.buf = append(e.buf, make([]byte, pieceHead)...)
+	e.buf = make([]byte, pieceHead, e.size+256)
 }
 
 // Source notes the newest sequence of a feed.
@@ -87,7 +88,7 @@ func (e *Encoder) Group(prev uint64) Group {
 		binary.LittleEndian.PutUint64(e.buf[16:], uint64(e.base.At))
 		g.Data = e.buf
 	}
-	*e = Encoder{last: g.Last}
+	*e = Encoder{last: g.Last, size: len(e.buf)}
 	return g
 }
 

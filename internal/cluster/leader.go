@@ -97,6 +97,9 @@ const (
 // leads reports whether this node appends batches of its own term.
 func (n *Node) leads() bool { return n.leader.phase >= refilling }
 
+// Appending reports whether an append is in progress. Rows that are offered meanwhile wait.
+func (n *Node) Appending() bool { return n.leader.inFlight }
+
 // able reports whether this candidate could lead: it has the whole stream.
 func (n *Node) able(now time.Duration) bool {
 	l := &n.leader
@@ -385,7 +388,7 @@ func (n *Node) granted(now time.Duration) {
 func (n *Node) append(now time.Duration, b *Batch, fl flight) {
 	l := &n.leader
 	b.Cluster = n.cfg.Cluster
-	fl.id, fl.data = b.ID, AppendBatch(nil, b)
+	fl.id, fl.data = b.ID, AppendBatch(make([]byte, 0, len(b.Data)+1024), b)
 	l.flight, l.inFlight, l.abandoned, l.appended = fl, true, false, now
 	n.emit(Append{l.expected, fl.data})
 }

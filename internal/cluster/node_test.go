@@ -100,9 +100,15 @@ func TestLongRowsAreCut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Name: "a", Candidate: true, MaxBatch: 100})
 	b.lead()
+	if b.node.Appending() {
+		t.Error("an append is in progress before the first rows")
+	}
 	b.offer(0, 3, 250)
 	var parts []Batch
 	for range 3 {
+		if !b.node.Appending() {
+			t.Error("no append is in progress while a part has no answer")
+		}
 		if has[Apply](b) {
 			t.Fatal("a part was applied")
 		}

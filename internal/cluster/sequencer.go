@@ -122,8 +122,11 @@ func (n *Node) join(b *Batch, fl *flight) {
 		if fl.groups > 0 && (g.kind != b.Kind || len(b.Data)+len(g.Data) > n.cfg.MaxBatch) {
 			break
 		}
-		b.Data = append(b.Data, g.Data...)
-		b.Last = g.Last
+		if b.Last = g.Last; fl.groups == 0 {
+			b.Data = slices.Clip(g.Data) // usually all
+		} else {
+			b.Data = append(b.Data, g.Data...)
+		}
 		for _, s := range g.Sources {
 			i := slices.IndexFunc(b.Sources, func(x Source) bool { return x.Name == s.Name })
 			if i < 0 {

@@ -46,14 +46,14 @@ func (x *applying) apply(a cluster.Apply) error {
 
 // keep copies a row to the batch, which reuses its memory.
 func (x *applying) keep(from *journal.Row) {
-	r := *from
+	x.batch = append(x.batch, *from)
+	r := &x.batch[len(x.batch)-1]
 	keep := func(list []market.Level) []market.Level {
 		n := len(x.levels)
 		x.levels = append(x.levels, list...)
 		return x.levels[n:len(x.levels):len(x.levels)]
 	}
 	r.Bids, r.Asks, r.TradeDetails = keep(from.Bids), keep(from.Asks), from.TradeDetails.Clone()
-	x.batch = append(x.batch, r)
 }
 
 // flush applies the rows of the batch.

@@ -180,14 +180,14 @@ func (h *Host) Ready() error {
 // note publishes the state of the machine, and the log's clock before the rows that follow it.
 func (h *Host) note() {
 	s, c := h.node.Status(), h.node.Clock()
+	if h.leading != nil {
+		s.Queued = h.leading.ledger.setQueued(s.Queued)
+	}
 	h.status.Store(&s)
 	h.clock.Store(&c)
 	if s.LogTime > h.logTime {
 		h.logTime = s.LogTime
 		h.cfg.Hub.LogTime(s.LogTime)
-	}
-	if h.leading != nil {
-		h.leading.ledger.setQueued(s.Queued)
 	}
 }
 
@@ -220,6 +220,14 @@ func (h *Host) Run(running context.Context) error {
 			timer.Reset(max(0, at-time.Since(h.began)))
 		}
 		var err error
+		select {
+		case a := <-h.events: // before the messages, so that the next batch is under way while they are applied
+			if err = h.arrived(ctx, a); err != nil {
+				return err
+			}
+			continue
+		default:
+		}
 		select {
 		case <-running.Done():
 			h.resign(ctx)

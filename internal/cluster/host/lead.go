@@ -94,9 +94,10 @@ func (h *Host) stopLeading(reason string) {
 	h.log.Warn("this node is not the sequencer any more", "node", h.name, "reason", reason, "term", l.term.Number)
 }
 
-// offered returns a channel with an element when the numbering hub has rows.
+// offered returns a channel with an element when the numbering hub has rows and the node can append
+// them. Meanwhile they are collected, so that they need few batches.
 func (h *Host) offered() <-chan struct{} {
-	if h.leading == nil {
+	if h.leading == nil || h.node.Appending() {
 		return nil
 	}
 	return h.leading.ledger.wake
@@ -123,7 +124,7 @@ func (h *Host) resign(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resignWait)
 	defer cancel()
-	if h.handle(ctx, cluster.Resigned{}) != nil {
+	if h.offer(ctx) != nil || h.handle(ctx, cluster.Resigned{}) != nil {
 		return
 	}
 	for h.leading != nil || h.node.Status().Leads {

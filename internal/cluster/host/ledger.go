@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxGroup   = 256 << 10 // bytes of a group; the node cuts it for the log
-	maxWaiting = 8 << 20   // bytes that may wait for the log before feeds wait
+	fullGroup  = 63 << 10 // bytes of a group: with one more row it is a batch, almost always
+	maxWaiting = 8 << 20  // bytes that may wait for the log before feeds wait
 )
 
 // ledger takes the rows of the numbering hub, until the node offers them to the log. It implements
@@ -80,7 +80,7 @@ func (l *ledger) Append(r *journal.Row) {
 	if l.closed {
 		return
 	}
-	if !l.enc.Fits(r) || l.enc.Len() >= maxGroup {
+	if !l.enc.Fits(r) || l.enc.Len() >= fullGroup {
 		l.cut()
 	}
 	l.enc.Append(r)
@@ -118,20 +118,24 @@ func (l *ledger) take() (list []cluster.Group) {
 	return list
 }
 
-// setQueued notes how many bytes wait in the node.
-func (l *ledger) setQueued(n int) {
+// setQueued notes how many bytes wait in the node. It returns how many wait in all.
+func (l *ledger) setQueued(n int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.queued = n; n <= maxWaiting {
 		l.taken.Broadcast()
 	}
+	return l.waiting()
 }
+
+// waiting returns how many bytes wait for the log. l.mu is held.
+func (l *ledger) waiting() int { return l.queued + l.bytes + l.enc.Len() }
 
 // await waits while too many rows wait for the log.
 func (l *ledger) await() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.closed && l.queued+l.bytes+l.enc.Len() > maxWaiting {
+	for !l.closed && l.waiting() > maxWaiting {
 		l.taken.Wait()
 	}
 }

@@ -13,15 +13,7 @@ import (
 // defines those that have come back, and that the first definition of each and changed ones go to
 // the log.
 func TestLedgerNumbers(t *testing.T) {
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	j := openJournal(t)
 	def := func(i, decimals int) market.Instrument {
 		return market.Instrument{ID: market.InstrumentID{Symbol: fmt.Sprint("S", i), Market: "M", Term: "CI"}, PriceDecimals: decimals}
 	}
@@ -102,4 +94,46 @@ func TestLedgerWaits(t *testing.T) {
 	if groups := l.take(); len(groups) != 0 {
 		t.Errorf("a closed ledger has %d groups", len(groups))
 	}
+}
+
+// TestLedgerGroups checks that rows which wait become groups that are full batches, because a group
+// that is cut for the log leaves a small batch, and that all of them count as waiting.
+func TestLedgerGroups(t *testing.T) {
+	l := newLedger(openJournal(t), 0)
+	const rows = 5000
+	for i := range uint64(rows) {
+		l.Append(&journal.Row{Kind: journal.BookUpdate, Instrument: 1, Position: i + 1, N: i + 1, Bids: []market.Level{{Price: 1, Size: market.Size(i + 1), Orders: 1}}})
+	}
+	waiting := l.setQueued(0)
+	groups, bytes, last := l.take(), 0, uint64(0)
+	for i, g := range groups {
+		if n := len(g.Data); n > 64<<10 || i < len(groups)-1 && n < 60<<10 {
+			t.Errorf("group %d of %d has %d bytes", i, len(groups), n)
+		}
+		if g.Prev != last || g.Last <= g.Prev {
+			t.Errorf("group %d goes from %d to %d, after %d", i, g.Prev, g.Last, last)
+		}
+		bytes, last = bytes+len(g.Data), g.Last
+	}
+	if last != rows || waiting != bytes {
+		t.Errorf("the groups end at %d and have %d bytes, %d bytes waited", last, bytes, waiting)
+	}
+	if n := l.setQueued(bytes); n != bytes {
+		t.Errorf("%d bytes wait after the node has taken %d", n, bytes)
+	}
+}
+
+// openJournal returns an empty journal.
+func openJournal(t *testing.T) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
 }
