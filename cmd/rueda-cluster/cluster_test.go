@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -36,21 +37,25 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// Sizes of a run. RUEDA_SOAK makes them those of a release: RUEDA_SOAK=10m is the time of each part
-// of random faults, and RUEDA_CLIENTS the number of clients.
+// Sizes of a run. RUEDA_SOAK makes them those of a release: RUEDA_SOAK=10m is the time of the random
+// kills, and RUEDA_CLIENTS the number of clients.
 type scale struct {
 	clients int
-	time    time.Duration // of the random faults of a part
+	time    time.Duration // of the random kills
 	speed   float64       // of the simulated exchange
+	every   time.Duration // between two trades of the producer, which all clients receive
+	lease   string        // of the sequencer
 	all     bool          // every pair is cut
 }
 
-// scaleOf returns the sizes of this run.
+// scaleOf returns the sizes of this run. Two cores deliver some ten thousand messages per second
+// to sockets, one at a time, and the clients of the test need as much time as the edges. So many
+// clients get few trades each.
 func scaleOf(t *testing.T) scale {
 	t.Helper()
-	s := scale{clients: 100, time: 15 * time.Second, speed: 10}
+	s := scale{clients: 100, time: 15 * time.Second, speed: 10, every: 20 * time.Millisecond}
 	if text := os.Getenv("RUEDA_SOAK"); text != "" {
-		s = scale{clients: 5000, time: 10 * time.Minute, speed: 2, all: true}
+		s = scale{clients: 5000, time: 10 * time.Minute, speed: 0.03, every: 500 * time.Millisecond, lease: "2s", all: true}
 		if d, err := time.ParseDuration(text); err == nil {
 			s.time = d
 		}
@@ -65,8 +70,13 @@ func scaleOf(t *testing.T) scale {
 	return s
 }
 
-// recoveries are times without a trade at clients, by what has failed.
-type recoveries map[string][]time.Duration
+// recoveries are times without a trade at clients, and times from the end of a connection to that
+// of the resume, by what has failed.
+type recoveries struct{ silence, resume map[string][]time.Duration }
+
+func newRecoveries() recoveries {
+	return recoveries{silence: map[string][]time.Duration{}, resume: map[string][]time.Duration{}}
+}
 
 // measure calls a function that makes something fail and repairs it, waits until all clients have
 // received more, and notes the longest silence of each. onlyEnded leaves out clients whose
@@ -79,8 +89,12 @@ func (x recoveries) measure(r *rig, all []*follower, kind string, onlyEnded bool
 	fault()
 	r.awaitTrades(all, 3)
 	for _, f := range all {
-		if silence, ends := f.reset(); ends > 0 || !onlyEnded {
-			x[kind] = append(x[kind], silence)
+		silence, resume, ends := f.reset()
+		if ends > 0 || !onlyEnded {
+			x.silence[kind] = append(x.silence[kind], silence)
+		}
+		if resume > 0 {
+			x.resume[kind] = append(x.resume[kind], resume)
 		}
 	}
 }
@@ -88,17 +102,25 @@ func (x recoveries) measure(r *rig, all []*follower, kind string, onlyEnded bool
 // print prints the distributions.
 func (x recoveries) print(t *testing.T) {
 	t.Helper()
-	var kinds []string
-	for kind := range x {
-		kinds = append(kinds, kind)
+	for _, kind := range slices.Sorted(maps.Keys(x.silence)) {
+		t.Logf("figure: silence of clients, %s: %s", kind, distribution(x.silence[kind]))
+		if d := x.resume[kind]; len(d) > 0 {
+			t.Logf("figure: from the end of a connection to that of the resume, %s: %s", kind, distribution(d))
+		}
 	}
-	slices.Sort(kinds)
-	for _, kind := range kinds {
-		d := x[kind]
-		slices.Sort(d)
-		at := func(q float64) time.Duration { return d[int(q*float64(len(d)-1))].Round(10 * time.Millisecond) }
-		t.Logf("figure: silence of clients, %s: p50 %v, p99 %v, max %v (%d)", kind, at(0.5), at(0.99), at(1), len(d))
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // of Linux
+		t.Logf("figure: load of the machine in 1, 5 and 15 minutes: %s", load)
 	}
+}
+
+// distribution returns quantiles of times, which it sorts.
+func distribution(d []time.Duration) string {
+	if len(d) == 0 {
+		return "none"
+	}
+	slices.Sort(d)
+	at := func(q float64) time.Duration { return d[int(q*float64(len(d)-1))].Round(10 * time.Millisecond) }
+	return fmt.Sprintf("p50 %v, p90 %v, p99 %v, max %v (%d)", at(0.5), at(0.9), at(0.99), at(1), len(d))
 }
 
 // TestKillEachProcessE2E kills each process in turn with kill -9 and starts it again, then random
@@ -107,21 +129,33 @@ func (x recoveries) print(t *testing.T) {
 // the same rows.
 func TestKillEachProcessE2E(t *testing.T) {
 	s := scaleOf(t)
-	r := startRig(t, rigOptions{nats: 3, edges: 3, postgres: true, relays: true, speed: s.speed})
+	r := startRig(t, rigOptions{nats: 3, edges: 3, postgres: true, relays: true, speed: s.speed, lease: s.lease, bots: 1 + s.clients/clientsOfBot})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer func() { cancel(); running.Wait() }()
+	source := r.produce(ctx, &running, s.every, true)
 	all := r.swarm(ctx, &running, s.clients)
-	source := r.produce(ctx, &running, true)
 	r.awaitTrades(all, 20)
 	r.checkStatus()
+	t.Logf("%d clients follow", len(all))
 
-	times := recoveries{}
+	times := newRecoveries()
 	times.measure(r, all, "nothing fails", false, func() { time.Sleep(2 * time.Second) })
+	r.killEach(all, times)
+	r.stopServers(all, times)
+	r.killAtRandom(all, times, s.time)
+	r.cutPairs(all, times, s.all)
+	times.print(t)
+	r.awaitReady(2 * time.Minute)
+	source.check(t, r.checkAll(all, cancel, &running))
+}
+
+// killEach kills each process once.
+func (r *rig) killEach(all []*follower, times recoveries) {
+	r.t.Helper()
 	for _, v := range r.victims() {
-		leads := v.kind == "sequencer" && r.leader() == v.name
 		kind := "kill -9 of " + v.kind
-		if v.kind == "sequencer" && !leads {
+		if v.kind == "sequencer" && r.leader() != v.name {
 			kind = "kill -9 of standby"
 		}
 		times.measure(r, all, kind, v.kind == "edge", func() {
@@ -130,13 +164,22 @@ func TestKillEachProcessE2E(t *testing.T) {
 			v.start()
 		})
 		r.awaitReady(2 * time.Minute)
-		t.Logf("%s killed and started again", v.name)
+		r.t.Logf("%s killed and started again", v.name)
 	}
-	r.killAtRandom(all, times, s.time)
-	r.cutPairs(all, times, s)
-	times.print(t)
-	r.awaitReady(2 * time.Minute)
-	source.check(t, r.checkAll(all, cancel, &running))
+}
+
+// stopServers stops each NATS server with SIGTERM, as an upgrade does: a server that leads first gives
+// that to another one.
+func (r *rig) stopServers(all []*follower, times recoveries) {
+	r.t.Helper()
+	for _, p := range r.nats {
+		times.measure(r, all, "SIGTERM of nats", false, func() {
+			p.signal(syscall.SIGTERM)
+			time.Sleep(2 * time.Second)
+			p.start(r.t)
+		})
+		r.awaitReady(2 * time.Minute)
+	}
 }
 
 // leader returns the name of the sequencer, as an edge knows it.
@@ -184,7 +227,8 @@ func (r *rig) killAtRandom(all []*follower, times recoveries, length time.Durati
 }
 
 // cutPairs cuts pairs of processes off from each other, and nodes from all NATS servers.
-func (r *rig) cutPairs(all []*follower, times recoveries, s scale) {
+// Each pair is cut once, or some of them.
+func (r *rig) cutPairs(all []*follower, times recoveries, each bool) {
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))
 	type pair struct{ from, to string }
 	var pairs []pair
@@ -195,13 +239,11 @@ func (r *rig) cutPairs(all []*follower, times recoveries, s scale) {
 		pairs = append(pairs, pair{p.name, "all NATS servers"})
 	}
 	rng.Shuffle(len(pairs), func(i, k int) { pairs[i], pairs[k] = pairs[k], pairs[i] })
-	if !s.all {
+	if !each {
 		pairs = pairs[:8]
 		pairs = append(pairs, pair{r.leader(), "all NATS servers"})
 	}
-	until := time.Now().Add(s.time)
-	for done := 0; done < len(pairs) || s.all && time.Now().Before(until); done++ {
-		p := pairs[done%len(pairs)]
+	for _, p := range pairs {
 		state, how := cut, "cut"
 		if rng.IntN(2) == 0 {
 			state, how = silent, "silent"

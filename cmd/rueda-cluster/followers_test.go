@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -36,10 +37,15 @@ type follower struct {
 	newest  time.Time     // of the last trade
 	silence time.Duration // longest time without a trade, since it was reset
 	ends    int           // of connections, since it was reset
+	away    time.Time     // when its connection ended; zero: it has nothing to resume
+	resume  time.Duration // longest time from such an end to the end of the resume, since it was reset
 	total   int           // ends of connections
 	at      []time.Time   // of ends of connections, since forget
 	hints   int           // warnings that the gateway stops, since forget
 }
+
+// followed are the patterns that clients follow: the simulated market, and that of the producer.
+var followed = []string{"*|BYMA|*", "*|RIG|*"}
 
 // series is what a client has received of an instrument: all rows from first to last.
 type series struct{ first, last, sum uint64 }
@@ -86,9 +92,23 @@ func (f *follower) trade(id string, n uint64, text []byte, repeats bool) {
 func (f *follower) ended() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	now := time.Now()
 	f.ends++
 	f.total++
-	f.at = append(f.at, time.Now())
+	f.at = append(f.at, now)
+	if f.away.IsZero() {
+		f.away = now
+	}
+}
+
+// resumed notes that nothing is missing any more after the end of a connection.
+func (f *follower) resumed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.away.IsZero() {
+		f.resume = max(f.resume, time.Since(f.away))
+		f.away = time.Time{}
+	}
 }
 
 // hint notes that the gateway asked the client to connect again later.
@@ -105,13 +125,14 @@ func (f *follower) forget() {
 	f.at, f.hints = nil, 0
 }
 
-// reset returns the longest silence and the number of ends of connections since the last call.
-func (f *follower) reset() (silence time.Duration, ends int) {
+// reset returns the longest silence, the longest time of a resume, and the number of ends of
+// connections since the last call.
+func (f *follower) reset() (silence, resume time.Duration, ends int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	silence, ends = f.silence, f.ends
-	f.silence, f.ends = 0, 0
-	return silence, ends
+	silence, resume, ends = f.silence, f.resume, f.ends
+	f.silence, f.resume, f.ends = 0, 0, 0
+	return silence, resume, ends
 }
 
 // received returns the number of trades.
@@ -139,16 +160,30 @@ func dialFrom(number int) func(ctx context.Context, network, address string) (ne
 	return d.DialContext
 }
 
-// follow starts a client of package client that receives all trades until the context ends. It
-// comes through the balancer.
+// given are tokens that a client has without a login.
+type given client.Tokens
+
+// Load implements client.TokenStore.
+func (g given) Load(context.Context) (client.Tokens, error) { return client.Tokens(g), nil }
+
+// Save implements client.TokenStore.
+func (given) Save(context.Context, client.Tokens) error { return nil }
+
+// follow starts a client of package client that logs in as the demo user.
 func (r *rig) follow(ctx context.Context, all *sync.WaitGroup) *follower {
 	r.t.Helper()
+	return r.followAs(ctx, all, client.Options{Username: command.DemoUser, Password: command.DemoUser})
+}
+
+// followAs starts a client of package client that receives all trades until the context ends. It
+// comes through the balancer.
+func (r *rig) followAs(ctx context.Context, all *sync.WaitGroup, o client.Options) *follower {
+	r.t.Helper()
 	f := &follower{name: "client", series: map[string]*series{}}
-	c, err := client.New([]string{"http://" + r.balancer.address()}, client.Options{
-		Username: command.DemoUser, Password: command.DemoUser, Strict: true, Queue: 1 << 16, Heartbeat: 2 * time.Second,
-	})
+	o.Strict, o.Queue, o.Heartbeat = true, 1<<14, 2*time.Second
+	c, err := client.New([]string{"http://" + r.balancer.address()}, o)
 	if err == nil {
-		err = c.Subscribe(client.Set{Trades: []string{"*|BYMA|*"}})
+		err = c.Subscribe(client.Set{Trades: followed})
 	}
 	if err != nil {
 		r.t.Fatal(err)
@@ -161,8 +196,11 @@ func (r *rig) follow(ctx context.Context, all *sync.WaitGroup) *follower {
 			case client.Lost:
 				f.fail("lost %v", e)
 			case client.StateChange:
-				if e.State == client.Waiting {
+				switch e.State {
+				case client.Waiting:
 					f.ended()
+				case client.Live:
+					f.resumed()
 				}
 			}
 		}
@@ -179,27 +217,35 @@ type raw struct {
 	rig      *rig
 	number   int
 	token    string
-	names    []string // that it resumes by N; nil: a pattern, by position
+	names    []string // that it resumes by N; nil: patterns, by position
 	http     http.Client
 	epoch    string
 	position string
+	repeats  bool          // messages of a resume by position may come again, until CaughtUp
+	bound    time.Duration // of the next pause
 }
 
-// followRaw starts a client without package client. It connects to the edges themselves.
-func (r *rig) followRaw(ctx context.Context, all *sync.WaitGroup, number int, token string, names []string) *follower {
+// The bounds of a random pause before a client connects again, as the protocol states them.
+const (
+	firstBound = 500 * time.Millisecond
+	lastBound  = 30 * time.Second
+)
+
+// followRaw starts a client without package client. It connects to the edges themselves, at first
+// after a random part of a spread.
+func (r *rig) followRaw(ctx context.Context, all *sync.WaitGroup, number int, token string, names []string, spread time.Duration) *follower {
 	c := &raw{rig: r, number: number, token: token, names: names, follower: follower{name: fmt.Sprint("raw ", number), series: map[string]*series{}}}
 	c.http.Transport = &http.Transport{DialContext: dialFrom(number), DisableKeepAlives: true}
+	c.bound = firstBound
 	all.Go(func() {
+		pause(ctx, rand.N(spread))
 		for turn := number; ctx.Err() == nil; turn++ {
-			began := time.Now()
 			if err := c.connect(ctx, "ws://"+r.edges[turn%len(r.edges)].address+"/stream"); err != nil && ctx.Err() == nil {
 				c.fail("%v", err)
 				return
 			}
-			c.ended()
-			if wait := 50*time.Millisecond - time.Since(began); wait > 0 {
-				time.Sleep(wait)
-			}
+			pause(ctx, rand.N(c.bound))
+			c.bound = min(2*c.bound, lastBound)
 		}
 	})
 	return &c.follower
@@ -222,6 +268,7 @@ func (c *raw) connect(ctx context.Context, url string) error {
 		return nil // the edge does not run, or does not accept clients
 	}
 	defer func() { _ = ws.CloseNow() }()
+	defer c.ended()
 	ws.SetReadLimit(4 << 20)
 	send := func(v any) {
 		if text, err := json.Marshal(v); err == nil {
@@ -253,7 +300,7 @@ func (c *raw) connect(ctx context.Context, url string) error {
 
 // subscribe returns the message that subscribes, and resumes what was received.
 func (c *raw) subscribe() map[string]any {
-	m := map[string]any{"action": "subscribe", "trades": []string{"*|BYMA|*"}}
+	m := map[string]any{"action": "subscribe", "trades": followed, "alive": true}
 	resume := map[string]any{"epoch": c.epoch, "position": c.position}
 	if c.names != nil {
 		m["trades"] = c.names
@@ -261,6 +308,7 @@ func (c *raw) subscribe() map[string]any {
 	}
 	if c.epoch != "" {
 		m["resume"] = resume
+		c.repeats = c.names == nil
 	}
 	return m
 }
@@ -275,9 +323,13 @@ func (c *raw) message(m *rawMessage, text []byte) error {
 		if len(m.Lost) > 0 || len(m.Rejected) > 0 || c.epoch != "" && m.Epoch != c.epoch {
 			return fmt.Errorf("after epoch %s: %s", c.epoch, text)
 		}
+		if m.Type == "CaughtUp" || c.epoch == "" {
+			c.resumed()
+			c.repeats, c.bound = false, firstBound
+		}
 		c.epoch = m.Epoch
 	case "T", "X", "C":
-		c.trade(m.I, m.N, text, c.names == nil)
+		c.trade(m.I, m.N, text, c.repeats)
 	case "Warning":
 		if wire.Reason(m.Reason) == wire.ShuttingDown {
 			c.hint()
@@ -292,26 +344,58 @@ func (c *raw) message(m *rawMessage, text []byte) error {
 	return nil
 }
 
-// swarm starts clients: a fifth of them with package client, and the others without it.
+// Of the clients with package client.
+const (
+	withPassword = 80  // of the demo user, which may have 100 connections
+	withPackage  = 500 // the others have a token
+)
+
+// clientsOfBot is how many clients share the token of a user.
+const clientsOfBot = 100
+
+// swarm starts clients: a fifth of them with package client, up to a limit, and the others without
+// it. They connect over a millisecond for each.
 func (r *rig) swarm(ctx context.Context, all *sync.WaitGroup, n int) (list []*follower) {
 	r.t.Helper()
-	token := r.login()
-	names := r.instruments(token)
+	var token string
+	var names []string
+	spread := time.Duration(n) * time.Millisecond
 	for i := range n {
+		if i%clientsOfBot == 0 {
+			token = r.login(i / clientsOfBot)
+		}
+		if i == 0 {
+			names = r.instruments(token)
+		}
 		switch {
-		case i%5 == 0 && i < 400: // of one user
+		case i%5 == 0 && i/5 < withPassword:
 			list = append(list, r.follow(ctx, all))
+		case i%5 == 0 && i/5 < withPackage:
+			list = append(list, r.followAs(ctx, all, client.Options{Tokens: given{Access: client.Secret(token), Expires: time.Now().Add(20 * time.Hour)}}))
 		case i%2 == 0:
-			list = append(list, r.followRaw(ctx, all, i, token, names))
+			list = append(list, r.followRaw(ctx, all, i, token, names, spread))
 		default:
-			list = append(list, r.followRaw(ctx, all, i, token, nil))
+			list = append(list, r.followRaw(ctx, all, i, token, nil, spread))
 		}
 	}
 	return list
 }
 
-// instruments returns the listed instruments of the market.
+// instruments waits for the instrument of the producer, and returns all that clients follow.
 func (r *rig) instruments(token string) (names []string) {
+	r.t.Helper()
+	for until := time.Now().Add(time.Minute); !slices.Contains(names, ownInstrument); {
+		if time.Now().After(until) {
+			r.t.Fatalf("%s is not one of the instruments %q", ownInstrument, names)
+		}
+		time.Sleep(20 * time.Millisecond)
+		names = slices.DeleteFunc(r.listed(token), func(x string) bool { return !strings.Contains(x, "|BYMA|") && x != ownInstrument })
+	}
+	return names
+}
+
+// listed returns the names of all instruments.
+func (r *rig) listed(token string) (names []string) {
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+r.edges[0].address+"/market/instruments?limit=1000", nil)
 	if err != nil {
@@ -325,19 +409,14 @@ func (r *rig) instruments(token string) (names []string) {
 	defer func() { _ = answer.Body.Close() }()
 	var list struct {
 		Data struct {
-			Instruments []struct{ Instrument, Market string }
+			Instruments []struct{ Instrument string }
 		}
 	}
 	if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
 		r.t.Fatal(err)
 	}
 	for _, x := range list.Data.Instruments {
-		if strings.Contains(x.Instrument, "|BYMA|") {
-			names = append(names, x.Instrument)
-		}
-	}
-	if len(names) == 0 {
-		r.t.Fatal("no instruments")
+		names = append(names, x.Instrument)
 	}
 	return names
 }

@@ -29,8 +29,8 @@ type producer struct {
 const ownInstrument = "LINE|RIG|CI"
 
 // produce starts a producer, until the context ends.
-func (r *rig) produce(ctx context.Context, all *sync.WaitGroup, resumes bool) *producer {
-	p := &producer{addresses: r.feeds, every: 10 * time.Millisecond, resumes: resumes}
+func (r *rig) produce(ctx context.Context, all *sync.WaitGroup, every time.Duration, resumes bool) *producer {
+	p := &producer{addresses: r.feeds, every: every, resumes: resumes}
 	all.Go(func() {
 		for turn := 0; ctx.Err() == nil; turn++ {
 			p.connect(ctx, p.addresses[turn%len(p.addresses)])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,8 @@ type rigOptions struct {
 	relays      bool    // between the processes, so that pairs of them can be cut
 	program     string  // of the nodes; "": built from this tree
 	drain       string  // of a node; "": 100ms
+	lease       string  // of the sequencer; "": 1s
+	bots        int     // users with many connections; 0: 1
 	speed       float64 // of the simulated exchange; 0: 10
 }
 
@@ -81,7 +84,6 @@ func newRig(t *testing.T, nats, edges int) *rig {
 
 // Of the users and operators of a rig.
 const (
-	botUser   = "bots"
 	botSecret = "the password of all bots"
 	operator  = "the-token-of-the-operator-of-a-rig"
 	encryptor = "1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f"
@@ -116,7 +118,7 @@ func startRig(t *testing.T, o rigOptions) *rig {
 		r.shared, database = openPostgres(t)
 		data.Folder, data.Postgres = "", database.String()
 	}
-	addUsers(t, data)
+	addUsers(t, data, max(1, o.bots))
 	for _, p := range take(2) {
 		r.feeds = append(r.feeds, local1(p))
 	}
@@ -197,17 +199,20 @@ func (r *rig) startNats(ports, routes []int, via func(from, to, address string) 
 	return clients
 }
 
-// addUsers adds the demo users, and one for many connections.
-func addUsers(t *testing.T, c gateway.DataConfig) {
+// botName returns the name of a user with many connections.
+func botName(number int) string { return fmt.Sprintf("bot-%d", number) }
+
+// addUsers adds the demo users, and some with many connections.
+func addUsers(t *testing.T, c gateway.DataConfig, bots int) {
 	t.Helper()
 	data, err := gateway.OpenData(t.Context(), c)
 	if err == nil {
 		err = demo.AddDemoUsers(t.Context(), data.Users)
 	}
-	if err == nil {
+	for i := 0; i < bots && err == nil; i++ {
 		_, err = data.Users.Add(t.Context(), local.NewUser{
-			Username: botUser, Password: botSecret, Scopes: []string{broker.ScopeRead, broker.ScopeWildcard, broker.ScopeHistory},
-			Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}}, Limits: broker.Limits{Connections: 20000},
+			Username: botName(i), Password: botSecret, Scopes: []string{broker.ScopeRead, broker.ScopeWildcard, broker.ScopeHistory},
+			Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}}, Limits: broker.Limits{Connections: 2 * clientsOfBot},
 		})
 	}
 	if err != nil {
@@ -226,10 +231,21 @@ func (r *rig) run(p *process, command func() *exec.Cmd) {
 		p.signal(syscall.SIGCONT)
 		p.signal(syscall.SIGKILL)
 		if r.t.Failed() {
-			text, _ := os.ReadFile(p.log)
-			r.t.Logf("%s ended %d times by itself:\n%s", p.name, p.ends, text[max(0, len(text)-6000):])
+			r.t.Logf("%s ended %d times by itself:\n%s", p.name, p.ends, endOf(p.log))
 		}
 	})
+}
+
+// endOf returns the end of a log, without its lines about single clients.
+func endOf(log string) string {
+	text, _ := os.ReadFile(log)
+	var kept []string
+	for line := range strings.Lines(string(text)) {
+		if !strings.Contains(line, `msg="client `) {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept[max(0, len(kept)-30):], "")
 }
 
 // config writes the configuration of a node, and returns its file.
@@ -243,13 +259,7 @@ func (r *rig) config(p *process, number int, urls []string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	drain, speed := r.drain, r.speed
-	if drain == "" {
-		drain = "100ms"
-	}
-	if speed == 0 {
-		speed = 10
-	}
+	drain, lease, speed := cmp.Or(r.drain, "100ms"), cmp.Or(r.lease, "1s"), cmp.Or(r.speed, 10)
 	text := fmt.Sprintf(`listen = %q
 data = %q
 drain = %q
@@ -276,13 +286,13 @@ role = %q
 nats = ["%s"]
 replicas = %d
 bytes = "512MiB"
-lease = "1s"
-`, p.address, filepath.Join(r.folder, "data"), drain, p.admin, token, filepath.Join(folder, "journal"), p.name, p.kind, strings.Join(urls, `", "`), len(urls))
+lease = %q
+`, p.address, filepath.Join(r.folder, "data"), drain, p.admin, token, filepath.Join(folder, "journal"), p.name, p.kind, strings.Join(urls, `", "`), len(urls), lease)
 	if r.postgres {
 		text += "[database]\nurl_env = \"RUEDA_DATABASE_URL\"\n"
 	}
 	if p.kind != "edge" {
-		text += fmt.Sprintf("[[feed]]\nname = \"sim\"\ntype = \"sim\"\nseed = 7\nspeed = %.1f\n", speed)
+		text += fmt.Sprintf("[[feed]]\nname = \"sim\"\ntype = \"sim\"\nseed = 7\nspeed = %.2f\n", speed)
 		text += fmt.Sprintf("[[feed]]\nname = \"lines\"\ntype = \"ndjson\"\nlisten = %q\ntoken_file = %q\n", r.feeds[number], token)
 	}
 	file := filepath.Join(folder, "rueda.toml")
@@ -350,10 +360,10 @@ func (r *rig) status(p *process) (s rigStatus) {
 	return s
 }
 
-// login returns an access token of the user for many connections.
-func (r *rig) login() string {
+// login returns an access token of a user with many connections.
+func (r *rig) login(number int) string {
 	r.t.Helper()
-	body := strings.NewReader(`{"grant_type":"password","username":"` + botUser + `","password":"` + botSecret + `"}`)
+	body := strings.NewReader(`{"grant_type":"password","username":"` + botName(number) + `","password":"` + botSecret + `"}`)
 	client := http.Client{Timeout: time.Minute}
 	answer, err := client.Post("http://"+r.edges[0].address+"/auth/token", "application/json", body)
 	if err != nil {

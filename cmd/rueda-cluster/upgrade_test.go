@@ -60,11 +60,11 @@ func TestRollingUpgradeE2E(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer func() { cancel(); running.Wait() }()
+	source := r.produce(ctx, &running, 20*time.Millisecond, false)
 	all := r.swarm(ctx, &running, 60)
-	source := r.produce(ctx, &running, false)
 	r.awaitTrades(all, 20)
 	r.program = newer // for status too
-	times := recoveries{}
+	times := newRecoveries()
 	upgrade := func(p *process) {
 		times.measure(r, all, "upgrade of "+p.kind, p.kind == "edge", func() {
 			p.signal(syscall.SIGTERM)
