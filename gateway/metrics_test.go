@@ -50,7 +50,7 @@ func TestThreat35MetricsNeedAToken(t *testing.T) {
 	}
 	for _, want := range []string{
 		"\nrueda_ready 1\n", "\nrueda_connections{state=\"live\"} 0\n", "\nrueda_connections_limit 20000\n",
-		"\nrueda_keys{state=\"signing\"} 1\n", "\nrueda_shard_stale{shard=\"0\"} 0\n", "\ngo_goroutines ",
+		"\nrueda_keys{state=\"signing\"} 1\n", "\nrueda_shard_stale{shard=\"0\"} ", "\ngo_goroutines ",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not have %q", want)
