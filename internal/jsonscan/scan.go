@@ -4,7 +4,9 @@ package jsonscan
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 )
@@ -168,21 +170,37 @@ func (p *Scanner) Number() ([]byte, error) {
 // Text decodes a string. The result is a view of the input if it has no escapes.
 func (p *Scanner) Text() ([]byte, error) {
 	in, start := p.In, p.At+1
-	for i := start; i < len(in); i++ {
-		switch c := in[i]; {
-		case c == '"':
-			p.At = i + 1
-			return in[start:i], nil
-		case c == '\\':
-			p.At = i
-			return p.escaped(start)
-		case c < ' ':
-			p.At = i
-			return nil, p.Fail("control character in a string")
+	i := start + plain(in[start:])
+	p.At = i
+	switch {
+	case i == len(in):
+		return nil, p.Fail("unexpected end")
+	case in[i] == '"':
+		p.At++
+		return in[start:i], nil
+	case in[i] == '\\':
+		return p.escaped(start)
+	}
+	return nil, p.Fail("control character in a string")
+}
+
+// plain returns how many bytes come before the first quote, backslash or control character.
+func plain(in []byte) int {
+	const ones, highest = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; len(in)-i >= 8; i += 8 {
+		w := binary.LittleEndian.Uint64(in[i:])
+		quote, backslash := w^'"'*ones, w^'\\'*ones // bytes that are 0
+		// A subtraction that borrows sets the highest bit. It may be wrong in later bytes only.
+		found := ((quote-ones)&^quote | (backslash-ones)&^backslash | (w-' '*ones)&^w) & highest
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
 		}
 	}
-	p.At = len(in)
-	return nil, p.Fail("unexpected end")
+	for i < len(in) && in[i] >= ' ' && in[i] != '"' && in[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 // escaped continues to decode a string whose first escape is at p.At.

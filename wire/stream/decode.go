@@ -37,6 +37,7 @@ type Decoder struct {
 	Lenient bool
 
 	ids        map[string]known
+	newest     known // in the message before
 	words      map[string]string
 	texts      strings.Builder
 	bids, asks []market.Level
@@ -53,6 +54,7 @@ type Decoder struct {
 
 // known is an identifier that was parsed before.
 type known struct {
+	text  string
 	id    market.InstrumentID
 	index int
 }

@@ -1,11 +1,13 @@
 package stream
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -261,6 +263,56 @@ func TestRefused(t *testing.T) {
 		var m Message
 		if err := d.Decode([]byte(message), &m); !errors.Is(err, ErrMessage) {
 			t.Errorf("%s: %v", message, err)
+		}
+	}
+}
+
+// TestNumbers checks prices, sizes and integers against the parsers of package market and strconv,
+// whatever comes after them.
+func TestNumbers(t *testing.T) {
+	for _, text := range []string{
+		"0", "7", "-7", "-0", "00", "07", "0.5", "00.5", "1.", ".5", "1.5", "7049.50", "0.00000001", "0.000000001", "0.0000000010", "1.1234567800",
+		"1234567", "12345678", "1234567.12345678", "12345678.12345678", "12345678.1234567", "123456789012345", "1234567890123456", "99999999999",
+		"92233720368", "92233720369", "999999999999999999", "1000000000000000000", "18446744073709551615", "18446744073709551616", "99999999999999999999",
+		"1e3", "1E3", "1.5e1", "1x", "1-", "1.5.5", "4294967295", "4294967296",
+	} {
+		for _, space := range []string{"", " ", "\n"} {
+			in := []byte(fmt.Sprintf(`{"type":"T","N":%[1]s%[2]s,"P":%[1]s%[2]s,"Z":%[1]s%[2]s,"K":%[1]s%[2]s}`, text, space))
+			price, badPrice := market.ParsePrice(text)
+			size, badSize := market.ParseSize(text)
+			n, badN := strconv.ParseUint(text, 10, 64)
+			k, badK := strconv.ParseUint(text, 10, 32)
+			var d Decoder
+			var m Message
+			_ = d.Decode(in, &m) // members are missing
+			valid := json.Valid([]byte(text))
+			want := [...]bool{valid && badN == nil, valid && badPrice == nil, valid && badSize == nil, valid && badK == nil}
+			if want[0] && m.N != n || want[1] && m.Trade.Price != price || want[2] && m.Trade.Size != size || want[3] && m.Checksum != uint32(k) {
+				t.Errorf("%s: %+v", in, m)
+			}
+			for i, name := range []string{"N", "P", "Z", "K"} {
+				one := fmt.Sprintf(`{"type":"Q","I":"GGAL|BYMA|24hs","T":"2026-11-20T14:30:00Z","N":1,%q:%s%s}`, name, text, space)
+				if err := d.Decode([]byte(one), &m); (err == nil) != want[i] {
+					t.Errorf("%s: %v", one, err)
+				}
+			}
+		}
+	}
+}
+
+// TestTimes checks times after another one of the same second, and of others.
+func TestTimes(t *testing.T) {
+	var d Decoder
+	var m Message
+	for _, text := range []string{
+		"2026-11-20T14:30:00.123456789Z", "2026-11-20T14:30:00.000000000Z", "2026-11-20T14:30:00.999999999Z", "2026-11-20T14:30:00Z", "2026-11-20T14:30:00.5Z",
+		"2026-11-20T14:30:00.12345678Z", "2026-11-20T14:30:00.1234567890Z", "2026-11-20T14:30:00.12345678aZ", "2026-11-20T14:30:00,123456789Z", "2026-11-20T14:30:00.123456789z",
+		"2026-11-20T14:30:00.123456789-03:00", "2026-11-20T14:30:01.123456789Z", "2026-11-20T14:30:00.123456788Z", "1969-12-31T23:59:59.999999999Z", "2026-11-20T14:30:00.123456789", "",
+	} {
+		want, bad := wire.ParseTime(text)
+		err := d.Decode([]byte(`{"type":"Q","I":"GGAL|BYMA|24hs","N":1,"T":"`+text+`"}`), &m)
+		if (err == nil) != (bad == nil) || err == nil && m.Time != want {
+			t.Errorf("%s: %d, %v, want %d, %v", text, m.Time, err, want, bad)
 		}
 	}
 }

@@ -46,6 +46,8 @@ func (d *Decoder) member(name []byte, m *Message) error {
 			return err
 		}
 		return d.skip(0)
+	case "S": // which I has
+		return d.skip(0)
 	case "I":
 		return d.instrument(name, m)
 	case "N":
@@ -186,7 +188,69 @@ func (d *Decoder) number(name []byte, what error) ([]byte, error) {
 	return d.scan.Number()
 }
 
+// digits scans the digits from offset i, and returns their value and the offset after them. The
+// value is right for 19 digits at most.
+func (d *Decoder) digits(i int, v uint64) (uint64, int) {
+	in := d.scan.In
+	for i < len(in) && in[i]-'0' <= 9 {
+		v = v*10 + uint64(in[i]-'0')
+		i++
+	}
+	return v, i
+}
+
+// ends reports whether a number ends at an offset, and is not part of another text than a short one.
+func (d *Decoder) ends(i int) bool {
+	in := d.scan.In
+	return i < len(in) && in[i] != '.' && in[i]|0x20 != 'e'
+}
+
+// short scans an integer of at most 18 digits. Of other texts it consumes nothing, and ok is false.
+func (d *Decoder) short() (v uint64, ok bool) {
+	at := d.scan.At
+	v, i := d.digits(at, 0)
+	if n := i - at; n == 0 || n > 18 || n > 1 && d.scan.In[at] == '0' || !d.ends(i) {
+		return 0, false
+	}
+	d.scan.At = i
+	return v, true
+}
+
+// decimal scans a decimal as most are: not negative, with at most 7 digits before the point and 8
+// after it. The value has the unit 1e-8. Of other texts it consumes nothing, and ok is false.
+func (d *Decoder) decimal() (v uint64, ok bool) {
+	const most, decimals = 7, 8 // together market.MaxDigits
+	at := d.scan.At
+	v, i := d.digits(at, 0)
+	if n := i - at; n == 0 || n > most || n > 1 && d.scan.In[at] == '0' || i == len(d.scan.In) {
+		return 0, false
+	}
+	fraction := 0
+	if d.scan.In[i] == '.' {
+		from := i + 1
+		v, i = d.digits(from, v)
+		if fraction = i - from; fraction == 0 || fraction > decimals {
+			return 0, false
+		}
+	}
+	if !d.ends(i) {
+		return 0, false
+	}
+	for ; fraction < decimals; fraction++ {
+		v *= 10
+	}
+	d.scan.At = i
+	return v, true
+}
+
 func (d *Decoder) integer(name []byte, to *uint64, most uint64) error {
+	if v, ok := d.short(); ok && v <= most {
+		*to = v
+		return nil
+	} else if ok {
+		d.bad(name, errInteger)
+		return nil
+	}
 	text, err := d.number(name, errInteger)
 	if text == nil || err != nil {
 		return err
@@ -218,6 +282,10 @@ func parseUint(text []byte, most uint64) (v uint64, ok bool) {
 }
 
 func (d *Decoder) price(name []byte, to *market.Price) error {
+	if v, ok := d.decimal(); ok {
+		*to = market.Price(v)
+		return nil
+	}
 	text, err := d.number(name, market.ErrNotDecimal)
 	if text == nil || err != nil {
 		return err
@@ -231,6 +299,10 @@ func (d *Decoder) price(name []byte, to *market.Price) error {
 }
 
 func (d *Decoder) size(name []byte, to *market.Size) error {
+	if v, ok := d.decimal(); ok {
+		*to = market.Size(v)
+		return nil
+	}
 	text, err := d.number(name, market.ErrNotDecimal)
 	if text == nil || err != nil {
 		return err
@@ -257,13 +329,13 @@ func (d *Decoder) sum(name []byte, to *market.Sum, decimals int) error {
 }
 
 func (d *Decoder) time(name []byte, to *int64) error {
+	if ns, ok := d.sameSecond(); ok {
+		*to = ns
+		return nil
+	}
 	text, err := d.text(name)
 	if err != nil {
 		return err
-	}
-	if ns, ok := d.sameSecond(text); ok {
-		*to = ns
-		return nil
 	}
 	ns, bad := wire.ParseTime(text)
 	if bad != nil {
@@ -280,15 +352,20 @@ func (d *Decoder) time(name []byte, to *int64) error {
 
 const timeLength = len("2006-01-02T15:04:05.999999999Z")
 
-// sameSecond parses a time in the second of the newest one.
-func (d *Decoder) sameSecond(text []byte) (ns int64, ok bool) {
-	const point = len(d.second)
-	if len(text) != timeLength || d.unix == 0 || string(text[:point]) != string(d.second[:]) ||
-		text[point] != '.' || text[timeLength-1] != 'Z' {
+// sameSecond scans a time in the second of the newest one. Of other texts it consumes nothing, and
+// ok is false.
+func (d *Decoder) sameSecond() (ns int64, ok bool) {
+	const point, last = 1 + len(d.second), timeLength // after the quote; the Z
+	in := d.scan.In[d.scan.At:]
+	if len(in) < last+2 || d.unix == 0 || in[0] != '"' || string(in[1:point]) != string(d.second[:]) || string(in[last:last+2]) != `Z"` {
 		return 0, false
 	}
-	fraction, ok := parseUint(text[point+1:timeLength-1], 1e9)
-	return d.unix + int64(fraction), ok
+	fraction, end := d.digits(d.scan.At+point+1, 0)
+	if in[point] != '.' || end != d.scan.At+last {
+		return 0, false
+	}
+	d.scan.At += last + 2
+	return d.unix + int64(fraction), true
 }
 
 func (d *Decoder) flag(name []byte, to *bool) error {
@@ -309,6 +386,10 @@ func (d *Decoder) instrument(name []byte, m *Message) error {
 	if err != nil {
 		return err
 	}
+	if string(text) == d.newest.text && len(text) > 0 { // often a trade and a quote
+		m.ID, m.Index = d.newest.id, d.newest.index
+		return nil
+	}
 	k, ok := d.ids[string(text)]
 	if !ok {
 		id, bad := market.ParsePattern(string(text))
@@ -319,9 +400,10 @@ func (d *Decoder) instrument(name []byte, m *Message) error {
 		if d.ids == nil || len(d.ids) == maxIDs {
 			d.ids = make(map[string]known)
 		}
-		k = known{id, len(d.ids)}
-		d.ids[id.String()] = k
+		k = known{id.String(), id, len(d.ids)}
+		d.ids[k.text] = k
 	}
+	d.newest = k
 	m.ID, m.Index = k.id, k.index
 	return nil
 }
