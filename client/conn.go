@@ -1,15 +1,15 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/readahead"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -20,7 +20,7 @@ type Conn struct{ conn *websocket.Conn }
 // Dial opens the stream of the URL in use. It is not authenticated: the first message is an
 // auth_token. The error is an *Error if the gateway refused the handshake.
 func (c *Client) Dial(ctx context.Context) (*Conn, error) {
-	conn, err := c.dial(ctx, c.url(0))
+	conn, _, err := c.dial(ctx, c.url(0))
 	if err != nil {
 		return nil, err
 	}
@@ -50,35 +50,12 @@ func (c *Conn) Close() {
 	_ = c.conn.CloseNow() // it may be closed already
 }
 
-// readBuffer is how many bytes of a stream are read at once.
-const readBuffer = 64 << 10
-
-// bufferedConn reads a network connection in large pieces. The WebSocket alone reads 4 KiB at once.
-type bufferedConn struct {
-	net.Conn
-	r *bufio.Reader
-}
-
-// Read implements net.Conn.
-func (c *bufferedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
-
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// buffered returns a function that opens connections with a large buffer for what they receive.
-func buffered(dial dialFunc) dialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &bufferedConn{conn, bufio.NewReaderSize(conn, readBuffer)}, nil
-	}
-}
-
-// dial opens the stream of a gateway, which is not authenticated yet.
-func (c *Client) dial(ctx context.Context, base *url.URL) (*websocket.Conn, error) {
+// dial opens the stream of a gateway, which is not authenticated yet. network is its connection,
+// as options.go opens all of them.
+func (c *Client) dial(ctx context.Context, base *url.URL) (_ *websocket.Conn, network *readahead.Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { network = readahead.Of(i.Conn) }})
 	o := &websocket.DialOptions{HTTPClient: c.socket, HTTPHeader: http.Header{"User-Agent": {c.agent}}}
 	if c.opts.Format != wire.JSON {
 		o.Subprotocols = []string{c.opts.Format.Subprotocol()}
@@ -90,10 +67,10 @@ func (c *Client) dial(ctx context.Context, base *url.URL) (*websocket.Conn, erro
 	if err != nil {
 		if resp != nil && resp.StatusCode >= http.StatusBadRequest {
 			body, _ := io.ReadAll(resp.Body) // the part that the library kept
-			return nil, responseError(resp, body)
+			return nil, nil, responseError(resp, body)
 		}
-		return nil, plain(err)
+		return nil, nil, plain(err)
 	}
 	conn.SetReadLimit(maxMessage)
-	return conn, nil
+	return conn, network, nil
 }

@@ -59,11 +59,13 @@
 // # Concurrency
 //
 // A Client is safe for concurrent use. It has no goroutines of its own: Events starts one, the
-// engine, and waits for it when the loop ends. The engine owns the connection and all progress. It
-// starts further goroutines that read the connection, renew tokens and read history, and it waits
-// for them at the end of the connection; they send it functions to call. Client.mu guards what the
-// engine shares with other goroutines: the desired set, the queue, the books and the health. The
-// engine queues the events of several frames together, and the loop takes a few together. A lock of
-// its own guards those and what the program has processed; it is taken first. No lock is held while
-// anything waits. One loop over Events is in use at a time.
+// engine, and waits for it when the loop ends. The engine owns the connection and all progress. For
+// each connection it starts a goroutine that reads messages and handles them, until the buffer of
+// the connection is empty; link.turn says which of the two acts. The engine alone writes, so that
+// the other one always reads. It starts further goroutines that renew tokens and read history, and
+// waits for them at the end of the connection; they send it functions to call. Client.mu guards
+// what the engine shares with other goroutines: the desired set, the queue, the books and the
+// health. Events are queued together, and the loop takes a few together. A lock of its own guards
+// those and what the program has processed; it is taken first. Only link.turn is held while the
+// engine waits for the program. One loop over Events is in use at a time.
 package client

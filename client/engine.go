@@ -244,15 +244,15 @@ func (e *engine) connect(ctx context.Context, base *url.URL) error {
 	if err != nil {
 		return err
 	}
-	conn, err := e.dial(ctx, base)
+	conn, network, err := e.dial(ctx, base)
 	if err != nil {
 		return err
 	}
 	format, _ := wire.ParseSubprotocol(conn.Subprotocol()) // "": JSON
 	e.enter(StateChange{State: Authenticating, URL: base.String()})
 	l := &link{
-		engine: e, conn: conn, format: format, base: base.String(), access: t.Access, began: time.Now(), scope: strings.Fields(t.Scope),
-		frames: make(chan frame, 256), results: make(chan func() error), most: maxItems, heartbeat: cmp.Or(e.opts.Heartbeat, firstHeartbeat),
+		engine: e, conn: conn, network: network, format: format, base: base.String(), access: t.Access, began: time.Now(), scope: strings.Fields(t.Scope),
+		turn: make(chan struct{}, 1), ended: make(chan error, 1), changed: make(chan struct{}, 1), results: make(chan func() error), most: maxItems, heartbeat: cmp.Or(e.opts.Heartbeat, firstHeartbeat),
 		sent: map[item]*subscribed{}, asks: map[string]*ask{}, resynced: map[item]time.Time{},
 	}
 	err = l.run(ctx)

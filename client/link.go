@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/ruedahq/rueda/internal/readahead"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
@@ -29,21 +29,29 @@ const (
 	maxItemBytes  = 200                    // of an item, with its place in resume
 )
 
-// link is one connection.
+// link is one connection. Two goroutines act for it, read and run. The one whose turn it is owns
+// the engine and the fields that others do not use.
 type link struct {
 	*engine
 	conn    *websocket.Conn
+	network *readahead.Conn // below conn
 	format  wire.Format
 	base    string // URL
 	access  Secret
 	scope   []string
 	began   time.Time
 	workers sync.WaitGroup    // goroutines of the connection
-	frames  chan frame        // from the reader
+	turn    chan struct{}     // full: it is the turn of a goroutine; capacity 1; before other locks
+	reading bool              // it is the turn of the reader, which alone uses this
+	ended   chan error        // what ended the reader; capacity 1
+	changed chan struct{}     // there is something to write, or another deadline; capacity 1
+	unsent  [][]byte          // messages to write
 	blocks  blocks            // of events
-	text    []byte            // the free part of a block for messages in MessagePack
-	results chan func() error // of other goroutines; the engine calls them
+	raw     readahead.Blocks  // of messages, for the reader
+	texts   readahead.Blocks  // of messages in MessagePack, as JSON
+	results chan func() error // of other goroutines; run calls them
 	decoder stream.Decoder
+	message stream.Message
 	found   []found // by Index of the decoder
 
 	ready     bool                 // authenticated
@@ -116,99 +124,137 @@ type resume struct {
 	Bars     map[string]uint64 `json:"bars,omitempty"`
 }
 
-// run authenticates and handles messages until the connection ends, always with an error.
+// run authenticates and acts until the connection ends, always with an error. read handles messages
+// meanwhile.
 func (l *link) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
 		_ = l.conn.CloseNow() // it may be closed already
 		l.workers.Wait()
+		_ = l.flush(ctx) // what the reader had; it does not wait
 	}()
-	l.workers.Go(func() { l.read(ctx) })
 	l.arrived, l.data = l.began, l.began
 	slow := wire.SlowConflate
 	if l.opts.Strict {
 		slow = wire.SlowStrict
 	}
-	l.send(ctx, &message{Action: wire.ActionAuthToken, Token: string(l.access), Session: l.opts.Session, Slow: slow})
+	l.send(&message{Action: wire.ActionAuthToken, Token: string(l.access), Session: l.opts.Session, Slow: slow})
+	l.network.Empty = func() { l.handOver(ctx) }
+	l.workers.Go(func() { l.ended <- l.read(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(l.untilDeadline())
-		var err error
+		timer.Reset(l.write(ctx))
+		var act func() error
 		select {
-		case f := <-l.frames:
-			err = l.receiveSome(ctx, f)
+		case err := <-l.ended:
+			act = func() error { return err }
+		case <-l.changed:
+			continue
 		case <-l.wake:
-			l.reconcile(ctx)
-		case act := <-l.results:
-			err = act()
+			act = func() error { l.reconcile(); return nil }
+		case act = <-l.results:
 		case <-timer.C:
-			err = l.runDeadlines(ctx)
+			act = func() error { return l.runDeadlines(ctx) }
 		case <-ctx.Done():
-			err = ctx.Err()
+			return ctx.Err()
 		}
-		if flushed := l.flush(ctx); err == nil {
-			err = flushed
-		}
-		if err != nil {
+		if err := l.act(ctx, act); err != nil {
 			return err
 		}
 	}
 }
 
-// read reads frames until the connection ends.
-func (l *link) read(ctx context.Context) {
-	var block []byte
+// act calls a function in the turn of run, and queues what it has for the program.
+func (l *link) act(ctx context.Context, do func() error) error {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	err := do()
+	if flushed := l.flush(ctx); err == nil {
+		err = flushed
+	}
+	return err
+}
+
+// read reads frames and handles them until the connection ends, always with an error. Its turn
+// lasts until it must wait for the network.
+func (l *link) read(ctx context.Context) error {
+	defer l.endTurn()
 	forever := context.WithoutCancel(ctx) // run closes the connection
 	for {
-		data, err := l.readFrame(forever, &block)
-		select {
-		case l.frames <- frame{data, time.Now(), err}:
-		case <-ctx.Done():
-			return
+		l.raw.Free(minFree)
+		free := l.raw
+		data, err := l.readFrame(forever)
+		l.beginTurn()
+		if err := l.receive(ctx, frame{data, l.network.At, err}); err != nil {
+			return err
 		}
-		if err != nil {
-			return
+		if l.format == wire.Msgpack {
+			l.raw = free // its text was a copy
 		}
 	}
 }
 
-// readFrame reads a frame to the free part of a block, which nothing overwrites later.
-func (l *link) readFrame(ctx context.Context, block *[]byte) ([]byte, error) {
+func (l *link) readFrame(ctx context.Context) ([]byte, error) {
 	_, r, err := l.conn.Reader(ctx)
-	data := (*block)[:0]
-	if cap(data) < minFree {
-		data = make([]byte, 0, blockSize)
+	if err != nil {
+		return nil, err
 	}
-	for err == nil {
-		if len(data) == cap(data) {
-			data = append(make([]byte, 0, max(blockSize, 2*cap(data))), data...)
-		}
-		n := 0
-		n, err = r.Read(data[len(data):cap(data)])
-		if data = data[:len(data)+n]; err == io.EOF { //nolint:errorlint // one that is wrapped ends the connection
-			if *block = nil; cap(data) <= blockSize {
-				*block = data[len(data):]
-			}
-			return slices.Clip(data), nil
-		}
-	}
-	return nil, err
+	return l.raw.Message(r)
 }
 
-// send sends a message. If that fails, the reader reports what broke the connection.
-func (l *link) send(ctx context.Context, m *message) {
+func (l *link) beginTurn() {
+	if !l.reading {
+		l.turn <- struct{}{}
+		l.reading = true
+	}
+}
+
+func (l *link) endTurn() {
+	if l.reading {
+		l.reading = false
+		<-l.turn
+	}
+}
+
+// handOver queues what was received for the program, and ends the turn of the reader.
+func (l *link) handOver(ctx context.Context) {
+	l.beginTurn()
+	_ = l.flush(ctx) // run sees too that ctx has ended
+	l.endTurn()
+}
+
+// send has run write a message, so that the reader never waits for that.
+func (l *link) send(m *message) {
 	data, err := json.Marshal(m)
 	if err != nil {
 		panic(err) // a message has texts and numbers only
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	_ = l.conn.Write(ctx, websocket.MessageText, data)
+	l.unsent = append(l.unsent, data)
+	signal(l.changed)
 }
 
-// post has the engine call a function, unless the connection ends before.
+// write writes what was sent, and returns when runDeadlines is needed. If it fails, the reader
+// reports what broke the connection.
+func (l *link) write(ctx context.Context) time.Duration {
+	for {
+		l.turn <- struct{}{}
+		list, wait := l.unsent, l.untilDeadline()
+		l.unsent = nil
+		<-l.turn
+		if len(list) == 0 {
+			return wait
+		}
+		for _, data := range list {
+			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+			_ = l.conn.Write(ctx, websocket.MessageText, data)
+			cancel()
+		}
+	}
+}
+
+// post has run call a function in its turn, unless the connection ends before.
 func (l *link) post(ctx context.Context, act func() error) {
 	select {
 	case l.results <- act:
@@ -249,8 +295,6 @@ func earlier(a, b time.Time) time.Time {
 func (l *link) runDeadlines(ctx context.Context) error {
 	now := time.Now()
 	switch {
-	case len(l.frames) > 0:
-		return nil // the connection is alive, and the program is behind
 	case !l.ready && now.Sub(l.began) >= dialTimeout, !l.pinged.IsZero() && now.Sub(l.pinged) >= l.heartbeat:
 		return errSilent
 	case len(l.sent) > 0 && now.Sub(l.data) >= streamSilence:
@@ -258,11 +302,11 @@ func (l *link) runDeadlines(ctx context.Context) error {
 	}
 	if l.ready && l.pinged.IsZero() && now.Sub(l.arrived) >= l.heartbeat {
 		l.pinged, l.pingedAt = now, now
-		l.send(ctx, &message{Action: wire.ActionPing})
+		l.send(&message{Action: wire.ActionPing})
 	}
 	if !l.again.IsZero() && !now.Before(l.again) {
 		l.again = time.Time{}
-		l.reconcile(ctx)
+		l.reconcile()
 	}
 	if l.ready && !l.renewing && l.tokens.untilRenewal() <= 0 {
 		l.renew(ctx)
@@ -281,14 +325,14 @@ func (l *link) renew(ctx context.Context) {
 				return err
 			}
 			l.access = t.Access
-			l.send(ctx, &message{Action: wire.ActionAuthToken, Token: string(t.Access)})
+			l.send(&message{Action: wire.ActionAuthToken, Token: string(t.Access)})
 			return nil
 		})
 	})
 }
 
 // reconcile asks the gateway for what the program wants and does not have, and to stop the rest.
-func (l *link) reconcile(ctx context.Context) {
+func (l *link) reconcile() {
 	now := time.Now()
 	if !l.ready {
 		return
@@ -320,10 +364,10 @@ func (l *link) reconcile(ctx context.Context) {
 		l.removed = now
 		sortItems(remove)
 		for part := range slices.Chunk(remove, l.most) {
-			l.unsubscribe(ctx, part)
+			l.unsubscribe(part)
 		}
 	}
-	l.add(ctx, want)
+	l.add(want)
 }
 
 // group is a set of items that one message can subscribe to.
@@ -333,7 +377,7 @@ type group struct {
 }
 
 // add subscribes to the items that the gateway does not have, or with other options.
-func (l *link) add(ctx context.Context, want map[item]options) {
+func (l *link) add(want map[item]options) {
 	groups := map[group][]item{}
 	for i, o := range want {
 		if s := l.sent[i]; s == nil || s.options != o {
@@ -348,7 +392,7 @@ func (l *link) add(ctx context.Context, want map[item]options) {
 	for _, g := range keys {
 		sortItems(groups[g])
 		for part := range slices.Chunk(groups[g], l.most) {
-			l.subscribe(ctx, part, g)
+			l.subscribe(part, g)
 		}
 	}
 }
@@ -368,7 +412,7 @@ func (m *message) list(i item) string {
 	return name
 }
 
-func (l *link) subscribe(ctx context.Context, items []item, g group) {
+func (l *link) subscribe(items []item, g group) {
 	m := &message{Action: wire.ActionSubscribe, Alive: true, Conflate: g.conflate}
 	r := &resume{Epoch: l.epoch, Position: l.position}
 	replays := false
@@ -391,7 +435,7 @@ func (l *link) subscribe(ctx context.Context, items []item, g group) {
 		m.Resume = r
 		l.replays++
 	}
-	l.ask(ctx, m, &ask{items: items, resume: resumes})
+	l.ask(m, &ask{items: items, resume: resumes})
 }
 
 // add adds the newest N of a series.
@@ -409,22 +453,22 @@ func (r *resume) add(c wire.Channel, name string, n uint64) {
 	(*to)[name] = n
 }
 
-func (l *link) unsubscribe(ctx context.Context, items []item) {
+func (l *link) unsubscribe(items []item) {
 	m := &message{Action: wire.ActionUnsubscribe}
 	for _, i := range items {
 		m.list(i)
 		delete(l.sent, i)
 		delete(l.had, i)
 	}
-	l.ask(ctx, m, &ask{items: items, remove: true})
+	l.ask(m, &ask{items: items, remove: true})
 }
 
 // ask sends a request that has an answer.
-func (l *link) ask(ctx context.Context, m *message, a *ask) {
+func (l *link) ask(m *message, a *ask) {
 	l.lastID++
 	m.ID = l.lastID
 	l.asks[strconv.Itoa(m.ID)] = a
-	l.send(ctx, m)
+	l.send(m)
 }
 
 // covered reports whether an item of the set includes a series. The item except does not count.
@@ -500,7 +544,7 @@ func (l *link) forget(i item) {
 }
 
 // resync requests a new snapshot of a book.
-func (l *link) resync(ctx context.Context, id market.InstrumentID) {
+func (l *link) resync(id market.InstrumentID) {
 	i := item{Channel: wire.OrderBook, Instrument: id}
 	now := time.Now()
 	if now.Sub(l.resynced[i]) < resyncAgain {
@@ -514,6 +558,6 @@ func (l *link) resync(ctx context.Context, id market.InstrumentID) {
 		}
 	}
 	if m.OrderBook != nil {
-		l.ask(ctx, m, &ask{})
+		l.ask(m, &ask{})
 	}
 }

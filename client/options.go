@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/readahead"
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
 )
@@ -160,7 +161,7 @@ func New(urls []string, o Options) (*Client, error) {
 	}
 	c.http = &http.Client{Transport: rest, CheckRedirect: stay}
 	socket := rest.Clone()
-	socket.DialContext = buffered(dial)
+	socket.DialContext = readahead.Dialer(dial)
 	socket.ForceAttemptHTTP2, socket.DisableKeepAlives = false, true
 	socket.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{} // a WebSocket needs HTTP/1.1
 	c.socket = &http.Client{Transport: socket, CheckRedirect: stay}

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/market"
@@ -12,35 +11,9 @@ import (
 )
 
 const (
-	maxTogether = 64       // frames
-	maxOut      = 64       // entries that are queued together
-	blockSize   = 16 << 10 // bytes of texts that are allocated together
-	minFree     = 512      // bytes at the end of a block that are used
+	maxOut  = 64  // entries that are queued together
+	minFree = 512 // bytes of a block that are used for another message
 )
-
-// receiveSome handles a frame, and some of those that wait, before the program is woken. The error
-// ends the connection.
-func (l *link) receiveSome(ctx context.Context, f frame) error {
-	for n := 1; ; n++ {
-		err := l.receive(ctx, f)
-		if err != nil || n == maxTogether || len(l.frames) == 0 {
-			return err
-		}
-		f = <-l.frames
-	}
-}
-
-// unpack converts a message in MessagePack to a part of a block, or an array of its own.
-func (l *link) unpack(data []byte) ([]byte, error) {
-	if cap(l.text) < 2*len(data) {
-		l.text = make([]byte, 0, max(blockSize, 2*len(data)))
-	}
-	text, err := wire.AppendUnpacked(l.text, data)
-	if len(text) <= cap(l.text) {
-		l.text = l.text[len(text):len(text)]
-	}
-	return slices.Clip(text), err
-}
 
 // receive handles a frame. The error ends the connection.
 func (l *link) receive(ctx context.Context, f frame) error {
@@ -48,24 +21,24 @@ func (l *link) receive(ctx context.Context, f frame) error {
 		return closeError(f.err, l.last)
 	}
 	l.arrived, l.pinged = laterOf(l.arrived, f.at), time.Time{}
-	var m stream.Message
+	m := &l.message
 	var bad error
 	switch l.format {
 	case wire.Batch:
-		bad = l.decoder.DecodeBatch(f.data, &m, func(text []byte) error {
-			return l.handle(ctx, &m, frame{data: text, at: f.at})
+		bad = l.decoder.DecodeBatch(f.data, m, func(text []byte) error {
+			return l.handle(ctx, m, frame{data: text, at: f.at})
 		})
 		if bad == nil || !errors.Is(bad, stream.ErrMessage) {
 			return bad
 		}
 	case wire.Msgpack:
 		var text []byte
-		if text, bad = l.unpack(f.data); bad == nil {
-			f.data = text
-			bad = l.decoder.Decode(f.data, &m)
+		if text, bad = wire.AppendUnpacked(l.texts.Free(2*len(f.data)), f.data); bad == nil {
+			f.data = l.texts.Use(text)
+			bad = l.decoder.Decode(f.data, m)
 		}
 	default:
-		bad = l.decoder.Decode(f.data, &m)
+		bad = l.decoder.Decode(f.data, m)
 	}
 	if bad != nil {
 		if err := l.copy(ctx, stream.Unknown, f); err != nil {
@@ -73,7 +46,7 @@ func (l *link) receive(ctx context.Context, f frame) error {
 		}
 		return bad
 	}
-	return l.handle(ctx, &m, f)
+	return l.handle(ctx, m, f)
 }
 
 // copy adds a message to the events, if the program has asked for messages.
@@ -90,12 +63,15 @@ func (l *link) handle(ctx context.Context, m *stream.Message, f frame) error {
 		return err
 	}
 	l.heard = f.at
+	if !m.Kind.IsData() {
+		signal(l.changed) // deadlines may be others
+	}
 	if m.Kind.IsData() || m.Kind == stream.Alive || m.Kind == stream.Subscription || m.Kind == stream.CaughtUp {
 		l.data, l.streamed = laterOf(l.data, f.at), f.at
 	}
 	switch m.Kind {
 	case stream.Ping:
-		l.send(ctx, &message{Action: wire.ActionPong})
+		l.send(&message{Action: wire.ActionPong})
 	case stream.Pong:
 		l.pong(m.Control, f.at)
 	case stream.Success:
@@ -192,7 +168,7 @@ func (l *link) success(ctx context.Context, c *stream.Control) error {
 		cur.since = cur.n
 	}
 	l.enter(StateChange{State: Syncing, URL: l.base})
-	l.reconcile(ctx)
+	l.reconcile()
 	l.settle()
 	return nil
 }
@@ -313,7 +289,7 @@ func (l *link) caughtUp(ctx context.Context, position string) error {
 		l.moveTo(position)
 	}
 	l.settle()
-	l.reconcile(ctx)
+	l.reconcile()
 	return nil
 }
 
@@ -451,7 +427,7 @@ func (l *link) book(ctx context.Context, m *stream.Message, f frame) error {
 		if reason := map[error]string{ErrChain: "chain", ErrChecksum: "checksum"}[err]; reason != "" {
 			l.report(BookInvalid{m.ID, reason})
 		}
-		l.resync(ctx, m.ID)
+		l.resync(m.ID)
 		return nil
 	case merges:
 		return nil

@@ -27,9 +27,11 @@ import (
 type fake struct {
 	t       *testing.T
 	scripts []func(*fakeConn)
-	refuse  []http.Header // answers to the next handshakes, 503 with these headers
-	life    int           // of access tokens, in seconds
-	format  wire.Format   // that the client requests; the gateway knows only JSON
+	refuse  []http.Header           // answers to the next handshakes, 503 with these headers
+	life    int                     // of access tokens, in seconds
+	format  wire.Format             // that the client requests; the gateway knows only JSON
+	queue   int                     // the client waits for a program that has not taken so many events; 0: it does not
+	wrap    func(net.Conn) net.Conn // of the client; nil: as it is
 
 	conns  chan net.Conn
 	ended  chan struct{}
@@ -53,7 +55,11 @@ func play(t *testing.T, f *fake, set client.Set, on func(*client.Client, client.
 		server := &http.Server{Handler: f}
 		var group sync.WaitGroup
 		group.Go(func() { _ = server.Serve(f) })
-		c, err := client.New([]string{"http://127.0.0.1:1"}, client.Options{Username: "ana", Password: "canary", Session: "bot", Format: f.format, Dial: f.dial})
+		o := client.Options{Username: "ana", Password: "canary", Session: "bot", Format: f.format, Dial: f.dial}
+		if f.queue > 0 {
+			o.Queue, o.Overflow = f.queue, client.Block
+		}
+		c, err := client.New([]string{"http://127.0.0.1:1"}, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,6 +87,9 @@ func (f *fake) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case f.conns <- theirs:
+		if f.wrap != nil {
+			ours = f.wrap(ours)
+		}
 		return ours, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()

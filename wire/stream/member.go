@@ -199,7 +199,7 @@ func (d *Decoder) digits(i int, v uint64) (uint64, int) {
 	return v, i
 }
 
-// ends reports whether a number ends at an offset, and is not part of another text than a short one.
+// ends reports whether a number ends at an offset, without a fraction or an exponent after it.
 func (d *Decoder) ends(i int) bool {
 	in := d.scan.In
 	return i < len(in) && in[i] != '.' && in[i]|0x20 != 'e'
