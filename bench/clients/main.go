@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -54,6 +56,7 @@ type task struct {
 	Contestant int
 	URL        string
 	Events     int
+	Profile    string // file for a CPU profile; "": none
 }
 
 // result is what a client process prints.
@@ -84,6 +87,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("clients", flag.ContinueOnError)
 	events := flags.Int("events", 2_000_000, "trades and quotes that each client receives")
 	rounds := flags.Int("rounds", 5, "runs of each client")
+	profiles := flags.String("profiles", "", "directory for a CPU profile of each client in each round; empty: none")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	for round := range *rounds {
 		for i := range all { // each round begins with another one
 			i = (i + round) % len(all)
-			r, err := measure(ctx, exe, task{i, url, *events})
+			r, err := measure(ctx, exe, task{i, url, *events, profile(*profiles, i, round)})
 			if err != nil {
 				return fmt.Errorf("%s: %w", all[i].Name, err)
 			}
@@ -114,6 +118,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	return report(out, all, results)
+}
+
+// profile returns the name of the file for a profile.
+func profile(dir string, client, round int) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, fmt.Sprintf("%02d-%d.pprof", client, round))
 }
 
 // measure runs a client in a process of its own.
@@ -144,6 +156,17 @@ func runClient(ctx context.Context, text string, out io.Writer) error {
 		return err
 	}
 	one := contestants()[t.Contestant]
+	if t.Profile != "" {
+		f, err := os.Create(t.Profile)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &counter{most: t.Events, done: cancel}
