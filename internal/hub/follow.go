@@ -14,28 +14,68 @@ import (
 // subscribers receive the same messages as those of the other hub, and its journal has the same
 // rows.
 
-// FollowDefinition defines an instrument, or a market as a whole, of the hub that this one follows.
-// number is its number in that hub's journal. A later call changes the definition. The error states
-// why the definition is not valid.
-func (h *Hub) FollowDefinition(number uint32, def market.Instrument) error {
+// Follower takes the definitions and rows of another hub, in their order. The hub's lock is held.
+type Follower struct {
+	hub  *Hub
+	now  int64
+	took int // definitions and rows, in this call of Follow
+}
+
+// Follow calls f, which passes what another hub has published. Rows up to the hub's position are
+// skipped, so that a part of the log may be given again. The error is that of f; what came before
+// it has been applied.
+func (h *Hub) Follow(f func(*Follower) error) error {
 	h.feeding.Lock()
 	defer h.feeding.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
-	_, err := h.followDefinition(number, def)
+	h.awaitJournal()
+	err := f(&Follower{hub: h, now: time.Now().UnixNano()})
+	h.published()
 	return err
 }
 
-// followDefinition does the same as FollowDefinition. The hub's lock is held.
+// Define defines an instrument, or a market as a whole. number is its number in the journal of the
+// other hub, which a journal limits. A later call changes the definition. The error states why the
+// definition is not valid.
+func (f *Follower) Define(number uint32, def market.Instrument) error {
+	_, err := f.hub.followDefinition(number, def)
+	f.step()
+	return err
+}
+
+// Row applies a row, and does not retain it. The error names an instrument that was not defined.
+func (f *Follower) Row(r *journal.Row) error {
+	if err := f.hub.follow(r, f.now); err != nil {
+		return err
+	}
+	f.step()
+	return nil
+}
+
+// step ends a hold of the hub's lock that has taken much.
+func (f *Follower) step() {
+	h := f.hub
+	f.took++
+	if h.mu.Visit(1); f.took%publishPiece == 0 {
+		h.published()
+		h.mu.Pause()
+		if h.awaitJournal() {
+			f.now = time.Now().UnixNano()
+		}
+	}
+}
+
+// followDefinition defines an instrument of the other hub. The hub's lock is held.
 func (h *Hub) followDefinition(number uint32, def market.Instrument) (*Instrument, error) {
 	in, _, err := h.define(def)
 	if err != nil {
 		return nil, fmt.Errorf("define %s: %w", def.ID, err)
 	}
 	in.unfed = false
-	if h.followed == nil {
-		h.followed = make(map[uint32]*Instrument)
+	for int(number) >= len(h.followed) {
+		h.followed = append(h.followed, nil)
 	}
 	h.followed[number] = in
 	return in, nil
@@ -57,34 +97,6 @@ func (h *Hub) followStored(number uint32) *Instrument {
 		return nil
 	}
 	return in
-}
-
-// Follow applies rows that another hub has numbered, in their order. Rows up to the hub's position
-// are skipped, so that a part of the log may be given again. The error names an instrument that
-// FollowDefinition has not defined; rows before it have been applied.
-func (h *Hub) Follow(rows []journal.Row) error {
-	h.feeding.Lock()
-	defer h.feeding.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	defer h.endOnPanic()
-	h.awaitJournal()
-	now := time.Now().UnixNano()
-	for i := range rows {
-		if err := h.follow(&rows[i], now); err != nil {
-			h.published()
-			return err
-		}
-		if h.mu.Visit(1); (i+1)%publishPiece == 0 {
-			h.published()
-			h.mu.Pause()
-			if h.awaitJournal() {
-				now = time.Now().UnixNano()
-			}
-		}
-	}
-	h.published()
-	return nil
 }
 
 // LogTime sets the log's clock, Unix ns, for a hub that follows another one. Rows that were applied
@@ -111,7 +123,10 @@ func (h *Hub) follow(from *journal.Row, now int64) error {
 		h.position = from.Position
 		return nil
 	}
-	in := h.followed[from.Instrument]
+	var in *Instrument
+	if int(from.Instrument) < len(h.followed) {
+		in = h.followed[from.Instrument]
+	}
 	if in == nil {
 		if in = h.followStored(from.Instrument); in == nil {
 			return fmt.Errorf("row at position %d: instrument %d is not defined", from.Position, from.Instrument)

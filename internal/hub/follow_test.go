@@ -80,7 +80,7 @@ func (r *replicas) define() {
 func (r *replicas) defineFollowed() {
 	for i := range r.defs {
 		number, ok := r.hubs[0].Journal().Lookup(r.defs[i].ID)
-		if err := r.hubs[1].FollowDefinition(number, r.defs[i]); err != nil || !ok {
+		if err := streamtest.FollowDefinition(r.hubs[1], number, r.defs[i]); err != nil || !ok {
 			r.t.Fatal(err, ok)
 		}
 	}
@@ -151,7 +151,7 @@ func (r *replicas) follow() {
 	}
 	var batch []journal.Row
 	send := func() {
-		if err := b.Follow(batch); err != nil {
+		if err := streamtest.Follow(b, batch); err != nil {
 			r.t.Fatal(err)
 		}
 		batch = batch[:0]

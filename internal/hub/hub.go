@@ -52,10 +52,10 @@ type Hub struct {
 	// a whole market releases mu now and then. It is taken before mu.
 	feeding sync.Mutex
 
-	restored uint64                 // position at the end of Restore
-	timed    bool                   // LogTime was called
-	followed map[uint32]*Instrument // by number in the journal of the hub that this one follows
-	jobs     *readjob.Queue         // reads of the journal for shards
+	restored uint64         // position at the end of Restore
+	timed    bool           // LogTime was called
+	followed []*Instrument  // by number in the journal of the hub that this one follows
+	jobs     *readjob.Queue // reads of the journal for shards
 }
 
 // New returns a Hub. It logs the markets and time zones of cfg that it cannot use.

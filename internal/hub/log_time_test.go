@@ -91,7 +91,7 @@ func (w *logWorld) begin() {
 	}
 	for i := range w.defs {
 		number, _ := w.leader.Journal().Lookup(w.defs[i].ID)
-		if err := w.edge.FollowDefinition(number, w.defs[i]); err != nil {
+		if err := streamtest.FollowDefinition(w.edge, number, w.defs[i]); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -123,7 +123,7 @@ func (w *logWorld) follow() {
 	for ; w.next < len(w.batches); w.next++ {
 		b := &w.batches[w.next]
 		w.edge.LogTime(b.time)
-		if err := w.edge.Follow(b.rows); err != nil {
+		if err := streamtest.Follow(w.edge, b.rows); err != nil {
 			w.t.Fatal(err)
 		}
 		w.time = b.time
@@ -242,7 +242,7 @@ func TestCutOff(t *testing.T) {
 	h := streamtest.DelayedHub(t, hub.Config{Following: true, Delays: []time.Duration{time.Minute}})
 	var rows []journal.Row
 	for number, def := range []market.Instrument{{ID: streamtest.ID("*|M|*")}, {ID: streamtest.ID("A|M|CI"), PriceDecimals: 2, StartsEmpty: true}} {
-		if err := h.FollowDefinition(uint32(number)+1, def); err != nil {
+		if err := streamtest.FollowDefinition(h, uint32(number)+1, def); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestCutOff(t *testing.T) {
 		r.Position, r.At = uint64(len(rows))+1, time.Now().UnixNano()
 		r.Time = r.At
 		rows = append(rows, r)
-		if err := h.Follow(rows[len(rows)-1:]); err != nil {
+		if err := streamtest.Follow(h, rows[len(rows)-1:]); err != nil {
 			t.Fatal(err)
 		}
 	}

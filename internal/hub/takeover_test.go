@@ -55,9 +55,9 @@ func (l *sharedLog) deliver(t *testing.T, h *hub.Hub, from int) {
 	for _, e := range l.entries[from:] {
 		var err error
 		if e.number > 0 {
-			err = h.FollowDefinition(e.number, e.def)
+			err = streamtest.FollowDefinition(h, e.number, e.def)
 		} else {
-			err = h.Follow([]journal.Row{e.row})
+			err = streamtest.Follow(h, []journal.Row{e.row})
 		}
 		if err != nil {
 			t.Fatal(err)

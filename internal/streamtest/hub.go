@@ -56,3 +56,20 @@ func Soak(n int) int {
 	}
 	return max(1, n/20)
 }
+
+// FollowDefinition passes the definition of an instrument of another hub, with its number there.
+func FollowDefinition(h *hub.Hub, number uint32, def market.Instrument) error {
+	return h.Follow(func(f *hub.Follower) error { return f.Define(number, def) })
+}
+
+// Follow passes rows of another hub.
+func Follow(h *hub.Hub, rows []journal.Row) error {
+	return h.Follow(func(f *hub.Follower) error {
+		for i := range rows {
+			if err := f.Row(&rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -28,7 +28,7 @@ func newAheadTest(t *testing.T, resume func(epoch string) *wire.Resume) *aheadTe
 	h := streamtest.RunningHub(t, hub.Config{Following: true})
 	synctest.Wait() // until its Run has begun
 	def := market.Instrument{ID: streamtest.ID("A|M|CI"), PriceDecimals: 2}
-	if err := h.FollowDefinition(1, def); err != nil {
+	if err := streamtest.FollowDefinition(h, 1, def); err != nil {
 		t.Fatal(err)
 	}
 	x := &aheadTest{t: t, hub: h, sub: streamtest.Open(subscription.NewShard(h, func(bool) {})), found: make(chan struct{}, 1)}
@@ -46,7 +46,7 @@ func (x *aheadTest) follow(from, to uint64) {
 		rows = append(rows, journal.Row{Kind: journal.Trade, Instrument: 1, Position: n, N: n, Time: int64(n), At: int64(n), Latency: -1,
 			Price: market.Scale, Size: market.Scale, ID: fmt.Sprint(n)})
 	}
-	if err := x.hub.Follow(rows); err != nil {
+	if err := streamtest.Follow(x.hub, rows); err != nil {
 		x.t.Fatal(err)
 	}
 	x.hub.Commit()

@@ -16,7 +16,7 @@ import (
 func TestCutOffWithoutStatus(t *testing.T) {
 	h := hub.New(hub.Config{Following: true})
 	for number, name := range []string{"*|M|*", "A|M|CI"} {
-		if err := h.FollowDefinition(uint32(number)+1, market.Instrument{ID: streamtest.ID(name)}); err != nil {
+		if err := streamtest.FollowDefinition(h, uint32(number)+1, market.Instrument{ID: streamtest.ID(name)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -32,7 +32,7 @@ func TestNumbersOfTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return x.define(number, text)
+		return h.Follow(func(f *hub.Follower) error { return x.define(f, number, text) })
 	}
 	for number, symbol := range map[uint32]string{7: "A", 3: "B"} {
 		for range 2 {
