@@ -202,9 +202,12 @@ func (n *Node) answered(now time.Duration, r Report) {
 		return
 	}
 	l.heard[r.Node] = now
-	switch {
-	case r.History.Newest().Number > l.term.Number:
+	switch newest := r.History.Newest(); {
+	case newest.Number > l.term.Number:
 		n.abandon(now, "another node has seen a newer term")
+	case newest.Number == l.term.Number && newest != l.term:
+		// The log has lost that term. Its node does not follow a term with the same number.
+		n.abandon(now, "another node has seen another term with this number")
 	case r.Shows && r.History.Epoch == f.History.Epoch && !f.History.Has(r.place()):
 		l.force = true
 		n.abandon(now, "a node has shown rows that are not in the log")

@@ -213,6 +213,30 @@ func TestResigned(t *testing.T) {
 	}
 }
 
+// TestTwoTermsWithANumber requires that a leader begins a later term if a node has seen another one
+// with the number of its own, of which the log has lost all messages: that node would ignore it.
+func TestTwoTermsWithANumber(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a", Candidate: true, Lease: time.Hour})
+	b.lead()
+	report := func(newest Term) { b.do(Reported{Report{Node: "b", History: History{"lost", []Start{{newest, 0}}}}}) }
+	report(Term{})
+	if has[StopLeading](b) {
+		t.Fatal("the leadership ends because of a node that has seen no term")
+	}
+	report(Term{1, 5})
+	of[StopLeading](b)
+	for i := 0; !has[Census](b); i++ {
+		if b.do(Tick{}); i > 1000 {
+			t.Fatal("the node does not try again")
+		}
+	}
+	b.do(MembersRead{})
+	if row := b.append(); row.Kind != TermRow || row.ID.Term.Number != 2 {
+		t.Errorf("%+v", row)
+	}
+}
+
 // TestForeignLog requires that a node stops which reads the log of another cluster or of a newer
 // program.
 func TestForeignLog(t *testing.T) {
