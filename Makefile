@@ -48,7 +48,6 @@ endif
 	@echo "  a cluster with NATS     make cluster"
 	@echo "  alerts that fire        make alerts"
 	@echo "  the Python client       make clients-python"
-	@echo "  a thousand clusters     make cluster"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals and bench/clients have modules and tests"
