@@ -24,7 +24,7 @@ func newSharing(node string, r *session.Registry) *sharing {
 	if r == nil {
 		return nil
 	}
-	return &sharing{registry: r, changed: r.Share(peers.Config{Node: node, Start: rand.Uint64()})}
+	return &sharing{registry: r, changed: r.Share(peers.Config{Node: node, Start: rand.Uint64(), Wall: time.Now().UnixNano()})}
 }
 
 // join begins to listen to the other nodes.

@@ -12,6 +12,7 @@ import (
 type Config struct {
 	Node   string        // name of this node
 	Start  uint64        // random: names this process
+	Wall   int64         // this machine's clock now, in Unix ns: sessions admitted before the first Tick come then
 	Beat   time.Duration // time between two signs of life; 250 ms
 	Lease  time.Duration // a node that was not heard for so long does not count; 3 s
 	Settle time.Duration // how long a limit is exceeded before sessions are closed; 200 ms
@@ -25,7 +26,7 @@ type Table[H comparable] struct {
 	own     map[string][]held[H] // by user, in the order of Since
 	nodes   map[string]*node
 	clock   int64                    // newest place that was given or heard
-	wall    int64                    // of this machine at the newest Tick
+	wall    int64                    // of this machine at New or the newest Tick
 	change  uint64                   // number of the newest change
 	changed map[string]bool          // users whose lists were not sent yet
 	over    map[string]time.Duration // users who exceed a limit: since when
@@ -64,7 +65,15 @@ func New[H comparable](cfg Config) *Table[H] {
 	cfg.Beat = cmp.Or(cfg.Beat, 250*time.Millisecond)
 	cfg.Lease = cmp.Or(cfg.Lease, 3*time.Second)
 	cfg.Settle = cmp.Or(cfg.Settle, 200*time.Millisecond)
-	return &Table[H]{cfg: cfg, own: make(map[string][]held[H]), nodes: make(map[string]*node), changed: make(map[string]bool), over: make(map[string]time.Duration)}
+	t := &Table[H]{cfg: cfg, own: make(map[string][]held[H]), nodes: make(map[string]*node), changed: make(map[string]bool), over: make(map[string]time.Duration)}
+	t.setWall(cfg.Wall)
+	return t
+}
+
+// setWall notes the clock of this machine.
+func (t *Table[H]) setWall(wall int64) {
+	t.wall = min(max(wall, 0), maxPlace-1-maxAhead)
+	t.clock = max(t.clock, t.wall)
 }
 
 // Elsewhere returns the number of sessions that a user has on other nodes, without those that a new
@@ -127,8 +136,7 @@ func (t *Table[H]) Nodes() int { return len(t.nodes) }
 // returns true, and at least twice in the time of a beat. now is the time since the process
 // started, and wall that of this machine's clock in Unix ns. What cannot be sent may be dropped.
 func (t *Table[H]) Tick(now time.Duration, wall int64) (send [][]byte, closed []Close[H]) {
-	t.wall = min(max(wall, 0), maxPlace-1-maxAhead)
-	t.clock = max(t.clock, t.wall)
+	t.setWall(wall)
 	for name, n := range t.nodes {
 		if now-n.heard >= t.cfg.Lease {
 			t.forget(now, name)

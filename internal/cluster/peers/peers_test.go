@@ -144,6 +144,31 @@ func TestNameMoves(t *testing.T) {
 	}
 }
 
+// TestNameMovesToANewNode requires that a node which has just started, and has not sent anything
+// yet, takes a name over from one that it has heard.
+func TestNameMovesToANewNode(t *testing.T) {
+	wall := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC).UnixNano()
+	a, b := New[place](Config{Node: "a", Start: 1, Wall: wall}), New[place](Config{Node: "b", Start: 2, Wall: wall})
+	const old, moved = place(1), place(2)
+	a.Tick(0, wall)
+	a.Put("u", "bot", 8, old)
+	send, _ := a.Tick(0, wall+int64(time.Second))
+	for _, data := range send {
+		b.Heard(0, data)
+	}
+	b.Put("u", "bot", 8, moved)
+	send, closed := b.Tick(0, wall+int64(time.Second))
+	if len(closed) > 0 {
+		t.Errorf("the node closes %v", closed)
+	}
+	for _, data := range send {
+		closed = append(closed, a.Heard(0, data)...)
+	}
+	if len(closed) != 1 || closed[0] != (Close[place]{Handle: old, Replaced: true}) {
+		t.Errorf("closed %v, want the session of the other node", closed)
+	}
+}
+
 // TestLimitAcrossNodes requires that the sessions of all nodes count for a limit, and that those
 // that came last are closed when all nodes have admitted some at the same time.
 func TestLimitAcrossNodes(t *testing.T) {
