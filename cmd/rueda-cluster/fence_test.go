@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ type fenced struct {
 // fencedNode is a process of the cluster.
 type fencedNode struct {
 	name, address, folder, file string
-	cmd                         *exec.Cmd
+	process                     *process
 }
 
 // build builds the program.
@@ -157,18 +158,16 @@ func (f *fenced) stopServers() {
 	}
 }
 
+// start starts a node. One that ends by itself is started again: a node that has copied a journal
+// needs that.
 func (f *fenced) start(n *fencedNode) {
 	f.t.Helper()
-	log, err := os.OpenFile(n.folder+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		f.t.Fatal(err)
+	if n.process == nil {
+		n.process = &process{name: n.name, log: n.folder + ".log", command: func() *exec.Cmd {
+			return exec.Command(f.program, "serve", "--config", n.file)
+		}}
 	}
-	defer func() { _ = log.Close() }() // the process has it
-	n.cmd = exec.Command(f.program, "serve", "--config", n.file)
-	n.cmd.Stdout, n.cmd.Stderr = log, log
-	if err := n.cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
+	n.process.start(f.t)
 	f.t.Cleanup(func() {
 		f.kill(n)
 		if text, _ := os.ReadFile(n.folder + ".log"); f.t.Failed() && len(text) > 0 {
@@ -180,10 +179,8 @@ func (f *fenced) start(n *fencedNode) {
 
 // kill ends a process with kill -9.
 func (f *fenced) kill(n *fencedNode) {
-	if n.cmd != nil {
-		_ = n.cmd.Process.Kill() // it may have ended
-		_ = n.cmd.Wait()
-		n.cmd = nil
+	if n.process != nil {
+		n.process.signal(syscall.SIGKILL)
 	}
 }
 
