@@ -276,8 +276,8 @@ func (p *Scanner) hex4(at int) (rune, bool) {
 	return r, true
 }
 
-// isPlain reports whether s needs no escapes in JSON.
-func isPlain(s string) bool {
+// IsPlain reports whether s needs no escapes in JSON, and is ASCII.
+func IsPlain[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
 			return false
@@ -290,7 +290,7 @@ func isPlain(s string) bool {
 func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
-	if isPlain(s) { // the usual case
+	if IsPlain(s) { // the usual case
 		b = append(b, s...)
 		return append(b, '"')
 	}

@@ -356,10 +356,11 @@ func (u *unpacker) number(n uint64) (uint64, error) {
 }
 
 func (u *unpacker) value(depth int) error {
-	c, err := u.number(1)
-	if err != nil {
-		return err
+	if u.at == len(u.in) {
+		return u.fail("unexpected end")
 	}
+	c := uint64(u.in[u.at])
+	u.at++
 	switch {
 	case c < 0x80:
 		u.out = strconv.AppendUint(u.out, c, 10)
@@ -457,10 +458,15 @@ func isPackedString(c byte) bool { return c&0xe0 == 0xa0 || c >= 0xd9 && c <= 0x
 
 func (u *unpacker) text(n uint64) error {
 	b, err := u.next(n)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !utf8.Valid(b) {
+	case jsonscan.IsPlain(b): // the usual case
+		u.out = append(u.out, '"')
+		u.out = append(u.out, b...)
+		u.out = append(u.out, '"')
+		return nil
+	case !utf8.Valid(b):
 		return u.fail("a string that is not UTF-8")
 	}
 	u.out = jsonscan.AppendString(u.out, string(b))
