@@ -2,9 +2,16 @@ package client
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -28,6 +35,61 @@ func BenchmarkDispatch(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFrames measures how the WebSocket library reads the frames of BenchmarkDispatch from
+// memory. An operation is an event.
+func BenchmarkFrames(b *testing.B) {
+	for _, batch := range []int{1, 16} {
+		b.Run(strconv.Itoa(batch), func(b *testing.B) {
+			format := wire.JSON
+			if batch > 1 {
+				format = wire.Batch
+			}
+			d := newDispatch(b, format, batch)
+			m := &endless{}
+			for _, f := range d.frames {
+				m.all = append(binary.BigEndian.AppendUint16(append(m.all, 0x81, 126), uint16(len(f.data))), f.data...)
+			}
+			conn, _, err := websocket.Dial(b.Context(), "http://memory", &websocket.DialOptions{HTTPClient: &http.Client{Transport: m}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			conn.SetReadLimit(maxMessage)
+			l, forever := &link{conn: conn}, context.WithoutCancel(b.Context())
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := 0; n < b.N; n += batch {
+				l.raw.Free(minFree)
+				data, err := l.readFrame(forever)
+				if want := d.frames[n/batch%len(d.frames)].data; err != nil || len(data) != len(want) {
+					b.Fatalf("%d bytes, %v, want %d", len(data), err, len(want))
+				}
+			}
+		})
+	}
+}
+
+// endless is a connection on which the same frames come again and again.
+type endless struct {
+	all  []byte
+	next int
+}
+
+// RoundTrip answers a handshake.
+func (m *endless) RoundTrip(r *http.Request) (*http.Response, error) {
+	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	header := http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Accept": {base64.StdEncoding.EncodeToString(sum[:])}}
+	return &http.Response{StatusCode: http.StatusSwitchingProtocols, Header: header, Body: m}, nil
+}
+
+func (m *endless) Read(p []byte) (int, error) {
+	n := copy(p, m.all[m.next:])
+	m.next = (m.next + n) % len(m.all)
+	return n, nil
+}
+
+func (m *endless) Write(p []byte) (int, error) { return len(p), nil }
+func (m *endless) Close() error                { return nil }
 
 // TestDispatchAllocations checks that trades and quotes cost the client no allocation of their own:
 // hundreds of them share a few blocks of memory.

@@ -128,11 +128,11 @@ func (e *engine) flush(ctx context.Context) (waited bool, err error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	var ok bool
+	if e.out, ok = e.queue.swap(e.out); ok {
+		return false, nil
+	}
 	for i := 0; i < len(e.out); {
-		if n := e.queue.all(e.out[i:]); n > 0 {
-			i += n
-			continue
-		}
 		switch x := &e.out[i]; {
 		case x.own:
 			e.queue.add(*x)

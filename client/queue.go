@@ -85,20 +85,19 @@ func (q *queue) data(x *entry) bool {
 	return true
 }
 
-// all adds market data that no policy concerns, and returns how many entries.
-func (q *queue) all(list []entry) (n int) {
-	if q.policy != Block {
-		return 0
+// swap gives a list to an empty queue in which nothing is replaced. It returns an empty list for
+// what comes next.
+func (q *queue) swap(list []entry) (next []entry, ok bool) {
+	if q.policy != Block || len(q.waiting) > 0 || len(list) > q.most {
+		return list, false
 	}
-	for n < len(list) && list[n].event != nil && q.count+n < q.most {
-		n++
+	for i := range list {
+		if list[i].event != nil {
+			q.count++
+		}
 	}
-	if n > 0 {
-		q.makeSpace()
-		q.waiting = append(q.waiting, list[:n]...)
-		q.count += n
-	}
-	return n
+	next, q.waiting = q.waiting, list
+	return next, true
 }
 
 // add adds an entry, whether or not there is space.
@@ -159,6 +158,12 @@ func (q *queue) takeFew(to []entry) []entry {
 
 // takeNext is takeFew for a queue in which nothing is replaced.
 func (q *queue) takeNext(to []entry) []entry {
+	if q.head == 0 && len(q.waiting) <= 2*q.few {
+		q.first, q.count = q.first+len(q.waiting), 0
+		to, q.waiting = q.waiting, to
+		signal(q.space)
+		return to
+	}
 	next := q.waiting[q.head:min(q.head+q.few, len(q.waiting))]
 	to = append(to, next...)
 	for i := range next {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -129,5 +130,48 @@ func checkOnce(t *testing.T, q *queue) {
 		} else if ok {
 			waiting[e.of] = true
 		}
+	}
+}
+
+// TestSwap gives a queue lists of events and marks, and takes them at random moments. Nothing is
+// lost, repeated or out of order, and the count is right.
+func TestSwap(t *testing.T) {
+	q := newQueue(64, Block)
+	var list, taken []entry
+	added, got, swaps := 0, 0, 0
+	for range 20_000 {
+		for range rand.N(64) {
+			added++
+			x := entry{event: Notice{Msg: strconv.Itoa(added)}, n: uint64(added)}
+			if added%10 == 0 {
+				x = entry{mark: &mark{}, n: uint64(added), own: true}
+			}
+			list = append(list, x)
+		}
+		var ok bool
+		if list, ok = q.swap(list); ok {
+			swaps++
+		} else {
+			for i := range list {
+				q.add(list[i])
+			}
+			clear(list)
+			list = list[:0]
+		}
+		for range rand.N(32) {
+			clear(taken)
+			taken = q.takeFew(taken[:0])
+			for i := range taken {
+				if got++; taken[i].n != uint64(got) {
+					t.Fatalf("entry %d, want %d", taken[i].n, got)
+				}
+			}
+		}
+		if want := added - added/10 - (got - got/10); q.count != want {
+			t.Fatalf("%d events, want %d", q.count, want)
+		}
+	}
+	if swaps < 1000 || got < 100_000 {
+		t.Errorf("%d swaps, %d entries", swaps, got)
 	}
 }
