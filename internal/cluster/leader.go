@@ -25,6 +25,7 @@ type leader struct {
 	members []Member
 	listed  bool
 	answers map[string]Report
+	unable  map[string]bool // nodes that did not give the rows that they have
 	askAt   time.Duration
 	readAt  time.Duration // when the members are read again
 	chosen  string        // the node that is furthest
@@ -174,7 +175,7 @@ func (n *Node) lead(now time.Duration, wall int64) {
 // startCensus asks all nodes how far they are.
 func (n *Node) startCensus(now time.Duration) {
 	l := &n.leader
-	*l = leader{phase: census, since: now, force: l.force, census: n.cfg.Random() | 1, answers: make(map[string]Report)}
+	*l = leader{phase: census, since: now, force: l.force, census: n.cfg.Random() | 1, answers: make(map[string]Report), unable: make(map[string]bool)}
 }
 
 // ask repeats the questions of a census.
@@ -286,8 +287,12 @@ func (n *Node) decide(now time.Duration, wall int64) {
 	if f.shows() && own.History.Epoch == best.History.Epoch && !best.History.Has(own.place()) {
 		conflict = true
 	}
+	over := missing && (n.cfg.Strict || evidence)
+	if over && best.Node != n.cfg.Name {
+		over = l.unable[best.Node] // feeds continue after its rows, so that clients get them once
+	}
 	switch {
-	case l.force || conflict || best.History.Epoch == "" || missing && (n.cfg.Strict || evidence):
+	case l.force || conflict || best.History.Epoch == "" || over:
 		n.announce(now, wall, max(highest, own.Position, f.stream, f.History.base()), true)
 	case best.Node == n.cfg.Name:
 		n.announce(now, wall, f.Position, false)
@@ -327,6 +332,7 @@ func (n *Node) caught(now time.Duration, progress bool) {
 		return // an answer to an earlier question, or one that failed
 	case !progress:
 		delete(l.answers, l.chosen) // it has to answer again
+		l.unable[l.chosen] = true
 		l.since = now
 	}
 	l.phase, l.askAt = census, now
@@ -359,7 +365,7 @@ func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) 
 		h = History{fmt.Sprintf("c%d%04x", l.term.Number, n.cfg.Random()&0xffff), []Start{{l.term, base}}}
 	}
 	l.newest, l.base, l.offered, l.number = f.History.Newest(), base, base, 1
-	l.exact = f.SourcesAt == f.Position && !f.Unsure
+	l.exact = f.SourcesAt == base && f.Position == base && !f.Unsure // others may have shown later rows
 	l.refilled = max(f.stream, h.Starts[0].After)
 	if f.stream == 0 { // the stream is empty: it gets the rows that some node does not have
 		l.refilled = base

@@ -237,6 +237,66 @@ func TestTwoTermsWithANumber(t *testing.T) {
 	}
 }
 
+// TestSourcesOfAnEpoch requires that an epoch begins with the rows of the node that is furthest, so
+// that feeds continue after them. If that node does not give them, the epoch still begins, and does
+// not continue feeds where the rows of the leader end: clients have received what would come again.
+func TestSourcesOfAnEpoch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shown   uint64 // position of the other node
+		gives   bool   // it gives its rows
+		exact   bool
+		sources []Source
+	}{
+		"the leader has all rows":                  {3, false, true, []Source{{"f", 3}}},
+		"the other node has later ones":            {4, true, true, []Source{{"f", 4}}},
+		"the other node has others, and no answer": {4, false, false, []Source{{"f", 3}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, Config{Name: "a", Candidate: true, Lease: time.Hour})
+			b.lead()
+			b.offer(0, 3, 10)
+			b.append()
+			history := b.node.Report().History
+			b.do(Disconnected{})
+			b.do(Connected{})
+			b.do(Attached{First: 1}) // the stream is empty
+			if has[Attach](b) {
+				b.do(Attached{First: 1})
+			}
+			b.seq = 0
+			b.hold()
+			other := Report{Node: "b", Number: 1, Census: of[Census](b).ID, Shows: true, Position: c.shown, History: history, Short: true, Seq: 9}
+			b.do(MembersRead{List: []Member{{"b", 1}}})
+			for i := 0; !has[Append](b); i++ {
+				switch {
+				case has[Fetch](b) && c.gives:
+					from := other
+					from.Sources, from.SourcesAt = c.sources, c.shown
+					b.do(Fetched{From: from, Groups: []Group{{Prev: 3, Last: 4, Data: make([]byte, 10)}}})
+				case has[Fetch](b):
+					b.do(Fetched{Failed: true})
+				case i%100 == 0:
+					b.do(Reported{other})
+				default:
+					b.do(Tick{})
+				}
+				if i > 100_000 {
+					t.Fatal("no term begins")
+				}
+			}
+			var row Batch
+			if err := row.Decode("c", of[Append](b).Data); err != nil {
+				t.Fatal(err)
+			}
+			if !row.NewEpoch || row.Last != c.shown || row.Exact != c.exact || !slices.Equal(row.Sources, c.sources) {
+				t.Errorf("%+v", row)
+			}
+		})
+	}
+}
+
 // TestForeignLog requires that a node stops which reads the log of another cluster or of a newer
 // program.
 func TestForeignLog(t *testing.T) {
