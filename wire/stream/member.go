@@ -470,7 +470,7 @@ func (d *Decoder) conditions(name []byte, m *Message) error {
 	return nil
 }
 
-// levels decodes a side of a book.
+// levels decodes a side of a book. What is not a level may be of a newer kind of message.
 func (d *Decoder) levels(name []byte, to *[]market.Level) error {
 	p := &d.scan
 	if d.peek() != '[' {
@@ -478,38 +478,53 @@ func (d *Decoder) levels(name []byte, to *[]market.Level) error {
 		return d.skip(0)
 	}
 	for more := !p.Open(']'); more; {
-		if d.peek() != '[' || p.Open(']') {
-			d.bad(name, errLevels)
-			return p.Fail("expected a level")
-		}
-		var l market.Level
 		var err error
-		for i, inner := 0, true; inner; i++ {
-			switch i {
-			case 0:
-				err = d.price(name, &l.Price)
-			case 1:
-				err = d.size(name, &l.Size)
-			case 2:
-				err = integerOf(d, name, &l.Orders, 1<<32-1)
-			default:
-				err = d.skip(1)
-			}
-			if err == nil {
-				inner, err = p.Next(']')
-			}
-			if err != nil {
-				return err
-			}
-			if !inner && i == 0 {
-				d.bad(name, errLevels)
-			}
+		if d.peek() != '[' {
+			d.bad(name, errLevels)
+			err = d.skip(1)
+		} else {
+			err = d.level(name, to)
 		}
-		*to = append(*to, l)
-		if more, err = p.Next(']'); err != nil {
+		if err == nil {
+			more, err = p.Next(']')
+		}
+		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (d *Decoder) level(name []byte, to *[]market.Level) error {
+	p := &d.scan
+	if p.Open(']') {
+		d.bad(name, errLevels)
+		return nil
+	}
+	var l market.Level
+	for i, more := 0, true; more; i++ {
+		var err error
+		switch i {
+		case 0:
+			err = d.price(name, &l.Price)
+		case 1:
+			err = d.size(name, &l.Size)
+		case 2:
+			err = integerOf(d, name, &l.Orders, 1<<32-1)
+		default:
+			err = d.skip(2)
+		}
+		if err == nil {
+			more, err = p.Next(']')
+		}
+		if err != nil {
+			return err
+		}
+		if !more && i == 0 {
+			d.bad(name, errLevels)
+		}
+	}
+	*to = append(*to, l)
 	return nil
 }
 
