@@ -46,6 +46,7 @@ type link struct {
 	ended   chan error        // what ended the reader; capacity 1
 	changed chan struct{}     // there is something to write, or another deadline; capacity 1
 	unsent  [][]byte          // messages to write
+	ponged  bool              // unsent has a pong
 	blocks  blocks            // of events
 	raw     readahead.Blocks  // of messages, for the reader
 	texts   readahead.Blocks  // of messages in MessagePack, as JSON
@@ -241,7 +242,7 @@ func (l *link) write(ctx context.Context) time.Duration {
 	for {
 		l.turn <- struct{}{}
 		list, wait := l.unsent, l.untilDeadline()
-		l.unsent = nil
+		l.unsent, l.ponged = nil, false
 		<-l.turn
 		if len(list) == 0 {
 			return wait

@@ -71,7 +71,10 @@ func (l *link) handle(ctx context.Context, m *stream.Message, f frame) error {
 	}
 	switch m.Kind {
 	case stream.Ping:
-		l.send(&message{Action: wire.ActionPong})
+		if !l.ponged { // one answers every ping before it
+			l.ponged = true
+			l.send(&message{Action: wire.ActionPong})
+		}
 	case stream.Pong:
 		l.pong(m.Control, f.at)
 	case stream.Success:
@@ -266,7 +269,7 @@ func (l *link) lost(s stream.Series, r wire.Range) {
 
 // caughtUp ends the replay of a resume. After the last one, what was missed has been delivered.
 func (l *link) caughtUp(ctx context.Context, position string) error {
-	if l.replays--; l.replays > 0 {
+	if l.replays = max(l.replays-1, 0); l.replays > 0 {
 		return nil
 	}
 	for s, cur := range l.series {

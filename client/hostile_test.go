@@ -1,0 +1,63 @@
+package client_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/ruedahq/rueda/client"
+)
+
+// TestPingsScript checks that pings of a gateway that reads nothing cost no memory: one pong
+// answers all that came before it.
+func TestPingsScript(t *testing.T) {
+	const pings = 10_000
+	pongs := 0
+	f := &fake{scripts: []func(*fakeConn){func(c *fakeConn) {
+		c.begin()
+		c.want(subscribe)
+		c.send(accepted)
+		for range pings {
+			_ = c.Write(c.ctx, websocket.MessageText, []byte(`{"action":"ping"}`))
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+		defer cancel()
+		for {
+			_, data, err := c.Read(ctx)
+			if err != nil {
+				return
+			}
+			if strings.Contains(string(data), "pong") {
+				pongs++
+			}
+		}
+	}}}
+	play(t, f, client.Set{Trades: []string{ggal}}, func(_ *client.Client, ev client.Event) bool {
+		change, ok := ev.(client.StateChange)
+		return !ok || change.State != client.Waiting
+	})
+	if pongs == 0 || pongs > 10 {
+		t.Errorf("%d pongs for %d pings", pongs, pings)
+	}
+}
+
+// TestCaughtUpScript checks that a CaughtUp without a resume changes nothing.
+func TestCaughtUpScript(t *testing.T) {
+	f := &fake{scripts: []func(*fakeConn){func(c *fakeConn) {
+		c.begin()
+		c.want(subscribe)
+		c.send(caughtUp, caughtUp, accepted, tradeText(1))
+		c.drain()
+	}}}
+	var s seen
+	play(t, f, client.Set{Trades: []string{ggal}}, func(_ *client.Client, ev client.Event) bool {
+		s.add(ev)
+		return !s.has("trade 1")
+	})
+	if !s.has("live") {
+		t.Errorf("%q", s.list)
+	}
+}
