@@ -19,6 +19,7 @@ const (
 	maxBackoff   = 30 * time.Second
 	maxRequested = time.Hour // longest wait that a gateway may request
 	maxMessage   = 16 << 20
+	maxMore      = 64 << 10 // entries beyond the limit of the queue
 
 	firstHeartbeat = 10 * time.Second // until the gateway has stated the interval of its pings
 )
@@ -123,9 +124,6 @@ func (e *engine) queueOwn(x entry) {
 // flush adds what was received to the queue. If the queue is full, it waits. When ctx ends, it adds
 // the rest nevertheless, because the cursors are behind it: a later call of Events delivers it.
 func (e *engine) flush(ctx context.Context) (waited bool, err error) {
-	if len(e.out) == 0 {
-		return false, nil
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var ok bool
@@ -140,14 +138,16 @@ func (e *engine) flush(ctx context.Context) (waited bool, err error) {
 		case err != nil:
 			e.queue.add(*x)
 		default:
-			waited = true
-			err = e.waitForSpace(ctx)
+			waited, err = true, e.waitForSpace(ctx)
 			continue
 		}
 		i++
 	}
 	clear(e.out)
 	e.out = e.out[:0]
+	for err == nil && len(e.queue.waiting)-e.queue.head > 4*e.queue.most+maxMore {
+		waited, err = true, e.waitForSpace(ctx)
+	}
 	return waited, err
 }
 

@@ -61,3 +61,29 @@ func TestCaughtUpScript(t *testing.T) {
 		t.Errorf("%q", s.list)
 	}
 }
+
+// TestNoticesScript checks that a flood of warnings waits for a program that is slow.
+func TestNoticesScript(t *testing.T) {
+	const most, warnings = 10, 200_000
+	sent := 0
+	f := &fake{queue: most, scripts: []func(*fakeConn){func(c *fakeConn) {
+		c.begin()
+		c.want(subscribe)
+		c.send(accepted)
+		for ; sent < warnings; sent++ {
+			if c.Write(c.ctx, websocket.MessageText, []byte(`{"type":"Warning","code":1,"reason":"new","msg":"Again"}`)) != nil {
+				return
+			}
+		}
+	}}}
+	play(t, f, client.Set{Trades: []string{ggal}}, func(c *client.Client, ev client.Event) bool {
+		if _, ok := ev.(client.Notice); !ok {
+			return true
+		}
+		time.Sleep(time.Minute)
+		if n := c.Health().Queued; n > 80_000 {
+			t.Errorf("%d events wait", n)
+		}
+		return false
+	})
+}

@@ -272,24 +272,17 @@ func (l *link) untilDeadline() time.Duration {
 	if !l.pinged.IsZero() {
 		at = l.pinged.Add(l.heartbeat)
 	}
+	wait := time.Until(at)
 	if len(l.sent) > 0 {
-		at = earlier(at, l.data.Add(streamSilence))
+		wait = min(wait, time.Until(l.data.Add(streamSilence)))
 	}
 	if !l.again.IsZero() {
-		at = earlier(at, l.again)
+		wait = min(wait, time.Until(l.again))
 	}
-	wait := time.Until(at)
 	if l.ready && !l.renewing {
 		wait = min(wait, l.tokens.untilRenewal())
 	}
 	return max(wait, 0)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // runDeadlines acts on what is due. The error ends the connection.

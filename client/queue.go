@@ -100,8 +100,12 @@ func (q *queue) swap(list []entry) (next []entry, ok bool) {
 	return next, true
 }
 
-// add adds an entry, whether or not there is space.
+// add adds an entry, whether or not there is space. A mark replaces one that waits last.
 func (q *queue) add(e entry) {
+	if n := len(q.waiting); e.mark != nil && n > q.head && q.waiting[n-1].mark != nil && q.waiting[n-1].mark.epoch == e.mark.epoch && e.mark.position != "" {
+		q.waiting[n-1] = e
+		return
+	}
 	q.makeSpace()
 	if q.conflates(e.of) {
 		e.of.waits = q.first + len(q.waiting)
@@ -201,9 +205,10 @@ func (q *queue) take() (e entry, ok bool) {
 		q.waiting[q.head] = entry{}
 		q.advance(1)
 		if e.event != nil {
-			if q.count--; q.count < q.most {
-				signal(q.space)
-			}
+			q.count--
+		}
+		if q.count < q.most {
+			signal(q.space)
 		}
 		return e, true
 	}

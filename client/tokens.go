@@ -320,5 +320,7 @@ func (t *tokens) untilRenewal() time.Duration {
 func (t *tokens) renewWithin(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.renew = earlier(t.renew, time.Now().Add(d))
+	if at := time.Now().Add(d); at.Before(t.renew) {
+		t.renew = at
+	}
 }
