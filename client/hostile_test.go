@@ -2,7 +2,10 @@ package client_test
 
 import (
 	"context"
+	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,4 +89,68 @@ func TestNoticesScript(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// pinged is a connection of a client that gets a ping of WebSocket with what it reads, once on is
+// true.
+type pinged struct {
+	net.Conn
+	on     *atomic.Bool
+	closed func()
+}
+
+// Read implements net.Conn.
+func (c *pinged) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p[:len(p)-2])
+	if err == nil && c.on.Load() {
+		n += copy(p[n:], "\x89\x00")
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *pinged) Close() error {
+	if c.on.Load() {
+		c.closed()
+	}
+	return c.Conn.Close()
+}
+
+// TestLeaveScript leaves the loop while the client writes a pong of WebSocket that nobody reads.
+func TestLeaveScript(t *testing.T) {
+	var on atomic.Bool
+	var left, ended time.Time
+	var closed chan struct{}
+	f := &fake{
+		wrap: func(conn net.Conn) net.Conn {
+			return &pinged{Conn: conn, on: &on, closed: sync.OnceFunc(func() {
+				if ended.IsZero() {
+					ended = time.Now()
+					close(closed)
+				}
+			})}
+		},
+		scripts: []func(*fakeConn){func(c *fakeConn) {
+			closed = make(chan struct{})
+			c.begin()
+			c.want(subscribe)
+			c.send(accepted)
+			time.Sleep(time.Second)
+			on.Store(true)
+			c.send(`{"action":"ping"}`)
+			<-closed
+		}},
+	}
+	play(t, f, client.Set{Trades: []string{ggal}}, func(_ *client.Client, ev client.Event) bool {
+		change, ok := ev.(client.StateChange)
+		if !ok || change.State != client.Live {
+			return true
+		}
+		time.Sleep(2 * time.Second)
+		left = time.Now()
+		return false
+	})
+	if took := ended.Sub(left); took != 0 {
+		t.Errorf("the connection ended %v after the loop", took)
+	}
 }

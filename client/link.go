@@ -131,7 +131,6 @@ func (l *link) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
-		_ = l.conn.CloseNow() // it may be closed already
 		l.workers.Wait()
 		_ = l.flush(ctx) // what the reader had; it does not wait
 	}()
@@ -143,6 +142,10 @@ func (l *link) run(ctx context.Context) error {
 	l.send(&message{Action: wire.ActionAuthToken, Token: string(l.access), Session: l.opts.Session, Slow: slow})
 	l.network.Empty = func() { l.handOver(ctx) }
 	l.workers.Go(func() { l.ended <- l.read(ctx) })
+	l.workers.Go(func() { // the reader may wait in its turn until the gateway reads
+		<-ctx.Done()
+		_ = l.conn.CloseNow() // it may be closed already
+	})
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
