@@ -66,6 +66,6 @@
 // waits for them at the end of the connection; they send it functions to call. Client.mu guards
 // what the engine shares with other goroutines: the desired set, the queue, the books and the
 // health. Events are queued together, and the loop takes a few together. A lock of its own guards
-// those and what the program has processed; it is taken first. Only link.turn is held while the
-// engine waits for the program. One loop over Events is in use at a time.
+// those and what the program has processed; it is taken first. A goroutine that waits for the
+// program holds link.turn alone. One loop over Events is in use at a time.
 package client

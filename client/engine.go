@@ -25,7 +25,7 @@ const (
 )
 
 // engine keeps the stream connected. It has what is known over all connections. While Events is in
-// use, one goroutine owns it: run, which calls everything of engine and link.
+// use, one goroutine at a time owns it: the one of run, or the reader of a connection in its turn.
 type engine struct {
 	*Client
 	epoch       string
@@ -147,6 +147,9 @@ func (e *engine) flush(ctx context.Context) (waited bool, err error) {
 	e.out = e.out[:0]
 	for err == nil && len(e.queue.waiting)-e.queue.head > 4*e.queue.most+maxMore {
 		waited, err = true, e.waitForSpace(ctx)
+	}
+	if e.queue.count > e.queue.most/2 { // the rest of what was received may not find space
+		signal(e.queue.ready)
 	}
 	return waited, err
 }

@@ -175,3 +175,26 @@ func TestSwap(t *testing.T) {
 		t.Errorf("%d swaps, %d entries", swaps, got)
 	}
 }
+
+// TestHalfFull checks that the program is woken when the queue is half full, and not only when
+// everything that has arrived is handled: with Drop, the rest would be lost.
+func TestHalfFull(t *testing.T) {
+	c, err := New([]string{"http://127.0.0.1:1"}, Options{Queue: 100, Overflow: Drop})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	trades := seriesOf(wire.Trades, market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"})
+	for n := range uint64(51) {
+		if len(c.queue.ready) > 0 {
+			t.Fatalf("the program is woken for %d events", n)
+		}
+		c.engine.out = append(c.engine.out, entry{event: &Trade{}, of: trades, n: n + 1})
+		if waited, err := c.engine.flush(t.Context()); waited || err != nil {
+			t.Fatal(waited, err)
+		}
+	}
+	if len(c.queue.ready) == 0 {
+		t.Error("the program is not woken")
+	}
+}
