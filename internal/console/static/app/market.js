@@ -115,9 +115,7 @@ function begin(r, count) {
 // seem to follow them.
 function forget(id) {
   const r = record(id);
-  r.most = fewTrades;
-  if (r.trades.length === 0) return;
-  Object.assign(r, { trades: [], spark: [], filled: r.filled + 1 });
+  Object.assign(r, { trades: [], spark: [], filled: r.filled + 1, most: fewTrades });
   touch(r);
 }
 
@@ -252,6 +250,7 @@ async function stored(r, query) {
   try {
     for await (const e of gateway().trades(r.id, query)) rows.push(e);
   } catch {
+    if (r.trades === list) r.most = fewTrades; // the next view tries again
     return; // without the right to history, trades begin now
   }
   if (r.trades !== list || rows.length === 0) return; // they were dropped meanwhile
