@@ -58,10 +58,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq[Event] {
 			defer close(ended)
 			c.end(c.engine.run(ctx))
 		}()
-		defer func() {
-			cancel()
-			<-ended
-		}()
+		defer func() { cancel(); <-ended }()
 		c.deliver(ctx, ended, yield)
 		c.taken.processed()
 	}
