@@ -50,7 +50,7 @@ func expiry(now time.Time) time.Time { return now.Truncate(time.Second).Add(day)
 
 // present reports whether a refresh must succeed, and revokes if it must.
 func (f *modelFamily) present(t *modelToken, now time.Time, from auth.Origin) bool {
-	if f.revoked || !now.Before(t.issued.Add(month)) {
+	if f.revoked || !now.Before(t.issued.Add(month)) || !now.Before(f.tokens[0].issued.Add(familyMaxAge)) {
 		return false
 	}
 	var died time.Time
@@ -105,6 +105,8 @@ type step struct {
 	Which int // token, counted from the newest
 	From  int // one of modelOrigins
 }
+
+const familyMaxAge = 90 * day // the default of the configuration
 
 // modelOrigins are two places in one network, and one in another.
 func modelOrigins() [3]auth.Origin {
