@@ -47,6 +47,10 @@ func (c *conn) transport() string {
 	return "ws"
 }
 
+// connectionWait is how long a shard may take to find one connection. On a busy machine, it may be
+// late by more than the time of a list.
+const connectionWait = time.Second
+
 // Connection returns the connection with an ID. With end it also posts the event that closes it.
 // The errors are those of package listing.
 func (s *Server) Connection(id listing.ID, end bool) (listing.Connection, error) {
@@ -72,7 +76,7 @@ func (s *Server) Connection(id listing.ID, end bool) (listing.Connection, error)
 			return listing.Connection{}, listing.ErrNotFound
 		}
 		return *d, nil
-	case <-time.After(listing.Patience):
+	case <-time.After(connectionWait):
 		return listing.Connection{}, listing.ErrStale
 	}
 }
