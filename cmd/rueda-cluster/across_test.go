@@ -36,6 +36,12 @@ type nodes struct {
 // dataDelay is the delay of the user late.
 const dataDelay = 2 * time.Second
 
+// lateUser gets trades after dataDelay.
+var lateUser = local.NewUser{
+	Username: "late", Password: "late", WeakPassword: true, Scopes: []string{broker.ScopeRead, broker.ScopeWildcard},
+	Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Delay: int(dataDelay / time.Second)}},
+}
+
 // testNode is a node whose connection to NATS a test cuts.
 type testNode struct {
 	name, address string
@@ -453,11 +459,7 @@ func TestCutOffEdgeE2E(t *testing.T) {
 func TestDelayedOnAnEdgeE2E(t *testing.T) {
 	n := startNodes(t, 2)
 	x := n.list[2]
-	late := local.NewUser{
-		Username: "late", Password: "late", WeakPassword: true, Scopes: []string{broker.ScopeRead, broker.ScopeWildcard},
-		Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Delay: int(dataDelay / time.Second)}},
-	}
-	if _, err := n.list[0].users.Add(t.Context(), late); err != nil {
+	if _, err := n.list[0].users.Add(t.Context(), lateUser); err != nil {
 		t.Fatal(err)
 	}
 	b, fault := x.connect(t, x.login(t, "late").Access, "")

@@ -158,13 +158,14 @@ func (r *rig) killEach(all []*follower, times recoveries) {
 		if v.kind == "sequencer" && r.leader() != v.name {
 			kind = "kill -9 of standby"
 		}
+		before := len(times.resume[kind])
 		times.measure(r, all, kind, v.kind == "edge", func() {
 			v.kill()
 			time.Sleep(2 * time.Second)
 			v.start()
 		})
 		r.awaitReady(2 * time.Minute)
-		r.t.Logf("%s killed and started again", v.name)
+		r.t.Logf("%s killed and started again; times of resumes: %s", v.name, distribution(times.resume[kind][before:]))
 	}
 }
 

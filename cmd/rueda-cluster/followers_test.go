@@ -239,8 +239,8 @@ func (r *rig) followRaw(ctx context.Context, all *sync.WaitGroup, number int, to
 	c.bound = firstBound
 	all.Go(func() {
 		pause(ctx, rand.N(spread))
-		for turn := number; ctx.Err() == nil; turn++ {
-			if err := c.connect(ctx, "ws://"+r.edges[turn%len(r.edges)].address+"/stream"); err != nil && ctx.Err() == nil {
+		for edge := number % len(r.edges); ctx.Err() == nil; edge = another(edge, len(r.edges)) {
+			if err := c.connect(ctx, "ws://"+r.edges[edge].address+"/stream"); err != nil && ctx.Err() == nil {
 				c.fail("%v", err)
 				return
 			}
@@ -249,6 +249,14 @@ func (r *rig) followRaw(ctx context.Context, all *sync.WaitGroup, number int, to
 		}
 	})
 	return &c.follower
+}
+
+// another returns a random number below n other than i, if there is one.
+func another(i, n int) int {
+	if n < 2 {
+		return i
+	}
+	return (i + 1 + rand.IntN(n-1)) % n
 }
 
 // rawMessage is a message of the stream, in part.
@@ -351,7 +359,7 @@ const (
 )
 
 // clientsOfBot is how many clients share the token of a user.
-const clientsOfBot = 100
+const clientsOfBot = 10
 
 // swarm starts clients: a fifth of them with package client, up to a limit, and the others without
 // it. They connect over a millisecond for each.

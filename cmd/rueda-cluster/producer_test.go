@@ -20,8 +20,9 @@ type producer struct {
 	resumes   bool          // the sequencers know the member resume
 
 	mu    sync.Mutex
-	sent  uint64 // SQ of the newest trade
-	acked uint64 // SQ of the newest trade that the log has
+	sent  uint64      // SQ of the newest trade
+	acked uint64      // SQ of the newest trade that the log has
+	first []time.Time // of the first time that each trade was sent
 	lost  []string
 }
 
@@ -110,11 +111,21 @@ func (p *producer) connect(ctx context.Context, address string) {
 		p.mu.Lock()
 		p.sent++
 		n := p.sent
+		if n > uint64(len(p.first)) {
+			p.first = append(p.first, time.Now())
+		}
 		p.mu.Unlock()
 		if write(map[string]any{"type": "T", "I": ownInstrument, "P": 100, "Z": 1, "X": fmt.Sprint(n), "SQ": n}) != nil {
 			return
 		}
 	}
+}
+
+// sentAt returns when a trade was sent for the first time.
+func (p *producer) sentAt(n uint64) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.first[n-1]
 }
 
 // answered handles a line of the sequencer. After a Hello, the trades that the log does not have are

@@ -27,13 +27,15 @@ import (
 // rigOptions say what a rig has besides two sequencers.
 type rigOptions struct {
 	nats, edges int
-	postgres    bool    // the nodes share PostgreSQL instead of a SQLite file
-	relays      bool    // between the processes, so that pairs of them can be cut
-	program     string  // of the nodes; "": built from this tree
-	drain       string  // of a node; "": 100ms
-	lease       string  // of the sequencer; "": 1s
-	bots        int     // users with many connections; 0: 1
-	speed       float64 // of the simulated exchange; 0: 10
+	postgres    bool                     // the nodes share PostgreSQL instead of a SQLite file
+	relays      bool                     // between the processes, so that pairs of them can be cut
+	program     string                   // of the nodes; "": built from this tree
+	drain       string                   // of a node; "": 100ms
+	lease       string                   // of the sequencer; "": 1s
+	bots        int                      // users with many connections; 0: 1
+	speed       float64                  // of the simulated exchange; 0: 10
+	delays      bool                     // the user late gets trades after dataDelay
+	clocks      map[string]time.Duration // by node: how far its clock is ahead; the program is that of wrongClocks
 }
 
 // rig is a cluster of real processes, with a balancer in front of the edges.
@@ -69,8 +71,9 @@ var rueda = sync.OnceValues(func() (string, error) {
 })
 
 // build builds the program of a tree. Two trees share what they have in common (-trimpath).
-func build(tree, path string) error {
-	if out, err := exec.Command("go", "build", "-C", tree, "-trimpath", "-o", path, "./cmd/rueda").CombinedOutput(); err != nil {
+func build(tree, path string, flags ...string) error {
+	args := append([]string{"build", "-C", tree, "-trimpath", "-o", path}, flags...)
+	if out, err := exec.Command("go", append(args, "./cmd/rueda")...).CombinedOutput(); err != nil {
 		return fmt.Errorf("build rueda: %w: %s", err, out)
 	}
 	return nil
@@ -118,7 +121,7 @@ func startRig(t *testing.T, o rigOptions) *rig {
 		r.shared, database = openPostgres(t)
 		data.Folder, data.Postgres = "", database.String()
 	}
-	addUsers(t, data, max(1, o.bots))
+	addUsers(t, data, max(1, o.bots), o.delays)
 	for _, p := range take(2) {
 		r.feeds = append(r.feeds, local1(p))
 	}
@@ -136,6 +139,9 @@ func startRig(t *testing.T, o rigOptions) *rig {
 			u := *database
 			u.Host = via(name, "postgres", database.Host)
 			env = append(env, "RUEDA_DATABASE_URL="+u.String())
+		}
+		if ahead := o.clocks[name]; ahead != 0 {
+			env = append(env, fmt.Sprintf("%s=%d", clockAhead, int(ahead.Seconds())))
 		}
 		p := &process{name: name, kind: role, address: local1(take(1)[0]), admin: local1(take(1)[0])}
 		file := r.config(p, i, urls)
@@ -202,8 +208,8 @@ func (r *rig) startNats(ports, routes []int, via func(from, to, address string) 
 // botName returns the name of a user with many connections.
 func botName(number int) string { return fmt.Sprintf("bot-%d", number) }
 
-// addUsers adds the demo users, and some with many connections.
-func addUsers(t *testing.T, c gateway.DataConfig, bots int) {
+// addUsers adds the demo users, some with many connections, and the user late.
+func addUsers(t *testing.T, c gateway.DataConfig, bots int, late bool) {
 	t.Helper()
 	data, err := gateway.OpenData(t.Context(), c)
 	if err == nil {
@@ -214,6 +220,9 @@ func addUsers(t *testing.T, c gateway.DataConfig, bots int) {
 			Username: botName(i), Password: botSecret, Scopes: []string{broker.ScopeRead, broker.ScopeWildcard, broker.ScopeHistory},
 			Entitlements: []broker.Entitlement{{Market: "*", Trades: true, Quotes: true, Depth: -1}}, Limits: broker.Limits{Connections: 2 * clientsOfBot},
 		})
+	}
+	if err == nil && late {
+		_, err = data.Users.Add(t.Context(), lateUser)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -288,6 +297,9 @@ replicas = %d
 bytes = "512MiB"
 lease = %q
 `, p.address, filepath.Join(r.folder, "data"), drain, p.admin, token, filepath.Join(folder, "journal"), p.name, p.kind, strings.Join(urls, `", "`), len(urls), lease)
+	if r.delays {
+		text += fmt.Sprintf("[stream]\ndelays = [%q]\n", dataDelay)
+	}
 	if r.postgres {
 		text += "[database]\nurl_env = \"RUEDA_DATABASE_URL\"\n"
 	}
