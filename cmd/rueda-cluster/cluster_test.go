@@ -129,12 +129,12 @@ func distribution(d []time.Duration) string {
 // the same rows.
 func TestKillEachProcessE2E(t *testing.T) {
 	s := scaleOf(t)
-	r := startRig(t, rigOptions{nats: 3, edges: 3, postgres: true, relays: true, speed: s.speed, lease: s.lease, bots: 1 + s.clients/clientsOfBot})
+	r := startRig(t, rigOptions{nats: 3, edges: 3, postgres: true, relays: true, speed: s.speed, lease: s.lease, clients: s.clients})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer func() { cancel(); running.Wait() }()
 	source := r.produce(ctx, &running, s.every, true)
-	all := r.swarm(ctx, &running, s.clients)
+	all := r.swarm(ctx, &running)
 	r.awaitTrades(all, 20)
 	r.checkStatus()
 	t.Logf("%d clients follow", len(all))

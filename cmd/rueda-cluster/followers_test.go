@@ -63,8 +63,8 @@ func (f *follower) fail(format string, args ...any) {
 	f.wrong = append(f.wrong, fmt.Sprintf(format, args...))
 }
 
-// trade notes a trade, cancel or correction. repeats says that rows may come again.
-func (f *follower) trade(id string, n uint64, text []byte, repeats bool) {
+// trade notes a trade, cancel or correction.
+func (f *follower) trade(id string, n uint64, text []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -72,9 +72,6 @@ func (f *follower) trade(id string, n uint64, text []byte, repeats bool) {
 	if s == nil {
 		s = &series{first: n, last: n - 1}
 		f.series[id] = s
-	}
-	if repeats && n <= s.last {
-		return
 	}
 	if n != s.last+1 {
 		f.wrong = append(f.wrong, fmt.Sprintf("%s: N %d after %d", id, n, s.last))
@@ -192,7 +189,7 @@ func (r *rig) followAs(ctx context.Context, all *sync.WaitGroup, o client.Option
 		for e := range c.Events(ctx) {
 			switch e := e.(type) {
 			case *client.Trade:
-				f.trade(e.Instrument.String(), e.N, e.Raw(), false)
+				f.trade(e.Instrument.String(), e.N, e.Raw())
 			case client.Lost:
 				f.fail("lost %v", e)
 			case client.StateChange:
@@ -221,8 +218,9 @@ type raw struct {
 	http     http.Client
 	epoch    string
 	position string
-	repeats  bool          // messages of a resume by position may come again, until CaughtUp
-	bound    time.Duration // of the next pause
+	before   map[string]uint64 // newest N of each instrument at the start of the connection
+	here     map[string]uint64 // newest N of each instrument on the connection
+	bound    time.Duration     // of the next pause
 }
 
 // The bounds of a random pause before a client connects again, as the protocol states them.
@@ -310,13 +308,13 @@ func (c *raw) connect(ctx context.Context, url string) error {
 func (c *raw) subscribe() map[string]any {
 	m := map[string]any{"action": "subscribe", "trades": followed, "alive": true}
 	resume := map[string]any{"epoch": c.epoch, "position": c.position}
+	c.before, c.here = c.lasts(), map[string]uint64{}
 	if c.names != nil {
 		m["trades"] = c.names
-		resume["trades"] = c.lasts()
+		resume["trades"] = c.before
 	}
 	if c.epoch != "" {
 		m["resume"] = resume
-		c.repeats = c.names == nil
 	}
 	return m
 }
@@ -333,11 +331,11 @@ func (c *raw) message(m *rawMessage, text []byte) error {
 		}
 		if m.Type == "CaughtUp" || c.epoch == "" {
 			c.resumed()
-			c.repeats, c.bound = false, firstBound
+			c.bound = firstBound
 		}
 		c.epoch = m.Epoch
 	case "T", "X", "C":
-		c.trade(m.I, m.N, text, c.repeats)
+		c.row(m.I, m.N, text)
 	case "Warning":
 		if wire.Reason(m.Reason) == wire.ShuttingDown {
 			c.hint()
@@ -352,6 +350,20 @@ func (c *raw) message(m *rawMessage, text []byte) error {
 	return nil
 }
 
+// row handles a trade, cancel or correction. Those of a connection follow one another. A resume by
+// position may repeat what came on an earlier connection, also after CaughtUp if this edge is behind
+// the previous one.
+func (c *raw) row(id string, n uint64, text []byte) {
+	if last, ok := c.here[id]; ok && n != last+1 {
+		c.fail("%s: N %d after %d on one connection", id, n, last)
+	}
+	c.here[id] = n
+	if c.names == nil && n <= c.before[id] {
+		return
+	}
+	c.trade(id, n, text)
+}
+
 // Of the clients with package client.
 const (
 	withPassword = 80  // of the demo user, which may have 100 connections
@@ -361,14 +373,14 @@ const (
 // clientsOfBot is how many clients share the token of a user.
 const clientsOfBot = 10
 
-// swarm starts clients: a fifth of them with package client, up to a limit, and the others without
-// it. They connect over a millisecond for each.
-func (r *rig) swarm(ctx context.Context, all *sync.WaitGroup, n int) (list []*follower) {
+// swarm starts the clients of the rig: a fifth of them with package client, up to a limit, and the
+// others without it. They connect over a millisecond for each.
+func (r *rig) swarm(ctx context.Context, all *sync.WaitGroup) (list []*follower) {
 	r.t.Helper()
 	var token string
 	var names []string
-	spread := time.Duration(n) * time.Millisecond
-	for i := range n {
+	spread := time.Duration(r.clients) * time.Millisecond
+	for i := range r.clients {
 		if i%clientsOfBot == 0 {
 			token = r.login(i / clientsOfBot)
 		}
@@ -603,7 +615,7 @@ func TestCompare(t *testing.T) {
 		text := fmt.Appendf(nil, "row %d", n)
 		l.sums = append(l.sums, l.sums[len(l.sums)-1]+hashOf(text))
 		if n >= 7 {
-			f.trade("A|B|C", n, text, false)
+			f.trade("A|B|C", n, text)
 		}
 	}
 	s := f.series["A|B|C"]
@@ -615,8 +627,8 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s was not found", name)
 		}
 	}
-	f.trade("A|B|C", 9, nil, false)
-	f.trade("A|B|C", 11, nil, false)
+	f.trade("A|B|C", 9, nil)
+	f.trade("A|B|C", 11, nil)
 	if len(f.wrong) != 2 {
 		t.Errorf("a doubled and a lost row: %q", f.wrong)
 	}

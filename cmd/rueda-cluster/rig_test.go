@@ -32,7 +32,7 @@ type rigOptions struct {
 	program     string                   // of the nodes; "": built from this tree
 	drain       string                   // of a node; "": 100ms
 	lease       string                   // of the sequencer; "": 1s
-	bots        int                      // users with many connections; 0: 1
+	clients     int                      // of swarm; clientsOfBot of them share a user
 	speed       float64                  // of the simulated exchange; 0: 10
 	delays      bool                     // the user late gets trades after dataDelay
 	clocks      map[string]time.Duration // by node: how far its clock is ahead; the program is that of wrongClocks
@@ -121,7 +121,7 @@ func startRig(t *testing.T, o rigOptions) *rig {
 		r.shared, database = openPostgres(t)
 		data.Folder, data.Postgres = "", database.String()
 	}
-	addUsers(t, data, max(1, o.bots), o.delays)
+	addUsers(t, data, 1+o.clients/clientsOfBot, o.delays)
 	for _, p := range take(2) {
 		r.feeds = append(r.feeds, local1(p))
 	}

@@ -56,12 +56,12 @@ func TestRollingUpgradeE2E(t *testing.T) {
 		t.Fatal(err)
 	}
 	const drain = 4 * time.Second
-	r := startRig(t, rigOptions{nats: 3, edges: 3, postgres: true, program: older(t), drain: drain.String(), speed: 20})
+	r := startRig(t, rigOptions{nats: 3, edges: 3, postgres: true, program: older(t), drain: drain.String(), speed: 20, clients: 60})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer func() { cancel(); running.Wait() }()
 	source := r.produce(ctx, &running, 20*time.Millisecond, false)
-	all := r.swarm(ctx, &running, 60)
+	all := r.swarm(ctx, &running)
 	r.awaitTrades(all, 20)
 	r.program = newer // for status too
 	times := newRecoveries()
