@@ -199,10 +199,10 @@ type bot struct {
 
 // message has the members of messages that the tests check.
 type message struct {
-	Type, Reason, E, Y, S, I, Msg string
-	N                             uint64
-	R                             bool
-	T                             time.Time
+	Type, Reason, Epoch, E, Y, S, I, Msg string
+	N                                    uint64
+	R                                    bool
+	T                                    time.Time
 }
 
 // connect opens a connection and authenticates it. name is that of the session; "": none. fault is
@@ -408,8 +408,9 @@ func TestAdmittedAtOnceE2E(t *testing.T) {
 }
 
 // TestCutOffEdgeE2E requires that an edge that is cut off from the log is not ready, and that its
-// subscribers get feed_down as a state, which consumes no N. When it is back they get the rows that
-// they have missed, feed_up, and the books.
+// subscribers get feed_down as a state, which consumes no N. A client that resumes with rows which
+// it does not have is sent away after 5 s. When the edge is back, its clients get the rows that they
+// have missed, feed_up, and the books.
 func TestCutOffEdgeE2E(t *testing.T) {
 	n := startNodes(t, 2)
 	x := n.list[1]
@@ -431,8 +432,9 @@ func TestCutOffEdgeE2E(t *testing.T) {
 	until := func(wanted func(m message) bool) message {
 		return b.until(func(m message) bool { trades(m); return wanted(m) })
 	}
+	epoch := until(func(m message) bool { return m.Type == "Subscription" }).Epoch
 	until(func(m message) bool { return m.Type == "O" && m.R })
-	until(func(m message) bool { return m.Type == "T" })
+	first := until(func(m message) bool { return m.Type == "T" })
 	x.relay.set(cut)
 	n.await(x, false)
 	down := until(func(m message) bool { return m.Type == "H" && m.E == "feed_down" && m.I == "*|BYMA|*" })
@@ -442,6 +444,9 @@ func TestCutOffEdgeE2E(t *testing.T) {
 	late, _ := x.connect(t, x.login(t, command.DemoUser).Access, "")
 	late.send(map[string]any{"action": "subscribe", "trades": []string{"GGAL|BYMA|24hs"}})
 	late.until(func(m message) bool { return m.Type == "H" && m.E == "feed_down" })
+	ahead, _ := x.connect(t, x.login(t, command.DemoUser).Access, "")
+	ahead.send(map[string]any{"action": "subscribe", "trades": []string{first.I}, "resume": map[string]any{"epoch": epoch, "trades": map[string]uint64{first.I: first.N + 1e6}}})
+	ahead.closed("overloaded", 4503)
 
 	x.relay.set(passing)
 	n.await(x, true)

@@ -61,6 +61,21 @@ func (r *request) subscribe(m *wire.Message) {
 	}
 }
 
+// refuse answers a subscribe that is refused as a whole. Some faults close the connection.
+func (r *request) refuse(f *wire.Fault, list []wanted) {
+	if f.Reason.Socket().Closes {
+		r.fail(f, r.id, nil)
+		return
+	}
+	if f.Reason == wire.Forbidden {
+		for i := range list {
+			list[i].reason = wire.Forbidden
+		}
+		r.recordDenied(list)
+	}
+	r.reject(f, nil)
+}
+
 // countNew returns how many identifiers of a list are not in the set, valid or not.
 func (r *request) countNew(list []wanted) (n int) {
 	for i := range list {
@@ -102,13 +117,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 		return
 	}
 	if out.Fault != nil {
-		if out.Fault.Reason == wire.Forbidden {
-			for i := range list {
-				list[i].reason = wire.Forbidden
-			}
-			r.recordDenied(list)
-		}
-		r.reject(out.Fault, nil)
+		r.refuse(out.Fault, list)
 		return
 	}
 	markRejected(list, out.Rejected)

@@ -91,16 +91,21 @@ func TestResumeAhead(t *testing.T) {
 				}
 			})
 		})
-		t.Run(name+", the rows do not come", func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				x := newAheadTest(t, resume)
-				out, waited := x.subscribe()
-				if waited != 5*time.Second || out.Lost[wire.Trades]["A|M|CI"].Reason != "ahead" {
-					t.Errorf("waited for %v: %+v", waited, out)
-				}
+		for _, current := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, the rows do not come, current %v", name, current), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					x := newAheadTest(t, resume)
+					x.hub.SetCurrent(current)
+					out, waited := x.subscribe()
+					lost := out.Lost[wire.Trades]["A|M|CI"].Reason == "ahead"
+					cutOff := out.Fault != nil && out.Fault.Reason == wire.Overloaded
+					if waited != 5*time.Second || lost != current || cutOff == current {
+						t.Errorf("waited for %v: %+v", waited, out)
+					}
+				})
 			})
-		})
+		}
 	}
 	t.Run("nothing to wait for", func(t *testing.T) {
 		t.Parallel()

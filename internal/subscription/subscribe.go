@@ -19,10 +19,10 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 		return out
 	}
 	s.hold()
-	if out.Search = s.Await(items, o.Found); out.Search == nil && o.Search == nil {
-		out.Search = startpoint.AwaitAhead(h, o.Resume, t.since.epoch, t.since.For(0), items, o.Found)
+	if out.Search = s.Await(items, o.Found); out.Search == nil {
+		out.Search, out.Fault = startpoint.NewAhead(h, o.Resume, t.since.epoch, t.since.For(0), items).Await(o.Found, o.Search != nil)
 	}
-	if out.Search != nil {
+	if out.Search != nil || out.Fault != nil {
 		return out
 	}
 	defer h.Pin(items)()

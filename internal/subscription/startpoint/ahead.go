@@ -7,43 +7,79 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// AwaitAhead returns a Search that ends when the hub has the rows that a resume says the client
-// has, or some seconds later. pos is the position of the resume in an epoch. AwaitAhead returns nil
-// if there is nothing to wait for: only a hub that follows another one can be behind its clients.
-func AwaitAhead(h *hub.Port, r *wire.Resume, epoch string, pos uint64, items []hub.Item, found func()) *Search {
-	if r == nil || found == nil || !hub.Follows(h) || r.Epoch != h.Epoch() {
+// Ahead compares what a client has received from another node with what a hub has.
+type Ahead struct {
+	hub  *hub.Port
+	pos  uint64 // of the client
+	seen []seen
+}
+
+// seen is an N that a client states.
+type seen struct {
+	hub.Item
+	n uint64
+}
+
+// NewAhead returns an Ahead for a resume. pos is its position in an epoch. NewAhead returns nil if
+// the client cannot have more than the hub: only a hub that follows another one can be behind.
+func NewAhead(h *hub.Port, r *wire.Resume, epoch string, pos uint64, items []hub.Item) *Ahead {
+	if r == nil || !hub.Follows(h) || r.Epoch != h.Epoch() {
 		return nil
 	}
 	if epoch != h.Epoch() || !slices.ContainsFunc(items, func(x hub.Item) bool { return x.Tier.Delay == 0 }) {
 		pos = 0
 	}
-	var seen []aheadOf
+	a := &Ahead{hub: h, pos: pos}
 	for _, x := range items {
 		if n, ok := r.Seen[x.Channel][x.ID.String()]; ok && x.Tier.Delay == 0 && !x.ID.IsPattern() {
-			seen = append(seen, aheadOf{x, n})
+			a.seen = append(a.seen, seen{x, n})
 		}
 	}
-	ahead := func() bool {
-		if h.Committed() < pos {
-			return true
-		}
-		for len(seen) > 0 {
-			in := h.Lookup(seen[0].ID, 0)
-			if in != nil && h.LastCommitted(in.Recent(seen[0].Channel)) < seen[0].n {
-				return true
-			}
-			seen = seen[1:] // it stays so
-		}
-		return false
-	}
-	if w := hub.AwaitRows(h, ahead, found); w != nil {
-		return Await(w)
-	}
-	return nil
+	return a
 }
 
-// aheadOf is an N that a client states.
-type aheadOf struct {
-	hub.Item
-	n uint64
+// Await returns a Search that ends when the hub has the rows of the client, or some seconds later.
+// It returns nil if there is nothing to wait for. waited says that such a Search has ended. Await
+// then returns a fault if rows are missing because the hub is cut off: another node may have them.
+func (a *Ahead) Await(found func(), waited bool) (*Search, *wire.Fault) {
+	switch {
+	case a == nil || found == nil:
+		return nil, nil
+	case waited:
+		return nil, a.fault()
+	}
+	if w := hub.AwaitRows(a.hub, a.missing, found); w != nil {
+		return Await(w), nil
+	}
+	return nil, nil
+}
+
+func (a *Ahead) fault() *wire.Fault {
+	a.hub.Lock()
+	defer a.hub.Unlock()
+	a.hub.Commit()
+	if !hub.IsCutOff(a.hub) || !a.missing() {
+		return nil
+	}
+	return &wire.Fault{
+		Reason: wire.Overloaded, Msg: "Cut off from the market, and behind what you have",
+		Hint: "Reconnect and resume: another server may have it", RetryAfter: 1,
+	}
+}
+
+// missing reports whether rows of the client are not committed. The hub's lock is held.
+func (a *Ahead) missing() bool {
+	h := a.hub
+	if h.Committed() < a.pos {
+		return true
+	}
+	for len(a.seen) > 0 {
+		x := a.seen[0]
+		in := h.Lookup(x.ID, 0)
+		if in != nil && h.LastCommitted(in.Recent(x.Channel)) < x.n {
+			return true
+		}
+		a.seen = a.seen[1:] // it stays so
+	}
+	return false
 }
