@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,7 +27,6 @@ import (
 const (
 	rowBytes   = 48       // of the most frequent row, a change of one level of a book
 	batchBytes = 64 << 10 // of a full batch
-	batchWait  = 2 * time.Millisecond
 )
 
 // figures are results of one run.
@@ -175,8 +175,14 @@ func (b *bare) catchUp(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// latency publishes rows at a rate, and measures the time until they were read. A batch has the
-// rows that came since the last one, which is at most batchWait ago, or until it was acknowledged.
+// burst is a number of rows that come at the same time, as those of a feed do.
+type burst struct {
+	rows int
+	came time.Duration // since the start
+}
+
+// latency publishes rows at a rate, and measures the time until they were read. They come in bursts.
+// A message has the bursts that came until the one before was acknowledged, as a batch has.
 func (b *bare) latency(ctx context.Context) (p50, p99 time.Duration, err error) {
 	it, err := b.consume(ctx, b.last+1)
 	if err != nil {
@@ -189,28 +195,74 @@ func (b *bare) latency(ctx context.Context) (p50, p99 time.Duration, err error) 
 	go func() {
 		rows := 0
 		read <- readEach(it, func(data []byte) bool {
-			took = append(took, time.Since(start)-time.Duration(binary.LittleEndian.Uint64(data)))
 			rows += len(data) / rowBytes
+			for n := binary.LittleEndian.Uint64(data); n > 0; n-- {
+				data = data[8:]
+				took = append(took, time.Since(start)-time.Duration(binary.LittleEndian.Uint64(data)))
+			}
 			return rows < total
 		})
 	}()
-	start0 := time.Since(start)
-	at := func(row int) time.Duration { return start0 + time.Duration(row)*time.Second/time.Duration(b.rate) }
-	for row := 0; row < total; {
-		time.Sleep(at(row) + batchWait - time.Since(start))
-		n := min(total, 1+int((time.Since(start)-start0)*time.Duration(b.rate)/time.Second)) - row
-		batch := sameRows(n)
-		binary.LittleEndian.PutUint64(batch, uint64(at(row)))
-		if err := b.publish(ctx, batch); err != nil {
-			return 0, 0, err
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	bursts := make(chan burst, total)
+	go b.burst(ctx, start, total, bursts)
+	for list := waiting(bursts); len(list) > 0; list = waiting(bursts) {
+		if err == nil {
+			err = b.publish(ctx, burstRows(list))
 		}
-		row += n
+		if err != nil { // ends the others
+			cancel()
+			it.Stop()
+		}
 	}
-	if err := <-read; err != nil {
+	if err = errors.Join(err, <-read); err != nil {
 		return 0, 0, err
 	}
 	slices.Sort(took)
 	return took[len(took)/2], took[len(took)*99/100], nil
+}
+
+// burst sends bursts at the rate of the run until ctx ends, and closes the channel.
+func (b *bare) burst(ctx context.Context, start time.Time, total int, to chan<- burst) {
+	defer close(to)
+	began := time.Since(start)
+	for rows := 0; rows < total && ctx.Err() == nil; {
+		time.Sleep(benchTurn)
+		now := time.Since(start)
+		n := min(total, int((now-began)*time.Duration(b.rate)/time.Second)) - rows
+		if rows += n; n > 0 {
+			to <- burst{n, now}
+		}
+	}
+}
+
+// waiting waits for a burst, and returns those that have come. After the last one it returns none.
+func waiting(from <-chan burst) (list []burst) {
+	x, more := <-from
+	for more {
+		list = append(list, x)
+		select {
+		case x, more = <-from:
+		default:
+			return list
+		}
+	}
+	return list
+}
+
+// burstRows returns the rows of bursts, with the number of bursts and their times in the first ones.
+func burstRows(list []burst) []byte {
+	rows := 0
+	for _, x := range list {
+		rows += x.rows
+	}
+	data := sameRows(rows)
+	binary.LittleEndian.PutUint64(data, uint64(len(list)))
+	for i, x := range list {
+		binary.LittleEndian.PutUint64(data[8+8*i:], uint64(x.came))
+	}
+	return data
 }
 
 // bench measures the bare program and nodes, with one NATS server or three, and prints their
@@ -222,10 +274,14 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 	rate := f.Int("rate", 50_000, "rows per second of the latency run")
 	length := f.Duration("time", 10*time.Second, "length of the latency run")
 	interval := f.String("sync", "2m", "sync_interval of JetStream, or always")
+	pairs := f.Int("pairs", 1, "how often to measure JetStream alone and nodes in turn; the ratios are medians")
 	bareOnly := f.Bool("bare", false, "measure JetStream alone, without nodes")
 	url := f.String("url", "", "addresses of running NATS servers instead of own ones, separated by commas")
 	if err := f.Parse(args); err != nil {
 		return err
+	}
+	if *pairs < 1 {
+		return fmt.Errorf("-pairs %d: at least 1", *pairs)
 	}
 	c := serversConfig{nodes: *nodes}
 	if *interval == "always" {
@@ -248,25 +304,74 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 		*url = s.url()
 	}
 	run := bareConfig{url: *url, replicas: *nodes, rows: *rows, rate: *rate, time: *length}
-	b, err := runBare(ctx, run)
+	if *bareOnly {
+		b, err := runBare(ctx, run)
+		printFigures(out, "bare", &b, *rate)
+		return err
+	}
+	var all ratios
+	for i := range *pairs {
+		if err := all.pair(ctx, nodesConfig{bareConfig: run, folder: filepath.Join(folder, strconv.Itoa(i))}, out); err != nil {
+			return err
+		}
+	}
+	if *pairs > 1 {
+		fmt.Fprint(out, "medians: ")
+	}
+	all.print(out)
+	return nil
+}
+
+// ratios are those of nodes to the bare program, one of each pair of runs.
+type ratios struct{ ingest, p50, p99, catchUp []float64 }
+
+// pair measures the bare program and nodes once, and prints their figures.
+func (r *ratios) pair(ctx context.Context, c nodesConfig, out io.Writer) error {
+	b, err := runBare(ctx, c.bareConfig)
 	if err != nil {
 		return err
 	}
-	printFigures(out, "bare", &b, *rate)
-	if *bareOnly {
-		return nil
-	}
-	n, err := runNodes(ctx, nodesConfig{bareConfig: run, folder: filepath.Join(folder, "nodes")})
-	if err != nil {
+	printFigures(out, "bare", &b, c.rate)
+	n, err := runNodes(ctx, c)
+	if err = errors.Join(err, removeLog(c.url)); err != nil {
 		return fmt.Errorf("measure nodes: %w", err)
 	}
-	printFigures(out, "nodes", &n.figures, *rate)
+	printFigures(out, "nodes", &n.figures, c.rate)
 	ms := func(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
 	fmt.Fprintf(out, "one process without NATS: ingest %s rows/s   latency at the same rate: p50 %v p99 %v\n",
 		thousands(int(n.AloneIngest)), ms(n.Alone50), ms(n.Alone99))
-	fmt.Fprintf(out, "ratios to bare: ingest %.2f, added latency p50 %.2f p99 %.2f, catch-up %.2f\n",
-		n.Ingest/b.Ingest, ratio(n.P50-n.Alone50, b.P50), ratio(n.P99-n.Alone99, b.P99), ratio(n.CatchUp, b.CatchUp))
+	r.ingest = append(r.ingest, n.Ingest/b.Ingest)
+	r.p50, r.p99 = append(r.p50, ratio(n.P50-n.Alone50, b.P50)), append(r.p99, ratio(n.P99-n.Alone99, b.P99))
+	r.catchUp = append(r.catchUp, ratio(n.CatchUp, b.CatchUp))
 	return nil
+}
+
+// removeLog removes what the nodes of a measurement have left in NATS.
+func removeLog(url string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err == nil {
+		err = errors.Join(js.DeleteStream(ctx, "rueda-"+benchCluster), js.DeleteKeyValue(ctx, "rueda-"+benchCluster+"-lease"))
+	}
+	if err != nil {
+		return fmt.Errorf("remove the log: %w", err)
+	}
+	return nil
+}
+
+// print prints the medians of the ratios.
+func (r *ratios) print(out io.Writer) {
+	median := func(list []float64) float64 {
+		list = slices.Sorted(slices.Values(list))
+		return list[len(list)/2]
+	}
+	fmt.Fprintf(out, "ratios to bare: ingest %.2f, added latency p50 %.2f p99 %.2f, catch-up %.2f\n", median(r.ingest), median(r.p50), median(r.p99), median(r.catchUp))
 }
 
 // ratio returns a quotient of times.

@@ -119,7 +119,7 @@ func (l *filledLog) cut() {
 func fillLog(ctx context.Context, url string, rows int) (*filledLog, error) {
 	filling, stop := context.WithCancel(ctx)
 	defer stop()
-	l := &filledLog{wanted: uint64(rows), stop: stop, numbers: map[market.InstrumentID]uint32{}}
+	l := &filledLog{wanted: uint64(rows), stop: stop, numbers: map[market.InstrumentID]uint32{}, enc: cluster.Encoder{Compress: true}}
 	numbering := hub.New(hub.Config{Log: l})
 	exchange, err := sim.New(sim.Config{Seed: 7, Speed: -1})
 	if err != nil {

@@ -115,8 +115,13 @@ func change(books []market.Handle, i int) market.Event {
 	return market.Event{Kind: market.KindUpdate, Handle: books[i%len(books)], Bids: []market.Level{changedLevel(i)}}
 }
 
-// changedLevel returns the level of the i-th change, which is not the best of its side.
-func changedLevel(i int) market.Level { return benchLevel(-5, int64(1+i%1000)) }
+// changedLevel returns the level of the i-th change, which is not the best of its side. Levels and
+// sizes vary, because equal ones would compress better than those of a market.
+func changedLevel(i int) market.Level {
+	const spread = 0x9e3779b97f4a7c15 // consecutive numbers become far ones
+	h := uint64(i) * spread
+	return benchLevel(-2-int64(h>>62), int64(1+h>>40%10_000))
+}
 
 // benchNode is a running gateway of a measurement.
 type benchNode struct {
@@ -142,7 +147,7 @@ func startNode(ctx context.Context, folder, name, role string, urls []string, re
 		OnReady: func(b gateway.Bound) { bound <- b },
 	}
 	if len(urls) > 0 {
-		cfg.Cluster = gateway.Cluster{Name: "bench", Node: name, Role: role, NATS: urls, Replicas: replicas, Bytes: 8 << 30}
+		cfg.Cluster = gateway.Cluster{Name: benchCluster, Node: name, Role: role, NATS: urls, Replicas: replicas, Bytes: 8 << 30}
 	}
 	if source != nil {
 		cfg.Feeds = []gateway.Feed{{Name: "bench", Source: source}}
