@@ -58,8 +58,9 @@ type Member struct {
 	Number uint64
 }
 
-// FormatVersion is the version of batches that this program writes. It reads no newer ones.
-const FormatVersion = 1
+// FormatVersion is the version of batches that this program writes. It reads older ones, and no
+// newer ones. Version 1 has no compressed pieces.
+const FormatVersion = 2
 
 // Errors of Decode.
 var (

@@ -2,10 +2,15 @@ package cluster
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/s2"
 
 	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/market"
@@ -163,7 +168,11 @@ func FuzzRecords(f *testing.F) {
 	e.Define(1, []byte("{}"))
 	e.Append(&record.Row{Kind: record.Trade, Instrument: 1, Position: 1, N: 1, Latency: -1, Price: 7, Size: 8, ID: "x"})
 	e.Append(&record.Row{Kind: record.BookState, Instrument: 1, Position: 2, N: 1, Latency: -1, Asks: make([]market.Level, 3)})
-	f.Add(e.Group(0).Data)
+	plain := e.Group(0).Data
+	f.Add(plain)
+	packed := append(make([]byte, pieceHead), s2.Encode(nil, plain[pieceHead:])...)
+	binary.LittleEndian.PutUint64(packed, pieceCompressed|uint64(len(packed)-pieceHead))
+	f.Add(packed)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := collect(data); err != nil && !errors.Is(err, ErrBatch) {
 			t.Fatal(err)
@@ -180,6 +189,73 @@ func BenchmarkEncoder(b *testing.B) {
 		e.Append(&r)
 		if e.Len() > 64<<10 {
 			e.Group(r.Position)
+		}
+	}
+}
+
+// TestCompressedRecords checks that records which are compressed are the same, that those which do
+// not become smaller are not compressed, and that a piece cannot take much memory.
+func TestCompressedRecords(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		rows    int
+		text    func(i int) string
+		smaller bool
+	}{
+		"a few":             {3, func(int) string { return "x" }, false},
+		"many":              {2000, func(i int) string { return strconv.Itoa(i) }, true},
+		"more than a piece": {20_000, func(i int) string { return strings.Repeat("x", 100) }, false},
+	} {
+		var plain Encoder
+		packed := Encoder{Compress: true}
+		for range 2 { // the second group uses the memory of the first one
+			for i := range c.rows {
+				r := record.Row{Kind: record.Trade, Instrument: 1, Position: uint64(i + 1), N: 1, Latency: -1, Price: 7, Size: 8, ID: c.text(i)}
+				plain.Append(&r)
+				packed.Append(&r)
+			}
+			a, b := plain.Group(0), packed.Group(0)
+			if packed.Len() != 0 || len(b.Data) < len(a.Data) != c.smaller || cap(b.Data) > len(b.Data)*5/4+64 {
+				t.Errorf("%s: %d bytes of %d, with %d of memory, then %d", name, len(b.Data), len(a.Data), cap(b.Data), packed.Len())
+			}
+			want, err := collect(a.Data)
+			got, wrong := collect(append(b.Data, b.Data...))
+			if err != nil || wrong != nil || !reflect.DeepEqual(got, append(want, want...)) {
+				t.Errorf("%s: other rows, %v, %v", name, err, wrong)
+			}
+		}
+	}
+	bomb := make([]byte, pieceHead)
+	bomb = append(bomb, s2.Encode(nil, make([]byte, maxCompressed+1))...)
+	for _, size := range []int{len(bomb) - pieceHead, 3, 0} { // too much, and a part of it
+		binary.LittleEndian.PutUint64(bomb, pieceCompressed|uint64(size))
+		if _, err := collect(bomb[:pieceHead+size]); !errors.Is(err, ErrBatch) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// TestBatchOfVersion1 requires that a batch of an older program is read.
+func TestBatchOfVersion1(t *testing.T) {
+	t.Parallel()
+	b := rowsBatch()
+	older := AppendBatch(nil, &b)
+	older[4] = 1
+	binary.LittleEndian.PutUint32(older[8:], checksum(older))
+	var got Batch
+	if err := got.Decode("c", older); err != nil || !reflect.DeepEqual(got, b) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func BenchmarkEncoderCompressed(b *testing.B) {
+	var e Encoder
+	e.Compress = true
+	b.ReportAllocs()
+	for i := range b.N {
+		e.Append(&record.Row{Kind: record.BookUpdate, Instrument: 1, Position: uint64(i), Latency: -1, Bids: []market.Level{{Price: market.Price(i * i % 50), Size: market.Size(i * i % 7919)}}})
+		if e.Len() > 64<<10 {
+			e.Group(uint64(i))
 		}
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/klauspost/compress/s2"
 
 	"github.com/ruedahq/rueda/internal/journal/record"
 )
@@ -21,7 +24,10 @@ type Group struct {
 // A piece of records begins with its length and with the position and the time to which its records
 // are relative. Pieces can be joined.
 type Encoder struct {
+	Compress bool // pieces that become smaller by it; readers need format 2
+
 	buf     []byte
+	packed  []byte // memory for compression
 	base    record.Base
 	begun   bool
 	last    uint64
@@ -29,8 +35,12 @@ type Encoder struct {
 	sources []Source
 }
 
-// pieceHead is the size of the head of a piece: length, position, time.
-const pieceHead = 24
+const (
+	pieceHead       = 24      // of a piece: length, position, time
+	pieceCompressed = 1 << 63 // of the length: the records are compressed with S2
+	minCompressed   = 512     // bytes of the records of a compressed piece
+	maxCompressed   = 1 << 20
+)
 
 // Fits reports whether a row can be added to the rows that were collected. If it cannot, the caller
 // takes them with Group first.
@@ -58,7 +68,7 @@ func (e *Encoder) begin(base record.Base) {
 		return
 	}
 	e.begun, e.base = true, base
-	e.buf = make([]byte, pieceHead, e.size+256)
+	e.buf = slices.Grow(e.buf[:0], pieceHead+e.size+256)[:pieceHead]
 }
 
 // Source notes the newest sequence of a feed.
@@ -86,14 +96,37 @@ func (e *Encoder) Group(prev uint64) Group {
 		binary.LittleEndian.PutUint64(e.buf, uint64(len(e.buf)-pieceHead))
 		binary.LittleEndian.PutUint64(e.buf[8:], e.base.Position)
 		binary.LittleEndian.PutUint64(e.buf[16:], uint64(e.base.At))
-		g.Data = e.buf
+		g.Data = e.pack()
 	}
-	*e = Encoder{last: g.Last, size: len(e.buf)}
+	size := len(e.buf)
+	if !e.Compress {
+		e.buf = nil // the caller has it
+	}
+	*e = Encoder{Compress: e.Compress, buf: e.buf[:0], packed: e.packed, last: g.Last, size: size}
 	return g
 }
 
+// pack returns the piece itself. With Compress it returns a copy, compressed if it becomes smaller.
+func (e *Encoder) pack() []byte {
+	if !e.Compress {
+		return e.buf
+	}
+	head, records := e.buf[:pieceHead], e.buf[pieceHead:]
+	if n := len(records); n >= minCompressed && n <= maxCompressed {
+		e.packed = s2.Encode(e.packed[:cap(e.packed)], records)
+		if len(e.packed) < n {
+			binary.LittleEndian.PutUint64(head, pieceCompressed|uint64(len(e.packed)))
+			records = e.packed
+		}
+	}
+	return slices.Concat(head, records)
+}
+
 // Records reads the records of groups. It keeps known texts between calls.
-type Records struct{ dec record.Decoder }
+type Records struct {
+	dec      record.Decoder
+	unpacked []byte // records of a compressed piece
+}
 
 // Each calls define with each definition and row with each row, in their order. A row is valid
 // until row returns. The error is that of a function, or wraps ErrBatch.
@@ -102,18 +135,42 @@ func (d *Records) Each(data []byte, define func(number uint32, def []byte) error
 		if len(data) < pieceHead {
 			return fmt.Errorf("records: %w", ErrBatch)
 		}
-		size := binary.LittleEndian.Uint64(data)
+		head := binary.LittleEndian.Uint64(data)
+		size := head &^ pieceCompressed
 		base := record.Base{Position: record.Word(data, 1), At: int64(record.Word(data, 2))}
 		data = data[pieceHead:]
 		if size > uint64(len(data)) {
 			return fmt.Errorf("records: %w", ErrBatch)
 		}
-		if err := d.piece(data[:size], base, define, row); err != nil {
+		piece := data[:size]
+		if head&pieceCompressed != 0 {
+			var err error
+			if piece, err = d.unpack(piece); err != nil {
+				return err
+			}
+		}
+		if err := d.piece(piece, base, define, row); err != nil {
 			return err
 		}
 		data = data[size:]
 	}
 	return nil
+}
+
+// unpack returns the records of a compressed piece, until the next call.
+func (d *Records) unpack(packed []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(packed)
+	if err == nil && n > maxCompressed {
+		err = fmt.Errorf("%d bytes, and at most %d are allowed", n, maxCompressed)
+	}
+	if err == nil {
+		d.unpacked = slices.Grow(d.unpacked[:0], n)[:n]
+		d.unpacked, err = s2.Decode(d.unpacked, packed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compressed records: %w: %w", ErrBatch, err)
+	}
+	return d.unpacked, nil
 }
 
 func (d *Records) piece(data []byte, base record.Base, define func(uint32, []byte) error, row func(*record.Row) error) error {

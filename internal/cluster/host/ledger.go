@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	fullGroup  = 63 << 10 // bytes of a group: with one more row it is a batch, almost always
-	maxWaiting = 8 << 20  // bytes that may wait for the log before feeds wait
+	fullGroup  = 63 << 10 // bytes of a group before it is compressed
+	maxWaiting = 4 << 20  // bytes that may wait for the log before feeds wait
 )
 
 // ledger takes the rows of the numbering hub, until the node offers them to the log. It implements
@@ -36,7 +36,7 @@ type ledger struct {
 }
 
 func newLedger(j *journal.Journal, position uint64) *ledger {
-	l := &ledger{wake: make(chan struct{}, 1), journal: j, numbers: map[market.InstrumentID]uint32{}, next: j.Numbers() + 1, prev: position, last: position, numberings: newNumberings()}
+	l := &ledger{wake: make(chan struct{}, 1), journal: j, numbers: map[market.InstrumentID]uint32{}, next: j.Numbers() + 1, enc: cluster.Encoder{Compress: true}, prev: position, last: position, numberings: newNumberings()}
 	l.taken.L = &l.mu
 	return l
 }
