@@ -181,8 +181,8 @@ type burst struct {
 	came time.Duration // since the start
 }
 
-// latency publishes rows at a rate, and measures the time until they were read. They come in bursts.
-// A message has the bursts that came until the one before was acknowledged, as a batch has.
+// latency publishes rows at a rate, and measures the time until they were read. They come in
+// bursts. A message has the bursts that came until the one before was acknowledged, as a batch has.
 func (b *bare) latency(ctx context.Context) (p50, p99 time.Duration, err error) {
 	it, err := b.consume(ctx, b.last+1)
 	if err != nil {
@@ -251,7 +251,8 @@ func waiting(from <-chan burst) (list []burst) {
 	return list
 }
 
-// burstRows returns the rows of bursts, with the number of bursts and their times in the first ones.
+// burstRows returns the rows of bursts, with the number of bursts and their times in the first
+// ones.
 func burstRows(list []burst) []byte {
 	rows := 0
 	for _, x := range list {
@@ -274,20 +275,20 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 	rate := f.Int("rate", 50_000, "rows per second of the latency run")
 	length := f.Duration("time", 10*time.Second, "length of the latency run")
 	interval := f.String("sync", "2m", "sync_interval of JetStream, or always")
-	pairs := f.Int("pairs", 1, "how often to measure JetStream alone and nodes in turn; the ratios are medians")
+	pairs := f.Int("pairs", 1, "number of times to measure JetStream alone and then nodes; the ratios are medians")
 	bareOnly := f.Bool("bare", false, "measure JetStream alone, without nodes")
-	url := f.String("url", "", "addresses of running NATS servers instead of own ones, separated by commas")
+	url := f.String("url", "", "addresses of running NATS servers, separated by commas (default: start servers in this process)")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if *pairs < 1 {
-		return fmt.Errorf("-pairs %d: at least 1", *pairs)
+		return fmt.Errorf("-pairs %d: must be at least 1", *pairs)
 	}
 	c := serversConfig{nodes: *nodes}
 	if *interval == "always" {
 		c.syncAlways = true
 	} else if c.sync, _ = time.ParseDuration(*interval); c.sync <= 0 {
-		return fmt.Errorf("-sync %q is not a duration such as 2m, and not always", *interval)
+		return fmt.Errorf("-sync %q: must be a duration such as 2m, or always", *interval)
 	}
 	folder, err := os.MkdirTemp("", "rueda-cluster-bench-")
 	if err != nil {

@@ -25,12 +25,12 @@ import (
 )
 
 // catchUp measures how long an edge needs for the rows of a stream that it does not have: it reads
-// them, applies them to its books, and writes its journal. The measure is a bare consumer that reads
-// the same messages in the same run.
+// them, applies them to its books, and writes its journal. The measure is a bare consumer that
+// reads the same messages in the same run.
 func catchUp(ctx context.Context, args []string, out io.Writer) error {
 	f := newFlags("catchup")
-	rows := f.Int("rows", 1_000_000, "rows to read")
-	runs := f.Int("runs", 3, "runs of each")
+	rows := f.Int("rows", 1_000_000, "number of rows in the stream")
+	runs := f.Int("runs", 3, "number of runs")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

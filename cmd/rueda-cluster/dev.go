@@ -60,9 +60,9 @@ func dev(ctx context.Context, args []string, out io.Writer) (err error) {
 	f.StringVar(&c.data, "data", "", "folder for users, journals and the files of NATS (default: temporary)")
 	f.IntVar(&c.nats, "nats", 1, "NATS servers: 1 or 3")
 	f.IntVar(&c.edges, "edges", 3, "edges")
-	f.IntVar(&c.sequencers, "sequencers", 2, "sequencers, one of which numbers")
+	f.IntVar(&c.sequencers, "sequencers", 2, "nodes that may be the sequencer, one of which is")
 	f.Uint64Var(&c.seed, "seed", 42, "seed of the simulated market")
-	f.BoolVar(&c.verbose, "v", false, "log more than warnings")
+	f.BoolVar(&c.verbose, "v", false, "log information too, not only warnings")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (d *devCluster) run(ctx context.Context, out io.Writer) error {
 	for _, n := range d.nodes {
 		fmt.Fprintf(out, "  %-17s http://%s\n", n.name, *n.address.Load())
 	}
-	fmt.Fprintln(out, "Try: rueda stream --trades 'FAKE|SIM|CI', and rueda trigger kill-leader in another terminal.")
+	fmt.Fprintln(out, "Try in two other terminals: rueda stream --trades 'FAKE|SIM|CI' and rueda trigger kill-leader")
 	select {
 	case err := <-failed:
 		return err
@@ -191,7 +191,7 @@ func (d *devCluster) start(ctx context.Context, n *devNode, failed chan error) e
 	}
 }
 
-// watch looks which nodes are ready.
+// watch notes which nodes are ready, until ctx ends.
 func (d *devCluster) watch(ctx context.Context) {
 	client := http.Client{Timeout: time.Second}
 	for {
@@ -237,7 +237,7 @@ const cutFor = 5 * time.Second
 // fault cuts the sequencer off from NATS, as if it was killed.
 func (d *devCluster) fault(name string, _ market.InstrumentID) (string, error) {
 	if name != wire.SimKillLeader {
-		return "", &wire.Fault{Reason: wire.UnsupportedOption, Msg: "This cluster has only the fault kill_leader"}
+		return "", &wire.Fault{Reason: wire.UnsupportedOption, Msg: "This cluster supports only the fault kill_leader"}
 	}
 	for _, n := range d.nodes {
 		if n.gateway.Leads() {

@@ -18,7 +18,7 @@ const usage = `Usage: rueda-cluster COMMAND
 
   dev     run three edges, two sequencers and NATS in this process
   bench   measure JetStream alone, and a sequencer and an edge with it
-  catchup measure how long an edge needs for a million rows of the stream
+  catchup measure how long an edge needs to read a million rows of the stream
 
 rueda-cluster COMMAND -h lists the flags.
 `

@@ -70,12 +70,12 @@ func (l servers) await(limit time.Duration) error {
 	until := time.Now().Add(limit)
 	for _, s := range l {
 		if !s.ReadyForConnections(time.Until(until)) {
-			return errors.New("nats-server is not ready")
+			return errors.New("nats-server has not started in time")
 		}
 	}
 	for len(l) > 1 && !l.hasLeader() {
 		if time.Now().After(until) {
-			return errors.New("the NATS servers have chosen no leader")
+			return errors.New("the NATS servers have not chosen a leader in time")
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// TestNewEdgeE2E adds an edge with an empty journal when the stream does not have the first rows any
-// more. It copies the journal of another node and starts again, as its service manager starts it.
-// Its history is that of the others, and at the end it has the same rows.
+// TestNewEdgeE2E adds an edge with an empty journal when the stream does not have the first rows
+// any more. It copies the journal of another node and starts again, as its service manager starts
+// it. Its history is that of the others, and at the end it has the same rows.
 func TestNewEdgeE2E(t *testing.T) {
 	r := newRig(t, 1, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -44,7 +44,7 @@ func TestNewEdgeE2E(t *testing.T) {
 	r.nodes, r.edges = append(r.nodes, p), append(r.edges, p)
 	r.awaitReady(2 * time.Minute)
 	t.Logf("figure: a new edge is ready after %v", time.Since(began).Round(10*time.Millisecond))
-	if text, err := os.ReadFile(p.log); err != nil || !strings.Contains(string(text), "was copied: the process has to start again") {
+	if text, err := os.ReadFile(p.log); err != nil || !strings.Contains(string(text), "was copied: start the process again") {
 		t.Errorf("the edge has not copied a journal: %v\n%s", err, text)
 	}
 	r.awaitTrades(all, 20)

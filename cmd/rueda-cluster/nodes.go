@@ -39,7 +39,7 @@ type nodeFigures struct {
 	Alone50, Alone99 time.Duration // latency of that process, at the same rate
 }
 
-// Of the measurement.
+// Settings of the measurement.
 const (
 	benchBooks = 100                   // instruments whose books change
 	probeEvery = 5 * time.Millisecond  // between two trades whose latency is measured
@@ -90,7 +90,7 @@ func (f *benchFeed) Run(ctx context.Context, sink feed.Sink) error {
 	}
 }
 
-// do makes the running feed do a work, and waits for it.
+// do makes the running feed call w, and waits for it.
 func (f *benchFeed) do(ctx context.Context, w func(sink feed.Sink, books []market.Handle, probe market.Handle) error) error {
 	select {
 	case f.work <- w:
@@ -118,7 +118,7 @@ func change(books []market.Handle, i int) market.Event {
 // changedLevel returns the level of the i-th change, which is not the best of its side. Levels and
 // sizes vary, because equal ones would compress better than those of a market.
 func changedLevel(i int) market.Level {
-	const spread = 0x9e3779b97f4a7c15 // consecutive numbers become far ones
+	const spread = 0x9e3779b97f4a7c15 // spreads consecutive numbers
 	h := uint64(i) * spread
 	return benchLevel(-2-int64(h>>62), int64(1+h>>40%10_000))
 }

@@ -115,7 +115,7 @@ func (r *relay) pass(ctx context.Context, client net.Conn) {
 	both.Wait()
 }
 
-// copy copies until an end, and waits while the relay is silent.
+// copy copies until from ends or to fails, and waits while the relay is silent.
 func (r *relay) copy(to io.Writer, from io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {

@@ -283,7 +283,7 @@ type Cluster struct {
 	Position  uint64        `json:"position"` // of its newest row
 	Messages  uint64        `json:"messages"` // of the log: sequence of the newest one that it has handled
 	Behind    uint64        `json:"behind_messages"`
-	Lag       float64       `json:"lag_seconds"`  // age of its newest batch, by the log's clock
+	Lag       float64       `json:"lag_seconds"`  // its clock minus the log's clock in its newest batch
 	Queued    int           `json:"queued_bytes"` // of rows that wait for the log
 	Nodes     []ClusterNode `json:"nodes"`        // the others, by name
 }

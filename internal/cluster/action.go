@@ -12,8 +12,8 @@ type Action interface{ action() }
 type Attach struct{ Seq uint64 }
 
 // Append appends a message to the stream, if the newest message of it has the sequence Expected.
-// The answer is Appended. At most one append is in progress. A client library must not send it
-// later than its answer, or in another session.
+// The answer is Appended. At most one append is in progress. The message must not be sent after the
+// answer, or in another session.
 type Append struct {
 	Expected uint64
 	Data     []byte
@@ -38,7 +38,7 @@ type Apply struct {
 type Stored struct{ Sources []Source }
 
 // BeginEpoch begins an epoch in the following hub and its journal, at a position. Rows of that
-// epoch that the node already has are dropped. Clients learn it by a Subscription with msg Epoch.
+// epoch that the node already has are dropped. Clients get a Subscription with msg Epoch.
 // Synchronous.
 type BeginEpoch struct {
 	Epoch    string
@@ -86,8 +86,8 @@ type WriteLease struct {
 }
 
 // Lead begins the numbering: the host makes a numbering hub from the state of the following hub,
-// which is at Position, and offers its rows. Feeds continue after Sources, if Exact is set. Without
-// it, and if Sources does not list them, feeds begin where they are, and report a gap.
+// which is at Position, and offers its rows. With Exact, feeds that Sources lists continue after
+// those numbers. All others begin with their next event, and report a gap.
 type Lead struct {
 	Position uint64
 	Epoch    string
@@ -100,11 +100,11 @@ type Lead struct {
 // numbered. Synchronous.
 type StopLeading struct{ Reason string }
 
-// Show reports whether the node may show rows to clients, and is ready. Before the first one, it
-// may not. With Current false its data is old: its feeds count as down.
+// Show states whether the node may show rows to clients, and whether they are current. Before the
+// first Show it may not. While Current is false, its feeds count as down.
 type Show struct{ Allowed, Current bool }
 
-// Fail ends the node: an error that only an operator can remove.
+// Fail ends the node with an error that an operator has to resolve.
 type Fail struct{ Err error }
 
 func (Attach) action()      {}

@@ -7,7 +7,8 @@ import (
 	"hash/crc32"
 )
 
-// A Batch is one message of the log. Rows that exceed a message are cut over several batches.
+// A Batch is one message of the log. A group that is too large for one message spans several
+// batches.
 type Batch struct {
 	Cluster string // name of the cluster
 	ID      ID     // of this batch
@@ -64,7 +65,7 @@ const FormatVersion = 2
 
 // Errors of Decode.
 var (
-	ErrBatch   = errors.New("not a batch of a log, or a damaged one")
+	ErrBatch   = errors.New("not a batch of the log, or a damaged one")
 	ErrVersion = errors.New("the log is written by a newer program: upgrade this node first")
 	ErrCluster = errors.New("the log belongs to another cluster")
 )

@@ -2,8 +2,8 @@ package cluster
 
 import "time"
 
-// This file decides which reports of other nodes count. Terms and positions of a report become part
-// of the log when a node leads, so one that no cluster reaches would stay there.
+// This file decides which reports of other nodes count. A leader uses the terms and positions of
+// reports for its own term, so an absurdly great number would stay in the log.
 
 // Limits of reports.
 const (
@@ -13,8 +13,8 @@ const (
 	clocksApart = int64(24 * time.Hour)
 )
 
-// believes reports whether a node of the cluster may have sent a report. The report loses a time
-// that is too far ahead of this machine's clock.
+// believes reports whether a node of the cluster may have sent a report. It removes
+// a time that is too far ahead of this machine's clock from the report.
 func (n *Node) believes(r *Report) bool {
 	f := &n.follower
 	term, highest := max(f.Highest, f.History.Newest().Number), max(r.Highest, r.History.Newest().Number)

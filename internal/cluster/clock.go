@@ -2,13 +2,14 @@ package cluster
 
 import "time"
 
-// Clock is the clock of the log. It goes on from leader to leader, so that the clock of a new
-// leader does not make delayed data due early: it moves towards that clock by 1 ms in a second.
+// Clock is the clock of the log. A new leader continues the clock of the former one, and moves it
+// towards the clock of its machine by 1 ms per second. So a wrong clock of a new leader makes no
+// delayed data due early.
 //
-// A node sets its clock by the batches that the leader appends while the node reads the stream. A
-// batch that was there before may be old, so that it says nothing about the present time. A node
-// takes the clock of another one that heard a later term, or if it has none itself. Only if no node
-// that a candidate reaches has a clock does that of its machine decide how much time has passed.
+// A node sets its clock by the batches that the leader appends while the node reads the stream. An
+// older batch says nothing about the present time. A node takes the clock of another node if that
+// clock is of a later term, or if it has no clock itself. If no node that a candidate reaches has a
+// clock, the clock of its machine decides how much time has passed.
 type Clock struct {
 	time int64         // Unix ns
 	at   time.Duration // when it was that time

@@ -24,7 +24,7 @@ var ErrMoved = errors.New("the log has begun another epoch, or has lost rows, wh
 // journal of another node. before is the state of that node when the last part of the copy began,
 // and after is its state when the copy was complete. So the copy has all rows of before, and no
 // term that after does not have. The node shows no rows until the log has reached the end of the
-// copy: the other node may have had rows that nobody has shown, and that the log has lost. The
+// copy: the log may have lost rows of the other node that no node has shown. The
 // error is ErrMoved.
 func StateOfCopy(before, after State) (State, error) {
 	h := &after.History

@@ -24,7 +24,7 @@ type Group struct {
 // A piece of records begins with its length and with the position and the time to which its records
 // are relative. Pieces can be joined.
 type Encoder struct {
-	Compress bool // pieces that become smaller by it; readers need format 2
+	Compress bool // compress pieces that become smaller; readers need format 2
 
 	buf     []byte
 	packed  []byte // memory for compression
@@ -61,8 +61,8 @@ func (e *Encoder) Define(number uint32, def []byte) {
 	e.buf = record.AppendDefinition(e.buf, number, def)
 }
 
-// begin begins a piece, if none has begun. A piece that begins with a definition has the base 0,
-// which fits no row with a great position, so a definition does not set the base.
+// begin begins a piece, if none has begun. A piece that begins with a definition is relative to
+// the newest position before it, or to 0. Fits reports whether a row can follow.
 func (e *Encoder) begin(base record.Base) {
 	if e.begun {
 		return
@@ -161,7 +161,7 @@ func (d *Records) Each(data []byte, define func(number uint32, def []byte) error
 func (d *Records) unpack(packed []byte) ([]byte, error) {
 	n, err := s2.DecodedLen(packed)
 	if err == nil && n > maxCompressed {
-		err = fmt.Errorf("%d bytes, and at most %d are allowed", n, maxCompressed)
+		err = fmt.Errorf("%d bytes exceed the limit of %d", n, maxCompressed)
 	}
 	if err == nil {
 		d.unpacked = slices.Grow(d.unpacked[:0], n)[:n]

@@ -4,7 +4,7 @@ package cluster
 type Event interface{ event() }
 
 // Connected reports a new connection to the log. It begins a session. The host passes nothing that
-// a former session received or started, and cancels appends of that session that are not sent.
+// an earlier session received or started, and cancels its appends that were not sent.
 type Connected struct{}
 
 // Disconnected reports the end of the connection to the log. Its session ends, and with it the
@@ -103,7 +103,8 @@ type Refilled struct {
 // order.
 type Offered struct{ Group Group }
 
-// Resigned asks the node to end its leadership, because it stops or an operator wishes it.
+// Resigned asks the node to end its leadership, because the process stops or
+// because numbering has failed.
 type Resigned struct{}
 
 // Tick reports that time has passed. The host passes it at Node.Deadline.

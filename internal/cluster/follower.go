@@ -33,7 +33,7 @@ type follower struct {
 	wanted   uint64 // fetching: number of a term that the node does not know; 0: none
 	retryAt  time.Duration
 	tries    int
-	blind    bool // rows are missing that nobody sends: only a term row can help
+	blind    bool // no node sends the missing rows: only a term row can help
 
 	number  uint64 // of the next batch of the term; 0: unknown
 	part    []byte // records of a group whose end was not received
@@ -58,11 +58,11 @@ const (
 	fetching // rows are missing; messages are ignored
 )
 
-// saveEvery is the time between two actions Save without a need.
+// saveEvery is the time between two actions Save, unless one is needed earlier.
 const saveEvery = time.Second
 
-// Rows of other nodes are asked for again after fetchRetry. After fetchTries times, the stream is
-// read to its end without them, and then again from where they are missing.
+// The follower asks other nodes for rows again after fetchRetry. After fetchTries requests without
+// success it reads the stream to its end without them, and then again from the missing rows on.
 const (
 	fetchRetry = 250 * time.Millisecond
 	fetchTries = 4
@@ -115,7 +115,7 @@ func (f *follower) detach() {
 	f.part, f.inPart = nil, false
 }
 
-// caughtUp reports whether all messages of the stream were handled that are known.
+// caughtUp reports whether the node has handled all known messages of the stream.
 func (f *follower) caughtUp() bool { return f.mode == reading && !f.diverged && f.handled >= f.end }
 
 func (f *follower) attached(e Attached) {
@@ -272,7 +272,7 @@ func (f *follower) noteSources(b *Batch) {
 	}
 }
 
-// termRow handles the begin of a term.
+// termRow handles the beginning of a term.
 func (f *follower) termRow(now time.Duration, b *Batch) {
 	cur := f.History.Newest()
 	if b.ID.Term == cur {
@@ -291,7 +291,7 @@ func (f *follower) termRow(now time.Duration, b *Batch) {
 	case f.shows():
 		f.diverged = true
 		return
-	default: // nobody has seen the rows of this node that are not in the log
+	default: // no client has seen the rows of this node that are not in the log
 		f.beginEpoch(now, &b.History)
 	}
 	f.number, f.heard, f.logTime, f.timed, f.Time = 1, now, b.Time, true, max(f.Time, b.Time)
@@ -345,8 +345,8 @@ func (f *follower) fetch(now time.Duration, upto, term uint64) {
 	f.emit(Fetch{Epoch: f.History.Epoch, After: f.place(), Upto: upto})
 }
 
-// fetched applies rows of another node. They are those of the log if the history of that node and
-// of this one agree on them.
+// fetched applies rows of another node, if the histories of both nodes have the same term for them.
+// It reports whether the node has made progress.
 func (f *follower) fetched(now time.Duration, e *Fetched) (progress bool) {
 	h := &e.From.History
 	if e.Failed || h.Epoch != f.History.Epoch || !h.Has(f.place()) || !h.ordered() {

@@ -10,14 +10,14 @@ import (
 
 // leader makes a candidate that holds the lease the leader, and appends its batches.
 //
-// The candidate asks all nodes how far they are (census). It gets the rows that it does not have
-// from the node that is furthest (catching), and appends its term row (announcing). Then it appends
-// the rows that the stream has lost (refilling), and numbers new rows (leading). It ends the
-// leadership when an append fails, when the connection or the lease is lost, and when another term
-// begins.
+// The candidate asks all nodes for their positions (census). It gets the rows that it does not have
+// from the node with the newest ones (catching), and appends its term row (announcing). Then it
+// appends the rows that the stream has lost (refilling), and numbers new rows (leading). It ends
+// the leadership when an append fails, when the connection or the lease is lost, and when another
+// term begins.
 type leader struct {
 	phase   phase
-	since   time.Duration // begin of the census
+	since   time.Duration // beginning of the census
 	retryAt time.Duration // no new attempt before this time
 	force   bool          // the next term begins a new epoch
 
@@ -25,7 +25,7 @@ type leader struct {
 	members []Member
 	listed  bool
 	answers map[string]Report
-	unable  map[string]bool // nodes that did not give the rows that they have
+	unable  map[string]bool // nodes that did not send the rows that they have
 	askAt   time.Duration
 	readAt  time.Duration // when the members are read again
 	chosen  string        // the node that is furthest
@@ -92,7 +92,7 @@ const (
 	forgetLead  = 10 * time.Second // after this time of attempts another node may try
 	stepWait    = 2 * time.Second  // for rows of another node, or for a term row
 	membersRead = 5 * time.Second
-	heardLately = 3 * askEvery // a node that has reported since then is there
+	heardLately = 3 * askEvery // a node that has reported within this time is alive
 )
 
 // leads reports whether this node appends batches of its own term.
@@ -211,7 +211,7 @@ func (n *Node) answered(now time.Duration, r Report) {
 		n.abandon(now, "another node has seen another term with this number")
 	case r.Shows && r.History.Epoch == f.History.Epoch && !f.History.Has(r.place()):
 		l.force = true
-		n.abandon(now, "a node has shown rows that are not in the log")
+		n.abandon(now, "another node has shown rows that are not in the log")
 	}
 }
 
@@ -225,9 +225,9 @@ func (n *Node) reports() []heardReport {
 	return list
 }
 
-// unanswered reports whether the census waits for a registered node, and for how long it does.
-// missing reports whether one has not stated all that it has shown. A node whose reports come is
-// there, and only its answer was lost.
+// unanswered reports whether a registered node has not answered the census (silent), and how long
+// the census waits for it. missing reports whether a registered node has not stated all rows that
+// it has shown. If a node still reports, only its answer was lost, and the census waits longer.
 func (n *Node) unanswered(now time.Duration) (silent, missing bool, patience time.Duration) {
 	patience = n.cfg.Patience
 	for _, m := range n.leader.members {

@@ -8,7 +8,7 @@ type Config struct {
 	Name      string        // of this node: unique in the cluster, and the same after a restart
 	Shows     bool          // the node shows rows to clients
 	Candidate bool          // the node may lead
-	Strict    bool          // an epoch ends if a registered node cannot report, even if nothing indicates a loss
+	Strict    bool          // an epoch also ends if a registered node cannot report and nothing indicates a loss
 	Random    func() uint64 // random numbers; required
 	MaxBatch  int           // bytes of the records of a batch; 0: 64 KiB
 	Linger    time.Duration // time for which a leader without an append in progress collects rows
@@ -250,8 +250,8 @@ func (n *Node) step(now time.Duration, wall int64) {
 	n.show(now)
 }
 
-// retryFetch asks again for rows that nobody has sent. A term that nobody knows is passed over: the
-// stream has lost its term row. Rows that nobody has may be of an epoch that is over.
+// retryFetch asks again for rows that no node has sent. It ignores a term that no node knows: the
+// stream has lost its term row. Rows that no node has may be of an epoch that is over.
 func (n *Node) retryFetch(now time.Duration) {
 	f := &n.follower
 	f.tries++

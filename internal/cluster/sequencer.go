@@ -140,7 +140,7 @@ func (n *Node) join(b *Batch, fl *flight) {
 	}
 }
 
-// attend reads the list of members, forgets retired ones, and ends a leadership that was resigned.
+// attend reads the list of members, removes retired ones, and ends the leadership after Resigned.
 func (n *Node) attend(now time.Duration) {
 	l := &n.leader
 	if n.timers.due(now, l.readAt) {
@@ -193,8 +193,8 @@ func (n *Node) retired(now time.Duration) (list []Member) {
 	return list
 }
 
-// joined returns the nodes that had lost rows, and have all rows of the log when they have this
-// batch: the leader has appended all that they can have shown.
+// joined returns the nodes that have lost rows. With the next batch they have all rows that they
+// may have shown, because the leader has appended those.
 func (n *Node) joined(now time.Duration) (list []Member) {
 	l, f := &n.leader, &n.follower
 	if l.phase != leading {

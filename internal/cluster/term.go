@@ -2,8 +2,8 @@ package cluster
 
 import "slices"
 
-// Term is the time in which one node leads. A later term has a greater Number. Leader is random, so
-// that two nodes that chose the same number have different terms.
+// Term identifies the time in which one node leads. A later term has a greater Number. Leader is
+// random, so that two nodes that choose the same Number have different terms.
 type Term struct {
 	Number uint64
 	Leader uint64
@@ -16,7 +16,7 @@ type Place struct {
 	Position uint64
 }
 
-// Start is the begin of a term: its rows have positions after After.
+// Start is the beginning of a term: its rows have positions after After.
 type Start struct {
 	Term  Term
 	After uint64
@@ -51,8 +51,7 @@ func (h *History) Newest() Term {
 	return h.Starts[len(h.Starts)-1].Term
 }
 
-// Has reports whether the rows up to a place belong to the history. base is the position after
-// which its newest term begins.
+// Has reports whether the rows up to a place belong to the history.
 func (h *History) Has(p Place) bool { return h.At(p.Position) == p.Term }
 
 // base returns the position after which the newest term begins.

@@ -111,7 +111,7 @@ type Cluster struct {
 	Term      uint64        // counts the sequencers
 	Behind    uint64        // messages of the log that it has not handled
 	Queued    int           // bytes of rows that wait for the log
-	Lag       time.Duration // age of the newest batch, by the log's clock
+	Lag       time.Duration // this machine's clock minus the log's clock in the newest batch
 	LeaseAge  time.Duration // since the lease was renewed
 
 	DaysDiffer int // closed days that differ from those of another node, or cannot be read

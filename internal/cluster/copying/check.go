@@ -10,10 +10,10 @@ import (
 	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
-// Errors of a journal that is not used.
+// Errors of a copy that is refused.
 var (
 	errRows   = errors.New("rows are missing in its journal")
-	errDay    = errors.New("a closed day of its journal is not what it was when it was closed")
+	errDay    = errors.New("a closed day of its journal does not have the hash that was stated")
 	errOthers = errors.New("a closed day of its journal differs from that of other nodes")
 )
 

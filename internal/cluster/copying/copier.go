@@ -55,9 +55,9 @@ var ErrSpace = errors.New("not enough space on the disk for the journal of anoth
 
 var (
 	errGone   = errors.New("the file was removed")
-	errChange = errors.New("its journal changes faster than it can be copied")
-	errSum    = errors.New("what arrived is not what was sent")
-	errPart   = errors.New("an answer that this node cannot read")
+	errChange = errors.New("its journal changed too much while it was copied")
+	errSum    = errors.New("the SHA-256 of the copy differs from that of the original")
+	errPart   = errors.New("the answer cannot be read")
 )
 
 const (
@@ -264,7 +264,7 @@ func (c *Copier) file(ctx context.Context, node string, f File) (copied int64, e
 	switch have := c.size(f.Name); {
 	case have == f.Size:
 		return 0, nil // verified earlier
-	case have >= 0: // it has grown, or the other node has cut it
+	case have >= 0: // it has grown, or the other node has shortened it
 		if err := os.Rename(c.path(f.Name), c.path(part)); err != nil {
 			return 0, fmt.Errorf("continue the copy of a file: %w", err)
 		}

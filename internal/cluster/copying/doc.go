@@ -9,18 +9,17 @@
 // folder next to the journal. A file has another name until its SHA-256 is that of the original.
 //
 // The journal of the other node grows meanwhile, closes days and removes old ones. The Copier
-// therefore lists its files again until little was missing. Then it reads the copy as a journal,
-// computes the hashes of all closed days from their rows, and compares them with those of the other
-// node and of all others that made an offer. At the end it writes a file with the state with which
-// the node follows the log. Only a folder with that file becomes a journal, by [Install] at the
-// next start of the process.
+// therefore lists its files again, and copies what is missing, until that is little. Then it reads
+// the copy as a journal, computes the hashes of all closed days from their rows, and compares them
+// with those of the other node and of all others that made an offer. At the end it writes a file
+// with the state with which the node follows the log. Only a folder with that file becomes a
+// journal, by [Install] at the next start of the process.
 //
 // # Failures
 //
-// A process that ends in the middle continues with the files that it has, if it copies from the
-// same node. Files of another node are of no use: nodes cut their journals into segments at other
-// rows. Errors of the other node are of type [*PeerError]. The others are of this node, such as a
-// full disk.
+// If a process ends during a copy, the next one continues with the copied files, if it copies from
+// the same node. Files of another node are useless: its journal has other segments. Errors of the
+// other node are of type [*PeerError]. The others are of this node, such as a full disk.
 //
 // # Concurrency
 //

@@ -51,7 +51,7 @@ func Install(folder string, store func(cluster.State) error) error {
 func replace(folder, from string) error {
 	lock, err := journal.Lock(folder)
 	if errors.Is(err, journal.ErrLocked) {
-		return nil // who opens the journal reports it
+		return nil // journal.Open reports it
 	}
 	if err != nil {
 		return err

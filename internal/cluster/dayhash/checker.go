@@ -55,9 +55,9 @@ func (c *Checker) Days() []Day {
 	return list
 }
 
-// Read reads the closed day that was read longest ago, the newest first if there are several. It
-// returns the date and the size of the day, and the error that makes it unreadable; "" if there is
-// no closed day.
+// Read reads the closed day whose last reading is the oldest; of days that were never read, the
+// newest. It returns the date of the day, its size in bytes, and the error if it cannot be read.
+// The date is "" if there is no closed day, if the day was removed meanwhile, or if ctx has ended.
 func (c *Checker) Read(ctx context.Context) (date string, bytes int64, err error) {
 	var next *journal.Day
 	days := c.archive.Days()

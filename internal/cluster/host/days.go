@@ -63,7 +63,7 @@ var (
 	errUnreadable = errors.New("this node cannot read the day: stop it and remove its folder journal; it then copies the journal of another node")
 	errMinority   = errors.New("most nodes have another hash: stop this node and remove its folder journal; it then copies the journal of another node")
 	errMajority   = errors.New("most nodes have the hash of this one: stop the other node and remove its folder journal; it then copies the journal of another node")
-	errTie        = errors.New("as many nodes have the one hash as the other: find the right ones with a backup, and remove the folder journal of the wrong nodes")
+	errTie        = errors.New("equally many nodes have each hash: find the right one with a backup; then stop the wrong nodes and remove their folder journal")
 )
 
 // report logs new differences.

@@ -3,8 +3,8 @@
 //
 // A node has two hubs. The following hub has the readers and the journal, and applies only what
 // came back from the stream. The numbering hub exists while the node leads. It has no readers; its
-// rows go to the stream. When the leadership ends it is dropped, with all rows that the stream does
-// not have, and nothing has to be undone.
+// rows go to the stream. When the leadership ends, the numbering hub is dropped with all rows that
+// the stream does not have. Nothing has to be undone.
 //
 // # Concurrency
 //

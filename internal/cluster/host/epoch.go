@@ -14,8 +14,8 @@ import (
 const leaveTime = 10 * time.Second
 
 // beginEpoch begins an epoch in the following hub and in its journal. Sockets stay open: their
-// sessions leave, and announce the epoch when they come back. If that is not possible, the process
-// has to begin again with an empty journal.
+// sessions leave the hub, and announce the epoch when they return to it. If that is not possible,
+// the process ends with ErrRestart, and starts again with an empty journal.
 func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 	if a.Epoch == h.cfg.Hub.Epoch() && a.Position == h.cfg.Hub.Figures().Position {
 		return nil

@@ -49,8 +49,8 @@ func (h *Host) since(at time.Duration) time.Duration {
 	return max(0, time.Since(h.began)-at).Truncate(time.Millisecond)
 }
 
-// lag returns how old the newest batch of the node is, by the log's clock, in whole milliseconds; 0
-// if the node has none.
+// lag returns this machine's clock minus the time of the log's clock in the newest batch of the
+// node, in whole milliseconds. It is 0 if the node has no batch, or if its clock is behind.
 func lag(s *cluster.Status) time.Duration {
 	if s.LogTime == 0 {
 		return 0

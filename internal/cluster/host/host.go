@@ -28,9 +28,9 @@ type Config struct {
 	Hub     *hub.Hub         // follows the log; it was restored
 	Journal *journal.Journal // of Hub
 	Members Members
-	Number  Number             // for a node that may lead
+	Number  Number             // runs the numbering of a node that may lead
 	Users   *session.Registry  // sessions of users, which the nodes share; nil: none
-	OnShow  func(allowed bool) // called when the node may begin or must cease to show rows
+	OnShow  func(allowed bool) // called when the node may begin to show rows, or must stop
 	OnEpoch func()             // called when an epoch ends: the readers of Hub leave, and come back
 	Logger  *slog.Logger       // nil: discarded
 }
@@ -42,7 +42,7 @@ type Members interface {
 	Unregister(ctx context.Context, m cluster.Member) error
 }
 
-// Number has what numbers while the node leads.
+// Number has the functions that number rows while the node leads.
 type Number struct {
 	// Hub returns a new hub whose rows go to the log.
 	Hub func(hub.RowLog) *hub.Hub
@@ -52,7 +52,7 @@ type Number struct {
 
 // ErrRestart means that the process must be started again with an empty journal, because the rows
 // or the instruments of this one are not those of the log.
-var ErrRestart = errors.New("the log of the cluster has other rows than this node: the process has to start again")
+var ErrRestart = errors.New("the log of the cluster has other rows or instruments than this node: start the process again, which then uses an empty journal")
 
 // Host runs a node.
 type Host struct {
@@ -100,7 +100,7 @@ type arrival struct {
 	err        error              // ends the session
 }
 
-// New returns a Host. The error says why the state of the node cannot be read.
+// New returns a Host. The error is that of reading the stored state of the node.
 func New(cfg Config) (*Host, error) {
 	p := cfg.Place
 	state, err := readState(p.folder)
@@ -142,13 +142,14 @@ func (h *Host) Leads() bool { return h != nil && h.leads.Load() }
 // Shown says whether the node may show rows, and whether they are current.
 func (h *Host) Shown() cluster.Show { return *h.shown.Load() }
 
-// errWaits means that the node may not show rows yet.
+// errWaits means that the node may not show rows to clients yet.
 var errWaits = errors.New("waiting for the log of the cluster")
 
 // errNoClients means that the role of this node does not include clients.
-var errNoClients = errors.New("this node of the cluster is a sequencer")
+var errNoClients = errors.New("this node of the cluster is a sequencer and serves no clients")
 
-// Serves returns why the node may not show rows to clients, or nil. A nil Host may.
+// Serves returns the reason why the node may not show rows to clients, or nil. A nil Host returns
+// nil.
 func (h *Host) Serves() error {
 	switch {
 	case h == nil:
@@ -161,7 +162,7 @@ func (h *Host) Serves() error {
 	return nil
 }
 
-// Ready returns why the node should not get clients now, or nil.
+// Ready returns the reason why the node should not receive clients now, or nil.
 func (h *Host) Ready() error {
 	if err := h.copyProgress(); err != nil {
 		return err
@@ -192,7 +193,7 @@ func (h *Host) note() {
 }
 
 const (
-	checkEvery   = 500 * time.Millisecond // between two looks at the session
+	checkEvery   = 500 * time.Millisecond // between two checks of the session
 	copiesAtOnce = 2                      // requests of new nodes that are answered at the same time
 
 	fetchesAtOnce = 4 // requests of rows that are answered at the same time
@@ -221,7 +222,7 @@ func (h *Host) Run(running context.Context) error {
 		}
 		var err error
 		select {
-		case a := <-h.events: // before the messages, so that the next batch is under way while they are applied
+		case a := <-h.events: // first, so that the next batch is appended while messages are applied
 			if err = h.arrived(ctx, a); err != nil {
 				return err
 			}
@@ -280,7 +281,7 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 	case cluster.Apply:
 		err := h.applying.apply(a)
 		if errors.Is(err, errNumber) {
-			h.log.Error("the node copies the log again", "error", err)
+			h.log.Error("the journal does not belong to the log: the node starts again with an empty one", "error", err)
 			return h.reset(h.cfg.Hub.Epoch())
 		}
 		return err
@@ -325,8 +326,8 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 	return nil
 }
 
-// performRemote starts an action that needs the session. Without one the machine knows that it
-// fails.
+// performRemote starts an action that needs the session. Without a session it does nothing: the
+// state machine learns from Disconnected that no answer comes.
 func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 	s := h.session
 	if s == nil {
@@ -375,7 +376,7 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 // failed logs an error, and reports whether there is one.
 func (h *Host) failed(what string, err error) bool {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		h.log.Warn("cluster: "+what, "error", err)
+		h.log.Warn("cluster: failed to "+what, "error", err)
 	}
 	return err != nil
 }

@@ -55,7 +55,7 @@ func (h *Host) number(ctx context.Context, l *leadership, a cluster.Lead) error 
 	}
 	if n := numbering.Figures().Position; n != a.Position {
 		if n != 0 || numbering.Continue(a.Epoch, a.Position) != nil {
-			return fmt.Errorf("the journal ends at position %d, and the log at %d", n, a.Position)
+			return fmt.Errorf("the journal of this node ends at position %d, but the log ends at %d", n, a.Position)
 		}
 	}
 	if a.Exact {
@@ -91,11 +91,12 @@ func (h *Host) stopLeading(reason string) {
 	h.leads.Store(false)
 	l.ledger.close()
 	l.cancel()
-	h.log.Warn("this node is not the sequencer any more", "node", h.name, "reason", reason, "term", l.term.Number)
+	h.log.Warn("this node is no longer the sequencer", "node", h.name, "reason", reason, "term", l.term.Number)
 }
 
-// offered returns a channel with an element when the numbering hub has rows and the node can append
-// them. Meanwhile they are collected, so that they need few batches.
+// offered returns a channel with an element when the numbering hub has rows. It returns nil while
+// the node does not lead, and while an append is in progress: rows are then collected, so that they
+// need fewer batches.
 func (h *Host) offered() <-chan struct{} {
 	if h.leading == nil || h.node.Appending() {
 		return nil

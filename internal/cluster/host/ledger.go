@@ -12,7 +12,7 @@ import (
 
 const (
 	fullGroup  = 63 << 10 // bytes of a group before it is compressed
-	maxWaiting = 4 << 20  // bytes that may wait for the log before feeds wait
+	maxWaiting = 4 << 20  // bytes of rows that wait for the log; with more, feeds wait
 )
 
 // ledger takes the rows of the numbering hub, until the node offers them to the log. It implements

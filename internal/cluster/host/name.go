@@ -11,7 +11,7 @@ import (
 // errOtherCluster means that the folder of a node belongs to another cluster.
 var errOtherCluster = errors.New("the folder of this node belongs to another cluster")
 
-// checkName requires that the folder of a node is of a cluster. The first call decides of which.
+// checkName checks that the folder of a node belongs to a cluster. The first call writes the name.
 func checkName(folder, cluster string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("make the folder of the node's state: %w", err)
@@ -22,7 +22,7 @@ func checkName(folder, cluster string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		err = replaceFile(path, []byte(cluster))
 	case err == nil && string(text) != cluster:
-		return fmt.Errorf("%w: %s is of %q, and the settings name %q. Correct the name, or use another folder for the journal", errOtherCluster, folder, text, cluster)
+		return fmt.Errorf("%w: %s belongs to %q, and the settings name %q. Correct the name, or use another folder for the journal", errOtherCluster, folder, text, cluster)
 	}
 	if err != nil {
 		return fmt.Errorf("check the cluster of the node's folder: %w", err)

@@ -16,7 +16,7 @@ import (
 
 // ErrCopied means that a new node has copied the journal of another one. The process must be
 // started again, and then uses it.
-var ErrCopied = errors.New("the journal of another node of the cluster was copied: the process has to start again to use it")
+var ErrCopied = errors.New("the journal of another node of the cluster was copied: start the process again to use it")
 
 const (
 	maxOffers    = 256
@@ -29,7 +29,7 @@ const (
 	strandedWait = 30 * time.Second       // without rows, before the process starts again
 )
 
-// newcomer brings an empty journal to where the log can be followed.
+// newcomer obtains a journal for a new node, so that the node can follow the log.
 type newcomer struct {
 	*Host
 	copier   *copying.Copier
@@ -66,7 +66,7 @@ func (h *Host) obtain(ctx context.Context) error {
 }
 
 // errAlone means that no node has offered its journal.
-var errAlone = errors.New("the stream does not have the first rows of the epoch any more, and no other node offers its journal")
+var errAlone = errors.New("the stream no longer has the first rows of the epoch, and no other node offers its journal")
 
 // try makes one attempt. follows reports that the node can follow the log now.
 func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
@@ -100,7 +100,7 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 	n.Host.copier.Store(n.copier)
 	n.log.Info("copying the journal of another node", "node", from.Node, "bytes", from.Bytes)
 	if err := n.copier.Copy(ctx, from, offers); err != nil {
-		if errors.As(err, new(*copying.PeerError)) || errors.Is(err, copying.ErrSpace) { // or it says so
+		if errors.As(err, new(*copying.PeerError)) || errors.Is(err, copying.ErrSpace) { // another node may do better
 			n.failures[from.Node]++
 		}
 		return false, err
@@ -148,13 +148,12 @@ func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch strin
 }
 
 // choose returns the offer to use: the one of the node whose copy has begun, perhaps in an earlier
-// process, unless that node failed several times. Otherwise that of the node with the fewest
-// failures, the most days and the newest rows, but not that of the sequencer if there is another
-// one.
+// process, unless that node failed several times. Otherwise it prefers the fewest failures, then a
+// node that is not the sequencer, then the most closed days, and then the newest rows.
 func (n *newcomer) choose(usable []copying.Offer) *copying.Offer {
 	begun := n.copier.Begun()
 	if p := n.copier.Progress(); p != nil {
-		begun = p.Node // whose files may have been wrong, and removed
+		begun = p.Node // its files may have been wrong, and were then removed
 	}
 	if f := n.failures[begun]; f == 0 || f%samePeer != 0 {
 		for i := range usable {
@@ -206,7 +205,7 @@ func (h *Host) answerCopy(m jetstream.Message) {
 	s, now := h.session, copying.Status{Leads: h.leading != nil, Journal: fmt.Sprint(h.began.UnixNano(), " ", h.epochs)}
 	state, ok := h.node.State()
 	if now.State = state; !ok {
-		now.Reason = "it does not follow the log"
+		now.Reason = "it knows no term of the log yet, or has rows that are not in the log"
 	}
 	source := copying.Source{Node: h.name, Folder: h.cfg.Place.journal, Journal: h.cfg.Journal, Commit: h.cfg.Hub.Commit}
 	h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {

@@ -25,9 +25,9 @@ const (
 // errNotContinuous means that a journal lacks rows of a range.
 var errNotContinuous = errors.New("the journal lacks rows")
 
-// groupsOf returns rows of a journal after a position, up to another one, or the first ones of them
-// if they are too many for one answer. The error is errNotContinuous if rows are missing, or that
-// of the journal.
+// groupsOf returns the rows of a journal after one position and up to another. If they are too many
+// for one answer, it returns the first ones. The error is errNotContinuous if rows are missing, or
+// that of the journal.
 func groupsOf(ctx context.Context, j *journal.Journal, after, upto uint64) (list []cluster.Group, err error) {
 	var enc cluster.Encoder
 	prev, last, total := after, after, 0
@@ -69,7 +69,7 @@ func groupsOf(ctx context.Context, j *journal.Journal, after, upto uint64) (list
 		cut()
 	}
 	if len(list) > 0 && last > after {
-		return list, nil // what comes first is of use
+		return list, nil // the first rows are useful without the others
 	}
 	if err == nil && failed == nil && last < upto {
 		failed = fmt.Errorf("after position %d: %w", last, errNotContinuous)
@@ -95,7 +95,7 @@ func (h *Host) fetch(ctx context.Context, s *jetstream.Session, a cluster.Fetch)
 }
 
 // errTooMuch means that an answer with rows does not end.
-var errTooMuch = errors.New("the answer of the node is too long")
+var errTooMuch = errors.New("the other node sends more than one answer may have")
 
 // add adds a part of an answer to the rows. rest is how many bytes the answer may still have.
 func add(f *cluster.Fetched, rest *int, part []byte) error {

@@ -35,14 +35,14 @@ func (x *sharing) join(s *jetstream.Session) (err error) {
 	return err
 }
 
-// leave ends that.
+// leave ends what join began.
 func (x *sharing) leave() {
 	if x != nil {
 		x.came = nil
 	}
 }
 
-// messages returns the channel of what other nodes say.
+// messages returns the channel of messages of other nodes; nil: there is no session with NATS.
 func (x *sharing) messages() <-chan *jetstream.Arrival {
 	if x == nil {
 		return nil
@@ -50,7 +50,7 @@ func (x *sharing) messages() <-chan *jetstream.Arrival {
 	return x.came
 }
 
-// news returns a channel with an element when the other nodes have to know something.
+// news returns a channel with an element when there is a change to send to the other nodes.
 func (x *sharing) news() <-chan struct{} {
 	if x == nil {
 		return nil
@@ -58,8 +58,8 @@ func (x *sharing) news() <-chan struct{} {
 	return x.changed
 }
 
-// share sends to the other nodes what they have to know. Without a session with NATS it is dropped:
-// they ask for it later.
+// share sends the changes of sessions to the other nodes. Without a session with NATS they are
+// dropped: the other nodes ask for them later.
 func (h *Host) share() {
 	if h.sharing == nil {
 		return

@@ -44,7 +44,7 @@ const defaultLease = 2 * time.Second
 // errNoJournal means that a node of a cluster has no journal.
 var errNoJournal = errors.New("a node of a cluster keeps its rows in a journal, and none is configured")
 
-// A Place is where a node keeps its state, and what it was at the start.
+// A Place has the settings and folders of a node, and states whether the node is new.
 type Place struct {
 	settings Settings
 	log      jetstream.Config

@@ -18,7 +18,7 @@ import (
 // of the numbering.
 
 // errNotLeading means that another node numbers now.
-var errNotLeading = errors.New("this node does not number any more")
+var errNotLeading = errors.New("this node is no longer the sequencer")
 
 // numberings are what a ledger knows of the numbers of sources. The ledger's lock guards it.
 type numberings struct {

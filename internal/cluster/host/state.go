@@ -53,13 +53,13 @@ func resetPath(folder string) string { return filepath.Join(folder, "reset") }
 // writeReset requests an empty journal for an epoch at the next start.
 func writeReset(folder, epoch string) error {
 	if err := os.WriteFile(resetPath(folder), []byte(epoch), 0o600); err != nil {
-		return fmt.Errorf("request another journal: %w", err)
+		return fmt.Errorf("request an empty journal: %w", err)
 	}
 	return nil
 }
 
-// epochOf returns the epoch that a journal must have; "": as it is. If its rows are not those of
-// the log, it is moved away. folder is that of the node's state.
+// epochOf returns the epoch that a journal must have; "": the one that it has. If its rows are not
+// those of the log, it is moved away. folder is that of the node's state.
 func epochOf(folder, journal string) (epoch string, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", fmt.Errorf("make the folder of the node's state: %w", err)
@@ -70,14 +70,14 @@ func epochOf(folder, journal string) (epoch string, err error) {
 		return s.History.Epoch, err
 	}
 	if err != nil {
-		return "", fmt.Errorf("read what journal is wanted: %w", err)
+		return "", fmt.Errorf("read the request for an empty journal: %w", err)
 	}
 	old := journal + ".old-" + time.Now().UTC().Format("20060102T150405.000")
 	if err := os.Rename(journal, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("move the journal away: %w", err)
 	}
 	if err := errors.Join(removeIfThere(statePath(folder)), removeIfThere(resetPath(folder))); err != nil {
-		return "", fmt.Errorf("forget the state of the node: %w", err)
+		return "", fmt.Errorf("remove the state of the node: %w", err)
 	}
 	return string(text), nil
 }

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// firstAttempt bounds the first attempt of attempt. Each one may take twice as long as the one
-// before.
+// firstAttempt is the time limit of the first request of attempt. It doubles with each one.
 const firstAttempt = 250 * time.Millisecond
 
-// attempt sends a request that may be repeated, until it is answered or ctx ends. While the servers
-// choose a leader they drop requests without an answer, which takes seconds after the end of one.
+// attempt sends a request that may be repeated, until it is answered or ctx ends. After
+// the end of a leader, NATS servers drop requests for some seconds, until they have chosen another.
 func attempt[T any](ctx context.Context, request func(context.Context) (T, error)) (answer T, err error) {
 	for limit := firstAttempt; ; limit *= 2 {
 		once, cancel := context.WithTimeout(ctx, limit)

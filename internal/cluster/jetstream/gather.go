@@ -13,7 +13,7 @@ import (
 const gatherTime = 10 * time.Second
 
 // errNobody means that no node listens to a subject.
-var errNobody = errors.New("no node listens")
+var errNobody = errors.New("no other node listens for this request")
 
 // asking sends a message to a subject, and returns a subscription for the answers.
 func (s *Session) asking(subject string, data []byte) (*nats.Subscription, error) {
@@ -52,8 +52,8 @@ func (s *Session) AskEach(ctx context.Context, subject string, data []byte, f fu
 }
 
 // Gather sends a message to all nodes that listen to a subject, and calls f with each answer, until
-// it returns false. It waits for the first one for a time, and then for others for another time,
-// but not longer than gatherTime in all. It is no error if no node answers.
+// it returns false. It waits up to first for the first answer, and up to others for each further
+// one, but not longer than gatherTime in all. It is no error if no node answers.
 func (s *Session) Gather(ctx context.Context, subject string, data []byte, first, others time.Duration, f func(answer []byte) bool) error {
 	sub, err := s.asking(subject, data)
 	if err != nil {

@@ -140,7 +140,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("create the stream %s: %w", c.streamName(), err)
+		return fmt.Errorf("open or create the stream %s: %w", c.streamName(), err)
 	}
 	s.lease, err = attempt(ctx, func(ctx context.Context) (jetstream.KeyValue, error) { return s.js.KeyValue(ctx, c.bucketName()) })
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -149,7 +149,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("create the lease %s: %w", c.bucketName(), err)
+		return fmt.Errorf("open or create the lease %s: %w", c.bucketName(), err)
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (s *Session) Attach(ctx context.Context, from uint64) (first, last uint64, 
 		return 0, 0, fmt.Errorf("read the stream: %w", err)
 	}
 	s.next, s.heard = 1, time.Now()
-	// With a name of its own, a request that is repeated makes no second consumer.
+	// The consumer has a name, so that a repeated request makes no second one.
 	consumer := jetstream.ConsumerConfig{
 		Name: s.cfg.Node + "-" + inbox[strings.LastIndexByte(inbox, '.')+1:], DeliverSubject: inbox, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(1, from), AckPolicy: jetstream.AckNonePolicy,
 		FlowControl: true, IdleHeartbeat: idleHeartbeat, InactiveThreshold: 10 * time.Second, MemoryStorage: true, Replicas: 1,
@@ -250,7 +250,7 @@ func (s *Session) Lease(ctx context.Context) (holder string, revision uint64, er
 // leaseKey is the key of the lease in its bucket.
 const leaseKey = "sequencer"
 
-// WriteLease changes the holder of the lease if it has a revision, and returns the new revision.
+// WriteLease changes the holder of the lease if its revision is expected, and returns the new one.
 func (s *Session) WriteLease(ctx context.Context, holder string, expected uint64) (revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

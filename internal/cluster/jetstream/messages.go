@@ -28,8 +28,8 @@ type Message struct {
 	reply    string
 }
 
-// ErrMissed means that the consumer has missed messages, or has not heard of the stream for too
-// long. The session is of no use any more.
+// ErrMissed means that the consumer has missed messages, or has received nothing for too long. The
+// caller closes the session.
 var ErrMissed = errors.New("messages of the stream were missed")
 
 // Arrival is what has arrived, before Parse.
@@ -95,7 +95,7 @@ func (s *Session) control(m *nats.Msg) error {
 	return s.conn.Publish(to, nil)
 }
 
-// Check returns ErrMissed if the consumer has sent nothing for too long. Call it now and then.
+// Check returns ErrMissed if the consumer has sent nothing for too long. Call it regularly.
 func (s *Session) Check() error {
 	if s.rows != nil && time.Since(s.heard) > missedAfter {
 		return fmt.Errorf("no heartbeat of the stream for %v: %w", missedAfter, ErrMissed)
@@ -112,7 +112,8 @@ func (s *Session) Send(subject string, data []byte) error {
 	return nil
 }
 
-// Answer answers a Note that was sent by Ask. More says that another answer follows.
+// Answer answers a Note that was sent by AskEach or Gather. more states that another part of the
+// answer follows.
 func (s *Session) Answer(m Message, data []byte, more bool) error {
 	if m.reply == "" {
 		return nil

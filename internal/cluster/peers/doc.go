@@ -2,8 +2,8 @@
 // without I/O.
 //
 // Each node has a [Table]: its own sessions, and what the other nodes say about theirs. A node
-// sends the whole list of a user's sessions when it changes. So a message may come twice, and a
-// lost one is replaced by the next. Each message has the number of its change. A node that misses
+// sends the whole list of a user's sessions when it changes. So a message may come twice, and the
+// next one replaces a lost one. Each message has the number of its change. A node that misses
 // one asks for all lists of the sender, and uses the new lists meanwhile.
 //
 // # Names
@@ -14,9 +14,9 @@
 //
 // # Limits
 //
-// A session is within the limit of its user if enough of the sessions before it have ended, on all
-// nodes. Two nodes may admit sessions at the same time and learn of each other later. The newest
-// sessions are then closed, as if they had come to one node.
+// A session is within the limit of its user if fewer earlier sessions than the limit exist on all
+// nodes together. Two nodes may admit sessions at the same time and learn of each other later. The
+// newest sessions are then closed. They are those that a single node would have refused.
 //
 // # Nodes that are away
 //

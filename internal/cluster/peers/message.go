@@ -51,8 +51,8 @@ const (
 	maxPlace    = 1 << 62 // of the order of sessions; a clock reaches it in the year 2116
 )
 
-// maxAhead is how far the clock of another node may be ahead of this machine's, in ns. What is
-// further ahead does not move the clock of this node, which would keep it when that node is gone.
+// maxAhead is how far the clock of another node may be ahead of this machine's, in ns. A
+// clock that is further ahead does not move that of this node, which could not go back later.
 const maxAhead = int64(24 * time.Hour)
 
 // pieceBytes is about the largest size of a message.

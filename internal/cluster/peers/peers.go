@@ -18,8 +18,8 @@ type Config struct {
 	Settle time.Duration // how long a limit is exceeded before sessions are closed; 200 ms
 }
 
-// A Table has the sessions of this node, and those of the other nodes as far as it knows. H is what
-// its user knows a session by. It has no clock, does no I/O and starts no goroutine. It is used by
+// A Table has the sessions of this node, and those of the other nodes as far as it knows. H is the
+// caller's handle of a session. It has no clock, does no I/O and starts no goroutine. It is used by
 // one goroutine at a time.
 type Table[H comparable] struct {
 	cfg     Config
@@ -308,8 +308,8 @@ func (t *Table[H]) forget(now time.Duration, name string) {
 	}
 }
 
-// put sets the list of a user in users, which is a map of n. It returns false if the nodes have
-// said too much already: the list is then left out.
+// put sets the list of a user in users, which is a map of n. It returns false if the lists of all
+// nodes would exceed maxKnown: this list is then left out.
 func (t *Table[H]) put(n *node, users map[string][]Session, u user) bool {
 	if was, ok := users[u.ID]; ok {
 		n.known -= 1 + len(was)
@@ -432,8 +432,8 @@ func (c claims) took(of string, s Session) bool {
 	return s.Name != "" && claim{s.Claimed, of}.before(c[s.Name])
 }
 
-// exceeds reports whether so many sessions of a user came before one of this node, and still exist,
-// that it exceeds its limit.
+// exceeds reports whether a session of this node exceeds its limit: as many earlier sessions of the
+// user still exist as the limit allows.
 func (t *Table[H]) exceeds(user string, s held[H], newest claims) bool {
 	before := 0
 	for _, x := range t.own[user] {

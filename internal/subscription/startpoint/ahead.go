@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Ahead compares what a client has received from another node with what a hub has.
+// Ahead compares what a client has received from another node with the rows of a hub.
 type Ahead struct {
 	hub  *hub.Port
 	pos  uint64 // of the client
@@ -20,8 +20,9 @@ type seen struct {
 	n uint64
 }
 
-// NewAhead returns an Ahead for a resume. pos is its position in an epoch. NewAhead returns nil if
-// the client cannot have more than the hub: only a hub that follows another one can be behind.
+// NewAhead returns an Ahead for a resume. pos is the position of the resume, and epoch is that of
+// the position. NewAhead returns nil if the client cannot be ahead of the hub: only a hub that
+// follows a log can be behind.
 func NewAhead(h *hub.Port, r *wire.Resume, epoch string, pos uint64, items []hub.Item) *Ahead {
 	if r == nil || !hub.Follows(h) || r.Epoch != h.Epoch() {
 		return nil
@@ -38,9 +39,9 @@ func NewAhead(h *hub.Port, r *wire.Resume, epoch string, pos uint64, items []hub
 	return a
 }
 
-// Await returns a Search that ends when the hub has the rows of the client, or some seconds later.
-// It returns nil if there is nothing to wait for. waited says that such a Search has ended. Await
-// then returns a fault if rows are missing because the hub is cut off: another node may have them.
+// Await returns a Search that ends when the hub has the rows of the client, or after some seconds.
+// It returns nil if there is nothing to wait for. If waited is true, such a Search has ended: Await
+// then returns a fault if rows are missing because the hub is cut off. Another node may have them.
 func (a *Ahead) Await(found func(), waited bool) (*Search, *wire.Fault) {
 	switch {
 	case a == nil || found == nil:
@@ -62,8 +63,8 @@ func (a *Ahead) fault() *wire.Fault {
 		return nil
 	}
 	return &wire.Fault{
-		Reason: wire.Overloaded, Msg: "Cut off from the market, and behind what you have",
-		Hint: "Reconnect and resume: another server may have it", RetryAfter: 1,
+		Reason: wire.Overloaded, Msg: "This server is cut off from the market and lacks messages that you have",
+		Hint: "Reconnect and resume: another server may have them", RetryAfter: 1,
 	}
 }
 
