@@ -1,17 +1,23 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
+	log "github.com/ruedahq/rueda/internal/cluster/jetstream"
 )
 
 // forged returns a message that no node sends, for a subject between the nodes.
@@ -116,4 +122,74 @@ func TestForgedMessagesE2E(t *testing.T) {
 	b.closed("replaced", 4409)
 	late.send(map[string]any{"action": "subscribe", "trades": []string{"*|BYMA|*"}})
 	late.until(func(m message) bool { return m.Type == "T" })
+}
+
+// TestAnswersOfTwoNodesE2E requires that a request whose answer has several parts gets those of one
+// node, when others answer at the same time.
+func TestAnswersOfTwoNodesE2E(t *testing.T) {
+	servers, err := startServers(serversConfig{nodes: 1, folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer servers.stop()
+	dial := func(node string) *log.Session {
+		c := log.Config{URLs: []string{servers.url()}, Cluster: "c", Node: node, Bytes: 1 << 30}
+		if err := c.Fill(); err != nil {
+			t.Fatal(err)
+		}
+		x, err := log.Dial(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	const parts = 20
+	var answering sync.WaitGroup
+	var steps []chan bool // of the nodes: each sends another part when one has come
+	defer answering.Wait()
+	for _, node := range []string{"a", "b", "c"} {
+		x := dial(node)
+		defer x.Close()
+		if err := x.Listen("fetch"); err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan bool, 100*parts)
+		steps = append(steps, next)
+		answering.Go(func() {
+			m, err := x.Parse(<-x.Messages())
+			for i := range parts {
+				err = errors.Join(err, x.Answer(m, []byte(node), i < parts-1))
+				<-next
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	asks := dial("new")
+	defer asks.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var came []string
+	for len(came) == 0 && ctx.Err() == nil { // until they listen
+		err := asks.AskEach(ctx, "fetch", nil, func(part []byte) error {
+			came = append(came, string(part))
+			for _, next := range steps {
+				next <- true
+			}
+			return nil
+		})
+		if err != nil && len(came) > 0 {
+			t.Error(err)
+		}
+	}
+	for _, next := range steps {
+		close(next)
+	}
+	if len(came) == 0 {
+		t.Fatal("no node answers")
+	}
+	if first := came[0]; len(came) != parts || slices.ContainsFunc(came, func(x string) bool { return x != first }) {
+		t.Errorf("the parts are of %q", came)
+	}
 }

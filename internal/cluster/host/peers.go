@@ -137,7 +137,7 @@ func (h *Host) answerFetch(f cluster.Fetch, m jetstream.Message) {
 		defer func() { <-h.fetches }()
 		h.cfg.Hub.Commit()
 		groups, err := groupsOf(ctx, h.cfg.Journal, f.After.Position, min(f.Upto, report.Position))
-		if h.failed("read the journal for another node", err) {
+		if h.failed("read the journal for another node", err) || len(groups) == 0 {
 			return nil
 		}
 		head, err := json.Marshal(report)

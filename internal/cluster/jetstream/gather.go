@@ -37,13 +37,19 @@ func (s *Session) AskEach(ctx context.Context, subject string, data []byte, f fu
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // the session may have ended
-	for {
+	for node, parts := "", 0; ; parts++ {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err == nil && m.Header.Get("Status") == "503" {
 			err = errNobody
 		}
 		if err != nil {
 			return fmt.Errorf("ask another node: %w", err)
+		}
+		switch from := m.Header.Get(nodeHeader); {
+		case parts == 0:
+			node = from
+		case from != node:
+			continue // another node answers too
 		}
 		if err := f(m.Data); err != nil || m.Header.Get(moreHeader) == "" {
 			return err

@@ -120,6 +120,7 @@ func (s *Session) Answer(m Message, data []byte, more bool) error {
 	}
 	answer := nats.NewMsg(m.reply)
 	answer.Data = data
+	answer.Header.Set(nodeHeader, s.cfg.Node)
 	if more {
 		answer.Header.Set(moreHeader, "1")
 	}
@@ -129,4 +130,8 @@ func (s *Session) Answer(m Message, data []byte, more bool) error {
 	return nil
 }
 
-const moreHeader = "Rueda-More"
+// Headers of answers.
+const (
+	nodeHeader = "Rueda-Node" // who answers
+	moreHeader = "Rueda-More" // another part of the answer follows
+)
