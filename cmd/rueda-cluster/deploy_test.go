@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,9 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"go.yaml.in/yaml/v3"
@@ -231,5 +235,42 @@ func checkNats(t *testing.T, m, service *manifest) {
 	}
 	if i := slices.IndexFunc(c.Mounts, func(x mount) bool { return x.Path == o.StoreDir }); i < 0 || c.Mounts[i].Name != m.Spec.Claims[0].Metadata.Name {
 		t.Errorf("the folder %s is not on a volume", o.StoreDir)
+	}
+}
+
+// TestPermissionsE2E runs nodes with the permissions that docs/cluster.md states. No permission may
+// be missing, and without one of them the nodes do not run.
+func TestPermissionsE2E(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	subjects := func(kind string) (list []string) {
+		m := regexp.MustCompile(`(?m)^ +` + kind + `: (\[".*"\])$`).FindSubmatch(text)
+		if m == nil || json.Unmarshal(m[1], &list) != nil {
+			t.Fatalf("docs/cluster.md has no permissions to %s", kind)
+		}
+		for i := range list {
+			list[i] = strings.NewReplacer("rueda.rueda.", "rueda."+benchCluster+".", "rueda-rueda-", "rueda-"+benchCluster+"-").Replace(list[i])
+		}
+		return list
+	}
+	publish, subscribe := subjects("publish"), subjects("subscribe")
+	runs := func(publish, subscribe []string) error {
+		s, err := startServers(serversConfig{nodes: 1, folder: t.TempDir(), permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: publish}, Subscribe: &server.SubjectPermission{Allow: subscribe},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.stop()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		c := nodesConfig{bareConfig: bareConfig{url: s.url(), replicas: 1, rows: 200_000, rate: 1000, time: time.Second}, folder: t.TempDir()}
+		_, err = runNodes(ctx, c)
+		return err
+	}
+	if err := runs(publish, subscribe); err != nil {
+		t.Errorf("with all: %v", err)
 	}
 }

@@ -23,6 +23,8 @@ type serversConfig struct {
 	nodes      int           // 1 or 3
 	sync       time.Duration // sync_interval of JetStream; 0: its default of two minutes
 	syncAlways bool          // each message is synced before its acknowledgement
+
+	permissions *server.Permissions // of each connection; nil: all
 }
 
 // startServers starts NATS servers on free ports of the loopback interface. They form a cluster if
@@ -50,6 +52,9 @@ func startServers(c serversConfig) (_ servers, err error) {
 			JetStream: true, StoreDir: filepath.Join(c.folder, fmt.Sprintf("nats-%d", i+1)),
 			JetStreamMaxMemory: 256 << 20, JetStreamMaxStore: 16 << 30,
 			SyncInterval: c.sync, SyncAlways: c.syncAlways, MaxPayload: 1 << 20,
+		}
+		if c.permissions != nil {
+			o.Users, o.NoAuthUser = []*server.User{{Username: "node", Permissions: c.permissions}}, "node"
 		}
 		if c.nodes > 1 {
 			o.Cluster = server.ClusterOpts{Name: "rueda-dev", Host: "127.0.0.1", Port: ports[i]}

@@ -12,7 +12,7 @@ func clusterSchema() *schema.Schema {
 		span("lease_seconds", "Length of the lease."), span("lease_age_seconds", "Since the lease was renewed."),
 		text("epoch", ""), amount("term", "Counts the sequencers."), amount("position", "Of its newest row."),
 		amount("messages", "Sequence of the newest message of the log that it has handled."), amount("behind_messages", "Messages that it has not handled."),
-		span("lag_seconds", "Age of its newest batch of rows, by the log's clock."), amount("queued_bytes", "Of rows that wait for the log."),
+		span("lag_seconds", "Its clock minus the log's clock in its newest batch."), amount("queued_bytes", "Of rows that wait for the log."),
 		schema.Required("nodes", schema.Array("The others that have reported, by name.", schema.Ref("ClusterNode"))))
 }
 
