@@ -23,15 +23,18 @@ type Append struct {
 type ReadLast struct{}
 
 // Save stores the state of the node durably enough to survive a kill of the process (one atomic
-// write of a file). Synchronous.
-type Save struct{ State State }
+// write of a file). Synchronous. If it fails, the node ends, unless Regular is set.
+type Save struct {
+	State   State
+	Regular bool // nothing has changed that the node must not forget: the next one may replace it
+}
 
 // Apply passes rows that came back from the stream to the following hub, which writes them to its
 // journal and shows them. Synchronous. Its records are read with Records.
 type Apply struct {
 	Prev, Last uint64 // positions: before the first row, of the newest row
 	Time       int64  // the log's clock, Unix ns
-	Data       []byte // for Records.Each; rows up to Prev are skipped
+	Data       []byte // for Records.Each, until the next event; rows up to Prev are skipped
 }
 
 // Stored reports numbers of sources that the log has. Synchronous.

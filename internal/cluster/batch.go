@@ -76,6 +76,28 @@ const (
 	maxNames = 1 << 16 // sources or members of a batch
 )
 
+// maxSources bounds the sources of a term row, in bytes. More of them could exceed what NATS takes
+// in a message.
+const maxSources = 900 << 10
+
+// sizeOf returns about how many bytes sources take in a batch.
+func sizeOf(list []Source) (n int) {
+	for _, s := range list {
+		n += 1 + len(s.Name) + binary.MaxVarintLen64
+	}
+	return n
+}
+
+// sourcesToSend returns the sources that a node sends to another one as JSON, which takes more
+// bytes, and the position at which they are exact. If they are too many it returns none: feeds that
+// continue after the rows of that node then report a gap.
+func sourcesToSend(list []Source, at uint64) ([]Source, uint64) {
+	if sizeOf(list) > maxSources/4 {
+		return nil, 0
+	}
+	return list, at
+}
+
 const (
 	batchMagic = "RuLg"
 	batchHead  = 12 // magic, version, flags, checksum

@@ -174,6 +174,11 @@ func FuzzRecords(f *testing.F) {
 	binary.LittleEndian.PutUint64(packed, pieceCompressed|uint64(len(packed)-pieceHead))
 	f.Add(packed)
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if plain, err := new(unpacker).group(data, 0, 2); err == nil {
+			data = plain
+		} else if !errors.Is(err, ErrBatch) {
+			t.Fatal(err)
+		}
 		if _, err := collect(data); err != nil && !errors.Is(err, ErrBatch) {
 			t.Fatal(err)
 		}
@@ -219,19 +224,58 @@ func TestCompressedRecords(t *testing.T) {
 				t.Errorf("%s: %d bytes of %d, with %d of memory, then %d", name, len(b.Data), len(a.Data), cap(b.Data), packed.Len())
 			}
 			want, err := collect(a.Data)
-			got, wrong := collect(append(b.Data, b.Data...))
-			if err != nil || wrong != nil || !reflect.DeepEqual(got, append(want, want...)) {
-				t.Errorf("%s: other rows, %v, %v", name, err, wrong)
+			unpacked, wrong := new(unpacker).group(b.Data, 0, uint64(c.rows))
+			got, unread := collect(unpacked)
+			if err := errors.Join(err, wrong, unread); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: other rows, %v", name, err)
 			}
 		}
 	}
-	bomb := make([]byte, pieceHead)
-	bomb = append(bomb, s2.Encode(nil, make([]byte, maxCompressed+1))...)
-	for _, size := range []int{len(bomb) - pieceHead, 3, 0} { // too much, and a part of it
-		binary.LittleEndian.PutUint64(bomb, pieceCompressed|uint64(size))
-		if _, err := collect(bomb[:pieceHead+size]); !errors.Is(err, ErrBatch) {
-			t.Errorf("%d bytes: %v", size, err)
+}
+
+// TestUnpack requires an error for records that a node must not apply, within limited memory.
+func TestUnpack(t *testing.T) {
+	t.Parallel()
+	packed := func(records []byte) []byte {
+		x := s2.Encode(nil, records)
+		return append(binary.LittleEndian.AppendUint64(nil, pieceCompressed|uint64(len(x))), append(make([]byte, pieceHead-8), x...)...)
+	}
+	rows := func(positions ...uint64) []byte {
+		var e Encoder
+		for _, p := range positions {
+			e.Append(&record.Row{Kind: record.Trade, Instrument: 1, Position: p, N: 1, Latency: -1})
 		}
+		return e.Group(0).Data
+	}
+	good, bomb := rows(5, 6, 7), packed(make([]byte, maxGroup+1))
+	var u unpacker
+	for name, data := range map[string][]byte{
+		"plain":                  good,
+		"two pieces":             slices.Concat(rows(5), rows(6, 7)),
+		"one of them compressed": slices.Concat(rows(5), packed(rows(6, 7)[pieceHead:])),
+	} {
+		if strings.Contains(name, "compressed") {
+			copy(data[len(rows(5))+8:], rows(6)[8:pieceHead]) // the base
+		}
+		if _, err := u.group(data, 4, 7); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := u.group(nil, 7, 7); err != nil {
+		t.Errorf("no rows: %v", err)
+	}
+	for name, data := range map[string][]byte{
+		"no rows": nil, "a missing row": rows(5, 7), "a missing end": rows(5, 6), "a row twice": rows(5, 5, 6, 7),
+		"a row too many": rows(5, 6, 7, 8), "another begin": rows(6, 7), "a cut record": good[:len(good)-8], "a cut head": good[:5],
+		"a bomb": bomb, "many of them": bytes.Repeat(packed(make([]byte, 1<<20)), 20), "a part of a bomb": bomb[:len(bomb)-1], "no length": packed(nil)[:pieceHead],
+		"too many bytes": make([]byte, maxGroup+pieceHead),
+	} {
+		if _, err := u.group(data, 4, 7); !errors.Is(err, ErrBatch) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if cap(u.buf) > 2*maxGroup {
+		t.Errorf("the buffer has %d bytes", cap(u.buf))
 	}
 }
 

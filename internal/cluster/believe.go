@@ -2,10 +2,11 @@ package cluster
 
 import "time"
 
-// This file decides which reports of other nodes count. A leader uses the terms and positions of
-// reports for its own term, so an absurdly great number would stay in the log.
+// This file decides which reports and batches of other nodes count. A leader uses the terms,
+// positions and times of others for its own term, so an absurdly great number would stay in the
+// log.
 
-// Limits of reports.
+// Limits of reports and batches.
 const (
 	maxKnown    = 1024    // nodes whose reports are kept
 	maxTerms    = 1 << 32 // terms that another node may be ahead
@@ -23,12 +24,23 @@ func (n *Node) believes(r *Report) bool {
 	}
 	upto := max(r.Position, r.History.base())
 	switch {
+	case r.History.Epoch != "" && len(r.History.Starts) == 0:
+		return false
 	case r.Node == "" || len(r.Node) > maxName || len(r.History.Epoch) > maxName || len(r.History.Starts) > maxStarts:
 		return false
 	case highest > term && highest-term > maxTerms, upto > f.Position && upto-f.Position > maxRows:
 		return false
 	}
 	return r.History.ordered()
+}
+
+// believes reports whether a leader may have appended a batch.
+func (f *follower) believes(b *Batch) bool {
+	term := max(f.Highest, f.History.Newest().Number)
+	if n := b.ID.Term.Number; n > term && n-term > maxTerms {
+		return false
+	}
+	return b.Time >= 0 && b.Time <= max(f.wall, f.Time)+clocksApart
 }
 
 // keep keeps the newest report of a node. It returns false if too many nodes report.

@@ -60,14 +60,69 @@ func TestForgedRows(t *testing.T) {
 		one := Term{1, 5}
 		batch := Batch{Cluster: "c", ID: ID{one, 0}, Epoch: "e", Kind: TermRow, First: true, Final: true, History: History{"e", []Start{{one, 0}}}}
 		b.do(Received{1, AppendBatch(nil, &batch)})
-		batch = Batch{Cluster: "c", ID: ID{one, 5}, Epoch: "e", Kind: NewRows, First: true, Final: true, Prev: 5, Last: 6}
+		batch = Batch{Cluster: "c", ID: ID{one, 5}, Epoch: "e", Kind: NewRows, First: true, Final: true, Prev: 5, Last: 6, Data: rowsOf(5, 6, 0)}
 		b.do(Received{2, AppendBatch(nil, &batch)})
 		of[Fetch](b)
 		from := Report{Node: "b", History: History{"e", []Start{{one, 0}}}, Position: 5}
 		change(&from)
-		b.do(Fetched{From: from, Groups: []Group{{Prev: 0, Last: 5}}})
+		b.do(Fetched{From: from, Groups: []Group{{Prev: 0, Last: 5, Data: rowsOf(0, 5, 0)}}})
 		if s := b.node.Status(); s.Term != one || s.LogTime > int64(48*time.Hour) {
 			t.Errorf("after a forged %s: %+v", name, s)
 		}
+	}
+}
+
+// TestForgedBatches checks that batches which no leader appends do not change a node, and take
+// limited memory.
+func TestForgedBatches(t *testing.T) {
+	t.Parallel()
+	one := Term{1, 5}
+	rows := func(x Batch) []Batch {
+		x.ID, x.Epoch, x.Kind = ID{Term: one, Number: 1}, "e", NewRows
+		return []Batch{x}
+	}
+	var endless []Batch
+	for i := range 2 * maxGroup >> 19 {
+		endless = append(endless, Batch{ID: ID{Term: one, Number: uint64(i + 1)}, Epoch: "e", Kind: NewRows, First: i == 0, Last: 1, Data: make([]byte, 1<<19)})
+	}
+	for name, list := range map[string][]Batch{
+		"a great term":           {{ID: ID{Term: Term{math.MaxUint64, 1}, Number: 1}, Epoch: "f", Kind: NewRows, First: true, Final: true}},
+		"a great time":           rows(Batch{First: true, Final: true, Time: math.MaxInt64}),
+		"a negative time":        rows(Batch{First: true, Final: true, Time: -1}),
+		"positions without rows": rows(Batch{First: true, Final: true, Last: 1 << 62}),
+		"rows without positions": rows(Batch{First: true, Final: true, Data: rowsOf(0, 5, 0)}),
+		"damaged rows":           rows(Batch{First: true, Final: true, Last: 5, Data: rowsOf(0, 5, 0)[1:]}),
+		"a group without an end": endless,
+	} {
+		b := newBench(t, Config{Name: "a", Candidate: true})
+		b.do(Attached{})
+		for _, x := range append([]Batch{{ID: ID{Term: one}, Epoch: "e", Kind: TermRow, First: true, Final: true, History: History{"e", []Start{{one, 0}}}}}, list...) {
+			x.Cluster = "c"
+			b.seq++
+			b.do(Received{b.seq, AppendBatch(nil, &x)})
+			if f := &b.node.follower; has[Apply](b) || len(f.part) > maxGroup || f.Highest > 1 || f.Position > 0 || f.Time < 0 || f.Time > int64(48*time.Hour) {
+				t.Fatalf("%s: %+v", name, b.node.Status())
+			}
+		}
+		if s := b.node.Status(); s.Ignored == 0 {
+			t.Errorf("%s is not counted: %+v", name, s)
+		}
+		good := Batch{Cluster: "c", ID: ID{Term: one, Number: 1000}, Epoch: "e", Kind: NewRows, First: true, Final: true, Last: 5, Data: rowsOf(0, 5, 0)}
+		b.do(Received{b.seq + 1, AppendBatch(nil, &good)})
+		if a := of[Apply](b); a.Last != 5 {
+			t.Errorf("after %s: %+v", name, a)
+		}
+	}
+}
+
+// TestReportWithoutTerms checks that a report of an epoch without terms does not count: a candidate
+// would begin with the rows of that node.
+func TestReportWithoutTerms(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a", Candidate: true})
+	b.do(Reported{Report{Node: "b", Position: 100, History: History{Epoch: "e"}}})
+	b.do(Reported{Report{Node: "d", Position: 100}}) // it has lost its state
+	if _, known := b.node.known["b"]; known || len(b.node.known) != 1 {
+		t.Errorf("%+v", b.node.known)
 	}
 }

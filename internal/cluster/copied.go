@@ -13,7 +13,7 @@ func (n *Node) State() (s State, ok bool) {
 	f := &n.follower
 	s = f.State
 	s.History = f.History.clone()
-	s.Sources = f.listSources()
+	s.Sources, s.SourcesAt = sourcesToSend(f.listSources(), s.SourcesAt)
 	return s, len(s.History.Starts) > 0 && !f.diverged && f.History.Has(f.place())
 }
 

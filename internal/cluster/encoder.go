@@ -122,55 +122,23 @@ func (e *Encoder) pack() []byte {
 	return slices.Concat(head, records)
 }
 
-// Records reads the records of groups. It keeps known texts between calls.
-type Records struct {
-	dec      record.Decoder
-	unpacked []byte // records of a compressed piece
-}
+// Records reads the records of groups that are not compressed. It keeps known texts between calls.
+type Records struct{ dec record.Decoder }
 
 // Each calls define with each definition and row with each row, in their order. A row is valid
 // until row returns. The error is that of a function, or wraps ErrBatch.
 func (d *Records) Each(data []byte, define func(number uint32, def []byte) error, row func(*record.Row) error) error {
 	for len(data) > 0 {
-		if len(data) < pieceHead {
+		p := pieceOf(data)
+		if !p.valid || p.compressed {
 			return fmt.Errorf("records: %w", ErrBatch)
 		}
-		head := binary.LittleEndian.Uint64(data)
-		size := head &^ pieceCompressed
-		base := record.Base{Position: record.Word(data, 1), At: int64(record.Word(data, 2))}
-		data = data[pieceHead:]
-		if size > uint64(len(data)) {
-			return fmt.Errorf("records: %w", ErrBatch)
-		}
-		piece := data[:size]
-		if head&pieceCompressed != 0 {
-			var err error
-			if piece, err = d.unpack(piece); err != nil {
-				return err
-			}
-		}
-		if err := d.piece(piece, base, define, row); err != nil {
+		if err := d.piece(p.records, p.base, define, row); err != nil {
 			return err
 		}
-		data = data[size:]
+		data = data[pieceHead+len(p.records):]
 	}
 	return nil
-}
-
-// unpack returns the records of a compressed piece, until the next call.
-func (d *Records) unpack(packed []byte) ([]byte, error) {
-	n, err := s2.DecodedLen(packed)
-	if err == nil && n > maxCompressed {
-		err = fmt.Errorf("%d bytes exceed the limit of %d", n, maxCompressed)
-	}
-	if err == nil {
-		d.unpacked = slices.Grow(d.unpacked[:0], n)[:n]
-		d.unpacked, err = s2.Decode(d.unpacked, packed)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("compressed records: %w: %w", ErrBatch, err)
-	}
-	return d.unpacked, nil
 }
 
 func (d *Records) piece(data []byte, base record.Base, define func(uint32, []byte) error, row func(*record.Row) error) error {

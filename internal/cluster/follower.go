@@ -47,6 +47,8 @@ type follower struct {
 	savedAt time.Duration
 	sources map[string]uint64
 	ignored uint64 // number of batches that were ignored
+	wall    int64  // of this machine's clock, Unix ns
+	unpack  unpacker
 }
 
 type followMode uint8
@@ -134,7 +136,8 @@ func (f *follower) attached(e Attached) {
 		f.Seq, f.ID, f.restart = 0, ID{}, true
 	case f.restart:
 		f.handled = e.First - 1
-	case f.Seq < e.First: // the stream keeps newer messages only
+	case f.Seq < e.First: // the stream keeps newer messages only: the node may have been retired
+		f.retired = f.shows()
 		f.attachFirst()
 	default:
 		f.handled = f.Seq - 1
@@ -161,7 +164,7 @@ func (f *follower) received(now time.Duration, e Received) error {
 		return nil
 	}
 	f.handled, f.end = e.Seq, max(f.end, e.Seq)
-	if err == nil {
+	if err == nil && f.believes(&b) {
 		f.batch(now, &b)
 	} else {
 		f.ignored++
@@ -197,6 +200,11 @@ func (f *follower) batch(now time.Duration, b *Batch) {
 		return // the beginning was not received; a later batch shows that rows are missing
 	}
 	if !b.First || !b.Final {
+		if len(f.part)+len(b.Data) > maxGroup {
+			f.part, f.inPart = nil, false
+			f.ignored++
+			return
+		}
 		f.part = append(f.part, b.Data...)
 		f.inPart = true
 		b.Data = f.part
@@ -227,6 +235,11 @@ func (f *follower) otherTerm(now time.Duration, b *Batch, cur Term) {
 
 // group handles a whole group of rows.
 func (f *follower) group(now time.Duration, b *Batch) {
+	data, err := f.unpack.group(b.Data, b.Prev, b.Last)
+	if err != nil {
+		f.ignored++
+		return
+	}
 	f.stream = max(f.stream, b.Last)
 	if b.Prev > f.Position {
 		if !f.blind {
@@ -235,8 +248,8 @@ func (f *follower) group(now time.Duration, b *Batch) {
 		}
 		return
 	}
-	if b.Last > f.Position || b.Last == b.Prev && b.Last == f.Position && len(b.Data) > 0 {
-		f.emit(Apply{Prev: f.Position, Last: b.Last, Time: f.Time, Data: b.Data})
+	if b.Last > f.Position || b.Last == b.Prev && b.Last == f.Position && len(data) > 0 {
+		f.emit(Apply{Prev: f.Position, Last: b.Last, Time: f.Time, Data: data})
 		f.Position = b.Last
 	}
 	proven := f.prove(b.Last)
@@ -244,8 +257,11 @@ func (f *follower) group(now time.Duration, b *Batch) {
 	joined := f.Gaps && slices.Contains(b.Joined, f.member)
 	f.Gaps = f.Gaps && !joined
 	f.retired = f.retired || slices.Contains(b.Retired, f.member)
-	if joined || proven || now-f.savedAt >= saveEvery {
+	switch {
+	case joined || proven:
 		f.save(now)
+	case now-f.savedAt >= saveEvery:
+		f.saveAs(now, true)
 	}
 }
 
@@ -321,12 +337,14 @@ func (f *follower) beginEpoch(now time.Duration, h *History) {
 }
 
 // save stores the state.
-func (f *follower) save(now time.Duration) {
+func (f *follower) save(now time.Duration) { f.saveAs(now, false) }
+
+func (f *follower) saveAs(now time.Duration, regular bool) {
 	f.savedAt = now
 	s := f.State
 	s.History.Starts = slices.Clone(s.History.Starts)
 	s.Sources = f.listSources()
-	f.emit(Save{s})
+	f.emit(Save{s, regular})
 }
 
 // listSources returns the newest sequences of feeds, by name.
@@ -362,10 +380,15 @@ func (f *follower) fetched(now time.Duration, e *Fetched) (progress bool) {
 		if g.Prev > f.Position || g.Last > e.From.Position || h.At(g.Last) != f.History.At(g.Last) {
 			break
 		}
-		if g.Last > f.Position {
-			f.emit(Apply{Prev: f.Position, Last: g.Last, Time: f.Time, Data: g.Data})
-			f.Position, progress = g.Last, true
+		if g.Last <= f.Position {
+			continue
 		}
+		data, err := new(unpacker).group(g.Data, g.Prev, g.Last) // all of them are applied later
+		if err != nil {
+			break
+		}
+		f.emit(Apply{Prev: f.Position, Last: g.Last, Time: f.Time, Data: data})
+		f.Position, progress = g.Last, true
 	}
 	if e.From.SourcesAt == f.Position && f.SourcesAt < f.Position {
 		clear(f.sources)

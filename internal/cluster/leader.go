@@ -244,6 +244,23 @@ func (n *Node) unanswered(now time.Duration) (silent, missing bool, patience tim
 	return silent, missing, patience
 }
 
+// awaited returns what a census waits for: the list of members, or nodes that have not answered.
+func (n *Node) awaited() (list []string) {
+	l := &n.leader
+	switch {
+	case l.phase != census:
+		return nil
+	case !l.listed:
+		return []string{"the list of nodes in the database"}
+	}
+	for _, m := range l.members {
+		if _, ok := l.answers[m.Name]; !ok && m.Name != n.cfg.Name {
+			list = append(list, m.Name)
+		}
+	}
+	return list
+}
+
 // further reports whether a report is from a later epoch or of later rows than another one.
 func (r *Report) further(than *Report) bool {
 	if r.History.Epoch != than.History.Epoch {
@@ -366,6 +383,10 @@ func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) 
 	}
 	l.newest, l.base, l.offered, l.number = f.History.Newest(), base, base, 1
 	l.exact = f.SourcesAt == base && f.Position == base && !f.Unsure // others may have shown later rows
+	sources := f.listSources()
+	if sizeOf(sources) > maxSources { // feeds report a gap instead
+		sources, l.exact = nil, false
+	}
 	l.refilled = max(f.stream, h.Starts[0].After)
 	if f.stream == 0 { // the stream is empty: it gets the rows that some node does not have
 		l.refilled = base
@@ -381,7 +402,7 @@ func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) 
 	l.heard, l.retiring = make(map[string]time.Duration), make(map[Member]uint64)
 	n.append(now, &Batch{
 		ID: ID{Term: l.term}, Epoch: h.Epoch, Kind: TermRow, First: true, Final: true, Prev: base, Last: base, Time: n.firstTime(now, wall),
-		Sources: f.listSources(), Exact: l.exact, History: h, NewEpoch: fresh,
+		Sources: sources, Exact: l.exact, History: h, NewEpoch: fresh,
 	}, flight{})
 }
 

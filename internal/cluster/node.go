@@ -89,7 +89,7 @@ func (n *Node) Handle(now time.Duration, wall int64, e Event) []Action {
 	if n.failed {
 		return nil
 	}
-	n.now, n.wall = now, wall
+	n.now, n.wall, n.follower.wall = now, wall, wall
 	n.checkLeader(now)
 	if err := n.handle(now, wall, e); err != nil {
 		n.abandon(now, err.Error())
@@ -185,10 +185,11 @@ func (n *Node) Report() Report {
 	if n.clock.live {
 		at = n.clock.Read(n.now, n.wall)
 	}
+	sources, sourcesAt := sourcesToSend(f.listSources(), f.SourcesAt)
 	return Report{
 		Time: at, TimeTerm: n.clock.term, Seen: f.Time,
 		Node: n.cfg.Name, Shows: f.shows(), Number: f.member.Number, Complete: !f.Gaps, Short: f.short,
-		History: f.History.clone(), Highest: f.Highest, Position: f.Position, Seq: max(f.Seq, f.handled), Sources: f.listSources(), SourcesAt: f.SourcesAt,
+		History: f.History.clone(), Highest: f.Highest, Position: f.Position, Seq: max(f.Seq, f.handled), Sources: sources, SourcesAt: sourcesAt,
 	}
 }
 
@@ -304,6 +305,7 @@ type Status struct {
 	Reports   []Report        // the newest ones of other nodes
 	Heard     []time.Duration // when they came, since the start of the process
 	Renewed   time.Duration   // when the lease was seen to change
+	Awaited   []string        // what this node waits for before it leads
 	Connected bool
 }
 
@@ -313,7 +315,7 @@ func (n *Node) Status() Status {
 	s := Status{
 		Leads: n.leader.phase == leading, Term: f.History.Newest(), Epoch: f.History.Epoch, Position: f.Position,
 		Seq: f.handled, End: f.end, Current: n.shown.Current, Blind: f.blind, Diverged: f.diverged, Holder: n.lease.holder, Queued: n.leader.queued,
-		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected, Renewed: n.lease.since,
+		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected, Renewed: n.lease.since, Awaited: n.awaited(),
 	}
 	for _, r := range n.reports() {
 		s.Reports, s.Heard = append(s.Reports, r.Report), append(s.Heard, r.at)

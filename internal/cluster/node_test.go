@@ -1,10 +1,16 @@
 package cluster
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // bench drives a node by hand. It keeps the actions of the last event.
@@ -90,20 +96,32 @@ func (b *bench) lead() {
 	}
 }
 
-// offer offers a group with n bytes.
+// rowsOf returns the rows after prev up to last, and a definition if they have less than n bytes.
+func rowsOf(prev, last uint64, n int) []byte {
+	var e Encoder
+	for p := prev + 1; p <= last; p++ {
+		e.Append(&record.Row{Kind: record.Trade, Instrument: 1, Position: p, N: 1, Latency: -1})
+	}
+	if left := n - e.Len(); left > 0 {
+		e.Define(1, make([]byte, left-record.HeadSize-4))
+	}
+	return e.Group(prev).Data
+}
+
+// offer offers a group with n bytes, or as many as its rows need.
 func (b *bench) offer(prev, last uint64, n int) {
-	b.do(Offered{Group{Prev: prev, Last: last, Data: make([]byte, n), Sources: []Source{{"f", last}}}})
+	b.do(Offered{Group{Prev: prev, Last: last, Data: rowsOf(prev, last, n), Sources: []Source{{"f", last}}}})
 }
 
 // TestLongRowsAreCut requires that rows which exceed a batch come back as they were.
 func TestLongRowsAreCut(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, Config{Name: "a", Candidate: true, MaxBatch: 100})
+	b := newBench(t, Config{Name: "a", Candidate: true, MaxBatch: 1000})
 	b.lead()
 	if b.node.Appending() {
 		t.Error("an append is in progress before the first rows")
 	}
-	b.offer(0, 3, 250)
+	b.offer(0, 3, 2400)
 	var parts []Batch
 	for range 3 {
 		if !b.node.Appending() {
@@ -114,7 +132,7 @@ func TestLongRowsAreCut(t *testing.T) {
 		}
 		parts = append(parts, b.append())
 	}
-	if a := of[Apply](b); a.Prev != 0 || a.Last != 3 || len(a.Data) != 250 {
+	if a := of[Apply](b); a.Prev != 0 || a.Last != 3 || len(a.Data) != 2400 {
 		t.Errorf("%d bytes, %+v", len(a.Data), a)
 	}
 	for i, p := range parts {
@@ -122,17 +140,17 @@ func TestLongRowsAreCut(t *testing.T) {
 			t.Errorf("part %d: %+v", i, p)
 		}
 	}
-	b.offer(3, 4, 40) // it is sent at once
+	b.offer(3, 4, 400) // it is sent at once
 	a := of[Append](b)
-	b.offer(4, 5, 40)
-	b.offer(5, 6, 40)
-	b.offer(6, 7, 40)
+	b.offer(4, 5, 400)
+	b.offer(5, 6, 400)
+	b.offer(6, 7, 400)
 	if has[Append](b) {
 		t.Error("two appends are in progress")
 	}
 	b.out = []Action{a}
 	b.append()
-	if p := b.append(); p.Prev != 4 || p.Last != 6 || len(p.Data) != 80 || !slices.Equal(p.Sources, []Source{{"f", 6}}) {
+	if p := b.append(); p.Prev != 4 || p.Last != 6 || len(p.Data) != 800 || !slices.Equal(p.Sources, []Source{{"f", 6}}) {
 		t.Errorf("joined as %+v", p)
 	}
 }
@@ -143,7 +161,7 @@ func TestAmbiguousAppend(t *testing.T) {
 	begin := func(t *testing.T) (*bench, Append) {
 		b := newBench(t, Config{Name: "a", Candidate: true})
 		b.lead()
-		b.offer(0, 3, 10)
+		b.offer(0, 3, 0)
 		a := of[Append](b)
 		b.do(Appended{Result: AppendUnknown})
 		of[ReadLast](b)
@@ -153,7 +171,7 @@ func TestAmbiguousAppend(t *testing.T) {
 		t.Parallel()
 		b, a := begin(t)
 		b.do(LastRead{Seq: 2, Data: a.Data})
-		b.offer(3, 4, 10)
+		b.offer(3, 4, 0)
 		if next := of[Append](b); next.Expected != 2 {
 			t.Errorf("expects %d", next.Expected)
 		}
@@ -195,7 +213,7 @@ func TestResigned(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Name: "a", Candidate: true})
 	b.lead()
-	b.offer(0, 3, 10)
+	b.offer(0, 3, 0)
 	a := b.out
 	b.do(Resigned{})
 	if has[StopLeading](b) {
@@ -256,7 +274,7 @@ func TestSourcesOfAnEpoch(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, Config{Name: "a", Candidate: true, Lease: time.Hour})
 			b.lead()
-			b.offer(0, 3, 10)
+			b.offer(0, 3, 0)
 			b.append()
 			history := b.node.Report().History
 			b.do(Disconnected{})
@@ -274,7 +292,7 @@ func TestSourcesOfAnEpoch(t *testing.T) {
 				case has[Fetch](b) && c.gives:
 					from := other
 					from.Sources, from.SourcesAt = c.sources, c.shown
-					b.do(Fetched{From: from, Groups: []Group{{Prev: 3, Last: 4, Data: make([]byte, 10)}}})
+					b.do(Fetched{From: from, Groups: []Group{{Prev: 3, Last: 4, Data: rowsOf(3, 4, 0)}}})
 				case has[Fetch](b):
 					b.do(Fetched{Failed: true})
 				case i%100 == 0:
@@ -366,5 +384,63 @@ func TestCensusOfASilentNode(t *testing.T) {
 	}
 	if b.now < time.Second || b.now > 1500*time.Millisecond {
 		t.Errorf("the census waited %v for a node of which nothing comes", b.now)
+	}
+}
+
+// TestManySources requires that a term begins also if its row cannot have all numbers of sources:
+// feeds then report a gap. Answers to other nodes leave out numbers that do not fit either.
+func TestManySources(t *testing.T) {
+	t.Parallel()
+	for n, fits := range map[int]bool{10: true, 200_000: false} {
+		b := newBench(t, Config{Name: "a", Candidate: true})
+		b.lead()
+		f := &b.node.follower
+		f.Position, f.SourcesAt, f.Unsure = 3, 3, false
+		for i := range n {
+			f.sources[fmt.Sprintf("%d.%d", i/5, i%5)] = math.MaxUint64
+		}
+		node := b.node
+		node.out = nil
+		node.announce(b.now, int64(time.Hour), 3, false)
+		b.out = node.out
+		a := of[Append](b)
+		var row Batch
+		if err := row.Decode("c", a.Data); err != nil || len(a.Data) > 1<<20-1024 || row.Exact != fits || len(row.Sources) > 0 != fits {
+			t.Errorf("%d sources: a term row of %d bytes with %d of them, %v", n, len(a.Data), len(row.Sources), err)
+		}
+		s, _ := node.State()
+		for _, x := range []any{node.Report(), s} {
+			if text, err := json.Marshal(x); err != nil || len(text) > 1<<20-1024 || strings.Contains(string(text), `"0.1"`) != fits {
+				t.Errorf("%d sources: %d bytes of %T, %v", n, len(text), x, err)
+			}
+		}
+	}
+}
+
+// TestRetiredMeanwhile requires that a node registers again whose next message is gone from the
+// stream: one of those that are gone may have retired it.
+func TestRetiredMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a", Shows: true})
+	b.do(Registered{Number: 1, New: true})
+	b.do(Attached{First: 1})
+	row := Batch{Cluster: "c", ID: ID{Term: Term{1, 5}}, Epoch: "e", Kind: TermRow, First: true, Final: true, NewEpoch: true, History: History{"e", []Start{{Term{1, 5}, 0}}}}
+	b.do(Received{1, AppendBatch(nil, &row)})
+	b.do(Disconnected{})
+	b.do(Connected{})
+	b.do(Attached{First: 1, Last: 1})
+	if has[Register](b) {
+		t.Error("it registers, and no message is gone")
+	}
+	b.do(Disconnected{})
+	b.do(Connected{})
+	b.do(Attached{First: 100, Last: 200})
+	of[Register](b)
+	if b.node.Status().Current {
+		t.Error("it shows rows")
+	}
+	b.do(Registered{Number: 2})
+	if a := of[Attach](b); a.Seq != 1 {
+		t.Errorf("%+v", a)
 	}
 }

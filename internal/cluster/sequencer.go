@@ -119,7 +119,7 @@ func (n *Node) fillBatch(b *Batch, fl *flight) {
 // join fills a batch with whole groups.
 func (n *Node) join(b *Batch, fl *flight) {
 	for _, g := range n.leader.queue {
-		if fl.groups > 0 && (g.kind != b.Kind || len(b.Data)+len(g.Data) > n.cfg.MaxBatch) {
+		if fl.groups > 0 && (g.kind != b.Kind || fl.groups == maxJoined || len(b.Data)+len(g.Data) > n.cfg.MaxBatch) {
 			break
 		}
 		if b.Last = g.Last; fl.groups == 0 {

@@ -82,6 +82,8 @@ type Host struct {
 	days       days
 	copier     atomic.Pointer[copying.Copier] // of a new node; nil: it is not copying
 	logTime    int64                          // newest time of the log that the hub knows
+	unsaved    bool                           // the state was not written last time
+	awaited    string                         // what was logged that the node waits for before it leads
 	sharing    *sharing                       // nil: this node has no clients
 
 	status atomic.Pointer[cluster.Status]
@@ -254,6 +256,7 @@ func (h *Host) Run(running context.Context) error {
 				err = h.lose(ctx, h.session.Check())
 			}
 			err = errors.Join(err, h.stranded())
+			h.explainWait()
 		}
 		if err != nil {
 			return err
@@ -277,7 +280,7 @@ func (h *Host) handle(ctx context.Context, e cluster.Event) error {
 func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 	switch a := a.(type) {
 	case cluster.Save:
-		return writeState(h.cfg.Place.folder, a.State)
+		return h.save(a)
 	case cluster.Apply:
 		err := h.applying.apply(a)
 		if errors.Is(err, errNumber) {

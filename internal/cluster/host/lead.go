@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -113,6 +114,15 @@ func (h *Host) offer(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// explainWait logs what a node waits for before it leads, when that changes.
+func (h *Host) explainWait() {
+	now := strings.Join(h.node.Status().Awaited, ", ")
+	if now != h.awaited && now != "" {
+		h.log.Warn("no sequencer: this node waits before it takes over", "node", h.name, "for", now)
+	}
+	h.awaited = now
 }
 
 // resignWait bounds the time for the end of a leadership.

@@ -12,10 +12,29 @@ import (
 	"github.com/ruedahq/rueda/internal/cluster"
 )
 
-// readState returns the stored state of a node; a zero one if there is none.
+// save stores the state of the node. It logs when a regular save fails, and when a later one
+// succeeds.
+func (h *Host) save(a cluster.Save) error {
+	err := writeState(h.cfg.Place.folder, a.State)
+	if err != nil && !a.Regular {
+		return err
+	}
+	if was := h.unsaved; was != (err != nil) {
+		h.unsaved = !was
+		if h.unsaved {
+			h.log.Error("the state of the node cannot be stored; it continues, and tries again every second", "error", err)
+		} else {
+			h.log.Info("the state of the node is stored again")
+		}
+	}
+	return nil
+}
+
+// readState returns the stored state of a node; a zero one if there is none. A file without
+// content, which the loss of power can leave, is none.
 func readState(folder string) (s cluster.State, err error) {
 	text, err := os.ReadFile(statePath(folder))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
 		return s, nil
 	}
 	if err == nil {
