@@ -12,7 +12,7 @@ import (
 
 const (
 	reachTime = 5 * time.Second // longest wait for rows
-	maxReach  = 1 << 16         // waits; beyond them, clients are answered at once
+	maxReach  = 1 << 12         // waits; beyond them, clients are answered at once
 )
 
 // reach is a wait for rows. The hub's lock guards it.
@@ -45,19 +45,23 @@ func AwaitRows(p *Port, ahead func() bool, found func()) *readjob.Wait {
 	return w
 }
 
-// checkReaches wakes Run if the rows of a wait have come. The hub's lock is held.
+// checkReaches wakes Run if the rows of a wait have come, or its client has gone. The hub's lock is
+// held.
 func (h *publisher) checkReaches() {
-	if slices.ContainsFunc(h.reaches, func(x reach) bool { return !x.ahead() }) {
+	if slices.ContainsFunc(h.reaches, func(x reach) bool { return x.over() }) {
 		h.kickClock()
 	}
 }
+
+// over reports whether a wait has no reason any more. The hub's lock is held.
+func (x *reach) over() bool { return x.wait.Stopped() || !x.ahead() }
 
 // takeReached removes the waits that have ended, and returns the time until the next one ends, or
 // 0. The hub's lock is held.
 func (h *publisher) takeReached() (ended []*readjob.Wait, next time.Duration) {
 	clock := h.clock()
 	h.reaches = slices.DeleteFunc(h.reaches, func(x reach) bool {
-		if x.until > clock && x.ahead() {
+		if x.until > clock && !x.over() {
 			next = sooner(next, time.Duration(x.until-clock))
 			return false
 		}

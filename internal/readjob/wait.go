@@ -33,6 +33,13 @@ func (w *Wait) Over() bool {
 	return w.left == 0
 }
 
+// Stopped reports whether Stop was called.
+func (w *Wait) Stopped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone
+}
+
 // Stop gives up the wait if it has not ended, and cancels its job. found is not called afterwards.
 func (w *Wait) Stop() {
 	w.mu.Lock()

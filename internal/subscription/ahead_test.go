@@ -25,7 +25,7 @@ type aheadTest struct {
 }
 
 func newAheadTest(t *testing.T, resume func(epoch string) *wire.Resume) *aheadTest {
-	h := streamtest.RunningHub(t, hub.Config{Following: true})
+	h := streamtest.RunningHub(t, hub.Config{Following: true, Delays: []time.Duration{15 * time.Minute}})
 	synctest.Wait() // until its Run has begun
 	def := market.Instrument{ID: streamtest.ID("A|M|CI"), PriceDecimals: 2}
 	if err := streamtest.FollowDefinition(h, 1, def); err != nil {
@@ -55,10 +55,9 @@ func (x *aheadTest) follow(from, to uint64) {
 // subscribe subscribes, and returns how long it waited for the rows.
 func (x *aheadTest) subscribe() (out subscription.Outcome, waited time.Duration) {
 	began := time.Now()
-	if out = x.sub.Subscribe(x.items, x.o); out.Search != nil {
+	for out = x.sub.Subscribe(x.items, x.o); out.Search != nil; out = x.sub.Subscribe(x.items, x.o) {
 		<-x.found
 		x.o.Search = out.Search
-		out = x.sub.Subscribe(x.items, x.o)
 	}
 	return out, time.Since(began)
 }
@@ -107,6 +106,17 @@ func TestResumeAhead(t *testing.T) {
 			})
 		}
 	}
+	t.Run("a replica is loaded first", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			x := newAheadTest(t, byN)
+			x.items = append(x.items, hub.Item{Channel: wire.OrderBook, ID: market.InstrumentID{Symbol: "B", Market: "D", Term: "CI"}, Tier: hub.Tier{Delay: 900}})
+			time.AfterFunc(time.Second, func() { x.follow(4, 6) })
+			if out, waited := x.subscribe(); waited != time.Second || len(out.Lost[wire.Trades]) > 0 {
+				t.Errorf("waited for %v: %+v", waited, out)
+			}
+		})
+	})
 	t.Run("nothing to wait for", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {

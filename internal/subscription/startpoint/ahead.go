@@ -40,20 +40,24 @@ func NewAhead(h *hub.Port, r *wire.Resume, epoch string, pos uint64, items []hub
 }
 
 // Await returns a Search that ends when the hub has the rows of the client, or after some seconds.
-// It returns nil if there is nothing to wait for. If waited is true, such a Search has ended: Await
-// then returns a fault if rows are missing because the hub is cut off. Another node may have them.
-func (a *Ahead) Await(found func(), waited bool) (*Search, *wire.Fault) {
+// It returns nil if there is nothing to wait for. before is the Search that has ended, or nil. If it
+// has waited for the rows, Await returns a fault if they are missing because the hub is cut off:
+// another node may have them.
+func (a *Ahead) Await(found func(), before *Search) (*Search, *wire.Fault) {
 	switch {
 	case a == nil || found == nil:
 		return nil, nil
-	case waited:
+	case before.waited():
 		return nil, a.fault()
 	}
 	if w := hub.AwaitRows(a.hub, a.missing, found); w != nil {
-		return Await(w), nil
+		return &Search{wait: w, ahead: true}, nil
 	}
 	return nil, nil
 }
+
+// waited reports whether a Search, or one before it, has waited for rows of the client.
+func (x *Search) waited() bool { return x != nil && x.ahead }
 
 func (a *Ahead) fault() *wire.Fault {
 	a.hub.Lock()

@@ -29,6 +29,7 @@ type Search struct {
 	until time.Time           // when the search fails
 	fault *wire.Fault         // why it failed
 	wait  *readjob.Wait
+	ahead bool // it has waited for rows of the client, or one before it has
 }
 
 // missing is a sequence whose point is not in memory.
@@ -70,7 +71,7 @@ func (x *Search) fill(points map[Sequence]uint64, ask []missing) (left []missing
 func (x *Search) next(h *hub.Port, ask []missing) *Search {
 	y := &Search{hub: h, ask: ask, until: time.Now().Add(searchWait), point: map[Sequence]uint64{}, place: map[Sequence]uint64{}}
 	if x != nil {
-		y.point, y.place, y.until, y.used = x.point, x.place, x.until, x.used
+		y.point, y.place, y.until, y.used, y.ahead = x.point, x.place, x.until, x.used, x.ahead
 	}
 	return y
 }

@@ -70,8 +70,8 @@ func Find(h *hub.Port, r Request) (out Result) {
 		out.Fault = wire.NewFault(wire.UnsupportedOption, "start is not served: this server keeps no history")
 		return out
 	}
-	x := r.Search
-	if x != nil && x.point == nil { // it waited for replicas
+	x, ahead := r.Search, r.Search.waited()
+	if x != nil && x.point == nil { // it waited for replicas, or for rows
 		x = nil
 	}
 	for {
@@ -89,7 +89,8 @@ func Find(h *hub.Port, r Request) (out Result) {
 			out.Fault, out.from = tooMany(h, out.points), x
 			return out
 		}
-		if x = x.next(h, ask); x.begin(r.Found) {
+		x = x.next(h, ask)
+		if x.ahead = ahead; x.begin(r.Found) {
 			out.Search = x
 			return out
 		}
