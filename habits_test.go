@@ -91,7 +91,7 @@ func TestSilencedLinters(t *testing.T) {
 // be searched alike.
 func TestLogKeys(t *testing.T) {
 	keys := strings.Fields(`address admin again_in applied bytes count data duration error expires families family feed feeds file
-		head instrument key last line lines market method panic path phase producer reason request_id restart route sequence skipped sockets stack status
+		head instrument key last line lines market method node panic path phase producer reason request_id restart route sequence skipped sockets stack started status
 		tls type until used user users version window`)
 	levels := []string{"Debug", "Info", "Warn", "Error", "With", "Log"}
 	check := func(s *source, e ast.Expr) {

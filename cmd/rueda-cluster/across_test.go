@@ -30,6 +30,7 @@ type nodes struct {
 	t      *testing.T
 	nats   servers
 	folder string
+	lease  time.Duration // 0: the default
 	list   []*testNode
 }
 
@@ -47,13 +48,16 @@ type testNode struct {
 	name, address string
 	relay         *relay
 	users         *local.Base
+	stop          func() // begins its end
 	ended         chan error
 }
 
 // startNodes starts NATS, a sequencer and edges, and waits until they are ready.
-func startNodes(t *testing.T, edges int) *nodes {
+func startNodes(t *testing.T, edges int) *nodes { return startNodesWith(t, edges, 0) }
+
+func startNodesWith(t *testing.T, edges int, lease time.Duration) *nodes {
 	t.Helper()
-	n := &nodes{t: t, folder: t.TempDir()}
+	n := &nodes{t: t, folder: t.TempDir(), lease: lease}
 	var err error
 	if n.nats, err = startServers(serversConfig{folder: filepath.Join(n.folder, "nats"), nodes: 1}); err != nil {
 		t.Fatal(err)
@@ -73,7 +77,10 @@ func startNodes(t *testing.T, edges int) *nodes {
 }
 
 // start starts a node.
-func (n *nodes) start(name, role string) *testNode {
+func (n *nodes) start(name, role string) *testNode { return n.startIn(name, name, role) }
+
+// startIn starts a node with its journal in a folder.
+func (n *nodes) startIn(folder, name, role string) *testNode {
 	t := n.t
 	t.Helper()
 	r, err := newRelay(t.Context(), "127.0.0.1:0", func() string { return strings.TrimPrefix(n.nats.url(), "nats://") })
@@ -90,8 +97,8 @@ func (n *nodes) start(name, role string) *testNode {
 	bound := make(chan gateway.Bound, 1)
 	cfg := gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Drain: time.Millisecond,
-		Journal: gateway.Journal{Folder: filepath.Join(n.folder, name, "journal")},
-		Cluster: gateway.Cluster{Name: "test", Node: name, Role: role, NATS: []string{"nats://" + r.address()}, Bytes: 256 << 20},
+		Journal: gateway.Journal{Folder: filepath.Join(n.folder, folder, "journal")},
+		Cluster: gateway.Cluster{Name: "test", Node: name, Role: role, NATS: []string{"nats://" + r.address()}, Bytes: 256 << 20, Lease: n.lease},
 		Limits:  gateway.Limits{LoginsPerMinute: 10_000, LoginBurst: 10_000, Connections: 4, Handshakes: 10_000, UnauthenticatedPerAddress: 10_000},
 		Stream:  gateway.Stream{Delays: []time.Duration{dataDelay}},
 		OnReady: func(b gateway.Bound) { bound <- b },
@@ -109,9 +116,11 @@ func (n *nodes) start(name, role string) *testNode {
 	}
 	x := &testNode{name: name, relay: r, users: data.Users, ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
+	running, stop := context.WithCancel(ctx)
+	x.stop = stop
 	var all sync.WaitGroup
 	all.Go(func() { r.run(ctx) })
-	all.Go(func() { x.ended <- g.Run(ctx) })
+	all.Go(func() { x.ended <- g.Run(running) })
 	t.Cleanup(func() {
 		cancel()
 		all.Wait()
@@ -577,4 +586,44 @@ func TestUnknownClusterE2E(t *testing.T) {
 	if _, err := js.StreamInfo("rueda-test"); !errors.Is(err, nats.ErrStreamNotFound) {
 		t.Errorf("the edge has made a stream: %v", err)
 	}
+}
+
+// TestPlannedStopE2E requires that a sequencer that is stopped gives the lease back: another one
+// begins after at most a thirtieth of it. The lease of the test is longer than any wait.
+func TestPlannedStopE2E(t *testing.T) {
+	n := startNodesWith(t, 1, 10*time.Minute)
+	second := n.start("sequencer-2", "sequencer")
+	n.await(second, true)
+	first, edge := n.list[0], n.list[1]
+	b, _ := edge.connect(t, edge.login(t, command.DemoUser).Access, "")
+	b.send(map[string]any{"action": "subscribe", "trades": []string{"*|BYMA|*"}})
+	b.until(func(m message) bool { return m.Type == "T" && !m.R })
+	first.stop()
+	b.until(func(m message) bool { return m.Type == "H" && m.Y == "sequencer_changed" })
+	b.until(func(m message) bool { return m.Type == "T" && !m.R })
+	if err := <-first.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNamesakeE2E requires that a node ends that is started with the name of a running one, and
+// that the running one continues.
+func TestNamesakeE2E(t *testing.T) {
+	n := startNodes(t, 1)
+	for _, x := range n.list[:2] {
+		later := n.startIn("copied-"+x.name, x.name, strings.TrimRight(x.name, "-1"))
+		if err := <-later.ended; err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has the name %q", x.name)) {
+			t.Errorf("a second %s ended with %v", x.name, err)
+		}
+		n.await(x, true)
+		select {
+		case err := <-x.ended:
+			t.Errorf("%s has ended: %v", x.name, err)
+		default:
+		}
+	}
+	edge := n.list[1]
+	b, _ := edge.connect(t, edge.login(t, command.DemoUser).Access, "")
+	b.send(map[string]any{"action": "subscribe", "trades": []string{"*|BYMA|*"}})
+	b.until(func(m message) bool { return m.Type == "T" && !m.R })
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,5 +125,32 @@ func TestReportWithoutTerms(t *testing.T) {
 	b.do(Reported{Report{Node: "d", Position: 100}}) // it has lost its state
 	if _, known := b.node.known["b"]; known || len(b.node.known) != 1 {
 		t.Errorf("%+v", b.node.known)
+	}
+}
+
+// TestFetchedDefinitions requires that definitions are applied which come before fetched rows.
+func TestFetchedDefinitions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a"})
+	b.do(Attached{})
+	one := Term{1, 5}
+	for i, batch := range []Batch{
+		{ID: ID{Term: one}, Kind: TermRow, History: History{"e", []Start{{one, 0}}}},
+		{ID: ID{one, 5}, Kind: NewRows, Prev: 5, Last: 6, Data: rowsOf(5, 6, 0)},
+	} {
+		batch.Cluster, batch.Epoch, batch.First, batch.Final = "c", "e", true, true
+		b.do(Received{uint64(i + 1), AppendBatch(nil, &batch)})
+	}
+	of[Fetch](b)
+	from := Report{Node: "b", History: History{"e", []Start{{one, 0}}}, Position: 5}
+	b.do(Fetched{From: from, Groups: []Group{{Data: rowsOf(0, 0, 400)}, {Last: 5, Data: rowsOf(0, 5, 0)}}})
+	var applied []uint64
+	for _, a := range b.out {
+		if a, ok := a.(Apply); ok && len(a.Data) > 0 {
+			applied = append(applied, a.Last)
+		}
+	}
+	if !slices.Equal(applied, []uint64{0, 5}) {
+		t.Errorf("applied up to %d", applied)
 	}
 }

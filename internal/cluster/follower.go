@@ -380,7 +380,8 @@ func (f *follower) fetched(now time.Duration, e *Fetched) (progress bool) {
 		if g.Prev > f.Position || g.Last > e.From.Position || h.At(g.Last) != f.History.At(g.Last) {
 			break
 		}
-		if g.Last <= f.Position {
+		definitions := g.Last == g.Prev && g.Last == f.Position && len(g.Data) > 0
+		if g.Last <= f.Position && !definitions {
 			continue
 		}
 		data, err := new(unpacker).group(g.Data, g.Prev, g.Last) // all of them are applied later

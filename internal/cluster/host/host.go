@@ -83,14 +83,20 @@ type Host struct {
 	copier     atomic.Pointer[copying.Copier] // of a new node; nil: it is not copying
 	logTime    int64                          // newest time of the log that the hub knows
 	unsaved    bool                           // the state was not written last time
-	awaited    string                         // what was logged that the node waits for before it leads
-	sharing    *sharing                       // nil: this node has no clients
+	namesake   namesake
+	releasing  bool     // the lease is being given back
+	awaited    string   // what was logged that the node waits for before it leads
+	sharing    *sharing // nil: this node has no clients
 
 	status atomic.Pointer[cluster.Status]
 	clock  atomic.Pointer[cluster.Clock]
 	shown  atomic.Pointer[cluster.Show]
 	joined atomic.Bool // there is a session
 	leads  atomic.Bool // the node leads
+
+	handled atomic.Int64 // when Run last handled an event, ns since began
+	held    atomic.Bool  // watch has found that Run handles none
+	current sync.Mutex   // orders the calls of Hub.SetCurrent
 }
 
 // arrival is an event from a goroutine.
@@ -113,6 +119,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{cfg: cfg, name: p.log.Node, log: cfg.Logger, began: time.Now(), events: make(chan arrival, 64)}
 	h.applying.hub, h.applying.journal = cfg.Hub, cfg.Journal
 	h.copies, h.fetches = make(chan struct{}, copiesAtOnce), make(chan struct{}, fetchesAtOnce)
+	h.namesake = newNamesake(h.name, h.log)
 	h.days.name, h.days.log, h.days.checker = h.name, h.log, dayhash.NewChecker(cfg.Journal.Archive)
 	h.node = cluster.NewNode(cluster.Config{
 		Cluster: p.log.Cluster, Name: p.log.Node, Shows: p.settings.Role != roleSequencer, Candidate: p.settings.Role != roleEdge,
@@ -174,6 +181,8 @@ func (h *Host) Ready() error {
 		return errors.New("not connected to the log of the cluster")
 	case h.cfg.Place.settings.Role != roleSequencer && !s.Allowed:
 		return errWaits
+	case h.stalled():
+		return errStalled
 	case !s.Current:
 		return errors.New("behind the log of the cluster")
 	}
@@ -212,7 +221,9 @@ func (h *Host) Run(running context.Context) error {
 	if err := h.obtain(running); err != nil {
 		return err
 	}
+	h.beat()
 	h.tasks.Go(func() { h.keepDays(ctx) })
+	h.tasks.Go(func() { h.watch(ctx) })
 	h.dial(ctx)
 	timer, look, share := time.NewTimer(0), time.NewTicker(checkEvery), time.NewTicker(shareEvery)
 	defer timer.Stop()
@@ -222,6 +233,7 @@ func (h *Host) Run(running context.Context) error {
 		if at, ok := h.node.Deadline(); ok {
 			timer.Reset(max(0, at-time.Since(h.began)))
 		}
+		h.beat()
 		var err error
 		select {
 		case a := <-h.events: // first, so that the next batch is appended while messages are applied
@@ -299,8 +311,9 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 	case cluster.StopLeading:
 		h.stopLeading(a.Reason)
 	case cluster.Show:
-		h.cfg.Hub.SetCurrent(a.Current)
-		if was := h.shown.Swap(&a); was.Allowed != a.Allowed && h.cfg.OnShow != nil {
+		was := h.shown.Swap(&a)
+		h.setCurrent()
+		if was.Allowed != a.Allowed && h.cfg.OnShow != nil {
 			h.cfg.OnShow(a.Allowed)
 		}
 	case cluster.Fail:
@@ -320,7 +333,7 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 	case cluster.Refill:
 		h.start(ctx, 0, func(ctx context.Context) cluster.Event {
 			h.cfg.Hub.Commit() // the newest rows may not be in the journal yet
-			groups, err := groupsOf(ctx, h.cfg.Journal, a.After, a.Upto)
+			groups, err := groupsOf(ctx, h.cfg.Journal, a.After, a.Upto, h.cfg.Journal.Numbers())
 			return cluster.Refilled{Groups: groups, Failed: h.failed("read the journal for the log", err)}
 		})
 	default:
@@ -367,7 +380,7 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 		if a.To != "" {
 			subject += "." + a.To
 		}
-		h.failed("send a report", h.send(subject, a.Report))
+		h.failed("send a report", h.send(subject, report{a.Report, h.namesake.process}))
 	case cluster.Fetch:
 		h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event { return h.fetch(ctx, s, a) })
 	default:
@@ -416,8 +429,11 @@ func (h *Host) arrived(ctx context.Context, a arrival) error {
 	case a.err != nil:
 		return h.lose(ctx, a.err)
 	}
-	if _, ok := a.event.(cluster.Attached); ok {
+	switch a.event.(type) {
+	case cluster.Attached:
 		h.attaching = false
+	case cluster.LeaseWritten:
+		h.releasing = false
 	}
 	return h.handle(ctx, a.event)
 }

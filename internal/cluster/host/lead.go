@@ -138,7 +138,7 @@ func (h *Host) resign(ctx context.Context) {
 	if h.offer(ctx) != nil || h.handle(ctx, cluster.Resigned{}) != nil {
 		return
 	}
-	for h.leading != nil || h.node.Status().Leads {
+	for h.leading != nil || h.node.Status().Leads || h.releasing {
 		select {
 		case <-ctx.Done():
 			return

@@ -20,7 +20,7 @@ func checkName(folder, cluster string) error {
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = replaceFile(path, []byte(cluster))
+		err = replaceFile(path, []byte(cluster), true)
 	case err == nil && string(text) != cluster:
 		return fmt.Errorf("%w: %s belongs to %q, and the settings name %q. Correct the name, or use another folder for the journal", errOtherCluster, folder, text, cluster)
 	}

@@ -25,16 +25,40 @@ const (
 // errNotContinuous means that a journal lacks rows of a range.
 var errNotContinuous = errors.New("the journal lacks rows")
 
-// groupsOf returns the rows of a journal after one position and up to another. If they are too many
-// for one answer, it returns the first ones. The error is errNotContinuous if rows are missing, or
-// that of the journal.
-func groupsOf(ctx context.Context, j *journal.Journal, after, upto uint64) (list []cluster.Group, err error) {
+// fetchRequest asks for rows.
+type fetchRequest struct {
+	cluster.Fetch
+	Numbers uint32 // of the instruments that the node knows
+}
+
+// groupsOf returns the rows of a journal after one position and up to another, behind the
+// definitions of instruments with greater numbers than known: they may have no rows yet. If the
+// rows are too many for one answer, it returns the first ones. The error is errNotContinuous if
+// rows are missing, or that of the journal.
+func groupsOf(ctx context.Context, j *journal.Journal, after, upto uint64, known uint32) (list []cluster.Group, err error) {
 	var enc cluster.Encoder
 	prev, last, total := after, after, 0
 	defined := map[uint32]bool{}
 	cut := func() {
 		g := enc.Group(prev)
 		list, total, prev = append(list, g), total+len(g.Data), g.Last
+	}
+	define := func(number uint32) {
+		if defined[number] {
+			return
+		}
+		defined[number] = true
+		if def, ok := j.Instrument(number); ok {
+			if text, err := json.Marshal(def); err == nil {
+				enc.Define(number, text)
+			}
+		}
+	}
+	for n := known; n < j.Numbers(); {
+		n++
+		if define(n); enc.Len() >= fetchGroup {
+			cut()
+		}
 	}
 	var failed error
 	err = j.Scan(ctx, journal.ScanStart{Position: after}, nil, ^journal.Checkpoints, func(r *journal.Row) bool {
@@ -53,14 +77,7 @@ func groupsOf(ctx context.Context, j *journal.Journal, after, upto uint64) (list
 				return false
 			}
 		}
-		if !defined[r.Instrument] {
-			defined[r.Instrument] = true
-			if def, ok := j.Instrument(r.Instrument); ok {
-				if text, err := json.Marshal(def); err == nil {
-					enc.Define(r.Instrument, text)
-				}
-			}
-		}
+		define(r.Instrument)
 		enc.Append(r)
 		last = r.Position
 		return true
@@ -79,7 +96,7 @@ func groupsOf(ctx context.Context, j *journal.Journal, after, upto uint64) (list
 
 // fetch asks another node for rows.
 func (h *Host) fetch(ctx context.Context, s *jetstream.Session, a cluster.Fetch) cluster.Event {
-	request, err := json.Marshal(a)
+	request, err := json.Marshal(fetchRequest{a, h.cfg.Journal.Numbers()})
 	if err != nil {
 		return cluster.Fetched{Failed: true}
 	}
@@ -118,8 +135,8 @@ func add(f *cluster.Fetched, rest *int, part []byte) error {
 }
 
 // answerFetch sends rows of the journal to a node that asked, if this node has them.
-func (h *Host) answerFetch(f cluster.Fetch, m jetstream.Message) {
-	if f.Node != "" && f.Node != h.name || !h.node.Serves(f) {
+func (h *Host) answerFetch(f fetchRequest, m jetstream.Message) {
+	if f.Node != "" && f.Node != h.name || !h.node.Serves(f.Fetch) {
 		return
 	}
 	if h.asked.Add(1) > maxAsked {
@@ -136,7 +153,7 @@ func (h *Host) answerFetch(f cluster.Fetch, m jetstream.Message) {
 		}
 		defer func() { <-h.fetches }()
 		h.cfg.Hub.Commit()
-		groups, err := groupsOf(ctx, h.cfg.Journal, f.After.Position, min(f.Upto, report.Position))
+		groups, err := groupsOf(ctx, h.cfg.Journal, f.After.Position, min(f.Upto, report.Position), f.Numbers)
 		if h.failed("read the journal for another node", err) || len(groups) == 0 {
 			return nil
 		}

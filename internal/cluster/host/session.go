@@ -119,6 +119,7 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 // writeLease writes the lease. After an error, which may come after the change, it reads it again.
 func (h *Host) writeLease(s *jetstream.Session, a cluster.WriteLease) {
 	generation := h.generation
+	h.releasing = a.Release
 	h.start(h.ofSession, generation, func(ctx context.Context) cluster.Event {
 		holder := h.name
 		if a.Release {
@@ -212,7 +213,7 @@ func (h *Host) noted(ctx context.Context, m jetstream.Message) error {
 			return h.handle(ctx, cluster.CensusAsked{From: c.From, ID: c.ID})
 		}
 	case subjectFetch:
-		var f cluster.Fetch
+		var f fetchRequest
 		if json.Unmarshal(m.Data, &f) == nil {
 			h.answerFetch(f, m)
 		}
@@ -221,10 +222,14 @@ func (h *Host) noted(ctx context.Context, m jetstream.Message) error {
 	case subjectDays:
 		h.days.heard(m.Data)
 	default: // report
-		var r cluster.Report
-		if json.Unmarshal(m.Data, &r) == nil && r.Node != h.name {
-			return h.handle(ctx, cluster.Reported{Report: r})
+		var r report
+		if json.Unmarshal(m.Data, &r) != nil {
+			return nil
 		}
+		if r.Node == h.name {
+			return h.namesake.heard(&r)
+		}
+		return h.handle(ctx, cluster.Reported{Report: r.Report})
 	}
 	return nil
 }

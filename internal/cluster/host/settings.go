@@ -79,7 +79,7 @@ func Prepare(s Settings, j *journal.Config, log *slog.Logger) (*Place, error) {
 	if err == nil {
 		err = copying.Install(j.Folder, func(s cluster.State) error {
 			epoch = s.History.Epoch
-			return writeState(p.folder, s)
+			return writeState(p.folder, s, true)
 		})
 	}
 	j.Copy, j.Epoch = true, epoch

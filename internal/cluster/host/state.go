@@ -15,7 +15,7 @@ import (
 // save stores the state of the node. It logs when a regular save fails, and when a later one
 // succeeds.
 func (h *Host) save(a cluster.Save) error {
-	err := writeState(h.cfg.Place.folder, a.State)
+	err := writeState(h.cfg.Place.folder, a.State, !a.Regular)
 	if err != nil && !a.Regular {
 		return err
 	}
@@ -46,11 +46,12 @@ func readState(folder string) (s cluster.State, err error) {
 	return s, nil
 }
 
-// writeState stores the state of a node, so that it survives a kill of the process.
-func writeState(folder string, s cluster.State) error {
+// writeState stores the state of a node, so that it survives a kill of the process. With sync it
+// survives a loss of power too.
+func writeState(folder string, s cluster.State, sync bool) error {
 	text, err := json.Marshal(s)
 	if err == nil {
-		err = replaceFile(statePath(folder), text)
+		err = replaceFile(statePath(folder), text, sync)
 	}
 	if err != nil {
 		return fmt.Errorf("store the state of the node: %w", err)
@@ -59,11 +60,26 @@ func writeState(folder string, s cluster.State) error {
 }
 
 // replaceFile writes a file in one step.
-func replaceFile(path string, text []byte) error {
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+func replaceFile(path string, text []byte, sync bool) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	_, err = f.Write(text)
+	if sync && err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if !sync || err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // resetPath returns the file that requests an empty journal at the next start.

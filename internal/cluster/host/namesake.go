@@ -1,0 +1,60 @@
+package host
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cluster"
+)
+
+// report is what a node sends to the others about itself.
+type report struct {
+	cluster.Report
+	process
+}
+
+// process identifies a process of a node.
+type process struct {
+	Process uint64 // a random number; 0: of a node that does not state it
+	Started int64  // Unix ns
+}
+
+// namesake finds another running node with the name of this one, which is a mistake of the
+// settings: each would take the lease of the other for its own.
+type namesake struct {
+	process
+	name  string
+	log   *slog.Logger
+	other process
+	count int // reports of it
+}
+
+// surelyRuns is how many reports show that a process runs. Those of an earlier process of this node
+// may still arrive when it has ended.
+const surelyRuns = 4
+
+func newNamesake(name string, log *slog.Logger) namesake {
+	return namesake{process: process{rand.Uint64() | 1, time.Now().UnixNano()}, name: name, log: log}
+}
+
+// heard handles a report with the name of this node. The error ends the process that started later.
+func (x *namesake) heard(r *report) error {
+	if r.process.Process == 0 || r.process.Process == x.process.Process {
+		return nil
+	}
+	if r.process != x.other {
+		x.other, x.count = r.process, 0
+	}
+	if x.count++; x.count != surelyRuns {
+		return nil
+	}
+	started := time.Unix(0, r.Started).UTC().Format(time.RFC3339)
+	if r.Started > x.Started || r.Started == x.Started && r.process.Process > x.process.Process {
+		x.log.Error("another node with the name of this one was started", "node", x.name, "started", started)
+		x.count = 0
+		return nil
+	}
+	return fmt.Errorf("another running node of the cluster has the name %q (started %s): give this one another name with node in [cluster]", x.name, started)
+}
