@@ -65,6 +65,9 @@ func (c *mainFile) checkCluster(doc *document) {
 	if x.Lease != 0 && (x.Lease < shortestLease || x.Lease > longestLease) {
 		doc.wrong("cluster.lease", "must be from %v to %v", time.Duration(shortestLease), time.Duration(longestLease))
 	}
+	if d := &c.Database; !(secretSource{d.URLFile, d.URLEnv, d.URLCommand}).exists() {
+		doc.warn("cluster", "[database] has no address: users, logins, keys and limits are in a file, which all nodes of the cluster must share on this machine; see docs/cluster.md")
+	}
 	if e := c.Journal.Enabled; e != nil && !*e {
 		doc.wrong("cluster", "a node of a cluster keeps its rows in the journal, and journal.enabled is false")
 	}

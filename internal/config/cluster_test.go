@@ -24,6 +24,16 @@ func TestCluster(t *testing.T) {
 	if err != nil || got.Name != "c" || got.Node != "n1" || got.Role != "edge" || got.Credentials != "/etc/node.creds" || got.Lease != 3*time.Second || got.Replicas != 3 || len(got.NATS) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
+	for text, want := range map[string]bool{valid: true, valid + "[database]\nurl_env = \"URL\"\n": false, "": false} {
+		var c mainFile
+		doc, err := decode("/etc/rueda.toml", []byte(text), &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.checkCluster(doc); strings.Contains(strings.Join(doc.warnings, "\n"), "[database] has no address") != want {
+			t.Errorf("%q: %q", text, doc.warnings)
+		}
+	}
 	if got, err := read(""); err != nil || got.Name != "" {
 		t.Errorf("without a cluster: %+v, %v", got, err)
 	}

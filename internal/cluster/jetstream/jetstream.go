@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,7 +93,7 @@ func Dial(ctx context.Context, cfg Config) (*Session, error) {
 	s := &Session{cfg: cfg, came: make(chan *nats.Msg, arrivals), closed: make(chan struct{})}
 	options := []nats.Option{
 		nats.Name("rueda " + cfg.Cluster + " " + cfg.Node), nats.NoReconnect(), nats.Timeout(requestTimeout),
-		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
+		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2), nats.FlusherTimeout(requestTimeout),
 		nats.ClosedHandler(func(*nats.Conn) { close(s.closed) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			cfg.Logger.Warn("error of the connection to NATS", "error", err)
@@ -130,7 +131,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 	s.stream, err = attempt(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, c.streamName()) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if c.Joins {
-			return fmt.Errorf("NATS has no log of cluster %q yet: start a node that may be the sequencer, or correct the name", c.Cluster)
+			return fmt.Errorf("NATS has no log of cluster %q yet: start a node that may be the sequencer, see what it logs, or correct the name", c.Cluster)
 		}
 		// Without direct reads: a replica that is behind must not answer.
 		s.stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
@@ -140,7 +141,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("open or create the stream %s: %w", c.streamName(), err)
+		return fmt.Errorf("open or create the stream %s: %w", c.streamName(), explainStorage(c, err))
 	}
 	s.lease, err = attempt(ctx, func(ctx context.Context) (jetstream.KeyValue, error) { return s.js.KeyValue(ctx, c.bucketName()) })
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -153,6 +154,22 @@ func (s *Session) open(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// explainStorage says what to do if NATS has not enough storage for the stream.
+func explainStorage(c *Config, err error) error {
+	e := (*jetstream.APIError)(nil)
+	if !errors.As(err, &e) || !slices.Contains([]jetstream.ErrorCode{noPeers, noResources, noStorage}, e.ErrorCode) {
+		return err
+	}
+	return fmt.Errorf("NATS cannot reserve %d MiB for the log on %d servers: raise max_file_store of nats-server above it, or lower bytes in [cluster]: %w", c.Bytes>>20, c.Replicas, err)
+}
+
+// Errors of JetStream that the client does not name.
+const (
+	noPeers     jetstream.ErrorCode = 10005 // no servers fit, for example because their storage does not suffice
+	noResources jetstream.ErrorCode = 10023
+	noStorage   jetstream.ErrorCode = 10047
+)
 
 // Close ends the session.
 func (s *Session) Close() { s.conn.Close() }

@@ -40,8 +40,8 @@ func NewAhead(h *hub.Port, r *wire.Resume, epoch string, pos uint64, items []hub
 }
 
 // Await returns a Search that ends when the hub has the rows of the client, or after some seconds.
-// It returns nil if there is nothing to wait for. before is the Search that has ended, or nil. If it
-// has waited for the rows, Await returns a fault if they are missing because the hub is cut off:
+// It returns nil if there is nothing to wait for. before is the Search that has ended, or nil. If
+// it has waited for the rows, Await returns a fault if they are missing because the hub is cut off:
 // another node may have them.
 func (a *Ahead) Await(found func(), before *Search) (*Search, *wire.Fault) {
 	switch {
