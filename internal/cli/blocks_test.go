@@ -25,7 +25,7 @@ func unrunBlocks() map[string]string {
 		"backup.md sudo -u postgres pg_restore":    "PostgreSQL of the system",
 		"backup.md systemctl stop rueda":           "systemd",
 		"cluster.md cd cmd/rueda-cluster":          "make cluster runs it",
-		"cluster.md rueda stream --trades":         "make cluster runs it",
+		"cluster.md go run ./cmd/rueda stream":     "make cluster runs it",
 		"database.md createuser":                   "PostgreSQL of the system",
 		"database.md sqlite3":                      "two databases",
 		"identity.md rueda user check":             "another user base; TestUserCheck has one",
