@@ -606,9 +606,9 @@ func TestPlannedStopE2E(t *testing.T) {
 	}
 }
 
-// TestNamesakeE2E requires that a node ends that is started with the name of a running one, and
+// TestDuplicateNameE2E requires that a node ends that is started with the name of a running one, and
 // that the running one continues.
-func TestNamesakeE2E(t *testing.T) {
+func TestDuplicateNameE2E(t *testing.T) {
 	n := startNodes(t, 1)
 	for _, x := range n.list[:2] {
 		later := n.startIn("copied-"+x.name, x.name, strings.TrimRight(x.name, "-1"))

@@ -83,7 +83,7 @@ type Host struct {
 	copier     atomic.Pointer[copying.Copier] // of a new node; nil: it is not copying
 	logTime    int64                          // newest time of the log that the hub knows
 	unsaved    bool                           // the state was not written last time
-	namesake   namesake
+	duplicates duplicateCheck
 	releasing  bool     // the lease is being given back
 	awaited    string   // what was logged that the node waits for before it leads
 	sharing    *sharing // nil: this node has no clients
@@ -119,7 +119,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{cfg: cfg, name: p.log.Node, log: cfg.Logger, began: time.Now(), events: make(chan arrival, 64)}
 	h.applying.hub, h.applying.journal = cfg.Hub, cfg.Journal
 	h.copies, h.fetches = make(chan struct{}, copiesAtOnce), make(chan struct{}, fetchesAtOnce)
-	h.namesake = newNamesake(h.name, h.log)
+	h.duplicates = newDuplicateCheck(h.name, h.log)
 	h.days.name, h.days.log, h.days.checker = h.name, h.log, dayhash.NewChecker(cfg.Journal.Archive)
 	h.node = cluster.NewNode(cluster.Config{
 		Cluster: p.log.Cluster, Name: p.log.Node, Shows: p.settings.Role != roleSequencer, Candidate: p.settings.Role != roleEdge,
@@ -380,7 +380,7 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 		if a.To != "" {
 			subject += "." + a.To
 		}
-		h.failed("send a report", h.send(subject, report{a.Report, h.namesake.process}))
+		h.failed("send a report", h.send(subject, report{a.Report, h.duplicates.process}))
 	case cluster.Fetch:
 		h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event { return h.fetch(ctx, s, a) })
 	default:

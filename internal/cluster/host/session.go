@@ -227,7 +227,7 @@ func (h *Host) noted(ctx context.Context, m jetstream.Message) error {
 			return nil
 		}
 		if r.Node == h.name {
-			return h.namesake.heard(&r)
+			return h.duplicates.heard(&r)
 		}
 		return h.handle(ctx, cluster.Reported{Report: r.Report})
 	}

@@ -21,9 +21,9 @@ type process struct {
 	Started int64  // Unix ns
 }
 
-// namesake finds another running node with the name of this one, which is a mistake of the
+// duplicateCheck finds another running node with the name of this one, which is a mistake of the
 // settings: each would take the lease of the other for its own.
-type namesake struct {
+type duplicateCheck struct {
 	process
 	name  string
 	log   *slog.Logger
@@ -35,12 +35,12 @@ type namesake struct {
 // may still arrive when it has ended.
 const surelyRuns = 4
 
-func newNamesake(name string, log *slog.Logger) namesake {
-	return namesake{process: process{rand.Uint64() | 1, time.Now().UnixNano()}, name: name, log: log}
+func newDuplicateCheck(name string, log *slog.Logger) duplicateCheck {
+	return duplicateCheck{process: process{rand.Uint64() | 1, time.Now().UnixNano()}, name: name, log: log}
 }
 
 // heard handles a report with the name of this node. The error ends the process that started later.
-func (x *namesake) heard(r *report) error {
+func (x *duplicateCheck) heard(r *report) error {
 	if r.process.Process == 0 || r.process.Process == x.process.Process {
 		return nil
 	}

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// TestNamesake requires that of two running nodes with one name the later one ends, and that
+// TestDuplicateName requires that of two running nodes with one name the later one ends, and that
 // reports of an earlier process of the node end none.
-func TestNamesake(t *testing.T) {
+func TestDuplicateName(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&logged, nil))
-	first, second := newNamesake("a", log), newNamesake("a", log)
+	first, second := newDuplicateCheck("a", log), newDuplicateCheck("a", log)
 	second.Started = first.Started + 1
 	before := process{7, first.Started - 1}
 	for range surelyRuns - 1 {
@@ -23,7 +23,7 @@ func TestNamesake(t *testing.T) {
 	}
 	var end error
 	for range 2 * surelyRuns {
-		for _, x := range []*namesake{&first, &second} {
+		for _, x := range []*duplicateCheck{&first, &second} {
 			for _, p := range []process{first.process, second.process, {}} {
 				err := x.heard(&report{process: p})
 				if err != nil && x == &first {
