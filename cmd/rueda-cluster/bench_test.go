@@ -22,7 +22,7 @@ func TestBenchE2E(t *testing.T) {
 	if err := bench(t.Context(), strings.Fields("-bare -rows 20000 -time 1s -rate 5000"), &out); err != nil || strings.Contains(out.String(), "nodes") {
 		t.Errorf("alone: %v\n%s", err, out.String())
 	}
-	if err := bench(t.Context(), strings.Fields("-sync soon"), &out); err == nil || !strings.Contains(err.Error(), "is not a duration") {
+	if err := bench(t.Context(), strings.Fields("-sync soon"), &out); err == nil || !strings.Contains(err.Error(), "must be a duration") {
 		t.Errorf("a wrong duration: %v", err)
 	}
 }
