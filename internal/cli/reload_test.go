@@ -268,7 +268,7 @@ func (g *reloaded) reloadServers() {
 
 	g.apply("[limits]\nhandshakes = 1\n", "applied: limits.handshakes")
 	status := 0
-	for range 20 { // one a second is accepted
+	for range 200 { // one a second is accepted, and some more at first
 		if status = g.refused(); status != 0 {
 			break
 		}
