@@ -31,8 +31,11 @@ func TestStalledNode(t *testing.T) {
 		check := func(when string, stalled bool) {
 			t.Helper()
 			synctest.Wait()
-			if err := h.Ready(); errors.Is(err, errStalled) != stalled || err == nil == stalled || hub.IsCutOff(port) != stalled {
-				t.Errorf("%s: %v, cut off: %v", when, err, hub.IsCutOff(port))
+			port.Lock()
+			cutOff := hub.IsCutOff(port)
+			port.Unlock()
+			if err := h.Ready(); errors.Is(err, errStalled) != stalled || err == nil == stalled || cutOff != stalled {
+				t.Errorf("%s: %v, cut off: %v", when, err, cutOff)
 			}
 		}
 		for range 20 {
