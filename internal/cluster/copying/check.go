@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/journal"
@@ -30,7 +31,8 @@ func check(ctx context.Context, folder string, state *cluster.State, from *Offer
 			return &d
 		}
 	}
-	if r.Epoch() != state.History.Epoch || r.Newest() < state.Position || r.Complete() > r.Begins() {
+	whole := r.Epoch() == state.History.Epoch && r.Newest() >= state.Position
+	if !whole && !isEmpty(r, state) || r.Complete() > r.Begins() {
 		return errRows
 	}
 	rows := uint64(0)
@@ -66,6 +68,12 @@ func check(ctx context.Context, folder string, state *cluster.State, from *Offer
 		return errRows
 	}
 	return nil
+}
+
+// isEmpty reports whether the epoch of a state has no rows yet. The copy has those of earlier ones.
+func isEmpty(r *journal.Reader, state *cluster.State) bool {
+	s := state.History.Starts
+	return len(s) > 0 && state.Position <= s[0].After && !slices.Contains(r.Epochs(), state.History.Epoch)
 }
 
 // has reports whether the journal of an offer has a closed day.

@@ -171,6 +171,35 @@ func TestCopy(t *testing.T) {
 	mustEqual(t, c, p)
 }
 
+// TestCopyOfEarlierEpochs checks that a journal is copied whose newest epoch has no rows yet, and
+// that one with rows is refused without them.
+func TestCopyOfEarlierEpochs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		epoch    string
+		position uint64
+		want     error
+	}{
+		"no rows yet":            {"e2", market3.Position(), nil},
+		"rows are missing":       {"e2", market3.Position() + 1, errRows},
+		"rows of the same epoch": {"e1", market3.Position() + 1, errRows},
+	} {
+		var n nodes
+		p := n.add(t, "a", market3)
+		p.status.State.Position = c.position
+		p.status.State.History = cluster.History{Epoch: c.epoch, Starts: []cluster.Start{{Term: cluster.Term{Number: 1, Leader: 5}, After: market3.Position()}}}
+		copier := n.copier(t)
+		if err := n.from(t, copier, "a"); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if c.want != nil {
+			mustNotShow(t, copier)
+		} else if s := installed(t, copier); s == nil || s.History.Epoch != "e2" || s.Position != market3.Position() {
+			t.Errorf("%s: state %+v", name, s)
+		}
+	}
+}
+
 // mustNotShow checks that there is nothing to install.
 func mustNotShow(t *testing.T, c *Copier) {
 	t.Helper()

@@ -174,7 +174,7 @@ func (s *Source) reason(known string) string {
 	switch {
 	case known != "":
 		return known
-	case s.Journal.Newest() == 0:
+	case len(s.Journal.Days()) == 0: // rows of earlier epochs count, because they are history
 		return "it has no rows"
 	case suspended || s.Journal.Complete() > s.Journal.Begins():
 		return "rows are missing in it"
