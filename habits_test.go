@@ -91,8 +91,8 @@ func TestSilencedLinters(t *testing.T) {
 // be searched alike.
 func TestLogKeys(t *testing.T) {
 	keys := strings.Fields(`address admin again_in applied bytes count data duration error expires families family feed feeds file
-		head instrument key last line lines market method node panic path phase producer reason request_id restart route sequence skipped sockets stack started status
-		tls type until used user users version window`)
+		head instrument key last line lines market method node panic path phase producer reason request_id restart route sequence sequencer skipped sockets stack
+		started status term tls type until used user users version window`)
 	levels := []string{"Debug", "Info", "Warn", "Error", "With", "Log"}
 	check := func(s *source, e ast.Expr) {
 		lit, ok := e.(*ast.BasicLit)

@@ -215,6 +215,8 @@ func (a *alone) Register(context.Context, string) (uint64, error) { return a.reg
 
 func (a *alone) Unregister(context.Context, cluster.Member) error { return nil }
 
+func (a *alone) Clusters(context.Context) ([]string, error) { return nil, nil }
+
 // edgeNode is an edge without the parts that serve clients.
 type edgeNode struct {
 	host    *host.Host

@@ -21,6 +21,7 @@ type clusterConfig struct {
 	Bytes       size     `toml:"bytes"`
 	Age         duration `toml:"age"`
 	Lease       duration `toml:"lease"`
+	New         bool     `toml:"new"`
 }
 
 // Bounds of the lease.
@@ -82,6 +83,6 @@ func (c *mainFile) cluster(doc *document) gateway.Cluster {
 	return gateway.Cluster{
 		Name: x.Name, Node: x.Node, Role: x.Role, NATS: x.NATS, Credentials: doc.relative(x.Credentials), Authorities: doc.relative(x.CA),
 		Certificate: doc.relative(x.Certificate), Key: doc.relative(x.Key),
-		Replicas: x.Replicas, Bytes: int64(x.Bytes), Age: time.Duration(x.Age), Lease: time.Duration(x.Lease),
+		Replicas: x.Replicas, Bytes: int64(x.Bytes), Age: time.Duration(x.Age), Lease: time.Duration(x.Lease), New: x.New,
 	}
 }

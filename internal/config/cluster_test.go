@@ -20,8 +20,8 @@ func TestCluster(t *testing.T) {
 		c.checkCluster(doc)
 		return c.cluster(doc), doc.err()
 	}
-	got, err := read(valid + "node = \"n1\"\nrole = \"edge\"\ncredentials = \"node.creds\"\nlease = \"3s\"\nreplicas = 3\n")
-	if err != nil || got.Name != "c" || got.Node != "n1" || got.Role != "edge" || got.Credentials != "/etc/node.creds" || got.Lease != 3*time.Second || got.Replicas != 3 || len(got.NATS) != 1 {
+	got, err := read(valid + "node = \"n1\"\nrole = \"edge\"\ncredentials = \"node.creds\"\nlease = \"3s\"\nreplicas = 3\nnew = true\n")
+	if err != nil || got.Name != "c" || got.Node != "n1" || got.Role != "edge" || got.Credentials != "/etc/node.creds" || got.Lease != 3*time.Second || got.Replicas != 3 || !got.New || len(got.NATS) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for text, want := range map[string]bool{valid: true, valid + "[database]\nurl_env = \"URL\"\n": false, "": false} {

@@ -13,6 +13,7 @@ func clusterSchema() *schema.Schema {
 		text("epoch", ""), amount("term", "Counts the sequencers."), amount("position", "Of its newest row."),
 		amount("messages", "Sequence of the newest message of the log that it has handled."), amount("behind_messages", "Messages that it has not handled."),
 		span("lag_seconds", "Its clock minus the log's clock in its newest batch."), amount("queued_bytes", "Of rows that wait for the log."),
+		schema.Optional("awaited", schema.Array("What it waits for before it becomes the sequencer: names of nodes, or a description.", schema.String(""))),
 		schema.Required("nodes", schema.Array("The others that have reported, by name.", schema.Ref("ClusterNode"))))
 }
 

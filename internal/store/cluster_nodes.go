@@ -54,6 +54,29 @@ func (n *Nodes) List(ctx context.Context) (list []Node, err error) {
 	return list, nil
 }
 
+// Clusters returns the names of all clusters that have ever registered a node in the database.
+func (n *Nodes) Clusters(ctx context.Context) (names []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
+	defer cancel()
+	fail := func(err error) ([]string, error) { return nil, fmt.Errorf("read the names of the clusters: %w", err) }
+	rows, err := n.reader.QueryContext(ctx, `SELECT DISTINCT cluster FROM cluster_nodes ORDER BY cluster`)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has its error
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return fail(err)
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil {
+		return fail(err)
+	}
+	return names, nil
+}
+
 // Register registers a node, and returns the number of its registrations with this one.
 func (n *Nodes) Register(ctx context.Context, node string) (registrations uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)

@@ -39,4 +39,7 @@ func testClusterNodes(t *testing.T, open func() database) {
 	nodes(store.Node{Name: "one", Registrations: 2})
 	register(a, "c", "two", 2)
 	nodes(store.Node{Name: "one", Registrations: 2}, store.Node{Name: "two", Registrations: 2})
+	if names, err := store.NodesOf(b, "third").Clusters(t.Context()); err != nil || !slices.Equal(names, []string{"c", "other"}) {
+		t.Errorf("clusters %q, %v", names, err)
+	}
 }

@@ -209,8 +209,12 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 	switch {
 	case c.Leads:
 		line("sequencer", "this node, term %d, lease renewed %s ago (lasts %s), %s wait for the log", c.Term, seconds(c.LeaseAge), seconds(c.Lease), size(float64(c.Queued)))
+	case len(c.Awaited) > 0:
+		line("sequencer", "NONE: this node has the lease, and waits for %s", strings.Join(c.Awaited, ", "))
 	case c.Leader == "":
 		line("sequencer", "NONE, term %d", c.Term)
+	case c.Connected && !c.Current && c.Behind == 0:
+		line("sequencer", "NONE appends to the log: %s has the lease, and its log says what it waits for", c.Leader)
 	default:
 		line("sequencer", "%s, term %d, lease renewed %s ago (lasts %s)", c.Leader, c.Term, seconds(c.LeaseAge), seconds(c.Lease))
 	}

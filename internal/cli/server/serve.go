@@ -79,6 +79,9 @@ func checkConfig(ctx context.Context, std command.Streams, name string) error {
 		fmt.Fprintf(std.Err, "Warning: %s\n", text)
 	}
 	fmt.Fprintf(std.Err, "Not checked: the database and the user base; use %s user check NAME --config %s.\n", command.ProgramName(), command.QuoteShell(name))
+	if s.Gateway.Cluster.Name != "" {
+		fmt.Fprintln(std.Err, "Not checked: the NATS servers; the log of the gateway says whether it is connected.")
+	}
 	return nil
 }
 

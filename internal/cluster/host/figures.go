@@ -32,7 +32,7 @@ func (h *Host) Describe() *adminapi.Cluster {
 		Name: p.log.Cluster, Node: h.name, Role: cmp.Or(p.settings.Role, roleAll), Connected: h.Connected(), Current: h.Shown().Current, Complete: s.Complete || p.settings.Role == roleSequencer,
 		Leads: h.Leads(), Leader: s.Holder, Lease: p.settings.Lease.Seconds(), LeaseAge: h.since(s.Renewed).Seconds(),
 		Epoch: s.Epoch, Term: s.Term.Number, Position: s.Position, Messages: s.Seq, Behind: s.End - min(s.End, s.Seq), Lag: lag(&s).Seconds(), Queued: s.Queued,
-		Nodes: []adminapi.ClusterNode{},
+		Awaited: s.Awaited, Nodes: []adminapi.ClusterNode{},
 	}
 	for i := range s.Reports {
 		r := &s.Reports[i]

@@ -40,6 +40,7 @@ type Members interface {
 	List(ctx context.Context) ([]cluster.Member, error)
 	Register(ctx context.Context, node string) (number uint64, err error)
 	Unregister(ctx context.Context, m cluster.Member) error
+	Clusters(ctx context.Context) ([]string, error) // names of those that have ever had a registered node
 }
 
 // Number has the functions that number rows while the node leads.
@@ -155,7 +156,7 @@ func (h *Host) Shown() cluster.Show { return *h.shown.Load() }
 var errWaits = errors.New("waiting for the log of the cluster")
 
 // errNoClients means that the role of this node does not include clients.
-var errNoClients = errors.New("this node of the cluster is a sequencer and serves no clients")
+var errNoClients = errors.New("this node of the cluster is a sequencer; its edges serve clients")
 
 // Serves returns the reason why the node may not show rows to clients, or nil. A nil Host returns
 // nil.
@@ -169,6 +170,15 @@ func (h *Host) Serves() error {
 		return errWaits
 	}
 	return nil
+}
+
+// logServes logs whether the node serves clients.
+func (h *Host) logServes() {
+	if err := h.Serves(); err != nil {
+		h.log.Info("no clients are served now", "reason", err)
+	} else {
+		h.log.Info("clients are served")
+	}
 }
 
 // Ready returns the reason why the node should not receive clients now, or nil.
@@ -218,6 +228,10 @@ func (h *Host) Run(running context.Context) error {
 	defer cancel()
 	defer h.stopLeading("the process ends")
 	defer h.leave()
+	if err := h.checkNew(running); err != nil {
+		return err
+	}
+	h.logServes()
 	if err := h.obtain(running); err != nil {
 		return err
 	}
@@ -278,8 +292,12 @@ func (h *Host) Run(running context.Context) error {
 
 // handle passes an event to the machine, and performs the actions.
 func (h *Host) handle(ctx context.Context, e cluster.Event) error {
+	before := h.Status().Term
 	actions := h.node.Handle(time.Since(h.began), time.Now().UnixNano(), e)
 	h.note()
+	if s := h.Status(); s.Term != before && s.Term.Number > 0 && s.Holder != h.name {
+		h.log.Info("another node is the sequencer", "sequencer", s.Holder, "term", s.Term.Number)
+	}
 	for _, a := range actions {
 		if err := h.perform(ctx, a); err != nil {
 			return err
@@ -313,8 +331,11 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 	case cluster.Show:
 		was := h.shown.Swap(&a)
 		h.setCurrent()
-		if was.Allowed != a.Allowed && h.cfg.OnShow != nil {
-			h.cfg.OnShow(a.Allowed)
+		if was.Allowed != a.Allowed {
+			h.logServes()
+			if h.cfg.OnShow != nil {
+				h.cfg.OnShow(a.Allowed)
+			}
 		}
 	case cluster.Fail:
 		return fmt.Errorf("node %s of the cluster %s: %w", h.name, h.cfg.Place.log.Cluster, a.Err)

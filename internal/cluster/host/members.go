@@ -19,6 +19,9 @@ func (s Stored) List(ctx context.Context) (list []cluster.Member, err error) {
 	return list, err
 }
 
+// Clusters implements Members.
+func (s Stored) Clusters(ctx context.Context) ([]string, error) { return s.Nodes.Clusters(ctx) }
+
 // Register implements Members.
 func (s Stored) Register(ctx context.Context, node string) (uint64, error) {
 	return s.Nodes.Register(ctx, node)

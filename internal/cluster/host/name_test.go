@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -10,25 +11,73 @@ import (
 )
 
 // TestWrongClusterName requires that the folder of a node of one cluster is refused in another one,
-// with both names in the sentence.
+// with both names in the sentence. A name with which the node was never connected leaves nothing.
 func TestWrongClusterName(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	prepare := func(cluster string) error {
+	prepare := func(cluster string) (*Place, error) {
 		j := journal.Config{Folder: filepath.Join(folder, "journal")}
-		_, err := Prepare(Settings{Name: cluster, Node: "edge-1", NATS: []string{"nats://127.0.0.1:1"}}, &j, nil)
-		return err
+		return Prepare(Settings{Name: cluster, Node: "edge-1", NATS: []string{"nats://127.0.0.1:1"}}, &j, nil)
 	}
-	for range 2 {
-		if err := prepare("one"); err != nil {
+	for _, name := range []string{"wrong", "one", "one"} {
+		p, err := prepare(name)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if name == "one" {
+			if err := writeName(p.folder, name); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	err := prepare("two")
+	_, err := prepare("two")
 	if !errors.Is(err, errOtherCluster) || !strings.Contains(err.Error(), `"one"`) || !strings.Contains(err.Error(), `"two"`) {
 		t.Errorf("error %v", err)
 	}
-	if err := prepare("one"); err != nil {
+	if _, err := prepare("one"); err != nil {
 		t.Errorf("after the refusal: %v", err)
+	}
+}
+
+// named are the names of clusters in a database.
+type named struct {
+	Members
+	names []string
+	err   error
+}
+
+func (n named) Clusters(context.Context) ([]string, error) { return n.names, n.err }
+
+// TestUnknownCluster requires that a new sequencer ends with both names if its database has only
+// other clusters, unless its settings allow another one.
+func TestUnknownCluster(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("no database")
+	for name, c := range map[string]struct {
+		settings Settings
+		old      bool
+		names    []string
+		err      error
+		want     error
+	}{
+		"the first cluster":       {},
+		"a cluster that is known": {names: []string{"aaa", "one"}},
+		"a wrong name":            {names: []string{"aaa", "bbb"}, want: errUnknownCluster},
+		"a sequencer":             {settings: Settings{Role: roleSequencer}, names: []string{"aaa"}, want: errUnknownCluster},
+		"an edge":                 {settings: Settings{Role: roleEdge}, names: []string{"aaa"}},
+		"another cluster":         {settings: Settings{New: true}, names: []string{"aaa"}},
+		"a node that has run":     {old: true, names: []string{"aaa"}},
+		"no database":             {err: failure, want: failure},
+	} {
+		p := &Place{settings: c.settings, isNew: !c.old}
+		p.log.Cluster = "one"
+		h := &Host{cfg: Config{Place: p, Members: named{names: c.names, err: c.err}}}
+		err := h.checkNew(t.Context())
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if c.want == errUnknownCluster && !(strings.Contains(err.Error(), strings.Join(c.names, ", ")) && strings.Contains(err.Error(), `"one"`)) {
+			t.Errorf("%s: the error has not both names: %v", name, err)
+		}
 	}
 }

@@ -81,6 +81,9 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 	h.generation++
 	h.ofSession, h.end = context.WithCancel(ctx)
 	h.joined.Store(true)
+	if err := writeName(h.cfg.Place.folder, h.cfg.Place.log.Cluster); err != nil {
+		return err
+	}
 	for _, subject := range []string{
 		subjectReport, subjectReport + "." + h.name, subjectCensus, subjectFetch, subjectCopy, subjectCopy + "." + h.name, subjectDays,
 	} {

@@ -29,6 +29,7 @@ type Settings struct {
 	Bytes            int64
 	Age              time.Duration
 	Lease            time.Duration
+	New              bool
 }
 
 // Roles of Settings. The role "" or "all" does both.
