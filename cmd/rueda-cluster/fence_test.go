@@ -214,7 +214,7 @@ type numbers struct {
 
 // run produces until ctx ends.
 func (p *numbers) run(ctx context.Context) {
-	p.next = 1
+	p.next = max(p.next, 1)
 	for i := 0; ctx.Err() == nil; i++ {
 		address := p.f.feeds[i%len(p.f.feeds)]
 		if err := p.connect(ctx, address); err != nil && ctx.Err() == nil {

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/client"
+	"github.com/ruedahq/rueda/internal/cli/command"
+)
+
+// TestFromOneProcessE2E makes a cluster of a gateway that has served clients, restores it from a
+// backup, and makes one process of it again, with the steps of docs/cluster.md. Each client receives each trade of the producer once,
+// and the history of a new edge has the trades from before.
+func TestFromOneProcessE2E(t *testing.T) {
+	f := &fenced{t: t, folder: t.TempDir()}
+	f.build()
+	f.addUsers()
+	ports, err := freePorts(6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	run := func(names ...string) {
+		f.feeds = nil
+		for _, name := range names {
+			i := slices.IndexFunc(f.nodes, func(n *fencedNode) bool { return n.name == name })
+			if i < 0 {
+				i = len(f.nodes)
+				f.nodes = append(f.nodes, &fencedNode{name: name, address: "127.0.0.1:" + strconv.Itoa(ports[i]), folder: filepath.Join(f.folder, name)})
+			}
+			f.configure(f.nodes[i], urls, ports[3:])
+			f.start(f.nodes[i])
+			if urls != nil { // a gateway alone is ready when it has a producer
+				f.awaitReady()
+			}
+		}
+	}
+	stop := func() {
+		for _, n := range slices.Backward(f.nodes) {
+			n.process.signal(syscall.SIGTERM)
+		}
+		f.nodes = f.nodes[:1]
+	}
+	p := &numbers{f: f}
+	began := time.Now()
+	// serve produces trades for a client of a node, and returns the history.
+	serve := func(n *fencedNode) []string {
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		running.Go(func() { p.run(ctx) })
+		w := f.follow(ctx, &running, n)
+		f.progress(p, w)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, text := range w.wrong {
+			t.Errorf("client of %s: %s", n.name, text)
+		}
+		return f.history(n, began)
+	}
+	check := func(when string, before, after []string) {
+		if len(before) < 50 || len(after) < len(before)+50 || !slices.Equal(after[:len(before)], before) {
+			t.Errorf("history before:\n%s\n%s:\n%s", before, when, after)
+		}
+	}
+
+	run("sequencer-1")
+	one := serve(f.nodes[0])
+	stop()
+
+	f.forgets.Store(true) // the cluster begins an epoch, which does not know the numbers of the producer
+	f.startServers()
+	t.Cleanup(f.stopServers)
+	for i := range 3 {
+		urls = append(urls, "nats://"+f.server(i))
+	}
+	run("sequencer-1", "edge-1", "sequencer-2")
+	many := serve(f.nodes[1])
+	check("in the cluster", one, many)
+
+	backup := filepath.Join(f.folder, "backup")
+	f.command("backup", backup, "--config", f.nodes[1].file)
+	folders := f.nodes
+	stop()
+	f.deleteStream()
+	for _, n := range folders {
+		for _, name := range []string{"journal", "node"} {
+			if err := os.RemoveAll(filepath.Join(n.folder, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f.command("restore", backup, "--config", f.nodes[0].file, "--accept-older")
+	run("sequencer-1", "edge-1")
+	restored := serve(f.nodes[1])
+	check("after a restore", many, restored)
+	stop()
+
+	urls = nil
+	f.forgets.Store(false)
+	run("sequencer-1")
+	check("in one process again", restored, serve(f.nodes[0]))
+}
+
+// command runs a command of the program.
+func (f *fenced) command(args ...string) {
+	f.t.Helper()
+	if out, err := exec.Command(f.program, args...).CombinedOutput(); err != nil {
+		f.t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+}
+
+// history returns the numbers of the producer in the history of a node.
+func (f *fenced) history(n *fencedNode, start time.Time) (list []string) {
+	f.t.Helper()
+	c, err := client.New([]string{"http://" + n.address}, client.Options{Username: command.DemoUser, Password: command.DemoUser})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer c.Close()
+	for e, err := range c.Trades(f.t.Context(), fenceInstrument, client.Range{Start: start}) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		list = append(list, e.ID)
+	}
+	return list
+}
