@@ -11,12 +11,12 @@ import (
 
 // buildNode builds the node of a cluster.
 func (g *Gateway) buildNode() (err error) {
-	if g.place == nil {
+	if g.setup == nil {
 		return nil
 	}
 	g.node, err = host.New(host.Config{
-		Place: g.place, Hub: g.hub, Journal: g.journal, Members: host.Stored{Nodes: store.NodesOf(g.auditLog, g.cfg.Cluster.Name)},
-		Number: host.Number{Hub: g.numberingHub, Run: g.number}, OnShow: g.show, OnEpoch: g.registry.EndEpoch, Users: g.registry, Logger: g.log})
+		Setup: g.setup, Hub: g.hub, Journal: g.journal, Members: host.DatabaseMembers{Nodes: store.NodesOf(g.auditLog, g.cfg.Cluster.Name)},
+		Numbering: host.Numbering{Hub: g.numberingHub, Run: g.number}, OnShow: g.show, OnEpoch: g.registry.EndEpoch, Users: g.registry, Logger: g.log})
 	return err
 }
 

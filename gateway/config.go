@@ -274,5 +274,5 @@ type Cluster struct {
 	Bytes            int64         // kept in the stream; 0: 16 GiB
 	Age              time.Duration // kept in the stream; 0: 24 h
 	Lease            time.Duration // after which another node takes the place of a sequencer that is silent; 0: 2 s
-	New              bool          // a sequencer may begin this cluster in a database that has only others
+	New              bool          // a new sequencer may begin this cluster although the database has only nodes of others
 }

@@ -45,7 +45,7 @@ type Gateway struct {
 	monitor  *monitor
 
 	journal     *journal.Journal // nil: none
-	place       *host.Place      // nil: no cluster
+	setup       *host.Setup      // nil: no cluster
 	node        *host.Host       // nil: no cluster
 	hub         *hub.Hub
 	feeds       atomic.Pointer[feeds.Group] // nil: this node of a cluster does not run them now
@@ -200,7 +200,7 @@ func (g *Gateway) openJournal() (err error) {
 	}
 	cfg := journal.Config{Folder: c.Folder, Segment: c.Segment, Sync: c.Sync, Days: c.Days, Bytes: c.Bytes, Logger: g.log}
 	if g.cfg.Cluster.Name != "" {
-		if g.place, err = host.Prepare(host.Settings(g.cfg.Cluster), &cfg, g.log); err != nil {
+		if g.setup, err = host.Prepare(host.Settings(g.cfg.Cluster), &cfg, g.log); err != nil {
 			return err
 		}
 	}

@@ -228,7 +228,7 @@ type edgeNode struct {
 func openEdge(ctx context.Context, name, url, folder string) (*edgeNode, error) {
 	cfg := journal.Config{Folder: filepath.Join(folder, "journal")}
 	log := slog.New(slog.DiscardHandler)
-	place, err := host.Prepare(host.Settings{Name: benchCluster, Node: name, Role: "edge", NATS: []string{url}, Bytes: 1 << 30}, &cfg, log)
+	setup, err := host.Prepare(host.Settings{Name: benchCluster, Node: name, Role: "edge", NATS: []string{url}, Bytes: 1 << 30}, &cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func openEdge(ctx context.Context, name, url, folder string) (*edgeNode, error) 
 	}
 	e.hub = hub.New(hub.Config{Journal: e.journal, Following: true})
 	if err = e.hub.Restore(ctx); err == nil {
-		e.host, err = host.New(host.Config{Place: place, Hub: e.hub, Journal: e.journal, Members: &alone{}, Logger: log})
+		e.host, err = host.New(host.Config{Setup: setup, Hub: e.hub, Journal: e.journal, Members: &alone{}, Logger: log})
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.journal.Close())

@@ -16,9 +16,9 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// TestFromOneProcessE2E makes a cluster of a gateway that has served clients, restores it from a
-// backup, and makes one process of it again, with the steps of docs/cluster.md. Each client receives each trade of the producer once,
-// and the history of a new edge has the trades from before.
+// TestFromOneProcessE2E follows the steps of docs/cluster.md. It makes a cluster of a gateway that
+// has served clients, restores it from a backup, and returns to one process. Each client receives
+// each trade of the producer once, and the history of a new edge has the trades from before.
 func TestFromOneProcessE2E(t *testing.T) {
 	f := &fenced{t: t, folder: t.TempDir()}
 	f.build()

@@ -34,7 +34,7 @@ type Save struct {
 type Apply struct {
 	Prev, Last uint64 // positions: before the first row, of the newest row
 	Time       int64  // the log's clock, Unix ns
-	Data       []byte // for Records.Each, until the next event; rows up to Prev are skipped
+	Data       []byte // for Records.Each, until the next event; the host skips rows up to Prev
 }
 
 // Stored reports numbers of sources that the log has. Synchronous.
@@ -68,12 +68,12 @@ type Register struct{}
 // another Number. No answer.
 type Unregister struct{ Member Member }
 
-// Fetch asks a node, or all nodes if Node is empty, for rows after a place, up to the position Upto
+// Fetch asks a node, or all nodes if Node is empty, for rows after a row, up to the position Upto
 // or a part of them. The answer is Fetched. A node answers if Node.Serves is true for the request.
 type Fetch struct {
 	Node  string
 	Epoch string
-	After Place
+	After RowID
 	Upto  uint64
 }
 

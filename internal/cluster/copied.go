@@ -14,7 +14,7 @@ func (n *Node) State() (s State, ok bool) {
 	s = f.State
 	s.History = f.History.clone()
 	s.Sources, s.SourcesAt = sourcesToSend(f.listSources(), s.SourcesAt)
-	return s, len(s.History.Starts) > 0 && !f.diverged && f.History.Has(f.place())
+	return s, len(s.History.Starts) > 0 && !f.diverged && f.History.Has(f.rowID())
 }
 
 // ErrMoved means that the log has changed too much while the journal of a node was copied.
@@ -24,12 +24,11 @@ var ErrMoved = errors.New("the log has begun another epoch, or has lost rows, wh
 // journal of another node. before is the state of that node when the last part of the copy began,
 // and after is its state when the copy was complete. So the copy has all rows of before, and no
 // term that after does not have. The node shows no rows until the log has reached the end of the
-// copy: the log may have lost rows of the other node that no node has shown. The
-// error is ErrMoved.
+// copy: the log may have lost rows of the other node that no node has shown. The error is ErrMoved.
 func StateOfCopy(before, after State) (State, error) {
 	h := &after.History
-	place := Place{before.History.At(before.Position), before.Position}
-	if len(h.Starts) == 0 || before.History.Epoch != h.Epoch || !h.Has(place) || !h.ordered() {
+	newest := RowID{before.History.At(before.Position), before.Position}
+	if len(h.Starts) == 0 || before.History.Epoch != h.Epoch || !h.Has(newest) || !h.ordered() {
 		return State{}, ErrMoved
 	}
 	s := before

@@ -18,10 +18,10 @@ func TestStateOfCopy(t *testing.T) {
 	}
 	// The journal of the copy has rows of the second term.
 	n := NewNode(Config{Cluster: "c", Name: "new", Shows: true, Random: func() uint64 { return 1 }}, s, Journal{"e", 140, true})
-	if got, ok := n.State(); !ok || got.Position != 140 || got.Seq != 40 || n.follower.place() != (Place{two, 140}) {
+	if got, ok := n.State(); !ok || got.Position != 140 || got.Seq != 40 || n.follower.rowID() != (RowID{two, 140}) {
 		t.Errorf("%+v, %v", got, ok)
 	}
-	if r := (Fetch{Epoch: "e", After: Place{two, 130}}); !n.Serves(r) {
+	if r := (Fetch{Epoch: "e", After: RowID{two, 130}}); !n.Serves(r) {
 		t.Error("the node does not serve rows of the copy")
 	}
 	for name, after := range map[string]State{

@@ -11,9 +11,10 @@
 //
 // A leader begins a [Term] with a term row. It numbers nothing before its term row has come back.
 // Each append states the sequence that the newest message of the stream must have, so an append of
-// an earlier leader is refused when its successor has appended anything. A lease only decides who
-// tries to lead. The leadership ends after a failed append, and when the connection ends. The node
-// then follows, and tries again.
+// an earlier leader is refused when its successor has appended anything. A lease decides who tries
+// to lead; the stream does not depend on it. The leadership ends when the stream refuses an append,
+// when the lease or the connection ends, or when another term begins. The node then follows, and
+// tries again.
 //
 // A reader ignores batches of terms before the newest one. A stream can lose messages, and then
 // uses their sequences again. For the same reason a consumer begins with the message that the node

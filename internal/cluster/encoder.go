@@ -19,7 +19,8 @@ type Group struct {
 	Sources []Source
 }
 
-// Encoder collects rows and definitions as records. The zero Encoder is ready. It keeps no row.
+// Encoder collects rows and definitions as records. The zero Encoder is ready. It copies
+// rows, so the caller may reuse them.
 //
 // A piece of records begins with its length and with the position and the time to which its records
 // are relative. Pieces can be joined.
@@ -122,7 +123,7 @@ func (e *Encoder) pack() []byte {
 	return slices.Concat(head, records)
 }
 
-// Records reads the records of groups that are not compressed. It keeps known texts between calls.
+// Records reads the records of groups that are not compressed. It caches texts between calls.
 type Records struct{ dec record.Decoder }
 
 // Each calls define with each definition and row with each row, in their order. A row is valid

@@ -39,7 +39,8 @@ const (
 )
 
 // LastRead answers the action ReadLast with the newest message of the stream. Seq is 0 if the
-// stream has none. Failed reports that it could not be read.
+// stream never had a message. Data is nil if it has none now. Failed reports that it could not be
+// read.
 type LastRead struct {
 	Seq    uint64
 	Data   []byte
@@ -66,13 +67,9 @@ type MembersRead struct {
 	Failed bool
 }
 
-// Registered answers the action Register: the shared store lists this node, with a Number that is
-// greater than at every earlier registration of its name. New reports that the store did not list
-// it before: it has shown no rows, or it was retired.
-type Registered struct {
-	Number uint64
-	New    bool
-}
+// Registered answers the action Register: the shared store lists this node. Number is greater than
+// at every earlier registration of its name.
+type Registered struct{ Number uint64 }
 
 // CensusAsked is the request of a node to report. The host passes it when all messages that it
 // received earlier have been handled.
@@ -103,8 +100,8 @@ type Refilled struct {
 // order.
 type Offered struct{ Group Group }
 
-// Resigned asks the node to end its leadership, because the process stops or
-// because numbering has failed.
+// Resigned asks the node to end its leadership, because the process stops or because numbering has
+// failed.
 type Resigned struct{}
 
 // Tick reports that time has passed. The host passes it at Node.Deadline.

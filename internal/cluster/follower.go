@@ -22,7 +22,7 @@ type follower struct {
 	mode     followMode
 	restart  bool   // reads from the beginning of the stream
 	first    uint64 // Attached
-	found    uint64 // sequence of the newest message that was there when the consumer was made
+	found    uint64 // sequence of the newest message at Attached
 	end      uint64 // sequence of the newest message of the stream that is known
 	handled  uint64 // sequence of the newest message that was received
 	short    bool   // the stream has lost messages since the newest term row
@@ -41,9 +41,9 @@ type follower struct {
 	unknown time.Duration // until then, batches of an unknown term are ignored
 	stream  uint64        // position that the stream has reached; 0: no batch was read
 	heard   time.Duration // when a batch of the newest term was received
-	live    bool          // such a batch was received when no later one was known
+	live    bool          // a batch of the newest term was the newest message when it came
 	logTime int64         // of the batch received last, Unix ns
-	timed   bool          // the message that is handled is such a batch
+	timed   bool          // the present message is a batch of the newest term
 	savedAt time.Duration
 	sources map[string]uint64
 	ignored uint64 // number of batches that were ignored
@@ -93,8 +93,8 @@ func newFollower(cfg *Config, out *[]Action, s State, j Journal) follower {
 
 func (f *follower) emit(a Action) { *f.out = append(*f.out, a) }
 
-// place returns the place of the node's newest row.
-func (f *follower) place() Place { return Place{f.History.At(f.Position), f.Position} }
+// rowID returns the RowID of the node's newest row.
+func (f *follower) rowID() RowID { return RowID{f.History.At(f.Position), f.Position} }
 
 // attach asks for messages from the one that was handled last.
 func (f *follower) attach() {
@@ -164,7 +164,7 @@ func (f *follower) received(now time.Duration, e Received) error {
 		return nil
 	}
 	f.handled, f.end = e.Seq, max(f.end, e.Seq)
-	if err == nil && f.believes(&b) {
+	if err == nil && f.validBatch(&b) {
 		f.batch(now, &b)
 	} else {
 		f.ignored++
@@ -299,10 +299,10 @@ func (f *follower) termRow(now time.Duration, b *Batch) {
 		f.ignored++
 		return
 	}
-	switch place := f.place(); {
+	switch newest := f.rowID(); {
 	case b.Epoch != f.History.Epoch:
 		f.beginEpoch(now, &b.History)
-	case b.History.Has(place):
+	case b.History.Has(newest):
 		f.adopt(now, &b.History)
 	case f.shows():
 		f.diverged = true
@@ -360,14 +360,14 @@ func (f *follower) listSources() []Source {
 // fetch asks other nodes for rows up to a position, and for the history of a term.
 func (f *follower) fetch(now time.Duration, upto, term uint64) {
 	f.mode, f.upto, f.wanted, f.retryAt = fetching, upto, term, now+fetchRetry
-	f.emit(Fetch{Epoch: f.History.Epoch, After: f.place(), Upto: upto})
+	f.emit(Fetch{Epoch: f.History.Epoch, After: f.rowID(), Upto: upto})
 }
 
 // fetched applies rows of another node, if the histories of both nodes have the same term for them.
 // It reports whether the node has made progress.
 func (f *follower) fetched(now time.Duration, e *Fetched) (progress bool) {
 	h := &e.From.History
-	if e.Failed || h.Epoch != f.History.Epoch || !h.Has(f.place()) || !h.ordered() {
+	if e.Failed || h.Epoch != f.History.Epoch || !h.Has(f.rowID()) || !h.ordered() {
 		return false
 	}
 	newer := h.Newest().Number > f.History.Newest().Number

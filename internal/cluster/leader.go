@@ -11,7 +11,7 @@ import (
 // leader makes a candidate that holds the lease the leader, and appends its batches.
 //
 // The candidate asks all nodes for their positions (census). It gets the rows that it does not have
-// from the node with the newest ones (catching), and appends its term row (announcing). Then it
+// from the node with the newest ones (catchingUp), and appends its term row (announcing). Then it
 // appends the rows that the stream has lost (refilling), and numbers new rows (leading). It ends
 // the leadership when an append fails, when the connection or the lease is lost, and when another
 // term begins.
@@ -60,7 +60,7 @@ type phase uint8
 const (
 	idle phase = iota
 	census
-	catching
+	catchingUp
 	announcing
 	refilling
 	leading
@@ -89,8 +89,7 @@ type flight struct {
 const (
 	askEvery    = 200 * time.Millisecond
 	retryLead   = 200 * time.Millisecond
-	forgetLead  = 10 * time.Second // after this time of attempts another node may try
-	stepWait    = 2 * time.Second  // for rows of another node, or for a term row
+	stepWait    = 2 * time.Second // for rows of another node, or for a term row
 	membersRead = 5 * time.Second
 	heardLately = 3 * askEvery // a node that has reported within this time is alive
 )
@@ -147,16 +146,16 @@ func (n *Node) lead(now time.Duration, wall int64) {
 	case census:
 		n.ask(now)
 		n.decide(now, wall)
-	case catching:
+	case catchingUp:
 		if n.timers.due(now, l.until) {
-			n.caught(now, false)
+			n.continueCatchUp(now, false)
 			n.decide(now, wall)
 		} else if n.timers.due(now, l.askAt) {
 			n.askChosen(now)
 		}
 	case announcing:
 		if f.History.Newest() == l.term {
-			n.granted(now)
+			n.beginRefill(now)
 		} else if f.History.Newest() != l.newest || n.timers.due(now, l.until) {
 			n.abandon(now, "the term row did not come back")
 		}
@@ -209,7 +208,7 @@ func (n *Node) answered(now time.Duration, r Report) {
 	case newest.Number == l.term.Number && newest != l.term:
 		// The log has lost that term. Its node does not follow a term with the same number.
 		n.abandon(now, "another node has seen another term with this number")
-	case r.Shows && r.History.Epoch == f.History.Epoch && !f.History.Has(r.place()):
+	case r.Shows && r.History.Epoch == f.History.Epoch && !f.History.Has(r.rowID()):
 		l.force = true
 		n.abandon(now, "another node has shown rows that are not in the log")
 	}
@@ -266,7 +265,7 @@ func (r *Report) further(than *Report) bool {
 	if r.History.Epoch != than.History.Epoch {
 		return r.History.Newest().Number > than.History.Newest().Number
 	}
-	a, b := r.place(), than.place()
+	a, b := r.rowID(), than.rowID()
 	return a.Term.Number > b.Term.Number || a.Term == b.Term && a.Position > b.Position
 }
 
@@ -298,10 +297,10 @@ func (n *Node) decide(now time.Duration, wall int64) {
 			conflict = true // it is not certain which epoch is over
 		}
 		if r.Shows && r.History.Epoch == best.History.Epoch {
-			conflict = conflict || answered && !best.History.Has(a.place())
+			conflict = conflict || answered && !best.History.Has(a.rowID())
 		}
 	}
-	if f.shows() && own.History.Epoch == best.History.Epoch && !best.History.Has(own.place()) {
+	if f.shows() && own.History.Epoch == best.History.Epoch && !best.History.Has(own.rowID()) {
 		conflict = true
 	}
 	over := missing && (n.cfg.Strict || evidence)
@@ -314,17 +313,17 @@ func (n *Node) decide(now time.Duration, wall int64) {
 	case best.Node == n.cfg.Name:
 		n.announce(now, wall, f.Position, false)
 	default:
-		n.catch(now, &best)
+		n.startCatchUp(now, &best)
 	}
 }
 
-// catch asks the node that is furthest for the rows that this one does not have.
-func (n *Node) catch(now time.Duration, best *Report) {
+// startCatchUp asks the node that is furthest for the rows that this one does not have.
+func (n *Node) startCatchUp(now time.Duration, best *Report) {
 	l, f := &n.leader, &n.follower
-	if f.History.Epoch != best.History.Epoch || !best.History.Has(f.place()) {
+	if f.History.Epoch != best.History.Epoch || !best.History.Has(f.rowID()) {
 		f.beginEpoch(now, &best.History)
 	}
-	l.phase, l.chosen, l.until = catching, best.Node, now+stepWait
+	l.phase, l.chosen, l.until = catchingUp, best.Node, now+stepWait
 	n.timers.add(l.until)
 	n.askChosen(now)
 }
@@ -334,16 +333,16 @@ func (n *Node) askChosen(now time.Duration) {
 	l, f := &n.leader, &n.follower
 	l.askAt = now + fetchRetry
 	n.timers.add(l.askAt)
-	n.emit(Fetch{Node: l.chosen, Epoch: f.History.Epoch, After: f.place(), Upto: l.answers[l.chosen].Position})
+	n.emit(Fetch{Node: l.chosen, Epoch: f.History.Epoch, After: f.rowID(), Upto: l.answers[l.chosen].Position})
 }
 
-// caught continues after rows of the node that is furthest, or without them.
-func (n *Node) caught(now time.Duration, progress bool) {
+// continueCatchUp continues after rows of the node that is furthest, or without them.
+func (n *Node) continueCatchUp(now time.Duration, progress bool) {
 	l, f := &n.leader, &n.follower
 	best := l.answers[l.chosen]
 	switch {
 	case progress && f.Position < best.Position:
-		n.catch(now, &best)
+		n.startCatchUp(now, &best)
 		return
 	case !progress && now < l.until:
 		return // an answer to an earlier question, or one that failed
@@ -406,8 +405,8 @@ func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) 
 	}, flight{})
 }
 
-// granted continues when the term row has come back.
-func (n *Node) granted(now time.Duration) {
+// beginRefill continues when the term row has come back.
+func (n *Node) beginRefill(now time.Duration) {
 	l := &n.leader
 	l.phase, l.force, l.begun = refilling, false, now
 	l.expected = max(l.expected, n.follower.handled)

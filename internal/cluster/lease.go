@@ -2,8 +2,9 @@ package cluster
 
 import "time"
 
-// lease decides which candidate tries to lead. It uses no clock but that of its node: a lease of
-// another node has ended when its revision has not changed for the time of a lease.
+// lease decides which candidate tries to lead. It uses only the clock of its node. A lease of
+// another node has ended when its revision has not changed for the length of a lease and a random
+// wait of up to a quarter of that.
 type lease struct {
 	cfg *Config
 	out *[]Action

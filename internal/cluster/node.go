@@ -8,13 +8,13 @@ type Config struct {
 	Name      string        // of this node: unique in the cluster, and the same after a restart
 	Shows     bool          // the node shows rows to clients
 	Candidate bool          // the node may lead
-	Strict    bool          // an epoch also ends if a registered node cannot report and nothing indicates a loss
+	Strict    bool          // a new epoch also begins if a node does not answer and nothing was lost
 	Random    func() uint64 // random numbers; required
 	MaxBatch  int           // bytes of the records of a batch; 0: 64 KiB
 	Linger    time.Duration // time for which a leader without an append in progress collects rows
 	Lease     time.Duration // length of a lease; 0: 1 s
 	Heartbeat time.Duration // longest time between two batches of a leader; 0: 250 ms
-	Patience  time.Duration // longest wait of a census for registered nodes, four times as long for one that reports; 0: 5 s
+	Patience  time.Duration // longest wait of a census for a node; 4 times that if it reports; 0: 5 s
 	Retire    time.Duration // after this time without a report a node is retired; 0: 1 min
 }
 
@@ -116,7 +116,7 @@ func (n *Node) handle(now time.Duration, wall int64, e Event) error {
 		n.disconnected(now)
 	case Registered:
 		n.asking, n.registered, f.retired = false, true, false
-		f.member.Number, f.Gaps = e.Number, f.Gaps && !e.New
+		f.member.Number = e.Number
 	case Attached:
 		f.attached(e)
 	case Received:
@@ -163,7 +163,7 @@ func (n *Node) received(now time.Duration, e Received) error {
 // fetched handles rows of another node, for the follower or for a candidate that is behind.
 func (n *Node) fetched(now time.Duration, e Fetched) {
 	f := &n.follower
-	e.Failed = e.Failed || !n.believes(&e.From)
+	e.Failed = e.Failed || !n.validReport(&e.From)
 	switch {
 	case f.mode == fetching:
 		progress := f.fetched(now, &e)
@@ -173,8 +173,8 @@ func (n *Node) fetched(now time.Duration, e Fetched) {
 		case progress:
 			f.fetch(now, f.upto, f.wanted)
 		}
-	case n.leader.phase == catching:
-		n.caught(now, f.fetched(now, &e))
+	case n.leader.phase == catchingUp:
+		n.continueCatchUp(now, f.fetched(now, &e))
 	}
 }
 
@@ -200,8 +200,8 @@ func (n *Node) report(to string, census uint64) {
 	n.emit(SendReport{To: to, Report: r})
 }
 
-// Serves reports whether this node can answer the Fetch of another one: it has rows after that
-// place of the same epoch.
+// Serves reports whether this node may answer r: it follows the same epoch, and has all rows up to
+// r.After.
 func (n *Node) Serves(r Fetch) bool {
 	f := &n.follower
 	return r.Epoch == f.History.Epoch && f.History.Has(r.After) && r.After.Position <= f.Position && !f.diverged
@@ -209,7 +209,7 @@ func (n *Node) Serves(r Fetch) bool {
 
 // reported handles the report of another node.
 func (n *Node) reported(now time.Duration, r Report) {
-	if r.Node == n.cfg.Name || !n.believes(&r) || !n.keep(now, r) {
+	if r.Node == n.cfg.Name || !n.validReport(&r) || !n.keep(now, r) {
 		return
 	}
 	n.clock.setByReport(now, &r)

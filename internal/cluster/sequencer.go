@@ -112,14 +112,14 @@ func (n *Node) fillBatch(b *Batch, fl *flight) {
 		b.Data, b.Sources = rest, g.Sources
 		fl.groups, fl.bytes = 1, len(rest)
 	default:
-		n.join(b, fl)
+		n.mergeGroups(b, fl)
 	}
 }
 
-// join fills a batch with whole groups.
-func (n *Node) join(b *Batch, fl *flight) {
+// mergeGroups fills a batch with whole groups.
+func (n *Node) mergeGroups(b *Batch, fl *flight) {
 	for _, g := range n.leader.queue {
-		if fl.groups > 0 && (g.kind != b.Kind || fl.groups == maxJoined || len(b.Data)+len(g.Data) > n.cfg.MaxBatch) {
+		if fl.groups > 0 && (g.kind != b.Kind || fl.groups == maxMerged || len(b.Data)+len(g.Data) > n.cfg.MaxBatch) {
 			break
 		}
 		if b.Last = g.Last; fl.groups == 0 {

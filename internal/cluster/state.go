@@ -35,5 +35,5 @@ type Report struct {
 	Seen      int64  // newest time of the log that the node has seen, also before its start
 }
 
-// place returns the place of the newest row of the node.
-func (r *Report) place() Place { return Place{r.History.At(r.Position), r.Position} }
+// rowID returns the RowID of the newest row of the node.
+func (r *Report) rowID() RowID { return RowID{r.History.At(r.Position), r.Position} }

@@ -9,9 +9,9 @@ type Term struct {
 	Leader uint64
 }
 
-// Place names a row by its position and by the term in which it was numbered. Two logs of an epoch
-// that have the same place have the same rows up to it.
-type Place struct {
+// RowID identifies a row by its position and by the term in which it was numbered. Two logs of an
+// epoch that have a row with the same RowID have the same rows up to it.
+type RowID struct {
 	Term     Term
 	Position uint64
 }
@@ -32,8 +32,8 @@ type History struct {
 // maxStarts limits the terms of a history. Older ones are dropped.
 const maxStarts = 4096
 
-// At returns the term that numbered the row at a position, or the newest term if it has no rows
-// yet. It is the zero Term before the first one.
+// At returns the term that numbered the row at a position. It returns the newest term for a
+// position after the newest row, and the zero Term for one before the first term.
 func (h *History) At(position uint64) Term {
 	for _, s := range slices.Backward(h.Starts) {
 		if s.After < position {
@@ -51,8 +51,8 @@ func (h *History) Newest() Term {
 	return h.Starts[len(h.Starts)-1].Term
 }
 
-// Has reports whether the rows up to a place belong to the history.
-func (h *History) Has(p Place) bool { return h.At(p.Position) == p.Term }
+// Has reports whether the rows up to a row belong to the history.
+func (h *History) Has(r RowID) bool { return h.At(r.Position) == r.Term }
 
 // base returns the position after which the newest term begins.
 func (h *History) base() uint64 {

@@ -10,17 +10,17 @@ import (
 )
 
 // maxGroup bounds the records of a group, in bytes before compression. A leader joins at most
-// maxJoined groups in a batch, and a row has at most about 4 MiB.
+// maxMerged groups in a batch, and a row has at most about 4 MiB.
 const (
 	maxGroup  = 16 << 20
-	maxJoined = 32
+	maxMerged = 32
 )
 
-// unpacker makes records plain and checks them, before a node applies them.
+// unpacker decompresses and checks the records of groups.
 type unpacker struct{ buf []byte }
 
-// group returns the records of a group without compression, until the next call. The rows must be
-// those after the position prev up to last, each once. The error wraps ErrBatch.
+// group returns the decompressed records of a group. They are valid until the next call. The rows
+// must be those after the position prev up to last, each once. The error wraps ErrBatch.
 func (u *unpacker) group(data []byte, prev, last uint64) ([]byte, error) {
 	plain, err := u.plain(data)
 	if err != nil {

@@ -47,17 +47,17 @@ func TestStatusOfNode(t *testing.T) {
 		{"a follower", follows, []string{
 			"cluster main  node edge-1, role edge: connected, current\n", "sequencer     seq-2, term 3, lease renewed 250ms ago (lasts 2s)\n",
 			"log           epoch c1a2b3, position 1200, 4 messages behind, newest batch 12ms old\n",
-			"node edge-2   serves clients, has lost rows, term 3, position 1100, 100 rows behind, heard 500ms ago\n",
-			"node seq-2    leads, term 3, position 1200, 0 rows behind, heard 100ms ago\n",
+			"node edge-2   serves clients, may lack rows, term 3, position 1100, 100 rows behind, heard 500ms ago\n",
+			"node seq-2    holds the lease, term 3, position 1200, 0 rows behind, heard 100ms ago\n",
 		}},
 		{"the sequencer", change.Replace(follows), []string{"sequencer     this node, term 3, lease renewed 250ms ago (lasts 2s), 2.0 KiB wait for the log\n"}},
 		{"one without a sequencer", strings.Replace(follows, `"leader":"seq-2"`, `"leader":""`, 1), []string{"sequencer     NONE, term 3\n"}},
 		{"one that waits before it leads", strings.Replace(follows, `"queued_bytes":0`, `"queued_bytes":0,"awaited":["edge-3","edge-4"]`, 1),
-			[]string{"sequencer     NONE: this node has the lease, and waits for edge-3, edge-4\n"}},
+			[]string{"sequencer     NONE: this node holds the lease, and waits for edge-3, edge-4\n"}},
 		{"one whose sequencer waits", strings.NewReplacer(`"current":true`, `"current":false`, `"behind_messages":4`, `"behind_messages":0`).Replace(follows),
-			[]string{"sequencer     NONE appends to the log: seq-2 has the lease, and its log says what it waits for\n"}},
+			[]string{"sequencer     NONE: seq-2 holds the lease and does not append; it logs what it waits for\n"}},
 		{"one that is cut off", strings.Replace(follows, `"connected":true,"current":true,"complete":true`, `"connected":false,"current":false,"complete":false`, 1),
-			[]string{"role edge: NOT CONNECTED to the log, BEHIND the log, has lost rows\n"}},
+			[]string{"role edge: NOT CONNECTED to the log, BEHIND the log, may lack rows\n"}},
 		{"an older version", "", []string{"cluster      a node of an older version"}},
 	} {
 		url, file := node(t, c.answer), writeFile(t, token)

@@ -52,7 +52,7 @@ type status struct {
 	Disks        []disk            `json:"disks"`
 	Cluster      *adminapi.Cluster `json:"cluster,omitempty"`
 
-	older bool // a node of a cluster whose version does not report more
+	clusterMetrics bool // the gateway has metrics of a cluster
 }
 
 type feed struct {
@@ -84,7 +84,7 @@ type disk struct {
 func newStatus(p, before *page) *status {
 	st := &status{
 		Version: p.version(), Ready: p.sum("rueda_ready") == 1, Up: p.since(p.sum("process_start_time_seconds")).Seconds(),
-		Feeds: []feed{}, Certificates: []certificateEnd{}, Disks: []disk{}, older: len(p.all("rueda_cluster_connected")) > 0,
+		Feeds: []feed{}, Certificates: []certificateEnd{}, Disks: []disk{}, clusterMetrics: len(p.all("rueda_cluster_connected")) > 0,
 	}
 	for _, f := range p.all("rueda_feed_up") {
 		name := f.labels["feed"]
@@ -186,7 +186,7 @@ func (st *status) text() string {
 func (st *status) clusterLines(line func(name, format string, args ...any)) {
 	c := st.Cluster
 	if c == nil {
-		if st.older {
+		if st.clusterMetrics {
 			line("cluster", "a node of an older version, which has only metrics of it")
 		}
 		return
@@ -198,7 +198,7 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 	for _, w := range []struct {
 		is, not string
 		ok      bool
-	}{{"current", "BEHIND the log", c.Current}, {"", "has lost rows", c.Complete}} {
+	}{{"current", "BEHIND the log", c.Current}, {"", "may lack rows", c.Complete}} {
 		if !w.ok {
 			words = append(words, w.not)
 		} else if w.is != "" {
@@ -210,27 +210,27 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 	case c.Leads:
 		line("sequencer", "this node, term %d, lease renewed %s ago (lasts %s), %s wait for the log", c.Term, seconds(c.LeaseAge), seconds(c.Lease), size(float64(c.Queued)))
 	case len(c.Awaited) > 0:
-		line("sequencer", "NONE: this node has the lease, and waits for %s", strings.Join(c.Awaited, ", "))
+		line("sequencer", "NONE: this node holds the lease, and waits for %s", strings.Join(c.Awaited, ", "))
 	case c.Leader == "":
 		line("sequencer", "NONE, term %d", c.Term)
 	case c.Connected && !c.Current && c.Behind == 0:
-		line("sequencer", "NONE appends to the log: %s has the lease, and its log says what it waits for", c.Leader)
+		line("sequencer", "NONE: %s holds the lease and does not append; it logs what it waits for", c.Leader)
 	default:
 		line("sequencer", "%s, term %d, lease renewed %s ago (lasts %s)", c.Leader, c.Term, seconds(c.LeaseAge), seconds(c.Lease))
 	}
 	line("log", "epoch %s, position %d, %d messages behind, newest batch %s old", c.Epoch, c.Position, c.Behind, seconds(c.Lag))
 	for _, n := range c.Nodes {
-		what := "standby"
+		what := "serves no clients"
 		switch {
 		case n.Clients && n.Name == c.Leader:
-			what = "serves clients, leads"
+			what = "serves clients, holds the lease"
 		case n.Clients:
 			what = "serves clients"
 		case n.Name == c.Leader:
-			what = "leads"
+			what = "holds the lease"
 		}
 		if !n.Complete {
-			what += ", has lost rows"
+			what += ", may lack rows"
 		}
 		line("node "+n.Name, "%s, term %d, position %d, %d rows behind, heard %s ago", what, n.Term, n.Position, n.Behind, seconds(n.Age))
 	}

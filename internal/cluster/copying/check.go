@@ -18,8 +18,9 @@ var (
 	errOthers = errors.New("a closed day of its journal differs from that of other nodes")
 )
 
-// check reads a copy as a journal. It must have all rows of a state, no damage, and closed days
-// with the hashes that the other node has stated, and that no majority of the others contradicts.
+// check reads a copy as a journal. All rows up to state.Position must be there, without damage. The
+// hash of a closed day must be the one that from states, and at least as many offers must agree
+// with it as differ.
 func check(ctx context.Context, folder string, state *cluster.State, from *Offer, others []Offer) (err error) {
 	r, err := journal.OpenReader(folder)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/internal/journal"
 )
 
-// Install makes a complete copy the journal of a folder, and passes the state with which the node
-// follows the log to store. It does nothing if there is no complete copy. A journal with rows is
+// Install replaces the empty journal in folder by the copy that is next to it, if that is complete,
+// and passes the state with which the node follows the log to store. A journal with rows is
 // not replaced. Call it before the journal is opened. A call that was interrupted is continued by
 // the next one.
 func Install(folder string, store func(cluster.State) error) error {

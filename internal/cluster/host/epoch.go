@@ -45,7 +45,7 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 
 // reset requests an empty journal, and ends the process.
 func (h *Host) reset(epoch string) error {
-	if err := writeReset(h.cfg.Place.folder, epoch); err != nil {
+	if err := writeReset(h.cfg.Setup.folder, epoch); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w (epoch %s)", ErrRestart, epoch)

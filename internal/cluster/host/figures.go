@@ -27,7 +27,7 @@ func (h *Host) Describe() *adminapi.Cluster {
 	if h == nil {
 		return nil
 	}
-	s, p := h.Status(), h.cfg.Place
+	s, p := h.Status(), h.cfg.Setup
 	c := &adminapi.Cluster{
 		Name: p.log.Cluster, Node: h.name, Role: cmp.Or(p.settings.Role, roleAll), Connected: h.Connected(), Current: h.Shown().Current, Complete: s.Complete || p.settings.Role == roleSequencer,
 		Leads: h.Leads(), Leader: s.Holder, Lease: p.settings.Lease.Seconds(), LeaseAge: h.since(s.Renewed).Seconds(),

@@ -24,15 +24,15 @@ import (
 
 // Config configures a Host.
 type Config struct {
-	Place   *Place
-	Hub     *hub.Hub         // follows the log; it was restored
-	Journal *journal.Journal // of Hub
-	Members Members
-	Number  Number             // runs the numbering of a node that may lead
-	Users   *session.Registry  // sessions of users, which the nodes share; nil: none
-	OnShow  func(allowed bool) // called when the node may begin to show rows, or must stop
-	OnEpoch func()             // called when an epoch ends: the readers of Hub leave, and come back
-	Logger  *slog.Logger       // nil: discarded
+	Setup     *Setup
+	Hub       *hub.Hub         // follows the log; it was restored
+	Journal   *journal.Journal // of Hub
+	Members   Members
+	Numbering Numbering          // runs the numbering of a node that may lead
+	Users     *session.Registry  // sessions of users, which the nodes share; nil: none
+	OnShow    func(allowed bool) // called when the node may begin to show rows, or must stop
+	OnEpoch   func()             // called when an epoch ends: the readers of Hub leave, and come back
+	Logger    *slog.Logger       // nil: discarded
 }
 
 // Members are the registered nodes of the cluster, in the store that the nodes share.
@@ -43,8 +43,8 @@ type Members interface {
 	Clusters(ctx context.Context) ([]string, error) // names of those that have ever had a registered node
 }
 
-// Number has the functions that number rows while the node leads.
-type Number struct {
+// Numbering has the functions that number rows while the node leads.
+type Numbering struct {
 	// Hub returns a new hub whose rows go to the log.
 	Hub func(hub.RowLog) *hub.Hub
 	// Run runs the feeds with that hub until ctx ends. Their events go to sink.
@@ -85,9 +85,10 @@ type Host struct {
 	logTime    int64                          // newest time of the log that the hub knows
 	unsaved    bool                           // the state was not written last time
 	duplicates duplicateCheck
-	releasing  bool     // the lease is being given back
-	awaited    string   // what was logged that the node waits for before it leads
-	sharing    *sharing // nil: this node has no clients
+	releasing  bool         // the lease is being given back
+	awaited    string       // what was logged that the node waits for before it leads
+	logged     cluster.Term // whose sequencer was logged
+	sharing    *sharing     // nil: this node has no clients
 
 	status atomic.Pointer[cluster.Status]
 	clock  atomic.Pointer[cluster.Clock]
@@ -111,7 +112,7 @@ type arrival struct {
 
 // New returns a Host. The error is that of reading the stored state of the node.
 func New(cfg Config) (*Host, error) {
-	p := cfg.Place
+	p := cfg.Setup
 	state, err := readState(p.folder)
 	if err != nil {
 		return nil, err
@@ -164,12 +165,24 @@ func (h *Host) Serves() error {
 	switch {
 	case h == nil:
 		return nil
-	case h.cfg.Place.settings.Role == roleSequencer:
+	case h.cfg.Setup.settings.Role == roleSequencer:
 		return errNoClients
 	case !h.Shown().Allowed:
 		return errWaits
 	}
 	return nil
+}
+
+// logTerm logs which node is the sequencer of a new term, when the node has followed the log to its
+// end.
+func (h *Host) logTerm() {
+	s := h.status.Load()
+	if s.Term == h.logged || !s.Connected || s.Seq < s.End || s.Holder == "" {
+		return
+	}
+	if h.logged = s.Term; s.Holder != h.name { // lead logs that this node is
+		h.log.Info("another node is the sequencer", "sequencer", s.Holder, "term", s.Term.Number)
+	}
 }
 
 // logServes logs whether the node serves clients.
@@ -189,7 +202,7 @@ func (h *Host) Ready() error {
 	switch s := h.Shown(); {
 	case !h.Connected():
 		return errors.New("not connected to the log of the cluster")
-	case h.cfg.Place.settings.Role != roleSequencer && !s.Allowed:
+	case h.cfg.Setup.settings.Role != roleSequencer && !s.Allowed:
 		return errWaits
 	case h.stalled():
 		return errStalled
@@ -199,11 +212,12 @@ func (h *Host) Ready() error {
 	return nil
 }
 
-// note publishes the state of the machine, and the log's clock before the rows that follow it.
+// note publishes the state of the state machine, and the log's clock before the rows that follow
+// it.
 func (h *Host) note() {
 	s, c := h.node.Status(), h.node.Clock()
 	if h.leading != nil {
-		s.Queued = h.leading.ledger.setQueued(s.Queued)
+		s.Queued = h.leading.pending.setQueued(s.Queued)
 	}
 	h.status.Store(&s)
 	h.clock.Store(&c)
@@ -235,7 +249,7 @@ func (h *Host) Run(running context.Context) error {
 	if err := h.obtain(running); err != nil {
 		return err
 	}
-	h.beat()
+	h.markHandled()
 	h.tasks.Go(func() { h.keepDays(ctx) })
 	h.tasks.Go(func() { h.watch(ctx) })
 	h.dial(ctx)
@@ -247,7 +261,7 @@ func (h *Host) Run(running context.Context) error {
 		if at, ok := h.node.Deadline(); ok {
 			timer.Reset(max(0, at-time.Since(h.began)))
 		}
-		h.beat()
+		h.markHandled()
 		var err error
 		select {
 		case a := <-h.events: // first, so that the next batch is appended while messages are applied
@@ -290,14 +304,11 @@ func (h *Host) Run(running context.Context) error {
 	}
 }
 
-// handle passes an event to the machine, and performs the actions.
+// handle passes an event to the state machine, and performs its actions.
 func (h *Host) handle(ctx context.Context, e cluster.Event) error {
-	before := h.Status().Term
 	actions := h.node.Handle(time.Since(h.began), time.Now().UnixNano(), e)
 	h.note()
-	if s := h.Status(); s.Term != before && s.Term.Number > 0 && s.Holder != h.name {
-		h.log.Info("another node is the sequencer", "sequencer", s.Holder, "term", s.Term.Number)
-	}
+	h.logTerm()
 	for _, a := range actions {
 		if err := h.perform(ctx, a); err != nil {
 			return err
@@ -320,7 +331,7 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 		return err
 	case cluster.Stored:
 		if h.leading != nil {
-			h.leading.ledger.stored(a.Sources)
+			h.leading.pending.stored(a.Sources)
 		}
 	case cluster.BeginEpoch:
 		return h.beginEpoch(ctx, a)
@@ -338,7 +349,7 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 			}
 		}
 	case cluster.Fail:
-		return fmt.Errorf("node %s of the cluster %s: %w", h.name, h.cfg.Place.log.Cluster, a.Err)
+		return fmt.Errorf("node %s of the cluster %s: %w", h.name, h.cfg.Setup.log.Cluster, a.Err)
 	case cluster.ReadMembers:
 		h.start(ctx, 0, func(ctx context.Context) cluster.Event {
 			list, err := h.cfg.Members.List(ctx)
@@ -388,7 +399,7 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 		h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {
 			seq, data, err := s.ReadLast(ctx)
 			if h.failed("read the end of the log", err) {
-				sleep(ctx, dialRetry) // the machine asks again at once
+				sleep(ctx, dialRetry) // the state machine asks again at once
 			}
 			return cluster.LastRead{Seq: seq, Data: data, Failed: err != nil}
 		})

@@ -14,10 +14,10 @@ import (
 
 // leadership is the time in which this node numbers.
 type leadership struct {
-	term   cluster.Term
-	ledger *ledger
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when its goroutines have ended
+	term    cluster.Term
+	pending *pendingRows
+	cancel  context.CancelFunc
+	ended   chan struct{} // closed when its goroutines have ended
 }
 
 // reasonNewSequencer is the reason of the gap when another node begins to run the feeds.
@@ -28,7 +28,7 @@ func (h *Host) lead(ctx context.Context, a cluster.Lead) error {
 	h.stopLeading("another leadership begins")
 	before := h.retired
 	ctx, cancel := context.WithCancel(ctx)
-	l := &leadership{term: a.Term, ledger: newLedger(h.cfg.Journal, a.Position), cancel: cancel, ended: make(chan struct{})}
+	l := &leadership{term: a.Term, pending: newPendingRows(h.cfg.Journal, a.Position), cancel: cancel, ended: make(chan struct{})}
 	h.leading = l
 	h.leads.Store(true)
 	h.log.Info("this node is the sequencer", "node", h.name, "position", a.Position, "term", a.Term.Number)
@@ -50,7 +50,7 @@ func (h *Host) lead(ctx context.Context, a cluster.Lead) error {
 func (h *Host) number(ctx context.Context, l *leadership, a cluster.Lead) error {
 	began := time.Now()
 	h.cfg.Hub.Commit()
-	numbering := h.cfg.Number.Hub(l.ledger)
+	numbering := h.cfg.Numbering.Hub(l.pending)
 	if err := numbering.RestoreFrom(ctx, h.cfg.Journal); err != nil {
 		return err
 	}
@@ -60,25 +60,25 @@ func (h *Host) number(ctx context.Context, l *leadership, a cluster.Lead) error 
 		}
 	}
 	if a.Exact {
-		numbering.HoldSources(l.ledger.hold(a.Sources), h.cfg.Journal)
+		numbering.HoldSources(l.pending.hold(a.Sources), h.cfg.Journal)
 	}
 	numbering.Interrupted(reasonNewSequencer)
 	h.log.Info("numbering begins", "position", a.Position, "took", time.Since(began).Round(time.Millisecond))
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { _ = numbering.Run(ctx) }) // it returns nil
-	return h.cfg.Number.Run(ctx, numbering, sink{numbering, l.ledger})
+	return h.cfg.Numbering.Run(ctx, numbering, sink{numbering, l.pending})
 }
 
 // sink is the numbering hub for feeds, which wait while too many rows wait for the log.
 type sink struct {
 	*hub.Hub
-	ledger *ledger
+	pending *pendingRows
 }
 
 // Publish implements feed.Sink.
 func (s sink) Publish(events []market.Event) error {
-	s.ledger.await()
+	s.pending.await()
 	return s.Hub.Publish(events)
 }
 
@@ -90,7 +90,7 @@ func (h *Host) stopLeading(reason string) {
 	}
 	h.leading, h.retired = nil, l
 	h.leads.Store(false)
-	l.ledger.close()
+	l.pending.close()
 	l.cancel()
 	h.log.Warn("this node is no longer the sequencer", "node", h.name, "reason", reason, "term", l.term.Number)
 }
@@ -102,13 +102,13 @@ func (h *Host) offered() <-chan struct{} {
 	if h.leading == nil || h.node.Appending() {
 		return nil
 	}
-	return h.leading.ledger.wake
+	return h.leading.pending.wake
 }
 
-// offer passes the rows of the numbering hub to the machine.
+// offer passes the rows of the numbering hub to the state machine.
 func (h *Host) offer(ctx context.Context) error {
 	l := h.leading
-	for _, g := range l.ledger.take() {
+	for _, g := range l.pending.take() {
 		if err := h.handle(ctx, cluster.Offered{Group: g}); err != nil || h.leading != l {
 			return err
 		}
@@ -156,4 +156,4 @@ func (h *Host) resign(ctx context.Context) {
 	}
 }
 
-var _ hub.RowLog = (*ledger)(nil)
+var _ hub.RowLog = (*pendingRows)(nil)

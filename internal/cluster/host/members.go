@@ -7,11 +7,11 @@ import (
 	"github.com/ruedahq/rueda/internal/store"
 )
 
-// Stored are Members in a database that the nodes share.
-type Stored struct{ Nodes *store.Nodes }
+// DatabaseMembers are Members in a database that the nodes share.
+type DatabaseMembers struct{ Nodes *store.Nodes }
 
 // List implements Members.
-func (s Stored) List(ctx context.Context) (list []cluster.Member, err error) {
+func (s DatabaseMembers) List(ctx context.Context) (list []cluster.Member, err error) {
 	nodes, err := s.Nodes.List(ctx)
 	for _, n := range nodes {
 		list = append(list, cluster.Member{Name: n.Name, Number: n.Registrations})
@@ -20,14 +20,16 @@ func (s Stored) List(ctx context.Context) (list []cluster.Member, err error) {
 }
 
 // Clusters implements Members.
-func (s Stored) Clusters(ctx context.Context) ([]string, error) { return s.Nodes.Clusters(ctx) }
+func (s DatabaseMembers) Clusters(ctx context.Context) ([]string, error) {
+	return s.Nodes.Clusters(ctx)
+}
 
 // Register implements Members.
-func (s Stored) Register(ctx context.Context, node string) (uint64, error) {
+func (s DatabaseMembers) Register(ctx context.Context, node string) (uint64, error) {
 	return s.Nodes.Register(ctx, node)
 }
 
 // Unregister implements Members.
-func (s Stored) Unregister(ctx context.Context, m cluster.Member) error {
+func (s DatabaseMembers) Unregister(ctx context.Context, m cluster.Member) error {
 	return s.Nodes.Unregister(ctx, store.Node{Name: m.Name, Registrations: m.Number})
 }

@@ -49,7 +49,7 @@ var errUnknownCluster = errors.New("this database has another cluster")
 // checkNew refuses a new node that would begin a cluster although its database has only others:
 // its name is probably wrong, and its feeds would take events that belong to the other cluster.
 func (h *Host) checkNew(ctx context.Context) error {
-	p := h.cfg.Place
+	p := h.cfg.Setup
 	if !p.isNew || p.settings.New || p.settings.Role == roleEdge { // an edge begins no cluster
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 func TestWrongClusterName(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	prepare := func(cluster string) (*Place, error) {
+	prepare := func(cluster string) (*Setup, error) {
 		j := journal.Config{Folder: filepath.Join(folder, "journal")}
 		return Prepare(Settings{Name: cluster, Node: "edge-1", NATS: []string{"nats://127.0.0.1:1"}}, &j, nil)
 	}
@@ -69,9 +69,9 @@ func TestUnknownCluster(t *testing.T) {
 		"a node that has run":     {old: true, names: []string{"aaa"}},
 		"no database":             {err: failure, want: failure},
 	} {
-		p := &Place{settings: c.settings, isNew: !c.old}
+		p := &Setup{settings: c.settings, isNew: !c.old}
 		p.log.Cluster = "one"
-		h := &Host{cfg: Config{Place: p, Members: named{names: c.names, err: c.err}}}
+		h := &Host{cfg: Config{Setup: p, Members: named{names: c.names, err: c.err}}}
 		err := h.checkNew(t.Context())
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

@@ -46,7 +46,7 @@ func (h *Host) obtain(ctx context.Context) error {
 		return nil
 	}
 	n := &newcomer{Host: h, began: time.Now(), failures: map[string]int{}}
-	n.copier = &copying.Copier{Journal: h.cfg.Place.journal}
+	n.copier = &copying.Copier{Journal: h.cfg.Setup.journal}
 	defer h.copier.Store(nil)
 	for ctx.Err() == nil {
 		follows, err := n.try(ctx)
@@ -70,7 +70,7 @@ var errAlone = errors.New("the stream no longer has the first rows of the epoch,
 
 // try makes one attempt. follows reports that the node can follow the log now.
 func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
-	s, err := jetstream.Dial(ctx, n.cfg.Place.log)
+	s, err := jetstream.Dial(ctx, n.cfg.Setup.log)
 	if err != nil {
 		return false, err
 	}
@@ -134,14 +134,14 @@ func (n *newcomer) offers(ctx context.Context, s *jetstream.Session) (list []cop
 
 // begin returns the epoch of the oldest message of the stream. begins reports whether the epoch
 // begins with it. It is also true for a stream without messages, and for one of another cluster or
-// version, which the machine refuses.
+// version, which the state machine refuses.
 func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch string, begins bool, err error) {
 	data, err := s.ReadFirst(ctx)
 	if err != nil {
 		return "", false, err
 	}
 	var b cluster.Batch
-	if err := b.Decode(n.cfg.Place.log.Cluster, data); err != nil {
+	if err := b.Decode(n.cfg.Setup.log.Cluster, data); err != nil {
 		return "", len(data) == 0 || errors.Is(err, cluster.ErrCluster) || errors.Is(err, cluster.ErrVersion), nil
 	}
 	return b.Epoch, b.Kind == cluster.TermRow && b.NewEpoch, nil
@@ -207,7 +207,7 @@ func (h *Host) answerCopy(m jetstream.Message) {
 	if now.State = state; !ok {
 		now.Reason = "it knows no term of the log yet, or has rows that are not in the log"
 	}
-	source := copying.Source{Node: h.name, Folder: h.cfg.Place.journal, Journal: h.cfg.Journal, Commit: h.cfg.Hub.Commit}
+	source := copying.Source{Node: h.name, Folder: h.cfg.Setup.journal, Journal: h.cfg.Journal, Commit: h.cfg.Hub.Commit}
 	h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {
 		defer h.asked.Add(-1)
 		select {
@@ -221,6 +221,9 @@ func (h *Host) answerCopy(m jetstream.Message) {
 		return nil
 	})
 }
+
+// errStranded means that a new node can get its rows from nobody.
+var errStranded = errors.New("this node has no rows, and the stream does not have the first ones: start the process again, which then asks the other nodes for their journals")
 
 // stranded returns an error if the node has no rows and cannot get them from the log, so that a
 // new start asks the other nodes again.
@@ -236,5 +239,5 @@ func (h *Host) stranded() error {
 	if time.Since(h.strandedAt) < strandedWait {
 		return nil
 	}
-	return fmt.Errorf("%w: it has no rows, and the stream does not have the first ones", ErrRestart)
+	return errStranded
 }

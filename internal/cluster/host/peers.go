@@ -31,10 +31,11 @@ type fetchRequest struct {
 	Numbers uint32 // of the instruments that the node knows
 }
 
-// groupsOf returns the rows of a journal after one position and up to another, behind the
-// definitions of instruments with greater numbers than known: they may have no rows yet. If the
-// rows are too many for one answer, it returns the first ones. The error is errNotContinuous if
-// rows are missing, or that of the journal.
+// groupsOf returns the rows of a journal after one position and up to another. The definition of
+// each instrument comes before its first row. Definitions with numbers above known come first,
+// because such instruments may have no rows yet. If the rows are too many for one answer, it
+// returns the first ones. The error is errNotContinuous if rows are missing, or that of the
+// journal.
 func groupsOf(ctx context.Context, j *journal.Journal, after, upto uint64, known uint32) (list []cluster.Group, err error) {
 	var enc cluster.Encoder
 	prev, last, total := after, after, 0

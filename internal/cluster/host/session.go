@@ -45,7 +45,7 @@ func (h *Host) dial(ctx context.Context) {
 		}
 		var logged time.Time
 		for {
-			s, err := jetstream.Dial(ctx, h.cfg.Place.log)
+			s, err := jetstream.Dial(ctx, h.cfg.Setup.log)
 			if err == nil {
 				if ctx.Err() != nil {
 					s.Close()
@@ -81,7 +81,7 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 	h.generation++
 	h.ofSession, h.end = context.WithCancel(ctx)
 	h.joined.Store(true)
-	if err := writeName(h.cfg.Place.folder, h.cfg.Place.log.Cluster); err != nil {
+	if err := writeName(h.cfg.Setup.folder, h.cfg.Setup.log.Cluster); err != nil {
 		return err
 	}
 	for _, subject := range []string{

@@ -32,7 +32,7 @@ type Settings struct {
 	New              bool
 }
 
-// Roles of Settings. The role "" or "all" does both.
+// Roles of Settings. A node with the role "" or "all" may be the sequencer and serves clients.
 const (
 	roleAll       = "all"
 	roleSequencer = "sequencer" // serves no clients
@@ -45,8 +45,8 @@ const defaultLease = 2 * time.Second
 // errNoJournal means that a node of a cluster has no journal.
 var errNoJournal = errors.New("a node of a cluster keeps its rows in a journal, and none is configured")
 
-// A Place has the settings and folders of a node, and states whether the node is new.
-type Place struct {
+// A Setup has the settings and folders of a node, and states whether the node is new.
+type Setup struct {
 	settings Settings
 	log      jetstream.Config
 	folder   string
@@ -56,17 +56,17 @@ type Place struct {
 
 // Prepare checks the settings of a node, and sets those of its journal. If the rows of the last
 // journal are not those of the log, it is moved away. Call it before the journal is opened.
-func Prepare(s Settings, j *journal.Config, log *slog.Logger) (*Place, error) {
+func Prepare(s Settings, j *journal.Config, log *slog.Logger) (*Setup, error) {
 	if j.Folder == "" {
 		return nil, errNoJournal
 	}
 	name, _ := os.Hostname() // "" is refused
-	p := &Place{settings: s, journal: j.Folder, folder: filepath.Join(filepath.Dir(j.Folder), "node")}
+	p := &Setup{settings: s, journal: j.Folder, folder: filepath.Join(filepath.Dir(j.Folder), "node")}
 	p.settings.Lease = cmp.Or(s.Lease, defaultLease)
 	p.log = jetstream.Config{
 		URLs: s.NATS, Cluster: s.Name, Node: cmp.Or(s.Node, name), Credentials: s.Credentials, Authorities: s.Authorities,
 		Certificate: s.Certificate, Key: s.Key, Replicas: s.Replicas, Bytes: s.Bytes, Age: s.Age, Logger: log,
-		Joins: s.Role == roleEdge,
+		MustExist: s.Role == roleEdge,
 	}
 	if err := p.log.Fill(); err != nil {
 		return nil, err

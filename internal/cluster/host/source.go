@@ -20,10 +20,10 @@ import (
 // errNotLeading means that another node numbers now.
 var errNotLeading = errors.New("this node is no longer the sequencer")
 
-// numberings are what a ledger knows of the numbers of sources. The ledger's lock guards it.
+// numberings are what pendingRows knows of the numbers of sources. Its lock guards it.
 type numberings struct {
 	hash  map[uint32]uint64 // of the numbering of an instrument
-	noted map[string]uint64 // in the rows of the ledger
+	noted map[string]uint64 // in the pending rows
 	came  map[string]uint64 // in the log
 }
 
@@ -34,7 +34,7 @@ func newNumberings() numberings {
 func sourceName(s *journal.Source) string { return fmt.Sprintf("%d.%d", s.Instrument, s.Channel) }
 
 // hold notes the numbers that the log has, and returns them.
-func (l *ledger) hold(list []cluster.Source) (held []journal.Source) {
+func (l *pendingRows) hold(list []cluster.Source) (held []journal.Source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range list {
@@ -56,7 +56,7 @@ func (l *ledger) hold(list []cluster.Source) (held []journal.Source) {
 }
 
 // note adds a number to the group of the rows that were appended. l.mu is held.
-func (l *ledger) note(s *journal.Source) {
+func (l *pendingRows) note(s *journal.Source) {
 	if l.hash[s.Instrument] != s.Numbering {
 		l.hash[s.Instrument] = s.Numbering
 		l.enc.Source(strconv.FormatUint(uint64(s.Instrument), 10), s.Numbering)
@@ -75,7 +75,7 @@ func (l *ledger) note(s *journal.Source) {
 }
 
 // stored notes numbers that have come back from the log.
-func (l *ledger) stored(list []cluster.Source) {
+func (l *pendingRows) stored(list []cluster.Source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range list {
@@ -86,7 +86,7 @@ func (l *ledger) stored(list []cluster.Source) {
 
 // awaitStored waits until numbers have come back from the log. The error is errNotLeading, or the
 // cause of the end of ctx.
-func (l *ledger) awaitStored(ctx context.Context, list []journal.Source) error {
+func (l *pendingRows) awaitStored(ctx context.Context, list []journal.Source) error {
 	defer context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -113,7 +113,7 @@ func (l *ledger) awaitStored(ctx context.Context, list []journal.Source) error {
 
 // AwaitStored implements feed.Resumer.
 func (s sink) AwaitStored(ctx context.Context, list []feed.Held) error {
-	return s.ledger.awaitStored(ctx, s.Hub.SourcesOf(list))
+	return s.pending.awaitStored(ctx, s.Hub.SourcesOf(list))
 }
 
 var _ feed.Resumer = sink{}

@@ -14,8 +14,8 @@ const (
 // errStalled means that the node does not handle events.
 var errStalled = errors.New("not handling the log: the disk of this node may not respond")
 
-// beat notes that the node handles events.
-func (h *Host) beat() { h.handled.Store(int64(time.Since(h.began))) }
+// markHandled notes that the node handles events.
+func (h *Host) markHandled() { h.handled.Store(int64(time.Since(h.began))) }
 
 // stalled reports whether the node has handled no event for long, for example because a write to
 // its disk does not end.

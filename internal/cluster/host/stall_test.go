@@ -18,7 +18,7 @@ import (
 func TestStalledNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := &Host{cfg: Config{Hub: hub.New(hub.Config{Following: true}), Place: &Place{}}, log: slog.New(slog.DiscardHandler), began: time.Now()}
+		h := &Host{cfg: Config{Hub: hub.New(hub.Config{Following: true}), Setup: &Setup{}}, log: slog.New(slog.DiscardHandler), began: time.Now()}
 		port := h.cfg.Hub.NewPort(func(bool) {})
 		h.joined.Store(true)
 		h.shown.Store(&cluster.Show{Allowed: true, Current: true})
@@ -39,14 +39,14 @@ func TestStalledNode(t *testing.T) {
 			}
 		}
 		for range 20 {
-			h.beat()
+			h.markHandled()
 			time.Sleep(checkEvery)
 		}
 		check("events are handled", false)
 		time.Sleep(5 * time.Second)
 		check("no events are handled", true)
 		for range 5 {
-			h.beat()
+			h.markHandled()
 			time.Sleep(checkEvery)
 		}
 		check("events are handled again", false)

@@ -15,7 +15,7 @@ import (
 // save stores the state of the node. It logs when a regular save fails, and when a later one
 // succeeds.
 func (h *Host) save(a cluster.Save) error {
-	err := writeState(h.cfg.Place.folder, a.State, !a.Regular)
+	err := writeState(h.cfg.Setup.folder, a.State, !a.Regular)
 	if err != nil && !a.Regular {
 		return err
 	}

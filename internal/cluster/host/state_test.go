@@ -16,7 +16,7 @@ func TestStateCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
 	folder := t.TempDir()
-	h := &Host{cfg: Config{Place: &Place{folder: folder}}, log: slog.New(slog.NewTextHandler(&logged, nil))}
+	h := &Host{cfg: Config{Setup: &Setup{folder: folder}}, log: slog.New(slog.NewTextHandler(&logged, nil))}
 	if err := os.Mkdir(statePath(folder)+".new", 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,11 @@
 //
 // # Settings
 //
-// Dial creates the stream with file storage if there is none, and does not change an existing one.
-// The stream drops its oldest messages at Config.Bytes and Config.Age: the journals of the nodes
-// have their rows. JetStream syncs its files every two minutes unless sync_interval in the
-// jetstream block of nats-server says otherwise; docs/cluster.md has what that means and costs.
+// Dial creates the stream with file storage if there is none, unless Config.MustExist is set. It
+// does not change an existing one. The stream drops its oldest messages at Config.Bytes and
+// Config.Age: the journals of the nodes have their rows. JetStream syncs its files every two
+// minutes unless sync_interval in the jetstream block of nats-server says otherwise;
+// docs/cluster.md has what that means and costs.
 //
 // # Concurrency
 //

@@ -26,7 +26,7 @@ type Config struct {
 	Replicas    int           // of the stream and the lease, when they are created; 0: 3, or 1 with one URL
 	Bytes       int64         // kept in the stream; 0: 16 GiB
 	Age         time.Duration // kept in the stream; 0: 24 h
-	Joins       bool          // the stream is that of other nodes: Dial does not make one
+	MustExist   bool          // the stream is that of other nodes: Dial does not make one
 	Logger      *slog.Logger  // nil: discarded
 }
 
@@ -87,8 +87,9 @@ type Session struct {
 	heard time.Time          // when the consumer last sent anything
 }
 
-// Dial connects to NATS, and creates the stream and the lease of the cluster if they are missing.
-// The configuration was filled. The caller closes the Session.
+// Dial connects to NATS. It creates the lease if it is missing, and the stream too unless
+// cfg.MustExist is set: a missing stream is then an error. Call cfg.Fill first. The caller closes
+// the Session.
 func Dial(ctx context.Context, cfg Config) (*Session, error) {
 	s := &Session{cfg: cfg, came: make(chan *nats.Msg, arrivals), closed: make(chan struct{})}
 	options := []nats.Option{
@@ -130,7 +131,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 	}
 	s.stream, err = attempt(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, c.streamName()) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if c.Joins {
+		if c.MustExist {
 			return fmt.Errorf("NATS has no log of cluster %q yet: start a node that may be the sequencer, see what it logs, or correct the name", c.Cluster)
 		}
 		// Without direct reads: a replica that is behind must not answer.
@@ -207,7 +208,8 @@ func (s *Session) bounds(ctx context.Context) (first, last uint64, err error) {
 	return info.State.FirstSeq, info.State.LastSeq, nil
 }
 
-// ReadLast returns the newest message of the stream. Its sequence is 0 if there was never one.
+// ReadLast returns the newest message of the stream. Its sequence is 0 if there was never one. data
+// is nil if the stream has no message now.
 func (s *Session) ReadLast(ctx context.Context) (sequence uint64, data []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -15,15 +15,15 @@ const (
 	maxWaiting = 4 << 20  // bytes of rows that wait for the log; with more, feeds wait
 )
 
-// ledger takes the rows of the numbering hub, until the node offers them to the log. It implements
-// hub.RowLog.
-type ledger struct {
+// pendingRows takes the rows of the numbering hub, until the node offers them to the log. It
+// implements hub.RowLog.
+type pendingRows struct {
 	wake chan struct{} // has an element when there are rows
 
 	mu      sync.Mutex
 	taken   sync.Cond                      // rows were taken by the log
 	journal *journal.Journal               // of the following hub: numbers of known instruments
-	numbers map[market.InstrumentID]uint32 // of instruments that this ledger has defined
+	numbers map[market.InstrumentID]uint32 // of instruments that were defined here
 	next    uint32                         // number of the next one
 	enc     cluster.Encoder
 	prev    uint64 // position before the rows of enc
@@ -35,15 +35,15 @@ type ledger struct {
 	numberings
 }
 
-func newLedger(j *journal.Journal, position uint64) *ledger {
-	l := &ledger{wake: make(chan struct{}, 1), journal: j, numbers: map[market.InstrumentID]uint32{}, next: j.Numbers() + 1, enc: cluster.Encoder{Compress: true}, prev: position, last: position, numberings: newNumberings()}
+func newPendingRows(j *journal.Journal, position uint64) *pendingRows {
+	l := &pendingRows{wake: make(chan struct{}, 1), journal: j, numbers: map[market.InstrumentID]uint32{}, next: j.Numbers() + 1, enc: cluster.Encoder{Compress: true}, prev: position, last: position, numberings: newNumberings()}
 	l.taken.L = &l.mu
 	return l
 }
 
 // Define implements hub.RowLog. It appends the first definition of an instrument, and changed ones.
 // A node that begins with this term, or in an epoch, then knows all of them.
-func (l *ledger) Define(def market.Instrument) uint32 {
+func (l *pendingRows) Define(def market.Instrument) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	number, defined := l.numbers[def.ID]
@@ -74,7 +74,7 @@ func (l *ledger) Define(def market.Instrument) uint32 {
 }
 
 // Append implements hub.RowLog.
-func (l *ledger) Append(r *journal.Row) {
+func (l *pendingRows) Append(r *journal.Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -92,7 +92,7 @@ func (l *ledger) Append(r *journal.Row) {
 }
 
 // notify wakes the node. l.mu is held.
-func (l *ledger) notify() {
+func (l *pendingRows) notify() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -100,7 +100,7 @@ func (l *ledger) notify() {
 }
 
 // cut makes a group of what was collected. l.mu is held.
-func (l *ledger) cut() {
+func (l *pendingRows) cut() {
 	if l.enc.Empty() {
 		return
 	}
@@ -110,7 +110,7 @@ func (l *ledger) cut() {
 }
 
 // take returns the groups that wait.
-func (l *ledger) take() (list []cluster.Group) {
+func (l *pendingRows) take() (list []cluster.Group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut()
@@ -119,7 +119,7 @@ func (l *ledger) take() (list []cluster.Group) {
 }
 
 // setQueued notes how many bytes wait in the node. It returns how many wait in all.
-func (l *ledger) setQueued(n int) int {
+func (l *pendingRows) setQueued(n int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.queued = n; n <= maxWaiting {
@@ -129,10 +129,10 @@ func (l *ledger) setQueued(n int) int {
 }
 
 // waiting returns how many bytes wait for the log. l.mu is held.
-func (l *ledger) waiting() int { return l.queued + l.bytes + l.enc.Len() }
+func (l *pendingRows) waiting() int { return l.queued + l.bytes + l.enc.Len() }
 
 // await waits while too many rows wait for the log.
-func (l *ledger) await() {
+func (l *pendingRows) await() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closed && l.waiting() > maxWaiting {
@@ -141,7 +141,7 @@ func (l *ledger) await() {
 }
 
 // close drops the rows, and those to come.
-func (l *ledger) close() {
+func (l *pendingRows) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed, l.groups, l.enc = true, nil, cluster.Encoder{}

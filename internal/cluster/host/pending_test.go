@@ -9,16 +9,16 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestLedgerNumbers checks that new instruments get consecutive numbers while the following hub
+// TestPendingNumbers checks that new instruments get consecutive numbers while the following hub
 // defines those that have come back, and that the first definition of each and changed ones go to
 // the log.
-func TestLedgerNumbers(t *testing.T) {
+func TestPendingNumbers(t *testing.T) {
 	j := openJournal(t)
 	def := func(i, decimals int) market.Instrument {
 		return market.Instrument{ID: market.InstrumentID{Symbol: fmt.Sprint("S", i), Market: "M", Term: "CI"}, PriceDecimals: decimals}
 	}
 	j.Define(def(1, 2)) // of an earlier leader
-	l := newLedger(j, 0)
+	l := newPendingRows(j, 0)
 	l.enc.Compress = false
 	came := map[uint32]int{}
 	deliver := func() {
@@ -58,9 +58,9 @@ func TestLedgerNumbers(t *testing.T) {
 	}
 }
 
-// TestLedgerWaits checks that a feed waits while too many rows wait for the log, and that a ledger
-// whose leadership has ended drops rows and lets feeds go on.
-func TestLedgerWaits(t *testing.T) {
+// TestPendingWaits checks that a feed waits while too many rows wait for the log. At the end of the
+// leadership, pending rows are dropped, and feeds continue.
+func TestPendingWaits(t *testing.T) {
 	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestLedgerWaits(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	l := newLedger(j, 10)
+	l := newPendingRows(j, 10)
 	l.Define(market.Instrument{ID: market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"}})
 	l.Append(&journal.Row{Kind: journal.Trade, Instrument: 1, Position: 11, N: 1, Latency: -1})
 	groups := l.take()
@@ -93,14 +93,14 @@ func TestLedgerWaits(t *testing.T) {
 	<-waited
 	l.Append(&journal.Row{Kind: journal.Trade, Instrument: 1, Position: 12, N: 2, Latency: -1})
 	if groups := l.take(); len(groups) != 0 {
-		t.Errorf("a closed ledger has %d groups", len(groups))
+		t.Errorf("closed pending rows have %d groups", len(groups))
 	}
 }
 
-// TestLedgerGroups checks that rows which wait become groups of about 64 KiB before compression,
+// TestPendingGroups checks that rows which wait become groups of about 64 KiB before compression,
 // and that all of them count as waiting.
-func TestLedgerGroups(t *testing.T) {
-	l := newLedger(openJournal(t), 0)
+func TestPendingGroups(t *testing.T) {
+	l := newPendingRows(openJournal(t), 0)
 	const rows = 5000
 	for i := range uint64(rows) {
 		l.Append(&journal.Row{Kind: journal.BookUpdate, Instrument: 1, Position: i + 1, N: i + 1, Bids: []market.Level{{Price: 1, Size: market.Size(i + 1), Orders: 1}}})

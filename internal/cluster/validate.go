@@ -14,9 +14,9 @@ const (
 	clocksApart = int64(24 * time.Hour)
 )
 
-// believes reports whether a node of the cluster may have sent a report. It removes
-// a time that is too far ahead of this machine's clock from the report.
-func (n *Node) believes(r *Report) bool {
+// validReport reports whether a node of the cluster may have sent a report. It removes a time that
+// is too far ahead of this machine's clock from the report.
+func (n *Node) validReport(r *Report) bool {
 	f := &n.follower
 	term, highest := max(f.Highest, f.History.Newest().Number), max(r.Highest, r.History.Newest().Number)
 	if r.Time < 0 || r.Time > max(n.wall, f.Time)+clocksApart || r.TimeTerm > highest {
@@ -34,8 +34,8 @@ func (n *Node) believes(r *Report) bool {
 	return r.History.ordered()
 }
 
-// believes reports whether a leader may have appended a batch.
-func (f *follower) believes(b *Batch) bool {
+// validBatch reports whether a leader may have appended a batch.
+func (f *follower) validBatch(b *Batch) bool {
 	term := max(f.Highest, f.History.Newest().Number)
 	if n := b.ID.Term.Number; n > term && n-term > maxTerms {
 		return false
