@@ -199,10 +199,14 @@ func (g *Gateway) openJournal() (err error) {
 		return nil
 	}
 	cfg := journal.Config{Folder: c.Folder, Segment: c.Segment, Sync: c.Sync, Days: c.Days, Bytes: c.Bytes, Logger: g.log}
+	var former *host.Former
 	if g.cfg.Cluster.Name != "" {
-		if g.setup, err = host.Prepare(host.Settings(g.cfg.Cluster), &cfg, g.log); err != nil {
-			return err
-		}
+		g.setup, err = host.Prepare(host.Settings(g.cfg.Cluster), &cfg, g.log)
+	} else {
+		former, err = host.Leave(c.Folder, g.log)
+	}
+	if err != nil {
+		return err
 	}
 	g.journal, err = journal.Open(cfg)
 	switch {
@@ -210,12 +214,13 @@ func (g *Gateway) openJournal() (err error) {
 		return fmt.Errorf("%w %s", ErrJournalInUse, c.Folder)
 	case err != nil:
 		return fmt.Errorf("open the journal: %w", err)
-	case g.cfg.OnJournal != nil:
-		return g.cfg.OnJournal(func(ids []market.InstrumentID) (time.Time, error) {
-			return g.journal.NewestRow(context.Background(), ids)
-		})
 	}
-	return nil
+	if err = former.Finish(g.journal); err != nil || g.cfg.OnJournal == nil {
+		return err
+	}
+	return g.cfg.OnJournal(func(ids []market.InstrumentID) (time.Time, error) {
+		return g.journal.NewestRow(context.Background(), ids)
+	})
 }
 
 // buildUsers builds the path of a login: user base, keys, tokens.
@@ -324,16 +329,14 @@ func (g *Gateway) buildServers() error {
 
 // ready returns an error that says why the gateway should not get new clients now, or nil.
 func (g *Gateway) ready() error {
-	if !g.up.Load() {
+	switch {
+	case !g.up.Load():
 		return errors.New("starting")
-	}
-	if g.draining.Load() {
+	case g.draining.Load():
 		return errors.New("shutting down")
-	}
-	if g.node != nil {
+	case g.node != nil:
 		return g.node.Ready()
-	}
-	if !g.feeds.Load().Live() {
+	case !g.feeds.Load().Live():
 		return errors.New("no feed is up")
 	}
 	return nil

@@ -211,9 +211,14 @@ type alone struct{ registered atomic.Uint64 }
 
 func (a *alone) List(context.Context) ([]cluster.Member, error) { return nil, nil }
 
-func (a *alone) Register(context.Context, string) (uint64, error) { return a.registered.Add(1), nil }
+func (a *alone) Register(context.Context, string) (number uint64, isNew bool, err error) {
+	n := a.registered.Add(1)
+	return n, n == 1, nil
+}
 
 func (a *alone) Unregister(context.Context, cluster.Member) error { return nil }
+
+func (a *alone) Claim(context.Context, string) error { return nil }
 
 func (a *alone) Clusters(context.Context) ([]string, error) { return nil, nil }
 

@@ -295,7 +295,8 @@ func (x *restorer) exchange() error {
 	return syncFolder(x.data)
 }
 
-// journalNames returns the names of a journal that a restored one replaces.
+// journalNames returns the names in the folder of a journal that a restored one replaces. With them
+// comes that of the state of a node, which is next to the journal: the node would continue its epoch.
 func journalNames(folder string) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -306,7 +307,7 @@ func journalNames(folder string) (names []string, err error) {
 			names = append(names, e.Name())
 		}
 	}
-	return names, nil
+	return append(names, filepath.Join("..", "node")), nil
 }
 
 // exchangeIn moves the entries of a folder that have these names to the folder of previous files,
@@ -319,7 +320,7 @@ func (x *restorer) exchangeIn(folder string, names []string) error {
 		if !exists(current) {
 			continue
 		}
-		if exists(filepath.Join(previous, name)) {
+		if exists(filepath.Join(previous, filepath.Base(name))) {
 			if err := os.RemoveAll(current); err != nil {
 				return fmt.Errorf("restore: %w", err)
 			}
@@ -328,7 +329,7 @@ func (x *restorer) exchangeIn(folder string, names []string) error {
 		if err := os.MkdirAll(previous, 0o700); err != nil {
 			return fmt.Errorf("keep the previous files: %w", err)
 		}
-		if err := os.Rename(current, filepath.Join(previous, name)); err != nil {
+		if err := os.Rename(current, filepath.Join(previous, filepath.Base(name))); err != nil {
 			return fmt.Errorf("keep the previous files: %w", err)
 		}
 	}

@@ -67,9 +67,13 @@ type MembersRead struct {
 	Failed bool
 }
 
-// Registered answers the action Register: the shared store lists this node. Number is greater than
-// at every earlier registration of its name.
-type Registered struct{ Number uint64 }
+// Registered answers the action Register: the shared store lists this node, with a Number that is
+// greater than at every earlier registration of its name. New reports that the store did not list
+// it before: it has shown no rows, or it was retired.
+type Registered struct {
+	Number uint64
+	New    bool
+}
 
 // CensusAsked is the request of a node to report. The host passes it when all messages that it
 // received earlier have been handled.

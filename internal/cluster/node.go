@@ -116,7 +116,7 @@ func (n *Node) handle(now time.Duration, wall int64, e Event) error {
 		n.disconnected(now)
 	case Registered:
 		n.asking, n.registered, f.retired = false, true, false
-		f.member.Number = e.Number
+		f.member.Number, f.Gaps = e.Number, f.Gaps && !e.New
 	case Attached:
 		f.attached(e)
 	case Received:

@@ -422,7 +422,7 @@ func TestManySources(t *testing.T) {
 func TestRetiredMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Name: "a", Shows: true})
-	b.do(Registered{Number: 1})
+	b.do(Registered{Number: 1, New: true})
 	b.do(Attached{First: 1})
 	row := Batch{Cluster: "c", ID: ID{Term: Term{1, 5}}, Epoch: "e", Kind: TermRow, First: true, Final: true, NewEpoch: true, History: History{"e", []Start{{Term{1, 5}, 0}}}}
 	b.do(Received{1, AppendBatch(nil, &row)})

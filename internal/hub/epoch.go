@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/logage"
@@ -113,6 +114,9 @@ func (h *Hub) beginEpoch(epoch string, position uint64) (ended []*readjob.Wait, 
 		return nil, ErrHasRows
 	}
 	if j := h.cfg.Journal; j != nil {
+		if epoch != j.Epoch() && slices.Contains(j.Epochs(), epoch) {
+			return nil, ErrHasRows // rows of the log would be in the journal twice
+		}
 		if err := j.BeginEpoch(epoch, position); err != nil {
 			return nil, err
 		}

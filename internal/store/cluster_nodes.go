@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -33,61 +34,67 @@ const nodesTimeout = 5 * time.Second
 
 // List returns the registered nodes, by name.
 func (n *Nodes) List(ctx context.Context) (list []Node, err error) {
-	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
-	defer cancel()
-	fail := func(err error) ([]Node, error) { return nil, fmt.Errorf("read the nodes of the cluster: %w", err) }
-	rows, err := n.reader.QueryContext(ctx, `SELECT node, registrations FROM cluster_nodes WHERE cluster = $1 AND active = 1 ORDER BY node`, n.cluster)
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has its error
-	for rows.Next() {
-		var x Node
-		if err := rows.Scan(&x.Name, &x.Registrations); err != nil {
-			return fail(err)
-		}
-		list = append(list, x)
-	}
-	if err := rows.Err(); err != nil {
-		return fail(err)
-	}
-	return list, nil
+	var x Node
+	err = n.each(ctx, func() { list = append(list, x) }, []any{&x.Name, &x.Registrations},
+		`SELECT node, registrations FROM cluster_nodes WHERE cluster = $1 AND active = 1 ORDER BY node`, n.cluster)
+	return list, err
 }
 
-// Clusters returns the names of all clusters that have ever registered a node in the database.
+// Clusters returns the names of all clusters that have ever had a node in the database.
 func (n *Nodes) Clusters(ctx context.Context) (names []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
-	defer cancel()
-	fail := func(err error) ([]string, error) { return nil, fmt.Errorf("read the names of the clusters: %w", err) }
-	rows, err := n.reader.QueryContext(ctx, `SELECT DISTINCT cluster FROM cluster_nodes ORDER BY cluster`)
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has its error
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return fail(err)
-		}
-		names = append(names, name)
-	}
-	if err := rows.Err(); err != nil {
-		return fail(err)
-	}
-	return names, nil
+	name := ""
+	err = n.each(ctx, func() { names = append(names, name) }, []any{&name}, `SELECT DISTINCT cluster FROM cluster_nodes ORDER BY cluster`)
+	return names, err
 }
 
-// Register registers a node, and returns the number of its registrations with this one.
-func (n *Nodes) Register(ctx context.Context, node string) (registrations uint64, err error) {
+// each calls row for each row of a query, which was scanned into dest.
+func (n *Nodes) each(ctx context.Context, row func(), dest []any, query string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
-	err = n.writer.QueryRowContext(ctx, `INSERT INTO cluster_nodes (cluster, node, registrations, active) VALUES ($1, $2, 1, 1)
-		ON CONFLICT (cluster, node) DO UPDATE SET registrations = cluster_nodes.registrations + 1, active = 1
-		RETURNING registrations`, n.cluster, node).Scan(&registrations)
-	if err != nil {
-		return 0, fmt.Errorf("register a node of the cluster: %w", err)
+	rows, err := n.reader.QueryContext(ctx, query, args...)
+	if err == nil {
+		defer func() { _ = rows.Close() }() // rows.Err has its error
+		for rows.Next() && err == nil {
+			if err = rows.Scan(dest...); err == nil {
+				row()
+			}
+		}
+		err = errors.Join(err, rows.Err())
 	}
-	return registrations, nil
+	if err != nil {
+		return fmt.Errorf("read the nodes of the cluster: %w", err)
+	}
+	return nil
+}
+
+// Register registers a node. It returns the number of its registrations with this one, and whether
+// the node was not registered before.
+func (n *Nodes) Register(ctx context.Context, node string) (registrations uint64, isNew bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
+	defer cancel()
+	err = n.writer.QueryRowContext(ctx, `UPDATE cluster_nodes SET registrations = registrations + 1
+		WHERE cluster = $1 AND node = $2 AND active = 1 RETURNING registrations`, n.cluster, node).Scan(&registrations)
+	if errors.Is(err, sql.ErrNoRows) {
+		isNew = true
+		err = n.writer.QueryRowContext(ctx, `INSERT INTO cluster_nodes (cluster, node, registrations, active) VALUES ($1, $2, 1, 1)
+			ON CONFLICT (cluster, node) DO UPDATE SET registrations = cluster_nodes.registrations + 1, active = 1
+			RETURNING registrations`, n.cluster, node).Scan(&registrations)
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("register a node of the cluster: %w", err)
+	}
+	return registrations, isNew, nil
+}
+
+// Claim notes that the database has a cluster of this name. It does not register the node.
+func (n *Nodes) Claim(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
+	defer cancel()
+	if _, err := n.writer.ExecContext(ctx, `INSERT INTO cluster_nodes (cluster, node, registrations, active) VALUES ($1, $2, 0, 0)
+		ON CONFLICT (cluster, node) DO NOTHING`, n.cluster, node); err != nil {
+		return fmt.Errorf("note the name of the cluster: %w", err)
+	}
+	return nil
 }
 
 // Unregister removes a node from those that are registered, unless it has registered again.

@@ -11,10 +11,10 @@ import (
 // and that an old registration cannot be removed after a new one.
 func testClusterNodes(t *testing.T, open func() database) {
 	a, b := open(), open()
-	register := func(s database, of, node string, want uint64) {
+	register := func(s database, of, node string, want uint64, wantNew bool) {
 		t.Helper()
-		if n, err := store.NodesOf(s, of).Register(t.Context(), node); err != nil || n != want {
-			t.Errorf("registration %d of %s, %v; want %d", n, node, err, want)
+		if n, isNew, err := store.NodesOf(s, of).Register(t.Context(), node); err != nil || n != want || isNew != wantNew {
+			t.Errorf("registration %d of %s, new: %v, %v; want %d, %v", n, node, isNew, err, want, wantNew)
 		}
 	}
 	nodes := func(want ...store.Node) {
@@ -26,10 +26,16 @@ func testClusterNodes(t *testing.T, open func() database) {
 		}
 	}
 	nodes()
-	register(a, "c", "one", 1)
-	register(b, "c", "two", 1)
-	register(b, "other", "one", 1)
-	register(b, "c", "one", 2)
+	for range 2 {
+		if err := store.NodesOf(a, "c").Claim(t.Context(), "one"); err != nil {
+			t.Error(err)
+		}
+	}
+	nodes()
+	register(a, "c", "one", 1, true)
+	register(b, "c", "two", 1, true)
+	register(b, "other", "one", 1, true)
+	register(b, "c", "one", 2, false)
 	nodes(store.Node{Name: "one", Registrations: 2}, store.Node{Name: "two", Registrations: 1})
 	for _, n := range []store.Node{{Name: "one", Registrations: 1}, {Name: "two", Registrations: 1}, {Name: "three", Registrations: 1}} {
 		if err := store.NodesOf(a, "c").Unregister(t.Context(), n); err != nil {
@@ -37,9 +43,12 @@ func testClusterNodes(t *testing.T, open func() database) {
 		}
 	}
 	nodes(store.Node{Name: "one", Registrations: 2})
-	register(a, "c", "two", 2)
+	register(a, "c", "two", 2, true)
 	nodes(store.Node{Name: "one", Registrations: 2}, store.Node{Name: "two", Registrations: 2})
-	if names, err := store.NodesOf(b, "third").Clusters(t.Context()); err != nil || !slices.Equal(names, []string{"c", "other"}) {
+	if err := store.NodesOf(a, "fourth").Claim(t.Context(), "one"); err != nil {
+		t.Error(err)
+	}
+	if names, err := store.NodesOf(b, "third").Clusters(t.Context()); err != nil || !slices.Equal(names, []string{"c", "fourth", "other"}) {
 		t.Errorf("clusters %q, %v", names, err)
 	}
 }

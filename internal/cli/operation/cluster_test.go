@@ -56,8 +56,12 @@ func TestStatusOfNode(t *testing.T) {
 			[]string{"sequencer     NONE: this node holds the lease, and waits for edge-3, edge-4\n"}},
 		{"one whose sequencer waits", strings.NewReplacer(`"current":true`, `"current":false`, `"behind_messages":4`, `"behind_messages":0`).Replace(follows),
 			[]string{"sequencer     NONE: seq-2 holds the lease and does not append; it logs what it waits for\n"}},
+		{"one whose sequencer has ended", strings.NewReplacer(`"current":true`, `"current":false`, `"behind_messages":4`, `"behind_messages":0`, `"lease_age_seconds":0.25`, `"lease_age_seconds":3`,
+			`"age_seconds":0.1`, `"age_seconds":12`).Replace(follows), []string{
+			"sequencer     NONE: seq-2 has not renewed its lease for 3s; it lasts 2s\n", "node seq-2    AWAY; holds the lease, term 3",
+		}},
 		{"one that is cut off", strings.Replace(follows, `"connected":true,"current":true,"complete":true`, `"connected":false,"current":false,"complete":false`, 1),
-			[]string{"role edge: NOT CONNECTED to the log, BEHIND the log, may lack rows\n"}},
+			[]string{"role edge: NOT CONNECTED to the log, NOT CURRENT, may lack rows\n"}},
 		{"an older version", "", []string{"cluster      a node of an older version"}},
 	} {
 		url, file := node(t, c.answer), writeFile(t, token)

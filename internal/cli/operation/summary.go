@@ -182,6 +182,9 @@ func (st *status) text() string {
 	return b.String()
 }
 
+// awayAfter is the age of a report, in seconds, after which a node is away. There are two a second.
+const awayAfter = 5
+
 // clusterLines prints the lines of a node of a cluster.
 func (st *status) clusterLines(line func(name, format string, args ...any)) {
 	c := st.Cluster
@@ -198,7 +201,7 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 	for _, w := range []struct {
 		is, not string
 		ok      bool
-	}{{"current", "BEHIND the log", c.Current}, {"", "may lack rows", c.Complete}} {
+	}{{"current", "NOT CURRENT", c.Current}, {"", "may lack rows", c.Complete}} {
 		if !w.ok {
 			words = append(words, w.not)
 		} else if w.is != "" {
@@ -213,6 +216,8 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 		line("sequencer", "NONE: this node holds the lease, and waits for %s", strings.Join(c.Awaited, ", "))
 	case c.Leader == "":
 		line("sequencer", "NONE, term %d", c.Term)
+	case c.Connected && !c.Current && c.Behind == 0 && c.LeaseAge > c.Lease:
+		line("sequencer", "NONE: %s has not renewed its lease for %s; it lasts %s", c.Leader, seconds(c.LeaseAge), seconds(c.Lease))
 	case c.Connected && !c.Current && c.Behind == 0:
 		line("sequencer", "NONE: %s holds the lease and does not append; it logs what it waits for", c.Leader)
 	default:
@@ -231,6 +236,9 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 		}
 		if !n.Complete {
 			what += ", may lack rows"
+		}
+		if n.Age > awayAfter {
+			what = "AWAY; " + what
 		}
 		line("node "+n.Name, "%s, term %d, position %d, %d rows behind, heard %s ago", what, n.Term, n.Position, n.Behind, seconds(n.Age))
 	}

@@ -55,7 +55,7 @@ func check(ctx context.Context, folder string, state *cluster.State, from *Offer
 		same, other := 0, 0
 		for i := range others {
 			switch {
-			case contradicts(&others[i], d.Date, hash):
+			case contradicts(&others[i], d.Date, hash) && !beginsIn(&others[i], d.Date, from):
 				other++
 			case has(&others[i], d.Date):
 				same++
@@ -75,6 +75,12 @@ func check(ctx context.Context, folder string, state *cluster.State, from *Offer
 func isEmpty(r *journal.Reader, state *cluster.State) bool {
 	s := state.History.Starts
 	return len(s) > 0 && state.Position <= s[0].After && !slices.Contains(r.Epochs(), state.History.Epoch)
+}
+
+// beginsIn reports whether the journal of an offer begins in a day of which another one has earlier
+// rows.
+func beginsIn(o *Offer, date string, than *Offer) bool {
+	return o.Days[0].Date == date && (len(o.Days) < len(than.Days) || len(o.Epochs) < len(than.Epochs))
 }
 
 // has reports whether the journal of an offer has a closed day.

@@ -13,6 +13,9 @@ import (
 // leaveTime bounds the wait for the readers of an epoch that ends.
 const leaveTime = 10 * time.Second
 
+// errOwnRows means that a gateway with rows of its own would join a log that has others.
+var errOwnRows = errors.New("the journal has rows of a gateway without a cluster, and the log of the cluster has others")
+
 // beginEpoch begins an epoch in the following hub and in its journal. Sockets stay open: their
 // sessions leave the hub, and announce the epoch when they return to it. If that is not possible,
 // the process ends with ErrRestart, and starts again with an empty journal.
@@ -20,7 +23,14 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 	if a.Epoch == h.cfg.Hub.Epoch() && a.Position == h.cfg.Hub.Figures().Position {
 		return nil
 	}
-	isNew := h.cfg.Hub.Figures().Position == 0
+	position := h.cfg.Hub.Figures().Position
+	if h.grown && a.Position != position {
+		err := fmt.Errorf("%w. To join as a new node, remove the folder %s; to begin the cluster with its rows, see docs/cluster.md, \"From one process to a cluster\"",
+			errOwnRows, h.cfg.Setup.journal)
+		return errors.Join(err, removeIfThere(statePath(h.cfg.Setup.folder))) // the next start must find this again
+	}
+	h.grown = false
+	isNew := position == 0
 	h.epochs++
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,9 +39,10 @@ type Config struct {
 // Members are the registered nodes of the cluster, in the store that the nodes share.
 type Members interface {
 	List(ctx context.Context) ([]cluster.Member, error)
-	Register(ctx context.Context, node string) (number uint64, err error)
+	Register(ctx context.Context, node string) (number uint64, isNew bool, err error) // as cluster.Registered
 	Unregister(ctx context.Context, m cluster.Member) error
-	Clusters(ctx context.Context) ([]string, error) // names of those that have ever had a registered node
+	Clusters(ctx context.Context) ([]string, error) // names of those that have ever had a node
+	Claim(ctx context.Context, node string) error   // notes the name of this cluster
 }
 
 // Numbering has the functions that number rows while the node leads.
@@ -85,6 +87,9 @@ type Host struct {
 	logTime    int64                          // newest time of the log that the hub knows
 	unsaved    bool                           // the state was not written last time
 	duplicates duplicateCheck
+	warnings   warnings
+	grown      bool         // the journal has rows of a gateway without a cluster, until an epoch of the log begins
+	claimed    bool         // claim was called
 	releasing  bool         // the lease is being given back
 	awaited    string       // what was logged that the node waits for before it leads
 	logged     cluster.Term // whose sequencer was logged
@@ -110,15 +115,23 @@ type arrival struct {
 	err        error              // ends the session
 }
 
-// New returns a Host. The error is that of reading the stored state of the node.
+// New returns a Host. The error wraps ErrName, or is that of the stored state or of the database.
 func New(cfg Config) (*Host, error) {
 	p := cfg.Setup
 	state, err := readState(p.folder)
+	if err == nil {
+		err = checkNew(context.Background(), p, cfg.Members)
+	}
 	if err != nil {
 		return nil, err
 	}
+	position := cfg.Hub.Figures().Position
+	if state.History.Epoch == "" { // the producers of a gateway that becomes a node continue
+		state.Sources, state.SourcesAt = sourcesOfJournal(cfg.Journal.Sources()), position
+	}
+	grown := state.History.Epoch == "" && len(cfg.Journal.Days()) > 0
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	h := &Host{cfg: cfg, name: p.log.Node, log: cfg.Logger, began: time.Now(), events: make(chan arrival, 64)}
+	h := &Host{cfg: cfg, name: p.log.Node, log: cfg.Logger, began: time.Now(), events: make(chan arrival, 64), grown: grown}
 	h.applying.hub, h.applying.journal = cfg.Hub, cfg.Journal
 	h.copies, h.fetches = make(chan struct{}, copiesAtOnce), make(chan struct{}, fetchesAtOnce)
 	h.duplicates = newDuplicateCheck(h.name, h.log)
@@ -126,7 +139,7 @@ func New(cfg Config) (*Host, error) {
 	h.node = cluster.NewNode(cluster.Config{
 		Cluster: p.log.Cluster, Name: p.log.Node, Shows: p.settings.Role != roleSequencer, Candidate: p.settings.Role != roleEdge,
 		Lease: p.settings.Lease, Random: rand.Uint64,
-	}, state, cluster.Journal{Epoch: cfg.Journal.Epoch(), Position: cfg.Hub.Figures().Position, Complete: p.isNew || cfg.Journal.Whole()})
+	}, state, cluster.Journal{Epoch: cfg.Journal.Epoch(), Position: position, Complete: p.isNew || cfg.Journal.Whole()})
 	h.shown.Store(&cluster.Show{})
 	if p.settings.Role != roleSequencer {
 		h.sharing = newSharing(h.name, cfg.Users)
@@ -207,9 +220,23 @@ func (h *Host) Ready() error {
 	case h.stalled():
 		return errStalled
 	case !s.Current:
-		return errors.New("behind the log of the cluster")
+		return h.notCurrent()
 	}
 	return nil
+}
+
+// notCurrent says why the rows of the node are not current.
+func (h *Host) notCurrent() error {
+	s := h.Status()
+	switch {
+	case s.Seq < s.End || s.Blind:
+		return fmt.Errorf("%d messages behind the log of the cluster", s.End-min(s.End, s.Seq))
+	case len(s.Awaited) > 0:
+		return fmt.Errorf("no sequencer: this node waits for %s", strings.Join(s.Awaited, ", "))
+	case s.Holder == "":
+		return errors.New("no sequencer: no node holds the lease")
+	}
+	return fmt.Errorf("no sequencer: %s holds the lease and does not append to the log", s.Holder)
 }
 
 // note publishes the state of the state machine, and the log's clock before the rows that follow
@@ -242,9 +269,6 @@ func (h *Host) Run(running context.Context) error {
 	defer cancel()
 	defer h.stopLeading("the process ends")
 	defer h.leave()
-	if err := h.checkNew(running); err != nil {
-		return err
-	}
 	h.logServes()
 	if err := h.obtain(running); err != nil {
 		return err
@@ -274,7 +298,7 @@ func (h *Host) Run(running context.Context) error {
 		select {
 		case <-running.Done():
 			h.resign(ctx)
-			return nil
+			return h.saveLast()
 		case a := <-h.events:
 			err = h.arrived(ctx, a)
 		case m := <-h.messages():
@@ -421,12 +445,37 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 	return nil
 }
 
-// failed logs an error, and reports whether there is one.
+// failed logs an error, and reports whether there is one. The same failure is logged once in
+// warnEvery.
 func (h *Host) failed(what string, err error) bool {
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if err != nil && !errors.Is(err, context.Canceled) && h.warnings.due(what) {
 		h.log.Warn("cluster: failed to "+what, "error", err)
 	}
 	return err != nil
+}
+
+// warnEvery is the time between two log lines about the same failure.
+const warnEvery = 10 * time.Second
+
+// warnings limits log lines about failures that repeat.
+type warnings struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// due reports whether a failure is logged now.
+func (w *warnings) due(what string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if at, ok := w.last[what]; ok && now.Sub(at) < warnEvery {
+		return false
+	}
+	if w.last == nil {
+		w.last = map[string]time.Time{}
+	}
+	w.last[what] = now
+	return true
 }
 
 // start runs a function on a goroutine, and passes its event.
@@ -474,16 +523,31 @@ func (h *Host) arrived(ctx context.Context, a arrival) error {
 func (h *Host) register(ctx context.Context) {
 	h.start(ctx, 0, func(ctx context.Context) cluster.Event {
 		for {
-			number, err := h.cfg.Members.Register(ctx, h.name)
+			number, isNew, err := h.cfg.Members.Register(ctx, h.name)
 			if !h.failed("register this node", err) {
-				return cluster.Registered{Number: number}
+				return cluster.Registered{Number: number, New: isNew}
 			}
-			select {
-			case <-ctx.Done():
+			if !sleep(ctx, time.Second) {
 				return nil
-			case <-time.After(time.Second):
 			}
 		}
+	})
+}
+
+// claim notes the name of the cluster in the database, once. It tries until it succeeds. An edge
+// does not need it: it begins no cluster.
+func (h *Host) claim(ctx context.Context) {
+	if h.claimed || h.cfg.Setup.settings.Role == roleEdge {
+		return
+	}
+	h.claimed = true
+	h.start(ctx, 0, func(ctx context.Context) cluster.Event {
+		for h.failed("note the name of the cluster in the database", h.cfg.Members.Claim(ctx, h.name)) {
+			if !sleep(ctx, time.Second) {
+				break
+			}
+		}
+		return nil
 	})
 }
 

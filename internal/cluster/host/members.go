@@ -24,8 +24,13 @@ func (s DatabaseMembers) Clusters(ctx context.Context) ([]string, error) {
 	return s.Nodes.Clusters(ctx)
 }
 
+// Claim implements Members.
+func (s DatabaseMembers) Claim(ctx context.Context, node string) error {
+	return s.Nodes.Claim(ctx, node)
+}
+
 // Register implements Members.
-func (s DatabaseMembers) Register(ctx context.Context, node string) (uint64, error) {
+func (s DatabaseMembers) Register(ctx context.Context, node string) (number uint64, isNew bool, err error) {
 	return s.Nodes.Register(ctx, node)
 }
 

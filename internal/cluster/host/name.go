@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// errOtherCluster means that the folder of a node belongs to another cluster.
-var errOtherCluster = errors.New("the folder of this node belongs to another cluster")
+// ErrName means that the settings have the wrong name of a cluster.
+var ErrName = errors.New("wrong name of the cluster")
 
 // namePath returns the file with the name of the cluster of a node.
 func namePath(folder string) string { return filepath.Join(folder, "cluster") }
@@ -26,7 +26,7 @@ func checkName(folder, cluster string) error {
 	case err != nil:
 		return fmt.Errorf("check the cluster of the node's folder: %w", err)
 	case string(text) != cluster:
-		return fmt.Errorf("%w: %s belongs to %q, and the settings name %q. Correct the name, or use another folder for the journal", errOtherCluster, folder, text, cluster)
+		return fmt.Errorf("%w: the folder %s belongs to %q, and the settings name %q. Correct the name. If the name was wrong until now, remove that folder; the journal stays", ErrName, folder, text, cluster)
 	}
 	return nil
 }
@@ -43,23 +43,19 @@ func writeName(folder, cluster string) error {
 	return nil
 }
 
-// errUnknownCluster means that a new sequencer names a cluster that its database does not have.
-var errUnknownCluster = errors.New("this database has another cluster")
-
-// checkNew refuses a new node that would begin a cluster although its database has only others:
-// its name is probably wrong, and its feeds would take events that belong to the other cluster.
-func (h *Host) checkNew(ctx context.Context) error {
-	p := h.cfg.Setup
+// checkNew refuses a new node that would begin a cluster although its database has only others: its
+// name is probably wrong, and its feeds would take events that belong to the other cluster.
+func checkNew(ctx context.Context, p *Setup, members Members) error {
 	if !p.isNew || p.settings.New || p.settings.Role == roleEdge { // an edge begins no cluster
 		return nil
 	}
-	names, err := h.cfg.Members.Clusters(ctx)
+	names, err := members.Clusters(ctx)
 	if err != nil {
 		return err
 	}
 	if len(names) == 0 || slices.Contains(names, p.log.Cluster) {
 		return nil
 	}
-	return fmt.Errorf("%w: it has %q, and none that is named %q. Correct name in [cluster], or set new = true there to begin another cluster",
-		errUnknownCluster, strings.Join(names, ", "), p.log.Cluster)
+	return fmt.Errorf("%w: the database has %q, and no cluster that is named %q. Correct name in [cluster], or set new = true there to begin another cluster",
+		ErrName, strings.Join(names, ", "), p.log.Cluster)
 }

@@ -31,7 +31,7 @@ func TestWrongClusterName(t *testing.T) {
 		}
 	}
 	_, err := prepare("two")
-	if !errors.Is(err, errOtherCluster) || !strings.Contains(err.Error(), `"one"`) || !strings.Contains(err.Error(), `"two"`) {
+	if !errors.Is(err, ErrName) || !strings.Contains(err.Error(), `"one"`) || !strings.Contains(err.Error(), `"two"`) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := prepare("one"); err != nil {
@@ -62,8 +62,8 @@ func TestUnknownCluster(t *testing.T) {
 	}{
 		"the first cluster":       {},
 		"a cluster that is known": {names: []string{"aaa", "one"}},
-		"a wrong name":            {names: []string{"aaa", "bbb"}, want: errUnknownCluster},
-		"a sequencer":             {settings: Settings{Role: roleSequencer}, names: []string{"aaa"}, want: errUnknownCluster},
+		"a wrong name":            {names: []string{"aaa", "bbb"}, want: ErrName},
+		"a sequencer":             {settings: Settings{Role: roleSequencer}, names: []string{"aaa"}, want: ErrName},
 		"an edge":                 {settings: Settings{Role: roleEdge}, names: []string{"aaa"}},
 		"another cluster":         {settings: Settings{New: true}, names: []string{"aaa"}},
 		"a node that has run":     {old: true, names: []string{"aaa"}},
@@ -71,12 +71,11 @@ func TestUnknownCluster(t *testing.T) {
 	} {
 		p := &Setup{settings: c.settings, isNew: !c.old}
 		p.log.Cluster = "one"
-		h := &Host{cfg: Config{Setup: p, Members: named{names: c.names, err: c.err}}}
-		err := h.checkNew(t.Context())
+		err := checkNew(t.Context(), p, named{names: c.names, err: c.err})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
-		if c.want == errUnknownCluster && !(strings.Contains(err.Error(), strings.Join(c.names, ", ")) && strings.Contains(err.Error(), `"one"`)) {
+		if c.want == ErrName && !(strings.Contains(err.Error(), strings.Join(c.names, ", ")) && strings.Contains(err.Error(), `"one"`)) {
 			t.Errorf("%s: the error has not both names: %v", name, err)
 		}
 	}

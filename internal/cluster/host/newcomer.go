@@ -79,19 +79,30 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := writeName(n.cfg.Setup.folder, n.cfg.Setup.log.Cluster); err != nil {
+		return false, err
+	}
 	epoch, begins, err := n.begin(ctx, s)
 	if err != nil {
 		return false, err
 	}
+	earlier := func(o copying.Offer) bool { return len(o.Epochs) > 0 && !slices.Equal(o.Epochs, []string{epoch}) }
+	if slices.ContainsFunc(offers, earlier) || epoch == "" && n.cfg.Setup.settings.Role == roleEdge {
+		begins = false // there are rows of earlier epochs, or there may be
+	}
 	usable := slices.DeleteFunc(slices.Clone(offers), func(o copying.Offer) bool { return o.Reason != "" })
 	if len(usable) == 0 {
-		if begins || time.Since(n.began) > newcomerWait {
-			return true, nil
+		err = errors.Join(errAlone, reasons(offers))
+		if !begins && time.Since(n.began) > newcomerWait {
+			n.log.Warn("this new node follows the log without earlier rows", "error", err)
+			begins = true
 		}
-		return false, errors.Join(errAlone, reasons(offers))
 	}
-	if begins && !slices.ContainsFunc(usable, func(o copying.Offer) bool { return !slices.Equal(o.Epochs, []string{epoch}) }) {
+	if begins {
 		return true, nil
+	}
+	if len(usable) == 0 {
+		return false, err
 	}
 	from := n.choose(usable)
 	n.copier.Ask = func(ctx context.Context, node string, request []byte, f func([]byte) error) error {
@@ -132,9 +143,9 @@ func (n *newcomer) offers(ctx context.Context, s *jetstream.Session) (list []cop
 	return list, err
 }
 
-// begin returns the epoch of the oldest message of the stream. begins reports whether the epoch
-// begins with it. It is also true for a stream without messages, and for one of another cluster or
-// version, which the state machine refuses.
+// begin returns the epoch of the oldest message of the stream. begins reports whether the first
+// epoch of the cluster begins with it, so that no rows are before it. It is also true for a stream
+// without messages, and for one of another cluster or version, which the state machine refuses.
 func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch string, begins bool, err error) {
 	data, err := s.ReadFirst(ctx)
 	if err != nil {
@@ -144,12 +155,12 @@ func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch strin
 	if err := b.Decode(n.cfg.Setup.log.Cluster, data); err != nil {
 		return "", len(data) == 0 || errors.Is(err, cluster.ErrCluster) || errors.Is(err, cluster.ErrVersion), nil
 	}
-	return b.Epoch, b.Kind == cluster.TermRow && b.NewEpoch, nil
+	return b.Epoch, b.Kind == cluster.TermRow && b.NewEpoch && b.Prev == 0, nil
 }
 
 // choose returns the offer to use: the one of the node whose copy has begun, perhaps in an earlier
-// process, unless that node failed several times. Otherwise it prefers the fewest failures, then a
-// node that is not the sequencer, then the most closed days, and then the newest rows.
+// process, unless that node failed several times. Otherwise it prefers the fewest failures, then
+// the most epochs and closed days, then a node that is not the sequencer, and then the newest rows.
 func (n *newcomer) choose(usable []copying.Offer) *copying.Offer {
 	begun := n.copier.Begun()
 	if p := n.copier.Progress(); p != nil {
@@ -171,8 +182,8 @@ func (n *newcomer) choose(usable []copying.Offer) *copying.Offer {
 	best := &usable[0]
 	for i := range usable {
 		o := &usable[i]
-		if cmp.Or(cmp.Compare(n.failures[o.Node], n.failures[best.Node]), cmp.Compare(leads(o), leads(best)),
-			cmp.Compare(len(best.Days), len(o.Days)), cmp.Compare(best.Position, o.Position)) < 0 {
+		if cmp.Or(cmp.Compare(n.failures[o.Node], n.failures[best.Node]), cmp.Compare(len(best.Epochs), len(o.Epochs)),
+			cmp.Compare(len(best.Days), len(o.Days)), cmp.Compare(leads(o), leads(best)), cmp.Compare(best.Position, o.Position)) < 0 {
 			best = o
 		}
 	}

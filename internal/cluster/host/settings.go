@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cluster"
@@ -61,7 +60,7 @@ func Prepare(s Settings, j *journal.Config, log *slog.Logger) (*Setup, error) {
 		return nil, errNoJournal
 	}
 	name, _ := os.Hostname() // "" is refused
-	p := &Setup{settings: s, journal: j.Folder, folder: filepath.Join(filepath.Dir(j.Folder), "node")}
+	p := &Setup{settings: s, journal: j.Folder, folder: nodeFolder(j.Folder)}
 	p.settings.Lease = cmp.Or(s.Lease, defaultLease)
 	p.log = jetstream.Config{
 		URLs: s.NATS, Cluster: s.Name, Node: cmp.Or(s.Node, name), Credentials: s.Credentials, Authorities: s.Authorities,

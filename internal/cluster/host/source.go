@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/cluster"
@@ -42,15 +41,10 @@ func (l *pendingRows) hold(list []cluster.Source) (held []journal.Source) {
 			l.hash[uint32(n)] = s.Sequence
 		}
 	}
-	for _, s := range list {
-		number, channel, ok := strings.Cut(s.Name, ".")
-		n, err := strconv.ParseUint(number, 10, 32)
-		c, wrong := strconv.ParseUint(channel, 10, 8)
-		if !ok || err != nil || wrong != nil || s.Sequence == 0 || l.hash[uint32(n)] == 0 {
-			continue
-		}
-		l.noted[s.Name], l.came[s.Name] = s.Sequence, s.Sequence
-		held = append(held, journal.Source{Instrument: uint32(n), Channel: journal.Channel(c), Numbering: l.hash[uint32(n)], Sequence: s.Sequence})
+	held = sourcesOf(list)
+	for i := range held {
+		s := &held[i]
+		l.noted[sourceName(s)], l.came[sourceName(s)] = s.Sequence, s.Sequence
 	}
 	return held
 }

@@ -30,6 +30,16 @@ func (h *Host) save(a cluster.Save) error {
 	return nil
 }
 
+// saveLast stores the state at the end of the process, so that it is that of the newest row.
+func (h *Host) saveLast() error {
+	s, ok := h.node.State()
+	if !ok {
+		return nil
+	}
+	h.cfg.Hub.Commit()
+	return writeState(h.cfg.Setup.folder, s, true)
+}
+
 // readState returns the stored state of a node; a zero one if there is none. A file without
 // content, which the loss of power can leave, is none.
 func readState(folder string) (s cluster.State, err error) {

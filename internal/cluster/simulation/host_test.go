@@ -283,7 +283,7 @@ func (h *host) perform(t task) {
 	case cluster.Register:
 		w.in(w.delay(), func() {
 			w.registrations++
-			e := cluster.Registered{Number: w.registrations}
+			e := cluster.Registered{Number: w.registrations, New: w.members[h.cfg.Name] == 0}
 			w.members[h.cfg.Name] = w.registrations
 			h.receive(e)
 		})
