@@ -6,7 +6,6 @@ import (
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/cluster/host"
 	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/store"
 )
 
 // buildNode builds the node of a cluster.
@@ -15,7 +14,7 @@ func (g *Gateway) buildNode() (err error) {
 		return nil
 	}
 	g.node, err = host.New(host.Config{
-		Setup: g.setup, Hub: g.hub, Journal: g.journal, Members: host.DatabaseMembers{Nodes: store.NodesOf(g.auditLog, g.cfg.Cluster.Name)},
+		Setup: g.setup, Hub: g.hub, Journal: g.journal, Members: host.DatabaseMembers{Cluster: g.cfg.Cluster.Name, DB: g.auditLog},
 		Numbering: host.Numbering{Hub: g.numberingHub, Run: g.number}, OnShow: g.show, OnEpoch: g.registry.EndEpoch, Users: g.registry, Logger: g.log})
 	return err
 }

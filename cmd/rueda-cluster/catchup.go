@@ -218,9 +218,7 @@ func (a *alone) Register(context.Context, string) (number uint64, isNew bool, er
 
 func (a *alone) Unregister(context.Context, cluster.Member) error { return nil }
 
-func (a *alone) Claim(context.Context, string) error { return nil }
-
-func (a *alone) Clusters(context.Context) ([]string, error) { return nil, nil }
+func (a *alone) Claim(context.Context, string, bool) (others []string, err error) { return nil, nil }
 
 // edgeNode is an edge without the parts that serve clients.
 type edgeNode struct {

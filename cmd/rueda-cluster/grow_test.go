@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -28,16 +29,19 @@ func TestFromOneProcessE2E(t *testing.T) {
 		t.Fatal(err)
 	}
 	var urls []string
+	begin := func(name string) {
+		i := slices.IndexFunc(f.nodes, func(n *fencedNode) bool { return n.name == name })
+		if i < 0 {
+			i = len(f.nodes)
+			f.nodes = append(f.nodes, &fencedNode{name: name, address: "127.0.0.1:" + strconv.Itoa(ports[i]), folder: filepath.Join(f.folder, name)})
+		}
+		f.configure(f.nodes[i], urls, ports[3:])
+		f.start(f.nodes[i])
+	}
 	run := func(names ...string) {
 		f.feeds = nil
 		for _, name := range names {
-			i := slices.IndexFunc(f.nodes, func(n *fencedNode) bool { return n.name == name })
-			if i < 0 {
-				i = len(f.nodes)
-				f.nodes = append(f.nodes, &fencedNode{name: name, address: "127.0.0.1:" + strconv.Itoa(ports[i]), folder: filepath.Join(f.folder, name)})
-			}
-			f.configure(f.nodes[i], urls, ports[3:])
-			f.start(f.nodes[i])
+			begin(name)
 			if urls != nil { // a gateway alone is ready when it has a producer
 				f.awaitReady()
 			}
@@ -89,7 +93,11 @@ func TestFromOneProcessE2E(t *testing.T) {
 	for i := range 3 {
 		urls = append(urls, "nats://"+f.server(i))
 	}
-	run("sequencer-1", "edge-1", "sequencer-2")
+	run("sequencer-1")
+	f.nodes[0].process.signal(syscall.SIGTERM)
+	begin("edge-1") // it waits for the sequencer, because the stream does not have the earlier rows
+	time.Sleep(3 * time.Second)
+	run("sequencer-1", "sequencer-2")
 	many := serve(f.nodes[1])
 	check("in the cluster", one, many, true)
 
@@ -100,12 +108,18 @@ func TestFromOneProcessE2E(t *testing.T) {
 	f.deleteStream()
 	for _, n := range folders {
 		for _, name := range []string{"journal", "node"} {
+			if n == f.nodes[0] {
+				continue // a restore moves its state away
+			}
 			if err := os.RemoveAll(filepath.Join(n.folder, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	f.command("restore", backup, "--config", f.nodes[0].file, "--accept-older")
+	if _, err := os.Stat(filepath.Join(f.nodes[0].folder, "node")); err == nil {
+		t.Error("the restore has kept the state of the node")
+	}
 	f.forgets.Store(true) // a backup does not have the numbers of the producer
 	run("sequencer-1", "edge-1")
 	restored := serve(f.nodes[1])
@@ -116,6 +130,68 @@ func TestFromOneProcessE2E(t *testing.T) {
 	f.forgets.Store(false)
 	run("sequencer-1")
 	check("in one process again", restored, serve(f.nodes[0]), true)
+}
+
+// TestRowsOfItsOwnE2E starts an edge of a cluster without its cluster, so that it numbers rows of
+// its own. It may not join again with them, and joins as a new node without its journal.
+func TestRowsOfItsOwnE2E(t *testing.T) {
+	f := newFenced(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	p := &numbers{f: f}
+	running.Go(func() { p.run(ctx) })
+	one, edge := f.follow(ctx, &running, f.nodes[2]), f.nodes[3]
+	f.progress(p, one)
+
+	edge.process.signal(syscall.SIGTERM)
+	within, err := os.ReadFile(edge.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feeds := f.feeds
+	f.feeds = nil
+	f.configure(&fencedNode{name: "sequencer-3", address: edge.address, folder: edge.folder}, nil, ports)
+	alone := &numbers{f: &fenced{t: t, feeds: f.feeds}}
+	f.feeds = feeds
+	f.start(edge)
+	func() {
+		ctx, cancel := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		alone.f.forgets.Store(true)
+		running.Go(func() { alone.run(ctx) })
+		f.progress(alone, f.follow(ctx, &running, edge))
+	}()
+	edge.process.signal(syscall.SIGTERM)
+
+	f.write(edge.file, string(within))
+	f.start(edge)
+	f.await("the edge has refused its rows", func() bool {
+		text, err := os.ReadFile(edge.process.log)
+		return err == nil && strings.Contains(string(text), "To join as a new node, remove the folder "+filepath.Join(edge.folder, "journal"))
+	})
+	f.kill(edge)
+	if err := os.RemoveAll(filepath.Join(edge.folder, "journal")); err != nil {
+		t.Fatal(err)
+	}
+	f.start(edge)
+	f.awaitReady()
+	f.progress(p, one, f.follow(ctx, &running, edge))
+	cancel()
+	running.Wait()
+	for _, text := range one.wrong {
+		t.Error(text)
+	}
+	if len(one.epochs) != 1 {
+		t.Errorf("epochs %v", one.epochs)
+	}
 }
 
 // command runs a command of the program.

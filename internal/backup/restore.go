@@ -296,7 +296,8 @@ func (x *restorer) exchange() error {
 }
 
 // journalNames returns the names in the folder of a journal that a restored one replaces. With them
-// comes that of the state of a node, which is next to the journal: the node would continue its epoch.
+// comes that of the state of a node, which is next to the journal: the node would continue its
+// epoch.
 func journalNames(folder string) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

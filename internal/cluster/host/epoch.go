@@ -23,13 +23,10 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 	if a.Epoch == h.cfg.Hub.Epoch() && a.Position == h.cfg.Hub.Figures().Position {
 		return nil
 	}
-	position := h.cfg.Hub.Figures().Position
-	if h.grown && a.Position != position {
-		err := fmt.Errorf("%w. To join as a new node, remove the folder %s; to begin the cluster with its rows, see docs/cluster.md, \"From one process to a cluster\"",
-			errOwnRows, h.cfg.Setup.journal)
-		return errors.Join(err, removeIfThere(statePath(h.cfg.Setup.folder))) // the next start must find this again
+	position, grown := h.cfg.Hub.Figures().Position, h.grown
+	if grown && a.Position != position {
+		return h.refuseRows()
 	}
-	h.grown = false
 	isNew := position == 0
 	h.epochs++
 	began := time.Now()
@@ -40,6 +37,7 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 		h.cfg.OnEpoch()
 	}
 	err := h.cfg.Hub.BeginEpoch(ctx, a.Epoch, a.Position)
+	h.grown = grown && err != nil
 	switch {
 	case err == nil && isNew:
 		h.log.Info("this node begins with the epoch of the log", "epoch", a.Epoch, "position", a.Position)
@@ -49,8 +47,18 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 		return nil
 	case !errors.Is(err, hub.ErrHasRows):
 		return fmt.Errorf("begin epoch %s: %w", a.Epoch, err)
+	case grown:
+		return h.refuseRows()
 	}
 	return h.reset(a.Epoch)
+}
+
+// refuseRows ends a gateway with rows of its own that would join a log with others. The state that
+// was saved is removed, so that the next start finds the same.
+func (h *Host) refuseRows() error {
+	err := fmt.Errorf("%w. To join as a new node, remove the folder %s; to begin the cluster with its rows, see docs/cluster.md, \"From one process to a cluster\"",
+		errOwnRows, h.cfg.Setup.journal)
+	return errors.Join(err, removeIfThere(statePath(h.cfg.Setup.folder)))
 }
 
 // reset requests an empty journal, and ends the process.

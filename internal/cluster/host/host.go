@@ -41,8 +41,9 @@ type Members interface {
 	List(ctx context.Context) ([]cluster.Member, error)
 	Register(ctx context.Context, node string) (number uint64, isNew bool, err error) // as cluster.Registered
 	Unregister(ctx context.Context, m cluster.Member) error
-	Clusters(ctx context.Context) ([]string, error) // names of those that have ever had a node
-	Claim(ctx context.Context, node string) error   // notes the name of this cluster
+	// Claim notes the name of this cluster. It returns the names of others if the store has only
+	// those, unless force is set.
+	Claim(ctx context.Context, node string, force bool) (others []string, err error)
 }
 
 // Numbering has the functions that number rows while the node leads.
@@ -89,7 +90,6 @@ type Host struct {
 	duplicates duplicateCheck
 	warnings   warnings
 	grown      bool         // the journal has rows of a gateway without a cluster, until an epoch of the log begins
-	claimed    bool         // claim was called
 	releasing  bool         // the lease is being given back
 	awaited    string       // what was logged that the node waits for before it leads
 	logged     cluster.Term // whose sequencer was logged
@@ -120,7 +120,7 @@ func New(cfg Config) (*Host, error) {
 	p := cfg.Setup
 	state, err := readState(p.folder)
 	if err == nil {
-		err = checkNew(context.Background(), p, cfg.Members)
+		err = claimName(context.Background(), p, cfg.Members)
 	}
 	if err != nil {
 		return nil, err
@@ -531,23 +531,6 @@ func (h *Host) register(ctx context.Context) {
 				return nil
 			}
 		}
-	})
-}
-
-// claim notes the name of the cluster in the database, once. It tries until it succeeds. An edge
-// does not need it: it begins no cluster.
-func (h *Host) claim(ctx context.Context) {
-	if h.claimed || h.cfg.Setup.settings.Role == roleEdge {
-		return
-	}
-	h.claimed = true
-	h.start(ctx, 0, func(ctx context.Context) cluster.Event {
-		for h.failed("note the name of the cluster in the database", h.cfg.Members.Claim(ctx, h.name)) {
-			if !sleep(ctx, time.Second) {
-				break
-			}
-		}
-		return nil
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -43,19 +42,17 @@ func writeName(folder, cluster string) error {
 	return nil
 }
 
-// checkNew refuses a new node that would begin a cluster although its database has only others: its
-// name is probably wrong, and its feeds would take events that belong to the other cluster.
-func checkNew(ctx context.Context, p *Setup, members Members) error {
-	if !p.isNew || p.settings.New || p.settings.Role == roleEdge { // an edge begins no cluster
+// claimName notes the name of the cluster in the database. It refuses a new node that would begin a
+// cluster although its database has only others: its name is probably wrong, and its feeds would
+// take events that belong to the other cluster.
+func claimName(ctx context.Context, p *Setup, members Members) error {
+	if !p.isNew || p.settings.Role == roleEdge { // an edge begins no cluster
 		return nil
 	}
-	names, err := members.Clusters(ctx)
-	if err != nil {
+	others, err := members.Claim(ctx, p.log.Node, p.settings.New)
+	if err != nil || len(others) == 0 {
 		return err
 	}
-	if len(names) == 0 || slices.Contains(names, p.log.Cluster) {
-		return nil
-	}
 	return fmt.Errorf("%w: the database has %q, and no cluster that is named %q. Correct name in [cluster], or set new = true there to begin another cluster",
-		ErrName, strings.Join(names, ", "), p.log.Cluster)
+		ErrName, strings.Join(others, ", "), p.log.Cluster)
 }

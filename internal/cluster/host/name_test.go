@@ -39,14 +39,19 @@ func TestWrongClusterName(t *testing.T) {
 	}
 }
 
-// named are the names of clusters in a database.
+// named are the names of other clusters in a database.
 type named struct {
 	Members
-	names []string
-	err   error
+	others []string
+	err    error
 }
 
-func (n named) Clusters(context.Context) ([]string, error) { return n.names, n.err }
+func (n named) Claim(_ context.Context, _ string, force bool) ([]string, error) {
+	if force {
+		return nil, n.err
+	}
+	return n.others, n.err
+}
 
 // TestUnknownCluster requires that a new sequencer ends with both names if its database has only
 // other clusters, unless its settings allow another one.
@@ -56,26 +61,25 @@ func TestUnknownCluster(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings Settings
 		old      bool
-		names    []string
+		others   []string
 		err      error
 		want     error
 	}{
-		"the first cluster":       {},
-		"a cluster that is known": {names: []string{"aaa", "one"}},
-		"a wrong name":            {names: []string{"aaa", "bbb"}, want: ErrName},
-		"a sequencer":             {settings: Settings{Role: roleSequencer}, names: []string{"aaa"}, want: ErrName},
-		"an edge":                 {settings: Settings{Role: roleEdge}, names: []string{"aaa"}},
-		"another cluster":         {settings: Settings{New: true}, names: []string{"aaa"}},
-		"a node that has run":     {old: true, names: []string{"aaa"}},
-		"no database":             {err: failure, want: failure},
+		"the first cluster":   {},
+		"a wrong name":        {others: []string{"aaa", "bbb"}, want: ErrName},
+		"a sequencer":         {settings: Settings{Role: roleSequencer}, others: []string{"aaa"}, want: ErrName},
+		"an edge":             {settings: Settings{Role: roleEdge}, others: []string{"aaa"}},
+		"another cluster":     {settings: Settings{New: true}, others: []string{"aaa"}},
+		"a node that has run": {old: true, others: []string{"aaa"}},
+		"no database":         {err: failure, want: failure},
 	} {
 		p := &Setup{settings: c.settings, isNew: !c.old}
 		p.log.Cluster = "one"
-		err := checkNew(t.Context(), p, named{names: c.names, err: c.err})
+		err := claimName(t.Context(), p, named{others: c.others, err: c.err})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
-		if c.want == ErrName && !(strings.Contains(err.Error(), strings.Join(c.names, ", ")) && strings.Contains(err.Error(), `"one"`)) {
+		if c.want == ErrName && !(strings.Contains(err.Error(), strings.Join(c.others, ", ")) && strings.Contains(err.Error(), `"one"`)) {
 			t.Errorf("%s: the error has not both names: %v", name, err)
 		}
 	}

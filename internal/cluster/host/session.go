@@ -84,7 +84,6 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 	if err := writeName(h.cfg.Setup.folder, h.cfg.Setup.log.Cluster); err != nil {
 		return err
 	}
-	h.claim(ctx)
 	for _, subject := range []string{
 		subjectReport, subjectReport + "." + h.name, subjectCensus, subjectFetch, subjectCopy, subjectCopy + "." + h.name, subjectDays,
 	} {
