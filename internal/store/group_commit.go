@@ -36,6 +36,13 @@ func (g *groupCommit[T]) stats() (took histogram.Histogram, failures uint64) {
 	return g.took, g.failures
 }
 
+// fail counts a failure outside of the transactions.
+func (g *groupCommit[T]) fail() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failures++
+}
+
 // timed runs f in a transaction and counts it.
 func (g *groupCommit[T]) timed(ctx context.Context, f func(T) error) error {
 	began := time.Now()

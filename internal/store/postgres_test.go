@@ -354,6 +354,27 @@ func TestPostgresAwayE2E(t *testing.T) {
 	}
 }
 
+// TestPostgresOutageShowsE2E checks that the end of the database shows in the failures of a gateway
+// that nobody uses.
+func TestPostgresOutageShowsE2E(t *testing.T) {
+	server := pgtest.Start(t, "fsync=off")
+	s := connect(t, server.CreateDatabase(t, "rueda"))
+	s.SetLimit(2 * time.Second)
+	watch(t, s, make(chan auth.Revocation, 16))
+	if _, failures := s.Transactions(); failures != 0 {
+		t.Fatalf("%d failures before", failures)
+	}
+	server.Kill()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if _, failures := s.Transactions(); failures > 0 {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatal("no failure was counted")
+		}
+	}
+}
+
 // TestPostgresSettingsE2E checks that commits are durable whatever the server's default.
 func TestPostgresSettingsE2E(t *testing.T) {
 	dsn := cluster.Database(t)

@@ -70,6 +70,9 @@ func (s *Postgres) Watch(ctx context.Context, report func([]auth.Revocation)) er
 		now := time.Now()
 		list, err := s.Revoked(ctx, since.Add(-watchMargin))
 		if err != nil {
+			if ctx.Err() == nil {
+				s.writes.fail() // so that an outage shows on a gateway without logins
+			}
 			return // the next poll finds it
 		}
 		since = now
