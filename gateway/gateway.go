@@ -199,14 +199,10 @@ func (g *Gateway) openJournal() (err error) {
 		return nil
 	}
 	cfg := journal.Config{Folder: c.Folder, Segment: c.Segment, Sync: c.Sync, Days: c.Days, Bytes: c.Bytes, Logger: g.log}
-	var former *host.Former
 	if g.cfg.Cluster.Name != "" {
-		g.setup, err = host.Prepare(host.Settings(g.cfg.Cluster), &cfg, g.log)
-	} else {
-		former, err = host.Leave(c.Folder, g.log)
-	}
-	if err != nil {
-		return err
+		if g.setup, err = host.Prepare(host.Settings(g.cfg.Cluster), &cfg, g.log); err != nil {
+			return err
+		}
 	}
 	g.journal, err = journal.Open(cfg)
 	switch {
@@ -215,7 +211,10 @@ func (g *Gateway) openJournal() (err error) {
 	case err != nil:
 		return fmt.Errorf("open the journal: %w", err)
 	}
-	if err = former.Finish(g.journal); err != nil || g.cfg.OnJournal == nil {
+	if g.setup == nil {
+		err = host.Leave(g.journal, c.Folder, g.log)
+	}
+	if err != nil || g.cfg.OnJournal == nil {
 		return err
 	}
 	return g.cfg.OnJournal(func(ids []market.InstrumentID) (time.Time, error) {

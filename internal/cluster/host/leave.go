@@ -1,65 +1,50 @@
 package host
 
 import (
-	"errors"
-	"io/fs"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/journal/state"
 )
 
 // nodeFolder returns the folder of the state of a node, which is next to that of its journal.
 func nodeFolder(journal string) string { return filepath.Join(filepath.Dir(journal), "node") }
 
-// Former is a gateway that was a node of a cluster and is none any more. A nil Former is another
-// gateway.
-type Former struct {
-	folder string
-	held   []journal.Source
-}
-
-// Leave prepares the journal of a gateway without a cluster. If the gateway was a node, the journal
-// begins a new epoch: the cluster may number other rows after those that the journal has. Call it
-// before the journal is opened. It returns nil if the gateway was no node.
-func Leave(folder string, log *slog.Logger) (*Former, error) {
-	f := &Former{folder: nodeFolder(folder)}
-	if _, err := os.Stat(statePath(f.folder)); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// Leave begins a new epoch in the journal of a gateway without a cluster, if the gateway was a
+// node: the cluster may number other rows after those that the journal has. It passes the numbers
+// of sources that the node knew to the journal, and removes the state of the node. Call it between
+// journal.Open and Restore. It does nothing for other gateways.
+func Leave(j *journal.Journal, folder string, log *slog.Logger) error {
+	node := nodeFolder(folder)
+	s, err := readState(node)
+	epoch := s.History.Epoch
+	current := j.Epoch() == epoch
+	if err != nil || epoch == "" || !current && !slices.Contains(j.Epochs(), epoch) {
+		return err
 	}
-	s, err := readState(f.folder)
-	if err != nil {
-		return nil, err
-	}
-	if r, err := journal.OpenReader(folder); err == nil { // otherwise journal.Open reports it
-		if !s.Unsure && r.Epoch() == s.History.Epoch && r.Newest() == s.SourcesAt {
-			f.held = sourcesOf(s.Sources)
-		}
-		if err := r.Close(); err != nil {
-			return nil, err
+	exact := current && !s.Unsure && j.Newest() == s.SourcesAt
+	if current {
+		if err := j.BeginEpoch(state.NewEpoch(), 0); err != nil {
+			return err
 		}
 	}
-	if err := removeIfThere(filepath.Join(folder, "state")); err != nil {
-		return nil, err
+	if exact {
+		for _, x := range sourcesOf(s.Sources) {
+			j.NoteSource(&x)
+		}
 	}
 	log.Warn("this gateway was a node of a cluster: it begins a new epoch, and joins again only without its journal")
-	return f, nil
-}
-
-// Finish passes the numbers of sources that the node knew to its journal, which was opened, and
-// removes the state of the node. Call it before the journal is restored.
-func (f *Former) Finish(j *journal.Journal) error {
-	if f == nil {
-		return nil
+	if err := os.RemoveAll(node); err != nil {
+		return fmt.Errorf("remove the state of the node: %w", err)
 	}
-	for i := range f.held {
-		j.NoteSource(&f.held[i])
-	}
-	return os.RemoveAll(f.folder)
+	return nil
 }
 
 // sourcesOf returns numbers of sources of the log as those of a journal. Those of instruments whose
