@@ -95,8 +95,11 @@ func TestFromOneProcessE2E(t *testing.T) {
 	}
 	run("sequencer-1")
 	f.nodes[0].process.signal(syscall.SIGTERM)
-	begin("edge-1") // it waits for the sequencer, because the stream does not have the earlier rows
-	time.Sleep(3 * time.Second)
+	begin("edge-1") // it waits, because the stream does not have the earlier rows
+	f.await("edge-1 waits for a journal", func() bool {
+		text, err := os.ReadFile(f.nodes[1].process.log)
+		return err == nil && strings.Contains(string(text), "this new node has no journal yet")
+	})
 	run("sequencer-1", "sequencer-2")
 	many := serve(f.nodes[1])
 	check("in the cluster", one, many, true)
@@ -135,7 +138,7 @@ func TestFromOneProcessE2E(t *testing.T) {
 // TestRowsOfItsOwnE2E starts an edge of a cluster without its cluster, so that it numbers rows of
 // its own. It may not join again with them, and joins as a new node without its journal.
 func TestRowsOfItsOwnE2E(t *testing.T) {
-	f := newFenced(t)
+	f, began := newFenced(t), time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -183,14 +186,17 @@ func TestRowsOfItsOwnE2E(t *testing.T) {
 	}
 	f.start(edge)
 	f.awaitReady()
-	f.progress(p, one, f.follow(ctx, &running, edge))
+	two := f.follow(ctx, &running, edge)
+	f.progress(p, one, two)
 	cancel()
 	running.Wait()
-	for _, text := range one.wrong {
-		t.Error(text)
+	for i, w := range []*witness{one, two} {
+		if len(w.epochs) != 1 || len(w.wrong) > 0 {
+			t.Errorf("client %d: epochs %v, %q", i, w.epochs, w.wrong)
+		}
 	}
-	if len(one.epochs) != 1 {
-		t.Errorf("epochs %v", one.epochs)
+	if a, b := f.history(f.nodes[2], began), f.history(edge, began); !slices.Equal(a[:min(len(a), len(b))], b) || len(b) < 100 {
+		t.Errorf("history of the edge:\n%s\nof another one:\n%s", b, a)
 	}
 }
 

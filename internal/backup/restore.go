@@ -288,6 +288,9 @@ func (x *restorer) exchange() error {
 		if err := x.exchangeIn(x.Journal, names); err != nil {
 			return err
 		}
+		if err := x.moveNode(); err != nil {
+			return err
+		}
 	}
 	if err := x.unstage(); err != nil {
 		return fmt.Errorf("complete the restore: %w", err)
@@ -295,9 +298,27 @@ func (x *restorer) exchange() error {
 	return syncFolder(x.data)
 }
 
-// journalNames returns the names in the folder of a journal that a restored one replaces. With them
-// comes that of the state of a node, which is next to the journal: the node would continue its
-// epoch.
+// moveNode moves the state of a node of a cluster away, because the node would continue its epoch.
+// The state is next to the journal, perhaps on another file system.
+func (x *restorer) moveNode() error {
+	parent := filepath.Dir(x.Journal)
+	node, previous := filepath.Join(parent, "node"), filepath.Join(parent, x.previous)
+	if !exists(node) {
+		return nil
+	}
+	if err := os.MkdirAll(previous, 0o700); err != nil {
+		return fmt.Errorf("keep the previous files: %w", err)
+	}
+	if err := os.Rename(node, filepath.Join(previous, "node")); err != nil {
+		return fmt.Errorf("keep the previous files: %w", err)
+	}
+	if !slices.Contains(x.report.Previous, previous) {
+		x.report.Previous = append(x.report.Previous, previous)
+	}
+	return errors.Join(syncFolder(previous), syncFolder(parent))
+}
+
+// journalNames returns the names of a journal that a restored one replaces.
 func journalNames(folder string) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -308,7 +329,7 @@ func journalNames(folder string) (names []string, err error) {
 			names = append(names, e.Name())
 		}
 	}
-	return append(names, filepath.Join("..", "node")), nil
+	return names, nil
 }
 
 // exchangeIn moves the entries of a folder that have these names to the folder of previous files,
@@ -321,7 +342,7 @@ func (x *restorer) exchangeIn(folder string, names []string) error {
 		if !exists(current) {
 			continue
 		}
-		if exists(filepath.Join(previous, filepath.Base(name))) {
+		if exists(filepath.Join(previous, name)) {
 			if err := os.RemoveAll(current); err != nil {
 				return fmt.Errorf("restore: %w", err)
 			}
@@ -330,7 +351,7 @@ func (x *restorer) exchangeIn(folder string, names []string) error {
 		if err := os.MkdirAll(previous, 0o700); err != nil {
 			return fmt.Errorf("keep the previous files: %w", err)
 		}
-		if err := os.Rename(current, filepath.Join(previous, filepath.Base(name))); err != nil {
+		if err := os.Rename(current, filepath.Join(previous, name)); err != nil {
 			return fmt.Errorf("keep the previous files: %w", err)
 		}
 	}

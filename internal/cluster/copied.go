@@ -13,8 +13,15 @@ func (n *Node) State() (s State, ok bool) {
 	f := &n.follower
 	s = f.State
 	s.History = f.History.clone()
-	s.Sources, s.SourcesAt = sourcesToSend(f.listSources(), s.SourcesAt)
+	s.Sources = f.listSources()
 	return s, len(s.History.Starts) > 0 && !f.diverged && f.History.Has(f.rowID())
+}
+
+// StateToSend returns State for another node. If the sources are too many to send, it has none.
+func (n *Node) StateToSend() (s State, ok bool) {
+	s, ok = n.State()
+	s.Sources, s.SourcesAt = sourcesToSend(s.Sources, s.SourcesAt)
+	return s, ok
 }
 
 // ErrMoved means that the log has changed too much while the journal of a node was copied.

@@ -408,7 +408,7 @@ func TestManySources(t *testing.T) {
 		if err := row.Decode("c", a.Data); err != nil || len(a.Data) > 1<<20-1024 || row.Exact != fits || len(row.Sources) > 0 != fits {
 			t.Errorf("%d sources: a term row of %d bytes with %d of them, %v", n, len(a.Data), len(row.Sources), err)
 		}
-		s, _ := node.State()
+		s, _ := node.StateToSend()
 		for _, x := range []any{node.Report(), s} {
 			if text, err := json.Marshal(x); err != nil || len(text) > 1<<20-1024 || strings.Contains(string(text), `"0.1"`) != fits {
 				t.Errorf("%d sources: %d bytes of %T, %v", n, len(text), x, err)

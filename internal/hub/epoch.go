@@ -36,8 +36,8 @@ func (h *Hub) EndEpoch() {
 
 // BeginEpoch begins an epoch of the log that this hub follows, in the hub and its journal, when all
 // readers have left. position is that of the newest row before it. Instruments stay listed, without
-// state. The error is ErrHasRows if ctx ends before that, or if the hub has later rows, or that of
-// the journal.
+// state. The error is ErrHasRows if ctx ends before that, if the hub has later rows, or if the
+// journal has earlier rows of this epoch. Otherwise it is that of the journal.
 func (h *Hub) BeginEpoch(ctx context.Context, epoch string, position uint64) error {
 	h.EndEpoch()
 	for {

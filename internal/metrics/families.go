@@ -193,7 +193,7 @@ func identityFamilies() []family {
 			}},
 		{group, "rueda_database_transaction_seconds", durations, nil, "Time of transactions of logins, refreshes and the audit log.", "Slow: the disk of SQLite, or the network to PostgreSQL.",
 			all(func(s *Snapshot) *histogram.Histogram { return &s.DatabaseTime })},
-		{group, "rueda_database_failures_total", counter, nil, "Transactions that failed, and polls of PostgreSQL every 5 s.", "Logins and refreshes answer 503. The log has the cause (`login not stored`, `audit log not written`); without one, PostgreSQL is away.",
+		{group, "rueda_database_failures_total", counter, nil, "Failed transactions and, with PostgreSQL, failed polls, which are sent every 5 s.", "Logins and refreshes answer 503. The log has the cause (`login not stored`, `audit log not written`). If the log has no cause, PostgreSQL cannot be reached.",
 			one(func(s *Snapshot) uint64 { return s.DatabaseFailed })},
 		{group, "rueda_signing_key_age_seconds", gauge, nil, "Age of the key that signs access tokens.", "Older than `keys.rotate`: the log says why the keys cannot be saved. See [keys](keys.md).",
 			func(s *Snapshot, now time.Time, e *emitter) {

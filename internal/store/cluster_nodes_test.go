@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	log "github.com/ruedahq/rueda/internal/cluster"
+	machine "github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/cluster/host"
 )
 
@@ -13,7 +13,8 @@ func clusterMembers(s database, of string) host.Members {
 }
 
 // testClusterNodes checks that nodes are registered for all processes, with numbers that increase,
-// and that an old registration cannot be removed after a new one.
+// and that an old registration cannot be removed after a new one. A cluster claims its name only if
+// the database has no other one, or with force.
 func testClusterNodes(t *testing.T, open func() database) {
 	a, b := open(), open()
 	register := func(s database, of, node string, want uint64, wantNew bool) {
@@ -22,7 +23,7 @@ func testClusterNodes(t *testing.T, open func() database) {
 			t.Errorf("registration %d of %s, new: %v, %v; want %d, %v", n, node, isNew, err, want, wantNew)
 		}
 	}
-	nodes := func(want ...log.Member) {
+	nodes := func(want ...machine.Member) {
 		t.Helper()
 		for _, s := range []database{a, b} {
 			if list, err := clusterMembers(s, "c").List(t.Context()); err != nil || !slices.Equal(list, want) {
@@ -46,16 +47,17 @@ func testClusterNodes(t *testing.T, open func() database) {
 	register(b, "c", "two", 1, true)
 	register(b, "other", "one", 1, true)
 	register(b, "c", "one", 2, false)
-	nodes(log.Member{Name: "one", Number: 2}, log.Member{Name: "two", Number: 1})
-	for _, n := range []log.Member{{Name: "one", Number: 1}, {Name: "two", Number: 1}, {Name: "three", Number: 1}} {
+	nodes(machine.Member{Name: "one", Number: 2}, machine.Member{Name: "two", Number: 1})
+	for _, n := range []machine.Member{{Name: "one", Number: 1}, {Name: "two", Number: 1}, {Name: "three", Number: 1}} {
 		if err := clusterMembers(a, "c").Unregister(t.Context(), n); err != nil {
 			t.Error(err)
 		}
 	}
-	nodes(log.Member{Name: "one", Number: 2})
+	nodes(machine.Member{Name: "one", Number: 2})
 	register(a, "c", "two", 2, true)
-	nodes(log.Member{Name: "one", Number: 2}, log.Member{Name: "two", Number: 2})
+	nodes(machine.Member{Name: "one", Number: 2}, machine.Member{Name: "two", Number: 2})
 	claim("c", false)
+	claim("wrong", false, "c", "other")
 	claim("wrong", false, "c", "other")
 	for range 2 {
 		claim("fourth", true)

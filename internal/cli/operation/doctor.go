@@ -103,7 +103,7 @@ func examine(p *page) (list []finding) {
 	for _, j := range p.all("rueda_journal_suspended") {
 		check(j.value == 1, "Its disk is full or fails. Free space; the gateway retries by itself.", "journal: suspended %.0f", j.value)
 	}
-	check(p.sum("rueda_database_failures_total") > 0, "The log has the cause: login not stored, audit log not written. Without one, PostgreSQL is away.", "database: %.0f transactions have failed since the start", p.sum("rueda_database_failures_total"))
+	check(p.sum("rueda_database_failures_total") > 0, "The log has the cause: login not stored, audit log not written. If the log has no cause, PostgreSQL cannot be reached.", "database: %.0f transactions or polls have failed since the start", p.sum("rueda_database_failures_total"))
 	for _, b := range p.all("rueda_user_base_breaker_open") {
 		check(b.value == 1, "Repair the user base; the gateway retries by itself.", "user base: circuit breaker open %.0f", b.value)
 	}

@@ -253,7 +253,7 @@ func TestExamine(t *testing.T) {
 		{"1.8013e+09", "1.8012e+09", "certificate of clients: ends in 13 days"},
 		{`rueda_keys{state="signing"} 1`, `rueda_keys{state="retired"} 1`, "keys: 0 that sign, 0s old"},
 		{"rueda_ready 1", "rueda_ready 1\nrueda_stream_memory_relief 1", "memory of the stream: relief step 1"},
-		{"rueda_ready 1", "rueda_ready 1\nrueda_database_failures_total 1", "database: 1 transactions have failed since the start"},
+		{"rueda_ready 1", "rueda_ready 1\nrueda_database_failures_total 1", "database: 1 transactions or polls have failed since the start"},
 		{"rueda_ready 1", "rueda_ready 1\nrueda_user_base_breaker_open 1", "user base: circuit breaker open 1"},
 		{"rueda_ready 1", "rueda_ready 1\nrueda_panics_total 2", "panics: 2 since the start"},
 		{"rueda_ready 1", "rueda_ready 1\nrueda_feed_refused_total{feed=\"byma\"} 3", "feed byma: 3 calls with invalid events"},

@@ -55,8 +55,10 @@ func check(ctx context.Context, folder string, state *cluster.State, from *Offer
 		same, other := 0, 0
 		for i := range others {
 			switch {
-			case contradicts(&others[i], d.Date, hash) && !beginsIn(&others[i], d.Date, from):
-				other++
+			case contradicts(&others[i], d.Date, hash):
+				if !beginsIn(&others[i], d.Date, from) { // otherwise its hash is that of fewer rows
+					other++
+				}
 			case has(&others[i], d.Date):
 				same++
 			}

@@ -20,12 +20,13 @@ var errOwnRows = errors.New("the journal has rows of a gateway without a cluster
 // sessions leave the hub, and announce the epoch when they return to it. If that is not possible,
 // the process ends with ErrRestart, and starts again with an empty journal.
 func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
-	if a.Epoch == h.cfg.Hub.Epoch() && a.Position == h.cfg.Hub.Figures().Position {
-		return nil
-	}
-	position, grown := h.cfg.Hub.Figures().Position, h.grown
-	if grown && a.Position != position {
-		return h.refuseRows()
+	position := h.cfg.Hub.Figures().Position
+	switch {
+	case a.Epoch == h.cfg.Hub.Epoch() && a.Position == position:
+		return h.endGrowth()
+	case a.Epoch == h.cfg.Hub.Epoch(): // the process ended before the state was stored
+	case h.grown && (a.Position != position || position == 0 && h.Status().Holder != h.name):
+		return h.errOwnRows()
 	}
 	isNew := position == 0
 	h.epochs++
@@ -37,28 +38,38 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 		h.cfg.OnEpoch()
 	}
 	err := h.cfg.Hub.BeginEpoch(ctx, a.Epoch, a.Position)
-	h.grown = grown && err != nil
 	switch {
 	case err == nil && isNew:
 		h.log.Info("this node begins with the epoch of the log", "epoch", a.Epoch, "position", a.Position)
-		return nil
+		return h.endGrowth()
 	case err == nil:
 		h.log.Warn("the log has begun another epoch", "epoch", a.Epoch, "position", a.Position, "took", time.Since(began).Round(time.Millisecond))
-		return nil
+		return h.endGrowth()
 	case !errors.Is(err, hub.ErrHasRows):
 		return fmt.Errorf("begin epoch %s: %w", a.Epoch, err)
-	case grown:
-		return h.refuseRows()
+	case h.grown:
+		return h.errOwnRows()
 	}
 	return h.reset(a.Epoch)
 }
 
-// refuseRows ends a gateway with rows of its own that would join a log with others. The state that
-// was saved is removed, so that the next start finds the same.
-func (h *Host) refuseRows() error {
-	err := fmt.Errorf("%w. To join as a new node, remove the folder %s; to begin the cluster with its rows, see docs/cluster.md, \"From one process to a cluster\"",
+// errOwnRows returns the error of a gateway with rows of its own that would join a log with others.
+func (h *Host) errOwnRows() error {
+	return fmt.Errorf("%w. To join as a new node, remove the folder %s; to begin the cluster with its rows, see docs/cluster.md, \"From one process to a cluster\"",
 		errOwnRows, h.cfg.Setup.journal)
-	return errors.Join(err, removeIfThere(statePath(h.cfg.Setup.folder)))
+}
+
+// endGrowth stores the state of a gateway that has become a node. Before, a new start would find a
+// gateway again.
+func (h *Host) endGrowth() error {
+	if !h.grown {
+		return nil
+	}
+	h.grown = false
+	if s, ok := h.node.State(); ok {
+		return writeState(h.cfg.Setup.folder, s, true)
+	}
+	return nil
 }
 
 // reset requests an empty journal, and ends the process.

@@ -229,8 +229,10 @@ func (h *Host) Ready() error {
 func (h *Host) notCurrent() error {
 	s := h.Status()
 	switch {
-	case s.Seq < s.End || s.Blind:
-		return fmt.Errorf("%d messages behind the log of the cluster", s.End-min(s.End, s.Seq))
+	case s.Blind:
+		return errors.New("rows are missing that no other node sends")
+	case s.Seq < s.End:
+		return fmt.Errorf("%d messages behind the log of the cluster", s.End-s.Seq)
 	case len(s.Awaited) > 0:
 		return fmt.Errorf("no sequencer: this node waits for %s", strings.Join(s.Awaited, ", "))
 	case s.Holder == "":
@@ -261,8 +263,8 @@ const (
 	fetchesAtOnce = 4 // requests of rows that are answered at the same time
 )
 
-// Run runs the node until ctx ends. The error is ErrRestart, ErrCopied, or one that only an
-// operator can remove.
+// Run runs the node until ctx ends. The error is ErrRestart, ErrCopied, errStranded after which the
+// process must start again, that of the stored state, or one that an operator must remove.
 func (h *Host) Run(running context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(running)) // for the end of a leadership
 	defer h.tasks.Wait()
@@ -445,8 +447,8 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 	return nil
 }
 
-// failed logs an error, and reports whether there is one. The same failure is logged once in
-// warnEvery.
+// failed logs an error, and reports whether there is one. The same failure is logged at most
+// once per warnEvery.
 func (h *Host) failed(what string, err error) bool {
 	if err != nil && !errors.Is(err, context.Canceled) && h.warnings.due(what) {
 		h.log.Warn("cluster: failed to "+what, "error", err)

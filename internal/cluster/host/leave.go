@@ -1,7 +1,10 @@
 package host
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,34 +20,61 @@ import (
 // nodeFolder returns the folder of the state of a node, which is next to that of its journal.
 func nodeFolder(journal string) string { return filepath.Join(filepath.Dir(journal), "node") }
 
+// leftPath returns the file with the numbers of sources that a former node knew.
+func leftPath(node string) string { return filepath.Join(node, "left.json") }
+
 // Leave begins a new epoch in the journal of a gateway without a cluster, if the gateway was a
-// node: the cluster may number other rows after those that the journal has. It passes the numbers
-// of sources that the node knew to the journal, and removes the state of the node. Call it between
+// node: the cluster may number other rows after those that the journal has. The numbers of sources
+// that the node knew go to the journal, if they are those of its newest row. Call it between
 // journal.Open and Restore. It does nothing for other gateways.
 func Leave(j *journal.Journal, folder string, log *slog.Logger) error {
 	node := nodeFolder(folder)
 	s, err := readState(node)
-	epoch := s.History.Epoch
-	current := j.Epoch() == epoch
-	if err != nil || epoch == "" || !current && !slices.Contains(j.Epochs(), epoch) {
-		return err
+	if err != nil {
+		return fmt.Errorf("%w: move the folder %s away; the journal stays, and producers do not continue", err, node)
 	}
-	exact := current && !s.Unsure && j.Newest() == s.SourcesAt
-	if current {
+	if s.History.Epoch != "" && slices.Contains(append(j.Epochs(), j.Epoch()), s.History.Epoch) {
+		log.Warn("this gateway was a node of a cluster: it begins a new epoch, and joins again only without its journal")
+		if err := leave(j, node, &s); err != nil {
+			return fmt.Errorf("leave the cluster: %w", err)
+		}
+	}
+	if slices.Contains(j.Epochs(), j.Epoch()) {
+		return removeIfThere(leftPath(node)) // the journal has the numbers
+	}
+	var held []journal.Source
+	text, err := os.ReadFile(leftPath(node))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &held)
+	}
+	for i := range held {
+		j.NoteSource(&held[i])
+	}
+	if err != nil {
+		return fmt.Errorf("read the numbers of sources of a former node: %w", err)
+	}
+	return nil
+}
+
+// leave begins the epoch, and replaces the state of the node by the numbers of sources.
+func leave(j *journal.Journal, node string, s *cluster.State) error {
+	held := []journal.Source{}
+	if j.Epoch() == s.History.Epoch {
+		if !s.Unsure && j.Newest() == s.SourcesAt {
+			held = sourcesOf(s.Sources)
+		}
 		if err := j.BeginEpoch(state.NewEpoch(), 0); err != nil {
 			return err
 		}
 	}
-	if exact {
-		for _, x := range sourcesOf(s.Sources) {
-			j.NoteSource(&x)
-		}
+	text, err := json.Marshal(held)
+	if err == nil {
+		err = replaceFile(leftPath(node), text, true)
 	}
-	log.Warn("this gateway was a node of a cluster: it begins a new epoch, and joins again only without its journal")
-	if err := os.RemoveAll(node); err != nil {
-		return fmt.Errorf("remove the state of the node: %w", err)
-	}
-	return nil
+	return errors.Join(err, removeIfThere(resetPath(node)), removeIfThere(namePath(node)), removeIfThere(statePath(node)))
 }
 
 // sourcesOf returns numbers of sources of the log as those of a journal. Those of instruments whose

@@ -11,8 +11,8 @@ import (
 	"github.com/ruedahq/rueda/internal/cluster"
 )
 
-// DatabaseMembers are the Members of a cluster in the database that its nodes share. A node without
-// a registration has active = 0.
+// DatabaseMembers are the Members of a cluster in the database that its nodes share. A row with
+// active = 0 is of a node that is not registered. It keeps the count, and the name of the cluster.
 type DatabaseMembers struct {
 	Cluster string
 	DB      interface {
@@ -32,7 +32,7 @@ func (d DatabaseMembers) List(ctx context.Context) (list []cluster.Member, err e
 	return list, err
 }
 
-// clusters returns the names of all clusters that have ever had a node in the database.
+// clusters returns the names of all clusters that have rows in the database, in their order.
 func (d DatabaseMembers) clusters(ctx context.Context) (names []string, err error) {
 	name := ""
 	err = d.each(ctx, func() { names = append(names, name) }, []any{&name}, `SELECT DISTINCT cluster FROM cluster_nodes ORDER BY cluster`)
@@ -79,23 +79,32 @@ func (d DatabaseMembers) Register(ctx context.Context, node string) (number uint
 
 // Claim implements Members.
 func (d DatabaseMembers) Claim(ctx context.Context, node string, force bool) (others []string, err error) {
-	if names, err := d.clusters(ctx); err != nil || slices.Contains(names, d.Cluster) {
+	names, err := d.clusters(ctx)
+	switch {
+	case err != nil || slices.Contains(names, d.Cluster):
 		return nil, err
+	case len(names) > 0 && !force:
+		return names, nil // without a row, which the next start would find
 	}
-	ctx, cancel := context.WithTimeout(ctx, membersTimeout)
+	limited, cancel := context.WithTimeout(ctx, membersTimeout)
 	defer cancel()
-	_, err = d.DB.Writer().ExecContext(ctx, `INSERT INTO cluster_nodes (cluster, node, registrations, active) VALUES ($1, $2, 0, 0)`, d.Cluster, node)
-	if err == nil && !force {
-		names, failed := d.clusters(ctx) // another node may have claimed a name at the same time
-		others, err = slices.DeleteFunc(names, func(x string) bool { return x == d.Cluster }), failed
-	}
-	if err == nil && len(others) > 0 {
-		_, err = d.DB.Writer().ExecContext(ctx, `DELETE FROM cluster_nodes WHERE cluster = $1 AND node = $2 AND registrations = 0`, d.Cluster, node)
-	}
+	_, err = d.DB.Writer().ExecContext(limited, `INSERT INTO cluster_nodes (cluster, node, registrations, active) VALUES ($1, $2, 0, 0)
+		ON CONFLICT (cluster, node) DO NOTHING`, d.Cluster, node)
 	if err != nil {
 		return nil, fmt.Errorf("note the name of the cluster: %w", err)
 	}
-	return others, nil
+	if force {
+		return nil, nil
+	}
+	names, err = d.clusters(ctx) // another node may have claimed a name at the same time
+	others = slices.DeleteFunc(names, func(x string) bool { return x == d.Cluster })
+	if err == nil && len(others) == 0 {
+		return nil, nil
+	}
+	limited, cancel = context.WithTimeout(context.WithoutCancel(ctx), membersTimeout)
+	defer cancel()
+	_, failed := d.DB.Writer().ExecContext(limited, `DELETE FROM cluster_nodes WHERE cluster = $1 AND node = $2 AND registrations = 0`, d.Cluster, node)
+	return others, errors.Join(err, failed)
 }
 
 // Unregister implements Members.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // ErrName means that the settings have the wrong name of a cluster.
@@ -31,7 +30,7 @@ func checkName(folder, cluster string) error {
 }
 
 // writeName notes that the folder of a node belongs to a cluster. A node calls it when it is
-// connected to the log: a wrong name that was corrected before leaves nothing behind.
+// connected to the log, so that a name which was corrected before is not in the folder.
 func writeName(folder, cluster string) error {
 	if _, err := os.Stat(namePath(folder)); err == nil {
 		return nil
@@ -53,6 +52,6 @@ func claimName(ctx context.Context, p *Setup, members Members) error {
 	if err != nil || len(others) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: the database has %q, and no cluster that is named %q. Correct name in [cluster], or set new = true there to begin another cluster",
-		ErrName, strings.Join(others, ", "), p.log.Cluster)
+	return fmt.Errorf("%w: the database has the clusters %q, and not %q. Correct name in [cluster], or set new = true there to begin another cluster",
+		ErrName, others, p.log.Cluster)
 }

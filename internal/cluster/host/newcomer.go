@@ -66,7 +66,7 @@ func (h *Host) obtain(ctx context.Context) error {
 }
 
 // errAlone means that no node has offered its journal.
-var errAlone = errors.New("the stream no longer has the first rows of the epoch, and no other node offers its journal")
+var errAlone = errors.New("rows from before the stream may be missing, and no other node offers its journal: start a node that has rows")
 
 // try makes one attempt. follows reports that the node can follow the log now.
 func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
@@ -214,7 +214,7 @@ func (h *Host) answerCopy(m jetstream.Message) {
 		return // the node asks again
 	}
 	s, now := h.session, copying.Status{Leads: h.leading != nil, Journal: fmt.Sprint(h.began.UnixNano(), " ", h.epochs)}
-	state, ok := h.node.State()
+	state, ok := h.node.StateToSend()
 	if now.State = state; !ok {
 		now.Reason = "it knows no term of the log yet, or has rows that are not in the log"
 	}

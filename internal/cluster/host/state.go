@@ -15,6 +15,9 @@ import (
 // save stores the state of the node. It logs when a regular save fails, and when a later one
 // succeeds.
 func (h *Host) save(a cluster.Save) error {
+	if h.grown {
+		return nil // endGrowth stores it
+	}
 	err := writeState(h.cfg.Setup.folder, a.State, !a.Regular)
 	if err != nil && !a.Regular {
 		return err
