@@ -135,6 +135,42 @@ func TestFromOneProcessE2E(t *testing.T) {
 	check("in one process again", restored, serve(f.nodes[0]), true)
 }
 
+// TestCorrectedNameE2E corrects the name of a cluster that has run, with the steps of
+// docs/cluster.md. The nodes fill the stream of the new name from their journals. The epoch, the
+// numbers and the producer continue.
+func TestCorrectedNameE2E(t *testing.T) {
+	f := newFenced(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	p := &numbers{f: f}
+	running.Go(func() { p.run(ctx) })
+	w := f.follow(ctx, &running, f.nodes[2])
+	f.progress(p, w)
+	for _, n := range slices.Backward(f.nodes) {
+		n.process.signal(syscall.SIGTERM)
+		text, err := os.ReadFile(n.file)
+		if err == nil {
+			err = os.Remove(filepath.Join(n.folder, "node", "cluster"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.write(n.file, strings.Replace(string(text), `name = "fence"`, `name = "fences"`, 1))
+	}
+	for _, n := range f.nodes {
+		f.start(n)
+	}
+	f.awaitReady()
+	f.progress(p, w, f.follow(ctx, &running, f.nodes[3]))
+	cancel()
+	running.Wait()
+	if len(w.epochs) != 1 || len(w.wrong) > 0 {
+		t.Errorf("epochs %v, %q", w.epochs, w.wrong)
+	}
+}
+
 // TestRowsOfItsOwnE2E starts an edge of a cluster without its cluster, so that it numbers rows of
 // its own. It may not join again with them, and joins as a new node without its journal.
 func TestRowsOfItsOwnE2E(t *testing.T) {
@@ -178,7 +214,7 @@ func TestRowsOfItsOwnE2E(t *testing.T) {
 	f.start(edge)
 	f.await("the edge has refused its rows", func() bool {
 		text, err := os.ReadFile(edge.process.log)
-		return err == nil && strings.Contains(string(text), "To join as a new node, remove the folder "+filepath.Join(edge.folder, "journal"))
+		return err == nil && strings.Contains(string(text), "To join as a new node instead: move the folder "+filepath.Join(edge.folder, "journal"))
 	})
 	f.kill(edge)
 	if err := os.RemoveAll(filepath.Join(edge.folder, "journal")); err != nil {

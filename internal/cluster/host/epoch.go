@@ -14,7 +14,7 @@ import (
 const leaveTime = 10 * time.Second
 
 // errOwnRows means that a gateway with rows of its own would join a log that has others.
-var errOwnRows = errors.New("the journal has rows of a gateway without a cluster, and the log of the cluster has others")
+var errOwnRows = errors.New("the journal has rows from before this node was in the cluster, and the log of the cluster has others")
 
 // beginEpoch begins an epoch in the following hub and in its journal. Sockets stay open: their
 // sessions leave the hub, and announce the epoch when they return to it. If that is not possible,
@@ -55,8 +55,9 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 
 // errOwnRows returns the error of a gateway with rows of its own that would join a log with others.
 func (h *Host) errOwnRows() error {
-	return fmt.Errorf("%w. To join as a new node, remove the folder %s; to begin the cluster with its rows, see docs/cluster.md, \"From one process to a cluster\"",
-		errOwnRows, h.cfg.Setup.journal)
+	return fmt.Errorf("%w. If the cluster should begin with this journal, as after a restore: stop all nodes, "+
+		"nats stream rm -f rueda-%s, and start this node first. To join as a new node instead: move the folder %s away",
+		errOwnRows, h.cfg.Setup.log.Cluster, h.cfg.Setup.journal)
 }
 
 // endGrowth stores the state of a gateway that has become a node. Before, a new start would find a

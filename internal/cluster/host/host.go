@@ -238,7 +238,7 @@ func (h *Host) notCurrent() error {
 	case s.Holder == "":
 		return errors.New("no sequencer: no node holds the lease")
 	}
-	return fmt.Errorf("no sequencer: %s holds the lease and does not append to the log", s.Holder)
+	return fmt.Errorf("no sequencer: %s holds the lease and does not append to the log; it logs what it waits for", s.Holder)
 }
 
 // note publishes the state of the state machine, and the log's clock before the rows that follow
@@ -369,7 +369,9 @@ func (h *Host) perform(ctx context.Context, a cluster.Action) error {
 		was := h.shown.Swap(&a)
 		h.setCurrent()
 		if was.Allowed != a.Allowed {
-			h.logServes()
+			if h.cfg.Setup.settings.Role != roleSequencer {
+				h.logServes()
+			}
 			if h.cfg.OnShow != nil {
 				h.cfg.OnShow(a.Allowed)
 			}

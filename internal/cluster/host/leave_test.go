@@ -14,8 +14,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestLeave requires that a former node begins an epoch, with the numbers of sources that it knew at
-// the end of its journal. The node of another journal in the same place stays.
+// TestLeave requires that a former node begins an epoch, with the numbers of sources that it knew
+// at the end of its journal. The node of another journal in the same place stays.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	sources := []cluster.Source{{Name: "1", Sequence: 7}, {Name: "1.0", Sequence: 42}, {Name: "2.0", Sequence: 5}}
