@@ -26,7 +26,7 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 		return h.endGrowth()
 	case a.Epoch == h.cfg.Hub.Epoch(): // the process ended before the state was stored
 	case h.grown && (a.Position != position || position == 0 && h.Status().Holder != h.name):
-		return h.errOwnRows()
+		return h.ownRows()
 	}
 	isNew := position == 0
 	h.epochs++
@@ -48,15 +48,15 @@ func (h *Host) beginEpoch(ctx context.Context, a cluster.BeginEpoch) error {
 	case !errors.Is(err, hub.ErrHasRows):
 		return fmt.Errorf("begin epoch %s: %w", a.Epoch, err)
 	case h.grown:
-		return h.errOwnRows()
+		return h.ownRows()
 	}
 	return h.reset(a.Epoch)
 }
 
-// errOwnRows returns the error of a gateway with rows of its own that would join a log with others.
-func (h *Host) errOwnRows() error {
+// ownRows returns the error of a gateway with rows of its own that would join a log with others.
+func (h *Host) ownRows() error {
 	return fmt.Errorf("%w. If the cluster should begin with this journal, as after a restore: stop all nodes, "+
-		"nats stream rm -f rueda-%s, and start this node first. To join as a new node instead: move the folder %s away",
+		"remove the stream with nats stream rm -f rueda-%s, and start this node first. To join as a new node instead: move the folder %s away",
 		errOwnRows, h.cfg.Setup.log.Cluster, h.cfg.Setup.journal)
 }
 

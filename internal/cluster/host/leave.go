@@ -59,22 +59,26 @@ func Leave(j *journal.Journal, folder string, log *slog.Logger) error {
 	return nil
 }
 
-// leave begins the epoch, and replaces the state of the node by the numbers of sources.
+// leave begins the epoch, if the journal has not done so, and replaces the state of the node by the
+// numbers of sources. After an interruption it is called again.
 func leave(j *journal.Journal, node string, s *cluster.State) error {
-	held := []journal.Source{}
 	if j.Epoch() == s.History.Epoch {
+		held := []journal.Source{}
 		if !s.Unsure && j.Newest() == s.SourcesAt {
 			held = sourcesOf(s.Sources)
 		}
-		if err := j.BeginEpoch(state.NewEpoch(), 0); err != nil {
+		text, err := json.Marshal(held)
+		if err == nil {
+			err = replaceFile(leftPath(node), text, true)
+		}
+		if err == nil {
+			err = j.BeginEpoch(state.NewEpoch(), 0)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	text, err := json.Marshal(held)
-	if err == nil {
-		err = replaceFile(leftPath(node), text, true)
-	}
-	return errors.Join(err, removeIfThere(resetPath(node)), removeIfThere(namePath(node)), removeIfThere(statePath(node)))
+	return errors.Join(removeIfThere(resetPath(node)), removeIfThere(namePath(node)), removeIfThere(statePath(node)))
 }
 
 // sourcesOf returns numbers of sources of the log as those of a journal. Those of instruments whose

@@ -73,6 +73,9 @@ func Prepare(s Settings, j *journal.Config, log *slog.Logger) (*Setup, error) {
 	if err := checkName(p.folder, p.log.Cluster); err != nil {
 		return nil, err
 	}
+	if err := removeIfThere(leftPath(p.folder)); err != nil {
+		return nil, err
+	}
 	_, missing := os.Stat(statePath(p.folder))
 	p.isNew = errors.Is(missing, fs.ErrNotExist)
 	epoch, err := epochOf(p.folder, j.Folder)
