@@ -14,9 +14,9 @@ func TestStreamResumes(t *testing.T) {
 	t.Parallel()
 	_, url := startMarket(t, "--speed", "20")
 	f := startFlaky(t, strings.TrimPrefix(url, "http://"))
-	p := start(t, "stream", "GGAL|BYMA|24hs", "--trades", "--strict", "--count", "30", "--url", "http://"+f.Addr().String())
+	p := start(t, "stream", "GGAL|BYMA|24hs", "--trades", "--strict", "--count", "200", "--url", "http://"+f.Addr().String())
 	var first, n uint64
-	for n = 0; first == 0 || n < first+29; {
+	for n = 0; first == 0 || n < first+199; {
 		var m struct{ N uint64 }
 		if err := json.Unmarshal([]byte(p.line(`^(\{.*\})$`)[1]), &m); err != nil {
 			t.Fatal(err)
