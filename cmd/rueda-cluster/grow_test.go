@@ -135,18 +135,22 @@ func TestFromOneProcessE2E(t *testing.T) {
 	check("in one process again", restored, serve(f.nodes[0]), true)
 }
 
+// produce runs a producer. end stops it, and the clients that were started with ctx and all.
+func (f *fenced) produce() (ctx context.Context, all *sync.WaitGroup, p *numbers, end func()) {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	all, p = &sync.WaitGroup{}, &numbers{f: f}
+	all.Go(func() { p.run(ctx) })
+	return ctx, all, p, func() { cancel(); all.Wait() }
+}
+
 // TestCorrectedNameE2E corrects the name of a cluster that has run, with the steps of
 // docs/cluster.md. The nodes fill the stream of the new name from their journals. The epoch, the
 // numbers and the producer continue.
 func TestCorrectedNameE2E(t *testing.T) {
 	f := newFenced(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	p := &numbers{f: f}
-	running.Go(func() { p.run(ctx) })
-	w := f.follow(ctx, &running, f.nodes[2])
+	ctx, running, p, end := f.produce()
+	defer end()
+	w := f.follow(ctx, running, f.nodes[2])
 	f.progress(p, w)
 	for _, n := range slices.Backward(f.nodes) {
 		n.process.signal(syscall.SIGTERM)
@@ -163,9 +167,8 @@ func TestCorrectedNameE2E(t *testing.T) {
 		f.start(n)
 	}
 	f.awaitReady()
-	f.progress(p, w, f.follow(ctx, &running, f.nodes[3]))
-	cancel()
-	running.Wait()
+	f.progress(p, w, f.follow(ctx, running, f.nodes[3]))
+	end()
 	if len(w.epochs) != 1 || len(w.wrong) > 0 {
 		t.Errorf("epochs %v, %q", w.epochs, w.wrong)
 	}
@@ -175,13 +178,9 @@ func TestCorrectedNameE2E(t *testing.T) {
 // its own. It may not join again with them, and joins as a new node without its journal.
 func TestRowsOfItsOwnE2E(t *testing.T) {
 	f, began := newFenced(t), time.Now()
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	p := &numbers{f: f}
-	running.Go(func() { p.run(ctx) })
-	one, edge := f.follow(ctx, &running, f.nodes[2]), f.nodes[3]
+	ctx, running, p, end := f.produce()
+	defer end()
+	one, edge := f.follow(ctx, running, f.nodes[2]), f.nodes[3]
 	f.progress(p, one)
 
 	edge.process.signal(syscall.SIGTERM)
@@ -222,10 +221,9 @@ func TestRowsOfItsOwnE2E(t *testing.T) {
 	}
 	f.start(edge)
 	f.awaitReady()
-	two := f.follow(ctx, &running, edge)
+	two := f.follow(ctx, running, edge)
 	f.progress(p, one, two)
-	cancel()
-	running.Wait()
+	end()
 	for i, w := range []*witness{one, two} {
 		if len(w.epochs) != 1 || len(w.wrong) > 0 {
 			t.Errorf("client %d: epochs %v, %q", i, w.epochs, w.wrong)
