@@ -22,10 +22,12 @@ type Received struct {
 	Data []byte
 }
 
-// Appended answers the action Append.
+// Appended answers the action Append. A Received with the message may come earlier, or instead:
+// JetStream sends no answer if another server becomes the leader of the stream meanwhile.
 type Appended struct {
-	Result AppendResult
-	Seq    uint64 // of the message, for AppendDone
+	Result   AppendResult
+	Expected uint64 // of the action
+	Seq      uint64 // of the message, for AppendDone
 }
 
 // AppendResult is the outcome of an append.

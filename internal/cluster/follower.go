@@ -38,6 +38,7 @@ type follower struct {
 	number  uint64 // of the next batch of the term; 0: unknown
 	part    []byte // records of a group whose end was not received
 	inPart  bool
+	batchID ID            // of the batch that Received has brought; zero: it was not handled
 	unknown time.Duration // until then, batches of an unknown term are ignored
 	stream  uint64        // position that the stream has reached; 0: no batch was read
 	heard   time.Duration // when a batch of the newest term was received
@@ -146,6 +147,7 @@ func (f *follower) attached(e Attached) {
 
 // received handles a message.
 func (f *follower) received(now time.Duration, e Received) error {
+	f.batchID = ID{}
 	if f.mode != reading || e.Seq <= f.handled {
 		return nil
 	}
@@ -163,7 +165,7 @@ func (f *follower) received(now time.Duration, e Received) error {
 		f.handled, f.stream = e.Seq, f.Stream
 		return nil
 	}
-	f.handled, f.end = e.Seq, max(f.end, e.Seq)
+	f.handled, f.end, f.batchID = e.Seq, max(f.end, e.Seq), b.ID
 	if err == nil && f.validBatch(&b) {
 		f.batch(now, &b)
 	} else {

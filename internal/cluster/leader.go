@@ -12,9 +12,12 @@ import (
 //
 // The candidate asks all nodes for their positions (census). It gets the rows that it does not have
 // from the node with the newest ones (catchingUp), and appends its term row (announcing). Then it
-// appends the rows that the stream has lost (refilling), and numbers new rows (leading). It ends
-// the leadership when an append fails, when the connection or the lease is lost, and when another
-// term begins.
+// appends the rows that the stream has lost (refilling), and numbers new rows (leading).
+//
+// It ends the attempt when another node takes the lease. The leadership does not end with the lease
+// while appends are acknowledged: the stream is the fence, and a successor's term row makes appends
+// fail. It ends when an append fails, when the connection is lost, when another term begins, and
+// when the lease has ended and no append was acknowledged for the length of a lease.
 type leader struct {
 	phase   phase
 	since   time.Duration // beginning of the census
@@ -47,6 +50,7 @@ type leader struct {
 	abandoned bool // the append in progress is of an earlier attempt
 	flight    flight
 	appended  time.Duration // when the newest batch was appended
+	confirmed time.Duration // when the newest append was acknowledged
 	resigning time.Duration // 0: not
 	noticeAt  time.Duration // when a batch names nodes again that have joined or are retired
 
@@ -75,15 +79,17 @@ type queued struct {
 
 // flight is the batch that is being appended.
 type flight struct {
-	id      ID
-	data    []byte
-	groups  int // of the queue that end with it
-	bytes   int // of the queue
-	cut     int // bytes of the group that remains first
-	retired []Member
-	last    uint64
-	read    bool // ReadLast was asked for
-	until   time.Duration
+	id       ID
+	expected uint64 // sequence of the message before it
+	data     []byte
+	groups   int // of the queue that end with it
+	bytes    int // of the queue
+	cut      int // bytes of the group that remains first
+	retired  []Member
+	last     uint64
+	read     bool // ReadLast was asked for
+	retried  bool // the batch was appended more than once
+	until    time.Duration
 }
 
 const (
@@ -100,16 +106,22 @@ func (n *Node) leads() bool { return n.leader.phase >= refilling }
 // Appending reports whether an append is in progress. Rows that are offered meanwhile wait.
 func (n *Node) Appending() bool { return n.leader.inFlight }
 
-// able reports whether this candidate could lead: it has the whole stream.
+// able reports whether this candidate could lead: it has the whole stream, and no other node leads.
 func (n *Node) able(now time.Duration) bool {
 	l := &n.leader
-	return l.phase != idle || n.connected && n.follower.caughtUp() && now >= l.retryAt && l.resigning == 0
+	return l.phase != idle || n.connected && n.follower.caughtUp() && now >= l.retryAt && l.resigning == 0 && n.timers.due(now, n.ledUntil)
 }
 
-// checkLeader ends an attempt whose lease has ended.
+// checkLeader ends an attempt when another node has taken the lease, and a leadership that has
+// neither the lease nor acknowledged appends.
 func (n *Node) checkLeader(now time.Duration) {
-	if n.leader.phase != idle && !n.lease.held(now) {
-		n.abandon(now, "the lease has ended")
+	l := &n.leader
+	switch {
+	case l.phase == idle || n.lease.held(now):
+	case !n.leads() && n.lease.holder != n.cfg.Name:
+		n.abandon(now, "another node has taken the lease")
+	case n.leads() && now >= l.confirmed+n.cfg.Lease:
+		n.abandon(now, "the lease has ended, and no append was acknowledged")
 	}
 }
 
@@ -123,7 +135,7 @@ func (n *Node) abandon(now time.Duration, reason string) {
 		n.emit(StopLeading{reason})
 	}
 	waits := l.inFlight && !l.flight.read // the append has no answer yet
-	*l = leader{retryAt: now + retryLead, force: l.force, inFlight: waits, abandoned: waits, resigning: l.resigning}
+	*l = leader{retryAt: now + retryLead, force: l.force, term: l.term, inFlight: waits, abandoned: waits, flight: flight{expected: l.flight.expected}, resigning: l.resigning}
 }
 
 // lead continues the attempt to lead, and the leadership.
@@ -131,7 +143,7 @@ func (n *Node) lead(now time.Duration, wall int64) {
 	l, f := &n.leader, &n.follower
 	if l.phase == idle {
 		if n.cfg.Candidate && n.connected && n.lease.held(now) && !l.inFlight && l.resigning == 0 {
-			if f.caughtUp() && n.timers.due(now, l.retryAt) {
+			if f.caughtUp() && n.timers.due(now, max(l.retryAt, n.ledUntil)) {
 				n.startCensus(now)
 			}
 		}
@@ -164,6 +176,9 @@ func (n *Node) lead(now time.Duration, wall int64) {
 		n.abandon(now, "another term has begun")
 	}
 	if l.phase >= refilling {
+		if !n.lease.held(now) {
+			n.timers.add(l.confirmed + n.cfg.Lease)
+		}
 		n.pump(now, wall)
 	}
 	if l.phase == leading {
@@ -408,7 +423,7 @@ func (n *Node) announce(now time.Duration, wall int64, base uint64, fresh bool) 
 // beginRefill continues when the term row has come back.
 func (n *Node) beginRefill(now time.Duration) {
 	l := &n.leader
-	l.phase, l.force, l.begun = refilling, false, now
+	l.phase, l.force, l.begun, l.confirmed = refilling, false, now, now
 	l.expected = max(l.expected, n.follower.handled)
 	l.flight.id = ID{Term: l.term}
 }
@@ -417,9 +432,9 @@ func (n *Node) beginRefill(now time.Duration) {
 func (n *Node) append(now time.Duration, b *Batch, fl flight) {
 	l := &n.leader
 	b.Cluster = n.cfg.Cluster
-	fl.id, fl.data = b.ID, AppendBatch(make([]byte, 0, len(b.Data)+1024), b)
+	fl.id, fl.expected, fl.data = b.ID, l.expected, AppendBatch(make([]byte, 0, len(b.Data)+1024), b)
 	l.flight, l.inFlight, l.abandoned, l.appended = fl, true, false, now
-	n.emit(Append{l.expected, fl.data})
+	n.emit(Append{fl.expected, fl.data})
 }
 
 // leaderEvent handles the events of a leader.
@@ -452,12 +467,12 @@ func (n *Node) leaderEvent(now time.Duration, wall int64, e Event) {
 func (n *Node) appended(now time.Duration, e Appended) {
 	l := &n.leader
 	switch {
-	case !l.inFlight:
+	case !l.inFlight || e.Expected != l.flight.expected:
 	case l.abandoned:
 		l.inFlight = false
 	case e.Result == AppendDone:
-		n.acknowledged(e.Seq)
-	case e.Result == AppendRefused:
+		n.acknowledged(now, e.Seq)
+	case e.Result == AppendRefused && !l.flight.retried:
 		l.inFlight = false
 		n.abandon(now, "an append was refused: another node has appended, or the stream has lost messages")
 	default:
@@ -477,10 +492,10 @@ func (n *Node) lastRead(now time.Duration, e LastRead) {
 	case e.Failed && now < l.flight.until:
 		n.emit(ReadLast{})
 	case !e.Failed && b.Decode(n.cfg.Cluster, e.Data) == nil && b.ID == l.flight.id:
-		n.acknowledged(e.Seq)
-	case !e.Failed && e.Seq == l.expected && now < l.flight.until:
-		l.flight.read = false
-		n.emit(Append{l.expected, l.flight.data})
+		n.acknowledged(now, e.Seq)
+	case !e.Failed && e.Seq == l.flight.expected && now < l.flight.until:
+		l.flight.read, l.flight.retried = false, true
+		n.emit(Append{l.flight.expected, l.flight.data})
 	default:
 		l.inFlight = false
 		n.abandon(now, "it is unknown whether an append has succeeded")
@@ -488,9 +503,9 @@ func (n *Node) lastRead(now time.Duration, e LastRead) {
 }
 
 // acknowledged continues after a batch that is in the stream.
-func (n *Node) acknowledged(seq uint64) {
+func (n *Node) acknowledged(now time.Duration, seq uint64) {
 	l := &n.leader
-	l.inFlight, l.expected = false, seq
+	l.inFlight, l.expected, l.confirmed = false, seq, now
 	if l.flight.id.Number == 0 {
 		return
 	}

@@ -4,7 +4,7 @@ import "time"
 
 // lease decides which candidate tries to lead. It uses only the clock of its node. A lease of
 // another node has ended when its revision has not changed for the length of a lease and a random
-// wait of up to a quarter of that.
+// wait of up to a quarter of that. It is not taken while batches of that node come (Node.ledUntil).
 type lease struct {
 	cfg *Config
 	out *[]Action
@@ -21,9 +21,14 @@ type lease struct {
 	wait     time.Duration // random part of the time until a lease of another node counts as ended
 }
 
-// read handles the content of the lease.
+// read handles the content of the lease. If it has the name of this node, a write has succeeded,
+// whose answer may be lost.
 func (l *lease) read(now time.Duration, e LeaseRead) {
 	if l.known && e.Revision <= l.revision {
+		return
+	}
+	if l.writing && !l.releases && e.Holder == l.cfg.Name {
+		l.written(now, LeaseWritten{Done: true, Revision: e.Revision})
 		return
 	}
 	l.known, l.revision, l.holder, l.since = true, e.Revision, e.Holder, now
@@ -75,9 +80,9 @@ func (l *lease) step(now time.Duration, t *timers, wanted bool) {
 	}
 }
 
-// release gives the lease back.
+// release gives the lease back, also one that was not renewed in time and that no node has taken.
 func (l *lease) release(now time.Duration) {
-	if l.mine {
+	if l.mine || l.known && l.holder == l.cfg.Name {
 		l.mine = false
 		l.write(now, true)
 	}

@@ -58,6 +58,7 @@ type Node struct {
 	now        time.Duration // of the newest Handle
 	wall       int64
 	leader     leader
+	ledUntil   time.Duration          // another node leads, as its batches show
 	known      map[string]heardReport // newest reports of other nodes
 	reportAt   time.Duration
 	shown      Show
@@ -90,13 +91,13 @@ func (n *Node) Handle(now time.Duration, wall int64, e Event) []Action {
 		return nil
 	}
 	n.now, n.wall, n.follower.wall = now, wall, wall
-	n.checkLeader(now)
 	if err := n.handle(now, wall, e); err != nil {
 		n.abandon(now, err.Error())
 		n.failed = true
 		n.emit(Fail{err})
 		return n.out
 	}
+	n.checkLeader(now)
 	n.step(now, wall)
 	return n.out
 }
@@ -124,7 +125,9 @@ func (n *Node) handle(now time.Duration, wall int64, e Event) error {
 	case Fetched:
 		n.fetched(now, e)
 	case LeaseRead:
-		n.lease.read(now, e)
+		if n.lease.read(now, e); n.lease.holder == "" {
+			n.ledUntil = 0
+		}
 	case LeaseWritten:
 		n.lease.written(now, e)
 	case CensusAsked:
@@ -154,8 +157,14 @@ func (n *Node) received(now time.Duration, e Received) error {
 	if err := f.received(now, e); err != nil {
 		return err
 	}
+	if l := &n.leader; l.inFlight && !l.abandoned && f.batchID == l.flight.id {
+		n.acknowledged(now, e.Seq)
+	}
 	if f.timed && e.Seq > f.found && f.caughtUp() && !n.leads() {
 		n.clock.set(now, f.logTime, f.History.Newest().Number)
+		if f.History.Newest() != n.leader.term {
+			n.ledUntil = now + n.cfg.Lease
+		}
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (b *bench) append() (batch Batch) {
 	if err := batch.Decode("c", a.Data); err != nil {
 		b.t.Fatal(err)
 	}
-	b.do(Appended{AppendDone, b.seq})
+	b.do(Appended{AppendDone, a.Expected, b.seq})
 	first := b.out
 	b.do(Received{b.seq, a.Data})
 	b.out = append(first, b.out...)
@@ -163,7 +163,7 @@ func TestAmbiguousAppend(t *testing.T) {
 		b.lead()
 		b.offer(0, 3, 0)
 		a := of[Append](b)
-		b.do(Appended{Result: AppendUnknown})
+		b.do(Appended{Result: AppendUnknown, Expected: a.Expected})
 		of[ReadLast](b)
 		return b, a
 	}
@@ -182,6 +182,18 @@ func TestAmbiguousAppend(t *testing.T) {
 		b.do(LastRead{Seq: 1})
 		if again := of[Append](b); again.Expected != 1 || !slices.Equal(again.Data, a.Data) {
 			t.Errorf("%+v", again)
+		}
+	})
+	t.Run("the second append is refused because the first one has succeeded late", func(t *testing.T) {
+		t.Parallel()
+		b, a := begin(t)
+		b.do(LastRead{Seq: 1})
+		b.do(Appended{Result: AppendRefused, Expected: a.Expected})
+		of[ReadLast](b)
+		b.do(LastRead{Seq: 2, Data: a.Data})
+		b.offer(3, 4, 0)
+		if next := of[Append](b); next.Expected != 2 {
+			t.Errorf("expects %d", next.Expected)
 		}
 	})
 	t.Run("another node has appended", func(t *testing.T) {
@@ -207,6 +219,88 @@ func TestAmbiguousAppend(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMessageBeforeAnswer requires that the message itself also acknowledges an append, and that the
+// answer of an earlier append does not end a later one.
+func TestMessageBeforeAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a", Candidate: true})
+	b.lead()
+	b.offer(0, 3, 0)
+	a := of[Append](b)
+	b.do(Received{2, a.Data})
+	if b.node.Appending() {
+		t.Error("the append is still in progress")
+	}
+	b.offer(3, 4, 0)
+	next := of[Append](b)
+	b.do(Appended{Result: AppendUnknown, Expected: a.Expected}) // of the first one
+	if has[ReadLast](b) || !b.node.Appending() || next.Expected != 2 {
+		t.Errorf("expects %d; the late answer ends the append: %v", next.Expected, !b.node.Appending())
+	}
+}
+
+// TestLeaseStalls requires that a leader goes on while its appends are acknowledged, although its
+// lease is not renewed, and that it ends when they are not.
+func TestLeaseStalls(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a", Candidate: true})
+	b.lead()
+	for end := b.now + 10*time.Second; b.now < end; {
+		if b.do(Tick{}); has[Append](b) {
+			b.append()
+		}
+		if has[StopLeading](b) {
+			t.Fatalf("the leadership ends at %v: %+v", b.now, of[StopLeading](b))
+		}
+	}
+	last := b.now
+	for !has[StopLeading](b) {
+		if b.do(Tick{}); b.now > last+5*time.Second {
+			t.Fatal("the leadership does not end without acknowledged appends")
+		}
+	}
+	if d := b.now - last; d > 1100*time.Millisecond {
+		t.Errorf("it ended after %v", d)
+	}
+}
+
+// TestLeaderIsHeard requires that a candidate does not take an ended lease while batches of the
+// leader come, takes it when they do not, and at once when it was released.
+func TestLeaderIsHeard(t *testing.T) {
+	t.Parallel()
+	begin := func() *bench {
+		b := newBench(t, Config{Name: "a", Candidate: true})
+		b.do(Attached{First: 1})
+		b.do(LeaseRead{Revision: 7, Holder: "b"})
+		term := Term{1, 5}
+		row := Batch{Cluster: "c", ID: ID{Term: term}, Epoch: "e", Kind: TermRow, First: true, Final: true, NewEpoch: true, History: History{"e", []Start{{term, 0}}}}
+		b.do(Received{1, AppendBatch(nil, &row)})
+		for number := uint64(1); number <= 20; number++ {
+			for next := b.now + 200*time.Millisecond; b.now < next; {
+				if b.do(Tick{}); has[WriteLease](b) {
+					t.Fatalf("the lease is taken at %v", b.now)
+				}
+			}
+			b.do(Received{number + 1, AppendBatch(nil, &Batch{Cluster: "c", ID: ID{term, number}, Epoch: "e", Kind: NewRows, First: true, Final: true})})
+		}
+		return b
+	}
+	b := begin()
+	last := b.now
+	for !has[WriteLease](b) {
+		if b.do(Tick{}); b.now > last+5*time.Second {
+			t.Fatal("the lease of a silent leader is not taken")
+		}
+	}
+	if d := b.now - last; d < 990*time.Millisecond || d > 1010*time.Millisecond {
+		t.Errorf("it was taken after %v", d)
+	}
+	b = begin()
+	if b.do(LeaseRead{Revision: 8}); !has[WriteLease](b) {
+		t.Error("a released lease is not taken")
+	}
 }
 
 func TestResigned(t *testing.T) {

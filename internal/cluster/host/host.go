@@ -417,11 +417,11 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 			seq, refused, err := s.Append(ctx, a.Expected, a.Data)
 			switch {
 			case refused:
-				return cluster.Appended{Result: cluster.AppendRefused}
+				return cluster.Appended{Result: cluster.AppendRefused, Expected: a.Expected}
 			case h.failed("append to the log", err):
-				return cluster.Appended{Result: cluster.AppendUnknown}
+				return cluster.Appended{Result: cluster.AppendUnknown, Expected: a.Expected}
 			}
-			return cluster.Appended{Result: cluster.AppendDone, Seq: seq}
+			return cluster.Appended{Result: cluster.AppendDone, Expected: a.Expected, Seq: seq}
 		})
 	case cluster.ReadLast:
 		h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event {

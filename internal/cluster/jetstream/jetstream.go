@@ -66,6 +66,7 @@ func (c *Config) subject(kind string) string { return "rueda." + c.Cluster + "."
 
 const (
 	requestTimeout = 2 * time.Second // of one request to JetStream
+	writeTimeout   = time.Second / 2 // of an append or a write of the lease; the caller finds out whether it was done
 	arrivals       = 1 << 16         // messages that may wait in a session
 	notes          = 1 << 12         // messages that may wait in a channel of Notes
 	idleHeartbeat  = time.Second     // of the consumer
@@ -182,7 +183,7 @@ func (s *Session) Closed() <-chan struct{} { return s.closed }
 // returns the sequence of the new one. refused reports that the newest message has another
 // sequence. After any other error the message may have been appended.
 func (s *Session) Append(ctx context.Context, expected uint64, data []byte) (sequence uint64, refused bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	ack, err := s.js.Publish(ctx, s.cfg.subject("rows"), data, jetstream.WithExpectLastSequence(expected),
 		jetstream.WithExpectStream(s.cfg.streamName()), jetstream.WithRetryAttempts(0))
@@ -271,7 +272,7 @@ const leaseKey = "sequencer"
 
 // WriteLease changes the holder of the lease if its revision is expected, and returns the new one.
 func (s *Session) WriteLease(ctx context.Context, holder string, expected uint64) (revision uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if revision, err = s.lease.Update(ctx, leaseKey, []byte(holder), expected); err != nil {
 		return 0, fmt.Errorf("write the lease: %w", err)

@@ -321,8 +321,8 @@ func (h *host) perform(t task) {
 func (h *host) performOn(t task) {
 	c, w := t.conn, h.w
 	if c == nil || c.ended {
-		if _, ok := t.action.(cluster.Append); ok && c != nil && c == h.conn {
-			h.receive(cluster.Appended{Result: cluster.AppendUnknown})
+		if a, ok := t.action.(cluster.Append); ok && c != nil && c == h.conn {
+			h.receive(cluster.Appended{Result: cluster.AppendUnknown, Expected: a.Expected})
 		}
 		return
 	}
@@ -363,7 +363,7 @@ func (h *host) appendOn(c *conn, a cluster.Append) {
 	c.append(a, &b)
 	if h.w.broken == earlyNumbers && b.Kind == cluster.TermRow {
 		h.receive(cluster.Received{Seq: a.Expected + 1, Data: a.Data})
-		h.receive(cluster.Appended{Result: cluster.AppendDone, Seq: a.Expected + 1})
+		h.receive(cluster.Appended{Result: cluster.AppendDone, Expected: a.Expected, Seq: a.Expected + 1})
 	}
 }
 

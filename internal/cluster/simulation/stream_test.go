@@ -122,16 +122,16 @@ func (c *conn) append(e cluster.Append, b *cluster.Batch) {
 	answered := false
 	answer := func(r cluster.Appended) {
 		if !answered {
-			answered = true
+			answered, r.Expected = true, e.Expected
 			c.send(r)
 		}
 	}
 	w.in(timeLimit, func() {
 		if !answered && !c.ended && c.process == c.host.process {
 			answered = true
-			r := cluster.Appended{Result: cluster.AppendUnknown}
+			r := cluster.Appended{Result: cluster.AppendUnknown, Expected: e.Expected}
 			if w.broken == blindTrust {
-				r = cluster.Appended{Result: cluster.AppendDone, Seq: w.stream.last()}
+				r.Result, r.Seq = cluster.AppendDone, w.stream.last()
 			}
 			c.host.receive(r)
 		}
@@ -171,9 +171,13 @@ func (c *conn) readLast() {
 	})
 }
 
-// writeLease writes the lease, and notifies all connections.
+// writeLease writes the lease, and notifies all connections. While the lease stalls, and sometimes
+// otherwise, the request or its answer is lost.
 func (c *conn) writeLease(e cluster.WriteLease) {
 	w := c.host.w
+	if w.now < w.leaseStalls || !w.quiet && w.chance(2) {
+		return
+	}
 	c.request(func() {
 		if w.lease.Revision != e.Expected {
 			c.send(cluster.LeaseWritten{})
@@ -183,7 +187,9 @@ func (c *conn) writeLease(e cluster.WriteLease) {
 		if !e.Release {
 			w.lease.Holder = c.host.cfg.Name
 		}
-		c.send(cluster.LeaseWritten{Done: true, Revision: w.lease.Revision})
+		if w.quiet || !w.chance(2) {
+			c.send(cluster.LeaseWritten{Done: true, Revision: w.lease.Revision})
+		}
 		for _, h := range w.hosts {
 			if h.conn != nil && !h.conn.ended {
 				h.conn.send(w.lease)

@@ -46,6 +46,7 @@ type world struct {
 	count         int // of events
 	stream        stream
 	lease         cluster.LeaseRead
+	leaseStalls   time.Duration     // until then, it is not written
 	members       map[string]uint64 // number of the registration, by name
 	registrations uint64
 	hosts         []*host
@@ -198,7 +199,12 @@ func (w *world) fault() {
 	}
 	w.in(w.upTo(1200*time.Millisecond), w.fault)
 	h := w.hosts[w.rng.IntN(len(w.hosts))]
-	switch w.rng.IntN(8) {
+	switch w.rng.IntN(9) {
+	case 8:
+		if w.pauses {
+			w.leaseStalls = w.now + w.pauseTime()
+			w.note("writes of the lease stall until %v", w.leaseStalls)
+		}
 	case 7:
 		if w.kills { // an upgrade begins with this
 			w.note("%s resigns", h.cfg.Name)
@@ -284,7 +290,7 @@ func (w *world) loseMessages() {
 // heal ends all faults.
 func (w *world) heal() {
 	w.note("no more faults")
-	w.quiet = true
+	w.quiet, w.leaseStalls = true, 0
 	for _, h := range w.hosts {
 		h.resume()
 	}
