@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +17,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
@@ -214,8 +213,8 @@ type raw struct {
 	rig      *rig
 	number   int
 	token    string
-	names    []string // that it resumes by N; nil: patterns, by position
-	http     http.Client
+	names    []string          // that it resumes by N; nil: patterns, by position
+	ids      map[string]string // identifiers that it has seen
 	epoch    string
 	position string
 	before   map[string]uint64 // newest N of each instrument at the start of the connection
@@ -232,13 +231,12 @@ const (
 // followRaw starts a client without package client. It connects to the edges themselves, at first
 // after a random part of a spread.
 func (r *rig) followRaw(ctx context.Context, all *sync.WaitGroup, number int, token string, names []string, spread time.Duration) *follower {
-	c := &raw{rig: r, number: number, token: token, names: names, follower: follower{name: fmt.Sprint("raw ", number), series: map[string]*series{}}}
-	c.http.Transport = &http.Transport{DialContext: dialFrom(number), DisableKeepAlives: true}
+	c := &raw{rig: r, number: number, token: token, names: names, ids: map[string]string{}, follower: follower{name: fmt.Sprint("raw ", number), series: map[string]*series{}}}
 	c.bound = firstBound
 	all.Go(func() {
 		pause(ctx, rand.N(spread))
 		for edge := number % len(r.edges); ctx.Err() == nil; edge = another(edge, len(r.edges)) {
-			if err := c.connect(ctx, "ws://"+r.edges[edge].address+"/stream"); err != nil && ctx.Err() == nil {
+			if err := c.connect(ctx, r.edges[edge].address); err != nil && ctx.Err() == nil {
 				c.fail("%v", err)
 				return
 			}
@@ -259,49 +257,64 @@ func another(i, n int) int {
 
 // rawMessage is a message of the stream, in part.
 type rawMessage struct {
-	Type, Action, I, Epoch, Position, Reason string
-	N                                        uint64
-	Lost, Rejected                           json.RawMessage
+	Type, Action, Epoch, Position, Reason string
+	Lost, Rejected                        json.RawMessage
 }
 
 // connect follows over one connection until it ends. The error is one that no end of a connection
 // excuses.
-func (c *raw) connect(ctx context.Context, url string) error {
-	dialing, cancel := context.WithTimeout(ctx, 5*time.Second)
-	ws, _, err := websocket.Dial(dialing, url, &websocket.DialOptions{HTTPClient: &c.http})
-	cancel()
+func (c *raw) connect(ctx context.Context, address string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // it closes the connection
+	ws, err := dialRaw(ctx, c.number, address)
 	if err != nil {
 		return nil // the edge does not run, or does not accept clients
 	}
-	defer func() { _ = ws.CloseNow() }()
 	defer c.ended()
-	ws.SetReadLimit(4 << 20)
-	send := func(v any) {
-		if text, err := json.Marshal(v); err == nil {
-			_ = ws.Write(ctx, websocket.MessageText, text) // the read fails too
-		}
+	err = ws.send(map[string]any{"action": "auth_token", "token": c.token, "session": fmt.Sprint("raw-", c.number)})
+	if err == nil {
+		err = ws.send(c.subscribe())
 	}
-	send(map[string]any{"action": "auth_token", "token": c.token, "session": fmt.Sprint("raw-", c.number)})
-	send(c.subscribe())
-	for {
-		_, text, err := ws.Read(ctx)
-		if err != nil {
-			return nil
+	for err == nil {
+		var text []byte
+		if text, err = ws.next(); err != nil {
+			break
+		}
+		if id, n, ok := rowOf(text); ok {
+			c.row(c.intern(id), n, text)
+			continue
+		}
+		if bytes.HasPrefix(text, []byte(`{"type":"H",`)) {
+			continue // a status or a gap
 		}
 		var m rawMessage
-		if json.Unmarshal(text, &m) != nil {
-			return nil // a part of a message, at the end of the connection
+		if err := json.Unmarshal(text, &m); err != nil {
+			return fmt.Errorf("%w: %.200q", err, text)
 		}
 		if err := c.message(&m, text); err != nil {
 			return err
 		}
 		switch {
 		case m.Action == "ping":
-			send(map[string]string{"action": "pong"})
+			err = ws.send(map[string]string{"action": "pong"})
 		case m.Type == "Error":
 			return nil
 		}
 	}
+	if errors.Is(err, errRaw) {
+		return err
+	}
+	return nil // the connection has ended
+}
+
+// intern returns an identifier as a string, which it keeps.
+func (c *raw) intern(id []byte) string {
+	s, ok := c.ids[string(id)]
+	if !ok {
+		s = string(id)
+		c.ids[s] = s
+	}
+	return s
 }
 
 // subscribe returns the message that subscribes, and resumes what was received.
@@ -335,7 +348,7 @@ func (c *raw) message(m *rawMessage, text []byte) error {
 		}
 		c.epoch = m.Epoch
 	case "T", "X", "C":
-		c.row(m.I, m.N, text)
+		return fmt.Errorf("a row in another form: %s", text)
 	case "Warning":
 		if wire.Reason(m.Reason) == wire.ShuttingDown {
 			c.hint()

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -116,14 +116,21 @@ func (l servers) stop() {
 	}
 }
 
-// freePorts returns ports of the loopback interface that were free a moment ago.
+// The ports of freePorts are below those that the system gives to outgoing connections. One of
+// these would take the port of a process that is restarted.
+const firstPort, portCount = 15000, 15000
+
+// freePorts returns ports of the loopback address that no process listens on.
 func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, e := net.Listen("tcp", "127.0.0.1:0")
-		if e != nil {
-			return nil, fmt.Errorf("find a free port: %w", e)
+	for tries := 0; len(ports) < n; tries++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(portCount)))
+		if err != nil {
+			if tries >= portCount {
+				return nil, fmt.Errorf("find a free port: %w", err)
+			}
+			continue
 		}
-		defer func() { err = cmp.Or(err, l.Close()) }() // all at the end, so that they differ
+		defer func() { _ = l.Close() }() // all at the end, so that they differ
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
