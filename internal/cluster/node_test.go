@@ -221,8 +221,8 @@ func TestAmbiguousAppend(t *testing.T) {
 	})
 }
 
-// TestMessageBeforeAnswer requires that the message itself also acknowledges an append, and that the
-// answer of an earlier append does not end a later one.
+// TestMessageBeforeAnswer requires that the message itself also acknowledges an append, and that
+// the answer of an earlier append does not end a later one.
 func TestMessageBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Name: "a", Candidate: true})
