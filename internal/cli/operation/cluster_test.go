@@ -2,6 +2,7 @@ package operation
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -81,6 +82,51 @@ func TestStatusOfNode(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(out), &answer); err != nil || status != command.ExitOK || answer.Version != "9" || string(answer.Cluster) != c.answer {
 			t.Errorf("%s in JSON: %v, %d %s\n%s", c.name, err, status, errs, out)
+		}
+	}
+}
+
+// TestDoctorOfNode checks what doctor prints about a node of a cluster.
+func TestDoctorOfNode(t *testing.T) {
+	t.Parallel()
+	const connected, current, term, lag, queued, days = "rueda_cluster_connected", "rueda_cluster_current", "rueda_cluster_term", "rueda_cluster_lag_seconds", "rueda_cluster_queued_bytes", "rueda_cluster_days_differ"
+	for _, c := range []struct {
+		name    string
+		metrics map[string]float64
+		want    []finding
+	}{
+		{"a node that is well", map[string]float64{connected: 1, current: 1, term: 3, lag: 0.012, queued: 2048, days: 0}, []finding{
+			{what: "cluster: connected to the log 1"}, {what: "cluster: current 1, term 3, newest batch 12ms ago"}, {what: "cluster: 2.0 KiB of rows wait for the log"},
+			{what: "cluster: 0 closed days differ from those of other nodes"},
+		}},
+		{"one that is cut off", map[string]float64{connected: 0, current: 0, days: 0}, []finding{
+			{what: "cluster: connected to the log 0", next: "See whether nats-server runs"}, {what: "cluster: 0 closed days"},
+		}},
+		{"one without a sequencer, with a wrong day and a full queue", map[string]float64{connected: 1, current: 0, term: 3, lag: 90, queued: 5 << 20, days: 1}, []finding{
+			{what: "cluster: connected to the log 1"}, {what: "cluster: current 0, term 3, newest batch 2m ago", next: "rueda status says"},
+			{what: "cluster: 5.0 MiB of rows", next: "Feeds wait"}, {what: "cluster: 1 closed days", next: "The log has the day"},
+		}},
+		{"a gateway without a cluster", nil, nil},
+	} {
+		var p page
+		for name, value := range c.metrics {
+			p.samples = append(p.samples, sample{name: name, value: value})
+		}
+		var got []finding
+		examineCluster(&p, func(bad bool, next, format string, args ...any) {
+			if !bad {
+				next = ""
+			}
+			got = append(got, finding{what: fmt.Sprintf(format, args...), next: next})
+		})
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %+v", c.name, got)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.HasPrefix(got[i].what, want.what) || !strings.HasPrefix(got[i].next, want.next) || (got[i].next == "") != (want.next == "") {
+				t.Errorf("%s: %+v, want %+v", c.name, got[i], want)
+			}
 		}
 	}
 }

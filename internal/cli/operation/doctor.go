@@ -15,7 +15,7 @@ func NewDoctor(std command.Streams) *cobra.Command {
 	var s source
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check a running gateway: clock, descriptors, disk, database, keys, certificates, feeds",
+		Short: "Check a running gateway: clock, descriptors, disk, database, keys, certificates, feeds, cluster",
 		Long: `Doctor reads the metrics of a gateway and prints what it has checked, with the next step for each
 problem. The exit status is 8 if there is one. It needs the token of an operator; the role read is
 enough.`,
@@ -65,6 +65,7 @@ const (
 	maxClockOff    = 2 * time.Second // the gateway's time has whole seconds
 	maxSilence     = time.Minute
 	leastFree      = 0.1
+	mostQueued     = 4 << 20 // bytes of rows that wait for the log of a cluster
 	mostUsed       = 0.8
 	leastUntilEnds = 14 * 24 * time.Hour
 )
@@ -80,7 +81,7 @@ func examine(p *page) (list []finding) {
 	if p.sum("rueda_ready") != 1 && len(p.all("rueda_feed_up")) > 0 && p.sum("rueda_feed_up") == 0 {
 		list = append(list, finding{what: "gateway: not ready, because no feed is up", follows: true})
 	} else {
-		check(p.sum("rueda_ready") != 1, "GET /readyz says why: the gateway starts or stops.", "gateway: ready %.0f", p.sum("rueda_ready"))
+		check(p.sum("rueda_ready") != 1, "GET /readyz says why, for example that the gateway starts or stops.", "gateway: ready %.0f", p.sum("rueda_ready"))
 	}
 	if !p.clock.IsZero() {
 		off := p.at.Sub(p.clock).Abs()
@@ -100,6 +101,7 @@ func examine(p *page) (list []finding) {
 		check(free < leastFree, "Lower journal.days or journal.bytes, or enlarge the disk.", "disk of %s: %.0f%% free", d.labels["folder"], 100*free)
 	}
 	examineFeeds(p, check)
+	examineCluster(p, check)
 	for _, j := range p.all("rueda_journal_suspended") {
 		check(j.value == 1, "Its disk is full or fails. Free space; the gateway retries by itself.", "journal: suspended %.0f", j.value)
 	}
@@ -131,5 +133,22 @@ func examineFeeds(p *page, check func(bad bool, next, format string, args ...any
 		}
 		refused := p.sum("rueda_feed_refused_total", "feed", feed)
 		check(refused > 0, "The log has the first error: feed published rejected events.", "feed %s: %.0f calls with invalid events", feed, refused)
+	}
+}
+
+// examineCluster checks a node of a cluster.
+func examineCluster(p *page, check func(bad bool, next, format string, args ...any)) {
+	for _, c := range p.all("rueda_cluster_connected") {
+		check(c.value != 1, "See whether nats-server runs on its machines. The log of this node has the cause: no connection to the log of the cluster.", "cluster: connected to the log %.0f", c.value)
+		if c.value != 1 {
+			continue // it cannot be current
+		}
+		current, lag := p.sum("rueda_cluster_current"), time.Duration(p.sum("rueda_cluster_lag_seconds")*float64(time.Second))
+		check(current != 1, "rueda status says whether no node is the sequencer, or this node is behind.", "cluster: current %.0f, term %.0f, newest batch %s ago", current, p.sum("rueda_cluster_term"), span(max(0, lag)))
+		queued := p.sum("rueda_cluster_queued_bytes")
+		check(queued > mostQueued, "Feeds wait: the disks or the network of the NATS servers are too slow.", "cluster: %s of rows wait for the log", size(queued))
+	}
+	for _, d := range p.all("rueda_cluster_days_differ") {
+		check(d.value > 0, "The log has the day and the next step: a closed day of the journal differs between nodes.", "cluster: %.0f closed days differ from those of other nodes", d.value)
 	}
 }
