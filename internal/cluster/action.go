@@ -12,15 +12,17 @@ type Action interface{ action() }
 type Attach struct{ Seq uint64 }
 
 // Append appends a message to the stream, if the newest message of it has the sequence Expected.
-// The answer is Appended. At most one append is in progress. The message must not be sent after the
-// answer, or in another session.
+// The answer is Appended, with the same Expected. The next Append may come before the answer if the
+// message was received meanwhile. The message must not be sent after the answer, or in another
+// session.
 type Append struct {
 	Expected uint64
 	Data     []byte
 }
 
-// ReadLast reads the newest message of the stream. The answer is LastRead.
-type ReadLast struct{}
+// ReadLast reads the newest message of the stream, to find out whether an append with this Expected
+// has succeeded. The answer is LastRead, with the same Expected.
+type ReadLast struct{ Expected uint64 }
 
 // Save stores the state of the node durably enough to survive a kill of the process (one atomic
 // write of a file). Synchronous. If it fails, the node ends, unless Regular is set.
@@ -82,7 +84,7 @@ type Fetch struct {
 type Refill struct{ After, Upto uint64 }
 
 // WriteLease writes the lease with this node as its holder, or with no holder if Release is set, if
-// it has the expected revision. The answer is LeaseWritten.
+// it has the expected revision. The answer is LeaseWritten, with the same Expected.
 type WriteLease struct {
 	Expected uint64
 	Release  bool

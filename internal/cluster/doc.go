@@ -12,10 +12,11 @@
 // A leader begins a [Term] with a term row. It numbers nothing before its term row has come back.
 // Each append states the sequence that the newest message of the stream must have, so an append of
 // an earlier leader is refused when its successor has appended anything. A lease decides who tries
-// to lead; the stream does not depend on it. A candidate does not take the lease of a node whose
-// batches still come. The leadership ends when the stream refuses an append, when the connection
-// ends, when another term begins, or when for the length of a lease no append was acknowledged and
-// the lease was not renewed. The node then follows, and tries again.
+// to lead; the stream does not depend on it. A candidate does not take the lease while batches of
+// another leader arrive. The leadership ends when the node resigns, when the stream refuses an
+// append, or when the outcome of an append stays unknown. It also ends when the connection ends,
+// when another term begins, or when for the length of a lease no append was acknowledged and the
+// lease was not renewed. The node then follows, and tries again.
 //
 // A reader ignores batches of terms before the newest one. A stream can lose messages, and then
 // uses their sequences again. For the same reason a consumer begins with the message that the node

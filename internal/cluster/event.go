@@ -22,8 +22,9 @@ type Received struct {
 	Data []byte
 }
 
-// Appended answers the action Append. A Received with the message may come earlier, or instead:
-// JetStream sends no answer if another server becomes the leader of the stream meanwhile.
+// Appended answers the action Append. The message may arrive as Received earlier, and then
+// acknowledges the append. JetStream sends no answer if the leader of the stream changes meanwhile:
+// the host then passes AppendUnknown after its time limit.
 type Appended struct {
 	Result   AppendResult
 	Expected uint64 // of the action
@@ -44,9 +45,10 @@ const (
 // stream never had a message. Data is nil if it has none now. Failed reports that it could not be
 // read.
 type LastRead struct {
-	Seq    uint64
-	Data   []byte
-	Failed bool
+	Expected uint64 // of the action
+	Seq      uint64
+	Data     []byte
+	Failed   bool
 }
 
 // LeaseRead is the lease in the key-value store, when it was read or has changed. A missing lease
@@ -56,9 +58,11 @@ type LeaseRead struct {
 	Holder   string
 }
 
-// LeaseWritten answers the action WriteLease. A write fails if the lease has another revision than
-// the expected one, or if the store cannot be reached.
+// LeaseWritten answers the action WriteLease. Done is false if the lease has another revision than
+// the expected one, or if the store did not answer in time. In the second case the write may have
+// succeeded; a LeaseRead with the name of this node shows it.
 type LeaseWritten struct {
+	Expected uint64 // of the action
 	Done     bool
 	Revision uint64 // the new one
 }

@@ -38,7 +38,7 @@ type follower struct {
 	number  uint64 // of the next batch of the term; 0: unknown
 	part    []byte // records of a group whose end was not received
 	inPart  bool
-	batchID ID            // of the batch that Received has brought; zero: it was not handled
+	batchID ID            // of the batch in the last Received; zero: that message was skipped
 	unknown time.Duration // until then, batches of an unknown term are ignored
 	stream  uint64        // position that the stream has reached; 0: no batch was read
 	heard   time.Duration // when a batch of the newest term was received

@@ -14,10 +14,11 @@ import (
 // from the node with the newest ones (catchingUp), and appends its term row (announcing). Then it
 // appends the rows that the stream has lost (refilling), and numbers new rows (leading).
 //
-// It ends the attempt when another node takes the lease. The leadership does not end with the lease
-// while appends are acknowledged: the stream is the fence, and a successor's term row makes appends
-// fail. It ends when an append fails, when the connection is lost, when another term begins, and
-// when the lease has ended and no append was acknowledged for the length of a lease.
+// The candidate ends its attempt when another node takes the lease. A leader goes on after the end
+// of its lease while its appends are acknowledged: the stream refuses them when another leader has
+// appended its term row. The leadership ends when an append is refused or its outcome stays
+// unknown, when the connection is lost, and when another term begins. It also ends when the lease
+// has ended and no append was acknowledged for the length of a lease.
 type leader struct {
 	phase   phase
 	since   time.Duration // beginning of the census
@@ -87,9 +88,9 @@ type flight struct {
 	cut      int // bytes of the group that remains first
 	retired  []Member
 	last     uint64
-	read     bool // ReadLast was asked for
-	retried  bool // the batch was appended more than once
-	until    time.Duration
+	read     bool          // ReadLast was asked for
+	retried  bool          // the batch was sent more than once
+	until    time.Duration // end of the attempts to find out whether it has succeeded; 0: the first one has no outcome yet
 }
 
 const (
@@ -106,10 +107,11 @@ func (n *Node) leads() bool { return n.leader.phase >= refilling }
 // Appending reports whether an append is in progress. Rows that are offered meanwhile wait.
 func (n *Node) Appending() bool { return n.leader.inFlight }
 
-// able reports whether this candidate could lead: it has the whole stream, and no other node leads.
+// able reports whether this candidate may write the lease: it leads or tries to, or it has the
+// whole stream and hears no other leader. It sets a timer for the time at which that changes.
 func (n *Node) able(now time.Duration) bool {
 	l := &n.leader
-	return l.phase != idle || n.connected && n.follower.caughtUp() && now >= l.retryAt && l.resigning == 0 && n.timers.due(now, n.ledUntil)
+	return l.phase != idle || n.connected && n.follower.caughtUp() && l.resigning == 0 && n.timers.due(now, max(l.retryAt, n.ledUntil))
 }
 
 // checkLeader ends an attempt when another node has taken the lease, and a leadership that has
@@ -121,7 +123,7 @@ func (n *Node) checkLeader(now time.Duration) {
 	case !n.leads() && n.lease.holder != n.cfg.Name:
 		n.abandon(now, "another node has taken the lease")
 	case n.leads() && now >= l.confirmed+n.cfg.Lease:
-		n.abandon(now, "the lease has ended, and no append was acknowledged")
+		n.giveUp(now, "the lease has ended, and no append was acknowledged")
 	}
 }
 
@@ -134,8 +136,17 @@ func (n *Node) abandon(now time.Duration, reason string) {
 	if l.phase == leading {
 		n.emit(StopLeading{reason})
 	}
+	// The term stays, so that late batches of this node do not count as those of another leader.
+	// flight.expected stays, so that the answer to the append in progress is recognised.
 	waits := l.inFlight && !l.flight.read // the append has no answer yet
 	*l = leader{retryAt: now + retryLead, force: l.force, term: l.term, inFlight: waits, abandoned: waits, flight: flight{expected: l.flight.expected}, resigning: l.resigning}
+}
+
+// giveUp abandons because this node does not get rows into the stream, and releases the lease.
+// Another node may do better, and has retryLead to take it.
+func (n *Node) giveUp(now time.Duration, reason string) {
+	n.abandon(now, reason)
+	n.lease.release(now)
 }
 
 // lead continues the attempt to lead, and the leadership.
@@ -168,8 +179,10 @@ func (n *Node) lead(now time.Duration, wall int64) {
 	case announcing:
 		if f.History.Newest() == l.term {
 			n.beginRefill(now)
-		} else if f.History.Newest() != l.newest || n.timers.due(now, l.until) {
-			n.abandon(now, "the term row did not come back")
+		} else if f.History.Newest() != l.newest {
+			n.abandon(now, "another term has begun")
+		} else if n.timers.due(now, l.until) {
+			n.giveUp(now, "the term row did not come back")
 		}
 	}
 	if l.phase >= refilling && f.History.Newest() != l.term {
@@ -189,7 +202,7 @@ func (n *Node) lead(now time.Duration, wall int64) {
 // startCensus asks all nodes how far they are.
 func (n *Node) startCensus(now time.Duration) {
 	l := &n.leader
-	*l = leader{phase: census, since: now, force: l.force, census: n.cfg.Random() | 1, answers: make(map[string]Report), unable: make(map[string]bool)}
+	*l = leader{phase: census, since: now, force: l.force, term: l.term, census: n.cfg.Random() | 1, answers: make(map[string]Report), unable: make(map[string]bool)}
 }
 
 // ask repeats the questions of a census.
@@ -472,25 +485,28 @@ func (n *Node) appended(now time.Duration, e Appended) {
 		l.inFlight = false
 	case e.Result == AppendDone:
 		n.acknowledged(now, e.Seq)
-	case e.Result == AppendRefused && !l.flight.retried:
+	case e.Result == AppendRefused && !l.flight.retried: // otherwise the first append may have succeeded late
 		l.inFlight = false
 		n.abandon(now, "an append was refused: another node has appended, or the stream has lost messages")
 	default:
-		l.flight.read, l.flight.until = true, now+stepWait
-		n.emit(ReadLast{})
+		l.flight.read = true
+		if l.flight.until == 0 {
+			l.flight.until = now + stepWait
+		}
+		n.emit(ReadLast{l.flight.expected})
 	}
 }
 
 // lastRead finds out whether an append without an answer has succeeded.
 func (n *Node) lastRead(now time.Duration, e LastRead) {
 	l := &n.leader
-	if !l.inFlight || l.abandoned || !l.flight.read {
+	if !l.inFlight || l.abandoned || !l.flight.read || e.Expected != l.flight.expected {
 		return
 	}
 	var b Batch
 	switch {
 	case e.Failed && now < l.flight.until:
-		n.emit(ReadLast{})
+		n.emit(ReadLast{l.flight.expected})
 	case !e.Failed && b.Decode(n.cfg.Cluster, e.Data) == nil && b.ID == l.flight.id:
 		n.acknowledged(now, e.Seq)
 	case !e.Failed && e.Seq == l.flight.expected && now < l.flight.until:
@@ -498,7 +514,7 @@ func (n *Node) lastRead(now time.Duration, e LastRead) {
 		n.emit(Append{l.flight.expected, l.flight.data})
 	default:
 		l.inFlight = false
-		n.abandon(now, "it is unknown whether an append has succeeded")
+		n.giveUp(now, "it is unknown whether an append has succeeded")
 	}
 }
 

@@ -4,31 +4,34 @@ import "time"
 
 // lease decides which candidate tries to lead. It uses only the clock of its node. A lease of
 // another node has ended when its revision has not changed for the length of a lease and a random
-// wait of up to a quarter of that. It is not taken while batches of that node come (Node.ledUntil).
+// wait of up to a quarter of that. A candidate does not take the lease while batches of another
+// leader arrive (Node.ledUntil).
 type lease struct {
 	cfg *Config
 	out *[]Action
 
-	known    bool
-	revision uint64
-	holder   string
-	since    time.Duration // when this revision was seen first
-	mine     bool          // written by this process
-	until    time.Duration // mine: end of the lease
-	writing  bool
-	releases bool          // the write in progress releases the lease
-	sent     time.Duration // when the last write was started
-	wait     time.Duration // random part of the time until a lease of another node counts as ended
+	known       bool
+	revision    uint64
+	holder      string
+	since       time.Duration // when this revision was seen first
+	mine        bool          // written by this process
+	until       time.Duration // mine: end of the lease
+	writing     bool
+	expected    uint64        // revision that the write in progress expects
+	releases    bool          // the write in progress releases the lease
+	releaseNext bool          // the lease is released after the write in progress
+	sent        time.Duration // when the last write was started
+	wait        time.Duration // random part of the time until a lease of another node counts as ended
 }
 
-// read handles the content of the lease. If it has the name of this node, a write has succeeded,
-// whose answer may be lost.
+// read handles the content of the lease. If it names this node while a write is in progress, the
+// write has succeeded, even if its answer is lost.
 func (l *lease) read(now time.Duration, e LeaseRead) {
 	if l.known && e.Revision <= l.revision {
 		return
 	}
 	if l.writing && !l.releases && e.Holder == l.cfg.Name {
-		l.written(now, LeaseWritten{Done: true, Revision: e.Revision})
+		l.written(now, LeaseWritten{l.expected, true, e.Revision})
 		return
 	}
 	l.known, l.revision, l.holder, l.since = true, e.Revision, e.Holder, now
@@ -38,21 +41,24 @@ func (l *lease) read(now time.Duration, e LeaseRead) {
 
 // written handles the result of a write.
 func (l *lease) written(now time.Duration, e LeaseWritten) {
-	if !l.writing {
+	if !l.writing || e.Expected != l.expected {
 		return
 	}
 	l.writing = false
-	if !e.Done || e.Revision < l.revision {
-		return
+	if e.Done && e.Revision >= l.revision {
+		l.known, l.revision, l.since = true, e.Revision, now
+		if l.holder = ""; !l.releases {
+			l.holder, l.mine, l.until = l.cfg.Name, true, l.sent+l.cfg.Lease
+		}
 	}
-	l.known, l.revision, l.since = true, e.Revision, now
-	if l.holder = ""; !l.releases {
-		l.holder, l.mine, l.until = l.cfg.Name, true, l.sent+l.cfg.Lease
+	if l.releaseNext {
+		l.releaseNext = false
+		l.release(now)
 	}
 }
 
 // lost forgets the lease at the end of a session.
-func (l *lease) lost() { l.known, l.mine, l.writing = false, false, false }
+func (l *lease) lost() { l.known, l.mine, l.writing, l.releaseNext = false, false, false, false }
 
 // held reports whether this node holds the lease.
 func (l *lease) held(now time.Duration) bool { return l.mine && now < l.until }
@@ -80,16 +86,23 @@ func (l *lease) step(now time.Duration, t *timers, wanted bool) {
 	}
 }
 
-// release gives the lease back, also one that was not renewed in time and that no node has taken.
+// release releases the lease if this node is its holder, even if the lease has ended. It waits for
+// the answer to a write in progress, which changes the revision.
 func (l *lease) release(now time.Duration) {
-	if l.mine || l.known && l.holder == l.cfg.Name {
-		l.mine = false
+	switch l.mine = false; {
+	case !l.known:
+	case l.writing:
+		l.releaseNext = true
+	case l.holder == l.cfg.Name:
 		l.write(now, true)
 	}
 }
 
+// releasing reports whether the lease is being released.
+func (l *lease) releasing() bool { return l.releaseNext || l.writing && l.releases }
+
 func (l *lease) write(now time.Duration, release bool) {
-	l.writing, l.releases, l.sent = true, release, now
+	l.writing, l.expected, l.releases, l.sent = true, l.revision, release, now
 	*l.out = append(*l.out, WriteLease{Expected: l.revision, Release: release})
 }
 

@@ -58,7 +58,8 @@ type Node struct {
 	now        time.Duration // of the newest Handle
 	wall       int64
 	leader     leader
-	ledUntil   time.Duration          // another node leads, as its batches show
+	ledUntil   time.Duration          // another node counts as leader until then: a lease after its newest batch
+	released   Term                   // its leader has released the lease
 	known      map[string]heardReport // newest reports of other nodes
 	reportAt   time.Duration
 	shown      Show
@@ -125,8 +126,9 @@ func (n *Node) handle(now time.Duration, wall int64, e Event) error {
 	case Fetched:
 		n.fetched(now, e)
 	case LeaseRead:
-		if n.lease.read(now, e); n.lease.holder == "" {
-			n.ledUntil = 0
+		n.lease.read(now, e)
+		if n.lease.holder == "" {
+			n.ledUntil, n.released = 0, f.History.Newest()
 		}
 	case LeaseWritten:
 		n.lease.written(now, e)
@@ -160,13 +162,30 @@ func (n *Node) received(now time.Duration, e Received) error {
 	if l := &n.leader; l.inFlight && !l.abandoned && f.batchID == l.flight.id {
 		n.acknowledged(now, e.Seq)
 	}
-	if f.timed && e.Seq > f.found && f.caughtUp() && !n.leads() {
-		n.clock.set(now, f.logTime, f.History.Newest().Number)
-		if f.History.Newest() != n.leader.term {
-			n.ledUntil = now + n.cfg.Lease
-		}
+	if !f.timed || n.leads() {
+		return nil
 	}
+	live := e.Seq > f.found && f.caughtUp()
+	if live {
+		n.clock.set(now, f.logTime, f.History.Newest().Number)
+	}
+	n.heard(now, live)
 	return nil
+}
+
+// heard notes that another node leads, after a batch of the newest term. live states that the batch
+// came as it was appended. Others count while another node has the lease: a candidate that has just
+// read the stream has not listened yet.
+func (n *Node) heard(now time.Duration, live bool) {
+	l, t := &n.leader, n.follower.History.Newest()
+	other := n.lease.known && n.lease.holder != "" && n.lease.holder != n.cfg.Name
+	if t == l.term || t == n.released || !live && !other {
+		return
+	}
+	n.ledUntil = now + n.cfg.Lease
+	if live && (l.phase == census || l.phase == catchingUp) {
+		n.abandon(now, "another node leads")
+	}
 }
 
 // fetched handles rows of another node, for the follower or for a candidate that is behind.
@@ -307,6 +326,7 @@ type Status struct {
 	Blind     bool // rows are missing that no node sends
 	Diverged  bool
 	Holder    string // of the lease
+	Releasing bool   // the lease is being released
 	Queued    int    // bytes of rows that wait to be appended
 	LogTime   int64  // the log's clock, Unix ns, when its newest batch was made
 	Ignored   uint64 // number of batches of older terms
@@ -323,7 +343,7 @@ func (n *Node) Status() Status {
 	f := &n.follower
 	s := Status{
 		Leads: n.leader.phase == leading, Term: f.History.Newest(), Epoch: f.History.Epoch, Position: f.Position,
-		Seq: f.handled, End: f.end, Current: n.shown.Current, Blind: f.blind, Diverged: f.diverged, Holder: n.lease.holder, Queued: n.leader.queued,
+		Seq: f.handled, End: f.end, Current: n.shown.Current, Blind: f.blind, Diverged: f.diverged, Holder: n.lease.holder, Releasing: n.lease.releasing(), Queued: n.leader.queued,
 		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected, Renewed: n.lease.since, Awaited: n.awaited(),
 	}
 	for _, r := range n.reports() {

@@ -90,7 +90,6 @@ type Host struct {
 	duplicates duplicateCheck
 	warnings   warnings
 	grown      bool         // the journal has rows of a gateway without a cluster, until an epoch of the log begins
-	releasing  bool         // the lease is being given back
 	awaited    string       // what was logged that the node waits for before it leads
 	logged     cluster.Term // whose sequencer was logged
 	sharing    *sharing     // nil: this node has no clients
@@ -429,7 +428,7 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 			if h.failed("read the end of the log", err) {
 				sleep(ctx, dialRetry) // the state machine asks again at once
 			}
-			return cluster.LastRead{Seq: seq, Data: data, Failed: err != nil}
+			return cluster.LastRead{Expected: a.Expected, Seq: seq, Data: data, Failed: err != nil}
 		})
 	case cluster.WriteLease:
 		h.writeLease(s, a)
@@ -514,11 +513,8 @@ func (h *Host) arrived(ctx context.Context, a arrival) error {
 	case a.err != nil:
 		return h.lose(ctx, a.err)
 	}
-	switch a.event.(type) {
-	case cluster.Attached:
+	if _, ok := a.event.(cluster.Attached); ok {
 		h.attaching = false
-	case cluster.LeaseWritten:
-		h.releasing = false
 	}
 	return h.handle(ctx, a.event)
 }

@@ -128,17 +128,18 @@ func (h *Host) explainWait() {
 // resignWait bounds the time for the end of a leadership.
 const resignWait = time.Second
 
-// resign ends the leadership in an orderly way, so that another node need not wait for the lease.
+// resign ends the leadership or an attempt to lead in an orderly way, so that another node need not
+// wait for the lease.
 func (h *Host) resign(ctx context.Context) {
-	if h.leading == nil || h.session == nil {
+	if h.session == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, resignWait)
 	defer cancel()
-	if h.offer(ctx) != nil || h.handle(ctx, cluster.Resigned{}) != nil {
+	if h.leading != nil && h.offer(ctx) != nil || h.handle(ctx, cluster.Resigned{}) != nil {
 		return
 	}
-	for h.leading != nil || h.node.Status().Leads || h.releasing {
+	for h.leading != nil || h.node.Status().Leads || h.node.Status().Releasing {
 		select {
 		case <-ctx.Done():
 			return

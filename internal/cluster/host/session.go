@@ -105,11 +105,7 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 		holder, revision, err := s.Lease(of)
 		if err == nil {
 			lease(holder, revision)
-			err = s.WatchLease(of, func(holder string, revision uint64) {
-				if holder != h.name { // LeaseWritten reports what this node writes
-					lease(holder, revision)
-				}
-			})
+			err = s.WatchLease(of, lease)
 		}
 		if err != nil {
 			h.pass(of, arrival{generation: generation, err: err})
@@ -122,7 +118,6 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 // writeLease writes the lease. After an error, which may come after the change, it reads it again.
 func (h *Host) writeLease(s *jetstream.Session, a cluster.WriteLease) {
 	generation := h.generation
-	h.releasing = a.Release
 	h.start(h.ofSession, generation, func(ctx context.Context) cluster.Event {
 		holder := h.name
 		if a.Release {
@@ -130,9 +125,9 @@ func (h *Host) writeLease(s *jetstream.Session, a cluster.WriteLease) {
 		}
 		revision, err := s.WriteLease(ctx, holder, a.Expected)
 		if err == nil {
-			return cluster.LeaseWritten{Done: true, Revision: revision}
+			return cluster.LeaseWritten{Expected: a.Expected, Done: true, Revision: revision}
 		}
-		h.pass(ctx, arrival{generation: generation, event: cluster.LeaseWritten{}})
+		h.pass(ctx, arrival{generation: generation, event: cluster.LeaseWritten{Expected: a.Expected}})
 		holder, revision, err = s.Lease(ctx)
 		if h.failed("read the lease", err) {
 			return nil

@@ -66,7 +66,7 @@ func (c *Config) subject(kind string) string { return "rueda." + c.Cluster + "."
 
 const (
 	requestTimeout = 2 * time.Second // of one request to JetStream
-	writeTimeout   = time.Second / 2 // of an append or a write of the lease; the caller finds out whether it was done
+	writeTimeout   = time.Second / 2 // of an append or a write of the lease: it may have succeeded
 	arrivals       = 1 << 16         // messages that may wait in a session
 	notes          = 1 << 12         // messages that may wait in a channel of Notes
 	idleHeartbeat  = time.Second     // of the consumer
@@ -181,7 +181,8 @@ func (s *Session) Closed() <-chan struct{} { return s.closed }
 
 // Append appends a message to the stream if the newest message has the sequence expected, and
 // returns the sequence of the new one. refused reports that the newest message has another
-// sequence. After any other error the message may have been appended.
+// sequence. After any other error, such as that of the time limit of 500 ms, the message may have
+// been appended.
 func (s *Session) Append(ctx context.Context, expected uint64, data []byte) (sequence uint64, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -271,6 +272,7 @@ func (s *Session) Lease(ctx context.Context) (holder string, revision uint64, er
 const leaseKey = "sequencer"
 
 // WriteLease changes the holder of the lease if its revision is expected, and returns the new one.
+// After an error, such as that of the time limit of 500 ms, the lease may have been written.
 func (s *Session) WriteLease(ctx context.Context, holder string, expected uint64) (revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

@@ -332,7 +332,7 @@ func (h *host) performOn(t task) {
 	case cluster.Append:
 		h.appendOn(c, a)
 	case cluster.ReadLast:
-		c.readLast()
+		c.readLast(a)
 	case cluster.WriteLease:
 		c.writeLease(a)
 	case cluster.Census:

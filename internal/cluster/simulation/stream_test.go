@@ -136,9 +136,20 @@ func (c *conn) append(e cluster.Append, b *cluster.Batch) {
 			c.host.receive(r)
 		}
 	})
-	if !w.quiet && w.chance(1) {
+	late := time.Duration(0)
+	switch {
+	case w.quiet:
+	case w.chance(1):
 		return // the request is lost
+	case w.chance(1):
+		late = w.upTo(3 * timeLimit)
 	}
+	w.in(late, func() { c.performAppend(e, b, answer) })
+}
+
+// performAppend performs an append on the server.
+func (c *conn) performAppend(e cluster.Append, b *cluster.Batch, answer func(cluster.Appended)) {
+	w := c.host.w
 	c.request(func() {
 		s := &w.stream
 		if s.last() != e.Expected && w.broken != noFence {
@@ -160,10 +171,10 @@ func (c *conn) append(e cluster.Append, b *cluster.Batch) {
 }
 
 // readLast reads the newest message.
-func (c *conn) readLast() {
+func (c *conn) readLast(a cluster.ReadLast) {
 	c.request(func() {
 		s := &c.host.w.stream
-		e := cluster.LastRead{Seq: s.last(), Failed: c.host.w.chance(5)}
+		e := cluster.LastRead{Expected: a.Expected, Seq: s.last(), Failed: c.host.w.chance(5)}
 		if len(s.list) > 0 {
 			e.Data = s.list[len(s.list)-1]
 		}
@@ -171,16 +182,40 @@ func (c *conn) readLast() {
 	})
 }
 
-// writeLease writes the lease, and notifies all connections. While the lease stalls, and sometimes
-// otherwise, the request or its answer is lost.
+// writeLease writes the lease, and notifies all connections. While the lease stalls, requests come
+// late or are lost; otherwise 2 % of the requests and 2 % of the answers are lost. After the time
+// limit the host reads the lease again.
 func (c *conn) writeLease(e cluster.WriteLease) {
 	w := c.host.w
-	if w.now < w.leaseStalls || !w.quiet && w.chance(2) {
+	answered := false
+	answer := func(r cluster.LeaseWritten) {
+		if !answered {
+			answered, r.Expected = true, e.Expected
+			c.send(r)
+		}
+	}
+	w.in(timeLimit, func() {
+		if !answered && !c.ended && c.process == c.host.process {
+			answer(cluster.LeaseWritten{})
+			c.request(func() { c.send(w.lease) })
+		}
+	})
+	late := time.Duration(0)
+	switch stalls := w.now < w.leaseStalledUntil; {
+	case stalls && w.chance(50):
+		late = w.upTo(2 * timeLimit)
+	case stalls, !w.quiet && w.chance(2):
 		return
 	}
+	w.in(late, func() { c.performLease(e, answer) })
+}
+
+// performLease performs a write of the lease on the server.
+func (c *conn) performLease(e cluster.WriteLease, answer func(cluster.LeaseWritten)) {
+	w := c.host.w
 	c.request(func() {
 		if w.lease.Revision != e.Expected {
-			c.send(cluster.LeaseWritten{})
+			answer(cluster.LeaseWritten{})
 			return
 		}
 		w.lease = cluster.LeaseRead{Revision: e.Expected + 1}
@@ -188,7 +223,7 @@ func (c *conn) writeLease(e cluster.WriteLease) {
 			w.lease.Holder = c.host.cfg.Name
 		}
 		if w.quiet || !w.chance(2) {
-			c.send(cluster.LeaseWritten{Done: true, Revision: w.lease.Revision})
+			answer(cluster.LeaseWritten{Done: true, Revision: w.lease.Revision})
 		}
 		for _, h := range w.hosts {
 			if h.conn != nil && !h.conn.ended {

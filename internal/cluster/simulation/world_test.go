@@ -38,21 +38,21 @@ const (
 // world is one schedule.
 type world struct {
 	profile
-	broken        breakage
-	rng           *rand.Rand
-	seed          uint64
-	now           time.Duration
-	events        schedule
-	count         int // of events
-	stream        stream
-	lease         cluster.LeaseRead
-	leaseStalls   time.Duration     // until then, it is not written
-	members       map[string]uint64 // number of the registration, by name
-	registrations uint64
-	hosts         []*host
-	clients       []*client
-	quiet         bool // no more faults
-	feedEnd       time.Duration
+	broken            breakage
+	rng               *rand.Rand
+	seed              uint64
+	now               time.Duration
+	events            schedule
+	count             int // of events
+	stream            stream
+	lease             cluster.LeaseRead
+	leaseStalledUntil time.Duration     // writes of the lease come late or are lost until then
+	members           map[string]uint64 // number of the registration, by name
+	registrations     uint64
+	hosts             []*host
+	clients           []*client
+	quiet             bool // no more faults
+	feedEnd           time.Duration
 
 	rules
 	trace  []string
@@ -202,8 +202,8 @@ func (w *world) fault() {
 	switch w.rng.IntN(9) {
 	case 8:
 		if w.pauses {
-			w.leaseStalls = w.now + w.pauseTime()
-			w.note("writes of the lease stall until %v", w.leaseStalls)
+			w.leaseStalledUntil = w.now + w.pauseTime()
+			w.note("writes of the lease stall until %v", w.leaseStalledUntil)
 		}
 	case 7:
 		if w.kills { // an upgrade begins with this
@@ -290,7 +290,7 @@ func (w *world) loseMessages() {
 // heal ends all faults.
 func (w *world) heal() {
 	w.note("no more faults")
-	w.quiet, w.leaseStalls = true, 0
+	w.quiet, w.leaseStalledUntil = true, 0
 	for _, h := range w.hosts {
 		h.resume()
 	}
