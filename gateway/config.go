@@ -273,6 +273,6 @@ type Cluster struct {
 	Replicas         int           // of the stream, when it is created; 0: 3, or 1 with one address
 	Bytes            int64         // kept in the stream; 0: 16 GiB
 	Age              time.Duration // kept in the stream; 0: 24 h
-	Lease            time.Duration // after which another node takes the place of a sequencer that is silent; 0: 2 s
+	Lease            time.Duration // another node takes over from a sequencer that neither renews it nor appends; 0: 2 s
 	New              bool          // a new sequencer may begin this cluster although the database has only nodes of others
 }

@@ -126,13 +126,34 @@ func (d *devCluster) run(ctx context.Context, out io.Writer) error {
 	for _, n := range d.nodes {
 		fmt.Fprintf(out, "  %-17s http://%s\n", n.name, *n.address.Load())
 	}
-	fmt.Fprintln(out, "Try in two other terminals: rueda stream --trades 'FAKE|SIM|CI' and rueda trigger kill-leader")
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-		return nil
+	fmt.Fprintln(out, `Try in two other terminals, at the top of the clone:
+  go run ./cmd/rueda stream --trades --strict '*|BYMA|*'
+  go run ./cmd/rueda trigger kill-leader
+Ctrl-C ends the cluster.`)
+	leader := ""
+	for {
+		if now := d.leader(); now != leader && now != "" {
+			leader = now
+			fmt.Fprintf(out, "%s  %s is the sequencer\n", time.Now().Format(time.TimeOnly), leader)
+		}
+		select {
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
+}
+
+// leader returns the name of the sequencer, or "".
+func (d *devCluster) leader() string {
+	for _, n := range d.nodes {
+		if n.gateway.Leads() {
+			return n.name
+		}
+	}
+	return ""
 }
 
 // start starts a node.

@@ -261,8 +261,8 @@ type rawMessage struct {
 	Lost, Rejected                        json.RawMessage
 }
 
-// connect follows over one connection until it ends. The error is one that no end of a connection
-// excuses.
+// connect follows over one connection until it ends. The end of the connection is not an error; a
+// violation of the protocol is one.
 func (c *raw) connect(ctx context.Context, address string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // it closes the connection
@@ -301,13 +301,13 @@ func (c *raw) connect(ctx context.Context, address string) error {
 			return nil
 		}
 	}
-	if errors.Is(err, errRaw) {
+	if errors.Is(err, errProtocol) {
 		return err
 	}
 	return nil // the connection has ended
 }
 
-// intern returns an identifier as a string, which it keeps.
+// intern returns id as a string. It allocates one string for each identifier.
 func (c *raw) intern(id []byte) string {
 	s, ok := c.ids[string(id)]
 	if !ok {

@@ -116,12 +116,13 @@ func (l servers) stop() {
 	}
 }
 
-// The ports of freePorts are below those that the system gives to outgoing connections. One of
-// these would take the port of a process that is restarted.
+// freePorts chooses from ports below the ephemeral ports (32768 and above by default on Linux).
+// Otherwise an outgoing connection could take the port of a process that restarts.
 const firstPort, portCount = 15000, 15000
 
-// freePorts returns ports of the loopback address that no process listens on.
-func freePorts(n int) (ports []int, err error) {
+// freePorts returns n different ports of 127.0.0.1 on which no process listens.
+func freePorts(n int) ([]int, error) {
+	var ports []int
 	for tries := 0; len(ports) < n; tries++ {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(portCount)))
 		if err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/ruedahq/rueda/internal/frame"
 )
 
-// rawConn is a WebSocket of a raw client. Thousands of them share the processors with the nodes, so
-// it spends little time on a message.
+// rawConn is the WebSocket connection of a raw client. It does not decode rows as JSON, because
+// thousands of clients share the processors with the nodes.
 type rawConn struct {
 	net.Conn
 	buf        []byte
-	start, end int // of what was received and not returned
+	start, end int // buf[start:end] was received and is not yet returned
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 	maxMessage = 4 << 20
 )
 
-var errRaw = errors.New("not a WebSocket message of a server")
+var errProtocol = errors.New("invalid answer of the WebSocket server")
 
 // dialRaw connects to the stream of an edge, from the address of a client. The connection is closed
 // when ctx ends.
@@ -65,20 +65,20 @@ func (c *rawConn) upgrade(address string) error {
 		}
 	}
 	if !bytes.HasPrefix(c.buf, []byte("HTTP/1.1 101 ")) {
-		return fmt.Errorf("%w: %.40q", errRaw, c.buf[:c.end])
+		return fmt.Errorf("%w: %.40q", errProtocol, c.buf[:c.end])
 	}
 	return c.SetDeadline(time.Time{})
 }
 
-// fill reads more bytes.
+// fill reads from the connection into buf, which it enlarges up to maxMessage.
 func (c *rawConn) fill() error {
 	if c.start > 0 {
 		c.end = copy(c.buf, c.buf[c.start:c.end])
 		c.start = 0
 	}
 	if c.end == len(c.buf) {
-		if c.end > maxMessage {
-			return errRaw
+		if c.end >= maxMessage {
+			return fmt.Errorf("%w: longer than %d bytes", errProtocol, maxMessage)
 		}
 		c.buf = slices.Grow(c.buf, len(c.buf))[:2*len(c.buf)]
 	}
@@ -87,7 +87,8 @@ func (c *rawConn) fill() error {
 	return err
 }
 
-// next returns the next message. It is valid until the following call.
+// next returns the next text message, which is valid until the next call. It answers pings. The
+// error is net.ErrClosed after a close frame, and errProtocol for another kind of frame.
 func (c *rawConn) next() ([]byte, error) {
 	for {
 		first, payload, size := frame.Split(c.buf[c.start:c.end])
@@ -109,7 +110,7 @@ func (c *rawConn) next() ([]byte, error) {
 		case frame.Close:
 			return nil, net.ErrClosed
 		default:
-			return nil, fmt.Errorf("%w: first byte %#x", errRaw, first)
+			return nil, fmt.Errorf("%w: first byte %#x", errProtocol, first)
 		}
 	}
 }
@@ -123,23 +124,24 @@ func (c *rawConn) send(v any) error {
 	return c.write(frame.Text, text)
 }
 
+// write sends one masked frame.
 func (c *rawConn) write(first byte, payload []byte) error {
 	_, err := c.Write(frame.AppendMasked(nil, first, 0x1a2b3c4d, payload))
 	return err
 }
 
-// rowOf returns the identifier and the number of a trade, cancel or correction. ok is false for
-// other messages.
+// rowOf returns the instrument identifier and the N of a trade, cancel or correction. ok is false
+// for any other text.
 func rowOf(text []byte) (id []byte, n uint64, ok bool) {
-	const kind, end, number = `{"type":"T",`, `","N":`, `"I":"`
-	if len(text) < len(kind) || !bytes.HasPrefix(text, []byte(kind[:9])) || bytes.IndexByte([]byte("TXC"), text[9]) < 0 || !bytes.HasPrefix(text[10:], []byte(`",`)) {
+	const head, idKey, numberKey = `{"type":"`, `"I":"`, `","N":`
+	rest, ok := bytes.CutPrefix(text, []byte(head))
+	if !ok || len(rest) < 3 || bytes.IndexByte([]byte("TXC"), rest[0]) < 0 || string(rest[1:3]) != `",` {
 		return nil, 0, false
 	}
-	_, rest, ok := bytes.Cut(text, []byte(number))
-	if !ok {
+	if _, rest, ok = bytes.Cut(rest, []byte(idKey)); !ok {
 		return nil, 0, false
 	}
-	if id, rest, ok = bytes.Cut(rest, []byte(end)); !ok {
+	if id, rest, ok = bytes.Cut(rest, []byte(numberKey)); !ok {
 		return nil, 0, false
 	}
 	digits := bytes.IndexAny(rest, ",}")

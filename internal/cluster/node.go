@@ -334,6 +334,7 @@ type Status struct {
 	Reports   []Report        // the newest ones of other nodes
 	Heard     []time.Duration // when they came, since the start of the process
 	Renewed   time.Duration   // when the lease was seen to change
+	Newest    time.Duration   // when a batch of the newest term came
 	Awaited   []string        // what this node waits for before it leads
 	Connected bool
 }
@@ -344,7 +345,7 @@ func (n *Node) Status() Status {
 	s := Status{
 		Leads: n.leader.phase == leading, Term: f.History.Newest(), Epoch: f.History.Epoch, Position: f.Position,
 		Seq: f.handled, End: f.end, Current: n.shown.Current, Blind: f.blind, Diverged: f.diverged, Holder: n.lease.holder, Releasing: n.lease.releasing(), Queued: n.leader.queued,
-		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected, Renewed: n.lease.since, Awaited: n.awaited(),
+		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected, Renewed: n.lease.since, Newest: f.heard, Awaited: n.awaited(),
 	}
 	for _, r := range n.reports() {
 		s.Reports, s.Heard = append(s.Reports, r.Report), append(s.Heard, r.at)

@@ -25,7 +25,7 @@ func clusterFamilies() []family {
 			ofCluster(func(c *Cluster) float64 { return float64(c.Behind) })},
 		{group, "rueda_cluster_lag_seconds", gauge, nil, "This machine's clock minus the log's time in the newest batch of this node, with or without rows.", "Above 1 on all nodes: no sequencer. On one node: it is behind, or its clock differs.",
 			ofCluster(func(c *Cluster) float64 { return c.Lag.Seconds() })},
-		{group, "rueda_cluster_lease_age_seconds", gauge, nil, "Time since the sequencer renewed its lease, as far as this node knows.", "Longer than the lease: NATS is slow to write, or, if no rows come either, another node should have taken its place. See `rueda status` on the nodes that may.",
+		{group, "rueda_cluster_lease_age_seconds", gauge, nil, "Time since the sequencer renewed its lease, as far as this node knows.", "Longer than the lease: NATS is slow to write the lease. If `rueda_cluster_lag_seconds` grows too, another node should have taken over: see `rueda status` on the nodes that may be the sequencer.",
 			ofCluster(func(c *Cluster) float64 { return c.LeaseAge.Seconds() })},
 		{group, "rueda_cluster_queued_bytes", gauge, nil, "Bytes of rows of the sequencer that the log does not have yet.", "Above 4 MiB feeds wait: the disks of NATS are too slow.",
 			ofCluster(func(c *Cluster) float64 { return float64(c.Queued) })},

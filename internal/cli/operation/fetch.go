@@ -74,7 +74,7 @@ func (s *source) open(role string) error {
 		s.token = string(text)
 	}
 	if s.token = strings.TrimSpace(s.token); s.token == "" || strings.ContainsAny(s.token, " \n\t") {
-		return usage(errors.New("no token: --token-file or RUEDA_ADMIN_TOKEN must have one token"), "docs/operations.md#operators says how to make one. The role "+role+" is enough.")
+		return usage(errors.New("no token: --token-file or RUEDA_ADMIN_TOKEN must have one token, not the lines of [admin] token_file, which are hashes"), "docs/operations.md#operators says how to make one. The role "+role+" is enough.")
 	}
 	config, err := certificate.ClientConfig(s.certificate, s.key, s.authorities)
 	if err != nil {

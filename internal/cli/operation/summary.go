@@ -216,10 +216,12 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 		line("sequencer", "NONE: this node holds the lease, and waits for %s", strings.Join(c.Awaited, ", "))
 	case c.Leader == "":
 		line("sequencer", "NONE, term %d", c.Term)
+	case c.Connected && !c.Current && c.Behind == 0 && c.Leader == c.Node:
+		line("sequencer", "NONE: this node holds the lease, and the log does not take its rows: a majority of the NATS servers must run")
 	case c.Connected && !c.Current && c.Behind == 0 && c.LeaseAge > c.Lease:
 		line("sequencer", "NONE: %s has not renewed its lease for %s; it lasts %s", c.Leader, seconds(c.LeaseAge), seconds(c.Lease))
 	case c.Connected && !c.Current && c.Behind == 0:
-		line("sequencer", "NONE: %s holds the lease and does not append; it logs what it waits for", c.Leader)
+		line("sequencer", "NONE: %s holds the lease, and its newest batch is %s old; its log says what it waits for", c.Leader, seconds(c.Lag))
 	default:
 		line("sequencer", "%s, term %d, lease renewed %s ago (lasts %s)", c.Leader, c.Term, seconds(c.LeaseAge), seconds(c.Lease))
 	}

@@ -111,7 +111,7 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 			h.pass(of, arrival{generation: generation, err: err})
 		}
 	})
-	h.log.Info("connected to the log of the cluster", "node", h.name)
+	h.log.Info("connected to the log of the cluster", "node", h.name, "server", s.Server())
 	return nil
 }
 

@@ -143,7 +143,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("open or create the stream %s: %w", c.streamName(), explainStorage(c, err))
+		return fmt.Errorf("open or create the stream %s: %w", c.streamName(), explainStorage(c, explainSilence(err)))
 	}
 	s.lease, err = attempt(ctx, func(ctx context.Context) (jetstream.KeyValue, error) { return s.js.KeyValue(ctx, c.bucketName()) })
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -152,9 +152,17 @@ func (s *Session) open(ctx context.Context) (err error) {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("open or create the lease %s: %w", c.bucketName(), err)
+		return fmt.Errorf("open or create the lease %s: %w", c.bucketName(), explainSilence(err))
 	}
 	return nil
+}
+
+// explainSilence says what to do if a NATS server is connected and JetStream does not answer.
+func explainSilence(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("JetStream does not answer, so a majority of the NATS servers may not run: %w", err)
 }
 
 // explainStorage says what to do if NATS has not enough storage for the stream.
@@ -175,6 +183,11 @@ const (
 
 // Close ends the session.
 func (s *Session) Close() { s.conn.Close() }
+
+// Server returns the name and the address of the NATS server.
+func (s *Session) Server() string {
+	return s.conn.ConnectedServerName() + " " + s.conn.ConnectedAddr()
+}
 
 // Closed returns a channel that is closed when the session has ended.
 func (s *Session) Closed() <-chan struct{} { return s.closed }
@@ -249,7 +262,7 @@ func (s *Session) Attach(ctx context.Context, from uint64) (first, last uint64, 
 		return s.js.CreatePushConsumer(ctx, s.cfg.streamName(), consumer)
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the stream from %d: %w", from, err)
+		return 0, 0, fmt.Errorf("read the stream from %d: %w", from, explainSilence(err))
 	}
 	return s.bounds(ctx)
 }
