@@ -18,7 +18,8 @@ import (
 // of its lease while its appends are acknowledged: the stream refuses them when another leader has
 // appended its term row. The leadership ends when an append is refused or its outcome stays
 // unknown, when the connection is lost, and when another term begins. It also ends when the lease
-// has ended and no append was acknowledged for the length of a lease.
+// has ended and no append was acknowledged for the length of a lease, or when a report or the
+// journal shows that the term cannot continue.
 type leader struct {
 	phase   phase
 	since   time.Duration // beginning of the census
@@ -97,6 +98,7 @@ const (
 	askEvery    = 200 * time.Millisecond
 	retryLead   = 200 * time.Millisecond
 	stepWait    = 2 * time.Second // for rows of another node, or for a term row
+	listWait    = 2 * stepWait    // for the list of nodes: another candidate may reach the database
 	membersRead = 5 * time.Second
 	heardLately = 3 * askEvery // a node that has reported within this time is alive
 )
@@ -142,8 +144,9 @@ func (n *Node) abandon(now time.Duration, reason string) {
 	*l = leader{retryAt: now + retryLead, force: l.force, term: l.term, inFlight: waits, abandoned: waits, flight: flight{expected: l.flight.expected}, resigning: l.resigning}
 }
 
-// giveUp abandons because this node does not get rows into the stream, and releases the lease.
-// Another node may do better, and has retryLead to take it.
+// giveUp abandons because this node does not get rows into the stream, or cannot find out which,
+// and releases the lease. Another node may do better: this one does not write the lease for
+// retryLead.
 func (n *Node) giveUp(now time.Duration, reason string) {
 	n.abandon(now, reason)
 	n.lease.release(now)
@@ -271,10 +274,13 @@ func (n *Node) unanswered(now time.Duration) (silent, missing bool, patience tim
 	return silent, missing, patience
 }
 
-// awaited returns what a census waits for: the list of members, or nodes that have not answered.
+// awaited returns what a candidate waits for: the list of members, nodes that have not answered, or
+// the node whose rows it needs.
 func (n *Node) awaited() (list []string) {
 	l := &n.leader
 	switch {
+	case l.phase == catchingUp:
+		return []string{l.chosen}
 	case l.phase != census:
 		return nil
 	case !l.listed:
@@ -301,6 +307,10 @@ func (r *Report) further(than *Report) bool {
 func (n *Node) decide(now time.Duration, wall int64) {
 	l, f := &n.leader, &n.follower
 	silent, missing, patience := n.unanswered(now)
+	if !l.listed && n.timers.due(now, l.since+listWait) {
+		n.giveUp(now, "the list of nodes cannot be read")
+		return
+	}
 	if !l.listed || !f.caughtUp() || silent && !n.timers.due(now, l.since+patience) {
 		return
 	}
@@ -340,6 +350,8 @@ func (n *Node) decide(now time.Duration, wall int64) {
 		n.announce(now, wall, max(highest, own.Position, f.stream, f.History.base()), true)
 	case best.Node == n.cfg.Name:
 		n.announce(now, wall, f.Position, false)
+	case l.unable[best.Node]:
+		n.giveUp(now, "the node with the newest rows does not send them")
 	default:
 		n.startCatchUp(now, &best)
 	}

@@ -19,24 +19,28 @@ type lease struct {
 	writing     bool
 	expected    uint64        // revision that the write in progress expects
 	releases    bool          // the write in progress releases the lease
-	releaseNext bool          // the lease is released after the write in progress
+	releaseNext bool          // the lease is released after the write in progress, or again
 	sent        time.Duration // when the last write was started
 	wait        time.Duration // random part of the time until a lease of another node counts as ended
 }
 
-// read handles the content of the lease. If it names this node while a write is in progress, the
-// write has succeeded, even if its answer is lost.
-func (l *lease) read(now time.Duration, e LeaseRead) {
-	if l.known && e.Revision <= l.revision {
-		return
-	}
-	if l.writing && !l.releases && e.Holder == l.cfg.Name {
+// read handles the content of the lease, and reports whether that has changed. If it names this
+// node while a write is in progress, the write has succeeded, even if its answer is lost.
+func (l *lease) read(now time.Duration, e LeaseRead) (changed bool) {
+	changed = !l.known || e.Revision > l.revision
+	switch {
+	case !changed:
+	case l.writing && !l.releases && e.Holder == l.cfg.Name:
 		l.written(now, LeaseWritten{l.expected, true, e.Revision})
-		return
+	default:
+		l.known, l.revision, l.holder, l.since = true, e.Revision, e.Holder, now
+		l.mine = l.mine && e.Holder == l.cfg.Name
+		l.wait = time.Duration(l.cfg.Random() % uint64(l.cfg.Lease/4+1))
 	}
-	l.known, l.revision, l.holder, l.since = true, e.Revision, e.Holder, now
-	l.mine = l.mine && e.Holder == l.cfg.Name
-	l.wait = time.Duration(l.cfg.Random() % uint64(l.cfg.Lease/4+1))
+	if !l.writing {
+		l.continueRelease(now)
+	}
+	return changed
 }
 
 // written handles the result of a write.
@@ -51,6 +55,17 @@ func (l *lease) written(now time.Duration, e LeaseWritten) {
 			l.holder, l.mine, l.until = l.cfg.Name, true, l.sent+l.cfg.Lease
 		}
 	}
+	if l.releases && !e.Done {
+		l.releaseNext = true
+		if l.revision == l.expected {
+			return // the content of the lease comes
+		}
+	}
+	l.continueRelease(now)
+}
+
+// continueRelease releases the lease if that was asked for during another write, or has failed.
+func (l *lease) continueRelease(now time.Duration) {
 	if l.releaseNext {
 		l.releaseNext = false
 		l.release(now)
@@ -82,6 +97,7 @@ func (l *lease) step(now time.Duration, t *timers, wanted bool) {
 		t.add(l.until)
 	}
 	if t.due(now, at) {
+		l.releaseNext = false
 		l.write(now, false)
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -160,22 +161,105 @@ func TestReleaseOfAnEndedLease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Name: "a", Candidate: true})
 	b.lead()
-	for end := b.now + 3*time.Second; b.now < end; {
-		if b.do(Tick{}); has[Append](b) {
-			b.append()
-		}
+	next := func() { // all writes of the lease fail
 		if has[WriteLease](b) {
 			b.do(LeaseWritten{Expected: of[WriteLease](b).Expected})
+		} else {
+			b.do(Tick{})
+		}
+		if out := b.out; has[Append](b) {
+			b.append()
+			b.out = append(out, b.out...)
 		}
 	}
+	for end := b.now + 3*time.Second; b.now < end; {
+		next()
+	}
+	if b.node.lease.held(b.now) {
+		t.Fatal("the lease has not ended")
+	}
+	first := b.out
 	b.do(Resigned{})
-	for i := 0; !has[WriteLease](b) || !of[WriteLease](b).Release; i++ {
-		if has[WriteLease](b) {
-			b.do(LeaseWritten{Expected: of[WriteLease](b).Expected})
-			continue
-		}
-		if b.do(Tick{}); i > 3000 {
+	b.out = append(first, b.out...)
+	for end := b.now + 3*time.Second; !has[WriteLease](b) || !of[WriteLease](b).Release; {
+		if next(); b.now > end {
 			t.Fatal("the lease is not released")
+		}
+	}
+}
+
+// TestRefusedRelease requires that a release is repeated with the revision of a renewal that was
+// late, in either order of the answers, and that a later leadership does not release its lease.
+func TestRefusedRelease(t *testing.T) {
+	t.Parallel()
+	for _, readFirst := range []bool{false, true} {
+		b := newBench(t, Config{Name: "a", Candidate: true})
+		b.lead()
+		for !has[WriteLease](b) {
+			if b.do(Tick{}); has[Append](b) {
+				b.append()
+			}
+		}
+		b.do(LeaseWritten{Expected: 2}) // it is late
+		b.do(Resigned{})
+		if w := of[WriteLease](b); !w.Release || w.Expected != 2 {
+			t.Fatalf("%+v", w)
+		}
+		answers := []Event{LeaseWritten{Expected: 2}, LeaseRead{Revision: 3, Holder: "a"}}
+		if readFirst {
+			answers[0], answers[1] = answers[1], answers[0]
+		}
+		b.do(answers[0])
+		if has[WriteLease](b) || !b.node.Status().Releasing {
+			t.Errorf("read first %v: the release is forgotten, or repeated too early", readFirst)
+		}
+		b.do(answers[1])
+		if w := of[WriteLease](b); !w.Release || w.Expected != 3 {
+			t.Errorf("read first %v: %+v", readFirst, w)
+		}
+		b.do(LeaseWritten{3, true, 4})
+		if b.node.Status().Releasing {
+			t.Errorf("read first %v: the release does not end", readFirst)
+		}
+		released := b.now
+		for !has[WriteLease](b) {
+			b.do(Tick{})
+		}
+		if w := of[WriteLease](b); w.Release || b.now < released+retryLead {
+			t.Errorf("read first %v: %+v, %v after the release", readFirst, w, b.now-released)
+		}
+	}
+}
+
+// TestCandidateThatCannotAsk requires that a candidate releases the lease if it cannot read the
+// list of nodes, or if the node with the newest rows does not send them.
+func TestCandidateThatCannotAsk(t *testing.T) {
+	t.Parallel()
+	for _, listed := range []bool{false, true} {
+		b := newBench(t, Config{Name: "a", Candidate: true})
+		b.do(Attached{First: 1})
+		b.hold()
+		best := Report{Node: "b", Shows: true, Number: 1, Complete: true, Position: 9, Highest: 4, History: History{"e", []Start{{Term{4, 5}, 0}}}}
+		released := false
+		for end := b.now + 20*time.Second; !released && b.now < end; {
+			switch {
+			case has[Census](b):
+				best.Census = of[Census](b).ID
+				rest := slices.DeleteFunc(b.out, func(a Action) bool { _, ok := a.(Census); return ok })
+				b.do(MembersRead{List: []Member{{"b", 1}}, Failed: !listed})
+				rest = append(rest, b.out...)
+				b.do(Reported{best})
+				b.out = append(rest, b.out...)
+			case has[WriteLease](b):
+				released = of[WriteLease](b).Release
+				b.rev++
+				b.do(LeaseWritten{b.rev - 1, true, b.rev})
+			default:
+				b.do(Tick{})
+			}
+		}
+		if !released {
+			t.Errorf("listed %v: the candidate keeps the lease", listed)
 		}
 	}
 }

@@ -59,7 +59,7 @@ type Node struct {
 	wall       int64
 	leader     leader
 	ledUntil   time.Duration          // another node counts as leader until then: a lease after its newest batch
-	released   Term                   // its leader has released the lease
+	lateUntil  time.Duration          // until then, batches are late ones of a leader that has released the lease
 	known      map[string]heardReport // newest reports of other nodes
 	reportAt   time.Duration
 	shown      Show
@@ -126,12 +126,14 @@ func (n *Node) handle(now time.Duration, wall int64, e Event) error {
 	case Fetched:
 		n.fetched(now, e)
 	case LeaseRead:
-		n.lease.read(now, e)
-		if n.lease.holder == "" {
-			n.ledUntil, n.released = 0, f.History.Newest()
+		if n.lease.read(now, e) && n.lease.holder == "" {
+			n.ledUntil, n.lateUntil = 0, now+n.cfg.Heartbeat
 		}
 	case LeaseWritten:
 		n.lease.written(now, e)
+		if e.Done && n.lease.holder == "" { // it is the turn of others
+			n.leader.retryAt = max(n.leader.retryAt, now+retryLead)
+		}
 	case CensusAsked:
 		n.report(e.From, e.ID)
 	case Reported:
@@ -173,13 +175,13 @@ func (n *Node) received(now time.Duration, e Received) error {
 	return nil
 }
 
-// heard notes that another node leads, after a batch of the newest term. live states that the batch
-// came as it was appended. Others count while another node has the lease: a candidate that has just
-// read the stream has not listened yet.
+// heard notes that another node leads, after a batch of the newest term. live: the batch arrived
+// after this node had read the stream to its end. Earlier batches count only while another node
+// holds the lease: the candidate has not yet seen whether that node still appends.
 func (n *Node) heard(now time.Duration, live bool) {
-	l, t := &n.leader, n.follower.History.Newest()
+	l := &n.leader
 	other := n.lease.known && n.lease.holder != "" && n.lease.holder != n.cfg.Name
-	if t == l.term || t == n.released || !live && !other {
+	if n.follower.History.Newest() == l.term || now < n.lateUntil || !live && !other {
 		return
 	}
 	n.ledUntil = now + n.cfg.Lease
@@ -327,6 +329,7 @@ type Status struct {
 	Diverged  bool
 	Holder    string // of the lease
 	Releasing bool   // the lease is being released
+	Appending bool   // an append of this node has no outcome yet
 	Queued    int    // bytes of rows that wait to be appended
 	LogTime   int64  // the log's clock, Unix ns, when its newest batch was made
 	Ignored   uint64 // number of batches of older terms
@@ -344,7 +347,7 @@ func (n *Node) Status() Status {
 	f := &n.follower
 	s := Status{
 		Leads: n.leader.phase == leading, Term: f.History.Newest(), Epoch: f.History.Epoch, Position: f.Position,
-		Seq: f.handled, End: f.end, Current: n.shown.Current, Blind: f.blind, Diverged: f.diverged, Holder: n.lease.holder, Releasing: n.lease.releasing(), Queued: n.leader.queued,
+		Seq: f.handled, End: f.end, Current: n.shown.Current, Blind: f.blind, Diverged: f.diverged, Holder: n.lease.holder, Releasing: n.lease.releasing(), Appending: n.leader.inFlight, Queued: n.leader.queued,
 		LogTime: f.Time, Ignored: f.ignored, Complete: !f.Gaps, Connected: n.connected, Renewed: n.lease.since, Newest: f.heard, Awaited: n.awaited(),
 	}
 	for _, r := range n.reports() {

@@ -58,7 +58,7 @@ func TestStatusOfNode(t *testing.T) {
 		{"one whose sequencer waits", strings.NewReplacer(`"current":true`, `"current":false`, `"behind_messages":4`, `"behind_messages":0`).Replace(follows),
 			[]string{"sequencer     NONE: seq-2 holds the lease, and its newest batch is 12ms old; its log says what it waits for\n"}},
 		{"one that cannot append", strings.NewReplacer(`"current":true`, `"current":false`, `"behind_messages":4`, `"behind_messages":0`, `"leader":"seq-2"`, `"leader":"edge-1"`).Replace(follows),
-			[]string{"sequencer     NONE: this node holds the lease, and the log does not take its rows: a majority of the NATS servers must run\n"}},
+			[]string{"sequencer     NONE: this node holds the lease and does not number yet; GET /readyz says why\n"}},
 		{"one whose sequencer has ended", strings.NewReplacer(`"current":true`, `"current":false`, `"behind_messages":4`, `"behind_messages":0`, `"lease_age_seconds":0.25`, `"lease_age_seconds":3`,
 			`"age_seconds":0.1`, `"age_seconds":12`).Replace(follows), []string{
 			"sequencer     NONE: seq-2 has not renewed its lease for 3s; it lasts 2s\n", "node seq-2    AWAY; holds the lease, term 3",

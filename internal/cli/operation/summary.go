@@ -217,7 +217,7 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 	case c.Leader == "":
 		line("sequencer", "NONE, term %d", c.Term)
 	case c.Connected && !c.Current && c.Behind == 0 && c.Leader == c.Node:
-		line("sequencer", "NONE: this node holds the lease, and the log does not take its rows: a majority of the NATS servers must run")
+		line("sequencer", "NONE: this node holds the lease and does not number yet; GET /readyz says why")
 	case c.Connected && !c.Current && c.Behind == 0 && c.LeaseAge > c.Lease:
 		line("sequencer", "NONE: %s has not renewed its lease for %s; it lasts %s", c.Leader, seconds(c.LeaseAge), seconds(c.Lease))
 	case c.Connected && !c.Current && c.Behind == 0:

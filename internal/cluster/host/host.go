@@ -236,22 +236,26 @@ func (h *Host) notCurrent() error {
 		return fmt.Errorf("no sequencer: this node waits for %s", strings.Join(s.Awaited, ", "))
 	case s.Holder == "":
 		return errors.New("no sequencer: no node holds the lease")
-	case s.Holder == h.name:
+	case s.Holder == h.name && s.Appending:
 		return errors.New("no sequencer: this node holds the lease, and the log does not take its rows: a majority of the NATS servers must run")
+	case s.Holder == h.name:
+		return errors.New("no sequencer: this node holds the lease and does not number yet")
 	}
 	return h.silentHolder(&s)
 }
 
 // silentHolder says what is known about the holder of the lease, whose rows do not come.
 func (h *Host) silentHolder(s *cluster.Status) error {
-	lease, silent := h.cfg.Setup.settings.Lease, h.since(max(s.Renewed, s.Newest)).Round(100*time.Millisecond)
+	lease, renewed, newest := h.cfg.Setup.settings.Lease, h.since(s.Renewed).Round(100*time.Millisecond), h.since(s.Newest).Round(100*time.Millisecond)
 	switch {
-	case h.since(s.Renewed) < lease && h.since(s.Newest) > 2*lease:
+	case renewed < lease && newest > 2*lease:
 		return fmt.Errorf("no sequencer: %s holds the lease and does not append to the log; it logs what it waits for", s.Holder)
-	case silent <= 2*lease:
-		return fmt.Errorf("no rows from %s for %s: another node takes its place after the lease of %s", s.Holder, silent, lease)
+	case renewed < lease:
+		return fmt.Errorf("no rows from %s for %s; its lease was renewed %s ago", s.Holder, newest, renewed)
+	case renewed <= 2*lease:
+		return fmt.Errorf("no rows from %s for %s, and its lease of %s has ended: another node takes its place", s.Holder, newest, lease)
 	}
-	return fmt.Errorf("no sequencer: nothing from %s for %s, and no other node has taken its place: start a node with the role sequencer or all, and see what it logs", s.Holder, silent)
+	return fmt.Errorf("no sequencer: %s has not renewed its lease for %s, and no other node has taken its place: start a node with the role sequencer or all, and see what it logs", s.Holder, renewed)
 }
 
 // note publishes the state of the state machine, and the log's clock before the rows that follow

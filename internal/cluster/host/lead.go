@@ -122,7 +122,9 @@ func (h *Host) explainWait() {
 	if now != h.awaited && now != "" {
 		h.log.Warn("no sequencer: this node waits before it takes over", "node", h.name, "for", now)
 	}
-	h.awaited = now
+	if now != "" || h.Shown().Current { // it waits for the same again after it has released the lease
+		h.awaited = now
+	}
 }
 
 // resignWait bounds the time for the end of a leadership.
