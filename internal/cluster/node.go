@@ -92,6 +92,7 @@ func (n *Node) Handle(now time.Duration, wall int64, e Event) []Action {
 		return nil
 	}
 	n.now, n.wall, n.follower.wall = now, wall, wall
+	n.checkLeader(now) // also before the event, which may have waited while the process was paused
 	if err := n.handle(now, wall, e); err != nil {
 		n.abandon(now, err.Error())
 		n.failed = true

@@ -20,6 +20,7 @@ type host struct {
 	copied  bool          // the journal is a copy whose rows were not shown
 	began   time.Duration
 	conn    *conn
+	session *conn // the connection that the node knows: it has not handled the end of it
 	paused  bool
 	there   time.Duration // since when it reads messages without a break
 	heard   time.Duration // when the newest batch was appended that it got as it was appended
@@ -95,7 +96,7 @@ func (h *host) start() {
 		s.Gaps = false
 	}
 	h.w.note("%s starts at %d of %s", h.cfg.Name, j.Position, j.Epoch)
-	h.node = cluster.NewNode(h.cfg, s, j)
+	h.node, h.session = cluster.NewNode(h.cfg, s, j), nil
 	h.disk.gaps = false // the node stores it
 	h.connect()
 	process := h.process
@@ -133,6 +134,7 @@ func (h *host) cut(away time.Duration) {
 	c.ended, c.until = true, w.now+w.upTo(20*time.Millisecond)
 	if w.broken == endlessOffice {
 		h.conn = &conn{host: h, process: h.process, arrival: w.now + w.upTo(300*time.Millisecond)}
+		h.session = h.conn
 		h.conn.attach(h.node.Status().Seq + 1)
 		return
 	}
@@ -242,7 +244,7 @@ func (h *host) work() {
 
 func (h *host) handle(e cluster.Event) {
 	for _, a := range h.node.Handle(h.w.now-h.began, h.wall(), e) {
-		h.actions.put(task{a, h.conn})
+		h.actions.put(task{a, h.session})
 	}
 	at, ok := h.node.Deadline()
 	if !ok || h.waking && h.wake <= at {
@@ -321,7 +323,7 @@ func (h *host) perform(t task) {
 func (h *host) performOn(t task) {
 	c, w := t.conn, h.w
 	if c == nil || c.ended {
-		if a, ok := t.action.(cluster.Append); ok && c != nil && c == h.conn {
+		if a, ok := t.action.(cluster.Append); ok && c != nil {
 			h.receive(cluster.Appended{Result: cluster.AppendUnknown, Expected: a.Expected})
 		}
 		return

@@ -55,7 +55,12 @@ func (c *conn) send(e cluster.Event) {
 		if c.ended && at > c.until || c.process != c.host.process {
 			return
 		}
-		c.host.receive(e)
+		c.host.enqueue(func() {
+			if _, ok := e.(cluster.Connected); ok {
+				c.host.session = c
+			}
+			c.host.handle(e)
+		})
 	})
 }
 
