@@ -111,12 +111,8 @@ func (d *devCluster) run(ctx context.Context, out io.Writer) error {
 	d.tasks.Go(func() { balancer.run(ctx) })
 	d.tasks.Go(func() { d.watch(ctx) })
 	for d.edge() == "" {
-		select {
-		case err := <-failed:
+		if ended, err := pauseUnlessEnded(ctx, failed); ended {
 			return err
-		case <-ctx.Done():
-			return nil
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	fmt.Fprintf(out, `Ready: %d sequencers, %d edges and %d NATS in this process.
@@ -136,13 +132,22 @@ Ctrl-C ends the cluster.`)
 			leader = now
 			fmt.Fprintf(out, "%s  %s is the sequencer\n", time.Now().Format(time.TimeOnly), leader)
 		}
-		select {
-		case err := <-failed:
+		if ended, err := pauseUnlessEnded(ctx, failed); ended {
 			return err
-		case <-ctx.Done():
-			return nil
-		case <-time.After(50 * time.Millisecond):
 		}
+	}
+}
+
+// pauseUnlessEnded waits for 50 ms. ended reports that a node has failed, with its error, or that
+// ctx has ended.
+func pauseUnlessEnded(ctx context.Context, failed <-chan error) (ended bool, err error) {
+	select {
+	case err := <-failed:
+		return true, err
+	case <-ctx.Done():
+		return true, nil
+	case <-time.After(50 * time.Millisecond):
+		return false, nil
 	}
 }
 

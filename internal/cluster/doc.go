@@ -16,8 +16,8 @@
 // another leader arrive. The leadership ends when the node resigns, when the stream refuses an
 // append, or when the outcome of an append stays unknown. It also ends when the connection ends,
 // when another term begins, and when a report or the journal shows that the term cannot continue.
-// And it ends when for the length of a lease no append was acknowledged and the lease was not
-// renewed. The node then follows, and tries again.
+// Finally, it ends if no append was acknowledged and the lease was not renewed for the length of a
+// lease. The node then follows, and tries again.
 //
 // A reader ignores batches of terms before the newest one. A stream can lose messages, and then
 // uses their sequences again. For the same reason a consumer begins with the message that the node

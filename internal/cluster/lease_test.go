@@ -35,6 +35,16 @@ func TestLeaseStalls(t *testing.T) {
 	}
 }
 
+// hear passes a batch of another leader, whose term row has the number 0.
+func (b *bench) hear(number uint64) {
+	term := Term{1, 5}
+	x := Batch{Cluster: "c", ID: ID{term, number}, Epoch: "e", Kind: NewRows, First: true, Final: true}
+	if number == 0 {
+		x.Kind, x.NewEpoch, x.History = TermRow, true, History{"e", []Start{{term, 0}}}
+	}
+	b.do(Received{number + 1, AppendBatch(nil, &x)})
+}
+
 // TestLeaderIsHeard requires that a candidate does not take an ended lease while batches of the
 // leader come, takes it when they do not, and at once when it was released.
 func TestLeaderIsHeard(t *testing.T) {
@@ -43,16 +53,14 @@ func TestLeaderIsHeard(t *testing.T) {
 		b := newBench(t, Config{Name: "a", Candidate: true})
 		b.do(Attached{First: 1})
 		b.do(LeaseRead{Revision: 7, Holder: "b"})
-		term := Term{1, 5}
-		row := Batch{Cluster: "c", ID: ID{Term: term}, Epoch: "e", Kind: TermRow, First: true, Final: true, NewEpoch: true, History: History{"e", []Start{{term, 0}}}}
-		b.do(Received{1, AppendBatch(nil, &row)})
+		b.hear(0)
 		for number := uint64(1); number <= 20; number++ {
 			for next := b.now + 200*time.Millisecond; b.now < next; {
 				if b.do(Tick{}); has[WriteLease](b) {
 					t.Fatalf("the lease is taken at %v", b.now)
 				}
 			}
-			b.do(Received{number + 1, AppendBatch(nil, &Batch{Cluster: "c", ID: ID{term, number}, Epoch: "e", Kind: NewRows, First: true, Final: true})})
+			b.hear(number)
 		}
 		return b
 	}
@@ -70,7 +78,7 @@ func TestLeaderIsHeard(t *testing.T) {
 	if b.do(LeaseRead{Revision: 8}); !has[WriteLease](b) {
 		t.Fatal("a released lease is not taken")
 	}
-	b.do(Received{22, AppendBatch(nil, &Batch{Cluster: "c", ID: ID{Term{1, 5}, 21}, Epoch: "e", Kind: NewRows, First: true, Final: true})})
+	b.hear(21)
 	if b.do(LeaseWritten{8, true, 9}); !has[Census](b) {
 		t.Error("a late batch of the leader that has released the lease delays its successor")
 	}
@@ -302,18 +310,13 @@ func TestNodeThatCannotAppend(t *testing.T) {
 // of a lease. Its attempt to lead ends when batches of the leader come again.
 func TestLeaderIsBack(t *testing.T) {
 	t.Parallel()
-	term := Term{1, 5}
-	rows := func(number uint64) []byte {
-		return AppendBatch(nil, &Batch{Cluster: "c", ID: ID{term, number}, Epoch: "e", Kind: NewRows, First: true, Final: true})
-	}
-	row := AppendBatch(nil, &Batch{Cluster: "c", ID: ID{Term: term}, Epoch: "e", Kind: TermRow, First: true, Final: true, NewEpoch: true, History: History{"e", []Start{{term, 0}}}})
 	b := newBench(t, Config{Name: "a", Candidate: true, Patience: time.Hour})
 	b.do(LeaseRead{Revision: 7, Holder: "b"})
 	b.do(Attached{First: 1, Last: 2})
 	b.now += 10 * time.Second // the stream comes late
-	b.do(Received{1, row})
+	b.hear(0)
 	listens := b.now
-	for b.do(Received{2, rows(1)}); !has[WriteLease](b); {
+	for b.hear(1); !has[WriteLease](b); {
 		b.do(Tick{})
 	}
 	if d := b.now - listens; d < 990*time.Millisecond {
@@ -323,7 +326,7 @@ func TestLeaderIsBack(t *testing.T) {
 		t.Fatal("no census")
 	}
 	b.do(MembersRead{List: []Member{{"c", 1}}}) // it does not answer
-	if b.do(Received{3, rows(2)}); b.node.leader.phase != idle {
+	if b.hear(2); b.node.leader.phase != idle {
 		t.Error("the census goes on although the leader is back")
 	}
 }

@@ -59,7 +59,7 @@ type Node struct {
 	wall       int64
 	leader     leader
 	ledUntil   time.Duration          // another node counts as leader until then: a lease after its newest batch
-	lateUntil  time.Duration          // until then, batches are late ones of a leader that has released the lease
+	lateUntil  time.Duration          // batches before this time are late ones of a leader that has released the lease
 	known      map[string]heardReport // newest reports of other nodes
 	reportAt   time.Duration
 	shown      Show
@@ -132,7 +132,7 @@ func (n *Node) handle(now time.Duration, wall int64, e Event) error {
 		}
 	case LeaseWritten:
 		n.lease.written(now, e)
-		if e.Done && n.lease.holder == "" { // it is the turn of others
+		if e.Done && n.lease.holder == "" { // other candidates try first
 			n.leader.retryAt = max(n.leader.retryAt, now+retryLead)
 		}
 	case CensusAsked:
