@@ -30,6 +30,7 @@ type Archive struct {
 	sys     disk.System // not used by a Reader, which changes nothing
 	log     *slog.Logger
 	minSeqs atomic.Pointer[minSeqs]
+	earlier atomic.Pointer[[]EarlierDay] // see Earlier; nil: none
 	lost    losses // rows lost while the journal is suspended
 	whole   bool   // see Whole
 

@@ -106,6 +106,8 @@ type Journal struct {
 	space       atomic.Bool           // a probe has found free space
 	need        atomic.Int64          // bytes of the last checkpoint
 
+	changing sync.Mutex // held while the first day is removed, or one before it is added
+
 	timesMu sync.Mutex
 	times   histogram.Histogram // of writes of rows
 
@@ -202,6 +204,9 @@ func (j *Journal) open() error {
 	j.calendar.begun = map[int32]bool{}
 	for _, d := range j.days {
 		j.calendar.begun[d.date] = true
+	}
+	if err := j.openEarlier(); err != nil {
+		return err
 	}
 	j.state.Journal, j.state.Boot = j.journal, j.cfg.BootID
 	j.state.Clean, j.state.Suspended = false, false

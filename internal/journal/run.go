@@ -259,25 +259,46 @@ func (j *Journal) pack(d *day, v *segmentView, enc *zstd.Encoder) error {
 // retain removes the oldest closed days above the limits.
 func (j *Journal) retain(ctx context.Context) error {
 	for {
-		d := j.tooOld()
-		if d == nil {
+		d, err := j.retainOne(ctx)
+		switch {
+		case d == nil:
 			return nil
-		}
-		if err := j.removeDay(ctx, d); err != nil {
+		case err != nil:
 			return fmt.Errorf("remove %s: %w", dateOf(d.date), err)
 		}
 		j.cfg.Logger.Info("an old day of the journal was removed", "path", d.folder, "bytes", d.bytes)
 	}
 }
 
-// tooOld returns the oldest day if it must be removed, or nil. Days that are not over by this
-// machine's clock do not count unless all clocks are virtual, so that days of a wrong clock do not
-// remove real ones. Their bytes count, because they occupy the disk.
+// retainOne removes the oldest closed day if the journal is above the limits, and returns it.
+func (j *Journal) retainOne(ctx context.Context) (*day, error) {
+	j.changing.Lock()
+	defer j.changing.Unlock()
+	d := j.tooOld()
+	if d == nil {
+		return nil, nil
+	}
+	return d, j.removeDay(ctx, d)
+}
+
+// tooOld returns the oldest day if it must be removed, or nil.
 func (j *Journal) tooOld() *day {
+	closed, bytes := j.closedDays()
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if closed > 0 && j.days[0].index != nil && (closed > j.cfg.Days || bytes > j.cfg.Bytes) {
+		return j.days[0]
+	}
+	return nil
+}
+
+// closedDays returns the number of closed days that count, and the bytes of all. Days that are not
+// over by this machine's clock do not count unless all clocks are virtual, so that days of a wrong
+// clock do not remove real ones. Their bytes count, because they occupy the disk.
+func (j *Journal) closedDays() (closed int, bytes int64) {
 	today, alone := dayOf(time.Now().UnixNano()), !j.table.hasRealClock()
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	closed, bytes := 0, int64(0)
 	for _, d := range j.days {
 		if d.index == nil {
 			continue
@@ -287,10 +308,7 @@ func (j *Journal) tooOld() *day {
 			closed++
 		}
 	}
-	if closed > 0 && j.days[0].index != nil && (closed > j.cfg.Days || bytes > j.cfg.Bytes) {
-		return j.days[0]
-	}
-	return nil
+	return closed, bytes
 }
 
 // removeDay removes the oldest day. First it raises minSeqs. Readers that no longer find the day
@@ -317,10 +335,16 @@ func (j *Journal) removeDay(ctx context.Context, d *day) error {
 
 // raiseMinSeqs sets minSeqs to those without a day.
 func (j *Journal) raiseMinSeqs(ctx context.Context, d *day) error {
+	return j.recomputeMinSeqs(ctx, func() []segmentView {
+		return slices.DeleteFunc(j.views(""), func(v segmentView) bool { return v.day == d.date })
+	})
+}
+
+// recomputeMinSeqs sets minSeqs to those of the segments that views returns.
+func (j *Journal) recomputeMinSeqs(ctx context.Context, views func() []segmentView) error {
 	for {
 		before := j.minSeqs.Load()
-		views := slices.DeleteFunc(j.views(""), func(v segmentView) bool { return v.day == d.date })
-		f, err := j.readMinSeqs(ctx, views)
+		f, err := j.readMinSeqs(ctx, views())
 		if err != nil {
 			return err
 		}

@@ -52,6 +52,19 @@ func (t *table) add(number uint32, text []byte) error {
 	return nil
 }
 
+// addEarlier adds a definition from a file that is older than those that the table has, which stay.
+func (t *table) addEarlier(number uint32, text []byte, realClock bool) error {
+	if t.text(number) == nil {
+		if err := t.add(number, text); err != nil {
+			return err
+		}
+	}
+	if realClock {
+		t.markRealClock(number)
+	}
+	return nil
+}
+
 // reserve prevents new instruments from getting numbers up to this one: there are rows with them,
 // although their definitions may be damaged.
 func (t *table) reserve(number uint32) {

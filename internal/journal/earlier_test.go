@@ -1,0 +1,187 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// split returns a journal of six days, and the folder of its first four days, which are earlier
+// days of the journal. It also returns the days before the split, and the trades of the first
+// instrument.
+func split(t *testing.T) (cfg Config, staged string, days []Day, s Series, want []Row) {
+	t.Helper()
+	cfg = testConfig(t)
+	cfg.Folder, cfg.Segment, cfg.Days, cfg.Copy, cfg.Epoch = filepath.Join(t.TempDir(), "journal"), 100_000, 100, true, "e1"
+	src := newRowSource(16, 3)
+	j := begin(t, cfg, src)
+	writeDays(t, j, src, 6, 4_000)
+	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
+		t.Fatal(err)
+	}
+	days = j.Days()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	staged = filepath.Join(filepath.Dir(cfg.Folder), "staged")
+	if err := os.MkdirAll(staged, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var list []EarlierDay
+	for _, d := range days[:4] {
+		list = append(list, EarlierDay{d.Date, d.Hash})
+		if err := os.Rename(filepath.Join(cfg.Folder, d.Date), filepath.Join(staged, d.Date)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(list)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(cfg.Folder, EarlierName), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, staged, days, Series{Instrument: src.defs[0].ID}, of(src.rows, src.numbers[0], int(Trades))
+}
+
+// mustHave checks that a journal has the trades from a day on, and knows where they begin.
+func mustHave(t *testing.T, j *Journal, days []Day, s Series, want []Row) {
+	t.Helper()
+	i := slices.IndexFunc(want, func(r Row) bool { return r.At >= days[0].From })
+	var got []Row
+	if err := j.Read(t.Context(), s, Range{}, func(_ string, r *Row) bool { got = append(got, *r); return true }); err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, "from "+days[0].Date, got, want[i:])
+	if n := j.Oldest(s); n != want[i].N {
+		t.Errorf("complete from %d, want %d", n, want[i].N)
+	}
+	if have := j.Days(); !slices.Equal(have, days) {
+		t.Errorf("days\n%+v, want\n%+v", have, days)
+	}
+	if j.Complete() != j.Begins() {
+		t.Errorf("complete after %d, begins after %d", j.Complete(), j.Begins())
+	}
+}
+
+// TestAddDay adds the earlier days of a journal while its rows are read, with a new start in
+// between.
+func TestAddDay(t *testing.T) {
+	cfg, staged, days, s, want := split(t)
+	j := mustOpen(t, cfg)
+	if !j.Whole() || len(j.Earlier()) != 4 {
+		t.Fatalf("whole %v, earlier %+v", j.Whole(), j.Earlier())
+	}
+	mustHave(t, j, days[4:], s, want)
+	for i := 3; i >= 0; i-- {
+		var readers sync.WaitGroup
+		for range 2 {
+			readers.Go(func() {
+				last := uint64(0)
+				err := j.Read(t.Context(), s, Range{}, func(_ string, r *Row) bool {
+					if last > 0 && r.N != last+1 {
+						t.Errorf("row %d follows row %d", r.N, last)
+					}
+					last = r.N
+					return true
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if err := j.AddDay(t.Context(), filepath.Join(staged, days[i].Date)); err != nil {
+			t.Fatal(err)
+		}
+		readers.Wait()
+		mustHave(t, j, days[i:], s, want)
+		if len(j.Earlier()) != i {
+			t.Errorf("%d days are left, want %d", len(j.Earlier()), i)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 { // as if the process had been killed after the move of a day
+			if err := os.Rename(filepath.Join(staged, days[0].Date), filepath.Join(cfg.Folder, days[0].Date)); err != nil {
+				t.Fatal(err)
+			}
+			i--
+		}
+		j = mustOpen(t, cfg)
+		mustHave(t, j, days[i:], s, want)
+		if len(j.Earlier()) != i {
+			t.Errorf("%d days are left after a start, want %d", len(j.Earlier()), i)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(cfg.Folder, EarlierName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the list is still there: %v", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAddWrongDay checks that a day which does not belong before the first one is refused, and that
+// the journal stays as it is.
+func TestAddWrongDay(t *testing.T) {
+	cfg, staged, days, s, want := split(t)
+	_, foreign, _, _, _ := split(t) //nolint:dogsled // only the folder is needed
+	j := mustOpen(t, cfg)
+	right := filepath.Join(staged, days[3].Date)
+	for name, c := range map[string]struct {
+		folder string
+		want   error
+	}{
+		"not the next one":    {filepath.Join(staged, days[2].Date), errNoEarlier},
+		"of another journal":  {filepath.Join(foreign, days[3].Date), errSegments},
+		"a folder of nothing": {filepath.Join(staged, "2020-01-01"), os.ErrNotExist},
+	} {
+		if err := j.AddDay(t.Context(), c.folder); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		mustHave(t, j, days[4:], s, want)
+	}
+	segments, err := filepath.Glob(filepath.Join(right, "*.segz"))
+	if err != nil || len(segments) < 2 {
+		t.Fatal(segments, err)
+	}
+	if err := os.Rename(segments[0], segments[0]+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.AddDay(t.Context(), right); err == nil {
+		t.Error("a day without a segment was added")
+	}
+	mustHave(t, j, days[4:], s, want)
+	if left, err := filepath.Glob(filepath.Join(cfg.Folder, "*"+days[3].Date)); err != nil || len(left) > 0 {
+		t.Errorf("left in the journal: %v, %v", left, err)
+	}
+	if err := j.ForgetEarlier(); err != nil || j.Earlier() != nil {
+		t.Errorf("%v, %+v", err, j.Earlier())
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRoomForDays checks that days above the limits of a journal are not wanted.
+func TestRoomForDays(t *testing.T) {
+	cfg, _, days, _, _ := split(t)
+	for _, c := range []struct {
+		days  int
+		bytes int64
+		want  bool
+	}{{100, 1 << 40, true}, {2, 1 << 40, true}, {1, 1 << 40, false}, {100, days[4].Bytes + 10, true}, {100, days[4].Bytes + 9, false}} {
+		cfg.Days, cfg.Bytes = c.days, c.bytes
+		j := mustOpen(t, cfg)
+		if got := j.HasRoom(10); got != c.want {
+			t.Errorf("%d days, %d bytes: %v", c.days, c.bytes, got)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
