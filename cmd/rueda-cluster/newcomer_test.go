@@ -127,11 +127,12 @@ func (v *vanishing) start(t *testing.T, url string) {
 
 // TestNewcomer checks that a node with an empty journal copies that of another one when the stream
 // has no rows, also if the first node that it asks vanishes in the middle. It is not ready, and
-// serves nothing, until it has started again.
+// serves nothing, until it has started again with the newest days. The earlier days follow while
+// it runs.
 func TestNewcomer(t *testing.T) {
 	t.Parallel()
 	url := startNATS(t)
-	peer := startEdge(t, "edge-1", url, journaltest.Days{Closed: 2, Rows: 500})
+	peer := startEdge(t, "edge-1", url, journaltest.Days{Closed: 5, Rows: 500})
 	var v vanishing
 	v.start(t, url)
 	await(t, "edge-1 is connected", peer.host.Connected)
@@ -154,21 +155,26 @@ func TestNewcomer(t *testing.T) {
 	if e, err = openEdge(t.Context(), "edge-2", url, folder); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := e.journal.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	if n := len(e.journal.Earlier()); n != 4 || e.host.Figures().DaysMissing != 4 || e.journal.Begins() != 4*500 {
+		t.Errorf("%d days are missing, %+v, the journal begins after %d", n, e.host.Figures(), e.journal.Begins())
+	}
+	if s := e.host.Status(); s.Position != 3000 || s.Epoch != "e" || s.Term.Number != 1 {
+		t.Errorf("%+v", s)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.run(ctx) }()
+	await(t, "all earlier days are copied", func() bool { return e.host.Figures().DaysMissing == 0 })
 	want, err := peer.journal.Hash(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := e.journal.Hash(t.Context(), "")
-	if err != nil || got != want {
-		t.Errorf("hash %s, want %s, %v", got, want, err)
+	if err != nil || got != want || e.journal.Begins() != 0 {
+		t.Errorf("hash %s, want %s, %v; begins after %d", got, want, err, e.journal.Begins())
 	}
-	if s := e.host.Status(); s.Position != 1500 || s.Epoch != "e" || s.Term.Number != 1 {
-		t.Errorf("%+v", s)
+	if stop(); <-ended != nil {
+		t.Error("the node ended with an error")
 	}
 }
 

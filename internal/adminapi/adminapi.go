@@ -286,6 +286,9 @@ type Cluster struct {
 	Lag       float64       `json:"lag_seconds"`       // its clock minus the log's clock in its newest batch
 	Queued    int           `json:"queued_bytes"`      // of rows that wait for the log
 	Awaited   []string      `json:"awaited,omitempty"` // what it waits for before it becomes the sequencer
+
+	DaysMissing int `json:"days_missing"` // closed days that it has not copied yet
+
 	Nodes     []ClusterNode `json:"nodes"`             // the others, by name
 }
 

@@ -32,5 +32,8 @@ func clusterFamilies() []family {
 		{group, "rueda_cluster_days_differ", gauge, nil, "Closed days of the journal whose rows differ from those of another node, or cannot be read.",
 			"Above 0: a journal was changed or damaged. The log has the day, the node and the next step (`a closed day of the journal differs between nodes`).",
 			ofCluster(func(c *Cluster) float64 { return float64(c.DaysDiffer) })},
+		{group, "rueda_cluster_days_missing", gauge, nil, "Closed days that this new node has not copied yet.",
+			"Falls to 0 while the node serves clients. If it does not, see the log (`earlier days of the journal are missing`).",
+			ofCluster(func(c *Cluster) float64 { return float64(c.DaysMissing) })},
 	}
 }

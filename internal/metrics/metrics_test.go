@@ -32,7 +32,7 @@ func example() *Snapshot {
 		Market: Market{Instruments: 9, Topics: 8, Position: 7, Committed: 6, Memory: 5, MemoryLimit: 50, Commits: h,
 			LongestWait: 2 * time.Millisecond, Messages: 4, Deliveries: 40, Conflated: 3, Resumes: 2, Lost: 1},
 		Journal:      &Journal{Suspended: true, Days: 3, Bytes: 4096, Rows: 12},
-		Cluster:      &Cluster{Connected: true, Leads: true, Current: true, Term: 3, Behind: 2, Queued: 1, Lag: 20 * time.Millisecond, LeaseAge: 300 * time.Millisecond, DaysDiffer: 1},
+		Cluster:      &Cluster{Connected: true, Leads: true, Current: true, Term: 3, Behind: 2, Queued: 1, Lag: 20 * time.Millisecond, LeaseAge: 300 * time.Millisecond, DaysDiffer: 1, DaysMissing: 4},
 		Passwords:    &Passwords{Running: 1, Waiting: 2, Refused: 3, Hashed: 4},
 		UserBase:     &UserBase{State: "open", InFlight: 5},
 		Keys:         []Key{{State: "signing", Since: time.Now().Add(-time.Hour)}, {State: "published"}},

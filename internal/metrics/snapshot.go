@@ -115,6 +115,8 @@ type Cluster struct {
 	LeaseAge  time.Duration // since the lease was renewed
 
 	DaysDiffer int // closed days that differ from those of another node, or cannot be read
+
+	DaysMissing int // earlier days that are still to be copied
 }
 
 // Passwords has the figures of the slots for password checks.

@@ -78,9 +78,13 @@ func (in *Instrument) Counts() (c journal.Counts) {
 	return c
 }
 
-// Recorded reports whether a journal still has rows of the instrument. The definitions and numbers
-// of instruments whose rows have expired are kept forever.
+// Recorded reports whether a journal still has rows of the instrument, or earlier days that are to
+// be added may have some. The definitions and numbers of instruments whose rows have expired are
+// kept forever.
 func (in *Instrument) Recorded(j *journal.Journal) bool {
+	if len(j.Earlier()) > 0 {
+		return true
+	}
 	days := j.Days()
 	for _, q := range in.Sequences {
 		if q.At != 0 && len(days) > 0 && q.At >= days[0].From {

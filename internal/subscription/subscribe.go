@@ -22,6 +22,9 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 	if out.Search = s.Await(items, o.Found); out.Search == nil {
 		out.Search, out.Fault = startpoint.NewAhead(h, o.Resume, t.since.epoch, t.since.For(0), items).Await(o.Found, o.Search)
 	}
+	if out.Search == nil && out.Fault == nil {
+		out.Fault = startpoint.NeedsEarlier(h, o.Resume, t.since.epoch, t.since.For, items)
+	}
 	if out.Search != nil || out.Fault != nil {
 		return out
 	}

@@ -226,6 +226,9 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 		line("sequencer", "%s, term %d, lease renewed %s ago (lasts %s)", c.Leader, c.Term, seconds(c.LeaseAge), seconds(c.Lease))
 	}
 	line("log", "epoch %s, position %d, %d messages behind, newest batch %s old", c.Epoch, c.Position, c.Behind, seconds(c.Lag))
+	if c.DaysMissing > 0 {
+		line("earlier days", "%d are still to be copied from other nodes", c.DaysMissing)
+	}
 	for _, n := range c.Nodes {
 		what := "serves no clients"
 		switch {

@@ -45,30 +45,43 @@ func check(ctx context.Context, folder string, state *cluster.State, from *Offer
 		if !d.Closed {
 			continue
 		}
-		hash, err := r.HashDay(ctx, d.Date)
-		switch {
-		case err != nil:
+		if err := checkDay(ctx, r, &d, from, others); err != nil {
 			return err
-		case hash != d.Hash, contradicts(from, d.Date, hash):
-			return fmt.Errorf("%s: %w", d.Date, errDay)
-		}
-		same, other := 0, 0
-		for i := range others {
-			switch {
-			case contradicts(&others[i], d.Date, hash):
-				if !beginsIn(&others[i], d.Date, from) { // otherwise its hash is that of fewer rows
-					other++
-				}
-			case has(&others[i], d.Date):
-				same++
-			}
-		}
-		if other > same {
-			return fmt.Errorf("%s: %w (%d of %d)", d.Date, errOthers, other, same+other)
 		}
 	}
 	if len(r.Epochs()) == 1 && rows != r.Newest()-r.Begins() {
 		return errRows
+	}
+	return nil
+}
+
+// checkDay reads the rows of a closed day of a copy, and compares their hash.
+func checkDay(ctx context.Context, r *journal.Reader, d *journal.Day, from *Offer, others []Offer) error {
+	hash, err := r.HashDay(ctx, d.Date)
+	switch {
+	case err != nil:
+		return err
+	case hash != d.Hash, contradicts(from, d.Date, hash):
+		return fmt.Errorf("%s: %w", d.Date, errDay)
+	}
+	return agree(d.Date, hash, from, others)
+}
+
+// agree returns an error if more offers have another hash for a closed day than have this one.
+func agree(date, hash string, from *Offer, others []Offer) error {
+	same, other := 0, 0
+	for i := range others {
+		switch {
+		case contradicts(&others[i], date, hash):
+			if !beginsIn(&others[i], date, from) { // otherwise its hash is that of fewer rows
+				other++
+			}
+		case has(&others[i], date):
+			same++
+		}
+	}
+	if other > same {
+		return fmt.Errorf("%s: %w (%d of %d)", date, errOthers, other, same+other)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package copying
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/diskspace"
+	"github.com/ruedahq/rueda/internal/journal"
 )
 
 // Ask sends a request to a node, and calls f with each part of the answer. The error is that of f,
@@ -26,7 +28,10 @@ type Copier struct {
 	Journal string // folder of the journal of this node
 	Ask     Ask
 	Write   func(*os.File, []byte) (int, error) // for tests with a full disk; nil: (*os.File).Write
+	Pause   time.Duration                       // between two pieces of a file
+	Reserve uint64                              // bytes of the disk that stay free
 
+	to       string // folder of the copy; "": that of a whole journal
 	progress atomic.Pointer[Progress]
 }
 
@@ -76,7 +81,7 @@ const (
 )
 
 // folder returns the folder of the copy.
-func (c *Copier) folder() string { return c.Journal + copyEnding }
+func (c *Copier) folder() string { return cmp.Or(c.to, c.Journal+copyEnding) }
 
 // Begun returns the node of the copy that has begun, perhaps in an earlier process; "": none has.
 func (c *Copier) Begun() string {
@@ -87,14 +92,17 @@ func (c *Copier) Begun() string {
 	return string(text)
 }
 
-// Copy copies the journal of the node that made an offer. others are the offers of all nodes. When
-// it returns nil, Install makes the copy the journal of this node. The error is a *PeerError,
-// ErrSpace, that of the disk, or that of ctx.
+// Copy copies the newest days of the journal of the node that made an offer, from the newest closed
+// one on. AddEarlier adds the others. others are the offers of all nodes. When Copy returns nil,
+// Install makes the copy the journal of this node. The error is a *PeerError, ErrSpace, that of the
+// disk, or that of ctx.
 func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 	if err := c.begin(from.Node); err != nil {
 		return err
 	}
 	var before, after Listing
+	var first string // day
+	var earlier []Day
 	for pass := 0; ; pass++ {
 		if pass == maxPasses {
 			return &PeerError{from.Node, errChange}
@@ -103,6 +111,10 @@ func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 		if err != nil {
 			return err
 		}
+		if pass == 0 {
+			first, earlier = newestDays(l.Files, from)
+		}
+		l.Files = since(l.Files, first)
 		n, gone, err := c.files(ctx, from.Node, l.Files)
 		if err != nil {
 			return err
@@ -126,13 +138,18 @@ func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 	if err == nil {
 		err = check(ctx, c.folder(), &state, from, others)
 	}
+	for _, d := range earlier {
+		if err == nil {
+			err = agree(d.Date, d.Hash, from, others)
+		}
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.folder()))
 	}
-	return c.complete(&state)
+	return c.complete(&state, earlier)
 }
 
 // begin makes the folder. It keeps what an earlier process has copied from the same node.
@@ -230,8 +247,8 @@ func (c *Copier) files(ctx context.Context, node string, list []File) (copied in
 		p.Done += min(f.Size, max(c.size(f.Name), c.size(f.Name+partEnding), 0))
 	}
 	c.progress.Store(&p)
-	if free, _, err := diskspace.Of(c.folder()); err == nil && uint64(max(0, p.Bytes-p.Done)) > free {
-		return 0, false, fmt.Errorf("%w: %d MiB are missing", ErrSpace, (uint64(p.Bytes-p.Done)-free)>>20+1)
+	if free, _, err := diskspace.Of(c.folder()); err == nil && p.Bytes > p.Done && uint64(p.Bytes-p.Done)+c.Reserve > free {
+		return 0, false, fmt.Errorf("%w: %d MiB are missing", ErrSpace, (uint64(p.Bytes-p.Done)+c.Reserve-free)>>20+1)
 	}
 	for _, f := range list {
 		n, err := c.file(ctx, node, f)
@@ -330,8 +347,24 @@ func (c *Copier) pieces(ctx context.Context, node string, f File, out *os.File) 
 		p := *c.progress.Load()
 		p.Done = min(p.Bytes, p.Done+want)
 		c.progress.Store(&p)
+		if !sleep(ctx, c.Pause) {
+			return copied, ctx.Err()
+		}
 	}
 	return copied, nil
+}
+
+// sleep waits, and returns false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // verify compares the SHA-256 of a file with that of the original, and syncs it.
@@ -371,9 +404,15 @@ func (c *Copier) prune(list []File) error {
 	return nil
 }
 
-// complete syncs the folders and writes the state.
-func (c *Copier) complete(state *cluster.State) error {
-	text, err := json.Marshal(state)
+// complete syncs the folders, and writes the list of earlier days and the state.
+func (c *Copier) complete(state *cluster.State, earlier []Day) error {
+	text, err := json.Marshal(earlier)
+	if err == nil && len(earlier) > 0 {
+		err = writeSynced(filepath.Join(c.folder(), journal.EarlierName), text)
+	}
+	if err == nil {
+		text, err = json.Marshal(state)
+	}
 	if err == nil {
 		err = writeSynced(filepath.Join(c.folder(), doneName+partEnding), text)
 	}

@@ -77,19 +77,25 @@ func (n *nodes) ask(ctx context.Context, node string, request []byte, f func([]b
 func (n *nodes) offers(t *testing.T) (list []Offer) {
 	t.Helper()
 	for _, p := range n.list {
-		err := p.Answer(t.Context(), Request{Op: OpOffer}, p.status, func(part []byte, _ bool) error {
-			o, ok := ParseOffer(part)
-			if !ok {
-				return errors.New("not an offer")
-			}
-			list = append(list, *o)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		list = append(list, *p.offer(t))
 	}
 	return list
+}
+
+// offer returns the offer of a node.
+func (p *peer) offer(t *testing.T) (o *Offer) {
+	t.Helper()
+	err := p.Answer(t.Context(), Request{Op: OpOffer}, p.status, func(part []byte, _ bool) error {
+		var ok bool
+		if o, ok = ParseOffer(part); !ok {
+			return errors.New("not an offer")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }
 
 // copier returns a Copier for an empty journal.
@@ -118,7 +124,8 @@ func installed(t *testing.T, c *Copier) (s *cluster.State) {
 	return s
 }
 
-// mustEqual checks that the journal of a new node is that of a node.
+// mustEqual checks that the journal of a new node is that of a node, when its earlier days are
+// added.
 func mustEqual(t *testing.T, c *Copier, p *peer) {
 	t.Helper()
 	s := installed(t, c)
@@ -140,6 +147,15 @@ func mustEqual(t *testing.T, c *Copier, p *peer) {
 			t.Error(err)
 		}
 	}()
+	if want, have := p.Journal.Days(), j.Days(); len(have) != min(2, len(want)) || len(j.Earlier()) != len(want)-len(have) {
+		t.Errorf("%d of %d days at first, %+v follow", len(have), len(want), j.Earlier())
+	}
+	if err := c.AddEarlier(t.Context(), j, p.offer(t), nil); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(c.Journal + ".*"); err != nil || len(left) > 0 || j.Earlier() != nil {
+		t.Errorf("folders %v, earlier days %+v, %v", left, j.Earlier(), err)
+	}
 	want, err := p.Journal.Hash(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +268,7 @@ func TestWrongContent(t *testing.T) {
 		if err != nil || len(list) == 0 {
 			t.Fatal(list, err)
 		}
-		return list[0]
+		return list[len(list)-1]
 	}
 	tests := map[string]func(t *testing.T, n *nodes, a *peer){
 		"a bit changes on the way": func(_ *testing.T, n *nodes, _ *peer) {
@@ -424,6 +440,7 @@ func TestRestart(t *testing.T) {
 	if whole < 3 {
 		t.Errorf("interrupted %d times", whole)
 	}
+	c.Ask = n.ask
 	mustEqual(t, c, p)
 }
 

@@ -47,7 +47,9 @@ type Offer struct {
 	Epochs   []string // of which it has rows
 	Position uint64   // of the newest row
 	Bytes    int64
-	Days     []Day // closed ones, oldest first
+	Days     []Day  // closed ones, oldest first
+	Earlier  []Day  // closed days before those, which the node does not have yet, oldest first
+	Segments string // id of the journal; those with the same id may have the same files
 }
 
 // maxDays limits the days, and the epochs, of an offer.
@@ -61,7 +63,7 @@ func ParseOffer(answer []byte) (o *Offer, ok bool) {
 	if len(answer) == 0 || answer[0] != isContent || json.Unmarshal(answer[1:], &o) != nil || o == nil {
 		return nil, false
 	}
-	return o, nodeName.MatchString(o.Node) && len(o.Days) <= maxDays && len(o.Epochs) <= maxDays
+	return o, nodeName.MatchString(o.Node) && len(o.Days) <= maxDays && len(o.Earlier) <= maxDays && len(o.Epochs) <= maxDays
 }
 
 // Day is a closed day of a journal.
@@ -185,7 +187,10 @@ func (s *Source) reason(known string) string {
 func (s *Source) offer(now Status) (*Offer, error) {
 	o := &Offer{
 		Node: s.Node, Reason: now.Reason, Leads: now.Leads,
-		Epoch: s.Journal.Epoch(), Epochs: s.Journal.Epochs(), Position: s.Journal.Newest(),
+		Epoch: s.Journal.Epoch(), Epochs: s.Journal.Epochs(), Position: s.Journal.Newest(), Segments: s.Journal.ID(),
+	}
+	for _, d := range s.Journal.Earlier() {
+		o.Earlier = append(o.Earlier, Day(d))
 	}
 	for _, d := range s.Journal.Days() {
 		if o.Bytes += d.Bytes; d.Closed {

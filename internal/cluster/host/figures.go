@@ -18,7 +18,7 @@ func (h *Host) Figures() *metrics.Cluster {
 	return &metrics.Cluster{
 		Connected: h.Connected(), Leads: h.Leads(), Current: h.Shown().Current, Term: s.Term.Number,
 		Behind: s.End - min(s.End, s.Seq), Queued: s.Queued, Lag: lag(&s), LeaseAge: h.since(s.Renewed),
-		DaysDiffer: h.days.comparison.Differ(),
+		DaysDiffer: h.days.comparison.Differ(), DaysMissing: len(h.cfg.Journal.Earlier()),
 	}
 }
 
@@ -32,7 +32,7 @@ func (h *Host) Describe() *adminapi.Cluster {
 		Name: p.log.Cluster, Node: h.name, Role: cmp.Or(p.settings.Role, roleAll), Connected: h.Connected(), Current: h.Shown().Current, Complete: s.Complete || p.settings.Role == roleSequencer,
 		Leads: h.Leads(), Leader: s.Holder, Lease: p.settings.Lease.Seconds(), LeaseAge: h.since(s.Renewed).Seconds(),
 		Epoch: s.Epoch, Term: s.Term.Number, Position: s.Position, Messages: s.Seq, Behind: s.End - min(s.End, s.Seq), Lag: lag(&s).Seconds(), Queued: s.Queued,
-		Awaited: s.Awaited, Nodes: []adminapi.ClusterNode{},
+		Awaited: s.Awaited, DaysMissing: len(h.cfg.Journal.Earlier()), Nodes: []adminapi.ClusterNode{},
 	}
 	for i := range s.Reports {
 		r := &s.Reports[i]

@@ -109,7 +109,7 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 		return s.AskEach(ctx, subjectCopy+"."+node, request, f)
 	}
 	n.Host.copier.Store(n.copier)
-	n.log.Info("copying the journal of another node", "node", from.Node, "bytes", from.Bytes)
+	n.log.Info("copying the journal of another node", "node", from.Node)
 	if err := n.copier.Copy(ctx, from, offers); err != nil {
 		if errors.As(err, new(*copying.PeerError)) || errors.Is(err, copying.ErrSpace) { // another node may do better
 			n.failures[from.Node]++
@@ -128,13 +128,13 @@ func reasons(offers []copying.Offer) (err error) {
 }
 
 // offers asks all nodes for offers.
-func (n *newcomer) offers(ctx context.Context, s *jetstream.Session) (list []copying.Offer, err error) {
+func (h *Host) offers(ctx context.Context, s *jetstream.Session) (list []copying.Offer, err error) {
 	request, err := json.Marshal(copying.Request{Op: copying.OpOffer})
 	if err != nil {
 		return nil, fmt.Errorf("encode a request: %w", err)
 	}
 	err = s.Gather(ctx, subjectCopy, request, answerWait, offersWait, func(data []byte) bool {
-		if o, ok := copying.ParseOffer(data); ok && o.Node != n.name {
+		if o, ok := copying.ParseOffer(data); ok && o.Node != h.name {
 			list = append(list, *o)
 		}
 		return len(list) < maxOffers
@@ -159,8 +159,9 @@ func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch strin
 }
 
 // choose returns the offer to use: the one of the node whose copy has begun, perhaps in an earlier
-// process, unless that node failed several times. Otherwise it prefers the fewest failures, then
-// the most epochs and closed days, then a node that is not the sequencer, and then the newest rows.
+// process, unless that node failed several times. Otherwise it prefers the fewest failures, then a
+// node that has all days, then the most epochs and closed days, then a node that is not the
+// sequencer, and then the newest rows.
 func (n *newcomer) choose(usable []copying.Offer) *copying.Offer {
 	begun := n.copier.Begun()
 	if p := n.copier.Progress(); p != nil {
@@ -182,8 +183,8 @@ func (n *newcomer) choose(usable []copying.Offer) *copying.Offer {
 	best := &usable[0]
 	for i := range usable {
 		o := &usable[i]
-		if cmp.Or(cmp.Compare(n.failures[o.Node], n.failures[best.Node]), cmp.Compare(len(best.Epochs), len(o.Epochs)),
-			cmp.Compare(len(best.Days), len(o.Days)), cmp.Compare(leads(o), leads(best)), cmp.Compare(best.Position, o.Position)) < 0 {
+		if cmp.Or(cmp.Compare(n.failures[o.Node], n.failures[best.Node]), cmp.Compare(len(o.Earlier), len(best.Earlier)),
+			cmp.Compare(len(best.Epochs), len(o.Epochs)), cmp.Compare(len(best.Days), len(o.Days)), cmp.Compare(leads(o), leads(best)), cmp.Compare(best.Position, o.Position)) < 0 {
 			best = o
 		}
 	}

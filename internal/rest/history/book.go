@@ -46,6 +46,8 @@ func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int
 	switch {
 	case req.Context().Err() != nil:
 		return api.Result{}, api.ErrGone
+	case h.waitsForDays() && (errors.Is(err, journal.ErrNoBook) || errors.Is(err, journal.ErrNotKept)):
+		return api.Result{}, notYet()
 	case errors.Is(err, journal.ErrNoBook):
 		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The order book was not known then"}
 	case errors.Is(err, journal.ErrNotKept):

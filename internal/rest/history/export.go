@@ -211,6 +211,9 @@ func (h *Routes) closedDay(date string) (hash string, err error) {
 			return d.Hash, nil
 		}
 	}
+	if h.hasEarlier(date) {
+		return "", notYet()
+	}
 	return "", &wire.Fault{Reason: wire.NotFound, Msg: "The day is not kept", Hint: h.keptHint()}
 }
 

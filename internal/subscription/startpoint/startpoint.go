@@ -106,7 +106,7 @@ func (out *Result) inMemory(h *hub.Port, r Request) (ask []missing) {
 	h.Commit()
 	out.points = make(map[Sequence]uint64)
 	starts, now := make(openings), time.Now().UnixNano()
-	seen := make(map[hub.Item]bool)
+	seen, missingUntil := make(map[hub.Item]bool), missingUntil(h)
 	for _, x := range r.Items {
 		if !x.Channel.Replays() || seen[x] {
 			continue
@@ -127,6 +127,10 @@ func (out *Result) inMemory(h *hub.Port, r Request) (ask []missing) {
 			n, found := rows.Before(from)
 			out.points[key] = n
 			if !found && rows.First() > 1 {
+				if from < missingUntil {
+					out.Fault = earlierFault()
+					return nil
+				}
 				ask = append(ask, missing{key, in.Series(x.Channel), from, rows.First()})
 			}
 		}

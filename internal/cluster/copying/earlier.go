@@ -1,0 +1,162 @@
+package copying
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/ruedahq/rueda/internal/journal"
+)
+
+// earlierEnding is the ending of the folder of a copy of earlier days, next to the journal.
+const earlierEnding = ".earlier"
+
+// ErrLimits means that the earlier days are above the limits of the journal of this node.
+var ErrLimits = errors.New("the limits of the journal leave no room for earlier days")
+
+// Errors of a node that cannot provide an earlier day.
+var (
+	errSegments = errors.New("the files of the day do not belong to the journal of this node")
+	errAbsent   = errors.New("it does not have the day")
+)
+
+// newestDays returns the first day that a new node copies before it serves clients: the newest
+// closed one of an offer. It also returns the days before, which follow later. "" means that all
+// files are copied at once.
+func newestDays(files []File, from *Offer) (first string, earlier []Day) {
+	n := len(from.Days) - 1
+	if n < 1 {
+		return "", from.Earlier
+	}
+	var dates []string
+	for _, f := range files {
+		if d := path.Dir(f.Name); !slices.Contains(dates, d) {
+			dates = append(dates, d)
+		}
+	}
+	first, older := from.Days[n].Date, from.Days[:n]
+	i := slices.Index(dates, first)
+	if i < 0 || !slices.EqualFunc(dates[:i], older, func(date string, d Day) bool { return date == d.Date }) {
+		return "", from.Earlier // days were removed meanwhile, or one is not closed
+	}
+	return first, slices.Concat(from.Earlier, older)
+}
+
+// since returns the files from a day on; all if there are none of the day.
+func since(files []File, first string) []File {
+	i := slices.IndexFunc(files, func(f File) bool { return path.Dir(f.Name) == first })
+	return files[max(0, i):]
+}
+
+// ofDay returns the files of a day, and their size.
+func ofDay(files []File, date string) (list []File, bytes int64) {
+	for _, f := range files {
+		if path.Dir(f.Name) == date {
+			list, bytes = append(list, f), bytes+f.Size
+		}
+	}
+	return list, bytes
+}
+
+// AddEarlier copies the earlier days of a journal from the node that made an offer, the newest
+// first, and adds each to the journal. others are the offers of the other nodes. The error is a
+// *PeerError, ErrSpace, ErrLimits, that of the disk, or that of ctx. The days before it stay.
+func (c *Copier) AddEarlier(ctx context.Context, j *journal.Journal, from *Offer, others []Offer) error {
+	c.to = c.Journal + earlierEnding
+	if err := c.begin(from.Node); err != nil {
+		return err
+	}
+	for range maxPasses {
+		l, err := c.list(ctx, from.Node)
+		if err != nil {
+			return err
+		}
+		switch err := c.addListed(ctx, j, l.Files, from, others); {
+		case errors.Is(err, errGone): // compressed, or removed
+		case err != nil:
+			return err
+		default:
+			return c.removeEarlier()
+		}
+	}
+	return &PeerError{from.Node, errChange}
+}
+
+// removeEarlier removes the folder of the copies of earlier days.
+func (c *Copier) removeEarlier() error {
+	if err := os.RemoveAll(c.Journal + earlierEnding); err != nil {
+		return fmt.Errorf("remove the copies of earlier days: %w", err)
+	}
+	return nil
+}
+
+// addListed adds the earlier days that are in a list of files. The error is errGone if a file was
+// removed since then.
+func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, from *Offer, others []Offer) error {
+	for {
+		left := j.Earlier()
+		if len(left) == 0 {
+			return nil
+		}
+		date := left[len(left)-1].Date
+		files, bytes := ofDay(all, date)
+		switch {
+		case len(files) == 0:
+			return &PeerError{from.Node, fmt.Errorf("%s: %w", date, errAbsent)}
+		case !j.HasRoom(bytes):
+			return ErrLimits
+		case slices.ContainsFunc(files, func(f File) bool { return segment(f.Name) >= j.FirstSegment() }):
+			return &PeerError{from.Node, fmt.Errorf("%s: %w", date, errSegments)}
+		}
+		_, gone, err := c.files(ctx, from.Node, files)
+		switch {
+		case err != nil:
+			return err
+		case gone:
+			return errGone
+		}
+		if err := c.prune(files); err != nil {
+			return err
+		}
+		if err := c.checkEarlier(ctx, date, from, others); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.path(date)))
+		}
+		if err := j.AddDay(ctx, c.path(date)); err != nil {
+			return errors.Join(err, os.RemoveAll(c.path(date)))
+		}
+	}
+}
+
+// segment returns the number of a segment from the name of its file; 0 for other files.
+func segment(name string) uint32 {
+	n, err := strconv.ParseUint(path.Base(name)[:min(8, len(path.Base(name)))], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}
+
+// checkEarlier reads the copy of a day. It must be closed and without damage, and have the hash
+// that from states, and that at least as many of the others have as differ.
+func (c *Copier) checkEarlier(ctx context.Context, date string, from *Offer, others []Offer) (err error) {
+	r, err := journal.OpenReader(c.folder())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for _, d := range r.Damage() {
+		return &d
+	}
+	days := r.Days()
+	if len(days) != 1 || days[0].Date != date || !days[0].Closed || !has(from, date) {
+		return fmt.Errorf("%s: %w", date, errDay)
+	}
+	return checkDay(ctx, r, &days[0], from, others)
+}

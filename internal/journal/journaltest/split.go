@@ -1,0 +1,36 @@
+package journaltest
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal"
+)
+
+// Split moves the first days of a journal to another folder, as if the journal were that of a new
+// node of a cluster. It returns the folder of each day, oldest first, for Journal.AddDay.
+func Split(t testing.TB, folder string, days int) (list []string) {
+	t.Helper()
+	r, err := journal.OpenReader(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var earlier []journal.EarlierDay
+	for _, d := range r.Days()[:days] {
+		earlier = append(earlier, journal.EarlierDay{Date: d.Date, Hash: d.Hash})
+	}
+	other := folder + ".earlier"
+	err = errors.Join(r.Close(), os.MkdirAll(other, 0o700))
+	for _, d := range earlier {
+		list = append(list, filepath.Join(other, d.Date))
+		err = errors.Join(err, os.Rename(filepath.Join(folder, d.Date), filepath.Join(other, d.Date)))
+	}
+	text, e := json.Marshal(earlier)
+	if err = errors.Join(err, e, os.WriteFile(filepath.Join(folder, journal.EarlierName), text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}

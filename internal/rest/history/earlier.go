@@ -1,0 +1,57 @@
+package history
+
+import (
+	"slices"
+
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// missing says which rows of a series are in days that the journal of a new node of a cluster does
+// not have yet.
+type missing struct {
+	until  int64  // rows before this time, Unix ns; 0: the journal has all days
+	epoch  string // the newest one
+	oldest uint64 // of the newest epoch, rows before this N
+}
+
+// missing returns the rows of a series that are missing. Call it before the rows are read: days may
+// be added at any time.
+func (h *Routes) missing(s journal.Series) (m missing) {
+	if !h.waitsForDays() {
+		return m
+	}
+	m.epoch, m.oldest = h.journal.Epoch(), h.journal.Oldest(s)
+	if days := h.journal.Days(); len(days) > 0 {
+		m.until = days[0].From
+	}
+	return m
+}
+
+// waitsForDays reports whether earlier days are still to be added to the journal.
+func (h *Routes) waitsForDays() bool { return len(h.journal.Earlier()) > 0 }
+
+// hides reports whether rows of a page may be among the missing ones.
+func (m *missing) hides(q *query, p *page) bool {
+	continues := q.continues && !q.desc && q.at.epoch == m.epoch
+	switch {
+	case q.start >= m.until, q.desc && p.next != nil:
+		return false
+	case !continues:
+		return q.epoch != m.epoch || q.after+1 < m.oldest
+	}
+	return max(q.after, q.at.n)+1 < m.oldest
+}
+
+// hasEarlier reports whether a date is one of the days that are still to be added.
+func (h *Routes) hasEarlier(date string) bool {
+	return slices.ContainsFunc(h.journal.Earlier(), func(d journal.EarlierDay) bool { return d.Date == date })
+}
+
+// notYet returns the fault of a request for missing rows.
+func notYet() *wire.Fault {
+	return &wire.Fault{
+		Reason: wire.Unavailable, Msg: "This server is new and does not have all earlier days yet",
+		Hint: "Ask again: another server has them", RetryAfter: 1,
+	}
+}

@@ -1,0 +1,55 @@
+package startpoint
+
+import (
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// NeedsEarlier returns a fault if a resume asks for rows of days that the journal of this node does
+// not have yet. Other nodes have them. at returns the position that the client states for items
+// with a delay; epoch is that of the positions.
+func NeedsEarlier(h *hub.Port, r *wire.Resume, epoch string, at func(delay int) uint64, items []hub.Item) *wire.Fault {
+	j := h.Journal()
+	if r == nil || j == nil || len(j.Earlier()) == 0 {
+		return nil
+	}
+	h.Lock()
+	defer h.Unlock()
+	begins := j.Begins()
+	for _, x := range items {
+		h.Step(1)
+		if !x.Channel.Replays() {
+			continue
+		}
+		n, byN := r.Seen[x.Channel][x.ID.String()]
+		if byN = byN && r.Epoch == h.Epoch(); !byN && epoch == h.Epoch() && at(x.Tier.Delay) < begins {
+			return earlierFault()
+		}
+		if in := h.Lookup(x.ID, 0); byN && in != nil && n+1 < j.Oldest(in.Series(x.Channel)) {
+			return earlierFault()
+		}
+	}
+	return nil
+}
+
+// earlierFault returns the fault of a client that asks for rows of days that are still missing.
+func earlierFault() *wire.Fault {
+	return &wire.Fault{
+		Reason: wire.Overloaded, Msg: "This server is new and does not have all earlier days yet",
+		Hint: "Reconnect and ask again: another server has them", RetryAfter: 1,
+	}
+}
+
+// missingUntil returns the time before which rows of the journal are still missing, Unix ns; 0: it
+// has all.
+func missingUntil(h *hub.Port) int64 {
+	j := h.Journal()
+	if len(j.Earlier()) == 0 {
+		return 0
+	}
+	days := j.Days()
+	if len(days) == 0 {
+		return 0
+	}
+	return days[0].From
+}
