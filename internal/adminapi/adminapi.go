@@ -268,28 +268,26 @@ type Feeds struct {
 
 // Cluster is a node of a cluster, and what it knows of the log and of the other nodes.
 type Cluster struct {
-	Name      string        `json:"name"`
-	Node      string        `json:"node"`
-	Role      string        `json:"role"`      // all, sequencer or edge
-	Connected bool          `json:"connected"` // to the log
-	Current   bool          `json:"current"`   // it has what the log has
-	Complete  bool          `json:"complete"`  // it has all rows that it has shown
-	Leads     bool          `json:"leads"`     // it is the sequencer
-	Leader    string        `json:"leader"`    // holder of the lease; "": none
-	Lease     float64       `json:"lease_seconds"`
-	LeaseAge  float64       `json:"lease_age_seconds"` // since it was renewed
-	Epoch     string        `json:"epoch"`
-	Term      uint64        `json:"term"`
-	Position  uint64        `json:"position"` // of its newest row
-	Messages  uint64        `json:"messages"` // of the log: sequence of the newest one that it has handled
-	Behind    uint64        `json:"behind_messages"`
-	Lag       float64       `json:"lag_seconds"`       // its clock minus the log's clock in its newest batch
-	Queued    int           `json:"queued_bytes"`      // of rows that wait for the log
-	Awaited   []string      `json:"awaited,omitempty"` // what it waits for before it becomes the sequencer
-
-	DaysMissing int `json:"days_missing"` // closed days that it has not copied yet
-
-	Nodes     []ClusterNode `json:"nodes"`             // the others, by name
+	Name        string        `json:"name"`
+	Node        string        `json:"node"`
+	Role        string        `json:"role"`      // all, sequencer or edge
+	Connected   bool          `json:"connected"` // to the log
+	Current     bool          `json:"current"`   // it has what the log has
+	Complete    bool          `json:"complete"`  // it has all rows that it has shown
+	Leads       bool          `json:"leads"`     // it is the sequencer
+	Leader      string        `json:"leader"`    // holder of the lease; "": none
+	Lease       float64       `json:"lease_seconds"`
+	LeaseAge    float64       `json:"lease_age_seconds"` // since it was renewed
+	Epoch       string        `json:"epoch"`
+	Term        uint64        `json:"term"`
+	Position    uint64        `json:"position"` // of its newest row
+	Messages    uint64        `json:"messages"` // of the log: sequence of the newest one that it has handled
+	Behind      uint64        `json:"behind_messages"`
+	Lag         float64       `json:"lag_seconds"`       // its clock minus the log's clock in its newest batch
+	Queued      int           `json:"queued_bytes"`      // of rows that wait for the log
+	DaysMissing int           `json:"days_missing"`      // closed days that it has not copied yet
+	Awaited     []string      `json:"awaited,omitempty"` // what it waits for before it becomes the sequencer
+	Nodes       []ClusterNode `json:"nodes"`             // the others, by name
 }
 
 // ClusterNode is another node, as its newest report states.

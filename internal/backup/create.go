@@ -173,10 +173,17 @@ func (w *writer) describe(ctx context.Context, name string) error {
 	return nil
 }
 
+// ErrEarlier means that the journal is that of a new node of a cluster, which does not have all
+// days yet.
+var ErrEarlier = errors.New("this node of a cluster is new and still copies earlier days of its journal")
+
 // journal copies the journal and reads the copy.
 func (w *writer) journal(ctx context.Context, folder string) error {
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		return nil // the gateway has not started yet
+	}
+	if _, err := os.Stat(filepath.Join(folder, journal.EarlierName)); err == nil {
+		return ErrEarlier
 	}
 	days := map[string]bool{}
 	copied := filepath.Join(w.folder, journalFolder)

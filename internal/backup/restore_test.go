@@ -400,6 +400,16 @@ func TestBackupRefusals(t *testing.T) {
 	if left := content(t, parent); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
+	early := filepath.Join(t.TempDir(), "journal")
+	if err := errors.Join(os.Mkdir(early, 0o700), os.WriteFile(filepath.Join(early, journal.EarlierName), []byte("[]"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := backup.Create(t.Context(), backup.Source{Data: cfg, Journal: early}, dir); !errors.Is(err, backup.ErrEarlier) {
+		t.Errorf("of a new node of a cluster: %v", err)
+	}
+	if left := content(t, parent); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
 	// A folder of others is not used, and neither is a link.
 	for _, prepare := range []func() error{
 		func() error {

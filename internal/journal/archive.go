@@ -31,8 +31,8 @@ type Archive struct {
 	log     *slog.Logger
 	minSeqs atomic.Pointer[minSeqs]
 	earlier atomic.Pointer[[]EarlierDay] // see Earlier; nil: none
-	lost    losses // rows lost while the journal is suspended
-	whole   bool   // see Whole
+	lost    losses                       // rows lost while the journal is suspended
+	whole   bool                         // see Whole
 
 	rebuilding sync.Mutex // held while the index of a day is built again
 

@@ -52,10 +52,14 @@ func (a *Archive) FirstSegment() uint32 {
 
 // openEarlier reads the list of earlier days, without those that were added. Only the copy of a log
 // has earlier days: nobody else could add them.
-func (j *Journal) openEarlier() error {
+func openEarlier(j *Journal) error {
 	text, err := os.ReadFile(filepath.Join(j.cfg.Folder, EarlierName))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !j.cfg.Copy {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err == nil && !j.cfg.Copy {
+		j.cfg.Logger.Warn("the earlier days of a journal that a node of a cluster began are given up: this gateway is in no cluster")
+		return ForgetEarlier(j)
 	}
 	var list []EarlierDay
 	if err == nil {
@@ -71,7 +75,7 @@ func (j *Journal) openEarlier() error {
 		}
 	}
 	if len(list) == 0 || len(j.days) == 0 {
-		return j.ForgetEarlier()
+		return ForgetEarlier(j)
 	}
 	for _, e := range list {
 		if date, ok := parseDate(e.Date); ok {
@@ -84,7 +88,7 @@ func (j *Journal) openEarlier() error {
 
 // ForgetEarlier removes the list of earlier days. From then on, rows before the first day of the
 // journal are lost.
-func (j *Journal) ForgetEarlier() error {
+func ForgetEarlier(j *Journal) error {
 	err := j.sys.Remove(filepath.Join(j.cfg.Folder, EarlierName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the list of earlier days: %w", err)
@@ -93,39 +97,36 @@ func (j *Journal) ForgetEarlier() error {
 	return j.sys.SyncFolder(j.cfg.Folder)
 }
 
-// HasRoom reports whether one more closed day of a size in bytes is within the limits of the
+// HasSpace reports whether one more closed day of a size in bytes is within the limits of the
 // journal.
-func (j *Journal) HasRoom(bytes int64) bool {
-	closed, total := j.closedDays()
+func HasSpace(j *Journal, bytes int64) bool {
+	closed, total := closedDays(j)
 	return closed < j.cfg.Days && total+bytes <= j.cfg.Bytes
 }
 
 // AddDay moves the folder of a day to the journal, whose first day is then this one. It must be the
 // last day of Earlier, closed, and a part of the journal of which this one is a copy. Its files
 // must be on the same file system, synced and verified. Any goroutine may call AddDay.
-func (j *Journal) AddDay(ctx context.Context, folder string) error {
+func AddDay(ctx context.Context, j *Journal, folder string) error {
 	j.changing.Lock()
 	defer j.changing.Unlock()
 	left := j.Earlier()
-	if err := j.checkEarlier(folder, left); err != nil {
+	if err := checkEarlier(j, folder, left); err != nil {
 		return fmt.Errorf("add day %s to the journal: %w", filepath.Base(folder), err)
 	}
-	err := j.moveDay(folder)
-	if err == nil {
-		err = j.recomputeMinSeqs(ctx, func() []segmentView { return j.views("") })
-	}
-	if err != nil {
+	if err := moveDay(j, folder); err != nil {
 		return fmt.Errorf("add day %s to the journal: %w", filepath.Base(folder), err)
 	}
+	err := recomputeMinSeqs(ctx, j, func() []segmentView { return j.views("") })
 	if left = left[:len(left)-1]; len(left) == 0 {
-		return j.ForgetEarlier()
+		return errors.Join(err, ForgetEarlier(j))
 	}
 	j.earlier.Store(&left)
-	return nil
+	return err
 }
 
 // checkEarlier checks that the day of a folder is the one before the first day of the journal.
-func (j *Journal) checkEarlier(folder string, left []EarlierDay) error {
+func checkEarlier(j *Journal, folder string, left []EarlierDay) error {
 	index, err := dayfile.Open(filepath.Join(folder, dayfile.Name), j.unpack)
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func (j *Journal) checkEarlier(folder string, left []EarlierDay) error {
 
 // moveDay moves the folder of a day to the journal, and makes it the first day. If the process ends
 // in between, the next one finds the day in the journal.
-func (j *Journal) moveDay(folder string) error {
+func moveDay(j *Journal, folder string) error {
 	date, _ := parseDate(filepath.Base(folder))
 	d := &day{date: date, folder: filepath.Join(j.cfg.Folder, filepath.Base(folder))}
 	err := j.sys.SyncFolder(folder)
@@ -173,7 +174,7 @@ func (j *Journal) moveDay(folder string) error {
 		return err
 	}
 	if err = j.sys.SyncFolder(j.cfg.Folder); err == nil {
-		err = j.loadEarlier(d)
+		err = loadEarlier(j, d)
 	}
 	if err != nil {
 		removed := filepath.Join(j.cfg.Folder, removedPrefix+filepath.Base(folder))
@@ -186,7 +187,7 @@ func (j *Journal) moveDay(folder string) error {
 }
 
 // loadEarlier reads the index of an earlier day. Its definitions do not replace later ones.
-func (j *Journal) loadEarlier(d *day) error {
+func loadEarlier(j *Journal, d *day) error {
 	index, err := dayfile.Open(filepath.Join(d.folder, dayfile.Name), j.unpack)
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func TestAddDay(t *testing.T) {
 				}
 			})
 		}
-		if err := j.AddDay(t.Context(), filepath.Join(staged, days[i].Date)); err != nil {
+		if err := AddDay(t.Context(), j, filepath.Join(staged, days[i].Date)); err != nil {
 			t.Fatal(err)
 		}
 		readers.Wait()
@@ -140,7 +140,7 @@ func TestAddWrongDay(t *testing.T) {
 		"of another journal":  {filepath.Join(foreign, days[3].Date), errSegments},
 		"a folder of nothing": {filepath.Join(staged, "2020-01-01"), os.ErrNotExist},
 	} {
-		if err := j.AddDay(t.Context(), c.folder); !errors.Is(err, c.want) {
+		if err := AddDay(t.Context(), j, c.folder); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		mustHave(t, j, days[4:], s, want)
@@ -152,14 +152,14 @@ func TestAddWrongDay(t *testing.T) {
 	if err := os.Rename(segments[0], segments[0]+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.AddDay(t.Context(), right); err == nil {
+	if err := AddDay(t.Context(), j, right); err == nil {
 		t.Error("a day without a segment was added")
 	}
 	mustHave(t, j, days[4:], s, want)
 	if left, err := filepath.Glob(filepath.Join(cfg.Folder, "*"+days[3].Date)); err != nil || len(left) > 0 {
 		t.Errorf("left in the journal: %v, %v", left, err)
 	}
-	if err := j.ForgetEarlier(); err != nil || j.Earlier() != nil {
+	if err := ForgetEarlier(j); err != nil || j.Earlier() != nil {
 		t.Errorf("%v, %+v", err, j.Earlier())
 	}
 	if err := j.Close(); err != nil {
@@ -167,8 +167,8 @@ func TestAddWrongDay(t *testing.T) {
 	}
 }
 
-// TestRoomForDays checks that days above the limits of a journal are not wanted.
-func TestRoomForDays(t *testing.T) {
+// TestSpaceForDays checks that days above the limits of a journal are not wanted.
+func TestSpaceForDays(t *testing.T) {
 	cfg, _, days, _, _ := split(t)
 	for _, c := range []struct {
 		days  int
@@ -177,7 +177,7 @@ func TestRoomForDays(t *testing.T) {
 	}{{100, 1 << 40, true}, {2, 1 << 40, true}, {1, 1 << 40, false}, {100, days[4].Bytes + 10, true}, {100, days[4].Bytes + 9, false}} {
 		cfg.Days, cfg.Bytes = c.days, c.bytes
 		j := mustOpen(t, cfg)
-		if got := j.HasRoom(10); got != c.want {
+		if got := HasSpace(j, 10); got != c.want {
 			t.Errorf("%d days, %d bytes: %v", c.days, c.bytes, got)
 		}
 		if err := j.Close(); err != nil {

@@ -205,7 +205,7 @@ func (j *Journal) open() error {
 	for _, d := range j.days {
 		j.calendar.begun[d.date] = true
 	}
-	if err := j.openEarlier(); err != nil {
+	if err := openEarlier(j); err != nil {
 		return err
 	}
 	j.state.Journal, j.state.Boot = j.journal, j.cfg.BootID

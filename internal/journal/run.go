@@ -259,7 +259,7 @@ func (j *Journal) pack(d *day, v *segmentView, enc *zstd.Encoder) error {
 // retain removes the oldest closed days above the limits.
 func (j *Journal) retain(ctx context.Context) error {
 	for {
-		d, err := j.retainOne(ctx)
+		d, err := retainOne(ctx, j)
 		switch {
 		case d == nil:
 			return nil
@@ -271,7 +271,7 @@ func (j *Journal) retain(ctx context.Context) error {
 }
 
 // retainOne removes the oldest closed day if the journal is above the limits, and returns it.
-func (j *Journal) retainOne(ctx context.Context) (*day, error) {
+func retainOne(ctx context.Context, j *Journal) (*day, error) {
 	j.changing.Lock()
 	defer j.changing.Unlock()
 	d := j.tooOld()
@@ -283,7 +283,7 @@ func (j *Journal) retainOne(ctx context.Context) (*day, error) {
 
 // tooOld returns the oldest day if it must be removed, or nil.
 func (j *Journal) tooOld() *day {
-	closed, bytes := j.closedDays()
+	closed, bytes := closedDays(j)
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if closed > 0 && j.days[0].index != nil && (closed > j.cfg.Days || bytes > j.cfg.Bytes) {
@@ -295,7 +295,7 @@ func (j *Journal) tooOld() *day {
 // closedDays returns the number of closed days that count, and the bytes of all. Days that are not
 // over by this machine's clock do not count unless all clocks are virtual, so that days of a wrong
 // clock do not remove real ones. Their bytes count, because they occupy the disk.
-func (j *Journal) closedDays() (closed int, bytes int64) {
+func closedDays(j *Journal) (closed int, bytes int64) {
 	today, alone := dayOf(time.Now().UnixNano()), !j.table.hasRealClock()
 	j.mu.RLock()
 	defer j.mu.RUnlock()
@@ -335,13 +335,13 @@ func (j *Journal) removeDay(ctx context.Context, d *day) error {
 
 // raiseMinSeqs sets minSeqs to those without a day.
 func (j *Journal) raiseMinSeqs(ctx context.Context, d *day) error {
-	return j.recomputeMinSeqs(ctx, func() []segmentView {
+	return recomputeMinSeqs(ctx, j, func() []segmentView {
 		return slices.DeleteFunc(j.views(""), func(v segmentView) bool { return v.day == d.date })
 	})
 }
 
 // recomputeMinSeqs sets minSeqs to those of the segments that views returns.
-func (j *Journal) recomputeMinSeqs(ctx context.Context, views func() []segmentView) error {
+func recomputeMinSeqs(ctx context.Context, j *Journal, views func() []segmentView) error {
 	for {
 		before := j.minSeqs.Load()
 		f, err := j.readMinSeqs(ctx, views())

@@ -54,7 +54,7 @@ func TestHistoryOfNewNode(t *testing.T) {
 	}
 	check("/market/export?type=trades&date=2025-11-20", http.StatusNotFound)
 	for i := len(earlier) - 1; i >= 0; i-- {
-		if err := a.journal.AddDay(t.Context(), earlier[i]); err != nil {
+		if err := journal.AddDay(t.Context(), a.journal, earlier[i]); err != nil {
 			t.Fatal(err)
 		}
 		if i == 1 {
@@ -66,7 +66,7 @@ func TestHistoryOfNewNode(t *testing.T) {
 	for _, p := range append(missing[:len(missing)-1], there...) { // there is no book
 		check(p, http.StatusOK)
 	}
-	if got := a.rows(trades+"&limit=1000"); len(got.Trades) != 400 || got.From > 1 {
+	if got := a.rows(trades + "&limit=1000"); len(got.Trades) != 400 || got.From > 1 {
 		t.Errorf("%d trades, complete from %d", len(got.Trades), got.From)
 	}
 }

@@ -100,7 +100,7 @@ func TestResumeOnNewNode(t *testing.T) {
 		defer resume("all days are there", false)
 	}
 	for i := len(earlier) - 1; i >= 0; i-- {
-		if err := j.AddDay(t.Context(), earlier[i]); err != nil {
+		if err := journal.AddDay(t.Context(), j, earlier[i]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,10 +20,7 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 	}
 	s.hold()
 	if out.Search = s.Await(items, o.Found); out.Search == nil {
-		out.Search, out.Fault = startpoint.NewAhead(h, o.Resume, t.since.epoch, t.since.For(0), items).Await(o.Found, o.Search)
-	}
-	if out.Search == nil && out.Fault == nil {
-		out.Fault = startpoint.NeedsEarlier(h, o.Resume, t.since.epoch, t.since.For, items)
+		out.Search, out.Fault = startpoint.NewAhead(h, o.Resume, t.since.epoch, t.since.For, items).Await(o.Found, o.Search)
 	}
 	if out.Search != nil || out.Fault != nil {
 		return out

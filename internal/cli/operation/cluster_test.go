@@ -37,7 +37,7 @@ func node(t *testing.T, cluster string) (url string) {
 func TestStatusOfNode(t *testing.T) {
 	t.Parallel()
 	const follows = `{"name":"main","node":"edge-1","role":"edge","connected":true,"current":true,"complete":true,"leads":false,"leader":"seq-2",` +
-		`"lease_seconds":2,"lease_age_seconds":0.25,"epoch":"c1a2b3","term":3,"position":1200,"messages":90,"behind_messages":4,"lag_seconds":0.012,"queued_bytes":0,` +
+		`"lease_seconds":2,"lease_age_seconds":0.25,"epoch":"c1a2b3","term":3,"position":1200,"messages":90,"behind_messages":4,"lag_seconds":0.012,"queued_bytes":0,"days_missing":0,` +
 		`"nodes":[{"name":"edge-2","clients":true,"complete":false,"epoch":"c1a2b3","term":3,"position":1100,"behind_rows":100,"age_seconds":0.5},` +
 		`{"name":"seq-2","clients":false,"complete":true,"epoch":"c1a2b3","term":3,"position":1200,"behind_rows":0,"age_seconds":0.1}]}`
 	change := strings.NewReplacer(`"leads":false,"leader":"seq-2"`, `"leads":true,"leader":"edge-1"`, `"queued_bytes":0`, `"queued_bytes":2048`)
@@ -53,7 +53,7 @@ func TestStatusOfNode(t *testing.T) {
 		}},
 		{"the sequencer", change.Replace(follows), []string{"sequencer     this node, term 3, lease renewed 250ms ago (lasts 2s), 2.0 KiB wait for the log\n"}},
 		{"one without a sequencer", strings.Replace(follows, `"leader":"seq-2"`, `"leader":""`, 1), []string{"sequencer     NONE, term 3\n"}},
-		{"one that waits before it leads", strings.Replace(follows, `"queued_bytes":0`, `"queued_bytes":0,"awaited":["edge-3","edge-4"]`, 1),
+		{"one that waits before it leads", strings.Replace(follows, `"days_missing":0`, `"days_missing":0,"awaited":["edge-3","edge-4"]`, 1),
 			[]string{"sequencer     NONE: this node holds the lease, and waits for edge-3, edge-4\n"}},
 		{"one whose sequencer waits", strings.NewReplacer(`"current":true`, `"current":false`, `"behind_messages":4`, `"behind_messages":0`).Replace(follows),
 			[]string{"sequencer     NONE: seq-2 holds the lease, and its newest batch is 12ms old; its log says what it waits for\n"}},
@@ -65,6 +65,7 @@ func TestStatusOfNode(t *testing.T) {
 		}},
 		{"one that is cut off", strings.Replace(follows, `"connected":true,"current":true,"complete":true`, `"connected":false,"current":false,"complete":false`, 1),
 			[]string{"role edge: NOT CONNECTED to the log, NOT CURRENT, may lack rows\n"}},
+		{"a new one", strings.Replace(follows, `"days_missing":0`, `"days_missing":3`, 1), []string{"earlier days  3 are still to be copied from other nodes\n"}},
 		{"an older version", "", []string{"cluster      a node of an older version"}},
 	} {
 		url, file := node(t, c.answer), writeFile(t, token)
@@ -100,6 +101,9 @@ func TestDoctorOfNode(t *testing.T) {
 		{"a node that is well", map[string]float64{connected: 1, current: 1, term: 3, lag: 0.012, queued: 2048, days: 0}, []finding{
 			{what: "cluster: connected to the log 1"}, {what: "cluster: current 1, term 3, newest batch 12ms ago"}, {what: "cluster: 2.0 KiB of rows wait for the log"},
 			{what: "cluster: 0 closed days differ from those of other nodes"},
+		}},
+		{"a new one", map[string]float64{"rueda_cluster_days_missing": 3, days: 0}, []finding{
+			{what: "cluster: 3 earlier days are still to be copied"}, {what: "cluster: 0 closed days"},
 		}},
 		{"one that is cut off", map[string]float64{connected: 0, current: 0, days: 0}, []finding{
 			{what: "cluster: connected to the log 0", next: "See whether nats-server runs"}, {what: "cluster: 0 closed days"},

@@ -16,7 +16,7 @@ import (
 const earlierEnding = ".earlier"
 
 // ErrLimits means that the earlier days are above the limits of the journal of this node.
-var ErrLimits = errors.New("the limits of the journal leave no room for earlier days")
+var ErrLimits = errors.New("the limits of the journal leave no space for earlier days")
 
 // Errors of a node that cannot provide an earlier day.
 var (
@@ -29,7 +29,7 @@ var (
 // files are copied at once.
 func newestDays(files []File, from *Offer) (first string, earlier []Day) {
 	n := len(from.Days) - 1
-	if n < 1 {
+	if n < 1 || from.Segments == "" { // an older program does not say whose files are the same
 		return "", from.Earlier
 	}
 	var dates []string
@@ -107,7 +107,7 @@ func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, 
 		switch {
 		case len(files) == 0:
 			return &PeerError{from.Node, fmt.Errorf("%s: %w", date, errAbsent)}
-		case !j.HasRoom(bytes):
+		case !journal.HasSpace(j, bytes):
 			return ErrLimits
 		case slices.ContainsFunc(files, func(f File) bool { return segment(f.Name) >= j.FirstSegment() }):
 			return &PeerError{from.Node, fmt.Errorf("%s: %w", date, errSegments)}
@@ -128,7 +128,7 @@ func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, 
 			}
 			return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.path(date)))
 		}
-		if err := j.AddDay(ctx, c.path(date)); err != nil {
+		if err := journal.AddDay(ctx, j, c.path(date)); err != nil {
 			return errors.Join(err, os.RemoveAll(c.path(date)))
 		}
 	}

@@ -28,7 +28,7 @@ type earlier struct {
 }
 
 // keepEarlier adds earlier days until the journal has all, or until ctx ends.
-func (h *Host) keepEarlier(ctx context.Context) {
+func keepEarlier(ctx context.Context, h *Host) {
 	j := h.cfg.Journal
 	if len(j.Earlier()) == 0 {
 		return
@@ -62,7 +62,7 @@ func (e *earlier) try(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	offers, err := e.offers(ctx, s)
+	offers, err := offersOf(ctx, s, e.name)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func (e *earlier) try(ctx context.Context) error {
 	case errors.As(err, new(*copying.PeerError)):
 		e.failures[from.Node]++
 	case errors.Is(err, copying.ErrLimits):
-		e.log.Info("the limits of the journal leave no room for earlier days", "days", len(e.cfg.Journal.Earlier()))
-		return e.cfg.Journal.ForgetEarlier()
+		e.log.Info("the limits of the journal leave no space for earlier days", "days", len(e.cfg.Journal.Earlier()))
+		return journal.ForgetEarlier(e.cfg.Journal)
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func (e *earlier) choose(offers []copying.Offer) (best *copying.Offer, err error
 		e.absentAt = time.Now()
 	case time.Since(e.absentAt) > absentTime:
 		e.log.Warn("no node has the earlier days of the journal any more", "date", next.Date, "days", len(left))
-		return nil, e.cfg.Journal.ForgetEarlier()
+		return nil, journal.ForgetEarlier(e.cfg.Journal)
 	}
 	if best != nil {
 		return best, nil

@@ -294,7 +294,7 @@ func (h *Host) Run(running context.Context) error {
 	}
 	h.markHandled()
 	h.tasks.Go(func() { h.keepDays(ctx) })
-	h.tasks.Go(func() { h.keepEarlier(ctx) })
+	h.tasks.Go(func() { keepEarlier(ctx, h) })
 	h.tasks.Go(func() { h.watch(ctx) })
 	h.dial(ctx)
 	timer, look, share := time.NewTimer(0), time.NewTicker(checkEvery), time.NewTicker(shareEvery)

@@ -75,7 +75,7 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 		return false, err
 	}
 	defer s.Close()
-	offers, err := n.offers(ctx, s)
+	offers, err := offersOf(ctx, s, n.name)
 	if err != nil {
 		return false, err
 	}
@@ -127,14 +127,14 @@ func reasons(offers []copying.Offer) (err error) {
 	return err
 }
 
-// offers asks all nodes for offers.
-func (h *Host) offers(ctx context.Context, s *jetstream.Session) (list []copying.Offer, err error) {
+// offersOf asks all nodes except this one for offers.
+func offersOf(ctx context.Context, s *jetstream.Session, own string) (list []copying.Offer, err error) {
 	request, err := json.Marshal(copying.Request{Op: copying.OpOffer})
 	if err != nil {
 		return nil, fmt.Errorf("encode a request: %w", err)
 	}
 	err = s.Gather(ctx, subjectCopy, request, answerWait, offersWait, func(data []byte) bool {
-		if o, ok := copying.ParseOffer(data); ok && o.Node != h.name {
+		if o, ok := copying.ParseOffer(data); ok && o.Node != own {
 			list = append(list, *o)
 		}
 		return len(list) < maxOffers

@@ -11,7 +11,7 @@ import (
 )
 
 // Split moves the first days of a journal to another folder, as if the journal were that of a new
-// node of a cluster. It returns the folder of each day, oldest first, for Journal.AddDay.
+// node of a cluster. It returns the folder of each day, oldest first, for journal.AddDay.
 func Split(t testing.TB, folder string, days int) (list []string) {
 	t.Helper()
 	r, err := journal.OpenReader(folder)

@@ -9,9 +9,10 @@ import (
 
 // Ahead compares what a client has received from another node with the rows of a hub.
 type Ahead struct {
-	hub  *hub.Port
-	pos  uint64 // of the client
-	seen []seen
+	hub     *hub.Port
+	pos     uint64 // of the client
+	seen    []seen
+	earlier *wire.Fault // why the client must resume on another node; nil: it need not
 }
 
 // seen is an N that a client states.
@@ -20,17 +21,18 @@ type seen struct {
 	n uint64
 }
 
-// NewAhead returns an Ahead for a resume. pos is the position of the resume, and epoch is that of
-// the position. NewAhead returns nil if the client cannot be ahead of the hub: only a hub that
-// follows a log can be behind.
-func NewAhead(h *hub.Port, r *wire.Resume, epoch string, pos uint64, items []hub.Item) *Ahead {
+// NewAhead returns an Ahead for a resume. at returns the position of the resume for data with a
+// delay, and epoch is that of the positions. NewAhead returns nil if the client cannot be ahead of
+// the hub: only a hub that follows a log can be behind.
+func NewAhead(h *hub.Port, r *wire.Resume, epoch string, at func(delay int) uint64, items []hub.Item) *Ahead {
 	if r == nil || !hub.Follows(h) || r.Epoch != h.Epoch() {
 		return nil
 	}
+	pos := at(0)
 	if epoch != h.Epoch() || !slices.ContainsFunc(items, func(x hub.Item) bool { return x.Tier.Delay == 0 }) {
 		pos = 0
 	}
-	a := &Ahead{hub: h, pos: pos}
+	a := &Ahead{hub: h, pos: pos, earlier: needsEarlier(h, r, epoch, at, items)}
 	for _, x := range items {
 		if n, ok := r.Seen[x.Channel][x.ID.String()]; ok && x.Tier.Delay == 0 && !x.ID.IsPattern() {
 			a.seen = append(a.seen, seen{x, n})
@@ -42,10 +44,15 @@ func NewAhead(h *hub.Port, r *wire.Resume, epoch string, pos uint64, items []hub
 // Await returns a Search that ends when the hub has the rows of the client, or after some seconds.
 // It returns nil if there is nothing to wait for. before is the Search that has ended, or nil. If
 // it has waited for the rows, Await returns a fault if they are missing because the hub is cut off:
-// another node may have them.
+// another node may have them. It also returns a fault if the client needs days that this node does
+// not have yet.
 func (a *Ahead) Await(found func(), before *Search) (*Search, *wire.Fault) {
 	switch {
-	case a == nil || found == nil:
+	case a == nil:
+		return nil, nil
+	case a.earlier != nil:
+		return nil, a.earlier
+	case found == nil:
 		return nil, nil
 	case before.waited():
 		return nil, a.fault()

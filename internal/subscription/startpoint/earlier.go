@@ -5,10 +5,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// NeedsEarlier returns a fault if a resume asks for rows of days that the journal of this node does
-// not have yet. Other nodes have them. at returns the position that the client states for items
-// with a delay; epoch is that of the positions.
-func NeedsEarlier(h *hub.Port, r *wire.Resume, epoch string, at func(delay int) uint64, items []hub.Item) *wire.Fault {
+// needsEarlier returns a fault if a resume asks for rows of days that the journal of this node does
+// not have yet. Other nodes have them. The arguments are those of NewAhead.
+func needsEarlier(h *hub.Port, r *wire.Resume, epoch string, at func(delay int) uint64, items []hub.Item) *wire.Fault {
 	j := h.Journal()
 	if r == nil || j == nil || len(j.Earlier()) == 0 {
 		return nil

@@ -1,0 +1,70 @@
+package host
+
+import (
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/cluster/copying"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/journal/journaltest"
+)
+
+// TestChooseEarlier checks from which node a new one copies its next earlier day, and when it gives
+// earlier days up.
+func TestChooseEarlier(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "journal")
+	journaltest.Days{Folder: folder, Epoch: "e", Closed: 3, Rows: 100}.Write(t)
+	journaltest.Split(t, folder, 2)
+	synctest.Test(t, func(t *testing.T) {
+		j, err := journal.Open(journal.Config{Folder: folder, Copy: true, Epoch: "e", Days: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &earlier{Host: &Host{cfg: Config{Journal: j}, log: slog.New(slog.DiscardHandler)}, failures: map[string]int{}}
+		list := j.Earlier()
+		days := []copying.Day{copying.Day(list[0]), copying.Day(list[1])}
+		offer := func(name string, days ...copying.Day) copying.Offer {
+			return copying.Offer{Node: name, Days: days, Segments: j.ID()}
+		}
+		leads, other, refuses, waits := offer("leads", days...), offer("other", days...), offer("refuses", days...), offer("waits")
+		leads.Leads, other.Segments, refuses.Reason, waits.Earlier = true, "", "it does not follow", days
+		changed := offer("changed", days[0], copying.Day{Date: days[1].Date, Hash: "another"})
+		check := func(want string, wantErr error, offers ...copying.Offer) {
+			t.Helper()
+			got, err := e.choose(offers)
+			if !errors.Is(err, wantErr) || (got == nil) != (want == "") || got != nil && got.Node != want {
+				t.Errorf("%+v, %v, want %q, %v", got, err, want, wantErr)
+			}
+		}
+		check("a", nil, leads, offer("a", days...), offer("b", days...))
+		e.failures["a"] = 1
+		check("b", nil, leads, offer("a", days...), offer("b", days...))
+		check("leads", nil, leads, offer("a", days...))
+		check("", errFiles, other, offer("a", days[0]))
+		check("", errAbsent, refuses, changed)
+		absent := func(offers ...copying.Offer) {
+			t.Helper()
+			check("", errAbsent, offers...)
+			time.Sleep(absentTime + time.Second)
+		}
+		absent(changed)
+		check("", errAbsent, changed, waits) // it may have the day later
+		absent(offer("a", days[0]))
+		check("", errAbsent) // no node answers
+		if j.Earlier() == nil {
+			t.Fatal("the days were given up")
+		}
+		absent(changed)
+		check("", nil, changed)
+		if j.Earlier() != nil {
+			t.Error("the days were not given up")
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
