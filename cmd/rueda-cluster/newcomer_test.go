@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -103,7 +104,11 @@ func (v *vanishing) start(t *testing.T, url string) {
 		}
 		switch r.Op {
 		case copying.OpOffer:
-			content = copying.Offer{Node: "vanishing", Epoch: "e", Epochs: []string{"e"}, Position: 1 << 40, Days: make([]copying.Day, 9)}
+			days := make([]copying.Day, 9)
+			for i := range days {
+				days[i].Date = fmt.Sprintf("2025-11-0%d", i+1)
+			}
+			content = copying.Offer{Node: "vanishing", Epoch: "e", Epochs: []string{"e"}, Position: 1 << 40, Days: days}
 		case copying.OpList:
 			content = copying.Listing{Files: []copying.File{{Name: "2025-11-21/00000001.seg", Size: 1 << 20}}}
 		default:

@@ -21,15 +21,13 @@ const EarlierName = "earlier.json"
 // newest days of another node, and adds the earlier ones while it serves clients.
 type EarlierDay struct{ Date, Hash string }
 
-// Errors of AddDay.
-var (
-	errNoEarlier = errors.New("it is not the day before the first one of the journal")
-	errSegments  = errors.New("its segments cannot be those before the first day of the journal")
-)
+// ErrWrongDay means that a day is not the one before the first day of a journal, or has files of
+// another journal.
+var ErrWrongDay = errors.New("the day does not belong before the first day of the journal")
 
 // Earlier returns the days that are still to be added, oldest first. AddDay adds the last one.
-// Meanwhile, rows before the first day of the journal are not lost: other nodes have them. Earlier
-// may be called under the hub's lock.
+// While there are any, rows before the first day are not lost, because other nodes may have them.
+// Earlier may be called under the hub's lock.
 func (a *Archive) Earlier() []EarlierDay {
 	if list := a.earlier.Load(); list != nil {
 		return *list
@@ -58,7 +56,7 @@ func openEarlier(j *Journal) error {
 		return nil
 	}
 	if err == nil && !j.cfg.Copy {
-		j.cfg.Logger.Warn("the earlier days of a journal that a node of a cluster began are given up: this gateway is in no cluster")
+		j.cfg.Logger.Warn("the earlier days of the journal are given up, because this gateway is in no cluster")
 		return ForgetEarlier(j)
 	}
 	var list []EarlierDay
@@ -104,25 +102,30 @@ func HasSpace(j *Journal, bytes int64) bool {
 	return closed < j.cfg.Days && total+bytes <= j.cfg.Bytes
 }
 
-// AddDay moves the folder of a day to the journal, whose first day is then this one. It must be the
-// last day of Earlier, closed, and a part of the journal of which this one is a copy. Its files
-// must be on the same file system, synced and verified. Any goroutine may call AddDay.
+// AddDay moves the folder of a day into the journal, as its new first day. The day must be the last
+// of Earlier, and closed. Its segments must belong to the journal. Its files must be verified,
+// synced, and on the file system of the journal. If they are refused, the error is ErrWrongDay.
+// After another error the day may be in the journal, and stays in the list until the next start.
+// Any goroutine may call AddDay.
 func AddDay(ctx context.Context, j *Journal, folder string) error {
 	j.changing.Lock()
 	defer j.changing.Unlock()
 	left := j.Earlier()
-	if err := checkEarlier(j, folder, left); err != nil {
+	err := checkEarlier(j, folder, left)
+	if err == nil {
+		err = moveDay(j, folder)
+	}
+	if err == nil {
+		err = recomputeMinSeqs(ctx, j, func() []segmentView { return j.views("") })
+	}
+	if err != nil {
 		return fmt.Errorf("add day %s to the journal: %w", filepath.Base(folder), err)
 	}
-	if err := moveDay(j, folder); err != nil {
-		return fmt.Errorf("add day %s to the journal: %w", filepath.Base(folder), err)
-	}
-	err := recomputeMinSeqs(ctx, j, func() []segmentView { return j.views("") })
 	if left = left[:len(left)-1]; len(left) == 0 {
-		return errors.Join(err, ForgetEarlier(j))
+		return ForgetEarlier(j)
 	}
 	j.earlier.Store(&left)
-	return err
+	return nil
 }
 
 // checkEarlier checks that the day of a folder is the one before the first day of the journal.
@@ -136,16 +139,16 @@ func checkEarlier(j *Journal, folder string, left []EarlierDay) error {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if len(left) == 0 || len(j.days) == 0 || len(list) == 0 {
-		return errNoEarlier
+		return ErrWrongDay
 	}
 	want, date := left[len(left)-1], filepath.Base(folder)
 	if date != want.Date || index.Meta.Date != date || index.Meta.Hash != want.Hash {
-		return errNoEarlier
+		return ErrWrongDay
 	}
 	first := j.days[0].segments[0]
 	for _, s := range list {
 		if s.journal != j.journal || s.number >= first.number || dateOf(s.day) != date {
-			return errSegments
+			return ErrWrongDay
 		}
 	}
 	ofFirst := func(s *segment) bool { return s.epoch == first.epoch && s.rows > 0 }
@@ -153,7 +156,7 @@ func checkEarlier(j *Journal, folder string, left []EarlierDay) error {
 	for _, s := range slices.Backward(list) {
 		if next >= 0 && ofFirst(s) {
 			if s.last+1 != j.days[0].segments[next].first {
-				return errSegments
+				return ErrWrongDay
 			}
 			break
 		}

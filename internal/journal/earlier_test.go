@@ -136,8 +136,8 @@ func TestAddWrongDay(t *testing.T) {
 		folder string
 		want   error
 	}{
-		"not the next one":    {filepath.Join(staged, days[2].Date), errNoEarlier},
-		"of another journal":  {filepath.Join(foreign, days[3].Date), errSegments},
+		"not the next one":    {filepath.Join(staged, days[2].Date), ErrWrongDay},
+		"of another journal":  {filepath.Join(foreign, days[3].Date), ErrWrongDay},
 		"a folder of nothing": {filepath.Join(staged, "2020-01-01"), os.ErrNotExist},
 	} {
 		if err := AddDay(t.Context(), j, c.folder); !errors.Is(err, c.want) {
@@ -161,6 +161,23 @@ func TestAddWrongDay(t *testing.T) {
 	}
 	if err := ForgetEarlier(j); err != nil || j.Earlier() != nil {
 		t.Errorf("%v, %+v", err, j.Earlier())
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRetainEarlier checks that earlier days are given up when the first day of the journal is
+// removed: they would leave a gap.
+func TestRetainEarlier(t *testing.T) {
+	cfg, staged, days, _, _ := split(t)
+	cfg.Bytes = 1000
+	j := mustOpen(t, cfg)
+	if err := j.retain(t.Context()); err != nil || len(j.Days()) != 1 || j.Earlier() != nil {
+		t.Errorf("%v, days %+v, earlier %+v", err, j.Days(), j.Earlier())
+	}
+	if err := AddDay(t.Context(), j, filepath.Join(staged, days[3].Date)); !errors.Is(err, ErrWrongDay) {
+		t.Errorf("added before a gap: %v", err)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)

@@ -278,6 +278,11 @@ func retainOne(ctx context.Context, j *Journal) (*day, error) {
 	if d == nil {
 		return nil, nil
 	}
+	if len(j.Earlier()) > 0 { // days before a removed one cannot be added any more
+		if err := ForgetEarlier(j); err != nil {
+			return d, err
+		}
+	}
 	return d, j.removeDay(ctx, d)
 }
 

@@ -120,7 +120,7 @@ func (o *options) explainBackup(err error, folder string) error {
 	case errors.Is(err, backup.ErrRunning):
 		return command.Fail(command.ExitError, err, "Wait for it, or choose another folder.")
 	case errors.Is(err, backup.ErrEarlier):
-		return command.Fail(command.ExitError, err, "Back up another node, or wait until rueda status of this one prints no earlier days.")
+		return command.Fail(command.ExitError, err, "Back up another node, or wait until rueda status on this one prints no earlier days.")
 	case isFull(err):
 		return command.Fail(command.ExitError, err, "The disk is full. Nothing was kept. Free space, or choose a folder on another disk.")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

@@ -149,7 +149,7 @@ func examineCluster(p *page, check func(bad bool, next, format string, args ...a
 		check(queued > mostQueued, "Feeds wait: the disks or the network of the NATS servers are too slow.", "cluster: %s of rows wait for the log", size(queued))
 	}
 	if n := p.sum("rueda_cluster_days_missing"); n > 0 {
-		check(false, "", "cluster: %.0f earlier days are still to be copied; clients that need them are sent to other nodes", n)
+		check(false, "", "cluster: %.0f earlier days are still to be copied; requests that need them are refused", n)
 	}
 	for _, d := range p.all("rueda_cluster_days_differ") {
 		check(d.value > 0, "The log has the day and the next step: a closed day of the journal differs between nodes.", "cluster: %.0f closed days differ from those of other nodes", d.value)

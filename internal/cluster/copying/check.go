@@ -95,7 +95,7 @@ func isEmpty(r *journal.Reader, state *cluster.State) bool {
 // beginsIn reports whether the journal of an offer begins in a day of which another one has earlier
 // rows.
 func beginsIn(o *Offer, date string, than *Offer) bool {
-	return o.Days[0].Date == date && (len(o.Days) < len(than.Days) || len(o.Epochs) < len(than.Epochs))
+	return o.Days[0].Date == date && (o.days() < than.days() || len(o.Epochs) < len(than.Epochs))
 }
 
 // has reports whether the journal of an offer has a closed day.

@@ -28,10 +28,9 @@ type Copier struct {
 	Journal string // folder of the journal of this node
 	Ask     Ask
 	Write   func(*os.File, []byte) (int, error) // for tests with a full disk; nil: (*os.File).Write
-	Pause   time.Duration                       // between two pieces of a file
 	Reserve uint64                              // bytes of the disk that stay free
 
-	to       string // folder of the copy; "": that of a whole journal
+	to       string // folder of the copy; "": Journal with copyEnding
 	progress atomic.Pointer[Progress]
 }
 
@@ -55,7 +54,7 @@ func (e *PeerError) Error() string { return fmt.Sprintf("copy the journal of %s:
 // Unwrap returns the cause.
 func (e *PeerError) Unwrap() error { return e.Err }
 
-// ErrSpace means that the disk of this node is too small for the journal of another one.
+// ErrSpace means that the disk of this node has too little free space for the files to copy.
 var ErrSpace = errors.New("not enough space on the disk for the journal of another node")
 
 var (
@@ -93,9 +92,10 @@ func (c *Copier) Begun() string {
 }
 
 // Copy copies the newest days of the journal of the node that made an offer, from the newest closed
-// one on. AddEarlier adds the others. others are the offers of all nodes. When Copy returns nil,
-// Install makes the copy the journal of this node. The error is a *PeerError, ErrSpace, that of the
-// disk, or that of ctx.
+// one on. AddEarlier adds the days before. If the offer does not allow that, Copy copies all days
+// that the node has. others are the offers of all nodes. When Copy returns nil, Install makes the
+// copy the journal of this node. The error is a *PeerError, ErrSpace, that of the disk, or that of
+// ctx.
 func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 	if err := c.begin(from.Node); err != nil {
 		return err
@@ -347,24 +347,8 @@ func (c *Copier) pieces(ctx context.Context, node string, f File, out *os.File) 
 		p := *c.progress.Load()
 		p.Done = min(p.Bytes, p.Done+want)
 		c.progress.Store(&p)
-		if !sleep(ctx, c.Pause) {
-			return copied, ctx.Err()
-		}
 	}
 	return copied, nil
-}
-
-// sleep waits, and returns false if ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 // verify compares the SHA-256 of a file with that of the original, and syncs it.

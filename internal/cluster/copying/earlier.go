@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ruedahq/rueda/internal/journal"
 )
@@ -20,8 +21,8 @@ var ErrLimits = errors.New("the limits of the journal leave no space for earlier
 
 // Errors of a node that cannot provide an earlier day.
 var (
-	errSegments = errors.New("the files of the day do not belong to the journal of this node")
-	errAbsent   = errors.New("it does not have the day")
+	errFiles  = errors.New("the files of the day do not belong to the journal of this node")
+	errAbsent = errors.New("it does not have the day")
 )
 
 // newestDays returns the first day that a new node copies before it serves clients: the newest
@@ -29,7 +30,7 @@ var (
 // files are copied at once.
 func newestDays(files []File, from *Offer) (first string, earlier []Day) {
 	n := len(from.Days) - 1
-	if n < 1 || from.Segments == "" { // an older program does not say whose files are the same
+	if n < 1 || from.JournalID == "" { // an older program does not say whose files are the same
 		return "", from.Earlier
 	}
 	var dates []string
@@ -64,7 +65,8 @@ func ofDay(files []File, date string) (list []File, bytes int64) {
 
 // AddEarlier copies the earlier days of a journal from the node that made an offer, the newest
 // first, and adds each to the journal. others are the offers of the other nodes. The error is a
-// *PeerError, ErrSpace, ErrLimits, that of the disk, or that of ctx. The days before it stay.
+// *PeerError, ErrSpace, ErrLimits, that of the disk or of the journal, or that of ctx. Days that
+// were added before an error stay in the journal.
 func (c *Copier) AddEarlier(ctx context.Context, j *journal.Journal, from *Offer, others []Offer) error {
 	c.to = c.Journal + earlierEnding
 	if err := c.begin(from.Node); err != nil {
@@ -80,15 +82,15 @@ func (c *Copier) AddEarlier(ctx context.Context, j *journal.Journal, from *Offer
 		case err != nil:
 			return err
 		default:
-			return c.removeEarlier()
+			return RemoveEarlier(c.Journal)
 		}
 	}
 	return &PeerError{from.Node, errChange}
 }
 
-// removeEarlier removes the folder of the copies of earlier days.
-func (c *Copier) removeEarlier() error {
-	if err := os.RemoveAll(c.Journal + earlierEnding); err != nil {
+// RemoveEarlier removes the copies of earlier days that are next to the journal in a folder.
+func RemoveEarlier(folder string) error {
+	if err := os.RemoveAll(folder + earlierEnding); err != nil {
 		return fmt.Errorf("remove the copies of earlier days: %w", err)
 	}
 	return nil
@@ -110,7 +112,7 @@ func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, 
 		case !journal.HasSpace(j, bytes):
 			return ErrLimits
 		case slices.ContainsFunc(files, func(f File) bool { return segment(f.Name) >= j.FirstSegment() }):
-			return &PeerError{from.Node, fmt.Errorf("%s: %w", date, errSegments)}
+			return &PeerError{from.Node, fmt.Errorf("%s: %w", date, errFiles)}
 		}
 		_, gone, err := c.files(ctx, from.Node, files)
 		switch {
@@ -128,31 +130,37 @@ func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, 
 			}
 			return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.path(date)))
 		}
-		if err := journal.AddDay(ctx, j, c.path(date)); err != nil {
-			return errors.Join(err, os.RemoveAll(c.path(date)))
+		err = journal.AddDay(ctx, j, c.path(date))
+		switch {
+		case errors.Is(err, journal.ErrWrongDay):
+			return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.path(date)))
+		case err != nil:
+			return err
 		}
 	}
 }
 
 // segment returns the number of a segment from the name of its file; 0 for other files.
 func segment(name string) uint32 {
-	n, err := strconv.ParseUint(path.Base(name)[:min(8, len(path.Base(name)))], 10, 32)
+	stem, _, _ := strings.Cut(path.Base(name), ".")
+	n, err := strconv.ParseUint(stem, 10, 32)
 	if err != nil {
 		return 0
 	}
 	return uint32(n)
 }
 
-// checkEarlier reads the copy of a day. It must be closed and without damage, and have the hash
-// that from states, and that at least as many of the others have as differ.
+// checkEarlier verifies the copy of a day. The day must be closed and undamaged, and have the hash
+// that from states. The error is errOthers if more of the other offers have another hash than have
+// this one.
 func (c *Copier) checkEarlier(ctx context.Context, date string, from *Offer, others []Offer) (err error) {
 	r, err := journal.OpenReader(c.folder())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	for _, d := range r.Damage() {
-		return &d
+	if damage := r.Damage(); len(damage) > 0 {
+		return &damage[0]
 	}
 	days := r.Days()
 	if len(days) != 1 || days[0].Date != date || !days[0].Closed || !has(from, date) {

@@ -81,7 +81,7 @@ func TestEndlessAnswers(t *testing.T) {
 // the name becomes part of a subject, and one of too many days.
 func TestForgedOffers(t *testing.T) {
 	t.Parallel()
-	longName, days := strings.Repeat("x", 33), strings.Repeat("{},", maxDays)+"{}"
+	longName, days := strings.Repeat("x", 33), strings.Repeat(`{"Date":"2026-11-20"},`, maxDays)+`{"Date":"2026-11-20"}`
 	for text, want := range map[string]bool{
 		`{"Node":"edge-1","Epoch":"e1"}`:     true,
 		`{"Node":""}`:                        false,
@@ -89,7 +89,11 @@ func TestForgedOffers(t *testing.T) {
 		`{"Node":"a b\r\nPUB rows 1\r\nx"}`:  false,
 		`{"Node":"` + longName + `"}`:        false,
 		`{"Node":"a","Days":[` + days + `]}`: false,
-		`null`:                               false,
+
+		`{"Node":"a","Days":[{"Date":"2026-11-20"}]}`:          true,
+		`{"Node":"a","Days":[{"Date":"../../2026-11-20"}]}`:    false,
+		`{"Node":"a","Earlier":[{"Date":"../../2026-11-20"}]}`: false,
+		`null`: false,
 	} {
 		if _, ok := ParseOffer([]byte("c" + text)); ok != want {
 			t.Errorf("the offer %.60s is taken: %t", text, ok)

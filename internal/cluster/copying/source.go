@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/journal"
@@ -46,25 +47,33 @@ type Offer struct {
 	Epoch    string
 	Epochs   []string // of which it has rows
 	Position uint64   // of the newest row
-	Bytes    int64
-	Days     []Day  // closed ones, oldest first
-	Earlier  []Day  // closed days before those, which the node does not have yet, oldest first
-	Segments string // id of the journal; those with the same id may have the same files
+	Days     []Day    // closed ones, oldest first
+	Earlier  []Day    // closed days before those, which the node does not have yet, oldest first
+
+	JournalID string // of its files; nodes with the same one may have the same files
 }
 
 // maxDays limits the days, and the epochs, of an offer.
 const maxDays = 10_000
 
-// nodeName is the form of the names of nodes.
-var nodeName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+// The forms of the names of nodes, and of dates.
+var (
+	nodeName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+	dateForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
+)
 
 // ParseOffer returns the offer of an answer to OpOffer. ok is false for one that no node makes.
 func ParseOffer(answer []byte) (o *Offer, ok bool) {
 	if len(answer) == 0 || answer[0] != isContent || json.Unmarshal(answer[1:], &o) != nil || o == nil {
 		return nil, false
 	}
-	return o, nodeName.MatchString(o.Node) && len(o.Days) <= maxDays && len(o.Earlier) <= maxDays && len(o.Epochs) <= maxDays
+	wrong := func(d Day) bool { return !dateForm.MatchString(d.Date) }
+	return o, nodeName.MatchString(o.Node) && o.days() <= maxDays && len(o.Epochs) <= maxDays &&
+		!slices.ContainsFunc(o.Days, wrong) && !slices.ContainsFunc(o.Earlier, wrong)
 }
+
+// days returns the number of closed days that the node has, or will have.
+func (o *Offer) days() int { return len(o.Days) + len(o.Earlier) }
 
 // Day is a closed day of a journal.
 type Day struct{ Date, Hash string }
@@ -187,13 +196,13 @@ func (s *Source) reason(known string) string {
 func (s *Source) offer(now Status) (*Offer, error) {
 	o := &Offer{
 		Node: s.Node, Reason: now.Reason, Leads: now.Leads,
-		Epoch: s.Journal.Epoch(), Epochs: s.Journal.Epochs(), Position: s.Journal.Newest(), Segments: s.Journal.ID(),
+		Epoch: s.Journal.Epoch(), Epochs: s.Journal.Epochs(), Position: s.Journal.Newest(), JournalID: s.Journal.ID(),
 	}
 	for _, d := range s.Journal.Earlier() {
 		o.Earlier = append(o.Earlier, Day(d))
 	}
 	for _, d := range s.Journal.Days() {
-		if o.Bytes += d.Bytes; d.Closed {
+		if d.Closed {
 			o.Days = append(o.Days, Day{d.Date, d.Hash})
 		}
 	}

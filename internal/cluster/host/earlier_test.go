@@ -28,10 +28,10 @@ func TestChooseEarlier(t *testing.T) {
 		list := j.Earlier()
 		days := []copying.Day{copying.Day(list[0]), copying.Day(list[1])}
 		offer := func(name string, days ...copying.Day) copying.Offer {
-			return copying.Offer{Node: name, Days: days, Segments: j.ID()}
+			return copying.Offer{Node: name, Days: days, JournalID: j.ID()}
 		}
 		leads, other, refuses, waits := offer("leads", days...), offer("other", days...), offer("refuses", days...), offer("waits")
-		leads.Leads, other.Segments, refuses.Reason, waits.Earlier = true, "", "it does not follow", days
+		leads.Leads, other.JournalID, refuses.Reason, waits.Earlier = true, "", "it does not follow", days
 		changed := offer("changed", days[0], copying.Day{Date: days[1].Date, Hash: "another"})
 		check := func(want string, wantErr error, offers ...copying.Offer) {
 			t.Helper()
@@ -55,11 +55,15 @@ func TestChooseEarlier(t *testing.T) {
 		check("", errAbsent, changed, waits) // it may have the day later
 		absent(offer("a", days[0]))
 		check("", errAbsent) // no node answers
+		never := offer("never")
+		never.JournalID = "another"
+		absent(never) // the node that was copied may come back
+		check("", errAbsent, never)
 		if j.Earlier() == nil {
 			t.Fatal("the days were given up")
 		}
 		absent(changed)
-		check("", nil, changed)
+		check("", errGivenUp, changed)
 		if j.Earlier() != nil {
 			t.Error("the days were not given up")
 		}

@@ -105,9 +105,7 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 		return false, err
 	}
 	from := n.choose(usable)
-	n.copier.Ask = func(ctx context.Context, node string, request []byte, f func([]byte) error) error {
-		return s.AskEach(ctx, subjectCopy+"."+node, request, f)
-	}
+	n.copier.Ask = askOn(s)
 	n.Host.copier.Store(n.copier)
 	n.log.Info("copying the journal of another node", "node", from.Node)
 	if err := n.copier.Copy(ctx, from, offers); err != nil {
@@ -119,10 +117,19 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 	return false, fmt.Errorf("%w (node %s)", ErrCopied, from.Node)
 }
 
+// askOn returns a function that asks nodes in a session.
+func askOn(s *jetstream.Session) copying.Ask {
+	return func(ctx context.Context, node string, request []byte, f func([]byte) error) error {
+		return s.AskEach(ctx, subjectCopy+"."+node, request, f)
+	}
+}
+
 // reasons returns why nodes do not offer their journals.
 func reasons(offers []copying.Offer) (err error) {
 	for _, o := range offers {
-		err = errors.Join(err, fmt.Errorf("node %s: %s", o.Node, o.Reason))
+		if o.Reason != "" {
+			err = errors.Join(err, fmt.Errorf("node %s: %s", o.Node, o.Reason))
+		}
 	}
 	return err
 }
@@ -159,8 +166,8 @@ func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch strin
 }
 
 // choose returns the offer to use: the one of the node whose copy has begun, perhaps in an earlier
-// process, unless that node failed several times. Otherwise it prefers the fewest failures, then a
-// node that has all days, then the most epochs and closed days, then a node that is not the
+// process, unless that node failed several times. Otherwise it prefers the fewest failures, then
+// the fewest missing days, then the most epochs and closed days, then a node that is not the
 // sequencer, and then the newest rows.
 func (n *newcomer) choose(usable []copying.Offer) *copying.Offer {
 	begun := n.copier.Begun()

@@ -42,11 +42,12 @@ func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int
 	if err := req.AwaitCommit(h.hub); err != nil {
 		return api.Result{}, err
 	}
+	waits := h.waitsForDays() // before the read: days may be added meanwhile
 	book, err := h.journal.BookAt(req.Context(), id, at)
 	switch {
 	case req.Context().Err() != nil:
 		return api.Result{}, api.ErrGone
-	case h.waitsForDays() && (errors.Is(err, journal.ErrNoBook) || errors.Is(err, journal.ErrNotKept)):
+	case waits && errors.Is(err, journal.ErrNotKept):
 		return api.Result{}, notYet()
 	case errors.Is(err, journal.ErrNoBook):
 		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The order book was not known then"}

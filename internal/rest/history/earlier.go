@@ -7,40 +7,40 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// missing says which rows of a series are in days that the journal of a new node of a cluster does
+// absence says which rows of a series are in days that the journal of a new node of a cluster does
 // not have yet.
-type missing struct {
+type absence struct {
 	until  int64  // rows before this time, Unix ns; 0: the journal has all days
 	epoch  string // the newest one
 	oldest uint64 // of the newest epoch, rows before this N
 }
 
-// missing returns the rows of a series that are missing. Call it before the rows are read: days may
+// absentRows returns which rows of a series are missing. Call it before the rows are read: days may
 // be added at any time.
-func (h *Routes) missing(s journal.Series) (m missing) {
+func (h *Routes) absentRows(s journal.Series) (a absence) {
 	if !h.waitsForDays() {
-		return m
+		return a
 	}
-	m.epoch, m.oldest = h.journal.Epoch(), h.journal.Oldest(s)
+	a.epoch, a.oldest = h.journal.Epoch(), h.journal.Oldest(s)
 	if days := h.journal.Days(); len(days) > 0 {
-		m.until = days[0].From
+		a.until = days[0].From
 	}
-	return m
+	return a
 }
 
 // waitsForDays reports whether earlier days are still to be added to the journal.
 func (h *Routes) waitsForDays() bool { return len(h.journal.Earlier()) > 0 }
 
 // hides reports whether rows of a page may be among the missing ones.
-func (m *missing) hides(q *query, p *page) bool {
-	continues := q.continues && !q.desc && q.at.epoch == m.epoch
+func (a *absence) hides(q *query, p *page) bool {
+	continues := q.continues && !q.desc && q.at.epoch == a.epoch
 	switch {
-	case q.start >= m.until, q.desc && p.next != nil:
+	case q.start >= a.until, q.desc && p.next != nil:
 		return false
 	case !continues:
-		return q.epoch != m.epoch || q.after+1 < m.oldest
+		return q.epoch != a.epoch || q.after+1 < a.oldest
 	}
-	return max(q.after, q.at.n)+1 < m.oldest
+	return max(q.after, q.at.n)+1 < a.oldest
 }
 
 // hasEarlier reports whether a date is one of the days that are still to be added.
@@ -52,6 +52,6 @@ func (h *Routes) hasEarlier(date string) bool {
 func notYet() *wire.Fault {
 	return &wire.Fault{
 		Reason: wire.Unavailable, Msg: "This server is new and does not have all earlier days yet",
-		Hint: "Ask again: another server has them", RetryAfter: 1,
+		Hint: "Ask again: another server may have them", RetryAfter: 1,
 	}
 }

@@ -202,6 +202,7 @@ func (h *Routes) hasVirtualClock(name string) bool {
 
 // closedDay returns the hash of a day that can be exported.
 func (h *Routes) closedDay(date string) (hash string, err error) {
+	follows := h.hasEarlier(date) // before Days: it may be added meanwhile
 	for _, d := range h.journal.Days() {
 		switch {
 		case d.Date != date:
@@ -211,7 +212,7 @@ func (h *Routes) closedDay(date string) (hash string, err error) {
 			return d.Hash, nil
 		}
 	}
-	if h.hasEarlier(date) {
+	if follows {
 		return "", notYet()
 	}
 	return "", &wire.Fault{Reason: wire.NotFound, Msg: "The day is not kept", Hint: h.keptHint()}

@@ -166,7 +166,7 @@ func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 	if err := req.AwaitCommit(h.hub); err != nil {
 		return err
 	}
-	limit, missing := h.horizon(q), h.missing(q.series)
+	limit, absent := h.horizon(q), h.absentRows(q.series)
 	epochs := q.epochs(h.journal.Epochs())
 	found, err := h.journal.Find(q.series, q.epoch)
 	if err != nil {
@@ -181,7 +181,7 @@ func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 	if err := fillFrom(req.Context(), q, p, epochs, found, &limit); err != nil {
 		return err
 	}
-	if missing.hides(q, p) {
+	if absent.hides(q, p) {
 		return notYet()
 	}
 	if q.tag == "" {

@@ -178,7 +178,7 @@ func (h *Routes) parsePosition(p api.Params, q *query) error {
 	if q.at, q.continues = q.parseCursor(text); !q.continues {
 		return api.BadCursor()
 	}
-	if h.waitsForDays() && !slices.Contains(h.journal.Epochs(), q.at.epoch) {
+	if waits := h.waitsForDays(); waits && !slices.Contains(h.journal.Epochs(), q.at.epoch) {
 		return notYet()
 	}
 	if !slices.Contains(h.journal.Epochs(), q.at.epoch) || q.epoch != "" && q.at.epoch != q.epoch {

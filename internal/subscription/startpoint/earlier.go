@@ -9,7 +9,7 @@ import (
 // not have yet. Other nodes have them. The arguments are those of NewAhead.
 func needsEarlier(h *hub.Port, r *wire.Resume, epoch string, at func(delay int) uint64, items []hub.Item) *wire.Fault {
 	j := h.Journal()
-	if r == nil || j == nil || len(j.Earlier()) == 0 {
+	if j == nil || len(j.Earlier()) == 0 {
 		return nil
 	}
 	h.Lock()
@@ -21,10 +21,8 @@ func needsEarlier(h *hub.Port, r *wire.Resume, epoch string, at func(delay int) 
 			continue
 		}
 		n, byN := r.Seen[x.Channel][x.ID.String()]
-		if byN = byN && r.Epoch == h.Epoch(); !byN && epoch == h.Epoch() && at(x.Tier.Delay) < begins {
-			return earlierFault()
-		}
-		if in := h.Lookup(x.ID, 0); byN && in != nil && n+1 < j.Oldest(in.Series(x.Channel)) {
+		switch in := h.Lookup(x.ID, 0); {
+		case byN && in != nil && n+1 < j.Oldest(in.Series(x.Channel)), !byN && epoch == h.Epoch() && at(x.Tier.Delay) < begins:
 			return earlierFault()
 		}
 	}
@@ -35,13 +33,13 @@ func needsEarlier(h *hub.Port, r *wire.Resume, epoch string, at func(delay int) 
 func earlierFault() *wire.Fault {
 	return &wire.Fault{
 		Reason: wire.Overloaded, Msg: "This server is new and does not have all earlier days yet",
-		Hint: "Reconnect and ask again: another server has them", RetryAfter: 1,
+		Hint: "Reconnect and ask again: another server may have them", RetryAfter: 1,
 	}
 }
 
-// missingUntil returns the time before which rows of the journal are still missing, Unix ns; 0: it
-// has all.
-func missingUntil(h *hub.Port) int64 {
+// completeFrom returns the time from which the journal has all rows, in Unix ns. It is 0 if no days
+// are missing.
+func completeFrom(h *hub.Port) int64 {
 	j := h.Journal()
 	if len(j.Earlier()) == 0 {
 		return 0
