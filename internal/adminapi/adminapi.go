@@ -283,11 +283,13 @@ type Cluster struct {
 	Position    uint64        `json:"position"` // of its newest row
 	Messages    uint64        `json:"messages"` // of the log: sequence of the newest one that it has handled
 	Behind      uint64        `json:"behind_messages"`
-	Lag         float64       `json:"lag_seconds"`       // its clock minus the log's clock in its newest batch
-	Queued      int           `json:"queued_bytes"`      // of rows that wait for the log
-	DaysMissing int           `json:"days_missing"`      // closed days that it has not copied yet
-	Awaited     []string      `json:"awaited,omitempty"` // what it waits for before it becomes the sequencer
-	Nodes       []ClusterNode `json:"nodes"`             // the others, by name
+	Lag         float64       `json:"lag_seconds"`            // its clock minus the log's clock in its newest batch
+	Queued      int           `json:"queued_bytes"`           // of rows that wait for the log
+	DaysMissing int           `json:"days_missing"`           // closed days that it has not copied yet
+	DaysProblem string        `json:"days_problem,omitempty"` // why none of them comes
+	Waits       string        `json:"waits,omitempty"`        // why it is not ready
+	Awaited     []string      `json:"awaited,omitempty"`      // what it waits for before it becomes the sequencer
+	Nodes       []ClusterNode `json:"nodes"`                  // the others, by name
 }
 
 // ClusterNode is another node, as its newest report states.

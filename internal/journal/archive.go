@@ -30,9 +30,9 @@ type Archive struct {
 	sys     disk.System // not used by a Reader, which changes nothing
 	log     *slog.Logger
 	minSeqs atomic.Pointer[minSeqs]
-	earlier atomic.Pointer[[]EarlierDay] // see Earlier; nil: none
-	lost    losses                       // rows lost while the journal is suspended
-	whole   bool                         // see Whole
+	earlier atomic.Pointer[EarlierDays] // see Earlier; nil: none
+	lost    losses                      // rows lost while the journal is suspended
+	whole   bool                        // see Whole
 
 	rebuilding sync.Mutex // held while the index of a day is built again
 

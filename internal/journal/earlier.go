@@ -7,32 +7,73 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/journal/dayfile"
 )
 
-// EarlierName is the name of the file that lists the earlier days of a journal, in its folder.
+// EarlierName is the name of the file with the EarlierDays of a journal, in its folder.
 const EarlierName = "earlier.json"
 
-// EarlierDay is a closed day before the first one of a journal. A new node of a cluster copies the
-// newest days of another node, and adds the earlier ones while it serves clients.
+// EarlierDay is a closed day before the first one of a journal.
 type EarlierDay struct{ Date, Hash string }
+
+// EarlierDays are the days that are still to be added to a journal. A new node of a cluster copies
+// the newest days of another node, and adds the earlier ones while it serves clients.
+type EarlierDays struct {
+	From string       // node that was copied
+	Days []EarlierDay // oldest first; the last one is added first
+	Next string       // date of the day that follows them, which is the first one of the journal
+}
 
 // ErrWrongDay means that a day is not the one before the first day of a journal, or has files of
 // another journal.
 var ErrWrongDay = errors.New("the day does not belong before the first day of the journal")
 
+// eventMargin bounds how much later the time of an event can be than its publication.
+const eventMargin = time.Hour
+
 // Earlier returns the days that are still to be added, oldest first. AddDay adds the last one.
 // While there are any, rows before the first day are not lost, because other nodes may have them.
 // Earlier may be called under the hub's lock.
 func (a *Archive) Earlier() []EarlierDay {
-	if list := a.earlier.Load(); list != nil {
-		return *list
+	if e := a.earlier.Load(); e != nil {
+		return e.Days
 	}
 	return nil
+}
+
+// EarlierFrom returns the name of the node that was copied, if days are still to be added.
+func (a *Archive) EarlierFrom() string {
+	if e := a.earlier.Load(); e != nil {
+		return e.From
+	}
+	return ""
+}
+
+// EarlierUntil returns the event time, Unix ns, before which rows of an instrument may be in the
+// days that are still to be added. It is 0 if there are none. The times of a virtual clock say
+// nothing about the day of a row.
+func (a *Archive) EarlierUntil(virtualClock bool) int64 {
+	list := a.Earlier()
+	switch {
+	case len(list) == 0:
+		return 0
+	case virtualClock:
+		return math.MaxInt64
+	}
+	latest := int32(math.MinInt32)
+	for _, d := range list {
+		if date, ok := parseDate(d.Date); ok {
+			latest = max(latest, date)
+		}
+	}
+	latest = min(latest, dayOf(math.MaxInt64)-2)
+	return int64(latest+1)*secondsOfDay*1e9 + int64(eventMargin)
 }
 
 // ID returns the id of the journal in hexadecimal. A copy has the id of its original.
@@ -51,7 +92,8 @@ func (a *Archive) FirstSegment() uint32 {
 // openEarlier reads the list of earlier days, without those that were added. Only the copy of a log
 // has earlier days: nobody else could add them.
 func openEarlier(j *Journal) error {
-	text, err := os.ReadFile(filepath.Join(j.cfg.Folder, EarlierName))
+	name := filepath.Join(j.cfg.Folder, EarlierName)
+	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -59,28 +101,32 @@ func openEarlier(j *Journal) error {
 		j.cfg.Logger.Warn("the earlier days of the journal are given up, because this gateway is in no cluster")
 		return ForgetEarlier(j)
 	}
-	var list []EarlierDay
+	var e EarlierDays
 	if err == nil {
-		err = json.Unmarshal(text, &list)
+		err = json.Unmarshal(text, &e)
 	}
 	if err != nil {
-		return fmt.Errorf("read the list of earlier days: %w", err)
+		return fmt.Errorf("read the list of earlier days (remove %s to do without them, or the folder to copy the journal again): %w", name, err)
 	}
-	for i, e := range list {
-		if slices.ContainsFunc(j.days, func(d *day) bool { return dateOf(d.date) == e.Date }) {
-			list = list[:i]
+	for i, d := range e.Days {
+		if slices.ContainsFunc(j.days, func(x *day) bool { return dateOf(x.date) == d.Date }) {
+			e.Days, e.Next = e.Days[:i], d.Date
 			break
 		}
 	}
-	if len(list) == 0 || len(j.days) == 0 {
+	if len(e.Days) == 0 {
 		return ForgetEarlier(j)
 	}
-	for _, e := range list {
-		if date, ok := parseDate(e.Date); ok {
+	if len(j.days) == 0 || dateOf(j.days[0].date) != e.Next {
+		j.cfg.Logger.Warn("the earlier days of the journal are given up, because a day after them is missing", "date", e.Next)
+		return ForgetEarlier(j)
+	}
+	for _, d := range e.Days {
+		if date, ok := parseDate(d.Date); ok {
 			j.calendar.begun[date] = true
 		}
 	}
-	j.earlier.Store(&list)
+	j.earlier.Store(&e)
 	return nil
 }
 
@@ -105,31 +151,44 @@ func HasSpace(j *Journal, bytes int64) bool {
 // AddDay moves the folder of a day into the journal, as its new first day. The day must be the last
 // of Earlier, and closed. Its segments must belong to the journal. Its files must be verified,
 // synced, and on the file system of the journal. If they are refused, the error is ErrWrongDay.
-// After another error the day may be in the journal, and stays in the list until the next start.
-// Any goroutine may call AddDay.
-func AddDay(ctx context.Context, j *Journal, folder string) error {
+// After another error the day may be in the journal, and AddDay must be called again. Any goroutine
+// may call AddDay.
+func AddDay(j *Journal, folder string) error {
 	j.changing.Lock()
 	defer j.changing.Unlock()
-	left := j.Earlier()
-	err := checkEarlier(j, folder, left)
-	if err == nil {
-		err = moveDay(j, folder)
+	e, date := j.earlier.Load(), filepath.Base(folder)
+	var err error
+	if !isFirst(j, date) {
+		if err = checkEarlier(j, folder, e); err == nil {
+			err = moveDay(j, folder)
+		}
+	}
+	if err == nil && (e == nil || len(e.Days) == 0 || e.Days[len(e.Days)-1].Date != date) {
+		err = ErrWrongDay
 	}
 	if err == nil {
-		err = recomputeMinSeqs(ctx, j, func() []segmentView { return j.views("") })
+		err = recomputeMinSeqs(context.Background(), j, func() []segmentView { return j.views("") })
 	}
 	if err != nil {
-		return fmt.Errorf("add day %s to the journal: %w", filepath.Base(folder), err)
+		return fmt.Errorf("add day %s to the journal: %w", date, err)
 	}
-	if left = left[:len(left)-1]; len(left) == 0 {
+	left := EarlierDays{From: e.From, Days: e.Days[:len(e.Days)-1], Next: date}
+	if len(left.Days) == 0 {
 		return ForgetEarlier(j)
 	}
 	j.earlier.Store(&left)
 	return nil
 }
 
+// isFirst reports whether a date is the first day of a journal.
+func isFirst(j *Journal, date string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return len(j.days) > 0 && dateOf(j.days[0].date) == date
+}
+
 // checkEarlier checks that the day of a folder is the one before the first day of the journal.
-func checkEarlier(j *Journal, folder string, left []EarlierDay) error {
+func checkEarlier(j *Journal, folder string, e *EarlierDays) error {
 	index, err := dayfile.Open(filepath.Join(folder, dayfile.Name), j.unpack)
 	if err != nil {
 		return err
@@ -138,10 +197,10 @@ func checkEarlier(j *Journal, folder string, left []EarlierDay) error {
 	list := segmentsOf(&index.Meta)
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	if len(left) == 0 || len(j.days) == 0 || len(list) == 0 {
+	if e == nil || len(e.Days) == 0 || len(j.days) == 0 || len(list) == 0 || dateOf(j.days[0].date) != e.Next {
 		return ErrWrongDay
 	}
-	want, date := left[len(left)-1], filepath.Base(folder)
+	want, date := e.Days[len(e.Days)-1], filepath.Base(folder)
 	if date != want.Date || index.Meta.Date != date || index.Meta.Hash != want.Hash {
 		return ErrWrongDay
 	}

@@ -3,11 +3,14 @@ package journal
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // split returns a journal of six days, and the folder of its first four days, which are earlier
@@ -38,7 +41,7 @@ func split(t *testing.T) (cfg Config, staged string, days []Day, s Series, want 
 			t.Fatal(err)
 		}
 	}
-	text, err := json.Marshal(list)
+	text, err := json.Marshal(EarlierDays{From: "a", Days: list, Next: days[4].Date})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(cfg.Folder, EarlierName), text, 0o600)
 	}
@@ -94,7 +97,7 @@ func TestAddDay(t *testing.T) {
 				}
 			})
 		}
-		if err := AddDay(t.Context(), j, filepath.Join(staged, days[i].Date)); err != nil {
+		if err := AddDay(j, filepath.Join(staged, days[i].Date)); err != nil {
 			t.Fatal(err)
 		}
 		readers.Wait()
@@ -140,7 +143,7 @@ func TestAddWrongDay(t *testing.T) {
 		"of another journal":  {filepath.Join(foreign, days[3].Date), ErrWrongDay},
 		"a folder of nothing": {filepath.Join(staged, "2020-01-01"), os.ErrNotExist},
 	} {
-		if err := AddDay(t.Context(), j, c.folder); !errors.Is(err, c.want) {
+		if err := AddDay(j, c.folder); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		mustHave(t, j, days[4:], s, want)
@@ -152,7 +155,7 @@ func TestAddWrongDay(t *testing.T) {
 	if err := os.Rename(segments[0], segments[0]+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := AddDay(t.Context(), j, right); err == nil {
+	if err := AddDay(j, right); err == nil {
 		t.Error("a day without a segment was added")
 	}
 	mustHave(t, j, days[4:], s, want)
@@ -176,11 +179,54 @@ func TestRetainEarlier(t *testing.T) {
 	if err := j.retain(t.Context()); err != nil || len(j.Days()) != 1 || j.Earlier() != nil {
 		t.Errorf("%v, days %+v, earlier %+v", err, j.Days(), j.Earlier())
 	}
-	if err := AddDay(t.Context(), j, filepath.Join(staged, days[3].Date)); !errors.Is(err, ErrWrongDay) {
+	if err := AddDay(j, filepath.Join(staged, days[3].Date)); !errors.Is(err, ErrWrongDay) {
 		t.Errorf("added before a gap: %v", err)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestGapBeforeEarlier checks that earlier days are given up at a start if a day after them is
+// missing, and that a list which cannot be read is an error that names the file.
+func TestGapBeforeEarlier(t *testing.T) {
+	cfg, _, days, _, _ := split(t)
+	if err := os.RemoveAll(filepath.Join(cfg.Folder, days[4].Date)); err != nil {
+		t.Fatal(err)
+	}
+	j := mustOpen(t, cfg)
+	if j.Earlier() != nil {
+		t.Errorf("earlier %+v", j.Earlier())
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "[", `[{"Date":"2026-11-20"}]`} {
+		if err := os.WriteFile(filepath.Join(cfg.Folder, EarlierName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), EarlierName) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestEarlierUntil checks before which time rows may be missing.
+func TestEarlierUntil(t *testing.T) {
+	a := &Archive{}
+	if a.EarlierUntil(false) != 0 || a.EarlierUntil(true) != 0 {
+		t.Error("rows are missing without earlier days")
+	}
+	a.earlier.Store(&EarlierDays{Days: []EarlierDay{{Date: "2026-11-20"}, {Date: "2026-11-18"}}})
+	if got, want := a.EarlierUntil(false), time.Date(2026, 11, 21, 1, 0, 0, 0, time.UTC).UnixNano(); got != want {
+		t.Errorf("until %v", time.Unix(0, got).UTC())
+	}
+	if a.EarlierUntil(true) != math.MaxInt64 {
+		t.Error("a virtual clock has a limit")
+	}
+	a.earlier.Store(&EarlierDays{Days: []EarlierDay{{Date: "9999-01-01"}}}) // a wrong clock
+	if got := time.Unix(0, a.EarlierUntil(false)).UTC(); got.Year() != 2262 {
+		t.Errorf("until %v", got)
 	}
 }
 

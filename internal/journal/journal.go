@@ -166,8 +166,11 @@ func (j *Journal) open() error {
 		_, _ = rand.Read(j.journal[:]) // never fails
 	}
 	if j.highWater, err = state.OpenHighWater(j.cfg.Memory, j.cfg.Folder, j.journal); err != nil {
-		j.cfg.Logger.Warn("no shared memory is available; after a kill the journal will begin a new epoch",
-			"path", j.cfg.Memory, "error", err)
+		text := "no shared memory is available; after a kill the journal will begin a new epoch"
+		if j.cfg.Copy {
+			text = "no shared memory is available; after a kill this node counts as one that may lack rows"
+		}
+		j.cfg.Logger.Warn(text, "path", j.cfg.Memory, "error", err)
 	}
 	last := j.lastSegment()
 	reason := j.endOfEpoch(found, last)
@@ -189,7 +192,10 @@ func (j *Journal) open() error {
 		j.cfg.Logger.Warn("a part of the journal cannot be read", "file", d.File, "reason", d.Reason, "bytes", d.Bytes, "error", d.Error())
 	}
 	if reason != "" {
-		if found || last != nil {
+		switch {
+		case j.cfg.Copy && !found && last != nil:
+			j.cfg.Logger.Info("the journal is a copy, and continues the epoch of the log")
+		case found || last != nil:
 			j.cfg.Logger.Warn("the journal begins a new epoch", "reason", reason)
 		}
 		j.state.Epoch = cmp.Or(j.cfg.Epoch, state.NewEpoch())

@@ -51,10 +51,16 @@ func TestHistoryOfNewNode(t *testing.T) {
 	}
 	for _, p := range there {
 		check(p, http.StatusOK)
+		if w := a.ask(p); strings.Contains(p, "/trades") && (strings.Contains(w.Body.String(), "complete_from") || strings.Contains(w.Header().Get("Cache-Control"), "immutable")) {
+			t.Errorf("%s: %v %s", p, w.Header(), w.Body)
+		}
+	}
+	for _, p := range []string{trades + "&start=2025-11-23T00:59:59Z", trades + "&start=2025-11-23"} { // an event can be later than its publication
+		check(p, http.StatusServiceUnavailable)
 	}
 	check("/market/export?type=trades&date=2025-11-20", http.StatusNotFound)
 	for i := len(earlier) - 1; i >= 0; i-- {
-		if err := journal.AddDay(t.Context(), a.journal, earlier[i]); err != nil {
+		if err := journal.AddDay(a.journal, earlier[i]); err != nil {
 			t.Fatal(err)
 		}
 		if i == 1 {

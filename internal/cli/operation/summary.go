@@ -209,6 +209,9 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 		}
 	}
 	line("cluster "+c.Name, "node %s, role %s: %s", c.Node, c.Role, strings.Join(words, ", "))
+	if c.Waits != "" {
+		line("not ready", "%s", c.Waits)
+	}
 	switch {
 	case c.Leads:
 		line("sequencer", "this node, term %d, lease renewed %s ago (lasts %s), %s wait for the log", c.Term, seconds(c.LeaseAge), seconds(c.Lease), size(float64(c.Queued)))
@@ -228,6 +231,9 @@ func (st *status) clusterLines(line func(name, format string, args ...any)) {
 	line("log", "epoch %s, position %d, %d messages behind, newest batch %s old", c.Epoch, c.Position, c.Behind, seconds(c.Lag))
 	if c.DaysMissing > 0 {
 		line("earlier days", "%d are still to be copied from other nodes", c.DaysMissing)
+		if c.DaysProblem != "" {
+			line("", "%s", c.DaysProblem)
+		}
 	}
 	for _, n := range c.Nodes {
 		what := "serves no clients"

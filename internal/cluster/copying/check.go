@@ -29,7 +29,7 @@ func check(ctx context.Context, folder string, state *cluster.State, from *Offer
 	defer func() { err = errors.Join(err, r.Close()) }()
 	for _, d := range r.Damage() {
 		if d.Reason != record.ReasonTorn { // the other node was writing
-			return &d
+			return damaged(&d)
 		}
 	}
 	whole := r.Epoch() == state.History.Epoch && r.Newest() >= state.Position
@@ -46,7 +46,7 @@ func check(ctx context.Context, folder string, state *cluster.State, from *Offer
 			continue
 		}
 		if err := checkDay(ctx, r, &d, from, others); err != nil {
-			return err
+			return damaged(err)
 		}
 	}
 	if len(r.Epochs()) == 1 && rows != r.Newest()-r.Begins() {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,6 +28,7 @@ type Copier struct {
 	Ask     Ask
 	Write   func(*os.File, []byte) (int, error) // for tests with a full disk; nil: (*os.File).Write
 	Reserve uint64                              // bytes of the disk that stay free
+	Added   func(date string, bytes int64)      // called when an earlier day was added; nil: not
 
 	to       string // folder of the copy; "": Journal with copyEnding
 	progress atomic.Pointer[Progress]
@@ -101,8 +101,7 @@ func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 		return err
 	}
 	var before, after Listing
-	var first string // day
-	var earlier []Day
+	var earlier journal.EarlierDays
 	for pass := 0; ; pass++ {
 		if pass == maxPasses {
 			return &PeerError{from.Node, errChange}
@@ -112,9 +111,14 @@ func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 			return err
 		}
 		if pass == 0 {
-			first, earlier = newestDays(l.Files, from)
+			earlier, err = newestDays(l.Files, from)
 		}
-		l.Files = since(l.Files, first)
+		if err == nil {
+			l.Files, err = since(l.Files, earlier.Next)
+		}
+		if err != nil {
+			return &PeerError{from.Node, err}
+		}
 		n, gone, err := c.files(ctx, from.Node, l.Files)
 		if err != nil {
 			return err
@@ -138,7 +142,7 @@ func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 	if err == nil {
 		err = check(ctx, c.folder(), &state, from, others)
 	}
-	for _, d := range earlier {
+	for _, d := range earlier.Days {
 		if err == nil {
 			err = agree(d.Date, d.Hash, from, others)
 		}
@@ -149,7 +153,7 @@ func (c *Copier) Copy(ctx context.Context, from *Offer, others []Offer) error {
 		}
 		return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.folder()))
 	}
-	return c.complete(&state, earlier)
+	return c.complete(&state, &earlier)
 }
 
 // begin makes the folder. It keeps what an earlier process has copied from the same node.
@@ -373,12 +377,13 @@ func (c *Copier) verify(ctx context.Context, node string, f File, out *os.File) 
 
 // prune removes files that the list does not have.
 func (c *Copier) prune(list []File) error {
+	wanted := map[string]bool{filepath.Join(c.folder(), fromName): true}
+	for _, f := range list {
+		wanted[c.path(f.Name)] = true
+	}
 	err := filepath.WalkDir(c.folder(), func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || p == filepath.Join(c.folder(), fromName) {
+		if err != nil || e.IsDir() || wanted[p] {
 			return err
-		}
-		if slices.ContainsFunc(list, func(f File) bool { return c.path(f.Name) == p }) {
-			return nil
 		}
 		return os.Remove(p)
 	})
@@ -389,9 +394,9 @@ func (c *Copier) prune(list []File) error {
 }
 
 // complete syncs the folders, and writes the list of earlier days and the state.
-func (c *Copier) complete(state *cluster.State, earlier []Day) error {
+func (c *Copier) complete(state *cluster.State, earlier *journal.EarlierDays) error {
 	text, err := json.Marshal(earlier)
-	if err == nil && len(earlier) > 0 {
+	if err == nil && len(earlier.Days) > 0 {
 		err = writeSynced(filepath.Join(c.folder(), journal.EarlierName), text)
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,32 +26,49 @@ var (
 	errAbsent = errors.New("it does not have the day")
 )
 
-// newestDays returns the first day that a new node copies before it serves clients: the newest
-// closed one of an offer. It also returns the days before, which follow later. "" means that all
-// files are copied at once.
-func newestDays(files []File, from *Offer) (first string, earlier []Day) {
-	n := len(from.Days) - 1
-	if n < 1 || from.JournalID == "" { // an older program does not say whose files are the same
-		return "", from.Earlier
-	}
-	var dates []string
+// newestDays returns the days that are copied after the node serves clients: those before the
+// newest closed one of an offer. There are none if the offer does not say whose files are the same,
+// or if its days are not the first ones of the list. The error is errChange if the node that made
+// the offer lacks days itself, and they may no longer be those before the list.
+func newestDays(files []File, from *Offer) (e journal.EarlierDays, err error) {
+	var dates []string // as in the journal
+	seen := map[string]bool{}
 	for _, f := range files {
-		if d := path.Dir(f.Name); !slices.Contains(dates, d) {
-			dates = append(dates, d)
+		if d := path.Dir(f.Name); !seen[d] {
+			seen[d], dates = true, append(dates, d)
 		}
 	}
-	first, older := from.Days[n].Date, from.Days[:n]
-	i := slices.Index(dates, first)
-	if i < 0 || !slices.EqualFunc(dates[:i], older, func(date string, d Day) bool { return date == d.Date }) {
-		return "", from.Earlier // days were removed meanwhile, or one is not closed
+	kept := max(0, len(from.Days)-1) // index of the first day to copy now
+	same := kept < len(dates)
+	for i := 0; same && i < min(kept+1, len(from.Days)); i++ {
+		same = dates[i] == from.Days[i].Date
 	}
-	return first, slices.Concat(from.Earlier, older)
+	switch {
+	case !same && len(from.Earlier) > 0:
+		return e, errChange
+	case !same || from.JournalID == "":
+		return e, nil // all days are copied now
+	}
+	for _, d := range slices.Concat(from.Earlier, from.Days[:kept]) {
+		e.Days = append(e.Days, journal.EarlierDay(d))
+	}
+	if len(e.Days) > 0 {
+		e.From, e.Next = from.Node, dates[kept]
+	}
+	return e, nil
 }
 
-// since returns the files from a day on; all if there are none of the day.
-func since(files []File, first string) []File {
+// since returns the files from a day on; "": all. The error is errChange if there are none of the
+// day.
+func since(files []File, first string) ([]File, error) {
+	if first == "" {
+		return files, nil
+	}
 	i := slices.IndexFunc(files, func(f File) bool { return path.Dir(f.Name) == first })
-	return files[max(0, i):]
+	if i < 0 {
+		return nil, errChange
+	}
+	return files[i:], nil
 }
 
 // ofDay returns the files of a day, and their size.
@@ -106,7 +124,12 @@ func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, 
 		}
 		date := left[len(left)-1].Date
 		files, bytes := ofDay(all, date)
-		switch {
+		switch days := j.Days(); {
+		case len(days) > 0 && days[0].Date == date: // the last attempt has moved it
+			if err := journal.AddDay(j, c.path(date)); err != nil {
+				return err
+			}
+			continue
 		case len(files) == 0:
 			return &PeerError{from.Node, fmt.Errorf("%s: %w", date, errAbsent)}
 		case !journal.HasSpace(j, bytes):
@@ -130,12 +153,15 @@ func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, 
 			}
 			return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.path(date)))
 		}
-		err = journal.AddDay(ctx, j, c.path(date))
+		err = journal.AddDay(j, c.path(date))
 		switch {
 		case errors.Is(err, journal.ErrWrongDay):
 			return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.path(date)))
 		case err != nil:
 			return err
+		}
+		if c.Added != nil {
+			c.Added(date, bytes)
 		}
 	}
 }
@@ -160,11 +186,21 @@ func (c *Copier) checkEarlier(ctx context.Context, date string, from *Offer, oth
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if damage := r.Damage(); len(damage) > 0 {
-		return &damage[0]
+		return damaged(&damage[0])
 	}
 	days := r.Days()
 	if len(days) != 1 || days[0].Date != date || !days[0].Closed || !has(from, date) {
 		return fmt.Errorf("%s: %w", date, errDay)
 	}
-	return checkDay(ctx, r, &days[0], from, others)
+	return damaged(checkDay(ctx, r, &days[0], from, others))
+}
+
+// damaged says that the damage of a copy is that of the original, because the files are the same.
+func damaged(err error) error {
+	d, ok := errors.AsType[*journal.Damage](err)
+	if !ok {
+		return err
+	}
+	file := path.Join(filepath.Base(filepath.Dir(d.File)), filepath.Base(d.File))
+	return fmt.Errorf("its file %s is damaged at byte %d: %s", file, d.Offset, d.Reason)
 }

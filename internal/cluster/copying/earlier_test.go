@@ -211,6 +211,48 @@ func TestEarlierDaysFollow(t *testing.T) {
 	}
 }
 
+// TestNewestDays checks which days a new node copies later.
+func TestNewestDays(t *testing.T) {
+	t.Parallel()
+	files := func(dates ...string) (list []File) {
+		for _, d := range dates {
+			list = append(list, File{Name: d + "/00000001.segz"}, File{Name: d + "/day.idx"})
+		}
+		return list
+	}
+	days := func(dates ...string) (list []Day) {
+		for _, d := range dates {
+			list = append(list, Day{d, "h"})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		offer Offer
+		files []File
+		later int
+		next  string
+		err   error
+	}{
+		"three closed days":            {offer: Offer{Days: days("d1", "d2", "d3"), JournalID: "x"}, files: files("d1", "d2", "d3", "d4"), later: 2, next: "d3"},
+		"one closed day":               {offer: Offer{Days: days("d1"), JournalID: "x"}, files: files("d1", "d2")},
+		"an older program":             {offer: Offer{Days: days("d1", "d2", "d3")}, files: files("d1", "d2", "d3", "d4")},
+		"a day was removed":            {offer: Offer{Days: days("d1", "d2", "d3"), JournalID: "x"}, files: files("d2", "d3", "d4")},
+		"a day is not closed":          {offer: Offer{Days: days("d1", "d3"), JournalID: "x"}, files: files("d1", "d2", "d3", "d4")},
+		"a new node":                   {offer: Offer{Earlier: days("d1", "d2"), Days: days("d3"), JournalID: "x"}, files: files("d3", "d4"), later: 2, next: "d3"},
+		"a new node, closed meanwhile": {offer: Offer{Earlier: days("d1", "d2"), JournalID: "x"}, files: files("d3", "d4"), later: 2, next: "d3"},
+		"a new node, another day":      {offer: Offer{Earlier: days("d1"), Days: days("d3"), JournalID: "x"}, files: files("d2", "d3"), err: errChange},
+		"no files":                     {offer: Offer{Earlier: days("d1"), Days: days("d3"), JournalID: "x"}, err: errChange},
+	} {
+		e, err := newestDays(c.files, &c.offer)
+		if !errors.Is(err, c.err) || len(e.Days) != c.later || e.Next != c.next {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+	if _, err := since(files("d2", "d3"), "d1"); !errors.Is(err, errChange) {
+		t.Errorf("the first day was removed: %v", err)
+	}
+}
+
 // TestForgedEarlierDays checks that the names of files and of days that a node states lead to no
 // other folder.
 func TestForgedEarlierDays(t *testing.T) {

@@ -90,9 +90,10 @@ func TestForgedOffers(t *testing.T) {
 		`{"Node":"` + longName + `"}`:        false,
 		`{"Node":"a","Days":[` + days + `]}`: false,
 
-		`{"Node":"a","Days":[{"Date":"2026-11-20"}]}`:          true,
-		`{"Node":"a","Days":[{"Date":"../../2026-11-20"}]}`:    false,
-		`{"Node":"a","Earlier":[{"Date":"../../2026-11-20"}]}`: false,
+		`{"Node":"a","Days":[{"Date":"2026-11-20"}]}`:                                   true,
+		`{"Node":"a","Days":[{"Date":"../../2026-11-20"}]}`:                             false,
+		`{"Node":"a","Earlier":[{"Date":"../../2026-11-20"}]}`:                          false,
+		`{"Node":"a","Earlier":[{"Date":"2026-11-20"}],"Days":[{"Date":"2026-11-20"}]}`: false,
 		`null`: false,
 	} {
 		if _, ok := ParseOffer([]byte("c" + text)); ok != want {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/journal"
@@ -56,20 +57,25 @@ type Offer struct {
 // maxDays limits the days, and the epochs, of an offer.
 const maxDays = 10_000
 
-// The forms of the names of nodes, and of dates.
-var (
-	nodeName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
-	dateForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
-)
+// nodeName is the form of the names of nodes.
+var nodeName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
 // ParseOffer returns the offer of an answer to OpOffer. ok is false for one that no node makes.
 func ParseOffer(answer []byte) (o *Offer, ok bool) {
 	if len(answer) == 0 || answer[0] != isContent || json.Unmarshal(answer[1:], &o) != nil || o == nil {
 		return nil, false
 	}
-	wrong := func(d Day) bool { return !dateForm.MatchString(d.Date) }
-	return o, nodeName.MatchString(o.Node) && o.days() <= maxDays && len(o.Epochs) <= maxDays &&
-		!slices.ContainsFunc(o.Days, wrong) && !slices.ContainsFunc(o.Earlier, wrong)
+	if !nodeName.MatchString(o.Node) || o.days() > maxDays || len(o.Epochs) > maxDays {
+		return o, false
+	}
+	dates := map[string]bool{}
+	for _, d := range slices.Concat(o.Earlier, o.Days) {
+		if _, err := time.Parse(time.DateOnly, d.Date); err != nil || dates[d.Date] {
+			return o, false
+		}
+		dates[d.Date] = true
+	}
+	return o, true
 }
 
 // days returns the number of closed days that the node has, or will have.

@@ -13,10 +13,12 @@ import (
 )
 
 const (
-	earlierRetry   = 5 * time.Second       // after an attempt that failed
+	earlierRetry   = 5 * time.Second       // after the first attempt that failed
+	earlierMost    = 2 * time.Minute       // after many
 	earlierPause   = 10 * time.Millisecond // between two pieces of a file: clients come first
 	earlierReserve = 1 << 30               // bytes of the disk that earlier days do not take
-	absentTime     = 10 * time.Minute      // without a node that has the next earlier day, before it is given up
+	absentTime     = 10 * time.Minute      // after which days that the copied node has removed are given up
+	awayTime       = 24 * time.Hour        // the same for days that no node has that answers
 )
 
 // earlier adds the earlier days of the journal of a new node while it serves clients.
@@ -24,7 +26,9 @@ type earlier struct {
 	*Host
 	copier   *copying.Copier
 	failures map[string]int // by node
-	absentAt time.Time      // since when no node has the next day; zero: one has it
+	removed  time.Time      // since when the copied node says that it does not have the next day; zero: it does not
+	away     time.Time      // since when no node that answers has the next day; zero: one has it
+	full     time.Time      // since when the next day is too large for the limits of the journal; zero: it is not
 	logged   time.Time
 }
 
@@ -36,40 +40,68 @@ var errGivenUp = errors.New("the earlier days are given up")
 func keepEarlier(ctx context.Context, h *Host) {
 	j := h.cfg.Journal
 	e := &earlier{Host: h, failures: map[string]int{}}
-	e.copier = &copying.Copier{Journal: h.cfg.Setup.journal, Reserve: earlierReserve}
+	e.copier = &copying.Copier{Journal: h.cfg.Setup.journal, Reserve: earlierReserve, Added: e.added}
 	if n := len(j.Earlier()); n > 0 {
 		h.log.Info("the journal has the newest days; earlier days follow", "days", n)
 	}
-	for len(j.Earlier()) > 0 {
+	for wait := earlierRetry; len(j.Earlier()) > 0; {
+		left := len(j.Earlier())
 		err := e.try(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
+		}
+		if len(j.Earlier()) < left {
+			wait = earlierRetry
+		}
+		switch {
 		case err == nil:
 			h.log.Info("the journal has all earlier days")
 		case errors.Is(err, errGivenUp):
 		default:
+			text := err.Error()
+			h.earlierProblem.Store(&text)
 			if time.Since(e.logged) > logEvery {
 				e.logged = time.Now()
 				h.log.Warn("earlier days of the journal are missing, trying again", "error", err, "days", len(j.Earlier()))
 			}
-			sleep(ctx, earlierRetry)
+			sleep(ctx, wait)
+			wait = min(2*wait, earlierMost)
 		}
 	}
 	h.failed("remove copies of earlier days", copying.RemoveEarlier(h.cfg.Setup.journal))
 }
 
+// added notes that an earlier day was added.
+func (e *earlier) added(date string, bytes int64) {
+	e.earlierProblem.Store(nil)
+	e.removed, e.away, e.full = time.Time{}, time.Time{}, time.Time{}
+	e.log.Info("an earlier day was added to the journal", "date", date, "node", e.copier.Progress().Node, "bytes", bytes, "days", len(e.cfg.Journal.Earlier()))
+}
+
+// lasts reports whether a condition has been true for some time. since is when it became true.
+func lasts(since *time.Time, is bool, limit time.Duration) bool {
+	switch {
+	case !is:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = time.Now()
+	}
+	return is && time.Since(*since) > limit
+}
+
 // try makes one attempt to add all earlier days. The error is errGivenUp if they are given up.
 func (e *earlier) try(ctx context.Context) error {
-	s, err := jetstream.Dial(ctx, e.cfg.Setup.log)
-	if err != nil {
-		e.absentAt = time.Time{}
-		return err
+	if !journal.HasSpace(e.cfg.Journal, 0) {
+		return e.giveUp("the limits of the journal leave no space for earlier days")
 	}
-	defer s.Close()
-	offers, err := offersOf(ctx, s, e.name)
+	s, err := jetstream.Dial(ctx, e.cfg.Setup.log)
+	var offers []copying.Offer
+	if err == nil {
+		defer s.Close()
+		offers, err = offersOf(ctx, s, e.name)
+	}
 	if err != nil {
-		e.absentAt = time.Time{}
+		e.removed, e.away = time.Time{}, time.Time{}
 		return err
 	}
 	from, err := e.choose(offers)
@@ -81,55 +113,63 @@ func (e *earlier) try(ctx context.Context) error {
 		return askOn(s)(ctx, node, request, f)
 	}
 	err = e.copier.AddEarlier(ctx, e.cfg.Journal, from, offers)
-	switch {
-	case errors.As(err, new(*copying.PeerError)):
+	if errors.As(err, new(*copying.PeerError)) {
 		e.failures[from.Node]++
-	case errors.Is(err, copying.ErrLimits):
-		e.log.Info("the limits of the journal leave no space for earlier days", "days", len(e.cfg.Journal.Earlier()))
-		return errors.Join(errGivenUp, journal.ForgetEarlier(e.cfg.Journal))
+	}
+	if lasts(&e.full, errors.Is(err, copying.ErrLimits), absentTime) {
+		return e.giveUp("the limits of the journal leave no space for earlier days")
 	}
 	return err
 }
 
+// giveUp gives the earlier days up. The error is errGivenUp, perhaps with that of the disk.
+func (e *earlier) giveUp(reason string) error {
+	left := e.cfg.Journal.Earlier()
+	e.log.Warn("earlier days of the journal are given up", "reason", reason, "date", left[len(left)-1].Date, "days", len(left))
+	return errors.Join(errGivenUp, journal.ForgetEarlier(e.cfg.Journal))
+}
+
 // Errors of earlier days that no node provides now.
 var (
-	errAbsent = errors.New("no node that answers has this day")
+	errAbsent = errors.New("no node that answers provides this day")
 	errFiles  = errors.New("the nodes that have this day have it in other files; start the node that was copied, or remove the folder journal of this node to copy another one")
 )
 
-// choose returns the offer of the node that provides the next day. It prefers the fewest failures,
-// and a node that is not the sequencer. The days are given up if a node whose journal was copied
-// has removed the next one, and no other has it, for some time.
+// choose returns the offer of the node that provides the next day: of those with the fewest
+// failures the one that was copied, or else one that is not the sequencer. The days are given up
+// if the node that was copied has removed the next one and no other has it, or if no node that
+// answers has had it for a day.
 func (e *earlier) choose(offers []copying.Offer) (best *copying.Offer, err error) {
-	left := e.cfg.Journal.Earlier()
+	left, source := e.cfg.Journal.Earlier(), e.cfg.Journal.EarlierFrom()
 	next := copying.Day(left[len(left)-1])
-	removed, elsewhere, otherFiles := false, false, false
+	order := func(o *copying.Offer) int {
+		n := 4 * (e.failures[o.Node] / samePeer)
+		if o.Node != source {
+			n += 2
+		}
+		if o.Leads {
+			n++
+		}
+		return n
+	}
+	removed, there, otherFiles := false, false, false
 	for i := range offers {
 		o := &offers[i]
-		has, same := slices.Contains(o.Days, next), o.JournalID == e.cfg.Journal.ID()
-		switch {
-		case o.Reason != "" || slices.Contains(o.Earlier, next):
-			elsewhere = true
-		case has && !same:
-			otherFiles = true
-		case !has:
-			removed = removed || same
-		case best == nil || e.failures[o.Node] < e.failures[best.Node] || e.failures[o.Node] == e.failures[best.Node] && best.Leads && !o.Leads:
+		has := slices.Contains(o.Days, next)
+		there, otherFiles = there || has, otherFiles || has && o.JournalID != e.cfg.Journal.ID()
+		if o.Node == source && !has && o.Reason == "" && !slices.Contains(o.Earlier, next) {
+			removed = true
+		}
+		if has && o.Reason == "" && o.JournalID == e.cfg.Journal.ID() && (best == nil || order(o) < order(best)) {
 			best = o
 		}
 	}
-	switch {
-	case best != nil || elsewhere || otherFiles || !removed:
-		e.absentAt = time.Time{}
-	case e.absentAt.IsZero():
-		e.absentAt = time.Now()
-	case time.Since(e.absentAt) > absentTime:
-		e.log.Warn("no node has the earlier days of the journal any more", "date", next.Date, "days", len(left))
-		return nil, errors.Join(errGivenUp, journal.ForgetEarlier(e.cfg.Journal))
-	}
+	wasRemoved, isAway := lasts(&e.removed, removed && !there, absentTime), lasts(&e.away, !there, awayTime)
 	switch {
 	case best != nil:
 		return best, nil
+	case wasRemoved || isAway:
+		return nil, e.giveUp("no node has them any more")
 	case otherFiles:
 		err = errFiles
 	default:

@@ -32,7 +32,7 @@ func TestChooseEarlier(t *testing.T) {
 		}
 		leads, other, refuses, waits := offer("leads", days...), offer("other", days...), offer("refuses", days...), offer("waits")
 		leads.Leads, other.JournalID, refuses.Reason, waits.Earlier = true, "", "it does not follow", days
-		changed := offer("changed", days[0], copying.Day{Date: days[1].Date, Hash: "another"})
+		changed := offer("a", days[0], copying.Day{Date: days[1].Date, Hash: "another"})
 		check := func(want string, wantErr error, offers ...copying.Offer) {
 			t.Helper()
 			got, err := e.choose(offers)
@@ -40,32 +40,53 @@ func TestChooseEarlier(t *testing.T) {
 				t.Errorf("%+v, %v, want %q, %v", got, err, want, wantErr)
 			}
 		}
-		check("a", nil, leads, offer("a", days...), offer("b", days...))
-		e.failures["a"] = 1
-		check("b", nil, leads, offer("a", days...), offer("b", days...))
+		check("a", nil, leads, offer("b", days...), offer("a", days...)) // the one that was copied
+		check("b", nil, leads, offer("b", days...))
+		e.failures["a"] = samePeer - 1
+		check("a", nil, offer("b", days...), offer("a", days...))
+		e.failures["a"] = samePeer
+		check("b", nil, offer("b", days...), offer("a", days...))
 		check("leads", nil, leads, offer("a", days...))
 		check("", errFiles, other, offer("a", days[0]))
-		check("", errAbsent, refuses, changed)
-		absent := func(offers ...copying.Offer) {
-			t.Helper()
-			check("", errAbsent, offers...)
-			time.Sleep(absentTime + time.Second)
+		check("", errAbsent, refuses, waits)
+		for _, list := range [][]copying.Offer{nil, {waits}, {offer("b", days[0])}, {changed, refuses}} { // the days may come back
+			for range 100 {
+				check("", errAbsent, list...)
+				time.Sleep(awayTime / 101)
+			}
+			check("b", nil, offer("b", days...))
 		}
-		absent(changed)
-		check("", errAbsent, changed, waits) // it may have the day later
-		absent(offer("a", days[0]))
-		check("", errAbsent) // no node answers
-		never := offer("never")
-		never.JournalID = "another"
-		absent(never) // the node that was copied may come back
-		check("", errAbsent, never)
-		if j.Earlier() == nil {
-			t.Fatal("the days were given up")
-		}
-		absent(changed)
-		check("", errGivenUp, changed)
+		check("", errAbsent, changed, waits) // they were removed
+		time.Sleep(absentTime + time.Second)
+		check("", errGivenUp, changed, waits)
 		if j.Earlier() != nil {
 			t.Error("the days were not given up")
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNewNodesWait checks that new nodes which wait for each other give their earlier days up in
+// the end.
+func TestNewNodesWait(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "journal")
+	journaltest.Days{Folder: folder, Epoch: "e", Closed: 3, Rows: 100}.Write(t)
+	journaltest.Split(t, folder, 2)
+	synctest.Test(t, func(t *testing.T) {
+		j, err := journal.Open(journal.Config{Folder: folder, Copy: true, Epoch: "e", Days: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &earlier{Host: &Host{cfg: Config{Journal: j}, log: slog.New(slog.DiscardHandler)}, failures: map[string]int{}}
+		waits := copying.Offer{Node: "b", Earlier: []copying.Day{copying.Day(j.Earlier()[0]), copying.Day(j.Earlier()[1])}, JournalID: j.ID()}
+		if _, err := e.choose([]copying.Offer{waits}); !errors.Is(err, errAbsent) {
+			t.Error(err)
+		}
+		time.Sleep(awayTime + time.Second)
+		if _, err := e.choose([]copying.Offer{waits}); !errors.Is(err, errGivenUp) || j.Earlier() != nil {
+			t.Errorf("%v, earlier %+v", err, j.Earlier())
 		}
 		if err := j.Close(); err != nil {
 			t.Error(err)

@@ -86,7 +86,10 @@ type Host struct {
 	days       days
 	copier     atomic.Pointer[copying.Copier] // of a new node; nil: it is not copying
 	logTime    int64                          // newest time of the log that the hub knows
-	unsaved    bool                           // the state was not written last time
+
+	copyProblem, earlierProblem atomic.Pointer[string] // why a copy makes no progress; nil: it does
+
+	unsaved    bool // the state was not written last time
 	duplicates duplicateCheck
 	warnings   warnings
 	grown      bool         // the journal has rows of a gateway without a cluster, until an epoch of the log begins
@@ -112,6 +115,7 @@ type arrival struct {
 	session    *jetstream.Session // connected; event is Connected
 	note       []byte             // for the other nodes: the hashes of closed days
 	err        error              // ends the session
+	foreign    bool               // the log has begun without this node, whose journal has other rows
 }
 
 // New returns a Host. The error wraps ErrName, or is that of the stored state or of the database.
@@ -253,7 +257,7 @@ func (h *Host) silentHolder(s *cluster.Status) error {
 	case renewed < lease:
 		return fmt.Errorf("no rows from %s for %s; its lease was renewed %s ago", s.Holder, newest, renewed)
 	case renewed <= 2*lease:
-		return fmt.Errorf("no rows from %s for %s, and its lease of %s has ended: another node takes its place", s.Holder, newest, lease)
+		return fmt.Errorf("no rows from %s for %s, and its lease of %s has ended: another node that may be the sequencer takes its place, if there is one", s.Holder, newest, lease)
 	}
 	return fmt.Errorf("no sequencer: %s has not renewed its lease for %s, and no other node has taken its place: start a node with the role sequencer or all, and see what it logs", s.Holder, renewed)
 }
@@ -531,6 +535,10 @@ func (h *Host) arrived(ctx context.Context, a arrival) error {
 		return nil
 	case a.err != nil:
 		return h.lose(ctx, a.err)
+	case a.foreign && h.grown:
+		return h.ownRows()
+	case a.foreign:
+		return nil
 	}
 	if _, ok := a.event.(cluster.Attached); ok {
 		h.attaching = false

@@ -24,6 +24,7 @@ const (
 	answerWait   = 2 * time.Second        // for the first offer
 	newcomerWait = 15 * time.Second       // for a node that has rows
 	copyRetry    = 2 * time.Second        // after an attempt that failed
+	copyMost     = 30 * time.Second       // the same, after many copies that failed
 	logEvery     = 10 * time.Second       // between two lines about such attempts
 	samePeer     = 3                      // attempts with a node, before another one is asked
 	strandedWait = 30 * time.Second       // without rows, before the process starts again
@@ -36,6 +37,7 @@ type newcomer struct {
 	began    time.Time
 	logged   time.Time
 	failures map[string]int // by node
+	source   string         // node that is copied
 }
 
 // obtain copies the journal of another node, if the log does not have all rows that the others
@@ -48,18 +50,22 @@ func (h *Host) obtain(ctx context.Context) error {
 	n := &newcomer{Host: h, began: time.Now(), failures: map[string]int{}}
 	n.copier = &copying.Copier{Journal: h.cfg.Setup.journal}
 	defer h.copier.Store(nil)
-	for ctx.Err() == nil {
+	defer h.copyProblem.Store(nil)
+	for wait := copyRetry; ctx.Err() == nil; {
 		follows, err := n.try(ctx)
 		if follows || errors.Is(err, ErrCopied) {
 			return err
+		}
+		if err != nil {
+			text := err.Error()
+			h.copyProblem.Store(&text)
 		}
 		if err != nil && ctx.Err() == nil && time.Since(n.logged) > logEvery {
 			n.logged = time.Now()
 			h.log.Warn("this new node has no journal yet, trying again", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(copyRetry):
+		if sleep(ctx, wait); len(n.failures) > 0 {
+			wait = min(2*wait, copyMost)
 		}
 	}
 	return nil
@@ -82,7 +88,7 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 	if err := writeName(n.cfg.Setup.folder, n.cfg.Setup.log.Cluster); err != nil {
 		return false, err
 	}
-	epoch, begins, err := n.begin(ctx, s)
+	epoch, begins, err := beginOf(ctx, s, n.cfg.Setup.log.Cluster)
 	if err != nil {
 		return false, err
 	}
@@ -107,13 +113,17 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 	from := n.choose(usable)
 	n.copier.Ask = askOn(s)
 	n.Host.copier.Store(n.copier)
-	n.log.Info("copying the journal of another node", "node", from.Node)
+	if from.Node != n.source {
+		n.source = from.Node
+		n.log.Info("copying the journal of another node", "node", from.Node)
+	}
 	if err := n.copier.Copy(ctx, from, offers); err != nil {
 		if errors.As(err, new(*copying.PeerError)) || errors.Is(err, copying.ErrSpace) { // another node may do better
 			n.failures[from.Node]++
 		}
 		return false, err
 	}
+	n.log.Info("the journal of another node was copied and verified; this process ends, and must be started again", "node", from.Node)
 	return false, fmt.Errorf("%w (node %s)", ErrCopied, from.Node)
 }
 
@@ -150,16 +160,16 @@ func offersOf(ctx context.Context, s *jetstream.Session, own string) (list []cop
 	return list, err
 }
 
-// begin returns the epoch of the oldest message of the stream. begins reports whether the first
+// beginOf returns the epoch of the oldest message of the stream. begins reports whether the first
 // epoch of the cluster begins with it, so that no rows are before it. It is also true for a stream
 // without messages, and for one of another cluster or version, which the state machine refuses.
-func (n *newcomer) begin(ctx context.Context, s *jetstream.Session) (epoch string, begins bool, err error) {
+func beginOf(ctx context.Context, s *jetstream.Session, name string) (epoch string, begins bool, err error) {
 	data, err := s.ReadFirst(ctx)
 	if err != nil {
 		return "", false, err
 	}
 	var b cluster.Batch
-	if err := b.Decode(n.cfg.Setup.log.Cluster, data); err != nil {
+	if err := b.Decode(name, data); err != nil {
 		return "", len(data) == 0 || errors.Is(err, cluster.ErrCluster) || errors.Is(err, cluster.ErrVersion), nil
 	}
 	return b.Epoch, b.Kind == cluster.TermRow && b.NewEpoch && b.Prev == 0, nil
@@ -198,17 +208,26 @@ func (n *newcomer) choose(usable []copying.Offer) *copying.Offer {
 	return best
 }
 
-// copyProgress says how far a new node is; nil: it is not copying.
+// copyProgress says how far a new node is, and why it makes no progress; nil: it is not copying.
 func (h *Host) copyProgress() error {
+	problem := h.copyProblem.Load()
 	c := h.copier.Load()
-	if c == nil {
+	var text string
+	switch {
+	case c == nil && problem == nil:
 		return nil
+	case c == nil:
+		text = "no journal of another node is copied yet"
+	default:
+		p := c.Progress()
+		if text = "copying the journal of another node"; p != nil {
+			text = fmt.Sprintf("copying the journal of %s: %d of %d MiB", p.Node, p.Done>>20, p.Bytes>>20)
+		}
 	}
-	p := c.Progress()
-	if p == nil || p.Bytes == 0 {
-		return errors.New("copying the journal of another node")
+	if problem != nil {
+		return fmt.Errorf("%s; last attempt: %s", text, *problem)
 	}
-	return fmt.Errorf("copying the journal of another node: %d of %d MiB", p.Done>>20, p.Bytes>>20)
+	return errors.New(text)
 }
 
 // answerCopy answers a request of a new node about the journal of this one.

@@ -112,6 +112,17 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 		}
 	})
 	h.log.Info("connected to the log of the cluster", "node", h.name, "server", s.Server())
+	if v := s.Outdated(); v != "" && h.warnings.due("outdated") {
+		h.log.Warn("nats-server is older than 2.12, and this program is not tested with it: see docs/cluster.md", "version", v)
+	}
+	if h.grown {
+		h.tasks.Go(func() {
+			epoch, begins, err := beginOf(of, s, h.cfg.Setup.log.Cluster)
+			if err == nil && epoch != "" && !begins && epoch != h.cfg.Journal.Epoch() {
+				h.pass(of, arrival{generation: generation, foreign: true})
+			}
+		})
+	}
 	return nil
 }
 

@@ -189,6 +189,17 @@ func (s *Session) Server() string {
 	return s.conn.ConnectedServerName() + " " + s.conn.ConnectedAddr()
 }
 
+// Outdated returns the version of the server if it is older than 2.12, the oldest one that this
+// program is tested with, and "" otherwise.
+func (s *Session) Outdated() string {
+	v := s.conn.ConnectedServerVersion()
+	var major, minor int
+	if n, _ := fmt.Sscanf(v, "%d.%d", &major, &minor); n < 2 || major > 2 || major == 2 && minor >= 12 {
+		return ""
+	}
+	return v
+}
+
 // Closed returns a channel that is closed when the session has ended.
 func (s *Session) Closed() <-chan struct{} { return s.closed }
 

@@ -18,18 +18,19 @@ func Split(t testing.TB, folder string, days int) (list []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var earlier []journal.EarlierDay
-	for _, d := range r.Days()[:days] {
-		earlier = append(earlier, journal.EarlierDay{Date: d.Date, Hash: d.Hash})
+	all := r.Days()
+	e := journal.EarlierDays{From: "a", Next: all[days].Date}
+	for _, d := range all[:days] {
+		e.Days = append(e.Days, journal.EarlierDay{Date: d.Date, Hash: d.Hash})
 	}
 	other := folder + ".earlier"
 	err = errors.Join(r.Close(), os.MkdirAll(other, 0o700))
-	for _, d := range earlier {
+	for _, d := range e.Days {
 		list = append(list, filepath.Join(other, d.Date))
 		err = errors.Join(err, os.Rename(filepath.Join(folder, d.Date), filepath.Join(other, d.Date)))
 	}
-	text, e := json.Marshal(earlier)
-	if err = errors.Join(err, e, os.WriteFile(filepath.Join(folder, journal.EarlierName), text, 0o600)); err != nil {
+	text, failed := json.Marshal(e)
+	if err = errors.Join(err, failed, os.WriteFile(filepath.Join(folder, journal.EarlierName), text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return list

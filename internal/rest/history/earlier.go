@@ -15,17 +15,10 @@ type absence struct {
 	oldest uint64 // of the newest epoch, rows before this N
 }
 
-// absentRows returns which rows of a series are missing. Call it before the rows are read: days may
+// absentRows returns which rows of a query are missing. Call it before the rows are read: days may
 // be added at any time.
-func (h *Routes) absentRows(s journal.Series) (a absence) {
-	if !h.waitsForDays() {
-		return a
-	}
-	a.epoch, a.oldest = h.journal.Epoch(), h.journal.Oldest(s)
-	if days := h.journal.Days(); len(days) > 0 {
-		a.until = days[0].From
-	}
-	return a
+func (h *Routes) absentRows(q *query) absence {
+	return absence{until: h.journal.EarlierUntil(q.instrument.VirtualClock), epoch: h.journal.Epoch(), oldest: h.journal.Oldest(q.series)}
 }
 
 // waitsForDays reports whether earlier days are still to be added to the journal.
@@ -35,7 +28,7 @@ func (h *Routes) waitsForDays() bool { return len(h.journal.Earlier()) > 0 }
 func (a *absence) hides(q *query, p *page) bool {
 	continues := q.continues && !q.desc && q.at.epoch == a.epoch
 	switch {
-	case q.start >= a.until, q.desc && p.next != nil:
+	case a.until == 0, q.start >= a.until, q.desc && p.next != nil:
 		return false
 	case !continues:
 		return q.epoch != a.epoch || q.after+1 < a.oldest
@@ -49,9 +42,12 @@ func (h *Routes) hasEarlier(date string) bool {
 }
 
 // notYet returns the fault of a request for missing rows.
-func notYet() *wire.Fault {
+func (h *Routes) notYet() *wire.Fault {
+	hint := "Ask again: another server may have them"
+	if until := h.journal.EarlierUntil(false); until != 0 {
+		hint += "; this one serves requests with a start from " + string(wire.AppendTime(nil, until)) + " on"
+	}
 	return &wire.Fault{
-		Reason: wire.Unavailable, Msg: "This server is new and does not have all earlier days yet",
-		Hint: "Ask again: another server may have them", RetryAfter: 1,
+		Reason: wire.Unavailable, Msg: "This server is new and does not have all earlier days yet", Hint: hint, RetryAfter: 1,
 	}
 }

@@ -166,7 +166,7 @@ func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 	if err := req.AwaitCommit(h.hub); err != nil {
 		return err
 	}
-	limit, absent := h.horizon(q), h.absentRows(q.series)
+	limit, absent := h.horizon(q), h.absentRows(q)
 	epochs := q.epochs(h.journal.Epochs())
 	found, err := h.journal.Find(q.series, q.epoch)
 	if err != nil {
@@ -182,7 +182,7 @@ func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 		return err
 	}
 	if absent.hides(q, p) {
-		return notYet()
+		return h.notYet()
 	}
 	if q.tag == "" {
 		_ = api.InPieces(p.body, p.sum.Write) // never fails

@@ -12,6 +12,9 @@ import (
 // settle sets the properties of a page that are known before it is read.
 func (h *Routes) settle(req *api.Request, q *query) {
 	q.completeFrom = h.journal.Oldest(q.series)
+	if h.waitsForDays() {
+		q.completeFrom = 1 // a page with missing rows is refused
+	}
 	q.tag = h.settledTag(req, q)
 }
 
@@ -21,6 +24,9 @@ func (h *Routes) settle(req *api.Request, q *query) {
 func (h *Routes) settledTag(req *api.Request, q *query) string {
 	days := h.journal.Days()
 	from, until := closedDays(days)
+	if h.waitsForDays() {
+		return "" // the page has no complete_from
+	}
 	if q.start == 0 || q.end == 0 || q.start < from || q.end > until || days[len(days)-1].To < q.publishedBy() || h.hidden(q, q.publishedBy()) {
 		return ""
 	}
@@ -86,6 +92,9 @@ func (h *Routes) hidden(q *query, until int64) bool {
 // fullAndClosed reports whether a page is final although its query is not settled: it begins at a
 // fixed row and is full of rows of closed days.
 func (h *Routes) fullAndClosed(q *query, p *page) bool {
+	if h.waitsForDays() {
+		return false
+	}
 	from, until := closedDays(h.journal.Days())
 	fixed := q.start >= from && q.start > 0 || q.continues || q.since
 	return !q.desc && fixed && p.next != nil && p.last.at < until && from > 0

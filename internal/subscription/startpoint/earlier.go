@@ -36,17 +36,3 @@ func earlierFault() *wire.Fault {
 		Hint: "Reconnect and ask again: another server may have them", RetryAfter: 1,
 	}
 }
-
-// completeFrom returns the time from which the journal has all rows, in Unix ns. It is 0 if no days
-// are missing.
-func completeFrom(h *hub.Port) int64 {
-	j := h.Journal()
-	if len(j.Earlier()) == 0 {
-		return 0
-	}
-	days := j.Days()
-	if len(days) == 0 {
-		return 0
-	}
-	return days[0].From
-}

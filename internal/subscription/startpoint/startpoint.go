@@ -106,7 +106,7 @@ func (out *Result) inMemory(h *hub.Port, r Request) (ask []missing) {
 	h.Commit()
 	out.points = make(map[Sequence]uint64)
 	starts, now := make(openings), time.Now().UnixNano()
-	seen, complete := make(map[hub.Item]bool), completeFrom(h)
+	seen := make(map[hub.Item]bool)
 	for _, x := range r.Items {
 		if !x.Channel.Replays() || seen[x] {
 			continue
@@ -127,7 +127,7 @@ func (out *Result) inMemory(h *hub.Port, r Request) (ask []missing) {
 			n, found := rows.Before(from)
 			out.points[key] = n
 			if !found && rows.First() > 1 {
-				if from < complete {
+				if from < h.Journal().EarlierUntil(in.Def.VirtualClock) {
 					out.Fault = earlierFault()
 					return nil
 				}
