@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/cluster/copying"
@@ -180,6 +182,50 @@ func TestNewcomer(t *testing.T) {
 	}
 	if stop(); <-ended != nil {
 		t.Error("the node ended with an error")
+	}
+}
+
+// TestOwnRows checks that a gateway with rows of its own ends when it joins a cluster whose log has
+// begun, also if the log does not have its first rows any more.
+func TestOwnRows(t *testing.T) {
+	t.Parallel()
+	servers, err := startServers(serversConfig{nodes: 1, folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer servers.stop()
+	url := servers.url()
+	if _, err := fillLog(t.Context(), url, 20_000); err != nil {
+		t.Fatal(err)
+	}
+	for _, keep := range []uint64{1, 5} { // sequence of the first message
+		nc, err := nats.Connect(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := js.Stream(t.Context(), "rueda-"+benchCluster)
+		if err == nil && keep > 1 {
+			err = stream.Purge(t.Context(), jetstream.WithPurgeSequence(keep))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc.Close()
+		folder := t.TempDir()
+		journaltest.Days{Folder: filepath.Join(folder, "journal"), Epoch: "own", Closed: 1, Rows: 100}.Write(t)
+		e, err := openEdge(t.Context(), "edge-1", url, folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if err := e.run(limited); err == nil || !strings.Contains(err.Error(), "before this node was in the cluster") {
+			t.Errorf("from message %d: %v", keep, err)
+		}
+		cancel()
 	}
 }
 

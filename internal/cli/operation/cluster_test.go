@@ -65,7 +65,9 @@ func TestStatusOfNode(t *testing.T) {
 		}},
 		{"one that is cut off", strings.Replace(follows, `"connected":true,"current":true,"complete":true`, `"connected":false,"current":false,"complete":false`, 1),
 			[]string{"role edge: NOT CONNECTED to the log, NOT CURRENT, may lack rows\n"}},
-		{"a new one", strings.Replace(follows, `"days_missing":0`, `"days_missing":3`, 1), []string{"earlier days  3 are still to be copied from other nodes\n"}},
+		{"a new one", strings.Replace(follows, `"days_missing":0`, `"days_missing":3,"days_problem":"no node","waits":"copying"`, 1), []string{
+			"earlier days  3 are still to be copied from other nodes\n                no node\n", "not ready     copying\n",
+		}},
 		{"an older version", "", []string{"cluster      a node of an older version"}},
 	} {
 		url, file := node(t, c.answer), writeFile(t, token)
