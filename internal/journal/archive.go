@@ -116,6 +116,7 @@ type Day struct {
 	Rows     uint64 // messages, without checkpoints
 	Bytes    int64  // on disk
 	From, To int64  // At of the first and last row
+	Latest   int64  // greatest Time of a row
 	Complete int64  // At from which no rows are missing: From, or the end of the last gap
 	Hash     string // of the rows of a closed day, for ETags; equal rows have equal hashes in all journals
 }
@@ -144,7 +145,7 @@ func (d *day) info() Day {
 	}
 	t.Rows = sum.rows
 	if sum.rows > 0 {
-		t.From, t.To = sum.from, sum.to
+		t.From, t.To, t.Latest = sum.from, sum.to, sum.most
 		t.Complete = max(complete, t.From)
 	}
 	if d.index != nil {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/ruedahq/rueda/internal/journal/dayfile"
 )
@@ -20,7 +19,10 @@ import (
 const EarlierName = "earlier.json"
 
 // EarlierDay is a closed day before the first one of a journal.
-type EarlierDay struct{ Date, Hash string }
+type EarlierDay struct {
+	Date, Hash string
+	Latest     int64 // greatest event time of its rows, Unix ns; 0: unknown
+}
 
 // EarlierDays are the days that are still to be added to a journal. A new node of a cluster copies
 // the newest days of another node, and adds the earlier ones while it serves clients.
@@ -33,9 +35,6 @@ type EarlierDays struct {
 // ErrWrongDay means that a day is not the one before the first day of a journal, or has files of
 // another journal.
 var ErrWrongDay = errors.New("the day does not belong before the first day of the journal")
-
-// eventMargin bounds how much later the time of an event can be than its publication.
-const eventMargin = time.Hour
 
 // Earlier returns the days that are still to be added, oldest first. AddDay adds the last one.
 // While there are any, rows before the first day are not lost, because other nodes may have them.
@@ -56,24 +55,16 @@ func (a *Archive) EarlierFrom() string {
 }
 
 // EarlierUntil returns the event time, Unix ns, before which rows of an instrument may be in the
-// days that are still to be added. It is 0 if there are none. The times of a virtual clock say
-// nothing about the day of a row.
-func (a *Archive) EarlierUntil(virtualClock bool) int64 {
-	list := a.Earlier()
-	switch {
-	case len(list) == 0:
-		return 0
-	case virtualClock:
-		return math.MaxInt64
-	}
-	latest := int32(math.MinInt32)
-	for _, d := range list {
-		if date, ok := parseDate(d.Date); ok {
-			latest = max(latest, date)
+// days that are still to be added. It is 0 if there are none, and math.MaxInt64 if it is unknown.
+// The times of a virtual clock say nothing about the day of a row.
+func (a *Archive) EarlierUntil(virtualClock bool) (until int64) {
+	for _, d := range a.Earlier() {
+		if virtualClock || d.Latest <= 0 || d.Latest == math.MaxInt64 {
+			return math.MaxInt64
 		}
+		until = max(until, d.Latest+1)
 	}
-	latest = min(latest, dayOf(math.MaxInt64)-2)
-	return int64(latest+1)*secondsOfDay*1e9 + int64(eventMargin)
+	return until
 }
 
 // ID returns the id of the journal in hexadecimal. A copy has the id of its original.
@@ -114,6 +105,9 @@ func openEarlier(j *Journal) error {
 			break
 		}
 	}
+	if len(e.Days) == 0 && e.Next == "" {
+		j.cfg.Logger.Warn("the list of earlier days of the journal has no days", "path", name)
+	}
 	if len(e.Days) == 0 {
 		return ForgetEarlier(j)
 	}
@@ -122,7 +116,7 @@ func openEarlier(j *Journal) error {
 		return ForgetEarlier(j)
 	}
 	for _, d := range e.Days {
-		if date, ok := parseDate(d.Date); ok {
+		if date, ok := parseDate(d.Date); ok && date < j.day { // a later one would be that of a wrong clock
 			j.calendar.begun[date] = true
 		}
 	}
@@ -201,7 +195,8 @@ func checkEarlier(j *Journal, folder string, e *EarlierDays) error {
 		return ErrWrongDay
 	}
 	want, date := e.Days[len(e.Days)-1], filepath.Base(folder)
-	if date != want.Date || index.Meta.Date != date || index.Meta.Hash != want.Hash {
+	there := slices.ContainsFunc(j.days, func(d *day) bool { return dateOf(d.date) == date })
+	if there || date != want.Date || index.Meta.Date != date || index.Meta.Hash != want.Hash {
 		return ErrWrongDay
 	}
 	first := j.days[0].segments[0]
@@ -228,6 +223,12 @@ func checkEarlier(j *Journal, folder string, e *EarlierDays) error {
 func moveDay(j *Journal, folder string) error {
 	date, _ := parseDate(filepath.Base(folder))
 	d := &day{date: date, folder: filepath.Join(j.cfg.Folder, filepath.Base(folder))}
+	removed := filepath.Join(j.cfg.Folder, removedPrefix+filepath.Base(folder))
+	if _, err := os.Lstat(d.folder); err == nil { // of an attempt that failed
+		if err := errors.Join(j.sys.Rename(d.folder, removed), j.sys.RemoveAll(removed)); err != nil {
+			return err
+		}
+	}
 	err := j.sys.SyncFolder(folder)
 	if err == nil {
 		err = j.sys.Rename(folder, d.folder)
@@ -239,7 +240,6 @@ func moveDay(j *Journal, folder string) error {
 		err = loadEarlier(j, d)
 	}
 	if err != nil {
-		removed := filepath.Join(j.cfg.Folder, removedPrefix+filepath.Base(folder))
 		return errors.Join(err, j.sys.Rename(d.folder, removed), j.sys.RemoveAll(removed))
 	}
 	j.mu.Lock()

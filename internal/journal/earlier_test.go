@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // split returns a journal of six days, and the folder of its first four days, which are earlier
@@ -36,7 +35,7 @@ func split(t *testing.T) (cfg Config, staged string, days []Day, s Series, want 
 	}
 	var list []EarlierDay
 	for _, d := range days[:4] {
-		list = append(list, EarlierDay{d.Date, d.Hash})
+		list = append(list, EarlierDay{d.Date, d.Hash, d.Latest})
 		if err := os.Rename(filepath.Join(cfg.Folder, d.Date), filepath.Join(staged, d.Date)); err != nil {
 			t.Fatal(err)
 		}
@@ -217,16 +216,16 @@ func TestEarlierUntil(t *testing.T) {
 	if a.EarlierUntil(false) != 0 || a.EarlierUntil(true) != 0 {
 		t.Error("rows are missing without earlier days")
 	}
-	a.earlier.Store(&EarlierDays{Days: []EarlierDay{{Date: "2026-11-20"}, {Date: "2026-11-18"}}})
-	if got, want := a.EarlierUntil(false), time.Date(2026, 11, 21, 1, 0, 0, 0, time.UTC).UnixNano(); got != want {
-		t.Errorf("until %v", time.Unix(0, got).UTC())
+	a.earlier.Store(&EarlierDays{Days: []EarlierDay{{Latest: 70}, {Latest: 90}, {Latest: 80}}})
+	if got := a.EarlierUntil(false); got != 91 {
+		t.Errorf("until %d", got)
 	}
 	if a.EarlierUntil(true) != math.MaxInt64 {
 		t.Error("a virtual clock has a limit")
 	}
-	a.earlier.Store(&EarlierDays{Days: []EarlierDay{{Date: "9999-01-01"}}}) // a wrong clock
-	if got := time.Unix(0, a.EarlierUntil(false)).UTC(); got.Year() != 2262 {
-		t.Errorf("until %v", got)
+	a.earlier.Store(&EarlierDays{Days: []EarlierDay{{Latest: 70}, {}}})
+	if got := a.EarlierUntil(false); got != math.MaxInt64 {
+		t.Errorf("of an older program: until %d", got)
 	}
 }
 

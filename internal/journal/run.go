@@ -278,7 +278,8 @@ func retainOne(ctx context.Context, j *Journal) (*day, error) {
 	if d == nil {
 		return nil, nil
 	}
-	if len(j.Earlier()) > 0 { // days before a removed one cannot be added any more
+	if n := len(j.Earlier()); n > 0 { // days before a removed one cannot be added any more
+		j.cfg.Logger.Warn("the earlier days of the journal are given up, because the limits remove a day after them", "path", d.folder, "days", n)
 		if err := ForgetEarlier(j); err != nil {
 			return d, err
 		}

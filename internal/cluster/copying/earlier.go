@@ -20,11 +20,12 @@ const earlierEnding = ".earlier"
 // ErrLimits means that the earlier days are above the limits of the journal of this node.
 var ErrLimits = errors.New("the limits of the journal leave no space for earlier days")
 
-// Errors of a node that cannot provide an earlier day.
-var (
-	errFiles  = errors.New("the files of the day do not belong to the journal of this node")
-	errAbsent = errors.New("it does not have the day")
-)
+// ErrFiles means that another node has an earlier day in files that do not belong to the journal of
+// this node.
+var ErrFiles = errors.New("the files of the day do not belong to the journal of this node")
+
+// errAbsent means that a node does not have an earlier day.
+var errAbsent = errors.New("it does not have the day")
 
 // newestDays returns the days that are copied after the node serves clients: those before the
 // newest closed one of an offer. There are none if the offer does not say whose files are the same,
@@ -135,7 +136,7 @@ func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, 
 		case !journal.HasSpace(j, bytes):
 			return ErrLimits
 		case slices.ContainsFunc(files, func(f File) bool { return segment(f.Name) >= j.FirstSegment() }):
-			return &PeerError{from.Node, fmt.Errorf("%s: %w", date, errFiles)}
+			return &PeerError{from.Node, fmt.Errorf("%s: %w", date, ErrFiles)}
 		}
 		_, gone, err := c.files(ctx, from.Node, files)
 		switch {

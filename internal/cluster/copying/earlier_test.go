@@ -222,7 +222,7 @@ func TestNewestDays(t *testing.T) {
 	}
 	days := func(dates ...string) (list []Day) {
 		for _, d := range dates {
-			list = append(list, Day{d, "h"})
+			list = append(list, Day{Date: d, Hash: "h"})
 		}
 		return list
 	}
@@ -260,7 +260,7 @@ func TestForgedEarlierDays(t *testing.T) {
 	var n nodes
 	p, c := n.add(t, "a", market5), n.copier(t)
 	o := p.offer(t)
-	o.Earlier = []Day{{"../../2025-11-01", "h"}}
+	o.Earlier = []Day{{Date: "../../2025-11-01", Hash: "h"}}
 	if err := c.Copy(t.Context(), o, nil); err != nil {
 		t.Fatal(err)
 	}

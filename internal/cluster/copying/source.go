@@ -82,7 +82,10 @@ func ParseOffer(answer []byte) (o *Offer, ok bool) {
 func (o *Offer) days() int { return len(o.Days) + len(o.Earlier) }
 
 // Day is a closed day of a journal.
-type Day struct{ Date, Hash string }
+type Day struct {
+	Date, Hash string
+	Latest     int64 `json:",omitempty"` // greatest event time of its rows, Unix ns
+}
 
 // Listing lists the files of a journal.
 type Listing struct {
@@ -204,12 +207,15 @@ func (s *Source) offer(now Status) (*Offer, error) {
 		Node: s.Node, Reason: now.Reason, Leads: now.Leads,
 		Epoch: s.Journal.Epoch(), Epochs: s.Journal.Epochs(), Position: s.Journal.Newest(), JournalID: s.Journal.ID(),
 	}
-	for _, d := range s.Journal.Earlier() {
-		o.Earlier = append(o.Earlier, Day(d))
-	}
+	earlier := s.Journal.Earlier() // before Days: no day may be missing in both
 	for _, d := range s.Journal.Days() {
 		if d.Closed {
-			o.Days = append(o.Days, Day{d.Date, d.Hash})
+			o.Days = append(o.Days, Day{d.Date, d.Hash, d.Latest})
+		}
+	}
+	for _, d := range earlier {
+		if !has(o, d.Date) { // it was added meanwhile
+			o.Earlier = append(o.Earlier, Day(d))
 		}
 	}
 	return o, nil

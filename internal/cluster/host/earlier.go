@@ -30,6 +30,8 @@ type earlier struct {
 	away     time.Time      // since when no node that answers has the next day; zero: one has it
 	full     time.Time      // since when the next day is too large for the limits of the journal; zero: it is not
 	logged   time.Time
+	newest   string          // date that was added last
+	others   func() []string // nodes that this one has heard of
 }
 
 // errGivenUp means that the journal of this node does without its earlier days.
@@ -39,25 +41,30 @@ var errGivenUp = errors.New("the earlier days are given up")
 // ends.
 func keepEarlier(ctx context.Context, h *Host) {
 	j := h.cfg.Journal
-	e := &earlier{Host: h, failures: map[string]int{}}
+	e := &earlier{Host: h, failures: map[string]int{}, others: func() (list []string) {
+		s := h.Status()
+		for i := range s.Reports {
+			list = append(list, s.Reports[i].Node)
+		}
+		return list
+	}}
 	e.copier = &copying.Copier{Journal: h.cfg.Setup.journal, Reserve: earlierReserve, Added: e.added}
 	if n := len(j.Earlier()); n > 0 {
 		h.log.Info("the journal has the newest days; earlier days follow", "days", n)
 	}
 	for wait := earlierRetry; len(j.Earlier()) > 0; {
-		left := len(j.Earlier())
+		left := j.Earlier()
 		err := e.try(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if len(j.Earlier()) < left {
+		if len(j.Earlier()) < len(left) {
 			wait = earlierRetry
 		}
 		switch {
-		case err == nil:
+		case err == nil && e.newest == left[0].Date:
 			h.log.Info("the journal has all earlier days")
-		case errors.Is(err, errGivenUp):
-		default:
+		case err != nil && len(j.Earlier()) > 0:
 			text := err.Error()
 			h.earlierProblem.Store(&text)
 			if time.Since(e.logged) > logEvery {
@@ -68,11 +75,13 @@ func keepEarlier(ctx context.Context, h *Host) {
 			wait = min(2*wait, earlierMost)
 		}
 	}
+	h.earlierProblem.Store(nil)
 	h.failed("remove copies of earlier days", copying.RemoveEarlier(h.cfg.Setup.journal))
 }
 
 // added notes that an earlier day was added.
 func (e *earlier) added(date string, bytes int64) {
+	e.newest = date
 	e.earlierProblem.Store(nil)
 	e.removed, e.away, e.full = time.Time{}, time.Time{}, time.Time{}
 	e.log.Info("an earlier day was added to the journal", "date", date, "node", e.copier.Progress().Node, "bytes", bytes, "days", len(e.cfg.Journal.Earlier()))
@@ -113,20 +122,27 @@ func (e *earlier) try(ctx context.Context) error {
 		return askOn(s)(ctx, node, request, f)
 	}
 	err = e.copier.AddEarlier(ctx, e.cfg.Journal, from, offers)
-	if errors.As(err, new(*copying.PeerError)) {
+	tooLarge := errors.Is(err, copying.ErrLimits)
+	if errors.As(err, new(*copying.PeerError)) || tooLarge { // another node may do better
 		e.failures[from.Node]++
 	}
-	if lasts(&e.full, errors.Is(err, copying.ErrLimits), absentTime) {
+	if errors.Is(err, copying.ErrFiles) {
+		err = errors.Join(err, errFiles)
+	}
+	if lasts(&e.full, tooLarge, absentTime) {
 		return e.giveUp("the limits of the journal leave no space for earlier days")
 	}
 	return err
 }
 
-// giveUp gives the earlier days up. The error is errGivenUp, perhaps with that of the disk.
+// giveUp gives the earlier days up. The error is errGivenUp, or that of the disk.
 func (e *earlier) giveUp(reason string) error {
 	left := e.cfg.Journal.Earlier()
+	if err := journal.ForgetEarlier(e.cfg.Journal); err != nil {
+		return err
+	}
 	e.log.Warn("earlier days of the journal are given up", "reason", reason, "date", left[len(left)-1].Date, "days", len(left))
-	return errors.Join(errGivenUp, journal.ForgetEarlier(e.cfg.Journal))
+	return errGivenUp
 }
 
 // Errors of earlier days that no node provides now.
@@ -136,12 +152,13 @@ var (
 )
 
 // choose returns the offer of the node that provides the next day: of those with the fewest
-// failures the one that was copied, or else one that is not the sequencer. The days are given up
-// if the node that was copied has removed the next one and no other has it, or if no node that
-// answers has had it for a day.
+// failures the one that was copied, or else one that is not the sequencer. The days are given up in
+// two cases. The node that was copied has removed the next one, and all others answer that they do
+// not have it. Or no node that answers has had it for 24 hours.
 func (e *earlier) choose(offers []copying.Offer) (best *copying.Offer, err error) {
 	left, source := e.cfg.Journal.Earlier(), e.cfg.Journal.EarlierFrom()
-	next := copying.Day(left[len(left)-1])
+	next := left[len(left)-1]
+	isNext := func(d copying.Day) bool { return d.Date == next.Date && d.Hash == next.Hash }
 	order := func(o *copying.Offer) int {
 		n := 4 * (e.failures[o.Node] / samePeer)
 		if o.Node != source {
@@ -155,14 +172,17 @@ func (e *earlier) choose(offers []copying.Offer) (best *copying.Offer, err error
 	removed, there, otherFiles := false, false, false
 	for i := range offers {
 		o := &offers[i]
-		has := slices.Contains(o.Days, next)
+		has := slices.ContainsFunc(o.Days, isNext)
 		there, otherFiles = there || has, otherFiles || has && o.JournalID != e.cfg.Journal.ID()
-		if o.Node == source && !has && o.Reason == "" && !slices.Contains(o.Earlier, next) {
+		if o.Node == source && !has && o.Reason == "" && !slices.ContainsFunc(o.Earlier, isNext) {
 			removed = true
 		}
 		if has && o.Reason == "" && o.JournalID == e.cfg.Journal.ID() && (best == nil || order(o) < order(best)) {
 			best = o
 		}
+	}
+	for _, name := range e.others() {
+		removed = removed && slices.ContainsFunc(offers, func(o copying.Offer) bool { return o.Node == name })
 	}
 	wasRemoved, isAway := lasts(&e.removed, removed && !there, absentTime), lasts(&e.away, !there, awayTime)
 	switch {

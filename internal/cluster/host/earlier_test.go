@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -24,7 +25,8 @@ func TestChooseEarlier(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &earlier{Host: &Host{cfg: Config{Journal: j}, log: slog.New(slog.DiscardHandler)}, failures: map[string]int{}}
+		var known []string
+		e := &earlier{Host: &Host{cfg: Config{Journal: j}, log: slog.New(slog.DiscardHandler)}, failures: map[string]int{}, others: func() []string { return known }}
 		list := j.Earlier()
 		days := []copying.Day{copying.Day(list[0]), copying.Day(list[1])}
 		offer := func(name string, days ...copying.Day) copying.Offer {
@@ -56,8 +58,24 @@ func TestChooseEarlier(t *testing.T) {
 			}
 			check("b", nil, offer("b", days...))
 		}
-		check("", errAbsent, changed, waits) // they were removed
+		known = []string{"a", "off"}
+		for range 10 {
+			check("", errAbsent, changed, waits) // they were removed, and a node is off
+			time.Sleep(absentTime)
+		}
+		known = []string{"a", "waits"}
+		check("", errAbsent, changed, waits)
 		time.Sleep(absentTime + time.Second)
+		name := filepath.Join(folder, journal.EarlierName)
+		if err := errors.Join(os.Remove(name), os.MkdirAll(filepath.Join(name, "full"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.choose([]copying.Offer{changed, waits}); err == nil || errors.Is(err, errGivenUp) || j.Earlier() == nil {
+			t.Errorf("the list cannot be removed: %v", err)
+		}
+		if err := os.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
 		check("", errGivenUp, changed, waits)
 		if j.Earlier() != nil {
 			t.Error("the days were not given up")
@@ -79,7 +97,8 @@ func TestNewNodesWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &earlier{Host: &Host{cfg: Config{Journal: j}, log: slog.New(slog.DiscardHandler)}, failures: map[string]int{}}
+		var known []string
+		e := &earlier{Host: &Host{cfg: Config{Journal: j}, log: slog.New(slog.DiscardHandler)}, failures: map[string]int{}, others: func() []string { return known }}
 		waits := copying.Offer{Node: "b", Earlier: []copying.Day{copying.Day(j.Earlier()[0]), copying.Day(j.Earlier()[1])}, JournalID: j.ID()}
 		if _, err := e.choose([]copying.Offer{waits}); !errors.Is(err, errAbsent) {
 			t.Error(err)

@@ -16,7 +16,7 @@ func (h *Host) Figures() *metrics.Cluster {
 	}
 	s := h.Status()
 	return &metrics.Cluster{
-		Connected: h.Connected() || h.copier.Load() != nil, Leads: h.Leads(), Current: h.Shown().Current, Term: s.Term.Number,
+		Connected: h.Connected() || h.obtaining.Load(), Leads: h.Leads(), Current: h.Shown().Current, Term: s.Term.Number,
 		Behind: s.End - min(s.End, s.Seq), Queued: s.Queued, Lag: lag(&s), LeaseAge: h.since(s.Renewed),
 		DaysDiffer: h.days.comparison.Differ(), DaysMissing: len(h.cfg.Journal.Earlier()),
 	}
@@ -29,7 +29,7 @@ func (h *Host) Describe() *adminapi.Cluster {
 	}
 	s, p := h.Status(), h.cfg.Setup
 	c := &adminapi.Cluster{
-		Name: p.log.Cluster, Node: h.name, Role: cmp.Or(p.settings.Role, roleAll), Connected: h.Connected() || h.copier.Load() != nil, Current: h.Shown().Current, Complete: s.Complete || p.settings.Role == roleSequencer,
+		Name: p.log.Cluster, Node: h.name, Role: cmp.Or(p.settings.Role, roleAll), Connected: h.Connected() || h.obtaining.Load(), Current: h.Shown().Current, Complete: s.Complete || p.settings.Role == roleSequencer,
 		Leads: h.Leads(), Leader: s.Holder, Lease: p.settings.Lease.Seconds(), LeaseAge: h.since(s.Renewed).Seconds(),
 		Epoch: s.Epoch, Term: s.Term.Number, Position: s.Position, Messages: s.Seq, Behind: s.End - min(s.End, s.Seq), Lag: lag(&s).Seconds(), Queued: s.Queued,
 		Awaited: s.Awaited, DaysMissing: len(h.cfg.Journal.Earlier()), DaysProblem: textOf(h.earlierProblem.Load()), Nodes: []adminapi.ClusterNode{},

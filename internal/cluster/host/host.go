@@ -101,7 +101,10 @@ type Host struct {
 	clock  atomic.Pointer[cluster.Clock]
 	shown  atomic.Pointer[cluster.Show]
 	joined atomic.Bool // there is a session
-	leads  atomic.Bool // the node leads
+
+	obtaining atomic.Bool // a new node is connected, and obtains its journal
+
+	leads atomic.Bool // the node leads
 
 	handled atomic.Int64 // when Run last handled an event, ns since began
 	held    atomic.Bool  // watch has found that Run handles none

@@ -34,7 +34,7 @@ const (
 type newcomer struct {
 	*Host
 	copier   *copying.Copier
-	began    time.Time
+	began    time.Time // of the time without a node that offers its journal
 	logged   time.Time
 	failures map[string]int // by node
 	source   string         // node that is copied
@@ -81,6 +81,8 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 		return false, err
 	}
 	defer s.Close()
+	n.obtaining.Store(true)
+	defer n.obtaining.Store(false)
 	offers, err := offersOf(ctx, s, n.name)
 	if err != nil {
 		return false, err
@@ -97,6 +99,9 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 		begins = false // there are rows of earlier epochs, or there may be
 	}
 	usable := slices.DeleteFunc(slices.Clone(offers), func(o copying.Offer) bool { return o.Reason != "" })
+	if len(usable) > 0 {
+		n.began = time.Now()
+	}
 	if len(usable) == 0 {
 		err = errors.Join(errAlone, reasons(offers))
 		if !begins && time.Since(n.began) > newcomerWait {
@@ -173,6 +178,21 @@ func beginOf(ctx context.Context, s *jetstream.Session, name string) (epoch stri
 		return "", len(data) == 0 || errors.Is(err, cluster.ErrCluster) || errors.Is(err, cluster.ErrVersion), nil
 	}
 	return b.Epoch, b.Kind == cluster.TermRow && b.NewEpoch && b.Prev == 0, nil
+}
+
+// isForeign reports whether the log has begun without a node whose journal has an epoch, and has
+// lost its first rows. A log that has them shows the same when the node follows it.
+func isForeign(ctx context.Context, s *jetstream.Session, name, epoch string) (bool, error) {
+	first, begins, err := beginOf(ctx, s, name)
+	if err != nil || first == "" || begins || first == epoch {
+		return false, err
+	}
+	_, data, err := s.ReadLast(ctx)
+	if err != nil {
+		return false, err
+	}
+	var b cluster.Batch
+	return b.Decode(name, data) == nil && b.Epoch != epoch, nil
 }
 
 // choose returns the offer to use: the one of the node whose copy has begun, perhaps in an earlier

@@ -117,8 +117,8 @@ func (h *Host) join(ctx context.Context, s *jetstream.Session) error {
 	}
 	if h.grown {
 		h.tasks.Go(func() {
-			epoch, begins, err := beginOf(of, s, h.cfg.Setup.log.Cluster)
-			if err == nil && epoch != "" && !begins && epoch != h.cfg.Journal.Epoch() {
+			foreign, err := isForeign(of, s, h.cfg.Setup.log.Cluster, h.cfg.Journal.Epoch())
+			if !h.failed("read the beginning of the log", err) && foreign {
 				h.pass(of, arrival{generation: generation, foreign: true})
 			}
 		})

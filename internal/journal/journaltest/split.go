@@ -21,7 +21,7 @@ func Split(t testing.TB, folder string, days int) (list []string) {
 	all := r.Days()
 	e := journal.EarlierDays{From: "a", Next: all[days].Date}
 	for _, d := range all[:days] {
-		e.Days = append(e.Days, journal.EarlierDay{Date: d.Date, Hash: d.Hash})
+		e.Days = append(e.Days, journal.EarlierDay{Date: d.Date, Hash: d.Hash, Latest: d.Latest})
 	}
 	other := folder + ".earlier"
 	err = errors.Join(r.Close(), os.MkdirAll(other, 0o700))
