@@ -286,7 +286,7 @@ type Cluster struct {
 	Lag         float64       `json:"lag_seconds"`            // its clock minus the log's clock in its newest batch
 	Queued      int           `json:"queued_bytes"`           // of rows that wait for the log
 	DaysMissing int           `json:"days_missing"`           // closed days that it has not copied yet
-	DaysProblem string        `json:"days_problem,omitempty"` // why none of them comes
+	DaysProblem string        `json:"days_problem,omitempty"` // error of the last attempt to copy one
 	Waits       string        `json:"waits,omitempty"`        // why it is not ready
 	Awaited     []string      `json:"awaited,omitempty"`      // what it waits for before it becomes the sequencer
 	Nodes       []ClusterNode `json:"nodes"`                  // the others, by name

@@ -89,8 +89,7 @@ func openEarlier(j *Journal) error {
 		return nil
 	}
 	if err == nil && !j.cfg.Copy {
-		j.cfg.Logger.Warn("the earlier days of the journal are given up, because this gateway is in no cluster")
-		return ForgetEarlier(j)
+		return giveUpEarlier(j, "this gateway is in no cluster", 0)
 	}
 	var e EarlierDays
 	if err == nil {
@@ -105,15 +104,14 @@ func openEarlier(j *Journal) error {
 			break
 		}
 	}
-	if len(e.Days) == 0 && e.Next == "" {
-		j.cfg.Logger.Warn("the list of earlier days of the journal has no days", "path", name)
-	}
-	if len(e.Days) == 0 {
+	switch {
+	case len(e.Days) == 0 && e.Next == "":
+		return giveUpEarlier(j, "their list is empty", 0)
+	case len(e.Days) == 0:
 		return ForgetEarlier(j)
 	}
 	if len(j.days) == 0 || dateOf(j.days[0].date) != e.Next {
-		j.cfg.Logger.Warn("the earlier days of the journal are given up, because a day after them is missing", "date", e.Next)
-		return ForgetEarlier(j)
+		return giveUpEarlier(j, "the day after them is missing: "+e.Next, len(e.Days))
 	}
 	for _, d := range e.Days {
 		if date, ok := parseDate(d.Date); ok && date < j.day { // a later one would be that of a wrong clock
@@ -125,14 +123,29 @@ func openEarlier(j *Journal) error {
 }
 
 // ForgetEarlier removes the list of earlier days. From then on, rows before the first day of the
-// journal are lost.
+// journal are lost. After an error the list is still there.
 func ForgetEarlier(j *Journal) error {
 	err := j.sys.Remove(filepath.Join(j.cfg.Folder, EarlierName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = j.sys.SyncFolder(j.cfg.Folder)
+	}
+	if err != nil {
 		return fmt.Errorf("remove the list of earlier days: %w", err)
 	}
 	j.earlier.Store(nil)
-	return j.sys.SyncFolder(j.cfg.Folder)
+	return nil
+}
+
+// giveUpEarlier forgets the earlier days, and logs why.
+func giveUpEarlier(j *Journal, reason string, days int) error {
+	if err := ForgetEarlier(j); err != nil {
+		return err
+	}
+	j.cfg.Logger.Warn("earlier days of the journal are given up", "reason", reason, "days", days)
+	return nil
 }
 
 // HasSpace reports whether one more closed day of a size in bytes is within the limits of the

@@ -279,8 +279,7 @@ func retainOne(ctx context.Context, j *Journal) (*day, error) {
 		return nil, nil
 	}
 	if n := len(j.Earlier()); n > 0 { // days before a removed one cannot be added any more
-		j.cfg.Logger.Warn("the earlier days of the journal are given up, because the limits remove a day after them", "path", d.folder, "days", n)
-		if err := ForgetEarlier(j); err != nil {
+		if err := giveUpEarlier(j, "the limits remove a day after them", n); err != nil {
 			return d, err
 		}
 	}

@@ -83,7 +83,7 @@ func ofDay(files []File, date string) (list []File, bytes int64) {
 }
 
 // AddEarlier copies the earlier days of a journal from the node that made an offer, the newest
-// first, and adds each to the journal. others are the offers of the other nodes. The error is a
+// first, and adds each to the journal. others are the offers of all nodes. The error is a
 // *PeerError, ErrSpace, ErrLimits, that of the disk or of the journal, or that of ctx. Days that
 // were added before an error stay in the journal.
 func (c *Copier) AddEarlier(ctx context.Context, j *journal.Journal, from *Offer, others []Offer) error {
@@ -127,7 +127,7 @@ func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, 
 		files, bytes := ofDay(all, date)
 		switch days := j.Days(); {
 		case len(days) > 0 && days[0].Date == date: // the last attempt has moved it
-			if err := journal.AddDay(j, c.path(date)); err != nil {
+			if err := c.add(j, date, days[0].Bytes); err != nil {
 				return err
 			}
 			continue
@@ -154,17 +154,23 @@ func (c *Copier) addListed(ctx context.Context, j *journal.Journal, all []File, 
 			}
 			return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.path(date)))
 		}
-		err = journal.AddDay(j, c.path(date))
+		err = c.add(j, date, bytes)
 		switch {
 		case errors.Is(err, journal.ErrWrongDay):
 			return errors.Join(&PeerError{from.Node, err}, os.RemoveAll(c.path(date)))
 		case err != nil:
 			return err
 		}
-		if c.Added != nil {
-			c.Added(date, bytes)
-		}
 	}
+}
+
+// add adds a day that was copied to the journal.
+func (c *Copier) add(j *journal.Journal, date string, bytes int64) error {
+	err := journal.AddDay(j, c.path(date))
+	if err == nil && c.Added != nil {
+		c.Added(date, bytes)
+	}
+	return err
 }
 
 // segment returns the number of a segment from the name of its file; 0 for other files.

@@ -33,7 +33,7 @@ func (h *Host) keepDays(ctx context.Context) {
 	for {
 		if now := time.Now(); !now.Before(readAt) {
 			_, bytes, err := d.checker.Read(ctx)
-			if readAt = now.Add(max(readEvery, time.Duration(bytes)*time.Second/readPace)); err != nil {
+			if readAt = now.Add(max(readEvery, time.Duration(bytes/readPace)*time.Second)); err != nil {
 				d.log.Error("a closed day of the journal cannot be read", "error", err)
 			}
 		}

@@ -17,7 +17,7 @@ const (
 	earlierMost    = 2 * time.Minute       // after many
 	earlierPause   = 10 * time.Millisecond // between two pieces of a file: clients come first
 	earlierReserve = 1 << 30               // bytes of the disk that earlier days do not take
-	absentTime     = 10 * time.Minute      // after which days that the copied node has removed are given up
+	absentTime     = 10 * time.Minute      // after which days are given up that the copied node has removed, or that are too large
 	awayTime       = 24 * time.Hour        // the same for days that no node has that answers
 )
 
@@ -52,8 +52,8 @@ func keepEarlier(ctx context.Context, h *Host) {
 	if n := len(j.Earlier()); n > 0 {
 		h.log.Info("the journal has the newest days; earlier days follow", "days", n)
 	}
-	for wait := earlierRetry; len(j.Earlier()) > 0; {
-		left := j.Earlier()
+	wait := earlierRetry
+	for left := j.Earlier(); len(left) > 0; left = j.Earlier() {
 		err := e.try(ctx)
 		if ctx.Err() != nil {
 			return
@@ -62,7 +62,7 @@ func keepEarlier(ctx context.Context, h *Host) {
 			wait = earlierRetry
 		}
 		switch {
-		case err == nil && e.newest == left[0].Date:
+		case len(j.Earlier()) == 0 && e.newest == left[0].Date:
 			h.log.Info("the journal has all earlier days")
 		case err != nil && len(j.Earlier()) > 0:
 			text := err.Error()
@@ -110,7 +110,7 @@ func (e *earlier) try(ctx context.Context) error {
 		offers, err = offersOf(ctx, s, e.name)
 	}
 	if err != nil {
-		e.removed, e.away = time.Time{}, time.Time{}
+		e.removed, e.away, e.full = time.Time{}, time.Time{}, time.Time{}
 		return err
 	}
 	from, err := e.choose(offers)
@@ -127,7 +127,7 @@ func (e *earlier) try(ctx context.Context) error {
 		e.failures[from.Node]++
 	}
 	if errors.Is(err, copying.ErrFiles) {
-		err = errors.Join(err, errFiles)
+		err = fmt.Errorf("%w; %w", err, errFiles)
 	}
 	if lasts(&e.full, tooLarge, absentTime) {
 		return e.giveUp("the limits of the journal leave no space for earlier days")
@@ -137,26 +137,30 @@ func (e *earlier) try(ctx context.Context) error {
 
 // giveUp gives the earlier days up. The error is errGivenUp, or that of the disk.
 func (e *earlier) giveUp(reason string) error {
-	left := e.cfg.Journal.Earlier()
+	days := len(e.cfg.Journal.Earlier())
 	if err := journal.ForgetEarlier(e.cfg.Journal); err != nil {
 		return err
 	}
-	e.log.Warn("earlier days of the journal are given up", "reason", reason, "date", left[len(left)-1].Date, "days", len(left))
+	e.log.Warn("earlier days of the journal are given up", "reason", reason, "days", days)
 	return errGivenUp
 }
 
 // Errors of earlier days that no node provides now.
 var (
 	errAbsent = errors.New("no node that answers provides this day")
-	errFiles  = errors.New("the nodes that have this day have it in other files; start the node that was copied, or remove the folder journal of this node to copy another one")
+	errFiles  = errors.New("start the node that was copied, or stop this node and remove its folder journal to copy another one")
 )
 
-// choose returns the offer of the node that provides the next day: of those with the fewest
-// failures the one that was copied, or else one that is not the sequencer. The days are given up in
-// two cases. The node that was copied has removed the next one, and all others answer that they do
-// not have it. Or no node that answers has had it for 24 hours.
+// choose returns the offer of the node that provides the next day. It prefers the node that was
+// copied, then one that is not the sequencer. After every three failures of a node it prefers the
+// others. It gives the days up in two cases. The node that was copied has removed the next one, and
+// for 10 minutes all nodes that this one has heard of have answered that they do not have it. Or
+// for 24 hours no node that answered had it.
 func (e *earlier) choose(offers []copying.Offer) (best *copying.Offer, err error) {
 	left, source := e.cfg.Journal.Earlier(), e.cfg.Journal.EarlierFrom()
+	if len(left) == 0 { // the limits have removed a day after them
+		return nil, errGivenUp
+	}
 	next := left[len(left)-1]
 	isNext := func(d copying.Day) bool { return d.Date == next.Date && d.Hash == next.Hash }
 	order := func(o *copying.Offer) int {
@@ -191,9 +195,9 @@ func (e *earlier) choose(offers []copying.Offer) (best *copying.Offer, err error
 	case wasRemoved || isAway:
 		return nil, e.giveUp("no node has them any more")
 	case otherFiles:
-		err = errFiles
+		err = fmt.Errorf("the nodes that have this day have it in other files; %w", errFiles)
 	default:
 		err = errAbsent
 	}
-	return nil, fmt.Errorf("%s: %w", next.Date, errors.Join(err, reasons(offers)))
+	return nil, fmt.Errorf("%s: %w%s", next.Date, err, reasons(offers))
 }

@@ -87,7 +87,7 @@ type Host struct {
 	copier     atomic.Pointer[copying.Copier] // of a new node; nil: it is not copying
 	logTime    int64                          // newest time of the log that the hub knows
 
-	copyProblem, earlierProblem atomic.Pointer[string] // why a copy makes no progress; nil: it does
+	copyProblem, earlierProblem atomic.Pointer[string] // error of the last attempt to copy; nil: there was none
 
 	unsaved    bool // the state was not written last time
 	duplicates duplicateCheck

@@ -37,6 +37,7 @@ type newcomer struct {
 	began    time.Time // of the time without a node that offers its journal
 	logged   time.Time
 	failures map[string]int // by node
+	failed   int            // copies that failed
 	source   string         // node that is copied
 }
 
@@ -51,7 +52,9 @@ func (h *Host) obtain(ctx context.Context) error {
 	n.copier = &copying.Copier{Journal: h.cfg.Setup.journal}
 	defer h.copier.Store(nil)
 	defer h.copyProblem.Store(nil)
+	defer h.obtaining.Store(false)
 	for wait := copyRetry; ctx.Err() == nil; {
+		failed := n.failed
 		follows, err := n.try(ctx)
 		if follows || errors.Is(err, ErrCopied) {
 			return err
@@ -64,8 +67,10 @@ func (h *Host) obtain(ctx context.Context) error {
 			n.logged = time.Now()
 			h.log.Warn("this new node has no journal yet, trying again", "error", err)
 		}
-		if sleep(ctx, wait); len(n.failures) > 0 {
+		if sleep(ctx, wait); n.failed > failed {
 			wait = min(2*wait, copyMost)
+		} else {
+			wait = copyRetry
 		}
 	}
 	return nil
@@ -77,12 +82,10 @@ var errAlone = errors.New("rows from before the stream may be missing, and no ot
 // try makes one attempt. follows reports that the node can follow the log now.
 func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 	s, err := jetstream.Dial(ctx, n.cfg.Setup.log)
-	if err != nil {
+	if n.obtaining.Store(err == nil); err != nil {
 		return false, err
 	}
 	defer s.Close()
-	n.obtaining.Store(true)
-	defer n.obtaining.Store(false)
 	offers, err := offersOf(ctx, s, n.name)
 	if err != nil {
 		return false, err
@@ -103,7 +106,7 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 		n.began = time.Now()
 	}
 	if len(usable) == 0 {
-		err = errors.Join(errAlone, reasons(offers))
+		err = fmt.Errorf("%w%s", errAlone, reasons(offers))
 		if !begins && time.Since(n.began) > newcomerWait {
 			n.log.Warn("this new node follows the log without earlier rows", "error", err)
 			begins = true
@@ -125,6 +128,7 @@ func (n *newcomer) try(ctx context.Context) (follows bool, err error) {
 	if err := n.copier.Copy(ctx, from, offers); err != nil {
 		if errors.As(err, new(*copying.PeerError)) || errors.Is(err, copying.ErrSpace) { // another node may do better
 			n.failures[from.Node]++
+			n.failed++
 		}
 		return false, err
 	}
@@ -139,14 +143,14 @@ func askOn(s *jetstream.Session) copying.Ask {
 	}
 }
 
-// reasons returns why nodes do not offer their journals.
-func reasons(offers []copying.Offer) (err error) {
+// reasons returns why nodes do not offer their journals, to follow an error; "": all do.
+func reasons(offers []copying.Offer) (text string) {
 	for _, o := range offers {
 		if o.Reason != "" {
-			err = errors.Join(err, fmt.Errorf("node %s: %s", o.Node, o.Reason))
+			text += fmt.Sprintf("; node %s: %s", o.Node, o.Reason)
 		}
 	}
-	return err
+	return text
 }
 
 // offersOf asks all nodes except this one for offers.
@@ -239,8 +243,8 @@ func (h *Host) copyProgress() error {
 	case c == nil:
 		text = "no journal of another node is copied yet"
 	default:
-		p := c.Progress()
-		if text = "copying the journal of another node"; p != nil {
+		text = "copying the journal of another node"
+		if p := c.Progress(); p != nil && p.Bytes > 0 {
 			text = fmt.Sprintf("copying the journal of %s: %d of %d MiB", p.Node, p.Done>>20, p.Bytes>>20)
 		}
 	}

@@ -48,7 +48,7 @@ func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int
 	case req.Context().Err() != nil:
 		return api.Result{}, api.ErrGone
 	case waits && errors.Is(err, journal.ErrNotKept):
-		return api.Result{}, h.notYet()
+		return api.Result{}, notYet(0)
 	case errors.Is(err, journal.ErrNoBook):
 		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The order book was not known then"}
 	case errors.Is(err, journal.ErrNotKept):

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math"
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/journal"
@@ -10,7 +11,7 @@ import (
 // absence says which rows of a series are in days that the journal of a new node of a cluster does
 // not have yet.
 type absence struct {
-	until  int64  // rows before this time, Unix ns; 0: the journal has all days
+	until  int64  // rows before this time, Unix ns; 0: none; math.MaxInt64: of any time
 	epoch  string // the newest one
 	oldest uint64 // of the newest epoch, rows before this N
 }
@@ -41,10 +42,11 @@ func (h *Routes) hasEarlier(date string) bool {
 	return slices.ContainsFunc(h.journal.Earlier(), func(d journal.EarlierDay) bool { return d.Date == date })
 }
 
-// notYet returns the fault of a request for missing rows.
-func (h *Routes) notYet() *wire.Fault {
+// notYet returns the fault of a request for missing rows. Requests with a start at a time, Unix ns,
+// or later are served; 0 or math.MaxInt64: that is not known.
+func notYet(until int64) *wire.Fault {
 	hint := "Ask again: another server may have them"
-	if until := h.journal.EarlierUntil(false); until != 0 {
+	if until != 0 && until != math.MaxInt64 {
 		hint += "; this one serves requests with a start from " + string(wire.AppendTime(nil, until)) + " on"
 	}
 	return &wire.Fault{

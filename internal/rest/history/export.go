@@ -213,7 +213,7 @@ func (h *Routes) closedDay(date string) (hash string, err error) {
 		}
 	}
 	if follows {
-		return "", h.notYet()
+		return "", notYet(0)
 	}
 	return "", &wire.Fault{Reason: wire.NotFound, Msg: "The day is not kept", Hint: h.keptHint()}
 }

@@ -182,7 +182,7 @@ func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 		return err
 	}
 	if absent.hides(q, p) {
-		return h.notYet()
+		return notYet(absent.until)
 	}
 	if q.tag == "" {
 		_ = api.InPieces(p.body, p.sum.Write) // never fails

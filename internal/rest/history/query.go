@@ -179,7 +179,7 @@ func (h *Routes) parsePosition(p api.Params, q *query) error {
 		return api.BadCursor()
 	}
 	if waits := h.waitsForDays(); waits && !slices.Contains(h.journal.Epochs(), q.at.epoch) {
-		return h.notYet()
+		return notYet(0)
 	}
 	if !slices.Contains(h.journal.Epochs(), q.at.epoch) || q.epoch != "" && q.at.epoch != q.epoch {
 		return epochChanged(current)
