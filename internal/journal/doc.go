@@ -51,7 +51,8 @@
 // compressed segments. Files get their names when they are complete and synced. A kill at any time
 // leaves a readable day that is closed again. Then the oldest days beyond the days and bytes of
 // Config are removed. Days that are not over by this machine's clock do not count as days, unless
-// all clocks are virtual.
+// all clocks are virtual. The journal of a new node of a cluster begins with the newest days of
+// another node; AddDay adds the earlier ones while it is in use.
 //
 // # Reading
 //
@@ -88,5 +89,7 @@
 // add what it has written, readers to copy slice headers, whose content is immutable. The file of a
 // closed day has a reference count of the archive and its readers; the last one closes it.
 // Journal.syncMu guards the files that the writer passes to Run. The table of instruments has its
-// own lock. None of these locks is held during I/O, and never two at a time.
+// own lock. None of these locks is held during I/O, and never two at a time. Journal.changing is
+// held during I/O: the removal of the oldest day and AddDay wait for each other, and nobody else
+// takes it.
 package journal

@@ -12,12 +12,19 @@ import (
 	"testing"
 )
 
-// split returns a journal of six days, and the folder of its first four days, which are earlier
-// days of the journal. It also returns the days before the split, and the trades of the first
-// instrument.
-func split(t *testing.T) (cfg Config, staged string, days []Day, s Series, want []Row) {
+// splitJournal is a journal of six days whose first four were moved away, as if it were that of a
+// new node of a cluster.
+type splitJournal struct {
+	cfg    Config
+	staged string // folder of the first four days
+	days   []Day  // all six
+	series Series // trades of the first instrument
+	trades []Row
+}
+
+func newSplit(t *testing.T) splitJournal {
 	t.Helper()
-	cfg = testConfig(t)
+	cfg := testConfig(t)
 	cfg.Folder, cfg.Segment, cfg.Days, cfg.Copy, cfg.Epoch = filepath.Join(t.TempDir(), "journal"), 100_000, 100, true, "e1"
 	src := newRowSource(16, 3)
 	j := begin(t, cfg, src)
@@ -25,11 +32,11 @@ func split(t *testing.T) (cfg Config, staged string, days []Day, s Series, want 
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
 	}
-	days = j.Days()
+	days := j.Days()
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	staged = filepath.Join(filepath.Dir(cfg.Folder), "staged")
+	staged := filepath.Join(filepath.Dir(cfg.Folder), "staged")
 	if err := os.MkdirAll(staged, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -47,12 +54,13 @@ func split(t *testing.T) (cfg Config, staged string, days []Day, s Series, want 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cfg, staged, days, Series{Instrument: src.defs[0].ID}, of(src.rows, src.numbers[0], int(Trades))
+	return splitJournal{cfg, staged, days, Series{Instrument: src.defs[0].ID}, of(src.rows, src.numbers[0], int(Trades))}
 }
 
-// mustHave checks that a journal has the trades from a day on, and knows where they begin.
-func mustHave(t *testing.T, j *Journal, days []Day, s Series, want []Row) {
+// mustHave checks that the journal has the trades from a day on, and knows where they begin.
+func (x *splitJournal) mustHave(t *testing.T, j *Journal, first int) {
 	t.Helper()
+	days, s, want := x.days[first:], x.series, x.trades
 	i := slices.IndexFunc(want, func(r Row) bool { return r.At >= days[0].From })
 	var got []Row
 	if err := j.Read(t.Context(), s, Range{}, func(_ string, r *Row) bool { got = append(got, *r); return true }); err != nil {
@@ -73,12 +81,13 @@ func mustHave(t *testing.T, j *Journal, days []Day, s Series, want []Row) {
 // TestAddDay adds the earlier days of a journal while its rows are read, with a new start in
 // between.
 func TestAddDay(t *testing.T) {
-	cfg, staged, days, s, want := split(t)
+	x := newSplit(t)
+	cfg, staged, days, s := x.cfg, x.staged, x.days, x.series
 	j := mustOpen(t, cfg)
 	if !j.Whole() || len(j.Earlier()) != 4 {
 		t.Fatalf("whole %v, earlier %+v", j.Whole(), j.Earlier())
 	}
-	mustHave(t, j, days[4:], s, want)
+	x.mustHave(t, j, 4)
 	for i := 3; i >= 0; i-- {
 		var readers sync.WaitGroup
 		for range 2 {
@@ -100,7 +109,7 @@ func TestAddDay(t *testing.T) {
 			t.Fatal(err)
 		}
 		readers.Wait()
-		mustHave(t, j, days[i:], s, want)
+		x.mustHave(t, j, i)
 		if len(j.Earlier()) != i {
 			t.Errorf("%d days are left, want %d", len(j.Earlier()), i)
 		}
@@ -114,7 +123,7 @@ func TestAddDay(t *testing.T) {
 			i--
 		}
 		j = mustOpen(t, cfg)
-		mustHave(t, j, days[i:], s, want)
+		x.mustHave(t, j, i)
 		if len(j.Earlier()) != i {
 			t.Errorf("%d days are left after a start, want %d", len(j.Earlier()), i)
 		}
@@ -130,8 +139,8 @@ func TestAddDay(t *testing.T) {
 // TestAddWrongDay checks that a day which does not belong before the first one is refused, and that
 // the journal stays as it is.
 func TestAddWrongDay(t *testing.T) {
-	cfg, staged, days, s, want := split(t)
-	_, foreign, _, _, _ := split(t) //nolint:dogsled // only the folder is needed
+	x, foreign := newSplit(t), newSplit(t).staged
+	cfg, staged, days := x.cfg, x.staged, x.days
 	j := mustOpen(t, cfg)
 	right := filepath.Join(staged, days[3].Date)
 	for name, c := range map[string]struct {
@@ -145,7 +154,7 @@ func TestAddWrongDay(t *testing.T) {
 		if err := AddDay(j, c.folder); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
-		mustHave(t, j, days[4:], s, want)
+		x.mustHave(t, j, 4)
 	}
 	segments, err := filepath.Glob(filepath.Join(right, "*.segz"))
 	if err != nil || len(segments) < 2 {
@@ -157,7 +166,7 @@ func TestAddWrongDay(t *testing.T) {
 	if err := AddDay(j, right); err == nil {
 		t.Error("a day without a segment was added")
 	}
-	mustHave(t, j, days[4:], s, want)
+	x.mustHave(t, j, 4)
 	if left, err := filepath.Glob(filepath.Join(cfg.Folder, "*"+days[3].Date)); err != nil || len(left) > 0 {
 		t.Errorf("left in the journal: %v, %v", left, err)
 	}
@@ -172,7 +181,8 @@ func TestAddWrongDay(t *testing.T) {
 // TestRetainEarlier checks that earlier days are given up when the first day of the journal is
 // removed: they would leave a gap.
 func TestRetainEarlier(t *testing.T) {
-	cfg, staged, days, _, _ := split(t)
+	x := newSplit(t)
+	cfg, staged, days := x.cfg, x.staged, x.days
 	cfg.Bytes = 1000
 	j := mustOpen(t, cfg)
 	if err := j.retain(t.Context()); err != nil || len(j.Days()) != 1 || j.Earlier() != nil {
@@ -189,7 +199,8 @@ func TestRetainEarlier(t *testing.T) {
 // TestGapBeforeEarlier checks that earlier days are given up at a start if a day after them is
 // missing, and that a list which cannot be read is an error that names the file.
 func TestGapBeforeEarlier(t *testing.T) {
-	cfg, _, days, _, _ := split(t)
+	x := newSplit(t)
+	cfg, days := x.cfg, x.days
 	if err := os.RemoveAll(filepath.Join(cfg.Folder, days[4].Date)); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +242,8 @@ func TestEarlierUntil(t *testing.T) {
 
 // TestSpaceForDays checks that days above the limits of a journal are not wanted.
 func TestSpaceForDays(t *testing.T) {
-	cfg, _, days, _, _ := split(t)
+	x := newSplit(t)
+	cfg, days := x.cfg, x.days
 	for _, c := range []struct {
 		days  int
 		bytes int64

@@ -1,6 +1,7 @@
 // Package copying copies the journal of a node of a cluster to a new node, so that a node can join
-// when the log no longer has the beginning of its epoch. The copy has all days that the other
-// node has, so history, resume and export of the new node serve the same rows.
+// when the log no longer has the beginning of its epoch. The new node begins with the newest days,
+// serves clients, and adds the earlier days meanwhile. In the end its history, resume and export
+// serve the same rows as those of the other node.
 //
 // # The copy
 //
@@ -9,11 +10,18 @@
 // folder next to the journal. A file has another name until its SHA-256 is that of the original.
 //
 // The journal of the other node grows meanwhile, closes days and removes old ones. The Copier
-// therefore lists its files again, and copies what is missing, until that is little. Then it reads
+// therefore lists its files again, and copies what is missing, until that is little. It copies the
+// newest closed day and what follows it, and lists the days before in a file. Then it reads
 // the copy as a journal, computes the hashes of all closed days from their rows, and compares them
 // with those of the other node and of all others that made an offer. At the end it writes a file
 // with the state with which the node follows the log. Only a folder with that file becomes a
 // journal, by [Install] at the next start of the process.
+//
+// # Earlier days
+//
+// The node copies the days of the list while it runs, the newest first, into another folder.
+// [Copier.AddEarlier] verifies each in the same way, and moves it into the journal in one step, so
+// that the journal has no gap at any time. Only a node with the same files can provide them.
 //
 // # Failures
 //

@@ -11,5 +11,6 @@
 // The goroutine of Run owns the state machine, the following hub's new rows and the session.
 // Requests to NATS, to the store and to the journal run on goroutines of their own, which report by
 // events; an event of an earlier session is dropped. A leadership has goroutines for the feeds and
-// for the numbering hub. Run waits for all of them. Status and Lag may be called by any goroutine.
+// for the numbering hub. A new node has one that adds earlier days to the journal, with a session
+// of its own. Run waits for all of them. Status and Lag may be called by any goroutine.
 package host
