@@ -166,11 +166,13 @@ func (j *Journal) open() error {
 		_, _ = rand.Read(j.journal[:]) // never fails
 	}
 	if j.highWater, err = state.OpenHighWater(j.cfg.Memory, j.cfg.Folder, j.journal); err != nil {
-		text := "no shared memory is available; after a kill the journal will begin a new epoch"
 		if j.cfg.Copy {
-			text = "no shared memory is available; after a kill this node counts as one that may lack rows"
+			j.cfg.Logger.Warn("no shared memory is available; after a kill this node counts as one that may lack rows",
+				"path", j.cfg.Memory, "error", err)
+		} else {
+			j.cfg.Logger.Warn("no shared memory is available; after a kill the journal will begin a new epoch",
+				"path", j.cfg.Memory, "error", err)
 		}
-		j.cfg.Logger.Warn(text, "path", j.cfg.Memory, "error", err)
 	}
 	last := j.lastSegment()
 	reason := j.endOfEpoch(found, last)
