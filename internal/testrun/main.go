@@ -1,5 +1,5 @@
 // Command testrun runs go test for the Makefile. It prints the result of each package, the whole
-// output of each test that failed, and the ten slowest tests.
+// output of each test that failed, the twenty slowest tests, and the time that the run took.
 //
 //	go run ./internal/testrun [-services] [-C folder] -- arguments of go test
 //
@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/pgtest"
 )
@@ -51,6 +52,7 @@ func run(folder string, services bool, args []string, out io.Writer) (status int
 		}
 	}
 	cmd := exec.Command("go", slices.Concat([]string{"test", "-json"}, args)...)
+	start := time.Now()
 	cmd.Dir = folder
 	cmd.Env, cmd.Stderr = env, os.Stderr
 	events, err := cmd.StdoutPipe()
@@ -70,5 +72,7 @@ func run(folder string, services bool, args []string, out io.Writer) (status int
 		status = max(exit.ExitCode(), 1)
 	}
 	r.summary()
+	processor := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	fmt.Fprintf(out, "%.0f s, and %.0f s of processor time with compiling\n", time.Since(start).Seconds(), processor.Seconds())
 	return status, err
 }

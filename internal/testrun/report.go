@@ -12,7 +12,7 @@ import (
 )
 
 // slowest is how many tests the summary lists.
-const slowest = 10
+const slowest = 20
 
 // event is a line of go test -json.
 type event struct {
