@@ -13,7 +13,7 @@ import (
 // again, PostgreSQL or slapd, directly or by functions of its package. make test excludes these
 // tests, so that no process has the race detector, and make e2e runs them.
 func TestTierNames(t *testing.T) {
-	starts := regexp.MustCompile(`\bos\.Args\[0\]|\bpgtest\.Start\(|\bpgtest\.Cluster\b|\bldaptest\.Start\(|\btestscript\.Run\(`)
+	starts := regexp.MustCompile(`\bexec\.(Command|CommandContext|LookPath)\(|\bos\.Args\[0\]|\bpgtest\.Start\(|\bpgtest\.Cluster\b|\bldaptest\.Start\(|\btestscript\.Run\(`)
 	byDir := map[string][]source{}
 	for _, s := range sources(t) {
 		if s.test {

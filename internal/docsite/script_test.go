@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestTextScript runs the functions of text.js that have no page: mask hides tokens and passwords
+// TestTextScriptE2E runs the functions of text.js that have no page: mask hides tokens and passwords
 // in every form, and indent keeps each digit of a number.
-func TestTextScript(t *testing.T) {
+func TestTextScriptE2E(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		if os.Getenv("RUEDA_REQUIRE_ALL") != "" {

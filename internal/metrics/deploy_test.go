@@ -54,8 +54,8 @@ func TestDeployedNames(t *testing.T) {
 	}
 }
 
-// TestAlerts checks and tests the alerts with promtool.
-func TestAlerts(t *testing.T) {
+// TestAlertsE2E checks and tests the alerts with promtool.
+func TestAlertsE2E(t *testing.T) {
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
 		if os.Getenv("RUEDA_REQUIRE_ALL") != "" {
