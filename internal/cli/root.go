@@ -79,7 +79,7 @@ market on your laptop.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return configFromEnvironment(cmd, os.Getenv("RUEDA_CONFIG"))
 		},
-		Version:           versionText(),
+		Version:           command.ReadBuild().String(),
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetIn(std.In)

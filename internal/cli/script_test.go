@@ -54,6 +54,7 @@ func TestScriptsE2E(t *testing.T) {
 			}
 			env.Defer(func() { used.Close() })
 			env.Setenv("USED", used.Addr().String())
+			env.Setenv("VERSION", command.ReadBuild().Version)
 			env.Setenv("RUEDA_CONTEXTS", filepath.Join(env.WorkDir, "contexts"))
 			return nil
 		},

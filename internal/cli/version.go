@@ -13,7 +13,7 @@ func newVersion(std command.Streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version",
+		Short:   "Print the version and the commit",
 		Example: "  rueda version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -21,16 +21,10 @@ func newVersion(std command.Streams) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(std.Out).Encode(b)
 			}
-			_, err := fmt.Fprintln(std.Out, versionText())
+			_, err := fmt.Fprintln(std.Out, b)
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as a JSON object")
 	return cmd
-}
-
-// versionText returns the version and the build in one line.
-func versionText() string {
-	b := command.ReadBuild()
-	return fmt.Sprintf("rueda %s %s %s", b.Version, b.Go, b.Platform)
 }

@@ -1,12 +1,14 @@
 package command
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 )
 
-// release is the version of this tree. A tag of the same name marks the commit of a release.
-const release = "0.1.0"
+// release is the version of this tree: at the commit with the tag v0.2.0 it is 0.2.0, and at all
+// others that of the next release with -dev. TestVersions checks the files that repeat it.
+const release = "0.2.0-dev"
 
 // Build describes a binary.
 type Build struct {
@@ -36,4 +38,18 @@ func ReadBuild() Build {
 		}
 	}
 	return b
+}
+
+// String returns the version and the build in one line, such as
+// rueda 0.2.0-dev (099e7fac3b4d, modified) go1.26.8 linux/amd64. If the binary does not know its
+// commit, there are no parentheses.
+func (b Build) String() string {
+	commit := b.Commit[:min(len(b.Commit), 12)]
+	if b.Modified {
+		commit += ", modified"
+	}
+	if commit != "" {
+		commit = " (" + commit + ")"
+	}
+	return fmt.Sprintf("rueda %s%s %s %s", b.Version, commit, b.Go, b.Platform)
 }
