@@ -21,7 +21,7 @@ type release struct {
 	tree      string   // folder of the checkout
 	out       string   // folder of the results
 	cache     string   // build cache; "": that of the user
-	version   string   // 0.2.0; between releases with the time and the commit, such as 0.2.0+git20261123121029.099e7fac3b4d
+	version   string   // 0.2.0; between releases with the time and the commit: 0.2.0-dev+git20261123121029.099e7fac3b4d
 	platforms []string // GOOS/GOARCH
 	commit    string
 	time      time.Time // of the commit; every file has it
@@ -57,10 +57,19 @@ func newRelease(ctx context.Context, tree, out, number string) (*release, error)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(strings.Fields(tags), "v"+number) {
+	if strings.HasSuffix(number, "-dev") || !slices.Contains(strings.Fields(tags), "v"+number) {
 		r.version += r.time.Format("+git20060102150405.") + commit[:12]
 	}
 	return r, nil
+}
+
+// checkTag returns an error unless the checkout is the release of a tag. A version with -dev is that
+// of no tag.
+func (r *release) checkTag(tag string) error {
+	if tag != "v"+r.version {
+		return fmt.Errorf("the checkout is version %s, not %s", r.version, tag)
+	}
+	return nil
 }
 
 // clone returns the release of a new clone of the commit.

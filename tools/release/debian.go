@@ -22,6 +22,10 @@ const (
 	docFolder    = "/usr/share/doc/rueda"
 )
 
+// debianVersion returns the version of the Debian package. Its ~dev sorts before the release, and dpkg
+// would read -dev as a revision, which sorts after it.
+func (r *release) debianVersion() string { return strings.Replace(r.version, "-dev", "~dev", 1) }
+
 // debian returns the Debian package of an archive's files, and its name. Configuration, unit and
 // scripts are those of the checkout.
 func (r *release) debian(arch string, all []file) (data []byte, name string, err error) {
@@ -35,7 +39,7 @@ func (r *release) debian(arch string, all []file) (data []byte, name string, err
 		return nil, "", err
 	}
 	info := nfpm.WithDefaults(&nfpm.Info{
-		Name: "rueda", Arch: arch, Platform: "linux", Version: r.version, VersionSchema: "none",
+		Name: "rueda", Arch: arch, Platform: "linux", Version: r.debianVersion(), VersionSchema: "none",
 		Section: "net", Priority: "optional", Maintainer: "The Rueda authors <maintainers@rueda.invalid>",
 		Homepage: "https://github.com/ruedahq/rueda", License: "Apache-2.0", MTime: r.time,
 		Description: "brokerage API gateway: tokens, accounts and a real-time market data stream\n" +
@@ -71,7 +75,7 @@ func (r *release) debian(arch string, all []file) (data []byte, name string, err
 	if err := deb.Default.Package(info, &out); err != nil {
 		return nil, "", err
 	}
-	return out.Bytes(), "rueda_" + r.version + "_" + arch + ".deb", nil
+	return out.Bytes(), "rueda_" + r.debianVersion() + "_" + arch + ".deb", nil
 }
 
 // debianFiles returns the files of the package with their places.

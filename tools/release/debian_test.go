@@ -187,6 +187,46 @@ func oldPackage(t *testing.T, here *release) string {
 	return name
 }
 
+// TestDebianVersions makes packages of versions in their order, reads their version with dpkg-deb, and
+// checks that dpkg sorts them in that order.
+func TestDebianVersions(t *testing.T) {
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		if os.Getenv("RUEDA_REQUIRE_ALL") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("needs dpkg (a failure with RUEDA_REQUIRE_ALL)")
+	}
+	before := ""
+	for _, c := range []struct{ version, want string }{
+		{"0.1.0", "0.1.0"},
+		{"0.2.0-dev+git20261123121029.099e7fac3b4d", "0.2.0~dev+git20261123121029.099e7fac3b4d"},
+		{"0.2.0-dev+git20261124080000.0000000000de", "0.2.0~dev+git20261124080000.0000000000de"},
+		{"0.2.0", "0.2.0"},
+		{"0.2.0+git20261201000000.0de000000000", "0.2.0+git20261201000000.0de000000000"},
+		{"0.3.0-dev+git20261202000000.1de000000000", "0.3.0~dev+git20261202000000.1de000000000"},
+		{"0.3.0", "0.3.0"},
+	} {
+		data, name, err := (&release{tree: "../..", version: c.version, time: time.Unix(1e9, 0)}).debian("amd64", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		text, err := exec.Command("dpkg-deb", "-f", path, "Version").CombinedOutput()
+		if got := strings.TrimSpace(string(text)); err != nil || got != c.want || name != "rueda_"+c.want+"_amd64.deb" {
+			t.Errorf("%s: the package %s has version %q, %v; want %s", c.version, name, got, err, c.want)
+		}
+		if before != "" {
+			if text, err := exec.Command("dpkg", "--compare-versions", before, "lt", c.want).CombinedOutput(); err != nil {
+				t.Errorf("%s does not sort before %s: %v %s", before, c.want, err, text)
+			}
+		}
+		before = c.want
+	}
+}
+
 // TestDebianPackage installs the package of 0.1.0 on a new Debian, connects a client, upgrades to
 // this package, kills the process, and removes the package. The client resumes without a gap, and
 // nothing stays behind.
@@ -199,7 +239,7 @@ func TestDebianPackage(t *testing.T) {
 	}
 	r := built(t)
 	_, arch, _ := strings.Cut(platform, "/")
-	deb := filepath.Join(r.out, "rueda_"+r.version+"_"+arch+".deb")
+	deb := filepath.Join(r.out, "rueda_"+r.debianVersion()+"_"+arch+".deb")
 	m := boot(t)
 	m.install(oldPackage(t, r))
 	before := m.run("rueda", "version")

@@ -45,11 +45,13 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case r.modified && !*dirty:
+	if r.modified && !*dirty {
 		return fmt.Errorf("%s has changes that are not committed: commit them, or use -dirty", *tree)
-	case *tag != "" && *tag != "v"+r.version:
-		return fmt.Errorf("the checkout is version %s, not %s", r.version, *tag)
+	}
+	if *tag != "" {
+		if err := r.checkTag(*tag); err != nil {
+			return err
+		}
 	}
 	r.platforms = strings.Split(*platforms, ",")
 	if err := r.build(ctx); err != nil {

@@ -71,6 +71,46 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
+// TestTags checks the version of checkouts with and without the tag of their release, and which tags
+// are refused.
+func TestTags(t *testing.T) {
+	tree := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		identity := []string{"-C", tree, "-c", "user.name=ana", "-c", "user.email=ana@broker.example", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false"}
+		if text, err := exec.Command("git", slices.Concat(identity, args)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, text)
+		}
+	}
+	git("init", "-q")
+	git("commit", "-q", "--allow-empty", "-m", "a release")
+	for _, name := range []string{"v0.1.0", "v0.2.0", "v0.3.0-dev"} {
+		git("tag", name)
+	}
+	for _, c := range []struct {
+		number, tag   string
+		release, same bool // the version is number alone; the tag is accepted
+	}{
+		{"0.2.0", "v0.2.0", true, true},
+		{"0.2.0", "v0.1.0", true, false},
+		{"0.2.0", "0.2.0", true, false},
+		{"0.2.0-dev", "v0.2.0", false, false},
+		{"0.3.0-dev", "v0.3.0-dev", false, false},
+		{"0.3.0", "v0.3.0", false, false},
+	} {
+		r, err := newRelease(t.Context(), tree, t.TempDir(), c.number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if between := strings.HasPrefix(r.version, c.number+"+git"); between == c.release || !between && r.version != c.number {
+			t.Errorf("%s: the version is %s", c.number, r.version)
+		}
+		if err := r.checkTag(c.tag); (err == nil) != c.same {
+			t.Errorf("%s: the tag %s: %v", c.number, c.tag, err)
+		}
+	}
+}
+
 // TestArchive checks what the archive of this platform has: a static binary that knows its commit,
 // man pages of all commands, completions, licenses, and a bill of materials of the same binary.
 func TestArchive(t *testing.T) {
@@ -101,6 +141,10 @@ func TestArchive(t *testing.T) {
 	var version struct{ Version, Commit string }
 	if err := json.Unmarshal(text, &version); err != nil || version.Commit != r.commit || !strings.HasPrefix(r.version, version.Version) {
 		t.Errorf("the binary is %s, %v; want commit %s", text, err, r.commit)
+	}
+	line, err := exec.Command(program, "version").Output()
+	if err != nil || !strings.HasPrefix(string(line), "rueda "+version.Version+" ("+r.commit[:12]) {
+		t.Errorf("the binary prints %q, %v; want commit %s", line, err, r.commit)
 	}
 	for name, text := range files {
 		if strings.HasPrefix(name, manFolder) && !bytes.Contains(text, []byte(r.time.Format("Jan 2006"))) {
