@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
 // read returns the text of a file of the tree.
@@ -160,6 +162,33 @@ func TestDrainFits(t *testing.T) {
 		"`terminationGracePeriodSeconds` (" + text(grace) + ")"} {
 		if !strings.Contains(install, want) {
 			t.Errorf("docs/install.md does not say %q", want)
+		}
+	}
+}
+
+// TestVersions checks that clients and documents have the version of the program, in the spelling
+// of each ecosystem.
+func TestVersions(t *testing.T) {
+	version := command.ReadBuild().Version
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-dev)?$`).MatchString(version) {
+		t.Fatalf("the version is %q, want one such as 0.2.0 or 0.2.0-dev", version)
+	}
+	python := strings.Replace(version, "-dev", ".dev0", 1) // PEP 440
+	heading := "## " + version + " ("                      // and the date
+	if strings.HasSuffix(version, "-dev") {
+		heading = "## Unreleased (" + version + ")\n"
+	}
+	for _, want := range []struct{ name, part string }{
+		{"README.md", "\nThis is version " + version + "."},
+		{"CHANGELOG.md", "# Changelog\n\n" + heading},
+		{"clients/python/rueda/_version.py", `__version__ = "` + python + "\"\n"},
+		{"clients/typescript/package.json", "{\n  \"name\": \"@rueda/client\",\n  \"version\": \"" + version + `",`},
+		{"clients/typescript/package-lock.json", "{\n  \"name\": \"@rueda/client\",\n  \"version\": \"" + version + `",`},
+		{"clients/typescript/package-lock.json", "{\n      \"name\": \"@rueda/client\",\n      \"version\": \"" + version + `",`},
+		{"clients/typescript/README.md", "/rueda-client-" + version + ".tgz\n"},
+	} {
+		if !strings.Contains(read(t, want.name), want.part) {
+			t.Errorf("%s does not have %q", want.name, want.part)
 		}
 	}
 }

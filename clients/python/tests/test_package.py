@@ -13,6 +13,8 @@ import unittest
 import zipfile
 from pathlib import Path
 
+from rueda import __version__
+
 from .gateway import GGAL, GatewayTest
 
 PACKAGE = Path(__file__).parents[1]
@@ -55,7 +57,8 @@ class PackageTest(GatewayTest):
             with zipfile.ZipFile(wheel) as z:
                 names = z.namelist()
             self.assertIn("rueda/py.typed", names)
-            self.assertFalse([n for n in names if not re.match(r"rueda(-[\d.]+\.dist-info)?/", n)])
+            package = f"rueda(-{re.escape(__version__)}\\.dist-info)?/"
+            self.assertFalse([n for n in names if not re.match(package, n)])
             run(sys.executable, *create.split(), str(venv))
             run(str(venv / "bin" / "pip"), *install.split(), str(wheel))
             python = str(venv / "bin" / "python")

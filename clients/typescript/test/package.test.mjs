@@ -35,7 +35,8 @@ test("the packed client works in an empty folder, as README says", { skip: !proc
   t.after(() => rm(folder, { recursive: true }));
   await exec("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: here });
   const [tarball] = await readdir(folder);
-  assert.equal(tarball, "rueda-client-0.1.0.tgz");
+  const { version } = JSON.parse(await readFile(join(here, "package.json"), "utf8"));
+  assert.equal(tarball, `rueda-client-${version}.tgz`);
   await exec("npm", ["init", "-y"], { cwd: folder });
   await exec("npm", ["install", "--offline", "--no-audit", "--no-fund", tarball], { cwd: folder });
   assert.deepEqual((await readdir(join(folder, "node_modules"))).filter((name) => name[0] !== "."), ["@rueda"]);
