@@ -164,7 +164,7 @@ func TestFloorPlan(t *testing.T) {
 		}
 		for _, p := range s.imports() {
 			name, isOurs := strings.CutPrefix(p, module+"/")
-			i := -1
+			var i int
 			switch {
 			case isOurs:
 				i = slices.Index(r.imports, name)

@@ -90,7 +90,7 @@ func TestSilencedLinters(t *testing.T) {
 // TestLogKeys checks that the attributes of log lines have names of one list, so that all logs can
 // be searched alike.
 func TestLogKeys(t *testing.T) {
-	keys := strings.Fields(`address admin again_in applied bytes count data duration error expires families family feed feeds file
+	keys := strings.Fields(`action address admin again_in applied bytes count data duration error expires families family feed feeds file
 		head instrument key last line lines market method node panic path phase producer reason request_id restart route sequence sequencer skipped sockets stack
 		started status term tls type until used user users version window`)
 	levels := []string{"Debug", "Info", "Warn", "Error", "With", "Log"}

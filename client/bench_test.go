@@ -113,7 +113,6 @@ type dispatch struct {
 	batch  int
 	frames []frame
 	next   int
-	epoch  int
 	ids    []wire.Ident
 	format wire.Format
 	bytes  int

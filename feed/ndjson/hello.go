@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -112,7 +111,9 @@ func validName(s string) bool {
 
 // refuse answers a connection without a valid Hello and closes it.
 func (p *producer) refuse(f *wire.Fault) {
-	p.countAndLog(&p.source.refused, func(s *Stats) *int { return &s.Refused }, "connections refused", slog.String("reason", string(f.Reason)))
+	if n := p.count(&p.source.refused, func(s *Stats) *int { return &s.Refused }); n > 0 {
+		p.log.Warn("connections refused", "reason", f.Reason, "count", n)
+	}
 	p.closeWithError(f)
 }
 

@@ -93,7 +93,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ndjson: %w", err)
 	}
-	defer os.RemoveAll(private)
+	defer func() { _ = os.RemoveAll(private) }() // an empty folder may remain
 	name := filepath.Join(private, "s")
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", name)
 	if err != nil {

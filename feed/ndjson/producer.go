@@ -240,8 +240,10 @@ func (p *producer) define(in *market.Instrument) *wire.Fault {
 
 // refuseForeign counts a line about an instrument of another producer.
 func (p *producer) refuseForeign(id market.InstrumentID) *wire.Fault {
-	p.countAndLog(&p.source.foreign, func(s *Stats) *int { return &s.Foreign }, "lines rejected: the instrument belongs to another producer",
-		slog.String("reason", string(wire.Forbidden)), slog.String("instrument", id.String()))
+	if n := p.count(&p.source.foreign, func(s *Stats) *int { return &s.Foreign }); n > 0 {
+		p.log.Warn("lines rejected: the instrument belongs to another producer",
+			"reason", wire.Forbidden, "instrument", id.String(), "count", n)
+	}
 	return wire.NewFault(wire.Forbidden, id.String()+" belongs to another producer")
 }
 
@@ -334,8 +336,9 @@ func (p *producer) gap(i *instrument, e *market.Event, last uint64) {
 	}
 	p.addLoss(i, lossOf(e.Kind), reasonSequence)
 	p.warn(reasonSequence, what)
-	p.countAndLog(&p.source.gaps, func(s *Stats) *int { return &s.Gaps }, "producer skipped sequence numbers",
-		slog.String("instrument", i.id.String()), slog.Uint64("last", last), slog.Uint64("sequence", e.Sequence))
+	if n := p.count(&p.source.gaps, func(s *Stats) *int { return &s.Gaps }); n > 0 {
+		p.log.Warn("producer skipped sequence numbers", "instrument", i.id.String(), "last", last, "sequence", e.Sequence, "count", n)
+	}
 }
 
 // skip adds the gaps of a line that cannot be decoded. They are gaps of its instrument or of all
@@ -417,7 +420,9 @@ func (p *producer) publish() {
 	p.earlierFaults = 0
 	for _, r := range rejected {
 		if r.crossed != nil {
-			p.countAndLog(&p.source.crossed, func(s *Stats) *int { return &s.Crossed }, "lines rejected: books crossed outside an auction", slog.String("instrument", r.crossed.id.String()))
+			if n := p.count(&p.source.crossed, func(s *Stats) *int { return &s.Crossed }); n > 0 {
+				p.log.Warn("lines rejected: books crossed outside an auction", "instrument", r.crossed.id.String(), "count", n)
+			}
 		}
 		p.fault(r.line, r.fault)
 	}

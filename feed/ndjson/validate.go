@@ -1,8 +1,6 @@
 package ndjson
 
 import (
-	"context"
-	"log/slog"
 	"time"
 
 	"github.com/ruedahq/rueda/market"
@@ -18,33 +16,34 @@ type limitedLog struct {
 // logEvery is the minimum time between two log lines of a limitedLog.
 const logEvery = time.Minute
 
-// add counts an event. If due is true, a log line with count is due. Source.mu must be held.
-func (o *limitedLog) add(now time.Time) (count int, due bool) {
+// add counts an event. It returns how many to log now, or 0 if no log line is due. Source.mu must
+// be held.
+func (o *limitedLog) add(now time.Time) (count int) {
 	o.count++
 	if now.Before(o.due) {
-		return 0, false
+		return 0
 	}
 	count, o.count, o.due = o.count, 0, now.Add(logEvery)
-	return count, true
+	return count
 }
 
-// countAndLog counts a rejected line or connection, or a line with unknown members, and logs it at
-// most once a minute with an example.
-func (p *producer) countAndLog(o *limitedLog, total func(*Stats) *int, message string, example ...slog.Attr) {
+// count counts a rejected line or connection, or a line with unknown members. It returns how many
+// the caller should log, with this one as an example: once a minute those since the last log line,
+// and otherwise 0.
+func (p *producer) count(o *limitedLog, total func(*Stats) *int) int {
 	s := p.source
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	*total(&s.stats)++
-	count, due := o.add(time.Now())
-	s.mu.Unlock()
-	if due {
-		p.log.LogAttrs(context.Background(), slog.LevelWarn, message, append(example, slog.Int("count", count))...)
-	}
+	return o.add(time.Now())
 }
 
 // unknown records that a line has unknown members.
 func (p *producer) unknown(l *wire.Line) {
 	if l.Unknown != "" {
-		p.countAndLog(&p.source.unknown, func(s *Stats) *int { return &s.Unknown }, "lines have unknown members", slog.String("key", l.Unknown))
+		if n := p.count(&p.source.unknown, func(s *Stats) *int { return &s.Unknown }); n > 0 {
+			p.log.Warn("lines have unknown members", "key", l.Unknown, "count", n)
+		}
 	}
 }
 
@@ -53,7 +52,9 @@ func (p *producer) checkPrices(i *instrument, e *market.Event) *wire.Fault {
 	if !p.source.config.positive(i.id.Market) || !negative(e) {
 		return nil
 	}
-	p.countAndLog(&p.source.negative, func(s *Stats) *int { return &s.Negative }, "lines rejected: prices below 0", slog.String("instrument", i.id.String()))
+	if n := p.count(&p.source.negative, func(s *Stats) *int { return &s.Negative }); n > 0 {
+		p.log.Warn("lines rejected: prices below 0", "instrument", i.id.String(), "count", n)
+	}
 	return wire.NewFault(wire.BadField, "prices of market "+i.id.Market+" must not be below 0")
 }
 

@@ -99,7 +99,7 @@ func TestMutatedFiles(t *testing.T) {
 				if bad.data = replaytest.Mutate(rng, s.data); s.books != nil && rng.IntN(2) == 0 {
 					bad.books = replaytest.Mutate(rng, s.books)
 				}
-				err, used := playMutant(t, &bad)
+				used, err := playMutant(t, &bad)
 				if most = max(most, used); used > mutantMemory {
 					t.Errorf("%d MiB were allocated for %q", used>>20, bad.data)
 				}
@@ -128,15 +128,15 @@ func (s *sample) shorten(t *testing.T) {
 	whole := s.data
 	for n := min(len(whole), mutantBytes); n > mutantBytes-400 || n == len(whole); n-- {
 		s.data = whole[:n]
-		if err, _ := playMutant(t, s); err == nil {
+		if _, err := playMutant(t, s); err == nil {
 			return
 		}
 	}
 	t.Fatal("no record ends in the last 400 bytes")
 }
 
-// playMutant plays a file. It returns its error and the bytes that were allocated.
-func playMutant(t *testing.T, s *sample) (err error, used uint64) {
+// playMutant plays a file. It returns the bytes that were allocated and its error.
+func playMutant(t *testing.T, s *sample) (used uint64, err error) {
 	path := s.save(t, nil)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -149,7 +149,7 @@ func playMutant(t *testing.T, s *sample) (err error, used uint64) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	return err, after.TotalAlloc - before.TotalAlloc
+	return after.TotalAlloc - before.TotalAlloc, err
 }
 
 func sum(s *Stats) (n int) {

@@ -211,7 +211,7 @@ func sendUntilClosed(ctx context.Context, g *rig, bearer string, messages []stri
 			if err == nil {
 				_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, message, buf[256:])
 			}
-			if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				return
 			}
 			if bytes.Contains(buf[:n], []byte(`"action":"ping"`)) {

@@ -162,7 +162,11 @@ func (p *program) until(ctx context.Context, patience time.Duration, what string
 			if ok {
 				return nil
 			}
-			return fmt.Errorf("the client has exited (%v) before it printed %s", p.exit, what)
+			exit := p.exit
+			if exit == nil {
+				exit = errors.New("exit status 0")
+			}
+			return fmt.Errorf("the client has exited (%w) before it printed %s", exit, what)
 		}
 	}
 }

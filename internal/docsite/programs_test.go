@@ -149,7 +149,7 @@ func TestProgramsE2E(t *testing.T) {
 	for channel, kind := range map[string]string{"trades": "T", "quotes": "Q", "order_book": "O", "status": "H", "summary": "D", "bars": "K"} {
 		samples = append(samples, sample{"/docs/stream/" + channel, `["']type["']: ?["']` + kind + `["']`})
 	}
-	folder, err := os.MkdirTemp("testdata", "programs-")
+	folder, err := os.MkdirTemp("testdata", "programs-") //nolint:usetesting // Go programs there import what this module requires
 	if err != nil {
 		t.Fatal(err)
 	}

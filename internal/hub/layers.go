@@ -92,7 +92,7 @@ type publisher struct {
 	directory
 
 	position   uint64 // position of the newest row
-	topics     map[TopicKey]*Topic
+	topics     map[Item]*Topic
 	readBy     map[readKey][]*Topic                             // the topics of all tiers of a channel and identifier
 	patterns   [state.MarketStatus + 1][catalogue.NumShapes]int // number of topics of patterns, by shape
 	generation [state.MarketStatus + 1]uint32                   // increases when a topic of a pattern is added or removed
@@ -136,7 +136,7 @@ func newSequencer(cfg Config) sequencer {
 	return sequencer{applier: applier{
 		trading: bars.NewClocks(),
 		publisher: publisher{
-			topics:  make(map[TopicKey]*Topic),
+			topics:  make(map[Item]*Topic),
 			readBy:  make(map[readKey][]*Topic),
 			commits: commits{kicked: make(chan struct{}, 1)},
 			memory:  memory{limit: cfg.Memory},

@@ -164,7 +164,7 @@ func (p *Port) AwaitCommit() bool {
 func (p *Port) Jobs() *readjob.Queue { return p.hub.jobs }
 
 // Topic returns the topic of a key. It makes the topic if there is none. The caller adds a reader.
-func (p *Port) Topic(key TopicKey) *Topic { return p.hub.topic(key) }
+func (p *Port) Topic(key Item) *Topic { return p.hub.topic(key) }
 
 // AddReader adds a reader of a topic. RemoveReader subtracts it, and drops a topic without readers.
 // It reports whether the shard has no more readers of the topic.

@@ -63,7 +63,7 @@ func (h *publisher) mayAdd(x Item) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.topics[TopicKey{x.Channel, x.ID, x.Tier}] != nil
+	return h.topics[x] != nil
 }
 
 // used returns the memory that counts toward the limit, in bytes. The hub's lock is held.

@@ -14,10 +14,10 @@ import (
 // Tier is the variant of a channel that a subscription has.
 type Tier = tier.Tier
 
-// Item is an identifier of a subscription as the client wrote it: exact or a pattern.
+// Item is an identifier of a subscription as the client wrote it. It is also the key of its topic.
 type Item struct {
 	Channel wire.Channel
-	ID      market.InstrumentID
+	ID      market.InstrumentID // exact, or the pattern of a group
 	Tier    Tier
 }
 
@@ -27,17 +27,11 @@ type (
 	Cursor = ring.Cursor[*Instrument]
 )
 
-type TopicKey struct {
-	Channel wire.Channel
-	ID      market.InstrumentID // exact, or the pattern of a group
-	Tier    Tier
-}
-
 // Topic has a ring and the counts of its readers. It exists while it has readers. The topic of a
 // pattern takes the messages of all instruments that the pattern covers. A subscriber of hundreds
 // of instruments therefore reads one ring.
 type Topic struct {
-	key    TopicKey
+	key    Item
 	ring   ring.Ring[*Instrument]
 	group  *Group     // instruments whose messages it takes; nil: markets as a whole
 	seen   []portSeen // by port; the hub's lock guards it, like all fields
@@ -113,7 +107,7 @@ func (h *publisher) show(tp *Topic, bytes int) {
 
 // topic returns the topic of a key. It makes the topic if there is none. Instruments find a new
 // topic before their next message; see tiers.
-func (h *publisher) topic(key TopicKey) *Topic {
+func (h *publisher) topic(key Item) *Topic {
 	if tp, ok := h.topics[key]; ok {
 		return tp
 	}

@@ -62,13 +62,17 @@ func (r *File[T]) Get() T {
 	}
 	value, err := r.read(r.name)
 	if err != nil {
-		message := "file not read, keeping its last content"
 		if r.strict {
-			r.value, r.info, message = value, nil, "file not read, keeping only what is right in it"
+			r.value, r.info = value, nil
 		}
-		if r.said != err.Error() {
-			r.said = err.Error()
-			r.logger.Error(message, "file", r.name, "error", err)
+		if r.said == err.Error() {
+			return r.value
+		}
+		r.said = err.Error()
+		if r.strict {
+			r.logger.Error("file not read, keeping only what is right in it", "file", r.name, "error", err)
+		} else {
+			r.logger.Error("file not read, keeping its last content", "file", r.name, "error", err)
 		}
 		return r.value
 	}

@@ -32,23 +32,23 @@ func newTestLimiter(most, each int, log *bytes.Buffer) *connLimiter {
 }
 
 // come opens connections from addresses; pattern has a placeholder for their number.
-func (g *connLimiter) come(n int, pattern string) (all []*visitor) {
+func (l *connLimiter) come(n int, pattern string) (all []*visitor) {
 	for i := range n {
 		from := pattern
 		if strings.Contains(pattern, "%") {
 			from = fmt.Sprintf(pattern, i)
 		}
 		v := &visitor{from: from}
-		g.setState(v, http.StateNew)
+		l.setState(v, http.StateNew)
 		all = append(all, v)
 	}
 	return all
 }
 
 // end does what net/http does with closed connections.
-func (g *connLimiter) end(all []*visitor) {
+func (l *connLimiter) end(all []*visitor) {
 	for _, v := range all {
-		g.setState(v, http.StateClosed)
+		l.setState(v, http.StateClosed)
 	}
 }
 

@@ -44,7 +44,6 @@ type rightsWorld struct {
 	listener *pipeListener
 	env      *session.Env
 	handles  []market.Handle
-	venue    market.Handle
 }
 
 // publish publishes a batch of events of each level.

@@ -106,7 +106,7 @@ func TestRequestsAtTheBeginningOfARight(t *testing.T) {
 				d.now = time.Now()
 				d.text(`{"action":"subscribe",` + identifiers + `}`)
 				d.read()
-				time.Sleep(at.Sub(time.Now()) - time.Second)
+				time.Sleep(time.Until(at) - time.Second)
 				for range 5 {
 					d.trade() // up to 5, delayed and not sent yet
 				}

@@ -23,9 +23,9 @@ func (s *Subscriber) add(x hub.Item) *item {
 	it := s.shard.newItem()
 	it.sub = s
 	if s.covering(x) != nil {
-		it.view = &view{key: hub.TopicKey{Channel: x.Channel, ID: x.ID, Tier: x.Tier}}
+		it.view = &view{key: x}
 	} else {
-		s.shard.join(it, hub.TopicKey{Channel: x.Channel, ID: x.ID, Tier: x.Tier})
+		s.shard.join(it, x)
 	}
 	s.items = append(s.items, it)
 	switch {

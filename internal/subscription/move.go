@@ -227,7 +227,7 @@ func (m *move) drop() (fresh []*item) {
 		}
 		it.drop()
 		if tier, moves := m.tiers[it]; moves {
-			it.view = &view{key: hub.TopicKey{Channel: it.channel(), ID: it.id(), Tier: tier}}
+			it.view = &view{key: hub.Item{Channel: it.channel(), ID: it.id(), Tier: tier}}
 		} else if s.set != nil && s.set.index != nil {
 			delete(s.set.index, it.key())
 		}

@@ -146,9 +146,6 @@ func (it *item) gathered() uint64 {
 	return low
 }
 
-// position returns a position from which a client can resume the item.
-func (it *item) position() uint64 { return min(it.gathered(), it.sub.shard.hub.Taken(it.tier().Delay)) }
-
 // ringPosition returns a position before all waiting messages of the item's ring.
 func (it *item) ringPosition() uint64 {
 	switch {

@@ -67,7 +67,7 @@ func (s *Shard) Open(sub *Subscriber, key any) {
 	if s.venue == nil {
 		s.hub.Lock()
 		defer s.hub.Unlock()
-		s.venue = s.view(hub.TopicKey{Channel: state.MarketStatus, ID: market.InstrumentID{Symbol: market.Any, Market: market.Any, Term: market.Any}})
+		s.venue = s.view(hub.Item{Channel: state.MarketStatus, ID: market.InstrumentID{Symbol: market.Any, Market: market.Any, Term: market.Any}})
 		s.venue.prev = s.venue.tail
 		s.hub.AddReader(s.venue.topic)
 		s.hub.Published()

@@ -151,7 +151,7 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 		rows = old.late.elsewhere
 	}
 	old.drop()
-	old.view = &view{key: hub.TopicKey{Channel: x.Channel, ID: x.ID, Tier: x.Tier}}
+	old.view = &view{key: x}
 	if p := t.covering(x); p != nil {
 		if hasState(x.Channel) {
 			p.requestSnapshot() // the client has the state of another tier

@@ -9,7 +9,7 @@ import (
 // readers. Only a Turn moves the tail, so live readers need no cursors. Each of them receives the
 // messages between prev and tail.
 type view struct {
-	key        hub.TopicKey
+	key        hub.Item
 	topic      *hub.Topic // nil: the view is of an item that does not read
 	prev, tail hub.Cursor
 	pos        uint64 // position of the hub when tail was taken
@@ -104,7 +104,7 @@ func (v *view) chunk(f wire.Format, t *wire.Transcoder) []byte {
 }
 
 // join makes an item a reader of a topic, from the tail of its ring on. The hub's lock is held.
-func (s *Shard) join(it *item, key hub.TopicKey) {
+func (s *Shard) join(it *item, key hub.Item) {
 	v := s.view(key)
 	s.hub.AddReader(v.topic)
 	it.view, it.late, it.place = v, nil, int32(len(v.readers))
@@ -119,7 +119,7 @@ func (s *Shard) join(it *item, key hub.TopicKey) {
 
 // view returns the shard's view of a topic. It makes the view and the topic if they do not exist.
 // The hub's lock is held.
-func (s *Shard) view(key hub.TopicKey) *view {
+func (s *Shard) view(key hub.Item) *view {
 	tp := s.hub.Topic(key)
 	v := s.views[tp]
 	if v == nil {

@@ -25,7 +25,6 @@ type referenceBook struct {
 	orders   map[uint64]referenceOrder
 	known    bool
 	snapshot bool // the newest record was part of one
-	marked   bool // an event has ended
 	trades   []string
 	shown    string   // the book at the end of the newest event
 	out      []string // trades and statuses of complete events

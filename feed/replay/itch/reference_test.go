@@ -176,13 +176,12 @@ func (r *plainReader) status(s *replaytest.Plain, symbol string, m []byte, t int
 
 // randomDay writes messages of all types. Files of a part of a day refer to orders before it.
 type randomDay struct {
-	rng    *rand.Rand
-	w      replaytest.ITCH
-	live   [4]map[uint64]uint32
-	t      int64
-	id     uint64
-	match  uint64
-	listed bool
+	rng   *rand.Rand
+	w     replaytest.ITCH
+	live  [4]map[uint64]uint32
+	t     int64
+	id    uint64
+	match uint64
 }
 
 func (d *randomDay) symbol(i int) string { return fmt.Sprintf("S%d", i) }

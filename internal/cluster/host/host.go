@@ -478,7 +478,7 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 // once per warnEvery.
 func (h *Host) failed(what string, err error) bool {
 	if err != nil && !errors.Is(err, context.Canceled) && h.warnings.due(what) {
-		h.log.Warn("cluster: failed to "+what, "error", err)
+		h.log.Warn("cluster: action failed", "action", what, "error", err)
 	}
 	return err != nil
 }

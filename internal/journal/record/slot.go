@@ -32,7 +32,7 @@ func (r *Row) Slot() int { return slotOfKind(r.Kind, r.Bar.Interval) }
 
 // Slot returns the slot of a record; NoSlot for books.
 func (h *Head) Slot(rec []byte) int {
-	i := Interval(NumIntervals)
+	i := NumIntervals
 	if h.body < len(rec) {
 		i = Interval(rec[h.body])
 	}

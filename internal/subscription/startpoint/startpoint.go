@@ -100,14 +100,14 @@ func Find(h *hub.Port, r Request) (out Result) {
 
 // inMemory sets the points that are in memory, and returns the sequences that have to be searched
 // in the journal. It sets the fault if the request is refused.
-func (out *Result) inMemory(h *hub.Port, r Request) (ask []missing) {
+func (r *Result) inMemory(h *hub.Port, q Request) (ask []missing) {
 	h.Lock()
 	defer h.Unlock()
 	h.Commit()
-	out.points = make(map[Sequence]uint64)
+	r.points = make(map[Sequence]uint64)
 	starts, now := make(openings), time.Now().UnixNano()
 	seen := make(map[hub.Item]bool)
-	for _, x := range r.Items {
+	for _, x := range q.Items {
 		if !x.Channel.Replays() || seen[x] {
 			continue
 		}
@@ -115,20 +115,20 @@ func (out *Result) inMemory(h *hub.Port, r Request) (ask []missing) {
 		for _, in := range h.Covered(x) {
 			key := Sequence{in, x.Channel}
 			h.Step(1)
-			out.Looked++
-			if _, ok := out.points[key]; ok {
+			r.Looked++
+			if _, ok := r.points[key]; ok {
 				continue // identifiers may overlap
 			}
-			from, rows := starts.of(h, in, r.Start, now), in.Recent(x.Channel)
-			if r.Today && h.IsHistory(in, from) {
-				out.Fault = wire.NewFault(wire.Forbidden, "The start lies before today's open, which needs the scope marketdata:history")
+			from, rows := starts.of(h, in, q.Start, now), in.Recent(x.Channel)
+			if q.Today && h.IsHistory(in, from) {
+				r.Fault = wire.NewFault(wire.Forbidden, "The start lies before today's open, which needs the scope marketdata:history")
 				return nil
 			}
 			n, found := rows.Before(from)
-			out.points[key] = n
+			r.points[key] = n
 			if !found && rows.First() > 1 {
 				if from < h.Journal().EarlierUntil(in.Def.VirtualClock) {
-					out.Fault = earlierFault()
+					r.Fault = earlierFault()
 					return nil
 				}
 				ask = append(ask, missing{key, in.Series(x.Channel), from, rows.First()})
@@ -136,10 +136,10 @@ func (out *Result) inMemory(h *hub.Port, r Request) (ask []missing) {
 		}
 	}
 	if len(ask) > maxSearched {
-		out.Fault = wire.NewFault(wire.RangeTooLarge, "The start lies before what is in memory of more than 200 sequences; ask for fewer instruments or start later")
+		r.Fault = wire.NewFault(wire.RangeTooLarge, "The start lies before what is in memory of more than 200 sequences; ask for fewer instruments or start later")
 		return nil
 	}
-	out.Fault = tooMany(h, out.points)
+	r.Fault = tooMany(h, r.points)
 	return ask
 }
 
