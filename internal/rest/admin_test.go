@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/audit"
@@ -118,48 +119,50 @@ func TestThreat35AdminSurface(t *testing.T) {
 // The right one is not accepted among too many, also if they come at once. Guesses are in the audit
 // log. Requests with the token are not limited.
 func TestThreat35AdminTokenGuesses(t *testing.T) {
-	g := newGateway(t, nil)
-	admin := newAdmin(t, g)
-	guess := func(token string) int {
-		return ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer "+token).Code
-	}
-	for range 100 {
-		if code := guess(adminToken); code != http.StatusOK {
-			t.Fatalf("with the token: %d", code)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		admin := newAdmin(t, g)
+		guess := func(token string) int {
+			return ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer "+token).Code
 		}
-	}
-	w := ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer wrong")
-	if w.Code != http.StatusUnauthorized || w.Header().Get("RateLimit-Policy") != `"address";q=30;w=60` {
-		t.Fatalf("a guess: %d %v", w.Code, w.Header())
-	}
-	var all sync.WaitGroup
-	var looked atomic.Int64
-	for range 100 {
-		all.Go(func() {
-			if guess("wrong") == http.StatusUnauthorized {
-				looked.Add(1)
+		for range 100 {
+			if code := guess(adminToken); code != http.StatusOK {
+				t.Fatalf("with the token: %d", code)
 			}
-		})
-	}
-	all.Wait()
-	if n := looked.Load(); n != 29 {
-		t.Errorf("%d guesses at once were looked at, want 29", n)
-	}
-	if code := guess(adminToken); code != http.StatusTooManyRequests {
-		t.Errorf("the right one among them: %d", code)
-	}
-	rows := 0
-	for row, err := range g.store.Store.(*store.Memory).AuditRows(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
 		}
-		if row.Kind == audit.AdminRefused {
-			rows++
+		w := ask(t, admin, "GET", "/admin/users/u1/sessions", "", "Authorization", "Bearer wrong")
+		if w.Code != http.StatusUnauthorized || w.Header().Get("RateLimit-Policy") != `"address";q=30;w=60` {
+			t.Fatalf("a guess: %d %v", w.Code, w.Header())
 		}
-	}
-	if rows != 1 {
-		t.Errorf("%d rows in the audit log, want one a minute", rows)
-	}
+		var all sync.WaitGroup
+		var looked atomic.Int64
+		for range 100 {
+			all.Go(func() {
+				if guess("wrong") == http.StatusUnauthorized {
+					looked.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := looked.Load(); n != 29 {
+			t.Errorf("%d guesses at once were looked at, want 29", n)
+		}
+		if code := guess(adminToken); code != http.StatusTooManyRequests {
+			t.Errorf("the right one among them: %d", code)
+		}
+		rows := 0
+		for row, err := range g.store.Store.(*store.Memory).AuditRows(t.Context(), 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.Kind == audit.AdminRefused {
+				rows++
+			}
+		}
+		if rows != 1 {
+			t.Errorf("%d rows in the audit log, want one a minute", rows)
+		}
+	})
 }
 
 func TestAdminRoutes(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/rest"
@@ -353,19 +354,21 @@ func TestThreat50PlantedCookie(t *testing.T) {
 
 // TestConsoleLimits checks that the routes of the console count with those of other logins.
 func TestConsoleLimits(t *testing.T) {
-	g := newConsole(t, nil)
-	c := newConsoleClient(t, g.handler)
-	limited := 0
-	for i := range 60 {
-		w := c.ask(http.MethodPost, "/console/session", fmt.Sprintf(`{"username":"user%d","password":"wrong"}`, i))
-		if w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") != "" {
-			limited++
+	synctest.Test(t, func(t *testing.T) {
+		g := newConsole(t, nil)
+		c := newConsoleClient(t, g.handler)
+		limited := 0
+		for i := range 60 {
+			w := c.ask(http.MethodPost, "/console/session", fmt.Sprintf(`{"username":"user%d","password":"wrong"}`, i))
+			if w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") != "" {
+				limited++
+			}
 		}
-	}
-	if limited < 30 {
-		t.Errorf("%d of 60 wrong passwords were refused", limited)
-	}
-	if w := c.ask(http.MethodPost, "/auth/token", `{"grant_type":"password","username":"zoe","password":"wrong"}`); w.Code != http.StatusTooManyRequests {
-		t.Errorf("another route: %d %s", w.Code, w.Body)
-	}
+		if limited < 30 {
+			t.Errorf("%d of 60 wrong passwords were refused", limited)
+		}
+		if w := c.ask(http.MethodPost, "/auth/token", `{"grant_type":"password","username":"zoe","password":"wrong"}`); w.Code != http.StatusTooManyRequests {
+			t.Errorf("another route: %d %s", w.Code, w.Body)
+		}
+	})
 }

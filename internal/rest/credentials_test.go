@@ -8,10 +8,12 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -129,25 +131,26 @@ func oneTimePassword(t *testing.T, secret string, ahead int64) string {
 // TestThreat01OtherRoutesOfPasswords checks that password checks of all routes share the limits of
 // logins.
 func TestThreat01OtherRoutesOfPasswords(t *testing.T) {
-	g := newGateway(t, func(_ *rest.Config, a *auth.Config) { a.Users = newLocalUsers(t) })
-	address := g.serve(t)
-	bodies := []struct{ path, body string }{
-		{"/auth/token", `{"grant_type":"password","username":"ana","password":"a guess"}`},
-		{"/auth/password", `{"username":"ana","password":"a guess","new_password":"a new password of ana's"}`},
-		{"/auth/otp", `{"action":"enrol","username":"ana","password":"a guess"}`},
-		{"/auth/otp", `{"action":"recovery_codes","username":"ana","password":"a guess"}`},
-		{"/auth/otp", `{"action":"disable","username":"ana","password":"a guess"}`},
-	}
-	for _, b := range bodies {
-		if status, text := exchange(t, address, "POST", b.path, "", b.body); status != 401 {
-			t.Fatalf("%s: %d %s", b.path, status, text)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, func(_ *rest.Config, a *auth.Config) { a.Users = newLocalUsers(t) })
+		bodies := []struct{ path, body string }{
+			{"/auth/token", `{"grant_type":"password","username":"ana","password":"a guess"}`},
+			{"/auth/password", `{"username":"ana","password":"a guess","new_password":"a new password of ana's"}`},
+			{"/auth/otp", `{"action":"enrol","username":"ana","password":"a guess"}`},
+			{"/auth/otp", `{"action":"recovery_codes","username":"ana","password":"a guess"}`},
+			{"/auth/otp", `{"action":"disable","username":"ana","password":"a guess"}`},
 		}
-	}
-	for _, b := range bodies {
-		right := strings.ReplaceAll(b.body, "a guess", "ana's old password")
-		status, text := exchange(t, address, "POST", b.path, "", right)
-		if status != 429 || !strings.Contains(text, "too_many_failures") {
-			t.Errorf("%s after five wrong passwords: %d %s", b.path, status, text)
+		for _, b := range bodies {
+			if w := g.post(b.path, b.body); w.Code != http.StatusUnauthorized {
+				t.Fatalf("%s: %d %s", b.path, w.Code, w.Body)
+			}
 		}
-	}
+		for _, b := range bodies {
+			right := strings.ReplaceAll(b.body, "a guess", "ana's old password")
+			w := g.post(b.path, right)
+			if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "too_many_failures") {
+				t.Errorf("%s after five wrong passwords: %d %s", b.path, w.Code, w.Body)
+			}
+		}
+	})
 }
