@@ -1,4 +1,4 @@
-# Everything there is to do with the tree. CI runs `make test` and `make e2e`.
+# Everything there is to do with the tree. CI runs it with .ci/run.
 
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
@@ -7,22 +7,24 @@ FUZZTIME ?= 1m
 BENCH    ?= .
 SCREENS  ?= build/screens
 TAPES    := $(or $(RUEDA_TAPES),../shared/data)
-TESTRUN   = go run $(RACE) ./internal/testrun
-E2E       = $$(grep -rlE --include='*_test.go' --exclude-dir=rueda-cluster '^func Test\w*E2E\w*\(' . | xargs -n 1 dirname | sort -u)
+TESTRUN   = go run ./internal/testrun
 LINT     := go tool -modfile=tools/go.mod golangci-lint
 
 # Tests that may run at the same time: many wait, for other processes or for a time to pass.
 PARALLEL := -parallel 8
 
+# A test has its tier in its name. Those with E2E in it start processes. Those that end in Long take
+# long: storms, and loops over every byte or kill. make test runs the others, make e2e both, and make race the
+# others and a short form of Long, in the packages that start goroutines.
+#
 # The race detector needs a C compiler. SQLite as translated from C is built without it: it would run
 # three times slower. Its driver, which reads what we pass, is built with it.
-CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
 WITH_RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
-test: RACE = $(if $(CC_FOUND),$(WITH_RACE),)
+CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test e2e cluster alerts browser screens clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
+.PHONY: help build run test race e2e cluster alerts browser screens clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,32 +36,32 @@ build: ## the program, build/rueda
 run: ## a brokerage API with a moving market on http://127.0.0.1:8080
 	go run ./cmd/rueda dev
 
-test: ## format, vet, unit tests, scripts and conversations with the race detector
+test: ## format, vet, unit tests, scripts and conversations: needs Go alone
 	@bad=$$(gofmt -l $$(find . -name '*.go' -not -path './.git/*')); \
 		if [ -n "$$bad" ]; then echo "not formatted (gofmt -w them):"; echo "$$bad"; exit 1; fi
-ifeq ($(CC_FOUND),)
-	@echo "no C compiler found: tests run without the race detector"
-	@[ -z "$$RUEDA_REQUIRE_ALL" ]
-endif
-	$(TESTRUN) -- $(RACE) -vet=all $(PARALLEL) -timeout 20m -skip E2E ./...
+	go vet ./...
+	$(TESTRUN) -tier quick -- -vet=off $(PARALLEL) -p 4 -timeout 10m
 	@echo
 	@echo "Left out:"
+	@echo "  data races              make race (needs a C compiler)"
 	@echo "  real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations: make e2e"
 	@echo "  a cluster with NATS     make cluster"
 	@echo "  alerts that fire        make alerts"
 	@echo "  the Python client       make clients-python"
+	@echo "  the TypeScript client   make clients-typescript"
+	@echo "  the console             make browser"
+	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals and bench/clients have modules and tests"
 	@echo "  archives and packages   make test-packages"
-	@echo "  the TypeScript client   make clients-typescript"
-	@echo "  the console             make browser"
-	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
-	@[ -n "$(CC_FOUND)" ] || echo "  the race detector       install a C compiler"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
-e2e: ## tests with E2E in their name: real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations
-	$(TESTRUN) -services -- -vet=off $(PARALLEL) -p 3 -timeout 20m -run E2E $(E2E)
+race: ## the tests of the packages that start goroutines with the race detector, long loops shortened (needs a C compiler)
+	$(TESTRUN) -tier race -- $(WITH_RACE) -vet=off $(PARALLEL) -p 3 -timeout 20m
+
+e2e: ## tests with E2E in their name or Long at its end: real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations
+	$(TESTRUN) -tier e2e -services -- -vet=off $(PARALLEL) -p 3 -timeout 20m
 ifneq ($(CC_FOUND),)
 	$(TESTRUN) -C tests/duckdb -- -vet=off -timeout 20m ./...
 endif

@@ -25,8 +25,8 @@ const (
 	stormLabel    = "storm" // of the goroutines of all clients
 )
 
-// stormTime returns how long TestStormOfClients lasts: a minute, and an hour in the soak or the
-// time that RUEDA_SOAK names, such as 10m.
+// stormTime returns how long TestStormOfClientsLong lasts: a minute, ten seconds with -short, and
+// an hour in the soak or the time that RUEDA_SOAK names, such as 10m.
 func stormTime() time.Duration {
 	soak := os.Getenv("RUEDA_SOAK")
 	if d, err := time.ParseDuration(soak); err == nil {
@@ -35,18 +35,22 @@ func stormTime() time.Duration {
 	if soak != "" {
 		return time.Hour
 	}
+	if testing.Short() {
+		return 10 * time.Second
+	}
 	return time.Minute
 }
 
-// TestStormOfClients runs programs that do everything at the same time. They change the set, leave
-// the loop over Events and begin it again, and replace the client by one that resumes. They read
-// books, health and history. Meanwhile connections break, tokens expire and the gateway restarts.
-// One instrument is complete in each program, the others are in order, and no goroutine is left.
+// TestStormOfClientsLong runs programs that do everything at the same time. They change the set,
+// leave the loop over Events and begin it again, and replace the client by one that resumes. They
+// read books, health and history. Meanwhile connections break, tokens expire and the gateway
+// restarts. One instrument is complete in each program, the others are in order, and no goroutine
+// is left.
 //
 // The hour with the race detector:
 //
-//	RUEDA_SOAK=1 go test -race -run TestStormOfClients -timeout 2h -v ./client
-func TestStormOfClients(t *testing.T) {
+//	RUEDA_SOAK=1 go test -race -run TestStormOfClientsLong -timeout 2h -v ./client
+func TestStormOfClientsLong(t *testing.T) {
 	t.Parallel()
 	s := ruedatest.Start(t, ruedatest.Config{Change: func(c *rueda.Config) {
 		c.Auth.AccessTTL = 10 * time.Second

@@ -80,9 +80,9 @@ func sampleTOPS() *sample {
 	return &sample{name: "TOPS", data: c.Bytes}
 }
 
-// TestMutatedFiles checks that damaged files of every format end without a panic, with an error
+// TestMutatedFilesLong checks that damaged files of every format end without a panic, with an error
 // that names the file and the place, and in bounded memory.
-func TestMutatedFiles(t *testing.T) {
+func TestMutatedFilesLong(t *testing.T) {
 	count := mutants
 	if os.Getenv("RUEDA_SOAK") != "" {
 		count = soakMutants

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTextScriptE2E runs the functions of text.js that have no page: mask hides tokens and passwords
-// in every form, and indent keeps each digit of a number.
+// TestTextScriptE2E runs the functions of text.js that have no page: mask hides tokens and
+// passwords in every form, and indent keeps each digit of a number.
 func TestTextScriptE2E(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {

@@ -107,9 +107,9 @@ func closedDay(t *testing.T) (cfg Config, index string, src *rowSource) {
 	return cfg, filepath.Join(cfg.Folder, dateOf(dayOf(start)), dayfile.Name), src
 }
 
-// TestDamagedIndex checks that an index of a day with any wrong byte or length loses nothing,
+// TestDamagedIndexLong checks that an index of a day with any wrong byte or length loses nothing,
 // because it is built again from the segments.
-func TestDamagedIndex(t *testing.T) {
+func TestDamagedIndexLong(t *testing.T) {
 	cfg, file, src := closedDay(t)
 	good, err := os.ReadFile(file)
 	if err != nil {

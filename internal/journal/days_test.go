@@ -153,9 +153,9 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestClosingBroken ends the closing of a day after each of its steps, as a crash would, and opens
-// the journal.
-func TestClosingBroken(t *testing.T) {
+// TestClosingBrokenLong ends the closing of a day after each of its steps, as a crash would, and
+// opens the journal.
+func TestClosingBrokenLong(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 50_000
 	src := newRowSource(13, 4)
@@ -258,9 +258,9 @@ func TestDamagedDayFile(t *testing.T) {
 	}
 }
 
-// TestEveryByteOfDayFile changes each byte of an index: reads return the right rows, or an error
-// with the damaged part of the file.
-func TestEveryByteOfDayFile(t *testing.T) {
+// TestEveryByteOfDayFileLong changes each byte of an index: reads return the right rows, or an
+// error with the damaged part of the file.
+func TestEveryByteOfDayFileLong(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger = nil
 	src := newRowSource(15, 2)
@@ -281,6 +281,9 @@ func TestEveryByteOfDayFile(t *testing.T) {
 		step := 1
 		if soak(20) == 1 {
 			step = 11
+		}
+		if testing.Short() {
+			step *= 11
 		}
 		for n := 0; n < len(whole); n += step {
 			patch(t, file, int64(n), whole[n]^0x20)

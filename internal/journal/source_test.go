@@ -8,9 +8,9 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// TestSourcesOfATornEnd cuts a journal at many places, as kills do. The newest number of a source
-// that a restart finds is always that of the newest row.
-func TestSourcesOfATornEnd(t *testing.T) {
+// TestSourcesOfATornEndLong cuts a journal at many places, as kills do. The newest number of a
+// source that a restart finds is always that of the newest row.
+func TestSourcesOfATornEndLong(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger, cfg.Copy, cfg.Epoch = nil, true, "log-1" // a copy keeps its epoch when rows are missing
 	j := mustOpen(t, cfg)

@@ -123,10 +123,10 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestTorn truncates recordings at every position near their end and at some before. The reader
+// TestTornLong truncates recordings at every position near their end and at some before. The reader
 // returns the beginning of what was written, and reports the truncation unless it is between two
 // lines.
-func TestTorn(t *testing.T) {
+func TestTornLong(t *testing.T) {
 	list := messages(120)
 	for _, name := range endings {
 		t.Run(name, func(t *testing.T) {

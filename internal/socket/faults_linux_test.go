@@ -381,10 +381,10 @@ func survives(c syscallID, errno syscall.Errno) bool {
 	return false
 }
 
-// TestSystemCallsFail makes every system call of a connection fail with every error, on every
+// TestSystemCallsFailLong makes every system call of a connection fail with every error, on every
 // transport, in every conversation. Nothing stalls, all resources are released, and a bystander
 // misses no trade. The calls are those that a run without faults makes.
-func TestSystemCallsFail(t *testing.T) {
+func TestSystemCallsFailLong(t *testing.T) {
 	forEachTransport(t, func(t *testing.T, w transport) {
 		files, heap, cells := -1, int64(0), new(atomic.Int64)
 		for c := range callCount {

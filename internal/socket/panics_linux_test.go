@@ -115,10 +115,10 @@ func conversation(p *testServer, pub *publisher, tr *panicInjector) (reason stri
 	return c.reason, c.code, err
 }
 
-// TestPanicsEndOneConnection panics in each step of the work for a connection, at each of its
+// TestPanicsEndOneConnectionLong panics in each step of the work for a connection, at each of its
 // occurrences in a conversation. That connection ends, if possible with Error 500 and 4500; the
 // panic is logged with its stack and counted; other connections continue.
-func TestPanicsEndOneConnection(t *testing.T) {
+func TestPanicsEndOneConnectionLong(t *testing.T) {
 	forEachTransport(t, func(t *testing.T, w transport) {
 		for st := range stepCount {
 			if st == stepCloseAll {

@@ -31,18 +31,14 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// TestTalkFormats runs each of them in one of two other formats, with compressed client messages.
-func TestTalkFormats(t *testing.T) { talkInFormats(t, false) }
-
-// TestTalkFormatsE2E runs each of them in both formats, without the race detector.
-func TestTalkFormatsE2E(t *testing.T) { talkInFormats(t, true) }
-
-// talkInFormats leaves out the conversations in which a binary message is an error for MessagePack.
-func talkInFormats(t *testing.T, both bool) {
+// TestTalkFormatsLong runs each of them in two other formats, with compressed client messages, and
+// with -short in one of the two. It leaves out the conversations in which a binary message is an
+// error for MessagePack.
+func TestTalkFormatsLong(t *testing.T) {
 	for k, f := range []wire.Format{wire.Batch | wire.Deflate, wire.Msgpack | wire.Deflate} {
 		for i, script := range conversations(t) {
 			fault := strings.HasPrefix(script.Name, "fault-")
-			if script.Stalls() || fault && f&wire.Msgpack != 0 || !both && !fault && i%2 != k {
+			if script.Stalls() || fault && f&wire.Msgpack != 0 || testing.Short() && !fault && i%2 != k {
 				continue
 			}
 			t.Run(f.Subprotocol()+"/"+script.Name, func(t *testing.T) { talkInBubble(t, script, f) })

@@ -1,10 +1,11 @@
 // Command testrun runs go test for the Makefile. It prints the result of each package, the whole
 // output of each test that failed, the twenty slowest tests, and the time that the run took.
 //
-//	go run ./internal/testrun [-services] [-C folder] -- arguments of go test
+//	go run ./internal/testrun [-tier name] [-services] [-C folder] -- arguments of go test
 //
-// With -services it starts one PostgreSQL for all packages of the run. Where PostgreSQL is not
-// installed, the tests that need it say so. -C is the folder to run go test in.
+// With -tier it runs the tests of a tier, in the packages that have any. With -services it starts
+// one PostgreSQL for all packages of the run. Where PostgreSQL is not installed, the tests that
+// need it say so. -C is the folder to run go test in.
 //
 // # Concurrency
 //
@@ -19,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -26,10 +28,25 @@ import (
 )
 
 func main() {
+	tierName := flag.String("tier", "", "run a tier: quick, race or e2e")
 	services := flag.Bool("services", false, "start one PostgreSQL for all packages")
 	folder := flag.String("C", "", "folder to run go test in")
 	flag.Parse()
-	status, err := run(*folder, *services, flag.Args(), os.Stdout)
+	args := flag.Args()
+	if *tierName != "" {
+		r, ok := tiers()[*tierName]
+		if !ok {
+			fmt.Fprintf(os.Stderr, "-tier %s is not quick, race or e2e\n", *tierName)
+			os.Exit(2)
+		}
+		packages, err := r.packages(filepath.Join(".", *folder))
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		args = slices.Concat(args, r.args, packages)
+	}
+	status, err := run(*folder, *services, args, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = max(status, 1)

@@ -31,9 +31,9 @@ func open(t *testing.T) *Gateway {
 	return g
 }
 
-// TestRunAll runs the conversations without long waits, and one that waits, against a good gateway.
-// What is not run says why.
-func TestRunAll(t *testing.T) {
+// TestRunAllLong runs the conversations without long waits, and one that waits, against a good
+// gateway. What is not run says why.
+func TestRunAllLong(t *testing.T) {
 	t.Parallel()
 	g := open(t)
 	all, err := Conversations()
