@@ -63,7 +63,7 @@ func (c *Client) dial(ctx context.Context, base *url.URL) (_ *websocket.Conn, ne
 	if c.opts.Compress {
 		o.CompressionMode = websocket.CompressionNoContextTakeover
 	}
-	conn, resp, err := websocket.Dial(ctx, base.JoinPath("stream").String(), o) //nolint:bodyclose // the library closes it
+	conn, resp, err := websocket.Dial(ctx, base.JoinPath("stream").String(), o)
 	if err != nil {
 		if resp != nil && resp.StatusCode >= http.StatusBadRequest {
 			body, _ := io.ReadAll(resp.Body) // the part that the library kept

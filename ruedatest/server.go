@@ -143,7 +143,7 @@ func (s *Server) fault(name, instrument string) error {
 	if err != nil {
 		return err
 	}
-	conn, _, err := websocket.Dial(ctx, s.URL+"/stream", nil) //nolint:bodyclose // the library closes it
+	conn, _, err := websocket.Dial(ctx, s.URL+"/stream", nil)
 	if err != nil {
 		return err
 	}

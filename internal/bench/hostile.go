@@ -188,7 +188,7 @@ func sendAgain(ctx context.Context, g *rig, bearer string, messages []string, se
 }
 
 func sendUntilClosed(ctx context.Context, g *rig, bearer string, messages []string, sent *atomic.Int64) error {
-	ws, _, err := websocket.Dial(ctx, "ws://"+g.address+"/stream", &websocket.DialOptions{ //nolint:bodyclose // the library closes it
+	ws, _, err := websocket.Dial(ctx, "ws://"+g.address+"/stream", &websocket.DialOptions{
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}}})
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func TestServeLogLevel(t *testing.T) {
 	}
 	look("/livez")
 	logs("debug")
-	server.said(`level=WARN msg="log level changed to debug" request_id=\S+`)
+	server.said(`level=WARN msg="log level changed" log_level=debug request_id=\S+`)
 	look("/readyz")
 	server.said(`level=DEBUG msg=request .*route=/readyz`)
 	logs("error")

@@ -68,7 +68,7 @@ func (w *world) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer ws.CloseNow()
+	defer func() { _ = ws.CloseNow() }()
 	message := fmt.Sprintf(`{"action":"auth_token","token":%q,"session":"conformance"}`, token)
 	if err := ws.Write(ctx, websocket.MessageText, []byte(message)); err != nil {
 		return err

@@ -82,7 +82,7 @@ func (b *Blocks) Message(r io.Reader) ([]byte, error) {
 		}
 		n, err := r.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
-		if err == io.EOF { //nolint:errorlint // one that is wrapped is of the connection
+		if err == io.EOF { // one that is wrapped is of the connection
 			return b.Use(data), nil
 		}
 		if err != nil {

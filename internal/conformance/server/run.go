@@ -418,7 +418,7 @@ func (t *talk) connect(ctx context.Context, name, bearer string) (*peer, error) 
 	}
 	dial, cancel := context.WithTimeout(ctx, tolerance)
 	defer cancel()
-	conn, _, err := websocket.Dial(dial, t.gateway.stream, o) //nolint:bodyclose // the library closes it
+	conn, _, err := websocket.Dial(dial, t.gateway.stream, o)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}

@@ -116,7 +116,7 @@ func (r *Routes) setLogLevel(q *Request) (api.Result, error) {
 		r.cfg.Logger.LogAttrs(q.Context(), slog.LevelWarn, "log level not changed", slog.String("request_id", q.ID), slog.Any("error", err))
 		return api.Result{}, &wire.Fault{Reason: wire.Unavailable, RetryAfter: 2}
 	}
-	r.cfg.Logger.LogAttrs(q.Context(), slog.LevelWarn, "log level changed to "+levelName(next), slog.String("request_id", q.ID))
+	r.cfg.Logger.LogAttrs(q.Context(), slog.LevelWarn, "log level changed", slog.String("log_level", levelName(next)), slog.String("request_id", q.ID))
 	r.cfg.LogLevel.Set(next)
 	return r.level()
 }

@@ -131,5 +131,5 @@ func (l *Log) write(e *Event) {
 		attrs = append(attrs, slog.String("reason", e.Reason),
 			slog.Duration("duration", e.Duration.Round(time.Millisecond)), slog.Uint64("bytes", e.Bytes))
 	}
-	l.log.LogAttrs(context.Background(), slog.LevelInfo, e.Kind.String(), attrs...)
+	l.log.LogAttrs(context.Background(), slog.LevelInfo, e.Kind.String(), attrs...) //nolint:sloglint // each kind has a constant text
 }
