@@ -98,19 +98,37 @@ func isModule(folder string) bool {
 	return err == nil
 }
 
+// tests returns the Go files of all tests of the repository, in all its modules.
+func tests(t *testing.T) []source {
+	t.Helper()
+	all, err := parse("_test.go", func(name string) bool { return name == "build" || path.Base(name) == "node_modules" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // parsed parses the files once for all tests, which only read them.
-var parsed = sync.OnceValues(func() (all []source, err error) {
+var parsed = sync.OnceValues(func() ([]source, error) {
+	return parse(".go", func(name string) bool {
+		return isModule(name) || name == "tools" || name == "bench" || name == "tests"
+	})
+})
+
+// parse parses the files whose names have a suffix, except those in hidden folders, in testdata and
+// in folders that skip names.
+func parse(suffix string, skip func(folder string) bool) (all []source, err error) {
 	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
-			if name != "." && (isModule(name) || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" && name != talkFolder || name == "tools" || name == "bench" || name == "tests") {
+			if name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" && name != talkFolder || skip(filepath.ToSlash(name))) {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, ".go") {
+		if !strings.HasSuffix(name, suffix) {
 			return nil
 		}
 		text, err := os.ReadFile(name)
@@ -130,7 +148,7 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 		return nil
 	})
 	return all, err
-})
+}
 
 func (s *source) imports() []string {
 	var list []string

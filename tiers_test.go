@@ -100,7 +100,14 @@ var waits = []string{"Sleep", "After", "NewTicker", "Tick", "NewTimer", "AfterFu
 // testdata/waits.txt lists its function with a reason. A function that only bubbles call is listed
 // too.
 func TestRealWaiting(t *testing.T) {
-	text, err := os.ReadFile("testdata/waits.txt")
+	checkListed(t, "testdata/waits.txt", "waits outside of a synctest bubble", waitsForReal)
+}
+
+// checkListed checks that a list, which has a reason for each of its functions, contains exactly
+// those functions of tests for which is returns true. does says in errors what they do.
+func checkListed(t *testing.T, list, does string, is func(ast.Node) bool) {
+	t.Helper()
+	text, err := os.ReadFile(list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,28 +121,25 @@ func TestRealWaiting(t *testing.T) {
 		case len(fields) == 2 && reason != "":
 			listed[line] = false
 		default:
-			t.Errorf("testdata/waits.txt:%d: %q is not a file and a function below a reason", i+1, line)
+			t.Errorf("%s:%d: %q is not a file and a function below a reason", list, i+1, line)
 		}
 	}
-	for _, s := range sources(t) {
-		if !s.test {
-			continue
-		}
+	for _, s := range tests(t) {
 		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Body == nil || !waitsForReal(f.Body) {
+			if !ok || f.Body == nil || !is(f.Body) {
 				continue
 			}
 			name := s.name + " " + f.Name.Name
 			if _, ok := listed[name]; !ok {
-				t.Errorf("%s: %s waits outside of a synctest bubble and is not in testdata/waits.txt:\n%s", s.at(f.Pos()), f.Name.Name, name)
+				t.Errorf("%s: %s %s and is not in %s:\n%s", s.at(f.Pos()), f.Name.Name, does, list, name)
 			}
 			listed[name] = true
 		}
 	}
 	for name, seen := range listed {
 		if !seen {
-			t.Errorf("testdata/waits.txt lists %q, which does not wait", name)
+			t.Errorf("%s lists %q, which is not one that %s", list, name, does)
 		}
 	}
 }
