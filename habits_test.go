@@ -91,7 +91,7 @@ func TestSilencedLinters(t *testing.T) {
 // be searched alike.
 func TestLogKeys(t *testing.T) {
 	keys := strings.Fields(`action address admin again_in applied bytes count data duration error expires families family feed feeds file
-		head instrument key last line lines market method node panic path phase producer reason request_id restart route sequence sequencer skipped sockets stack
+		head instrument key last line lines log_level market method node panic path phase producer reason request_id restart route sequence sequencer skipped sockets stack
 		started status term tls type until used user users version window`)
 	levels := []string{"Debug", "Info", "Warn", "Error", "With", "Log"}
 	check := func(s *source, e ast.Expr) {
@@ -156,4 +156,34 @@ func TestAddressesOfConnections(t *testing.T) {
 			return true
 		})
 	}
+}
+
+// TestRatesAreInBubbles checks that a test of a rate passes time in a synctest bubble, or that
+// testdata/rates.txt lists its function with a reason. On a slow machine, requests in real time
+// take so long that a rate allows them again. It finds functions that name the answer of a limiter
+// or make one.
+func TestRatesAreInBubbles(t *testing.T) {
+	checkListed(t, "testdata/rates.txt", "names a rate outside of a synctest bubble", namesRate)
+}
+
+// namesRate reports whether a function names a limiter or its answer, and opens no synctest bubble.
+func namesRate(n ast.Node) bool {
+	named, bubble := false, false
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			x, _ := n.X.(*ast.Ident)
+			if x == nil {
+				break
+			}
+			bubble = bubble || x.Name == "synctest" && n.Sel.Name == "Test"
+			named = named || x.Name == "ratelimit" && n.Sel.Name == "NewLimiter" || x.Name == "throttle" && n.Sel.Name == "New"
+		case *ast.Ident:
+			named = named || n.Name == "StatusTooManyRequests" || n.Name == "RateLimited"
+		case *ast.BasicLit:
+			named = named || n.Value == "429" || n.Kind == token.STRING && strings.Contains(n.Value, "rate_limited")
+		}
+		return true
+	})
+	return named && !bubble
 }

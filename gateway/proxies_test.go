@@ -101,33 +101,24 @@ func addressOfLogin(t *testing.T, address, headers string) string {
 	return ""
 }
 
-// rawAtOnce sends each request on a connection of its own, at the same time, and returns the
-// statuses.
-func rawAtOnce(t *testing.T, address string, requests []string) (statuses []int) {
+// openSocket sends a handshake on a connection that stays open until the test ends, and returns the
+// status.
+func openSocket(t *testing.T, address, request string) int {
 	t.Helper()
-	conns := make([]net.Conn, len(requests))
-	for i := range conns {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(time.Minute))
-		conns[i] = c
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i, c := range conns {
-		if _, err := io.WriteString(c, requests[i]); err != nil {
-			t.Fatal(err)
-		}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
 	}
-	for i, c := range conns {
-		r, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatalf("%q: %v", requests[i], err)
-		}
-		statuses = append(statuses, r.StatusCode)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatalf("%q: %v", request, err)
 	}
-	return statuses
+	return r.StatusCode
 }
 
 // TestThreat28OnREST checks the addresses that are stored with logins.
@@ -145,67 +136,27 @@ func TestThreat28OnREST(t *testing.T) {
 	}
 }
 
-// TestThreat28OnTheSocket checks which address a handshake is counted for, for handshakes that the
-// event loop reads and for those of net/http.
+// TestThreat28OnTheSocket checks which address a socket is counted for, for handshakes that the
+// event loop reads and for those of net/http. An address may have few sockets without a login.
 func TestThreat28OnTheSocket(t *testing.T) {
 	t.Parallel()
 	for way, target := range map[string]string{"event loop": "/stream", "net/http": "/stream?v=%31"} {
 		t.Run(way, func(t *testing.T) {
-			const burst = 20
-			limits := gateway.Limits{Handshakes: burst}
+			const few = 3
+			limits := gateway.Limits{UnauthenticatedPerAddress: few}
 			_, b := run(t, gateway.Config{Listen: "127.0.0.1:0", Proxies: proxies(t, "127.0.0.0/8"), Limits: limits})
-			// handshakes makes handshakes at once, so that hardly any come back meanwhile: first with the
-			// one headers, then with the other. It counts those of each that are refused.
-			handshakes := func(one string, ones int, other string, others int) (refused [2]int) {
-				t.Helper()
-				var requests []string
-				for i := range ones + others {
-					headers := one
-					if i >= ones {
-						headers = other
-					}
-					requests = append(requests, "GET "+target+" HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
-						"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"+headers+"\r\n")
-				}
-				for i, status := range rawAtOnce(t, b.Address, requests) {
-					switch {
-					case status == http.StatusTooManyRequests && i < ones:
-						refused[0]++
-					case status == http.StatusTooManyRequests:
-						refused[1]++
-					case status != http.StatusSwitchingProtocols:
-						t.Fatalf("%q: status %d", requests[i], status)
-					}
-				}
-				return refused
-			}
-			const many, few = burst + burst/2, burst / 2
-			used := map[string]string{} // headers by the address that they stand for
+			full := map[string]bool{} // addresses with as many sockets as they may have
 			for _, tt := range forwarding {
-				headers, again := used[tt.want]
-				if !again {
-					used[tt.want] = tt.headers
-					first := handshakes(tt.headers, many, "", 0)[0]
-					// The times of two shards differ by microseconds, which may cost one more.
-					if first > few+1 {
-						t.Errorf("%s: %d of %d handshakes were refused, want %d at most", tt.name, first, many, few+1)
+				handshake := "GET " + target + " HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+					"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n" + tt.headers + "\r\n"
+				for i := 0; i < few && !full[tt.want]; i++ {
+					if status := openSocket(t, b.Address, handshake); status != http.StatusSwitchingProtocols {
+						t.Fatalf("%s: status %d for socket %d of %d", tt.name, status, i+1, few)
 					}
-					for try := 0; first == 0; try++ {
-						if try == 10 {
-							t.Fatalf("%s: never refused", tt.name)
-						}
-						first = handshakes(tt.headers, many, "", 0)[0]
-					}
-					continue
 				}
-				// The same address by other headers has none left either. Two tries take no more than another
-				// address would have.
-				refused := handshakes(headers, many, tt.headers, few)[1]
-				if refused == 0 {
-					refused = handshakes(headers, many, tt.headers, few)[1]
-				}
-				if refused == 0 {
-					t.Errorf("%s: not taken for %s", tt.name, tt.want)
+				full[tt.want] = true
+				if status := openSocket(t, b.Address, handshake); status != http.StatusTooManyRequests {
+					t.Errorf("%s: status %d, not taken for %s", tt.name, status, tt.want)
 				}
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cache"
@@ -41,21 +42,23 @@ func newSmallThrottle() *Limiter {
 // TestRefusedAttemptsPushOutNothing checks that an address at its limit cannot evict the failures
 // of other accounts by naming many accounts.
 func TestRefusedAttemptsPushOutNothing(t *testing.T) {
-	th := newSmallThrottle()
-	reserved(t, th, "maria", "192.0.2.1").complete(Failed)
-	reserved(t, th, "nobody", "192.0.2.66").complete(Failed)
-	for i := range 100 {
-		if _, refused := reserve(t, th, fmt.Sprint("user", i), "192.0.2.66"); refused == nil || refused.Reason != RateLimited {
-			t.Fatalf("attempt %d: %v", i, refused)
+	synctest.Test(t, func(t *testing.T) {
+		th := newSmallThrottle()
+		reserved(t, th, "maria", "192.0.2.1").complete(Failed)
+		reserved(t, th, "nobody", "192.0.2.66").complete(Failed)
+		for i := range 100 {
+			if _, refused := reserve(t, th, fmt.Sprint("user", i), "192.0.2.66"); refused == nil || refused.Reason != RateLimited {
+				t.Fatalf("attempt %d: %v", i, refused)
+			}
 		}
-	}
-	if _, refused := reserve(t, th, "maria", "192.0.2.2"); refused == nil || refused.Reason != TooManyFailures {
-		t.Errorf("maria's failure is forgotten: %v", refused)
-	}
-	reserved(t, th, "otto", "192.0.2.3").complete(Refunded)
-	if n := th.accounts.Len(); n != 2 {
-		t.Errorf("%d accounts are kept, want the two with failures", n)
-	}
+		if _, refused := reserve(t, th, "maria", "192.0.2.2"); refused == nil || refused.Reason != TooManyFailures {
+			t.Errorf("maria's failure is forgotten: %v", refused)
+		}
+		reserved(t, th, "otto", "192.0.2.3").complete(Refunded)
+		if n := th.accounts.Len(); n != 2 {
+			t.Errorf("%d accounts are kept, want the two with failures", n)
+		}
+	})
 }
 
 // TestDroppedEntry checks an attempt whose entry is evicted before it ends. The newer entry of the
