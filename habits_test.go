@@ -179,9 +179,9 @@ func namesRate(n ast.Node) bool {
 			bubble = bubble || x.Name == "synctest" && n.Sel.Name == "Test"
 			named = named || x.Name == "ratelimit" && n.Sel.Name == "NewLimiter" || x.Name == "throttle" && n.Sel.Name == "New"
 		case *ast.Ident:
-			named = named || n.Name == "StatusTooManyRequests" || n.Name == "RateLimited"
+			named = named || slices.Contains([]string{"StatusTooManyRequests", "RateLimited", "TooManyFailures"}, n.Name)
 		case *ast.BasicLit:
-			named = named || n.Value == "429" || n.Kind == token.STRING && strings.Contains(n.Value, "rate_limited")
+			named = named || n.Value == "429" || n.Kind == token.STRING && (strings.Contains(n.Value, "rate_limited") || strings.Contains(n.Value, "too_many_failures"))
 		}
 		return true
 	})
