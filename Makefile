@@ -50,7 +50,7 @@ test: ## format, vet, unit tests, scripts and conversations: needs Go alone
 	@echo "  the Python client       make clients-python"
 	@echo "  the TypeScript client   make clients-typescript"
 	@echo "  the console             make browser"
-	@echo "  static analysis         make lint (builds the pinned linter once, about two minutes)"
+	@echo "  static analysis         make lint (builds the pinned linter once, some minutes)"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
 	@echo "  measurements            make bench-report; bench/rivals and bench/clients have modules and tests"
@@ -137,4 +137,4 @@ test-packages: ## builds a release of this platform twice and compares; installs
 
 lint: ## the linters of .golangci.yml, pinned in tools/go.mod, and vet of the other modules
 	$(LINT) run ./...
-	for file in $$(find . -mindepth 2 -name go.mod); do go -C "$$(dirname "$$file")" vet ./... || exit 1; done
+	for file in $$(find . -mindepth 2 -name go.mod -not -path ./tools/go.mod -not -path '*/node_modules/*'); do go -C "$$(dirname "$$file")" vet ./... || exit 1; done
