@@ -1,0 +1,3 @@
+module github.com/ruedahq/rueda/tools/mutants
+
+go 1.26.0
