@@ -1,0 +1,5 @@
+// Package list is a tool.
+package list
+
+// Length returns a number.
+func Length() int { return 4 }

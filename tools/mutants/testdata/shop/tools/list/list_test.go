@@ -1,0 +1,5 @@
+package list
+
+import "testing"
+
+func TestLength(t *testing.T) { Length() }
