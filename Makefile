@@ -8,6 +8,13 @@ BENCH    ?= .
 SCREENS  ?= build/screens
 TAPES    := $(or $(RUEDA_TAPES),../shared/data)
 TESTRUN   = go run ./internal/testrun
+
+# make mutants: their number, the coverage profiles with commas between them, and the results. APPLY
+# is a list of mutants to run instead; FLAGS has other arguments of tools/mutants, such as -seed,
+# -run-with, -limit or -list.
+MUTANTS  ?= 60
+COVER    ?= build/cover.out
+RESULTS  ?= build/mutants.json
 LINT     := go tool -modfile=tools/go.mod golangci-lint
 
 # Tests that may run at the same time: many wait, for other processes or for a time to pass.
@@ -24,7 +31,7 @@ CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test race e2e cluster alerts browser screens clients-python clients-typescript soak fuzz bench bench-report lint release test-packages
+.PHONY: help build run test race e2e cluster alerts browser screens clients-python clients-typescript soak fuzz mutants bench bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +74,7 @@ ifneq ($(CC_FOUND),)
 endif
 	$(TESTRUN) -C tests/oauth -- -vet=off -timeout 20m ./...
 	$(TESTRUN) -C tests/openapi -- -vet=off -timeout 20m ./...
+	$(TESTRUN) -C tools/mutants -- -vet=off -timeout 20m ./...
 	@echo
 	@echo "Left out:"
 	@echo "  everything else         make test"
@@ -117,6 +125,15 @@ fuzz: ## every fuzz target for FUZZTIME (1m), one after another
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s "$$(dirname "$$file")" || exit 1; \
 		done; \
 	done
+
+mutants: $(if $(APPLY),,$(filter build/cover.out,$(COVER))) ## changes executed statements one at a time and lists the changes that no test finds (hours; MUTANTS, COVER, APPLY, RESULTS, FLAGS)
+	go -C tools/mutants build -o ../../build/mutants .
+	build/mutants $(if $(APPLY),-apply $(APPLY),-cover $(COVER) -n $(MUTANTS)) -json $(RESULTS) $(FLAGS)
+
+build/cover.out: $(wildcard .git/logs/HEAD)
+	@mkdir -p build
+	go test -vet=off -skip E2E -coverprofile=$@.part ./...
+	@mv $@.part $@
 
 bench: ## the benchmarks with allocations; BENCH chooses by name
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
