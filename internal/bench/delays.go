@@ -40,7 +40,7 @@ func (o *Options) delays(ctx context.Context, r *Report) error {
 			o.talk("%s %d: %.2f cores, %s resident  %s", cases[k].Name, i+1, run.Cores, size(float64(run.Resident)), run.Error)
 		}
 	}
-	cores, memory := func(r *Run) float64 { return r.Cores }, func(r *Run) float64 { return float64(r.Resident) }
+	memory := func(r *Run) float64 { return float64(r.Resident) }
 	for _, c := range cases {
 		c.Figures = append(c.Figures, Figure{"cores", median(c.Rueda, cores), fmt.Sprintf("%.2f", median(c.Rueda, cores))},
 			Figure{"resident memory", median(c.Rueda, memory), size(median(c.Rueda, memory))})

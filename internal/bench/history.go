@@ -18,6 +18,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/bench/host"
 	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pairs"
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 	"github.com/ruedahq/rueda/internal/bench/proc"
 )
@@ -79,7 +80,7 @@ func (o *Options) requests(ctx context.Context, r *Report) error {
 		o.talk("%s %d: p99 %.3f ms, with questions %.3f; %.0f pages/s  %s", asked.Name, i+1, p99s, with, n, asked.Rueda[from].Error)
 	}
 	asked.Figures = append(asked.Figures,
-		Figure{"pages of 10,000 trades a second", middle(pages), fmt.Sprintf("%.0f", middle(pages))},
+		Figure{"pages of 10,000 trades a second", pairs.Median(pages), fmt.Sprintf("%.0f", pairs.Median(pages))},
 		Figure{"p50 with questions, of that without", 0, fmt.Sprintf("%.3f", ratios(asked.Rueda, calm.Rueda, p50))})
 	r.atMost(asked.Name+": p99 with questions, of that without", ratios(asked.Rueda, calm.Rueda, p99), 2.0, "%.3f")
 	return nil

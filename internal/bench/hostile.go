@@ -18,6 +18,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/bench/host"
 	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pairs"
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 )
 
@@ -113,7 +114,7 @@ func (o *Options) attacked(ctx context.Context, r *Report, a *attack) error {
 		}
 		o.talk("%s %d: p99 of the others %.3f ms with harmless messages, %.3f with hostile ones", a.name, i+1, harmless.P99, hostile.P99)
 	}
-	r.atMost(a.name+": p99 of the others, of that with harmless messages", middle(ratio), hostileRatio, "%.3f")
+	r.atMost(a.name+": p99 of the others, of that with harmless messages", pairs.Median(ratio), hostileRatio, "%.3f")
 	return nil
 }
 

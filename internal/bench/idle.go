@@ -11,6 +11,7 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/bare"
 	"github.com/ruedahq/rueda/internal/bench/host"
 	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pairs"
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 )
 
@@ -29,19 +30,27 @@ func Idle(ctx context.Context, o Options) (*Report, error) {
 	}
 	conns := o.sizes(idleConns)[0]
 	r.Settings = fmt.Sprintf("%s with three subscriptions each; heartbeats over %v", plural(conns, "connection"), o.pings())
-	if o.wants(idleName("plain", conns)) {
-		if err := o.idlePlain(ctx, r, conns); err != nil {
+	if o.wants(idleName(idlePlain, conns)) {
+		if err := o.plain(ctx, r, conns); err != nil {
 			return r, err
 		}
 	}
-	if o.wants(idleName("tls", conns)) {
-		if err := o.idleTLS(ctx, r, conns); err != nil {
+	if o.wants(idleName(idleTLS, conns)) {
+		if err := o.tls(ctx, r, conns); err != nil {
 			return r, err
 		}
 	}
 	r.end()
 	return r, nil
 }
+
+// Workloads of Idle.
+const (
+	idlePlain = "plain"
+	idleTLS   = "tls"
+)
+
+func idleKinds() []string { return []string{idlePlain, idleTLS} }
 
 func idleName(kind string, conns int) string { return fmt.Sprintf("%s %d", kind, conns) }
 
@@ -61,18 +70,16 @@ func three() []load.Set {
 	return sets
 }
 
-func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
-	c := &Case{Name: idleName("plain", conns), Conns: conns}
+func (o *Options) plain(ctx context.Context, r *Report, conns int) error {
+	c := &Case{Name: idleName(idlePlain, conns), Conns: conns}
 	r.Cases = append(r.Cases, c)
 	var memory, ping, pinged, scrape []float64
 	for i := range o.Runs {
-		g, err := hostRig(ctx, o, host.Config{Conns: conns, Instruments: idleInstruments, Ping: o.Heartbeats})
-		rueda, err := o.idleRun(ctx, g, err, load.Config{Conns: conns, Sets: three()})
+		rueda, err := o.idleGateway(ctx, r, idlePlain, conns)
 		if err != nil {
 			return err
 		}
-		r.Limits = g.limits
-		g, err = bareRig(ctx, o, bare.Config{Ping: o.Heartbeats, Snapshots: 2})
+		g, err := bareRig(ctx, o, bare.Config{Ping: o.Heartbeats, Snapshots: 2})
 		ceiling, err := o.idleRun(ctx, g, err, load.Config{Conns: conns, Sets: three()})
 		if err != nil {
 			return err
@@ -92,11 +99,11 @@ func (o *Options) idlePlain(ctx context.Context, r *Report, conns int) error {
 			Figure{"resident a connection of the bare program", ceiling.each, size(ceiling.each)})
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("connections of one user: %d, the limit that is not raised; the empty server has logged all users in", defaultPerUser))
-	r.atMost(c.Name+": KiB a connection above the empty server", middle(memory)/1024, 0.7, "%.3f")
+	r.atMost(c.Name+": KiB a connection above the empty server", pairs.Median(memory)/1024, 0.7, "%.3f")
 	// No ping at all is a failure, not a missing sample.
-	r.atLeast(c.Name+": pings of those that were due", max(1e-6, middle(pinged)), 0.95, "%.3f")
-	r.atMost(c.Name+": heartbeats of the bare ping loop", middle(ping), 1.3, "%.2f")
-	r.atMost(c.Name+": CPU ms of a scrape of the metrics", middle(scrape), 10, "%.2f")
+	r.atLeast(c.Name+": pings of those that were due", max(1e-6, pairs.Median(pinged)), 0.95, "%.3f")
+	r.atMost(c.Name+": heartbeats of the bare ping loop", pairs.Median(ping), 1.3, "%.2f")
+	r.atMost(c.Name+": CPU ms of a scrape of the metrics", pairs.Median(scrape), 10, "%.2f")
 	return nil
 }
 
@@ -172,24 +179,36 @@ func (o *Options) idleRun(ctx context.Context, g *rig, err error, cfg load.Confi
 	return out, nil
 }
 
-func (o *Options) idleTLS(ctx context.Context, r *Report, conns int) (err error) {
+// idleGateway makes a run of a workload with a gateway.
+func (o *Options) idleGateway(ctx context.Context, r *Report, kind string, conns int) (out *rest, err error) {
 	folder, err := os.MkdirTemp("", "rueda-bench-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	certificate, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	if err := writeCertificate(certificate, key); err != nil {
-		return err
+	cfg := host.Config{Conns: conns, Instruments: idleInstruments, Ping: o.Heartbeats}
+	if kind == idleTLS {
+		cfg.Certificate, cfg.Key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+		if err := writeCertificate(cfg.Certificate, cfg.Key); err != nil {
+			return nil, err
+		}
 	}
-	g, err := hostRig(ctx, o, host.Config{Conns: conns, Instruments: idleInstruments, Ping: o.Heartbeats, Certificate: certificate, Key: key})
-	out, err := o.idleRun(ctx, g, err, load.Config{Conns: conns, Sets: three(), Certificate: certificate})
+	g, err := hostRig(ctx, o, cfg)
+	out, err = o.idleRun(ctx, g, err, load.Config{Conns: conns, Sets: three(), Certificate: cfg.Certificate})
+	if err != nil {
+		return nil, err
+	}
+	r.Limits = g.limits
+	return out, nil
+}
+
+func (o *Options) tls(ctx context.Context, r *Report, conns int) error {
+	out, err := o.idleGateway(ctx, r, idleTLS, conns)
 	if err != nil {
 		return err
 	}
-	r.Limits = g.limits
 	r.sawForeign(out.foreign)
-	c := &Case{Name: idleName("tls", conns), Conns: conns, Figures: []Figure{
+	c := &Case{Name: idleName(idleTLS, conns), Conns: conns, Figures: []Figure{
 		{"resident, empty server", float64(out.empty), size(float64(out.empty))},
 		{"resident a connection", out.each, size(out.each)},
 		{"of it in the heap", out.heap, size(out.heap)},

@@ -3,10 +3,10 @@ package bench
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pairs"
 )
 
 // Run is the result of one window of a server.
@@ -27,6 +27,8 @@ type Run struct {
 	Resident   int64   `json:",omitempty"` // memory of the server at the end
 	Foreign    float64 // cores used by other processes
 	PerWrite   float64 `json:",omitempty"` // messages in one write of the gateway, approximately
+	Empty      int64   `json:",omitempty"` // memory of an idle server before its connections
+	Each       float64 `json:",omitempty"` // memory of an idle connection, in bytes
 	Allocs     float64 `json:",omitempty"` // allocated by the gateway for a delivery, including its publisher
 	Error      string  `json:",omitempty"`
 }
@@ -71,19 +73,7 @@ func median(runs []*Run, value func(*Run) float64) float64 {
 			list = append(list, value(r))
 		}
 	}
-	return middle(list)
-}
-
-func middle(list []float64) float64 {
-	if len(list) == 0 {
-		return 0
-	}
-	list = slices.Sorted(slices.Values(list))
-	n := len(list)
-	if n%2 == 1 {
-		return list[n/2]
-	}
-	return (list[n/2-1] + list[n/2]) / 2
+	return pairs.Median(list)
 }
 
 // part returns a/b; 0 if b is 0.
@@ -103,12 +93,13 @@ func ratios(a, b []*Run, value func(*Run) float64) float64 {
 		}
 		list = append(list, value(a[i])/value(b[i]))
 	}
-	return middle(list)
+	return pairs.Median(list)
 }
 
 // Values of a run.
 func perSecond(r *Run) float64 { return r.PerSecond }
 func cpu(r *Run) float64       { return r.CPU }
+func cores(r *Run) float64     { return r.Cores }
 func p50(r *Run) float64       { return r.P50 }
 func p99(r *Run) float64       { return r.P99 }
 func p999(r *Run) float64      { return r.P999 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/bench/host"
 	"github.com/ruedahq/rueda/internal/bench/load"
+	"github.com/ruedahq/rueda/internal/bench/pairs"
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 	"github.com/ruedahq/rueda/internal/bench/proc"
 )
@@ -85,8 +86,8 @@ func (o *Options) stopped(ctx context.Context, r *Report) error {
 		c.Rueda = append(c.Rueda, s.before, s.after)
 		o.talk("%s %d: p99 of the others %.3f ms, then %.3f; grown by %s; %s %s", c.Name, i+1, s.before.P99, s.after.P99, size(float64(s.grown)), describeEnds(s.ends), s.bad)
 	}
-	c.Figures = append(c.Figures, Figure{"resident memory grown", middle(grown), size(middle(grown))}, Figure{"how it ended", float64(len(ends)), describeEnds(ends)})
-	r.atMost(c.Name+": p99 of the others, of before", middle(ratio), 1.25, "%.3f")
+	c.Figures = append(c.Figures, Figure{"resident memory grown", pairs.Median(grown), size(pairs.Median(grown))}, Figure{"how it ended", float64(len(ends)), describeEnds(ends)})
+	r.atMost(c.Name+": p99 of the others, of before", pairs.Median(ratio), 1.25, "%.3f")
 	r.atMost(c.Name+": resident memory grown, MiB (bound: what may wait, and slack of the heap)", max(0.01, slices.Max(grown)/(1<<20)), (maxWaiting+maxPending+slack)/float64(1<<20), "%.1f")
 	return nil
 }
@@ -143,9 +144,9 @@ func (o *Options) tenth(ctx context.Context, r *Report) error {
 			Figure{"age of quotes when the kernel took them, p99", float64(age.At(0.99)), fmt.Sprintf("%.3f s", float64(age.At(0.99))/1e9)})
 		r.atMost(oldest, max(1e-9, float64(age.Max())/1e9), 5, "%.2f")
 	}
-	c.Figures = append(c.Figures, Figure{"resident memory grown", middle(grown), size(middle(grown))})
+	c.Figures = append(c.Figures, Figure{"resident memory grown", pairs.Median(grown), size(pairs.Median(grown))})
 	if len(ratio) > 0 {
-		c.Figures = append(c.Figures, Figure{"p99 of the others, of before", middle(ratio), fmt.Sprintf("%.3f", middle(ratio))})
+		c.Figures = append(c.Figures, Figure{"p99 of the others, of before", pairs.Median(ratio), fmt.Sprintf("%.3f", pairs.Median(ratio))})
 	}
 	c.Figures = append(c.Figures, Figure{"how they ended", float64(len(ends)), describeEnds(ends)})
 	r.atMost(c.Name+": resident memory grown, MiB (bound: what may wait, and slack of the heap)", max(0.01, slices.Max(grown)/(1<<20)),
