@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,9 +46,13 @@ func Role(name string, in io.Reader, out io.Writer) error {
 // Options are the options of all measurements.
 type Options struct {
 	Program []string // command that runs a role when its name is appended
+	Serve   []string // the same for RoleServe; nil: Program
+	Old     []string // Serve of the older and newer side of "compare"
+	New     []string
 	Env     []string // in addition to this process's
 
-	Runs       int           // pairs; 0: 5, for "slow" 7
+	Runs       int           // pairs; 0: 5, for "slow" 7, for "compare" 9
+	MaxRuns    int           // pairs of "compare" while an interval is too wide; 0: 25
 	Window     time.Duration // measured time of a run; 0: 5 s
 	Warmup     time.Duration // time before it; 0: 2 s
 	Conns      int           // 0: the default of the measurement
@@ -102,6 +107,12 @@ type rig struct {
 	rest    string // base URL of a gateway
 	limits  string
 	tokens  []string
+
+	began    time.Time // when the server was started
+	busy     float64   // proc.Busy then
+	ready    float64   // seconds until a gateway was ready
+	readyCPU float64   // its processor seconds then
+	foreign  float64   // cores used by other processes until then
 }
 
 // startRig starts the processes. The caller closes it, even after an error.
@@ -114,15 +125,23 @@ func startRig(ctx context.Context, o *Options, role string) (*rig, error) {
 	if err := proc.MakeBoard(r.board); err != nil {
 		return r, err
 	}
-	if r.server, err = r.start(ctx, role); err != nil {
+	if r.load, err = r.start(ctx, RoleLoad); err != nil {
 		return r, err
 	}
-	r.load, err = r.start(ctx, RoleLoad)
+	if r.busy, err = proc.Busy(); err != nil {
+		return r, err
+	}
+	r.began = time.Now()
+	r.server, err = r.start(ctx, role)
 	return r, err
 }
 
 func (r *rig) start(ctx context.Context, role string) (*proc.Child, error) {
-	argv := append(append([]string(nil), r.opts.Program...), role)
+	program := r.opts.Program
+	if role == RoleServe && r.opts.Serve != nil {
+		program = r.opts.Serve
+	}
+	argv := append(append([]string(nil), program...), role)
 	env := r.opts.Env
 	if role != RoleServe {
 		// Signals of the runtime would end every wait of a thread after 10 ms.
@@ -165,7 +184,7 @@ func hostRig(ctx context.Context, o *Options, cfg host.Config) (*rig, error) {
 	if err != nil {
 		return r, err
 	}
-	cfg.Board, cfg.Folder = r.board, r.journalFolder()
+	cfg.Board, cfg.Folder = r.board, cmp.Or(cfg.Folder, r.journalFolder())
 	if cfg.Procs == 0 {
 		cfg.Procs = o.Procs
 	}
@@ -174,13 +193,31 @@ func hostRig(ctx context.Context, o *Options, cfg host.Config) (*rig, error) {
 		cfg.PerUser = defaultPerUser
 	}
 	var s host.Started
-	if err := r.server.Ask("start", cfg, &s); err != nil {
+	if err := errors.Join(r.server.Ask("start", cfg, &s), s.Check()); err != nil {
+		return r, err
+	}
+	if err := r.isReady(); err != nil {
 		return r, err
 	}
 	r.address, r.rest, r.limits = s.Address, s.REST, s.Limits
 	users := max(1, (cfg.Conns+cfg.PerUser-1)/cfg.PerUser)
 	r.tokens, err = logIn(ctx, s.REST, cfg.Certificate, users)
 	return r, err
+}
+
+// isReady records what the start of the server took.
+func (r *rig) isReady() (err error) {
+	r.ready = time.Since(r.began).Seconds()
+	if r.readyCPU, err = r.cpu(); err != nil {
+		return err
+	}
+	loads, err := proc.CPU(r.load.Pid())
+	if err != nil {
+		return err
+	}
+	busy, err := proc.Busy()
+	r.foreign = max(0, (busy-r.busy-r.readyCPU-loads)/r.ready)
+	return err
 }
 
 // defaultPerUser is the default limit of connections of a user.

@@ -45,11 +45,26 @@ type Config struct {
 	TLSByGoroutines bool
 }
 
+// Version is the version of the protocol between a measurement and this program: requests,
+// arguments, answers, and the layout of proc.Board. A program ignores fields that it does not know,
+// so every change of a field or of its meaning needs a new version. Check may accept older ones as
+// long as the workloads of bench.Compare need nothing newer.
+const Version = 1
+
 // Started is the answer to "start".
 type Started struct {
 	Address string
 	REST    string
 	Limits  string // raised limits
+	Version int    // of the protocol; 0, from programs older than this field: 1
+}
+
+// Check returns an error if the program has another version of the protocol.
+func (s *Started) Check() error {
+	if v := max(1, s.Version); v != Version {
+		return fmt.Errorf("the serving program has version %d of the protocol of measurements, this program has version %d", v, Version)
+	}
+	return nil
 }
 
 // listPatience is the maximum time until the instruments are listed.
@@ -122,7 +137,7 @@ func (s *server) start(cfg Config) (*Started, error) {
 		// The gateway is ready before its market has any instruments.
 		select {
 		case <-s.feed.listed:
-			return &Started{Address: b.Address, REST: b.REST, Limits: limits}, nil
+			return &Started{Address: b.Address, REST: b.REST, Limits: limits, Version: Version}, nil
 		case <-time.After(listPatience):
 			return nil, fmt.Errorf("the instruments were not listed within %v", listPatience)
 		}
