@@ -9,19 +9,36 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/bench"
+	"github.com/ruedahq/rueda/internal/bench/host"
+	"github.com/ruedahq/rueda/internal/bench/proc"
 )
 
 // childEnv makes the test program run one of the programs of a measurement.
 const childEnv = "RUEDA_TEST_BENCH"
 
+// otherVersion as an argument makes a serving program one with another version of the protocol.
+const otherVersion = "other-version"
+
+func serveOtherVersion() error {
+	return proc.Serve(os.Stdin, os.Stdout, map[string]proc.Handler{
+		"start": proc.Handle(func(host.Config) (*host.Started, error) { return &host.Started{Version: host.Version + 6}, nil }),
+	})
+}
+
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
-		if err := bench.Role(os.Args[len(os.Args)-1], os.Stdin, os.Stdout); err != nil {
+		name := os.Args[len(os.Args)-1]
+		role := func() error { return bench.Role(name, os.Stdin, os.Stdout) }
+		if slices.Contains(os.Args, otherVersion) && name == bench.RoleServe {
+			role = serveOtherVersion
+		}
+		if err := role(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -172,7 +189,7 @@ func TestVerdicts(t *testing.T) {
 // TestOnly checks that unknown workloads are refused before anything starts.
 func TestOnly(t *testing.T) {
 	for what, measure := range map[string]func(context.Context, bench.Options) (*bench.Report, error){
-		"ceiling": bench.Ceiling, "fanout": bench.Fanout, "latency": bench.Latency, "idle": bench.Idle, "slow": bench.Slow, "hostile": bench.Hostile,
+		"compare": bench.Compare, "ceiling": bench.Ceiling, "fanout": bench.Fanout, "latency": bench.Latency, "idle": bench.Idle, "slow": bench.Slow, "hostile": bench.Hostile,
 	} {
 		_, err := measure(t.Context(), bench.Options{Only: "nosuch"})
 		if u := (*bench.UnknownWorkload)(nil); !errors.As(err, &u) || len(u.Names) == 0 {

@@ -13,7 +13,9 @@
 // of all processes and that of the machine. Deliveries and processor seconds therefore cover the
 // same time. The load of other processes is reported as foreign load.
 //
-// Runs come in pairs of ceiling and Rueda in alternating order; the median is reported.
+// Runs come in pairs of ceiling and Rueda in alternating order; the median is reported. Compare has
+// pairs of two versions of the gateway instead. The serving program of each is a command that runs
+// RoleServe; bare program, load and workloads are of this version.
 //
 // # Patterns
 //

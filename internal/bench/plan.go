@@ -18,8 +18,11 @@ const (
 
 // Runs returns the default number of pairs of a measurement.
 func Runs(what string) int {
-	if what == "slow" {
+	switch what {
+	case "slow":
 		return slowRuns
+	case "compare":
+		return comparePairs
 	}
 	return defaultRuns
 }
@@ -27,6 +30,8 @@ func Runs(what string) int {
 // sizesOf returns the numbers of connections that the bounds of a measurement are for.
 func sizesOf(what string) []int {
 	switch what {
+	case "compare":
+		return []int{0} // each workload has its own
 	case "fanout", "ceiling":
 		return fanoutSizes()
 	case "latency":
@@ -60,13 +65,19 @@ func Workloads(what string, o Options) []string {
 		conns := o.sizes(spreadConns)[0]
 		one, wild := wildWorks(conns)
 		works = append(works, &work{name: spreadName(conns, false)}, &work{name: spreadName(conns, true)}, one, wild)
+	case "compare":
+		for _, s := range o.scenarios("") {
+			names = append(names, s.name)
+		}
 	case "ceiling":
 		works = o.ceilings()
 		names = []string{connectCase(o.sizes(connectConns)[0]).Name, pingsName(o.sizes(idleConns)[0])}
 	case "latency":
 		works = o.latencies()
 	case "idle":
-		names = []string{idleName("plain", size), idleName("tls", size)}
+		for _, kind := range idleKinds() {
+			names = append(names, idleName(kind, size))
+		}
 	case "slow":
 		names = []string{slowStopped, slowTenth}
 	case "hostile":
@@ -127,7 +138,7 @@ func (o *Options) reduced(what string) string {
 	if o.Runs < Runs(what) {
 		list = append(list, plural(o.Runs, "run"))
 	}
-	if windowed := what == "fanout" || what == "latency" || what == "slow" || what == "auth"; windowed {
+	if windowed := what == "fanout" || what == "latency" || what == "slow" || what == "auth" || what == "compare"; windowed {
 		if o.Window < defaultWindow {
 			list = append(list, fmt.Sprintf("windows of %v", o.Window))
 		}
@@ -135,7 +146,7 @@ func (o *Options) reduced(what string) string {
 			list = append(list, fmt.Sprintf("%v before them", o.Warmup))
 		}
 	}
-	if what == "idle" && o.Heartbeats < defaultHeartbeats {
+	if (what == "idle" || what == "compare") && o.Heartbeats < defaultHeartbeats {
 		list = append(list, fmt.Sprintf("pings every %v", o.Heartbeats))
 	}
 	if what == "slow" && o.SlowFor < defaultSlowFor {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/bench/pairs"
 )
 
 // Report is the result of a measurement.
@@ -23,6 +25,8 @@ type Report struct {
 	Cases    []*Case
 	Notes    []string `json:",omitempty"`
 	Checks   []Check
+
+	Comparisons []*pairs.Comparison `json:",omitempty"`
 
 	foreign []float64 // foreign load outside of Runs
 }
@@ -43,9 +47,14 @@ type Case struct {
 	Unit    string          `json:",omitempty"` // that its runs count; "": deliveries
 	Ceiling []*Run          `json:",omitempty"`
 	Rueda   []*Run          `json:",omitempty"`
+	Old     []*Run          `json:",omitempty"` // of two programs that are compared
+	New     []*Run          `json:",omitempty"`
 	Figures []Figure        `json:",omitempty"` // results that are not Runs
 	Others  map[string]*Run `json:",omitempty"`
 }
+
+// runs returns all runs of a case.
+func (c *Case) runs() []*Run { return slices.Concat(c.Ceiling, c.Rueda, c.Old, c.New) }
 
 // Figure is a named number.
 type Figure struct {
@@ -106,7 +115,7 @@ func (r *Report) end() {
 	r.Took = time.Since(r.Began).Seconds()
 	all := r.foreign
 	for _, c := range r.Cases {
-		for _, run := range slices.Concat(c.Ceiling, c.Rueda) {
+		for _, run := range c.runs() {
 			if run != nil {
 				all = append(all, run.Foreign)
 			}
@@ -166,12 +175,8 @@ func (r *Report) Failed() bool { return r.Wrong() || r.Missed() }
 // Wrong reports whether a run was wrong, so that its figures are invalid.
 func (r *Report) Wrong() bool {
 	for _, c := range r.Cases {
-		for _, runs := range [2][]*Run{c.Ceiling, c.Rueda} {
-			for _, run := range runs {
-				if run != nil && run.Error != "" {
-					return true
-				}
-			}
+		if bad(c.runs()) > 0 {
+			return true
 		}
 	}
 	return false
@@ -180,14 +185,14 @@ func (r *Report) Wrong() bool {
 // missed reports whether a judged check failed.
 func (c *Check) missed() bool { return !c.Pass && !c.Unmeasured && !c.Informal }
 
-// Missed reports whether a bound was missed.
+// Missed reports whether a bound was missed, or a figure of the newer of two programs is slower.
 func (r *Report) Missed() bool {
 	for _, c := range r.Checks {
 		if c.missed() {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(r.Comparisons, func(c *pairs.Comparison) bool { return c.Decision == pairs.Slower })
 }
 
 // WriteJSON writes the report as JSON.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/ruedahq/rueda/internal/bench/pairs"
 )
 
 // WriteText writes the report as text.
@@ -15,6 +17,10 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "the gateway's settings: %s\n", r.Limits)
 	}
 	r.writeRuns(&b)
+	if len(r.Comparisons) > 0 {
+		b.WriteString("\nratios above 1: the newer program is worse\n")
+		_ = pairs.WriteTable(&b, r.Comparisons) // in memory: cannot fail
+	}
 	for _, c := range r.Cases {
 		for _, f := range c.Figures {
 			fmt.Fprintf(&b, "%-28s %-46s %s\n", c.Name, f.Name, f.Text)
@@ -80,11 +86,9 @@ func (r *Report) writeRuns(b *strings.Builder) {
 		}
 	}
 	for _, c := range r.Cases {
-		for _, runs := range [2][]*Run{c.Ceiling, c.Rueda} {
-			for _, run := range runs {
-				if run != nil && run.Error != "" {
-					fmt.Fprintf(b, "bad run of %s: %s\n", c.Name, run.Error)
-				}
+		for _, run := range c.runs() {
+			if run != nil && run.Error != "" {
+				fmt.Fprintf(b, "bad run of %s: %s\n", c.Name, run.Error)
 			}
 		}
 	}
@@ -138,7 +142,7 @@ func runColumns(unit string) []column {
 		{unit + "/s", func(_ *Case, s *served) string { return rate(median(s.runs, perSecond)) }},
 		{"of ceiling", func(c *Case, s *served) string { return c.ofCeiling(s) }},
 		number("CPU s/M", "%.3f", cpu),
-		number("cores", "%.2f", func(r *Run) float64 { return r.Cores }),
+		number("cores", "%.2f", cores),
 		number("load s/M", "%.3f", func(r *Run) float64 { return r.LoadCPU }),
 		number("p50 ms", "%.2f", p50),
 		number("p99", "%.2f", p99),

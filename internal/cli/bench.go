@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -35,12 +36,14 @@ const (
 	takesProfile
 	takesStrict
 	takesPostgres
+	takesPrograms // two arguments
 )
 
 func benchmarks() []benchmark {
 	const windows = takesRuns | takesWarmup | takesWindow | takesOnly
 	const gateway = takesGateway | takesStrict
 	return []benchmark{
+		{"compare", "Two versions of this program in pairs of runs", longCompare, windows | gateway | takesPrograms, bench.Compare},
 		{"ceiling", "What the kernel allows: write(2) alone", longCeiling, windows, bench.Ceiling},
 		{"idle", "Memory of connections, plain and TLS, and the cost of heartbeats", longIdle,
 			takesRuns | takesWindow | takesOnly | gateway | takesTLS, bench.Idle},
@@ -92,21 +95,51 @@ func newBenchmark(std command.Streams, b *benchmark) *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use: b.name, Short: b.short, Long: benchHelp(b), Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, b); err != nil {
+				return err
+			}
+			if err := f.programs(args); err != nil {
 				return err
 			}
 			return f.measure(cmd.Context(), std, b)
 		},
 	}
+	if b.takes&takesPrograms != 0 {
+		cmd.Use += " OLD NEW"
+		cmd.Args = twoPrograms
+	}
 	f.define(cmd, b)
 	return cmd
+}
+
+func twoPrograms(cmd *cobra.Command, args []string) error {
+	if len(args) == 2 {
+		return nil
+	}
+	return command.Fail(command.ExitUsage, errors.New("needs the files of two programs, the older one first"), "See "+cmd.CommandPath()+" --help")
+}
+
+// programs sets the programs of the arguments, if there are any.
+func (f *benchFlags) programs(args []string) error {
+	commands := [2]*[]string{&f.options.Old, &f.options.New}
+	for i, name := range args {
+		file, err := exec.LookPath(name)
+		if err != nil {
+			return command.Fail(command.ExitUsage, err, "make compare OLD=COMMIT NEW=COMMIT builds programs.")
+		}
+		*commands[i] = []string{file, "bench"}
+	}
+	return nil
 }
 
 func (f *benchFlags) define(cmd *cobra.Command, b *benchmark) {
 	o, flags := &f.options, cmd.Flags()
 	if b.takes&takesRuns != 0 {
 		flags.IntVarP(&o.Runs, "runs", "n", bench.Runs(b.name), "pairs of runs, whose medians are reported")
+	}
+	if b.takes&takesPrograms != 0 {
+		flags.IntVar(&o.MaxRuns, "max-runs", 25, "pairs at most, while an interval is wider than 0.06")
 	}
 	if b.takes&takesWindow != 0 {
 		flags.DurationVar(&o.Window, "window", 5*time.Second, "measured time of a run"+atLeastFor(b.name))
@@ -134,8 +167,15 @@ func (f *benchFlags) define(cmd *cobra.Command, b *benchmark) {
 	flags.BoolVar(&f.asJSON, "json", false, "write the report as JSON")
 	flags.StringVar(&f.out, "out", "", "write the report as JSON into this folder too, as NAME.json")
 	if b.takes&takesStrict != 0 {
-		flags.BoolVar(&f.strict, "strict", false, "exit with status 1 if a bound is exceeded (at the default sizes)")
+		flags.BoolVar(&f.strict, "strict", false, strictHelp(b))
 	}
+}
+
+func strictHelp(b *benchmark) string {
+	if b.takes&takesPrograms != 0 {
+		return "exit with status 1 if a figure is slower"
+	}
+	return "exit with status 1 if a bound is exceeded (at the default sizes)"
 }
 
 // atLeastFor returns the lower limit of the window for the help text, if there is one.
@@ -156,9 +196,13 @@ func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
 	if b.name == "slow" {
 		least = 4 // two are slow, and others are needed
 	}
+	leastRuns := 1
+	if b.takes&takesPrograms != 0 {
+		leastRuns = bench.Runs(b.name)
+	}
 	switch {
-	case b.takes&takesRuns != 0 && o.Runs < 1:
-		return bad("--runs must be at least 1")
+	case b.takes&takesRuns != 0 && o.Runs < leastRuns:
+		return bad("--runs must be at least %d", leastRuns)
 	case b.takes&takesWindow != 0 && o.Window <= 0:
 		return bad("--window must be above 0")
 	case b.takes&takesWarmup != 0 && o.Warmup <= 0:
@@ -179,6 +223,9 @@ func (f *benchFlags) measure(ctx context.Context, std command.Streams, b *benchm
 	o := f.options
 	o.Program, o.Talk = []string{self, "bench"}, std.Err
 	report, err := b.run(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err() // the other errors are of the children that it ended
+	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		return command.Fail(command.ExitError, errors.New("this system cannot be measured"), "Bench needs Linux.")
 	}

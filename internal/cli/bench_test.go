@@ -24,6 +24,10 @@ func TestBenchMistakes(t *testing.T) {
 		"ceiling --tls-by-goroutines": "unknown flag",
 		"ceiling --io-uring":          "unknown flag",
 		"ceiling --profile x":         "unknown flag",
+		"compare one":                 "needs the files of two programs",
+		"compare no/such no/such":     "no/such",
+		"compare -n 8 no/such x":      "--runs must be at least 9",
+		"compare --profile x a b":     "unknown flag",
 	} {
 		t.Run(line, func(t *testing.T) {
 			var out, talk bytes.Buffer

@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/bench/pairs"
+)
+
+const (
+	comparePairs    = 9
+	compareMaxPairs = 25
+	compareRepeats  = 5 // pairs of a workload that are run again because of foreign load
+)
+
+// scenario is a workload of Compare.
+type scenario struct {
+	name    string
+	conns   int
+	figures []figure
+	once    func(context.Context, *Options, *Report) (*Run, error)
+}
+
+// figure is what Compare compares.
+type figure struct {
+	name  string
+	value func(*Run) float64
+	text  func(float64) string
+	more  bool // more is better
+}
+
+// fixed returns a function that formats a number times a factor with digits after the point.
+func fixed(digits int, factor float64) func(float64) string {
+	return func(v float64) string { return fmt.Sprintf("%.*f", digits, v*factor) }
+}
+
+// scenarios returns the workloads of Compare. folder is for their files.
+func (o *Options) scenarios(folder string) []scenario {
+	costs := figure{"CPU s/M", cpu, fixed(3, 1), false}
+	speed := []figure{{"deliveries/s", perSecond, rate, true}, costs}
+	var list []scenario
+	deliver := func(name string, conns int, figures []figure, make func() (*work, error)) {
+		list = append(list, scenario{name, conns, figures, func(ctx context.Context, o *Options, r *Report) (*Run, error) {
+			w, err := make()
+			if err != nil {
+				return nil, err
+			}
+			return o.once(ctx, r, w, false)
+		}})
+	}
+	for _, w := range fanouts(o.sizes(fanoutSizes()...)) {
+		deliver("fanout "+w.name, w.conns, speed, func() (*work, error) { return &w, nil })
+	}
+	conns := o.sizes(spreadConns)[0]
+	for _, books := range [2]bool{false, true} {
+		deliver("fanout "+spreadName(conns, books), conns, speed, func() (*work, error) { return spreadWork(conns, books) })
+	}
+	one, wild := wildWorks(conns)
+	for _, w := range []*work{one, wild} {
+		deliver("fanout "+w.name, w.conns, speed, func() (*work, error) { return w, nil })
+	}
+	delay := []figure{{"p50 ms", p50, fixed(3, 1), false}, {"p99 ms", p99, fixed(3, 1), false}, costs}
+	for _, w := range o.latencies() {
+		deliver("latency "+w.name, w.conns, delay, func() (*work, error) { return w, nil })
+	}
+	conns = o.sizes(resumeConns)[0]
+	list = append(list, scenario{resumeName(conns), conns, []figure{{"rows/s", perSecond, rate, true}, costs},
+		func(ctx context.Context, o *Options, r *Report) (*Run, error) { return o.comeBack(ctx, r, conns) }})
+	c := connectCase(o.sizes(connectConns)[0])
+	list = append(list, scenario{c.Name, c.Conns, []figure{{"connections/s", perSecond, rate, true}, {"CPU us each", cpu, fixed(1, 1), false}},
+		func(ctx context.Context, o *Options, r *Report) (*Run, error) { return o.storm(ctx, r, c.Conns, false) }})
+	memory := []figure{
+		{"KiB a connection", func(r *Run) float64 { return r.Each }, fixed(3, 1.0/(1<<10)), false},
+		{"MiB of the empty server", func(r *Run) float64 { return float64(r.Empty) }, fixed(1, 1.0/(1<<20)), false},
+		{"cores for heartbeats", cores, fixed(4, 1), false},
+	}
+	idle := o.sizes(idleConns)[0]
+	for _, kind := range idleKinds() {
+		list = append(list, scenario{"idle " + idleName(kind, idle), idle, memory,
+			func(ctx context.Context, o *Options, r *Report) (*Run, error) {
+				out, err := o.idleGateway(ctx, r, kind, idle)
+				if err != nil {
+					return nil, err
+				}
+				return &Run{Seconds: o.pings().Seconds(), Cores: out.cores, Foreign: out.foreign, Empty: out.empty, Each: out.each}, nil
+			}})
+	}
+	s := starts{folder: folder, trades: startTrades}
+	if o.Conns > 0 {
+		s.trades = min(s.trades, startInstruments*o.Conns)
+	}
+	return append(list, scenario{startName(s.trades), 1, []figure{
+		{"s to ready", func(r *Run) float64 { return r.Seconds }, fixed(3, 1), false},
+		{"CPU s", func(r *Run) float64 { return r.Cores * r.Seconds }, fixed(3, 1), false},
+	}, s.once})
+}
+
+// Compare measures two serving programs, Options.Old and Options.New, with the same load and
+// workloads. Their runs come in pairs. Which of them runs first alternates.
+func Compare(ctx context.Context, o Options) (_ *Report, err error) {
+	r, err := o.begin("compare")
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxRuns <= 0 {
+		o.MaxRuns = compareMaxPairs
+	}
+	o.MaxRuns = max(o.Runs, o.MaxRuns)
+	r.Settings = fmt.Sprintf("%d to %d pairs of %v after %v; old: %s; new: %s", o.Runs, o.MaxRuns, o.Window, o.Warmup, o.Old[0], o.New[0])
+	folder, err := os.MkdirTemp("", "rueda-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	list := slices.DeleteFunc(o.scenarios(folder), func(s scenario) bool { return !o.wants(s.name) })
+	for i, s := range list {
+		o.talk("%s: %d to %d pairs; workload %d of %d", s.name, o.Runs, o.MaxRuns, i+1, len(list))
+		if err := o.compare(ctx, r, &s); err != nil {
+			return r, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	r.end()
+	return r, nil
+}
+
+// compare runs the pairs of a workload: Options.Runs, and more while an interval is too wide.
+func (o *Options) compare(ctx context.Context, r *Report, s *scenario) error {
+	c := &Case{Name: s.name, Conns: s.conns}
+	r.Cases = append(r.Cases, c)
+	var all []*pairs.Comparison
+	repeated := 0
+	began := time.Now()
+	for len(c.Old) < o.Runs || len(c.Old) < o.MaxRuns && bad(c.runs()) == 0 && slices.ContainsFunc(all, (*pairs.Comparison).Wide) {
+		n := len(c.Old)
+		pair, err := o.pair(ctx, r, s, n%2)
+		if err != nil {
+			return err
+		}
+		if busy := max(pair[0].Foreign, pair[1].Foreign); busy > noisy && repeated < min(compareRepeats, o.MaxRuns-o.Runs) {
+			repeated++
+			o.talk("%s: pair %d is run again: others used %.2f cores", s.name, n+1, busy)
+			continue
+		}
+		c.Old, c.New = append(c.Old, pair[0]), append(c.New, pair[1])
+		all = s.compared(c)
+		o.report(s, c, all, time.Since(began)/time.Duration(n+1+repeated))
+	}
+	if repeated > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s: %s run again because others used more than %.1f cores", s.name, plural(repeated, "pair"), noisy))
+	}
+	r.Comparisons = append(r.Comparisons, all...)
+	return nil
+}
+
+// compared compares the figures of the pairs of a case. Wrong runs have no values.
+func (s *scenario) compared(c *Case) (all []*pairs.Comparison) {
+	for _, f := range s.figures {
+		list := make([]pairs.Pair, len(c.Old))
+		for i := range list {
+			a, b := c.Old[i], c.New[i]
+			if a.Error == "" && b.Error == "" {
+				list[i] = pairs.Pair{Old: f.value(a), New: f.value(b), Noisy: max(a.Foreign, b.Foreign) > noisy}
+			}
+		}
+		all = append(all, pairs.Compare(c.Name, pairs.Figure{Name: f.name, Text: f.text, More: f.more}, list))
+	}
+	return all
+}
+
+// pair runs both programs, first the one with the index first: 0 old, 1 new.
+func (o *Options) pair(ctx context.Context, r *Report, s *scenario, first int) (pair [2]*Run, err error) {
+	for _, side := range [2]int{first, 1 - first} {
+		own := *o
+		own.Serve = [2][]string{o.Old, o.New}[side]
+		if pair[side], err = s.once(ctx, &own, r); err != nil {
+			return pair, fmt.Errorf("%s: %w", own.Serve[0], err)
+		}
+	}
+	return pair, nil
+}
+
+// report reports the newest pair, and the time of those that remain if each takes as long as the
+// mean.
+func (o *Options) report(s *scenario, c *Case, all []*pairs.Comparison, mean time.Duration) {
+	n := len(c.Old)
+	a, b := c.Old[n-1], c.New[n-1]
+	var text strings.Builder
+	for i, f := range s.figures {
+		fmt.Fprintf(&text, "%s %s, %s (median ratio %.3f); ", f.name, f.text(f.value(a)), f.text(f.value(b)), all[i].Ratio)
+	}
+	total, word := o.Runs, ""
+	if n >= o.Runs && slices.ContainsFunc(all, (*pairs.Comparison).Wide) {
+		total, word = o.MaxRuns, "at most "
+	}
+	left := (mean * time.Duration(max(0, total-n))).Round(time.Second)
+	o.talk("%s: pair %d of %s%d: %sforeign %.2f, %.2f; %s%v left  %s%s", s.name, n, word, max(n, total), text.String(), a.Foreign, b.Foreign, word, left, a.Error, b.Error)
+}
