@@ -5,6 +5,7 @@ SHELL := /bin/bash -o pipefail
 
 FUZZTIME ?= 1m
 BENCH    ?= .
+NEW      ?= .
 SCREENS  ?= build/screens
 TAPES    := $(or $(RUEDA_TAPES),../shared/data)
 TESTRUN   = go run ./internal/testrun
@@ -31,7 +32,7 @@ CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test race e2e cluster alerts browser screens clients-python clients-typescript soak fuzz mutants bench bench-report lint release test-packages
+.PHONY: help build run test race e2e cluster alerts browser screens clients-python clients-typescript soak fuzz mutants bench compare bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,6 +138,23 @@ build/cover.out: $(wildcard .git/logs/HEAD)
 
 bench: ## the benchmarks with allocations; BENCH chooses by name
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+# The file of a program: itself, or where the one of a commit or of this tree (.) is built.
+program = $(abspath $(if $(filter .,$(1)),build/compare/rueda-tree,$(or $(wildcard $(1)),build/compare/rueda-$(shell git rev-parse --short=12 '$(1)^{commit}'))))
+
+compare: ## measures OLD and NEW in pairs: commits, files of programs, or this tree (NEW=.); ONLY chooses workloads, FLAGS has flags
+	@[ -n "$(OLD)" ] || { echo "make compare OLD=COMMIT [NEW=COMMIT] [ONLY=spread]"; exit 2; }
+	@$(MAKE) -r --no-print-directory $(call program,$(OLD)) $(call program,$(NEW))
+	$(call program,$(NEW)) bench compare $(call program,$(OLD)) $(call program,$(NEW)) $(if $(ONLY),--only '$(ONLY)') $(FLAGS)
+
+$(CURDIR)/build/compare/rueda-%:
+	trap 'rm -rf $@.d' EXIT; mkdir -p $@.d && git archive $* | tar -x -C $@.d && \
+		go -C $@.d build -trimpath -buildvcs=false -o $@ ./cmd/rueda
+
+.PHONY: $(CURDIR)/build/compare/rueda-tree
+$(CURDIR)/build/compare/rueda-tree:
+	@mkdir -p $(@D)
+	go build -trimpath -o $@ ./cmd/rueda
 
 bench-report: ## all that rueda bench measures, with the tables and plots of docs/performance.md (over an hour)
 	@mkdir -p build
