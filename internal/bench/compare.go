@@ -194,7 +194,7 @@ func (o *Options) report(s *scenario, c *Case, all []*pairs.Comparison, mean tim
 		fmt.Fprintf(&text, "%s %s, %s (median ratio %.3f); ", f.name, f.text(f.value(a)), f.text(f.value(b)), all[i].Ratio)
 	}
 	total, word := o.Runs, ""
-	if n >= o.Runs && slices.ContainsFunc(all, (*pairs.Comparison).Wide) {
+	if n >= o.Runs && n < o.MaxRuns && slices.ContainsFunc(all, (*pairs.Comparison).Wide) {
 		total, word = o.MaxRuns, "at most "
 	}
 	left := (mean * time.Duration(max(0, total-n))).Round(time.Second)
