@@ -49,9 +49,9 @@ func writeDays(t *testing.T, path string, days int) (books []dated) {
 	return books
 }
 
-// TestBookAtAnySpeed checks that the past books of a recording of several days are right at any
+// TestBookAtAnySpeedLong checks that the past books of a recording of several days are right at any
 // speed. At the maximum speed many changes of a day are in the journal before its checkpoint.
-func TestBookAtAnySpeed(t *testing.T) {
+func TestBookAtAnySpeedLong(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "days.jsonl")
 	books := writeDays(t, path, 4)

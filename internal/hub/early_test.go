@@ -134,12 +134,22 @@ func (w *earlyWorld) take() {
 // TestNothingComesEarly checks that no trade is sent before its delay is over. Each trade comes
 // once and in order, and all trades come in the end. The delays are random, one market has a
 // virtual clock, and clients resume by their positions after restarts.
-func TestNothingComesEarly(t *testing.T) {
-	seeds := uint64(8)
-	if os.Getenv("RUEDA_SOAK") != "" {
-		seeds = 200
+func TestNothingComesEarly(t *testing.T) { nothingComesEarly(t, 0, 2) }
+
+// TestNothingComesEarlyLong does so with more seeds, and with -short with one more.
+func TestNothingComesEarlyLong(t *testing.T) {
+	end := uint64(8)
+	switch {
+	case testing.Short():
+		end = 3
+	case os.Getenv("RUEDA_SOAK") != "":
+		end = 200
 	}
-	for seed := range seeds {
+	nothingComesEarly(t, 2, end)
+}
+
+func nothingComesEarly(t *testing.T, seed, end uint64) {
+	for ; seed < end; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			folder := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
