@@ -10,9 +10,9 @@ SCREENS  ?= build/screens
 TAPES    := $(or $(RUEDA_TAPES),../shared/data)
 TESTRUN   = go run ./internal/testrun
 
-# make mutants: their number, the coverage profiles with commas between them, and the results. APPLY
+# make mutants: their number, the coverage profiles separated by commas, and the results. APPLY
 # is a list of mutants to run instead; FLAGS has other arguments of tools/mutants, such as -seed,
-# -run-with, -limit or -list.
+# -run-with, -limit or -list. Delete build/cover.out after a change that is not committed.
 MUTANTS  ?= 60
 COVER    ?= build/cover.out
 RESULTS  ?= build/mutants.json
@@ -21,9 +21,10 @@ LINT     := go tool -modfile=tools/go.mod golangci-lint
 # Tests that may run at the same time: many wait, for other processes or for a time to pass.
 PARALLEL := -parallel 8
 
-# A test has its tier in its name. Those with E2E in it start processes. Those that end in Long take
-# long: storms, and loops over every byte or kill. make test runs the others, make e2e both, and make race the
-# others and a short form of Long, in the packages that start goroutines.
+# A test has its tier in its name. Those with E2E in it start processes or compute for long. Those
+# that end in Long are storms, and loops over every byte or kill. make test runs the rest, make e2e
+# runs E2E and Long, and make race runs the rest and Long with -short, in packages with goroutines or
+# shared state.
 #
 # The race detector needs a C compiler. SQLite as translated from C is built without it: it would run
 # three times slower. Its driver, which reads what we pass, is built with it.
@@ -65,7 +66,7 @@ test: ## format, vet, unit tests, scripts and conversations: needs Go alone
 	@echo "  archives and packages   make test-packages"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
-race: ## the tests of the packages that start goroutines with the race detector, long loops shortened (needs a C compiler)
+race: ## the tests without E2E with the race detector, in packages with goroutines (needs a C compiler)
 	$(TESTRUN) -tier race -- $(WITH_RACE) -vet=off $(PARALLEL) -p 3 -timeout 20m
 
 e2e: ## tests with E2E in their name or Long at its end: real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations

@@ -160,8 +160,8 @@ func TestAddressesOfConnections(t *testing.T) {
 
 // TestRatesAreInBubbles checks that a test of a rate passes time in a synctest bubble, or that
 // testdata/rates.txt lists its function with a reason. On a slow machine, requests in real time
-// take so long that a rate allows them again. It finds functions that name the answer of a limiter
-// or make one.
+// take so long that the limiter allows more of them. It finds functions that name the answer of a
+// limiter or make one.
 func TestRatesAreInBubbles(t *testing.T) {
 	checkListed(t, "testdata/rates.txt", "names a rate outside of a synctest bubble", namesRate)
 }

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestTierNames checks that each test that starts a process has E2E in its name: the test binary
-// again, PostgreSQL or slapd, directly or by functions of its package. make test excludes these
-// tests, so that no process has the race detector, and make e2e runs them.
+// TestTierNames checks that each test that starts a process has E2E in its name: any command, the
+// test binary again, PostgreSQL or slapd, directly or by functions of its package. make test and
+// make race exclude these tests, and make e2e runs them without the race detector.
 func TestTierNames(t *testing.T) {
 	starts := regexp.MustCompile(`\bexec\.(Command|CommandContext|LookPath)\(|\bos\.Args\[0\]|\bpgtest\.Start\(|\bpgtest\.Cluster\b|\bldaptest\.Start\(|\btestscript\.Run\(`)
 	byDir := map[string][]source{}
@@ -103,8 +103,8 @@ func TestRealWaiting(t *testing.T) {
 	checkListed(t, "testdata/waits.txt", "waits outside of a synctest bubble", waitsForReal)
 }
 
-// checkListed checks that a list, which has a reason for each of its functions, contains exactly
-// those functions of tests for which is returns true. does says in errors what they do.
+// checkListed checks that a list has exactly the functions of tests for which is returns true, each
+// below a reason. does completes the error "FUNCTION does ...".
 func checkListed(t *testing.T, list, does string, is func(ast.Node) bool) {
 	t.Helper()
 	text, err := os.ReadFile(list)

@@ -28,8 +28,8 @@ func (o *limitedLog) add(now time.Time) (count int) {
 }
 
 // count counts a rejected line or connection, or a line with unknown members. It returns how many
-// the caller should log, with this one as an example: once a minute those since the last log line,
-// and otherwise 0.
+// the caller should log, with this one as an example: at most once a minute the number since the
+// last log line, and otherwise 0.
 func (p *producer) count(o *limitedLog, total func(*Stats) *int) int {
 	s := p.source
 	s.mu.Lock()

@@ -136,7 +136,7 @@ func (w *earlyWorld) take() {
 // virtual clock, and clients resume by their positions after restarts.
 func TestNothingComesEarly(t *testing.T) { nothingComesEarly(t, 0, 2) }
 
-// TestNothingComesEarlyLong does so with more seeds, and with -short with one more.
+// TestNothingComesEarlyLong does so with six more seeds: one with -short, 198 in the soak.
 func TestNothingComesEarlyLong(t *testing.T) {
 	end := uint64(8)
 	switch {

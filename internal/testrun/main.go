@@ -44,6 +44,10 @@ func main() {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		if len(packages) == 0 { // go test would run those of the folder
+			fmt.Fprintf(os.Stderr, "no package has tests of tier %s\n", *tierName)
+			os.Exit(1)
+		}
 		args = slices.Concat(args, r.args, packages)
 	}
 	status, err := run(*folder, *services, args, os.Stdout)
@@ -90,6 +94,6 @@ func run(folder string, services bool, args []string, out io.Writer) (status int
 	}
 	r.summary()
 	processor := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	fmt.Fprintf(out, "%.0f s, and %.0f s of processor time with compiling\n", time.Since(start).Seconds(), processor.Seconds())
+	fmt.Fprintf(out, "%.0f s, and %.0f s of processor time including compilation\n", time.Since(start).Seconds(), processor.Seconds())
 	return status, err
 }

@@ -11,22 +11,22 @@ import (
 )
 
 // A tier is a part of the tests. The name of a test has its tier. Tests with E2E in it start
-// processes. Tests that end in Long take long: storms, and loops over every byte or every kill. The
-// others are quick.
+// processes or compute for long. Tests that end in Long are storms, and loops over every byte or
+// every kill. The others are quick.
 type tier struct {
 	args []string // of go test
 	// wants reports whether the tier runs a package, by its tests and by whether its code or tests
-	// start goroutines.
-	wants func(tests []string, goroutines bool) bool
+	// start goroutines or guard state that goroutines share.
+	wants func(tests []string, concurrent bool) bool
 }
 
 // tiers returns the tiers by name. "race" runs all tests that start no process, in the packages
-// that start goroutines, and asks Long tests for a short form.
+// with goroutines or shared state, and asks Long tests for a short form.
 func tiers() map[string]tier {
 	return map[string]tier{
 		"quick": {[]string{"-skip", "E2E|Long$"}, func(tests []string, _ bool) bool { return slices.ContainsFunc(tests, isQuick) }},
-		"race": {[]string{"-skip", "E2E", "-short"}, func(tests []string, goroutines bool) bool {
-			return goroutines && slices.ContainsFunc(tests, func(name string) bool { return !strings.Contains(name, "E2E") })
+		"race": {[]string{"-skip", "E2E", "-short"}, func(tests []string, concurrent bool) bool {
+			return concurrent && slices.ContainsFunc(tests, func(name string) bool { return !strings.Contains(name, "E2E") })
 		}},
 		"e2e": {[]string{"-run", "E2E|Long$"}, func(tests []string, _ bool) bool {
 			return slices.ContainsFunc(tests, func(name string) bool { return !isQuick(name) })
@@ -41,8 +41,8 @@ func isQuick(name string) bool {
 // packages returns the packages of the module in a folder that the tier runs, as ./path.
 func (r *tier) packages(root string) ([]string, error) {
 	testNames := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
-	starts := regexp.MustCompile(`(?m)^\s+go (?:func\b|[\w.]+\()|\.Go\(`)
-	tests, goroutines := map[string][]string{}, map[string]bool{}
+	shares := regexp.MustCompile(`(?m)^\s+go (?:func\b|[\w.]+\()|\.Go\(|\bsync\.(?:RW)?Mutex\b|\batomic\.[A-Z]|httptest\.New(?:TLS)?Server\(`)
+	tests, concurrent := map[string][]string{}, map[string]bool{}
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -60,7 +60,7 @@ func (r *tier) packages(root string) ([]string, error) {
 			return fmt.Errorf("read the tests: %w", err)
 		}
 		folder := "./" + filepath.ToSlash(filepath.Dir(name))
-		goroutines[folder] = goroutines[folder] || starts.Match(text)
+		concurrent[folder] = concurrent[folder] || shares.Match(text)
 		if strings.HasSuffix(name, "_test.go") {
 			for _, m := range testNames.FindAllSubmatch(text, -1) {
 				if string(m[1]) != "TestMain" {
@@ -72,7 +72,7 @@ func (r *tier) packages(root string) ([]string, error) {
 	})
 	var list []string
 	for folder, names := range tests {
-		if r.wants(names, goroutines[folder]) {
+		if r.wants(names, concurrent[folder]) {
 			list = append(list, folder)
 		}
 	}
