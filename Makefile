@@ -143,8 +143,8 @@ bench: ## the benchmarks with allocations; BENCH chooses by name
 # The file of a program: itself, or where the one of a commit or of this tree (.) is built.
 program = $(abspath $(if $(filter .,$(1)),build/compare/rueda-tree,$(or $(wildcard $(1)),build/compare/rueda-$(shell git rev-parse --short=12 '$(1)^{commit}'))))
 
-compare: ## measures OLD and NEW in pairs: commits, files of programs, or this tree (NEW=.); ONLY chooses workloads, FLAGS has flags
-	@[ -n "$(OLD)" ] || { echo "make compare OLD=COMMIT [NEW=COMMIT] [ONLY=spread]"; exit 2; }
+compare: ## measures OLD and NEW in pairs: commits, files of programs, or this tree (NEW=.); NEW needs the command bench compare; ONLY chooses workloads, FLAGS has flags
+	@$(if $(OLD),,$(error make compare OLD=COMMIT [NEW=COMMIT] [ONLY=spread]))
 	@$(MAKE) -r --no-print-directory $(call program,$(OLD)) $(call program,$(NEW))
 	$(call program,$(NEW)) bench compare $(call program,$(OLD)) $(call program,$(NEW)) $(if $(ONLY),--only '$(ONLY)') $(FLAGS)
 

@@ -90,17 +90,21 @@ Bound: 0.75 of the connections per second of the bare program.`
 those of this program, which should be the newer one. "make compare OLD=COMMIT" builds both and
 calls it. Which program runs first alternates from pair to pair.
 
-The figure is the median of the ratios of the pairs, with the interval that contains it with 95 %
-(order statistics). A ratio above 1 means that NEW is worse: old/new for rates, new/old for processor
-time, latency, memory and starts. While an interval is wider than 0.06, there are more pairs, up to
---max-runs. The verdict is "not slower" if the upper end is at most 1.05, and "slower" if the lower
-end is above 1.05, or above 1 with an interval of at most 0.06. Otherwise it is "undecided".
+The figure is the median of the ratios of the pairs, with the interval that contains it with a
+confidence of at least 95 % (order statistics). A ratio above 1 means that NEW is worse: old/new for
+rates, new/old for processor time, latency, memory and starts. While an interval is wider than 0.06,
+there are more pairs, up to --max-runs.
+
+The verdict is "not slower" if the upper end is at most 1.05. If not, it is "slower" if the lower end
+is above 1.05, or above 1 with an interval of at most 0.06. Otherwise, or if more than half of the
+pairs are noisy, it is "undecided".
 
 "fanout" and "latency" have the workloads of these commands, and "idle" their memory. "resume" and
 "connect" are as there. "start" is from the start of the process to the ready gateway, on a new copy
-of a journal that OLD writes once: 300,000 trades, each with a quote and a change of the book. A pair
-is run again if other programs used more than 0.1 cores, at most five times for a workload. After that
-it counts as noisy.
+of a journal that OLD writes once: 300,000 trades, each with a quote and a change of the book.
+
+A pair is run again if other programs used more than 0.1 cores, at most five times for a workload, and
+not more often than --max-runs exceeds --runs. After that it counts as noisy.
 
 By default it takes over three hours. Choose workloads with --only. Bound: 1.05, with --strict. An
 undecided figure does not fail.`

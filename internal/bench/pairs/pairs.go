@@ -1,8 +1,9 @@
 // Package pairs compares two programs by measurements in pairs, and decides whether the newer one
 // is slower.
 //
-// The figure is the median of the ratios of the pairs, with an interval that contains it with at
-// least 95 %. Pairs are independent, and nothing is assumed of their distribution.
+// The figure is the median of the ratios of the pairs, with an interval that contains it with a
+// confidence of at least 95 %. Pairs are independent, and nothing is assumed about their
+// distribution.
 package pairs
 
 import (
@@ -43,10 +44,10 @@ type Comparison struct {
 	Old      float64 // median
 	New      float64
 	Ratio    float64 // median of the ratios of the pairs
-	Low      float64 `json:",omitempty"` // the interval that contains it with 95 %; 0: too few pairs
+	Low      float64 `json:",omitempty"` // the interval that contains it with a confidence of at least 95 %; 0: too few pairs
 	High     float64 `json:",omitempty"`
 	Pairs    int     // with both values
-	Noisy    int     `json:",omitempty"` // of them, those that were noisy
+	Noisy    int     `json:",omitempty"` // pairs during which other programs used the machine
 	Decision string
 	Ratios   []float64 // in the order of the pairs
 
@@ -73,15 +74,15 @@ func Compare(workload string, f Figure, list []Pair) *Comparison {
 	c.Pairs, c.Old, c.New, c.Ratio = len(c.Ratios), Median(before), Median(after), Median(c.Ratios)
 	var ok bool
 	c.Low, c.High, ok = medianInterval(c.Ratios)
-	c.Decision = decide(c.Low, c.High, ok)
+	c.Decision = decide(c.Low, c.High, ok && 2*c.Noisy <= c.Pairs)
 	return c
 }
 
 // decide decides by the interval of a ratio. A wide interval decides only if it is on one side of
-// the bound.
-func decide(low, high float64, ok bool) string {
+// the bound. Without a valid interval there is no decision.
+func decide(low, high float64, valid bool) string {
 	switch {
-	case !ok:
+	case !valid:
 		return Undecided
 	case high <= notSlower:
 		return NotSlower

@@ -29,6 +29,27 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestCompareNoisy checks that a figure is undecided if more than half of its pairs are noisy.
+func TestCompareNoisy(t *testing.T) {
+	for _, c := range []struct {
+		pairs, noisy int
+		ratio        float64
+		want         string
+	}{
+		{9, 4, 1, NotSlower}, {9, 5, 1, Undecided}, {9, 9, 1, Undecided},
+		{10, 5, 2, Slower}, {10, 6, 2, Undecided},
+	} {
+		list := []Pair{{New: 1, Noisy: true}, {Old: 1, Noisy: true}} // do not count
+		for i := range c.pairs {
+			list = append(list, Pair{Old: 1, New: c.ratio, Noisy: i < c.noisy})
+		}
+		got := Compare("x", Figure{Name: "cost"}, list)
+		if got.Decision != c.want || got.Noisy != c.noisy || got.Low != c.ratio || got.High != c.ratio {
+			t.Errorf("%d of %d pairs with ratio %v are noisy: %+v, want %s", c.noisy, c.pairs, c.ratio, got, c.want)
+		}
+	}
+}
+
 // TestCompare checks that a ratio above 1 means that the newer program is worse, and which pairs
 // count.
 func TestCompare(t *testing.T) {
