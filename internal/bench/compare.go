@@ -12,10 +12,12 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/pairs"
 )
 
+// MaxPairs is the default of the flag --max-runs, for Options.MaxRuns.
+const MaxPairs = 25
+
 const (
-	comparePairs    = 9
-	compareMaxPairs = 25
-	compareRepeats  = 5 // pairs of a workload that are run again because of foreign load
+	comparePairs   = 9
+	compareRepeats = 5 // pairs of a workload that are run again because of foreign load
 )
 
 // scenario is a workload of Compare.
@@ -26,23 +28,27 @@ type scenario struct {
 	once    func(context.Context, *Options, *Report) (*Run, error)
 }
 
-// figure is what Compare compares.
+// figure is what Compare compares, and the value of a run.
 type figure struct {
-	name  string
+	pairs.Figure
 	value func(*Run) float64
-	text  func(float64) string
-	more  bool // more is better
 }
 
-// fixed returns a function that formats a number times a factor with digits after the point.
-func fixed(digits int, factor float64) func(float64) string {
-	return func(v float64) string { return fmt.Sprintf("%.*f", digits, v*factor) }
+// rateFigure returns the figure of Run.PerSecond. More is better.
+func rateFigure(name string) figure {
+	return figure{pairs.Figure{Name: name, Text: rate, More: true}, perSecond}
+}
+
+// costFigure returns a figure that is printed with digits after the point. Less is better.
+func costFigure(name string, digits int, value func(*Run) float64) figure {
+	text := func(v float64) string { return fmt.Sprintf("%.*f", digits, v) }
+	return figure{pairs.Figure{Name: name, Text: text}, value}
 }
 
 // scenarios returns the workloads of Compare. folder is for their files.
 func (o *Options) scenarios(folder string) []scenario {
-	costs := figure{"CPU s/M", cpu, fixed(3, 1), false}
-	speed := []figure{{"deliveries/s", perSecond, rate, true}, costs}
+	costs := costFigure("CPU s/M", 3, cpu)
+	speed := []figure{rateFigure("deliveries/s"), costs}
 	var list []scenario
 	deliver := func(name string, conns int, figures []figure, make func() (*work, error)) {
 		list = append(list, scenario{name, conns, figures, func(ctx context.Context, o *Options, r *Report) (*Run, error) {
@@ -64,20 +70,20 @@ func (o *Options) scenarios(folder string) []scenario {
 	for _, w := range []*work{one, wild} {
 		deliver("fanout "+w.name, w.conns, speed, func() (*work, error) { return w, nil })
 	}
-	delay := []figure{{"p50 ms", p50, fixed(3, 1), false}, {"p99 ms", p99, fixed(3, 1), false}, costs}
+	delay := []figure{costFigure("p50 ms", 3, p50), costFigure("p99 ms", 3, p99), costs}
 	for _, w := range o.latencies() {
 		deliver("latency "+w.name, w.conns, delay, func() (*work, error) { return w, nil })
 	}
 	conns = o.sizes(resumeConns)[0]
-	list = append(list, scenario{resumeName(conns), conns, []figure{{"rows/s", perSecond, rate, true}, costs},
+	list = append(list, scenario{resumeName(conns), conns, []figure{rateFigure("rows/s"), costs},
 		func(ctx context.Context, o *Options, r *Report) (*Run, error) { return o.comeBack(ctx, r, conns) }})
 	c := connectCase(o.sizes(connectConns)[0])
-	list = append(list, scenario{c.Name, c.Conns, []figure{{"connections/s", perSecond, rate, true}, {"CPU us each", cpu, fixed(1, 1), false}},
+	list = append(list, scenario{c.Name, c.Conns, []figure{rateFigure("connections/s"), costFigure("CPU us each", 1, cpu)},
 		func(ctx context.Context, o *Options, r *Report) (*Run, error) { return o.storm(ctx, r, c.Conns, false) }})
 	memory := []figure{
-		{"KiB a connection", func(r *Run) float64 { return r.Each }, fixed(3, 1.0/(1<<10)), false},
-		{"MiB of the empty server", func(r *Run) float64 { return float64(r.Empty) }, fixed(1, 1.0/(1<<20)), false},
-		{"cores for heartbeats", cores, fixed(4, 1), false},
+		costFigure("KiB a connection", 3, func(r *Run) float64 { return r.Each / (1 << 10) }),
+		costFigure("MiB of the empty server", 1, func(r *Run) float64 { return float64(r.Empty) / (1 << 20) }),
+		costFigure("cores for heartbeats", 4, cores),
 	}
 	idle := o.sizes(idleConns)[0]
 	for _, kind := range idleKinds() {
@@ -95,8 +101,8 @@ func (o *Options) scenarios(folder string) []scenario {
 		s.trades = min(s.trades, startInstruments*o.Conns)
 	}
 	return append(list, scenario{startName(s.trades), 1, []figure{
-		{"s to ready", func(r *Run) float64 { return r.Seconds }, fixed(3, 1), false},
-		{"CPU s", func(r *Run) float64 { return r.Cores * r.Seconds }, fixed(3, 1), false},
+		costFigure("s to ready", 3, func(r *Run) float64 { return r.Seconds }),
+		costFigure("CPU s", 3, func(r *Run) float64 { return r.Cores * r.Seconds }),
 	}, s.once})
 }
 
@@ -106,9 +112,6 @@ func Compare(ctx context.Context, o Options) (_ *Report, err error) {
 	r, err := o.begin("compare")
 	if err != nil {
 		return nil, err
-	}
-	if o.MaxRuns <= 0 {
-		o.MaxRuns = compareMaxPairs
 	}
 	o.MaxRuns = max(o.Runs, o.MaxRuns)
 	r.Settings = fmt.Sprintf("%d to %d pairs of %v after %v; old: %s; new: %s", o.Runs, o.MaxRuns, o.Window, o.Warmup, o.Old[0], o.New[0])
@@ -167,12 +170,12 @@ func (s *scenario) compared(c *Case) (all []*pairs.Comparison) {
 				list[i] = pairs.Pair{Old: f.value(a), New: f.value(b), Noisy: max(a.Foreign, b.Foreign) > noisy}
 			}
 		}
-		all = append(all, pairs.Compare(c.Name, pairs.Figure{Name: f.name, Text: f.text, More: f.more}, list))
+		all = append(all, pairs.Compare(c.Name, f.Figure, list))
 	}
 	return all
 }
 
-// pair runs both programs, first the one with the index first: 0 old, 1 new.
+// pair runs both programs. first is the index of the one that runs first: 0 old, 1 new.
 func (o *Options) pair(ctx context.Context, r *Report, s *scenario, first int) (pair [2]*Run, err error) {
 	for _, side := range [2]int{first, 1 - first} {
 		own := *o
@@ -191,7 +194,7 @@ func (o *Options) report(s *scenario, c *Case, all []*pairs.Comparison, mean tim
 	a, b := c.Old[n-1], c.New[n-1]
 	var text strings.Builder
 	for i, f := range s.figures {
-		fmt.Fprintf(&text, "%s %s, %s (median ratio %.3f); ", f.name, f.text(f.value(a)), f.text(f.value(b)), all[i].Ratio)
+		fmt.Fprintf(&text, "%s %s, %s (median ratio %.3f); ", f.Name, f.Text(f.value(a)), f.Text(f.value(b)), all[i].Ratio)
 	}
 	total, word := o.Runs, ""
 	if n >= o.Runs && n < o.MaxRuns && slices.ContainsFunc(all, (*pairs.Comparison).Wide) {

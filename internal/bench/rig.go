@@ -52,7 +52,7 @@ type Options struct {
 	Env     []string // in addition to this process's
 
 	Runs       int           // pairs; 0: 5, for "slow" 7, for "compare" 9
-	MaxRuns    int           // pairs of "compare" while an interval is too wide; 0: 25
+	MaxRuns    int           // pairs of "compare" while an interval is too wide; below Runs: Runs
 	Window     time.Duration // measured time of a run; 0: 5 s
 	Warmup     time.Duration // time before it; 0: 2 s
 	Conns      int           // 0: the default of the measurement

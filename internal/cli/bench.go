@@ -139,7 +139,7 @@ func (f *benchFlags) define(cmd *cobra.Command, b *benchmark) {
 		flags.IntVarP(&o.Runs, "runs", "n", bench.Runs(b.name), "pairs of runs, whose medians are reported")
 	}
 	if b.takes&takesPrograms != 0 {
-		flags.IntVar(&o.MaxRuns, "max-runs", 25, "pairs at most, while an interval is wider than 0.06")
+		flags.IntVar(&o.MaxRuns, "max-runs", bench.MaxPairs, "pairs at most, while an interval is wider than 0.06")
 	}
 	if b.takes&takesWindow != 0 {
 		flags.DurationVar(&o.Window, "window", 5*time.Second, "measured time of a run"+atLeastFor(b.name))

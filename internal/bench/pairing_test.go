@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ruedahq/rueda/internal/bench/pairs"
+)
+
+// recorder is a workload that starts nothing. It records which program runs.
+type recorder struct {
+	order  strings.Builder   // first letters of the programs, with a space between attempts
+	gave   map[string][]*Run // by program
+	result func(attempt int, program string) (*Run, error)
+}
+
+// once is scenario.once. Two calls are an attempt at a pair.
+func (c *recorder) once(_ context.Context, o *Options, _ *Report) (*Run, error) {
+	calls := len(c.gave["old"]) + len(c.gave["new"])
+	if calls > 0 && calls%2 == 0 {
+		c.order.WriteByte(' ')
+	}
+	program := o.Serve[0]
+	c.order.WriteByte(program[0])
+	run, err := c.result(calls/2, program)
+	c.gave[program] = append(c.gave[program], run)
+	return run, err
+}
+
+// record runs the pairs of a workload with these results.
+func record(t *testing.T, runs, most int, result func(int, string) (*Run, error)) (*recorder, *Report, error) {
+	t.Helper()
+	c := &recorder{gave: map[string][]*Run{}, result: result}
+	o := &Options{Old: []string{"old"}, New: []string{"new"}, Runs: runs, MaxRuns: most, Talk: t.Output()}
+	s := &scenario{name: "x", figures: []figure{costFigure("s", 3, func(r *Run) float64 { return r.Seconds })}, once: c.once}
+	r := &Report{}
+	err := o.compare(t.Context(), r, s)
+	return c, r, err
+}
+
+// TestPairs checks the order of the programs, which pairs are run again, and how many there are.
+func TestPairs(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		runs, most int
+		ratios     []float64 // of the attempts, repeatedly
+		noisy      [2]int    // first noisy attempt, and the first one after it that is not
+		order      string
+		again      int // noisy attempts that do not count
+		decision   string
+	}{
+		{"narrow", 9, 25, []float64{2}, [2]int{}, "on no on no on no on no on", 0, pairs.Slower},
+		{"wide", 6, 9, []float64{1, 2}, [2]int{}, "on no on no on no on no on", 0, pairs.Undecided},
+		{"two noisy", 6, 25, []float64{1}, [2]int{1, 3}, "on no no no on no on no", 2, pairs.NotSlower},
+		{"seven noisy", 6, 25, []float64{1}, [2]int{0, 7}, "on on on on on on no on no on no", 5, pairs.NotSlower},
+		{"all noisy", 6, 25, []float64{1}, [2]int{0, 99}, "on on on on on on no on no on no", 5, pairs.Undecided},
+		{"all noisy, two to spare", 6, 8, []float64{1}, [2]int{0, 99}, "on on on no on no on no", 2, pairs.Undecided},
+		{"all noisy, none to spare", 6, 6, []float64{1}, [2]int{0, 99}, "on no on no on no", 0, pairs.Undecided},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, r, err := record(t, c.runs, c.most, func(attempt int, program string) (*Run, error) {
+				run := &Run{Seconds: 1}
+				if program == "new" {
+					run.Seconds = c.ratios[attempt%len(c.ratios)]
+				}
+				// Foreign load of one run is enough.
+				if noisyRun := [2]string{"old", "new"}[attempt%2]; attempt >= c.noisy[0] && attempt < c.noisy[1] && program == noisyRun {
+					run.Foreign = 2 * noisy
+				}
+				return run, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.order.String() != c.order {
+				t.Errorf("the order is %s, want %s", got.order.String(), c.order)
+			}
+			counted := func(program string) []*Run {
+				return slices.Delete(slices.Clone(got.gave[program]), c.noisy[0], c.noisy[0]+c.again)
+			}
+			if w := r.Cases[0]; !slices.Equal(w.Old, counted("old")) || !slices.Equal(w.New, counted("new")) {
+				t.Errorf("%d and %d runs count, or others than those of quiet pairs", len(w.Old), len(w.New))
+			}
+			if len(r.Comparisons) != 1 || r.Comparisons[0].Decision != c.decision {
+				t.Errorf("%+v, want %s", r.Comparisons, c.decision)
+			}
+			if (len(r.Notes) > 0) != (c.again > 0) {
+				t.Errorf("%d pairs are run again, and the notes are %q", c.again, r.Notes)
+			}
+		})
+	}
+}
+
+// TestPairsWrong checks that a wide interval needs no more pairs once a run was wrong, and that the
+// error of a run names its program.
+func TestPairsWrong(t *testing.T) {
+	got, r, err := record(t, 7, 25, func(attempt int, program string) (*Run, error) {
+		run := &Run{Seconds: float64(1 + attempt)}
+		if program == "new" {
+			run.Seconds = 10
+			if attempt == 2 {
+				run.Error = "lost"
+			}
+		}
+		return run, nil
+	})
+	if order := got.order.String(); err != nil || order != "on no on no on no on" {
+		t.Errorf("a wrong run: %s, %v", order, err)
+	}
+	if len(r.Comparisons) != 1 || r.Comparisons[0].Pairs != 6 || !r.Wrong() {
+		t.Errorf("a wrong run: %+v", r.Comparisons)
+	}
+	refused := errors.New("refused")
+	_, _, err = record(t, 6, 25, func(_ int, program string) (*Run, error) {
+		if program == "new" {
+			return nil, refused
+		}
+		return &Run{Seconds: 1}, nil
+	})
+	if !errors.Is(err, refused) || !strings.HasPrefix(err.Error(), "new: ") {
+		t.Errorf("an error: %v", err)
+	}
+}
