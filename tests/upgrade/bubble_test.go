@@ -112,8 +112,17 @@ func serve(t *testing.T, folder string) (c *asker, stop func()) {
 	stop = func() {
 		t.Helper()
 		transport.CloseIdleConnections()
-		for stacks := make([]byte, 1<<20); bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("net/http.(*conn).serve")); {
-			runtime.Gosched() // the server looks for its last connections by a clock that may stand
+		// The server looks for its last connections by a clock that may stand.
+		stacks := make([]byte, 8<<20)
+		for round := 0; ; round++ {
+			n := runtime.Stack(stacks, true) // cut if it fills stacks
+			if n < len(stacks) && !bytes.Contains(stacks[:n], []byte("net/http.(*conn).serve")) {
+				break
+			}
+			if round == 1_000_000 {
+				t.Fatal("a connection of the gateway does not end")
+			}
+			runtime.Gosched()
 		}
 		cancel()
 		if err := errors.Join(<-ended, data.Close()); err != nil {

@@ -15,13 +15,12 @@ import (
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/journal/record"
-	"github.com/ruedahq/rueda/tests/upgrade/fixture"
 )
 
 // TestRowsAreOnDisk reads the segments in order, from the first record to the last and without an
-// index. All rows have the times and positions there that were streamed, those of false_today.jsonl
-// too, because the records that begin their blocks are in the files. Only the list of blocks that a
-// start makes is without the empty ones. A program can therefore answer all rows as they were.
+// index. All rows have the times and positions there that were streamed, those of wrong.jsonl too.
+// A start lists the blocks without those that begin empty. The files have them, so a program can
+// answer all rows as they were.
 func TestRowsAreOnDisk(t *testing.T) {
 	folder := filepath.Join(copied(t, "sqlite"), "data", "journal")
 	r, err := journal.OpenReader(folder)
@@ -44,12 +43,12 @@ func TestRowsAreOnDisk(t *testing.T) {
 			if !ok {
 				t.Errorf("position %d is of an unknown instrument", x.Position)
 			}
-			at := place{instrument: def.ID.String(), n: x.N}
+			at := place{Instrument: def.ID.String(), N: x.N}
 			switch x.Kind {
 			case record.Trade, record.Correct:
-				at.channel = "trades"
+				at.Channel = "trades"
 			case record.Quote:
-				at.channel = "quotes"
+				at.Channel = "quotes"
 			default:
 				return
 			}
@@ -61,17 +60,13 @@ func TestRowsAreOnDisk(t *testing.T) {
 	}
 	compared := 0
 	for _, m := range streamed(t) {
-		x, err := fixture.ParseRow(m.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := place{fixture.Channel(x.Type), x.I, x.N}
-		if at.channel == "" {
+		at, published := placeOf(t, m.Data)
+		if at.Channel == "" {
 			continue
 		}
 		compared++
-		if is := disk[at]; !is.time.Equal(x.T) || m.Position != "" && is.position != m.Position {
-			t.Errorf("%v: at %v and %s on disk, streamed at %v and %s", at, is.time, is.position, x.T, m.Position)
+		if is := disk[at]; !is.time.Equal(published) || m.Position != "" && is.position != m.Position {
+			t.Errorf("%v: at %v and %s on disk, streamed at %v and %s", at, is.time, is.position, published, m.Position)
 		}
 	}
 	if compared < 1500 || compared != len(disk) {
@@ -79,17 +74,11 @@ func TestRowsAreOnDisk(t *testing.T) {
 	}
 }
 
-// place names a row, and row is what can be wrong about it.
-type (
-	place struct {
-		channel, instrument string
-		n                   uint64
-	}
-	row struct {
-		time     time.Time
-		position string
-	}
-)
+// row is what can be wrong about a row.
+type row struct {
+	time     time.Time
+	position string
+}
 
 // walk calls frame for each frame of a segment and yield for each message.
 func walk(t *testing.T, name string, frame func(*record.Cursor), yield func(*record.Row)) {

@@ -1,74 +1,212 @@
 package upgrade_test
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ruedahq/rueda/tests/upgrade/fixture"
 )
 
+// place identifies a row.
+type place struct {
+	Channel    string
+	Instrument string
+	N          uint64
+}
+
+// wrong is a row, or a resume, that a program answers wrongly. It is a line of wrong.jsonl.
+type wrong struct {
+	place
+	Answer string `json:",omitempty"` // the members that differ, as the program answers them; "": the row is missing
+	Resume string `json:",omitempty"` // a position from which a resume leaves out the trades from N to Last
+	Last   uint64 `json:",omitempty"`
+}
+
 // TestRows compares what this program answers about the rows of a journal with what was streamed.
-// The lines of false_today.jsonl are what it answers wrongly. The test fails if there are more of
-// them or fewer: when the fault is gone, the file becomes empty.
+// The lines of wrong.jsonl are what it answers wrongly. The test fails if there are more of them or
+// fewer: when the fault is gone, the file becomes empty. With RUEDA_WRITE_UPGRADE set, in a tree of
+// the commit, it writes the file.
 func TestRows(t *testing.T) {
 	folder := copied(t, "sqlite")
 	streamed := streamed(t)
-	false_, err := fixture.ReadLines[fixture.False](filepath.Join(fd6a63bd, "false_today.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var was fixture.Logins
 	parse(t, readFile(t, "sqlite", "logins.json"), &was)
+	var list []wrong
 	synctest.Test(t, func(t *testing.T) {
 		until(was.Exchanges[0].At)
 		c, stop := serve(t, folder)
 		defer stop()
 		token := c.login("ana")
-		list, err := fixture.Compare(fixture.Texts(streamed), c.rows(token))
-		if err != nil {
+		list = compare(t, streamed, c.rows(token))
+		for i, m := range streamed {
+			if m.Position != "" && i%40 == 39 {
+				list = append(list, lost(t, streamed[i+1:], m.Position, c.resume(token, m.Position))...)
+			}
+		}
+	})
+	file := filepath.Join(fd6a63bd, "wrong.jsonl")
+	if os.Getenv("RUEDA_WRITE_UPGRADE") != "" {
+		if err := fixture.WriteLines(file, list); err != nil {
 			t.Fatal(err)
 		}
-		for _, from := range fixture.Resumes(streamed) {
-			lost, err := fixture.Lost(streamed, from, c.resume(token, streamed[from-1].Position))
-			if err != nil {
-				t.Fatal(err)
-			}
-			list = append(list, lost...)
-		}
-		sameFalse(t, list, false_)
-	})
+	}
+	known, err := fixture.ReadLines[wrong](file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameWrong(t, list, known)
 }
 
-// sameFalse reports wrong answers that are new, and those that are wrong no longer.
-func sameFalse(t *testing.T, got, want []fixture.False) {
+// compare returns the rows that were streamed and are not the same in the answers. Rows that were
+// not streamed are wrong, too.
+func compare(t *testing.T, streamed []fixture.Message, answers []json.RawMessage) (list []wrong) {
 	t.Helper()
-	now := map[fixture.False]bool{}
-	for _, f := range got {
-		now[f] = true
+	was, is := index(t, texts(streamed)), index(t, answers)
+	for at, text := range was {
+		w := wrong{place: at}
+		if answer, ok := is[at]; ok {
+			if w.Answer = differences(t, text, answer); w.Answer == "" {
+				continue
+			}
+		}
+		list = append(list, w)
+	}
+	for at, text := range is {
+		if _, ok := was[at]; !ok {
+			list = append(list, wrong{place: at, Answer: string(text)})
+		}
+	}
+	slices.SortFunc(list, order)
+	return list
+}
+
+// lost returns the trades that a resume from a position leaves out, one line for each run of them.
+// streamed has the messages after the position.
+func lost(t *testing.T, streamed []fixture.Message, position string, resumed []json.RawMessage) (list []wrong) {
+	t.Helper()
+	is := index(t, resumed)
+	for at := range index(t, texts(streamed)) {
+		if _, ok := is[at]; !ok && at.Channel == "trades" {
+			list = append(list, wrong{place: at, Resume: position, Last: at.N})
+		}
+	}
+	slices.SortFunc(list, order)
+	runs := list[:0]
+	for _, w := range list {
+		if n := len(runs); n > 0 && runs[n-1].Instrument == w.Instrument && runs[n-1].Last+1 == w.N {
+			runs[n-1].Last = w.N
+			continue
+		}
+		runs = append(runs, w)
+	}
+	return runs
+}
+
+// index returns the messages of the compared channels by their places.
+func index(t *testing.T, messages []json.RawMessage) map[place]json.RawMessage {
+	t.Helper()
+	rows := map[place]json.RawMessage{}
+	for _, data := range messages {
+		if at, _ := placeOf(t, data); at.Channel != "" {
+			rows[at] = data
+		}
+	}
+	return rows
+}
+
+// placeOf returns the place and the time of a message.
+func placeOf(t *testing.T, data []byte) (place, time.Time) {
+	t.Helper()
+	var m struct {
+		Type, I string
+		N       uint64
+		T       time.Time
+	}
+	parse(t, data, &m)
+	return place{channel(m.Type), m.I, m.N}, m.T
+}
+
+// channel returns the channel of a type of messages; "": its rows are not compared.
+func channel(kind string) string {
+	switch kind {
+	case "T", "X", "C":
+		return "trades"
+	case "Q":
+		return "quotes"
+	case "B":
+		return "bars"
+	}
+	return ""
+}
+
+// texts returns the messages without their positions.
+func texts(list []fixture.Message) (texts []json.RawMessage) {
+	for _, m := range list {
+		texts = append(texts, m.Data)
+	}
+	return texts
+}
+
+// differences returns the members of a message that another one does not have, or has with another
+// value, as the other one has them.
+func differences(t *testing.T, was, is []byte) string {
+	t.Helper()
+	var a, b map[string]json.RawMessage
+	parse(t, was, &a)
+	parse(t, is, &b)
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		if !bytes.Equal(a[name], b[name]) {
+			list = append(list, name+"="+string(b[name]))
+		}
+		delete(a, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		list = append(list, "no "+name)
+	}
+	return strings.Join(list, " ")
+}
+
+// order compares by position of a resume, channel, instrument and number.
+func order(a, b wrong) int {
+	return cmp.Or(cmp.Compare(a.Resume, b.Resume), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Instrument, b.Instrument), cmp.Compare(a.N, b.N))
+}
+
+// sameWrong reports wrong answers that are new, and those that are wrong no longer.
+func sameWrong(t *testing.T, got, want []wrong) {
+	t.Helper()
+	now := map[wrong]bool{}
+	for _, w := range got {
+		now[w] = true
 	}
 	gone := 0
-	for _, f := range want {
-		if !now[f] {
+	for _, w := range want {
+		if !now[w] {
 			gone++
 		}
-		delete(now, f)
+		delete(now, w)
 	}
 	if gone > 0 {
-		t.Errorf("%d of the %d lines of false_today.jsonl are answered in another way today: remove those that are right now", gone, len(want))
+		t.Errorf("%d of the %d lines of wrong.jsonl are answered in another way today: remove those that are right now", gone, len(want))
 	}
-	for i, f := range slices.SortedFunc(maps.Keys(now), fixture.Order) {
+	for i, w := range slices.SortedFunc(maps.Keys(now), order) {
 		if i == 10 {
 			t.Errorf("and %d more", len(now)-i)
 			break
 		}
-		t.Errorf("wrong: %+v", f)
+		t.Errorf("wrong: %+v", w)
 	}
 }
 
@@ -87,13 +225,13 @@ func streamed(t *testing.T) []fixture.Message {
 	var trades, of []trade
 	for _, line := range sent {
 		var x trade
-		if parse(t, line, &x); fixture.Channel(x.Type) == "trades" {
+		if parse(t, line, &x); channel(x.Type) == "trades" {
 			trades = append(trades, x)
 		}
 	}
 	for _, m := range messages {
 		var x trade
-		if parse(t, m.Data, &x); fixture.Channel(x.Type) == "trades" {
+		if parse(t, m.Data, &x); channel(x.Type) == "trades" {
 			of = append(of, x)
 		}
 	}
@@ -107,7 +245,7 @@ func streamed(t *testing.T) []fixture.Message {
 func (c *asker) rows(token string) (rows []json.RawMessage) {
 	c.t.Helper()
 	for _, id := range fixture.Instruments() {
-		for _, channel := range fixture.Channels() {
+		for _, channel := range []string{"trades", "quotes", "bars"} {
 			status, text := c.ask(&fixture.Exchange{Method: http.MethodGet, Token: token, Path: "/market/" + channel + "?limit=10000&instrument=" + url.QueryEscape(id)})
 			var page struct{ Data map[string]json.RawMessage }
 			var list []json.RawMessage

@@ -19,7 +19,7 @@ import (
 
 // TestSettings reads the configurations, which together have every key of the commit. The settings
 // that come from them are those of settings.txt, which the commit itself wrote, with
-// RUEDA_WRITE_SETTINGS set. There may be more of them.
+// RUEDA_WRITE_UPGRADE set. There may be more of them.
 func TestSettings(t *testing.T) {
 	folder := configurations(t)
 	names, err := filepath.Glob(filepath.Join(folder, "*.toml"))
@@ -41,7 +41,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	file := filepath.Join(fd6a63bd, "configuration", "settings.txt")
-	if os.Getenv("RUEDA_WRITE_SETTINGS") != "" {
+	if os.Getenv("RUEDA_WRITE_UPGRADE") != "" {
 		text := strings.Join(slices.Sorted(maps.Keys(got)), "\n") + "\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -101,17 +101,23 @@ func (in *installation) sessions(ctx context.Context, m *made) error {
 		func() error { return in.refresh(ctx, m, "ana1", "ana2", http.StatusOK) },
 		func() error { return in.login(ctx, m, "bot", "") },
 		func() error { return in.revoke(ctx, m.refresh["bot"]) },
-		func() error { return in.login(ctx, m, "otto", in.oneTime(m)) },
+		func() error {
+			otp, err := in.oneTime(m)
+			if err != nil {
+				return err
+			}
+			return in.login(ctx, m, "otto", otp)
+		},
 		func() error { return in.login(ctx, m, "dora", "") },
-		func() error { return in.rotate(ctx, "") },
+		func() error { return in.rotate(ctx, false) },
 		func() error { return in.login(ctx, m, "tom", "") },
 		func() error { return in.login(ctx, m, "eva", "") },
 		func() error { return in.refresh(ctx, m, "eva", "eva1", http.StatusOK) },
 		func() error { return in.refresh(ctx, m, "eva1", "eva2", http.StatusOK) },
 		func() error { time.Sleep(1500 * time.Millisecond); return nil }, // beyond grace_period
 		func() error { return in.refresh(ctx, m, "eva", "", http.StatusUnauthorized) },
-		func() error { return in.rotate(ctx, "revoke") },
-		func() error { return in.relogin(ctx, m, "eva", "eva-new") },
+		func() error { return in.rotate(ctx, true) },
+		func() error { return in.tokens(ctx, m, "eva-new", passwordBody("eva", ""), http.StatusOK) },
 		func() error { return in.command(ctx, "", "keys", "rotate") }, // published, signs in ten minutes
 		func() error { return in.command(ctx, "", "user", "disable", "dora") },
 		func() error { return in.wrong(ctx, "ana", 1) },
@@ -122,18 +128,15 @@ func (in *installation) sessions(ctx context.Context, m *made) error {
 			return fmt.Errorf("step %d: %w", i, err)
 		}
 	}
-	if last, err := in.signing(ctx); err != nil || last == first {
-		return fmt.Errorf("the signing key is still %s: %w", last, err)
+	last, err := in.signing(ctx)
+	if err == nil && last == first {
+		err = fmt.Errorf("the signing key is still %s", last)
 	}
-	return nil
+	return err
 }
 
 func (in *installation) login(ctx context.Context, m *made, user, otp string) error {
 	return in.tokens(ctx, m, user, passwordBody(user, otp), http.StatusOK)
-}
-
-func (in *installation) relogin(ctx context.Context, m *made, user, name string) error {
-	return in.tokens(ctx, m, name, passwordBody(user, ""), http.StatusOK)
 }
 
 func (in *installation) refresh(ctx context.Context, m *made, with, name string, status int) error {
@@ -144,8 +147,11 @@ func (in *installation) refresh(ctx context.Context, m *made, with, name string,
 func (in *installation) tokens(ctx context.Context, m *made, name, body string, status int) error {
 	x := fixture.Exchange{Method: http.MethodPost, Path: "/auth/token", Body: body}
 	text, err := in.do(ctx, &x)
-	if err != nil || x.Status != status {
-		return fmt.Errorf("tokens of %q: status %d: %w: %s", name, x.Status, err, text)
+	if err != nil {
+		return fmt.Errorf("tokens of %q: %w", name, err)
+	}
+	if x.Status != status {
+		return fmt.Errorf("tokens of %q: status %d: %s", name, x.Status, text)
 	}
 	var t tokens
 	if err := json.Unmarshal(text, &t); err != nil {
@@ -163,17 +169,21 @@ func (in *installation) revoke(ctx context.Context, token string) error {
 func (in *installation) wrong(ctx context.Context, user string, times int) error {
 	for range times {
 		x := fixture.Exchange{Method: http.MethodPost, Path: "/auth/token", Body: fmt.Sprintf(`{"grant_type":"password","username":%q,"password":"wrong"}`, user)}
-		if text, err := in.do(ctx, &x); err != nil || x.Status != http.StatusUnauthorized {
-			return fmt.Errorf("a wrong password: %d: %w: %s", x.Status, err, text)
+		text, err := in.do(ctx, &x)
+		if err != nil {
+			return fmt.Errorf("a wrong password: %w", err)
+		}
+		if x.Status != http.StatusUnauthorized {
+			return fmt.Errorf("a wrong password: status %d: %s", x.Status, text)
 		}
 	}
 	return nil
 }
 
-// rotate makes a new key sign at once. With "revoke" it revokes the one before.
-func (in *installation) rotate(ctx context.Context, how string) error {
+// rotate makes a new key sign at once. With revoke it revokes the one before.
+func (in *installation) rotate(ctx context.Context, revoke bool) error {
 	args := []string{"keys", "rotate", "--now"}
-	if how == "revoke" {
+	if revoke {
 		old, err := in.signing(ctx)
 		if err != nil {
 			return err
@@ -199,16 +209,16 @@ func (in *installation) signing(ctx context.Context) (string, error) {
 }
 
 // oneTime returns the one-time password of otto (RFC 6238).
-func (in *installation) oneTime(m *made) string {
+func (in *installation) oneTime(m *made) (string, error) {
 	key, err := base32.StdEncoding.DecodeString(m.secret)
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("decode the secret of otto: %w", err)
 	}
 	sum := hmac.New(sha1.New, key)
 	_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(in.now().Unix()/30)))
 	hash := sum.Sum(nil)
 	at := hash[len(hash)-1] & 15
-	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(hash[at:])&0x7fffffff%1_000_000)
+	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(hash[at:])&0x7fffffff%1_000_000), nil
 }
 
 func passwordBody(user, otp string) string {
@@ -236,8 +246,11 @@ func (in *installation) expect(ctx context.Context, m *made) error {
 			m.AuditHead = f[1]
 		}
 	}
-	if err != nil || m.AuditRows == 0 || m.AuditHead == "" {
-		return fmt.Errorf("audit verify: %w: %s", err, text)
+	if err != nil {
+		return fmt.Errorf("audit verify: %w", err)
+	}
+	if m.AuditRows == 0 || m.AuditHead == "" {
+		return fmt.Errorf("audit verify: %s", text)
 	}
 	if text, err = in.ask(ctx, "", "keys", "list"); err != nil {
 		return err
@@ -248,8 +261,8 @@ func (in *installation) expect(ctx context.Context, m *made) error {
 	if err := os.CopyFS(asked.folder, os.DirFS(in.folder)); err != nil {
 		return err
 	}
-	if out, err := exec.CommandContext(ctx, "chmod", "-R", "go=", asked.folder).CombinedOutput(); err != nil {
-		return fmt.Errorf("chmod: %w: %s", err, out)
+	if err := private(asked.folder); err != nil {
+		return err
 	}
 	if err := asked.start(ctx); err != nil {
 		return err
@@ -259,6 +272,20 @@ func (in *installation) expect(ctx context.Context, m *made) error {
 	}
 	out, err := json.MarshalIndent(m.Logins, "", " ")
 	return errors.Join(err, asked.stop(), os.WriteFile(filepath.Join(in.folder, "logins.json"), append(out, '\n'), 0o600))
+}
+
+// private gives a folder and its files the modes that the program requires.
+func private(folder string) error {
+	return filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o600)
+		if d.IsDir() {
+			mode = 0o700
+		}
+		return os.Chmod(name, mode)
+	})
 }
 
 // converse makes the requests whose answers are expected.
@@ -294,7 +321,11 @@ func (in *installation) converse(ctx context.Context, m *made) error {
 	list = append(list, fixture.Exchange{Name: "login with a one-time password", Method: http.MethodPost, Path: "/auth/token"})
 	for i := range list {
 		if list[i].Method == http.MethodPost && list[i].Body == "" {
-			list[i].Body = passwordBody("otto", in.oneTime(m))
+			otp, err := in.oneTime(m)
+			if err != nil {
+				return err
+			}
+			list[i].Body = passwordBody("otto", otp)
 		}
 		if _, err := in.do(ctx, &list[i]); err != nil {
 			return fmt.Errorf("%s: %w", list[i].Name, err)

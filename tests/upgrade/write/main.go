@@ -4,8 +4,9 @@
 //	go run ./tests/upgrade/write -rueda build/old -commit COMMIT -out tests/upgrade/NAME
 //
 // It needs PostgreSQL with pg_dump, and takes about two minutes. It writes what a producer sent and
-// a client received, and what the program answered about the data afterwards, so that the test of a
-// later program can compare. It asks copies of the data, because questions change them.
+// a client received, and what the program answered to requests with the logins, so that the tests of
+// a later program can compare. It asks copies of the data, because questions change them. What the
+// program answers wrongly about the rows is written by TestRows in a tree of the commit.
 //
 // # Concurrency
 //

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,7 +33,7 @@ type stream struct {
 }
 
 // write streams trades, restarts, streams more until the day has ended and been closed, and again
-// after it. Then it restarts twice more, and writes what the program answers wrongly.
+// after it. Then it restarts once more.
 func (s *stream) write(ctx context.Context, out string) error {
 	s.changes = map[string]int{}
 	midnight := s.now().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -58,21 +57,24 @@ func (s *stream) write(ctx context.Context, out string) error {
 				return err
 			}
 		}
-		if err := errors.Join(s.acknowledged(), s.producer.Close(), s.stop(), s.followed.stop()); err != nil {
+		if err := errors.Join(s.acknowledged(), s.end()); err != nil {
 			return err
 		}
 	}
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	list, err := s.compare(ctx)
-	if err = errors.Join(err, s.producer.Close(), s.stop(), s.followed.stop()); err != nil {
+	if err := s.end(); err != nil {
 		return err
 	}
-	fmt.Printf("%d messages streamed, %d answers false\n", len(s.streamed), len(list))
+	fmt.Printf("%d messages streamed\n", len(s.streamed))
 	return errors.Join(fixture.WriteLines(filepath.Join(out, "sent.jsonl.gz"), s.sent),
-		fixture.WriteLines(filepath.Join(out, "streamed.jsonl.gz"), s.streamed),
-		fixture.WriteLines(filepath.Join(out, "false_today.jsonl"), list))
+		fixture.WriteLines(filepath.Join(out, "streamed.jsonl.gz"), s.streamed))
+}
+
+// end stops the client, before the gateway ends its stream, the producer and the gateway.
+func (s *stream) end() error {
+	return errors.Join(s.followed.stop(), s.producer.Close(), s.stop())
 }
 
 // begin starts the gateway, the client and the producer.
@@ -80,23 +82,21 @@ func (s *stream) begin(ctx context.Context) (err error) {
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	login := fixture.Exchange{Method: http.MethodPost, Path: "/auth/token", Body: `{"grant_type":"password","username":"ana","password":"correct horse"}`}
-	text, err := s.do(ctx, &login)
-	if err != nil {
+	m := &made{access: map[string]string{}, refresh: map[string]string{}}
+	if err := s.login(ctx, m, "ana", ""); err != nil {
 		return err
 	}
-	var t tokens
-	if err := json.Unmarshal(text, &t); err != nil || login.Status != http.StatusOK {
-		return fmt.Errorf("log in: %d %s", login.Status, text)
-	}
-	s.token = t.Data.Access
+	s.token = m.access["ana"]
 	if s.producer, err = net.Dial("tcp", s.lines); err != nil {
 		return err
 	}
 	s.answers = bufio.NewScanner(s.producer)
 	hello := `{"type":"Hello","token":"` + strings.Repeat("feed", 8) + `","name":"p","resume":"r"}`
-	if err := s.send(hello); err != nil || !s.answers.Scan() {
-		return fmt.Errorf("the feed does not answer: %w", errors.Join(err, s.answers.Err()))
+	if err := s.send(hello); err != nil {
+		return err
+	}
+	if !s.answers.Scan() {
+		return errors.Join(errors.New("the feed does not answer"), s.answers.Err())
 	}
 	for _, id := range fixture.Instruments() {
 		def := fmt.Sprintf(`{"type":"F","I":%q,"currency":"ARS","price_decimals":2,"size_decimals":0}`, id)
@@ -106,12 +106,13 @@ func (s *stream) begin(ctx context.Context) (err error) {
 	}
 	for listed := 0; listed < len(fixture.Instruments()); time.Sleep(50 * time.Millisecond) {
 		x := fixture.Exchange{Method: http.MethodGet, Path: "/market/instruments", Token: s.token}
-		if text, err = s.do(ctx, &x); err != nil {
+		text, err := s.do(ctx, &x)
+		if err != nil {
 			return err
 		}
 		listed = strings.Count(string(text), `"instrument"`)
 	}
-	s.followed, err = s.follow(ctx, "")
+	s.followed, err = s.follow(ctx)
 	return err
 }
 
@@ -194,7 +195,7 @@ func (s *stream) acknowledged() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("lines were not acknowledged: %w", s.answers.Err())
+	return errors.Join(errors.New("lines were not acknowledged"), s.answers.Err())
 }
 
 // closed waits until a day is closed.
@@ -208,56 +209,16 @@ func (s *stream) closed(day string) error {
 	return fmt.Errorf("the day %s is not closed", day)
 }
 
-// compare returns what the program answers about the rows that is not true.
-func (s *stream) compare(ctx context.Context) ([]fixture.False, error) {
-	var is []json.RawMessage
-	for _, id := range fixture.Instruments() {
-		for _, channel := range fixture.Channels() {
-			x := fixture.Exchange{Method: http.MethodGet, Token: s.token, Path: "/market/" + channel + "?limit=10000&instrument=" + url.QueryEscape(id)}
-			text, err := s.do(ctx, &x)
-			if err != nil {
-				return nil, err
-			}
-			var page struct{ Data map[string]json.RawMessage }
-			var rows []json.RawMessage
-			if err := errors.Join(json.Unmarshal(text, &page), json.Unmarshal(page.Data[channel], &rows)); err != nil {
-				return nil, fmt.Errorf("%s: %w: %s", x.Path, err, text)
-			}
-			is = append(is, rows...)
-		}
-	}
-	list, err := fixture.Compare(fixture.Texts(s.streamed), is)
-	if err != nil {
-		return nil, err
-	}
-	for _, from := range fixture.Resumes(s.streamed) {
-		f, err := s.follow(ctx, s.streamed[from-1].Position)
-		if err != nil {
-			return nil, err
-		}
-		resumed, err := f.until(`"CaughtUp"`)
-		if err = errors.Join(err, f.stop()); err != nil {
-			return nil, err
-		}
-		lost, err := fixture.Lost(s.streamed, from, fixture.Texts(resumed))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, lost...)
-	}
-	return list, nil
-}
-
 // follower receives the stream.
 type follower struct {
 	cancel   context.CancelFunc
 	messages chan fixture.Message
 	ended    sync.WaitGroup
-	err      error
+	err      error // that ended the stream, once messages is closed
 }
 
-// follow opens the stream of all instruments, after a position unless that is "".
-func (s *stream) follow(ctx context.Context, after string) (*follower, error) {
+// follow opens the stream of all instruments.
+func (s *stream) follow(ctx context.Context) (*follower, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.listen+fixture.StreamPath(), nil)
 	if err != nil {
@@ -265,9 +226,6 @@ func (s *stream) follow(ctx context.Context, after string) (*follower, error) {
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+s.token)
-	if after != "" {
-		req.Header.Set("Last-Event-ID", after)
-	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		cancel()
@@ -275,14 +233,17 @@ func (s *stream) follow(ctx context.Context, after string) (*follower, error) {
 	}
 	f := &follower{cancel: cancel, messages: make(chan fixture.Message, 10_000)}
 	f.ended.Go(func() {
+		defer close(f.messages)
 		f.err = errors.Join(fixture.Stream(res.Body, func(m fixture.Message) bool {
-			f.messages <- m
-			return true
+			select {
+			case f.messages <- m:
+				return true
+			case <-ctx.Done():
+				return false
+			}
 		}), res.Body.Close())
 	})
-	if after == "" {
-		_, err = f.until(`"Subscription"`)
-	}
+	_, err = f.until(`"Subscription"`)
 	return f, err
 }
 
@@ -291,7 +252,10 @@ func (f *follower) until(text string) (list []fixture.Message, err error) {
 	late := time.After(20 * time.Second)
 	for {
 		select {
-		case m := <-f.messages:
+		case m, ok := <-f.messages:
+			if !ok {
+				return nil, errors.Join(fmt.Errorf("the stream ended before a message with %s", text), f.err)
+			}
 			list = append(list, m)
 			if strings.Contains(string(m.Data), text) {
 				return list, nil
@@ -310,9 +274,12 @@ func (f *follower) rest() (list []fixture.Message) {
 	return list
 }
 
-// stop ends the stream.
+// stop ends the stream. It returns an error if the stream had ended before.
 func (f *follower) stop() error {
 	f.cancel()
 	f.ended.Wait()
-	return nil
+	if errors.Is(f.err, context.Canceled) {
+		return nil
+	}
+	return f.err
 }
