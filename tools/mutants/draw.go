@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/sha256"
@@ -13,6 +12,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,17 +47,17 @@ func readProfiles(files []string) (profile, error) {
 		if err != nil {
 			return nil, err
 		}
-		for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-			if strings.HasPrefix(lines.Text(), "mode: ") {
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "mode: ") {
 				continue
 			}
-			i := strings.LastIndex(lines.Text(), ":")
+			i := strings.LastIndex(line, ":")
 			var b block
 			var statements, count int
-			if _, err := fmt.Sscanf(lines.Text()[i+1:], "%d.%d,%d.%d %d %d", &b.start[0], &b.start[1], &b.end[0], &b.end[1], &statements, &count); err != nil || i < 0 {
-				return nil, fmt.Errorf("%s is not a coverage profile: %q", name, lines.Text())
+			if _, err := fmt.Sscanf(line[i+1:], "%d.%d,%d.%d %d %d", &b.start[0], &b.start[1], &b.end[0], &b.end[1], &statements, &count); err != nil || i < 0 {
+				return nil, fmt.Errorf("%s is not a coverage profile: %q", name, line)
 			}
-			file := lines.Text()[:i]
+			file := line[:i]
 			if p[file] == nil {
 				p[file] = map[block]int{}
 			}
@@ -93,19 +93,13 @@ func (t *tree) statements(p profile) ([]statement, error) {
 			continue
 		}
 		for _, base := range pkg.GoFiles {
-			blocks := p[pkg.ImportPath+"/"+base]
-			name, err := filepath.Rel(t.dir, filepath.Join(pkg.Dir, base))
-			if err != nil {
-				return nil, err
+			if blocks := p[pkg.ImportPath+"/"+base]; blocks != nil {
+				list, err := t.statementsOf(path.Join(t.rel(pkg.ImportPath), base), blocks)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, list...)
 			}
-			if blocks == nil {
-				continue
-			}
-			list, err := t.statementsOf(filepath.ToSlash(name), blocks)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, list...)
 		}
 	}
 	if len(all) == 0 {
@@ -131,19 +125,17 @@ func (t *tree) statementsOf(name string, blocks map[block]int) ([]statement, err
 			continue
 		}
 		made := statement{key: fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)}
-		byKind := map[string][]mutant{}
 		changes(s, func(kind string, n ast.Node, change func(old string) string) {
 			from, to := fset.PositionFor(n.Pos(), false), fset.PositionFor(n.End(), false)
 			m := mutant{File: name, Line: from.Line, Column: from.Column, Kind: kind, Old: string(text[from.Offset:to.Offset])}
 			m.New = change(m.Old)
 			m.setContext(strings.Split(string(text), "\n"))
-			byKind[kind] = append(byKind[kind], m)
-		})
-		for _, kind := range []string{kindCondition, kindStatement, kindConstant} {
-			if byKind[kind] != nil {
-				made.kinds = append(made.kinds, byKind[kind])
+			if n := len(made.kinds); n > 0 && made.kinds[n-1][0].Kind == kind {
+				made.kinds[n-1] = append(made.kinds[n-1], m)
+			} else {
+				made.kinds = append(made.kinds, []mutant{m})
 			}
-		}
+		})
 		if made.kinds != nil {
 			all = append(all, made)
 		}
@@ -174,7 +166,8 @@ func listed(file *ast.File) []ast.Stmt {
 	return all
 }
 
-// changes calls add for each change of a statement, without those of statements inside it.
+// changes calls add for each change of a statement, without those of statements inside it, and for
+// all changes of a kind one after another.
 func changes(s ast.Stmt, add func(kind string, n ast.Node, change func(old string) string)) {
 	negate := func(old string) string { return "!(" + old + ")" }
 	drop := func(old string) string { return strings.Repeat("\n", strings.Count(old, "\n")) }

@@ -74,7 +74,7 @@ func TestChanges(t *testing.T) {
 func TestProfiles(t *testing.T) {
 	var files []string
 	for i, text := range []string{
-		"mode: set\na.com/b/c.go:2.1,9.2 3 1\na.com/b/c.go:4.5,5.2 1 0\na.com/b/c.go:6.1,7.1 1 0\n",
+		"mode: set\na.com/b/" + strings.Repeat("d", 70_000) + ".go:1.1,2.2 1 1\na.com/b/c.go:2.1,9.2 3 1\na.com/b/c.go:4.5,5.2 1 0\na.com/b/c.go:6.1,7.1 1 0\n",
 		"mode: count\na.com/b/c.go:6.1,7.1 1 7\n",
 	} {
 		files = append(files, filepath.Join(t.TempDir(), "cover.out"))

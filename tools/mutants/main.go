@@ -67,7 +67,7 @@ type options struct {
 func main() {
 	o := options{}
 	flag.StringVar(&o.tree, "tree", ".", "folder of the module")
-	flag.StringVar(&o.cover, "cover", "", "coverage profiles of go test, with commas")
+	flag.StringVar(&o.cover, "cover", "", "coverage profiles of go test, separated by commas")
 	flag.StringVar(&o.seed, "seed", "", "text that determines the draw (default the hash of the commit)")
 	flag.IntVar(&o.n, "n", 60, "number of mutants")
 	flag.StringVar(&o.list, "list", "", "write the drawn mutants to this file and do not run them")
@@ -181,7 +181,7 @@ func measure(ctx context.Context, r *runner, d drawing, file string) error {
 			}
 		}
 		ran++
-		left := time.Since(began) / time.Duration(ran) * time.Duration(all.missing())
+		left := time.Since(began) / time.Duration(ran) * time.Duration(len(d.Mutants)-i-1)
 		fmt.Fprintf(os.Stderr, "%d of %d: %s %s: %s, %.1f s; about %s left\n", i+1, len(d.Mutants), cmp.Or(o.At, m.place()), m.Kind, o, o.Seconds, left.Round(time.Second))
 	}
 	all.print(os.Stdout)

@@ -49,17 +49,6 @@ func (a *results) find(m mutant) *result {
 	return nil
 }
 
-// missing returns the number of mutants without a result.
-func (a *results) missing() int {
-	n := 0
-	for _, m := range a.Mutants {
-		if a.find(m) == nil {
-			n++
-		}
-	}
-	return n
-}
-
 // print writes the results of the mutants: a table, and those that no test found.
 func (a *results) print(w io.Writer) {
 	kinds := []string{kindCondition, kindStatement, kindConstant, "all"}
