@@ -22,8 +22,8 @@ const (
 	docFolder    = "/usr/share/doc/rueda"
 )
 
-// debianVersion returns the version of the Debian package. Its ~dev sorts before the release, and dpkg
-// would read -dev as a revision, which sorts after it.
+// debianVersion returns the version of the Debian package. Its ~dev sorts before the release, and
+// dpkg would read -dev as a revision, which sorts after it.
 func (r *release) debianVersion() string { return strings.Replace(r.version, "-dev", "~dev", 1) }
 
 // debian returns the Debian package of an archive's files, and its name. Configuration, unit and

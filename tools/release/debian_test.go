@@ -187,8 +187,8 @@ func oldPackage(t *testing.T, here *release) string {
 	return name
 }
 
-// TestDebianVersions makes packages of versions in their order, reads their version with dpkg-deb, and
-// checks that dpkg sorts them in that order.
+// TestDebianVersions makes packages of versions in their order, reads their version with dpkg-deb,
+// and checks that dpkg sorts them in that order.
 func TestDebianVersions(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
 		if os.Getenv("RUEDA_REQUIRE_ALL") != "" {
