@@ -203,6 +203,8 @@ func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
 	switch {
 	case b.takes&takesRuns != 0 && o.Runs < leastRuns:
 		return bad("--runs must be at least %d", leastRuns)
+	case b.takes&takesPrograms != 0 && max(o.Runs, o.MaxRuns) > 1000:
+		return bad("--runs and --max-runs must be at most 1000")
 	case b.takes&takesWindow != 0 && o.Window <= 0:
 		return bad("--window must be above 0")
 	case b.takes&takesWarmup != 0 && o.Warmup <= 0:

@@ -27,6 +27,7 @@ func TestBenchMistakes(t *testing.T) {
 		"compare one":                 "needs the files of two programs",
 		"compare no/such no/such":     "no/such",
 		"compare -n 8 no/such x":      "--runs must be at least 9",
+		"compare --max-runs 1001 a b": "--runs and --max-runs must be at most 1000",
 		"compare --profile x a b":     "unknown flag",
 	} {
 		t.Run(line, func(t *testing.T) {
