@@ -51,6 +51,7 @@ type day struct {
 	folder   string
 	bytes    int64         // on disk, without the active segment
 	index    *dayfile.File // nil: the day is not closed
+	kept     bool          // the index is old, and the segments are damaged
 	segments []*segment
 }
 
@@ -462,5 +463,27 @@ func (a *Archive) assignDays(all []*segment) error {
 		segments := a.days[n-1].segments
 		a.epoch = segments[len(segments)-1].epoch
 	}
+	a.raise()
 	return nil
+}
+
+// raise raises the bounds of segments from old indexes to those of the segments that follow them.
+func (a *Archive) raise() {
+	var next *segment // the first one after it that has rows
+	for _, d := range slices.Backward(a.days) {
+		for _, s := range slices.Backward(d.segments) {
+			if s.low && s.rows > 0 {
+				s.most = math.MaxInt64
+				if next != nil {
+					s.to = max(s.to, next.from)
+				}
+				if next != nil && s.epoch == next.epoch {
+					s.last = max(s.last, next.first-1)
+				}
+			}
+			if s.rows > 0 {
+				next = s
+			}
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 // benchRows returns rows of the realistic mix.
 func benchRows(n int) (*rowSource, []Row) {
 	t := newRowSource(1, 400)
+	t.resumes = false
 	for i := range t.numbers {
 		t.numbers[i] = uint32(i + 1)
 	}

@@ -34,6 +34,7 @@ func TestCheckpointLargerThanSegment(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logger, cfg.Segment = nil, 1<<20
 	src := bigRowSource(4_000, 50)
+	src.resumes = false
 	j := begin(t, cfg, src)
 	defer j.Close()
 	for range 500 {

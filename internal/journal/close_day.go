@@ -66,7 +66,7 @@ func segmentsOf(meta *dayfile.Meta) []*segment {
 		s.header = header{number: m.Number, epoch: m.Epoch, day: m.Day, salt: m.Salt}
 		// An invalid id makes the segments foreign, which is reported.
 		_, _ = hex.Decode(s.journal[:], []byte(meta.Journal)[:min(32, len(meta.Journal))])
-		s.summary = summary{m.Rows, m.First, m.Last, m.From, m.To, m.Least, m.Most}
+		s.summary, s.low = summary{m.Rows, m.First, m.Last, m.From, m.To, m.Least, m.Most}, meta.Version < dayfile.Version
 		list = append(list, s)
 	}
 	return list

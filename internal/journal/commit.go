@@ -85,7 +85,7 @@ func (j *Journal) take(checkpoint bool) *Batch {
 			j.continueCheckpoint(b)
 		}
 	}
-	if len(j.sources.changed) > 0 && j.seg != nil {
+	if len(j.sources.changed) > 0 && j.seg != nil && j.frame < 0 { // an open frame takes them at its end
 		j.frameFor(record.Base{Position: j.position, At: j.newest})
 	}
 	j.endPiece()

@@ -40,11 +40,12 @@ type rowSource struct {
 	step     int64 // mean time between rows
 	lead     int   // one row in so many is of the first instrument; 0: none
 	clone    bool  // keep generated rows
+	resumes  bool  // rows have numbers of a source
 	rows     []Row // all generated rows
 }
 
 func newRowSource(seed uint64, instruments int) *rowSource {
-	t := &rowSource{rng: rand.New(rand.NewPCG(seed, 7)), at: start, step: 800_000, clone: true}
+	t := &rowSource{rng: rand.New(rand.NewPCG(seed, 7)), at: start, step: 800_000, clone: true, resumes: true}
 	for i := range instruments {
 		t.defs = append(t.defs, testInstrument(i))
 	}
@@ -100,10 +101,24 @@ func (t *rowSource) next(rare bool) *Row {
 	} else {
 		r.Latency = max(0, r.At-r.Time)
 	}
+	if t.resumes {
+		r.Source = sourceOf(r)
+	}
 	if t.clone {
 		t.rows = append(t.rows, cloneRow(r))
 	}
 	return r
+}
+
+// sourceOf returns a number of the source of a row; nil if the row has no event of a source.
+func sourceOf(r *Row) *Source {
+	s := &Source{Instrument: r.Instrument, Channel: Books, Numbering: 7, Sequence: r.Position}
+	if slot := r.Slot(); slot >= 0 && slot <= int(Quotes) {
+		s.Channel = Channel(slot)
+	} else if !bookKinds.Has(r.Kind) {
+		return nil
+	}
+	return s
 }
 
 func (t *rowSource) trade(r *Row, c *Counts) {

@@ -94,6 +94,7 @@ type segment struct {
 	verified bool   // written or verified by this process: readers need not check sums
 	resumed  int64  // At from which it is complete again, after damage
 	excluded string // why it is not part of the journal
+	low      bool   // last, to and most may be too low: from an old index
 
 	// Only if its day is not closed.
 	blocks     []block

@@ -173,6 +173,7 @@ func (f *Found) find(slot int, epoch, date string) error {
 		if d.index != nil {
 			d.index.Hold()
 			f.heldDays = append(f.heldDays, d.index)
+			list = append(list, seriesPart{day: d.index})
 			continue
 		}
 		for _, s := range d.segments {
@@ -187,7 +188,12 @@ func (f *Found) find(slot int, epoch, date string) error {
 		}
 	}
 	a.mu.RUnlock()
-	for _, d := range f.heldDays {
+	for _, p := range list {
+		d := p.day
+		if d == nil {
+			f.parts = append(f.parts, p)
+			continue
+		}
 		found, err := d.Find(f.series.Instrument, slot)
 		if err != nil {
 			return &indexError{d, err}
@@ -199,7 +205,6 @@ func (f *Found) find(slot int, epoch, date string) error {
 			}
 		}
 	}
-	f.parts = append(f.parts, list...)
 	return nil
 }
 

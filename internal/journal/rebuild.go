@@ -1,14 +1,65 @@
 package journal
 
 import (
+	"context"
 	"errors"
 
 	"github.com/ruedahq/rueda/internal/journal/dayfile"
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // The index of a closed day is derived from the segments of the day. If it is damaged, it is built
 // again in memory, as that of a day that is not closed. Run then closes the day again, which
 // replaces the file.
+
+// renew builds an old index again from the segments of its day, in memory. If these are damaged, it
+// keeps the old one, which may have more rows.
+func (a *Archive) renew(d *day) error {
+	a.rebuilding.Lock()
+	defer a.rebuilding.Unlock()
+	segments, err := a.inspectAgain(d)
+	if err != nil {
+		return err
+	}
+	index := a.indexOf(d)
+	if index == nil || !index.Old() { // a reader has found it damaged
+		return nil
+	}
+	for i, s := range segments {
+		if len(s.damage) > len(d.segments[i].damage) {
+			d.kept = true
+			a.log.Warn("a day of the journal is damaged, and keeps its old index", "day", dateOf(d.date), "error", &s.damage[0])
+			return nil
+		}
+	}
+	a.replaceIndex(d, segments)
+	return nil
+}
+
+// inspectAgain reads the segments of a closed day.
+func (a *Archive) inspectAgain(d *day) ([]*segment, error) {
+	segments := make([]*segment, 0, len(d.segments))
+	for _, old := range d.segments {
+		s := &segment{folder: old.folder, name: old.name, packed: old.packed}
+		if err := a.inspect(s); err != nil {
+			return nil, err
+		}
+		if s.number != old.number {
+			return nil, ErrNotKept
+		}
+		segments = append(segments, s)
+	}
+	return segments, nil
+}
+
+// replaceIndex uses the segments of a day instead of its index.
+func (a *Archive) replaceIndex(d *day, segments []*segment) {
+	a.mu.Lock()
+	index := d.index
+	d.index, d.segments, d.bytes = nil, segments, 0
+	a.mu.Unlock()
+	_ = index.Close() // was only read from
+}
 
 // rebuild builds the index of a day again from its segments, if err says that it is damaged. It
 // reports whether the caller should look for the rows again.
@@ -24,19 +75,19 @@ func (a *Archive) rebuild(index *dayfile.File, err error) bool {
 		return true
 	}
 	a.reportIndex(damage)
-	segments := make([]*segment, 0, len(d.segments))
-	for _, old := range d.segments {
-		s := &segment{folder: old.folder, name: old.name, packed: old.packed}
-		if err := a.inspect(s); err != nil || s.number != old.number {
-			return false // the segment cannot be read either, or was removed
-		}
-		segments = append(segments, s)
+	segments, e := a.inspectAgain(d)
+	if e != nil {
+		return false // a segment cannot be read either, or was removed
 	}
-	a.mu.Lock()
-	d.index, d.segments, d.bytes = nil, segments, 0
-	a.mu.Unlock()
-	_ = index.Close() // was only read from
+	a.replaceIndex(d, segments)
 	return true
+}
+
+// indexOf returns the index of a day; nil if the day is not closed.
+func (a *Archive) indexOf(d *day) *dayfile.File {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return d.index
 }
 
 // dayOf returns the closed day with an index, or nil.
@@ -64,4 +115,23 @@ func (a *Archive) current(number uint32) (segmentView, error) {
 		}
 	}
 	return segmentView{}, ErrNotKept
+}
+
+// EmptyBlocks returns the number of blocks of a day, 2006-01-02, that begin with a frame without
+// another record. Programs before 0.2.0 that were started after such a block was written read the
+// rows after it with other times and positions, unless the day was closed.
+func (a *Archive) EmptyBlocks(ctx context.Context, date string) (n int, err error) {
+	views := a.selectViews(func(d *day, _ *segment) bool { return dateOf(d.date) == date })
+	for i := range views {
+		err := a.walkFrames(ctx, &views[i], walkAll, func(c *record.Cursor) (bool, error) {
+			if c.Begins && c.Pos == c.End {
+				n++
+			}
+			return true, nil
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }

@@ -153,18 +153,22 @@ func (j *Journal) probe() error {
 	return errors.Join(err, j.sys.Sync(f), f.Close(), j.sys.Remove(name))
 }
 
-// closeDays closes all days except the newest ones, and compresses their segments.
+// closeDays closes all days except the newest ones, and compresses their segments. Then it closes
+// days with an old index again, newest first.
 func (j *Journal) closeDays(ctx context.Context, enc *zstd.Encoder) error {
 	j.mu.RLock()
-	var todo []*day
+	var todo, old []*day
 	for _, d := range j.days[:j.firstNeeded()] {
 		if d.index == nil || slices.ContainsFunc(d.segments, func(s *segment) bool { return !s.packed }) {
 			todo = append(todo, d)
+		} else if d.index.Old() && !d.kept {
+			old = append(old, d)
 		}
 	}
 	j.mu.RUnlock()
+	slices.Reverse(old)
 	var failed error
-	for _, d := range todo {
+	for _, d := range append(todo, old...) {
 		if err := j.closeDay(ctx, d, enc); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("close %s: %w", dateOf(d.date), err)) // continue with the others
 		}
@@ -194,7 +198,12 @@ func (j *Journal) firstNeeded() int {
 func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error {
 	path := filepath.Join(d.folder, dayfile.Name)
 	ofDay := func(x *day, _ *segment) bool { return x == d }
-	if d.index == nil { // only this goroutine sets it
+	if index := j.indexOf(d); index != nil && index.Old() && !d.kept {
+		if err := j.renew(d); err != nil {
+			return err
+		}
+	}
+	if j.indexOf(d) == nil { // only this goroutine sets it
 		if err := j.writeDay(ctx, path, d.date, j.selectViews(ofDay), enc); err != nil {
 			return err
 		}
@@ -206,10 +215,20 @@ func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error
 			return err
 		}
 		index.Meta.Definitions = nil // the table has them
+		bytes := index.Size
+		for _, v := range j.selectViews(ofDay) {
+			size, packed, err := v.stat()
+			if err != nil {
+				return errors.Join(err, index.Close())
+			}
+			if !packed {
+				size = v.end
+			}
+			bytes += size
+		}
 		j.mu.Lock()
-		d.index, d.bytes = index, index.Size
+		d.index, d.bytes = index, bytes
 		for _, s := range d.segments {
-			d.bytes += s.end
 			s.blocks, s.series = nil, nil
 		}
 		j.mu.Unlock()

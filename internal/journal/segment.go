@@ -195,14 +195,7 @@ func (x *inspector) window(at int64, b []byte) (int64, error) {
 		c.Pos = int(next - at)
 	}
 	for {
-		rec, err := c.Next()
-		if c.Begins {
-			x.block(at + int64(c.Frame))
-			c.Begins = false
-		}
-		if err == nil {
-			err = x.record(rec)
-		}
+		err := x.next(at)
 		var d *Damage
 		switch {
 		case err == nil:
@@ -219,6 +212,24 @@ func (x *inspector) window(at int64, b []byte) (int64, error) {
 		}
 		return x.skip(at, d, last), nil
 	}
+}
+
+// next enters a frame, or processes a record of the frame that was entered. Until 0.2.0 the first
+// frame of a block could have no other record.
+func (x *inspector) next(at int64) error {
+	c := &x.cursor
+	if c.Pos < c.End {
+		rec, err := c.Next()
+		if err != nil {
+			return err
+		}
+		return x.record(rec)
+	}
+	err := c.Enter()
+	if err == nil && c.Begins {
+		x.block(at + int64(c.Frame))
+	}
+	return err
 }
 
 // skip continues at the next valid block after damage.

@@ -67,6 +67,7 @@ func TestSourcesOfCheckpoint(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 20_000
 	src := newRowSource(5, 4)
+	src.resumes = false
 	j := begin(t, cfg, src)
 	number := src.numbers[1]
 	src.write(j, 10, true)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"sort"
@@ -29,6 +30,11 @@ import (
 // CRC32C of each section, then their own CRC32C and the magic again.
 const (
 	Name = "day.idx"
+
+	// Version is that of new indexes. In version 1, the greatest times of publication of spans and
+	// segments, and the last positions of segments, may be too low.
+	Version = 2
+	oldest  = 1
 
 	magic    = "RUEDADAY"
 	footSize = numSections*24 + 16
@@ -148,6 +154,9 @@ func Open(path string, unpack *zstd.Decoder) (*File, error) {
 	return d, nil
 }
 
+// Old reports whether the index has an older version than new ones.
+func (d *File) Old() bool { return d.Meta.Version < Version }
+
 // Hold keeps the file open until Close is called once more. The file must be open.
 func (d *File) Hold() { d.holders.Add(1) }
 
@@ -204,7 +213,7 @@ func (d *File) open() error {
 			text = b
 		}
 	}
-	if err := json.Unmarshal(text, &d.Meta); err != nil || d.Meta.Version != record.Version {
+	if err := json.Unmarshal(text, &d.Meta); err != nil || d.Meta.Version < oldest || d.Meta.Version > Version {
 		return d.bad(d.sections[sectionMeta].at)
 	}
 	d.ids = make([]identifier, 0, len(d.Meta.Definitions))
@@ -262,6 +271,9 @@ func (d *File) Spans(number uint32) ([]record.Span, error) {
 			list[i] = record.Span{
 				Offset: int64(record.Word(w, 0)), Bytes: int64(record.Word(w, 1)),
 				Position: record.Word(w, 2), High: int64(record.Word(w, 3)),
+			}
+			if d.Old() {
+				list[i].High = math.MaxInt64
 			}
 			if list[i].Bytes <= 0 || list[i].Bytes > record.MaxUnpacked || list[i].Offset < record.HeaderSize {
 				return nil, d.bad(d.sections[sectionSpans].at)

@@ -146,7 +146,7 @@ func (w *Writer) Finish(ctx context.Context, meta *Meta) error {
 
 // addSections writes the sections and the footer.
 func (w *Writer) addSections(meta *Meta) error {
-	meta.Version, meta.Hash = record.Version, hex.EncodeToString(w.sum.Sum(nil))
+	meta.Version, meta.Hash = Version, hex.EncodeToString(w.sum.Sum(nil))
 	text, err := json.Marshal(meta)
 	if err != nil {
 		return fmt.Errorf("describe the day: %w", err)
