@@ -39,6 +39,9 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 		x.v.judged(Message)
 		x.v.wrong(Message, nil, Position{}, "%v", &d)
 	}
+	if err := x.noteEmptyBlocks(ctx); err != nil {
+		return nil, err
+	}
 	for _, epoch := range in.Epochs() {
 		x.begin(epoch)
 		err := in.Scan(ctx, journal.ScanStart{Epoch: epoch}, func(uint32) bool { return true }, journal.KindSet(math.MaxUint32), func(row *journal.Row) bool {
@@ -63,6 +66,20 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 		Figure{"rows", uint64(x.rows)}, Figure{"epochs", uint64(len(in.Epochs()))}, Figure{"days", uint64(len(in.Days()))}, Figure{"holes", x.gaps})
 	report.Hash = hex.EncodeToString(x.sum.Sum(nil))
 	return report, nil
+}
+
+// noteEmptyBlocks names the days of which earlier programs may have answered rows wrongly.
+func (x *journalWalk) noteEmptyBlocks(ctx context.Context) error {
+	for _, d := range x.in.Days() {
+		n, err := x.in.EmptyBlocks(ctx, d.Date)
+		if damage := (*journal.Damage)(nil); err != nil && !errors.As(err, &damage) { // damage is reported below
+			return fmt.Errorf("verify journal: %w", err)
+		}
+		if n > 0 {
+			x.v.Note("%s: builds of 0.2.0-dev before 29 November 2026 may have answered rows of this day with other times and positions (%d blocks; the rows are right): see docs/upgrading.md", d.Date, n)
+		}
+	}
+	return nil
 }
 
 // IsJournal reports whether a path is a journal: a folder with days, or a segment.

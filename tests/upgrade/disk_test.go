@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +16,12 @@ import (
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/internal/verify"
 )
 
 // TestRowsAreOnDisk reads the segments in order, from the first record to the last and without an
-// index. All rows have the times and positions there that were streamed, those of wrong.jsonl too.
-// A start lists the blocks without those that begin empty. The files have them, so a program can
-// answer all rows as they were.
+// index. All rows have the times and positions there that were streamed. Some blocks of both days
+// begin empty.
 func TestRowsAreOnDisk(t *testing.T) {
 	folder := filepath.Join(copied(t, "sqlite"), "data", "journal")
 	r, err := journal.OpenReader(folder)
@@ -71,6 +72,29 @@ func TestRowsAreOnDisk(t *testing.T) {
 	}
 	if compared < 1500 || compared != len(disk) {
 		t.Errorf("%d rows were streamed, and %d are on disk", compared, len(disk))
+	}
+}
+
+// TestVerify checks that verify names the days whose rows earlier programs may have answered
+// wrongly, and no others.
+func TestVerify(t *testing.T) {
+	for folder, want := range map[string][]string{
+		filepath.Join(copied(t, "sqlite"), "data", "journal"): {"2026-11-29", "2026-11-30"},
+		filepath.Join("0.1.0", "data", "journal"):             nil,
+	} {
+		r, err := verify.Journal(t.Context(), folder, 5, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var days []string
+		for _, note := range r.Notes {
+			if day, _, ok := strings.Cut(note, ": builds of 0.2.0-dev"); ok {
+				days = append(days, day)
+			}
+		}
+		if !slices.Equal(days, want) {
+			t.Errorf("%s: days %v, want %v", folder, days, want)
+		}
 	}
 }
 

@@ -1,9 +1,5 @@
 // Package upgrade_test opens data that earlier programs wrote, and compares this program's answers
 // with theirs. README.md describes the data.
-//
-// Some answers about the journal of commit fd6a63bd are wrong, then and now. They are listed in its
-// wrong.jsonl, and TestRows fails if that list is not exact. All other rows must be those that a
-// client received when they were published.
 package upgrade_test
 
 import (
