@@ -161,6 +161,9 @@ func (s *segment) complete() int64 {
 	for _, h := range s.gaps {
 		at = max(at, h.At)
 	}
+	if s.missing > 0 {
+		at = max(at, s.from)
+	}
 	if s.resumed > at {
 		at = s.resumed
 	}
@@ -464,7 +467,28 @@ func (a *Archive) assignDays(all []*segment) error {
 		a.epoch = segments[len(segments)-1].epoch
 	}
 	a.raise()
+	a.findMissing()
 	return nil
+}
+
+// findMissing compares the first position of each segment with the last of the segment before. The
+// positions of an epoch have no gaps, except where rows were lost, which a Gap says.
+func (a *Archive) findMissing() {
+	var before *segment // of the epoch, with rows
+	for _, d := range a.days {
+		for _, s := range d.segments {
+			if s.rows == 0 && len(s.gaps) == 0 {
+				continue
+			}
+			if before != nil && s.epoch == before.epoch && len(s.gaps) == 0 && s.first > before.last+1 {
+				s.missing = s.first - 1
+				a.excluded = append(a.excluded, Damage{File: s.path(s.packed), Reason: record.ReasonBefore})
+				a.log.Warn("rows of the journal are missing before a segment: a file before it was removed or cut",
+					"file", s.path(s.packed), "last", before.last, "count", s.missing-before.last)
+			}
+			before = s
+		}
+	}
 }
 
 // raise raises the bounds of segments from old indexes to those of the segments that follow them.

@@ -73,6 +73,9 @@ func (v *segmentView) beginsAfter(t int64) bool {
 // segment applies the changes of a segment.
 func (b *bookAt) segment(ctx context.Context, a *Archive, v *segmentView) error {
 	b.begins, b.done, b.damage = math.MinInt64, false, v.losses()
+	if v.missing > 0 {
+		b.known, b.lost, b.gap = false, false, true
+	}
 	if err := a.walk(ctx, v, func(*record.Span, *record.Span) bool { return !b.done }, b.record); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ func (a *Archive) Complete() uint64 {
 		for _, h := range v.gaps {
 			at = max(at, h.Position)
 		}
+		at = max(at, v.missing)
 		if v.lossy() && v.sum.rows > 0 {
 			at = max(at, v.sum.last)
 		}

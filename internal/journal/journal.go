@@ -266,8 +266,14 @@ func (j *Journal) endOfEpoch(found bool, last *segment) string {
 	}
 	from := restoreFrom(views)
 	for i, v := range views {
-		if len(v.gaps) > 0 && (i > from || i == from && v.checkpoint == 0) {
-			return "suspended" // the N of lost rows are unknown
+		if i < from || i == from && v.checkpoint != 0 {
+			continue
+		}
+		switch { // the N of lost rows are unknown
+		case len(v.gaps) > 0:
+			return "suspended"
+		case v.missing > 0:
+			return record.ReasonMissing
 		}
 	}
 	return ""
@@ -287,7 +293,7 @@ func endOfCopy(j *Journal, found bool) (reason string, err error) {
 		return "epoch_of_log", nil
 	}
 	for _, v := range j.views(j.state.Epoch) {
-		if v.lossy() || len(v.gaps) > 0 {
+		if v.lossy() || len(v.gaps) > 0 || v.missing > 0 {
 			return "", fmt.Errorf("journal %s: %w", j.cfg.Folder, ErrIncomplete)
 		}
 	}

@@ -89,7 +89,7 @@ func (a *Archive) findMinSeqs(ctx context.Context) error {
 func (a *Archive) readMinSeqs(ctx context.Context, views []segmentView) (minSeqs, error) {
 	from := 0
 	for i := range views {
-		if len(views[i].gaps) > 0 {
+		if len(views[i].gaps) > 0 || views[i].missing > 0 {
 			from = i
 		}
 		if views[i].lossy() {

@@ -160,6 +160,9 @@ func (a *Archive) Scan(ctx context.Context, from ScanStart, match func(instrumen
 		if from.Position > 0 && v.sum.last <= from.Position || v.sum.to < from.Time {
 			continue
 		}
+		if s.missing(v); s.enough {
+			return nil
+		}
 		if err := a.walkFrames(ctx, v, s.take, s.frame); err != nil || s.enough {
 			return err
 		}
@@ -174,6 +177,18 @@ type scan struct {
 	yield  func(*Row) bool
 	dec    record.Decoder
 	enough bool
+}
+
+// missing yields a Gap if rows are missing before a segment.
+func (s *scan) missing(v *segmentView) {
+	if v.missing > s.from.Position && v.sum.from >= s.from.Time && s.kinds.Has(Gap) {
+		s.enough = !s.yield(v.missingRow())
+	}
+}
+
+// missingRow returns the Gap of the rows that are missing before a segment.
+func (v *segmentView) missingRow() *Row {
+	return &Row{Kind: Gap, CheckpointFollows: true, Position: v.missing, Time: v.sum.from, At: v.sum.from, Latency: -1, Reason: record.ReasonMissing}
 }
 
 // take skips spans before the start.

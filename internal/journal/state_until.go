@@ -25,6 +25,10 @@ func (a *Archive) StateUntil(ctx context.Context, due func(*Row) bool, begin fun
 		first := from == 0 && (views[0].sum.first <= 1 || views[0].sum.first == math.MaxUint64 || a.follows(&views[0]))
 		u.begun, u.complete = first, first
 		for i := from; i < len(views) && !u.ended; i++ {
+			if views[i].missing > 0 && i > from && u.due(views[i].missingRow()) {
+				u.begun, u.complete = false, false // the rows before it say nothing about the state
+				begin()
+			}
 			if err := a.walk(ctx, &views[i], walkAll, u.record); err != nil {
 				return err
 			}

@@ -47,7 +47,8 @@ const (
 	ReasonMoved   = "misplaced_segment" // it is in the folder of another day
 	ReasonPacked  = "bad_compressed_block"
 	ReasonIndex   = "bad_index"
-	ReasonMissing = "missing_rows" // the file is shorter than at the clean end
+	ReasonMissing = "missing_rows"   // the file is shorter than at the clean end
+	ReasonBefore  = "missing_before" // rows between the segment before and this one
 )
 
 // Checksum returns the CRC32C of b.
