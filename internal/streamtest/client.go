@@ -30,6 +30,7 @@ type Message struct {
 	BP, AP json.Number
 	BZ, AZ json.Number
 	E, Y   string
+	Lost   map[string]map[string]wire.Range
 	D      *int64
 	T      string
 }

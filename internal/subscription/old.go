@@ -5,6 +5,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/readjob"
 	"github.com/ruedahq/rueda/internal/subscription/replay"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // Goroutines of the hub read rows from the journal that are no longer in memory. The item that
@@ -135,6 +136,24 @@ func (s *Shard) fetch(it *item, r *itemReplay) *readjob.Job {
 	}
 }
 
+// reportLost sends which rows of a replay are missing in the journal. They come before all rows of
+// the replay that are not sent.
+func (it *item) reportLost(list []replay.Lost) {
+	if len(list) == 0 {
+		return
+	}
+	h, c := it.sub.shard.hub, it.channel()
+	m := wire.Subscription{Msg: "Rows lost", Epoch: h.Epoch()}
+	m.Lost[c] = make(map[string]wire.Range, len(list))
+	for _, l := range list {
+		m.Lost[c][string(c.Append(nil, l.In.ID()))] = wire.Range{From: l.From, To: l.To, Reason: "buffer_exceeded"}
+		h.Log().Warn("rows of the journal are missing for a client that resumes", "instrument", l.In.ID(), "sequence", l.From, "last", l.To)
+	}
+	it.sub.shard.Figures.Lost += uint64(len(list))
+	w := it.sub.waiting()
+	w.carry = wire.AppendText(w.carry, wire.AppendSubscription(nil, &m))
+}
+
 // takeFetched gives the rows that were read to the items that wait for them.
 func (s *Shard) takeFetched(list []*fetch) {
 	for _, f := range list {
@@ -146,7 +165,9 @@ func (s *Shard) takeFetched(list []*fetch) {
 		w := sub.waiting()
 		w.reading = without(w.reading, it)
 		r.waits = false
-		if err := r.Take(f.reading); err != nil {
+		lost, err := r.Take(f.reading)
+		it.reportLost(lost)
+		if err != nil {
 			s.hub.Log().Error("rows of the journal could not be read for a client that resumes", "instrument", it.id(), "error", err)
 			r.fail(sub)
 		}

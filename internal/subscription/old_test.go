@@ -3,6 +3,8 @@ package subscription_test
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +161,92 @@ func TestNobodyReadsForThoseGone(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLostInReplay removes a segment while a gateway runs. Replays report its rows as lost, each
+// with its range and before the row that follows, and have all other rows.
+func TestLostInReplay(t *testing.T) {
+	w := streamtest.LongHouse(t, 3, 12_000)
+	defer func() { w.Leave(true) }()
+	files, err := filepath.Glob(filepath.Join(w.Folder, "*", "*.seg"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("segments %v, %v", files, err)
+	}
+	var want []uint64 // first and last N of each instrument in the segment
+	for _, name := range w.Names {
+		n := tradesOf(t, files[1], name)
+		want = append(want, n[0], n[len(n)-1])
+	}
+	if err := os.Remove(files[1]); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []string{"N", "position"} {
+		c := streamtest.NewClient(t, w.Shard)
+		r := &wire.Resume{Epoch: w.Hub.Epoch(), Position: streamtest.PositionText(w.Hub, 0)}
+		list := []hub.Item{{Channel: wire.Trades, ID: streamtest.ID("*|M|CI")}}
+		if by == "N" {
+			r.Position, list = "", nil
+			r.Seen[wire.Trades] = map[string]uint64{}
+			for _, name := range w.Names {
+				r.Seen[wire.Trades][name] = 0
+				list = append(list, hub.Item{Channel: wire.Trades, ID: streamtest.ID(name)})
+			}
+		}
+		c.Sub.Subscribe(list, subscription.Options{Resume: r})
+		c.Sub.AfterReplay(subscription.ReplayEnd{Whole: wire.AppendText(nil, []byte(`{"type":"CaughtUp"}`)), Failed: wire.AppendText(nil, []byte(`{"type":"Error"}`))})
+		last, lost := map[string]uint64{}, map[string]wire.Range{}
+		end := ""
+		for until := time.Now().Add(time.Minute); end == ""; streamtest.Turn(w.Shard) {
+			if time.Now().After(until) {
+				t.Fatal("the replay does not end")
+			}
+			for _, m := range streamtest.Frames(t, c.Sub.Gather(nil, 1<<12, wire.JSON, false)) {
+				switch m.Type {
+				case "T":
+					if m.N != last[m.I]+1 {
+						t.Errorf("by %s: %s: N %d comes after %d", by, m.I, m.N, last[m.I])
+					}
+					last[m.I] = m.N
+				case "Subscription":
+					for name, l := range m.Lost["trades"] {
+						if lost[name] = l; l.From != last[name]+1 || l.Reason != "buffer_exceeded" {
+							t.Errorf("by %s: %s: %+v after %d", by, name, l, last[name])
+						}
+						last[name] = l.To
+					}
+				default:
+					end = m.Type
+				}
+			}
+		}
+		if end != "CaughtUp" {
+			t.Errorf("by %s: the replay ends with %s", by, end)
+		}
+		for i, name := range w.Names {
+			if l := lost[name]; l.From != want[2*i] || l.To != want[2*i+1] || last[name] != lookup(w.Hub, streamtest.ID(name)).Trades.Last {
+				t.Errorf("by %s: %s: lost %+v, want %d to %d; last N %d", by, name, l, want[2*i], want[2*i+1], last[name])
+			}
+		}
+		c.Sub.Close()
+	}
+}
+
+// tradesOf returns the N of the trades of an instrument in a segment.
+func tradesOf(t *testing.T, file, name string) (list []uint64) {
+	t.Helper()
+	r, err := journal.OpenReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	err = r.Read(t.Context(), journal.Series{Instrument: streamtest.ID(name), Channel: journal.Trades}, journal.Range{}, func(_ string, r *journal.Row) bool {
+		list = append(list, r.N)
+		return true
+	})
+	if err != nil || len(list) == 0 {
+		t.Fatalf("trades of %s: %v, %v", name, list, err)
+	}
+	return list
 }
 
 // TestFailedReplayIsNotCaughtUp checks that a batch with rows that could not be read ends with one
