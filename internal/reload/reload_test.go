@@ -63,3 +63,38 @@ func TestFile(t *testing.T) {
 		}
 	})
 }
+
+// TestStrict checks that the content of a strict file that cannot be read is what the reader
+// returns, that the same error is logged once, and that the file is read again when it is right.
+func TestStrict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := filepath.Join(t.TempDir(), "file")
+		text, wrong := "all", error(nil)
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		r, err := NewStrict(name, func(string) (string, error) { return text, wrong }, slog.New(slog.NewTextHandler(&said, nil)))
+		if err != nil || r.Get() != "all" {
+			t.Fatal(r.Get(), err)
+		}
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text, wrong = "some", errors.New("bad")
+		for range 3 {
+			time.Sleep(Interval)
+			if got := r.Get(); got != "some" {
+				t.Errorf("got %q", got)
+			}
+		}
+		if n := strings.Count(said.String(), "keeping only what is right in it"); n != 1 {
+			t.Errorf("the error was logged %d times", n)
+		}
+		text, wrong = "all", nil
+		time.Sleep(Interval)
+		if got := r.Get(); got != "all" || !strings.Contains(said.String(), "read again") {
+			t.Errorf("got %q", got)
+		}
+	})
+}

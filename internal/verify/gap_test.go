@@ -144,8 +144,10 @@ func TestWrongCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		number = j.Define(instrumentOf("GGAL|BYMA|24hs"))
+		position := uint64(0)
 		add := func(n uint64) {
-			j.Append(&journal.Row{Kind: journal.BookState, Instrument: number, Position: n, N: n, Time: start, At: start, Bids: level(n + 1)})
+			position++
+			j.Append(&journal.Row{Kind: journal.BookState, Instrument: number, Position: position, N: n, Time: start, At: start, Bids: level(n + 1)})
 			j.Commit()
 		}
 		segments := func() int {

@@ -568,8 +568,9 @@ class Link:
             cursor = engine.series.get(series)
             if cursor is None:
                 return
-            if cursor.known:
-                engine.report(Lost(*series, max(first, cursor.n + 1), last or None, reason))
+            first = max(first, cursor.n + 1)
+            if cursor.known and (last == 0 or first <= last):
+                engine.report(Lost(*series, first, last or None, reason))
             cursor.n = cursor.since = max(last, cursor.n)
             cursor.known, cursor.named = last > 0, False
             return

@@ -132,7 +132,8 @@ export class Sequences {
     if (!isPattern(s) || (s.startsWith("status ") && engine.series.has(s))) {
       const c = engine.series.get(s);
       if (!c) return;
-      if (c.known) engine.report({ type: "lost", ...splitSeries(s), from: Math.max(r.from ?? 0, c.n + 1), to: r.to, reason });
+      const from = Math.max(r.from ?? 0, c.n + 1);
+      if (c.known && from <= (r.to ?? from)) engine.report({ type: "lost", ...splitSeries(s), from, to: r.to, reason });
       c.n = c.since = Math.max(r.to ?? 0, c.n);
       c.known = (r.to ?? 0) > 0;
       c.named = false;
