@@ -110,6 +110,43 @@ func (a *Archive) Whole() bool { return a.whole }
 // Numbers returns the greatest number of an instrument.
 func (a *Archive) Numbers() uint32 { return a.table.last() }
 
+// Recorded returns the numbers of the instruments that have rows, in any epoch: first those of the
+// newest day, and of a day the lowest number. BookLost does not count: a feed that ends causes one
+// of each instrument of its markets. Nor do rows that were written since the journal was opened. If
+// earlier days are to be added, which may have rows of all instruments, the others follow. An index
+// that 0.1.0 wrote lacks instruments that have only rows of books.
+func (a *Archive) Recorded() (list []uint32) {
+	var seen record.Set
+	add := func(n uint32) {
+		if _, ok := a.Instrument(n); ok && !seen.Has(n) {
+			seen.Add(n)
+			list = append(list, n)
+		}
+	}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for _, d := range slices.Backward(a.days) {
+		from := len(list)
+		if d.index != nil {
+			for n := range d.index.Recorded.All() {
+				add(n)
+			}
+		}
+		for _, s := range d.segments {
+			for n := range s.recorded.All() {
+				add(n)
+			}
+		}
+		slices.Sort(list[from:])
+	}
+	if len(a.Earlier()) > 0 {
+		for n := range a.Numbers() {
+			add(n + 1)
+		}
+	}
+	return list
+}
+
 // Day is a UTC date of the journal.
 type Day struct {
 	Date     string // 2006-01-02

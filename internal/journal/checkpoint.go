@@ -81,14 +81,14 @@ func (j *Journal) emitRow(r *Row) {
 // putDefinition appends the definition of an instrument unless the segment has it. A definition
 // precedes the first row of its instrument, so that every segment can be read alone.
 func (j *Journal) putDefinition(number uint32, b record.Base) {
-	if j.defined.has(number) {
+	if j.defined.Has(number) {
 		return
 	}
 	if text := j.table.text(number); text != nil {
 		j.frameFor(b)
 		j.buf = record.AppendDefinition(j.buf, number, text)
 	}
-	j.defined.add(number)
+	j.defined.Add(number)
 }
 
 // limit returns the maximum size of the segment: Segment bytes after the checkpoint, or twice that
@@ -98,16 +98,4 @@ func (j *Journal) limit(segments int64) int64 {
 		return maxPendingSegment
 	}
 	return j.point.end + segments*j.cfg.Segment
-}
-
-// bitset is a set of small numbers.
-type bitset []uint64
-
-func (s bitset) has(n uint32) bool { return int(n/64) < len(s) && s[n/64]>>(n%64)&1 == 1 }
-
-func (s *bitset) add(n uint32) {
-	for int(n/64) >= len(*s) {
-		*s = append(*s, 0)
-	}
-	(*s)[n/64] |= 1 << (n % 64)
 }

@@ -102,6 +102,7 @@ type segment struct {
 	series     map[record.SeriesKey]*sequence
 	checkpoint int64 // offset of the block that begins the last complete checkpoint; 0: none
 
+	recorded record.Set // instruments with rows other than BookLost, as of the inspection
 }
 
 // note adds a row to the segment's summary and index.

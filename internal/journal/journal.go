@@ -384,10 +384,10 @@ func (j *Journal) Start(checkpoint func(instrument uint32, emit func(*Row))) err
 // That of a log, which DefineAs has stated, is stored too, before it has rows. Call it as Append.
 func (j *Journal) Define(def market.Instrument) uint32 {
 	number, text, changed := j.table.define(def)
-	if (changed || !j.defined.has(number)) && j.seg != nil {
+	if (changed || !j.defined.Has(number)) && j.seg != nil {
 		j.frameFor(record.Base{Position: j.position, At: j.newest})
 		j.buf = record.AppendDefinition(j.buf, number, text)
-		j.defined.add(number)
+		j.defined.Add(number)
 	}
 	return number
 }

@@ -298,6 +298,9 @@ func (x *inspector) record(rec []byte) error {
 		}
 		if x.head.Flags&record.FlagCheckpoint == 0 {
 			x.high = max(x.high, x.head.At)
+			if x.head.Kind != BookLost {
+				x.seg.recorded.Add(x.head.Instrument)
+			}
 		}
 		x.numbers = max(x.numbers, x.head.Instrument)
 		x.seg.note(&x.head, rec, offset)

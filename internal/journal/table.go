@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/ruedahq/rueda/internal/journal/record"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -23,16 +24,13 @@ type defined struct {
 	realClock bool   // this or an earlier definition has this machine's clock
 }
 
-// maxInstruments bounds the numbers in a file.
-const maxInstruments = 1 << 20
-
 func newTable() *table {
 	return &table{list: make([]defined, 1), ids: map[market.InstrumentID]uint32{}}
 }
 
 // add adds a definition from a file.
 func (t *table) add(number uint32, text []byte) error {
-	if number == 0 || number >= maxInstruments {
+	if number == 0 || number >= record.MaxInstruments {
 		return fmt.Errorf("instrument number %d is out of range", number)
 	}
 	t.mu.Lock()
@@ -70,7 +68,7 @@ func (t *table) addEarlier(number uint32, text []byte, realClock bool) error {
 func (t *table) reserve(number uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for number < maxInstruments && int(number) >= len(t.list) {
+	for number < record.MaxInstruments && int(number) >= len(t.list) {
 		t.list = append(t.list, defined{})
 	}
 }
@@ -136,7 +134,7 @@ func (t *table) defineAs(number uint32, def market.Instrument) bool {
 	if n, ok := t.ids[def.ID]; ok {
 		return n == number
 	}
-	if number == 0 || number >= maxInstruments || int(number) < len(t.list) && t.list[number].text != nil {
+	if number == 0 || number >= record.MaxInstruments || int(number) < len(t.list) && t.list[number].text != nil {
 		return false
 	}
 	text, err := json.Marshal(def)

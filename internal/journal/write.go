@@ -24,7 +24,7 @@ type writer struct {
 
 	point   checkpointing
 	sources sources
-	defined bitset      // instruments with a definition in the segment
+	defined record.Set  // instruments with a definition in the segment
 	frame   int         // start of the open frame in buf; -1: none
 	base    record.Base // of the block
 	start   int64       // offset of the block in the segment; 0: none
@@ -119,7 +119,7 @@ func (j *Journal) ready(r *Row) bool {
 
 // put encodes a row.
 func (j *Journal) put(r *Row) {
-	if !j.defined.has(r.Instrument) {
+	if !j.defined.Has(r.Instrument) {
 		j.putDefinition(r.Instrument, record.Base{Position: r.Position, At: r.At})
 	}
 	if j.start == 0 || !j.base.Fits(r) || j.offset()-j.start >= record.SpanBytes {

@@ -65,6 +65,7 @@ type Meta struct {
 	Epochs      []string
 	Segments    []Segment
 	Definitions []Definition
+	Books       []uint32 `json:",omitempty"` // instruments with rows of books, not only BookLost; 0.1.0 did not write it
 }
 
 type Definition struct {
@@ -127,6 +128,7 @@ type File struct {
 	Size     int64  // in bytes
 	sections [numSections]section
 	Meta     Meta
+	Recorded record.Set // instruments with rows; see Meta.Books
 	seed     maphash.Seed
 	ids      []identifier // sorted
 	unpack   *zstd.Decoder
@@ -209,12 +211,20 @@ func (d *File) open() error {
 		if err != nil {
 			return err
 		}
-		if i == sectionMeta {
+		switch i {
+		case sectionMeta:
 			text = b
+		case sectionSeries:
+			for ; len(b) >= seriesSize; b = b[seriesSize:] {
+				d.Recorded.Add(uint32(record.Word(b, 0)))
+			}
 		}
 	}
 	if err := json.Unmarshal(text, &d.Meta); err != nil || d.Meta.Version < oldest || d.Meta.Version > Version {
 		return d.bad(d.sections[sectionMeta].at)
+	}
+	for _, n := range d.Meta.Books {
+		d.Recorded.Add(n)
 	}
 	d.ids = make([]identifier, 0, len(d.Meta.Definitions))
 	for _, def := range d.Meta.Definitions {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"math"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -29,6 +30,7 @@ type Writer struct {
 	spans   []byte
 	sum     hash.Hash // of all rows
 	scratch []byte
+	books   record.Set // see Meta
 
 	// The current series.
 	dec    record.Decoder
@@ -70,6 +72,9 @@ func (w *Writer) Add(c *record.Cursor, rec []byte, epoch uint16) error {
 	w.sum.Write(w.scratch)
 	slot := h.Slot(rec)
 	if slot == record.NoSlot {
+		if h.Kind != record.BookLost {
+			w.books.Add(h.Instrument)
+		}
 		return nil
 	}
 	// The order of these keys is that of compareSeries.
@@ -135,7 +140,7 @@ func (w *Writer) Abandon(err error) error {
 	return w.out.Finish(errors.Join(err, w.rows.Close()))
 }
 
-// Finish sorts the rows and completes the file. It sets Version and Hash of the description.
+// Finish sorts the rows and completes the file. It sets Version, Hash and Books of the description.
 func (w *Writer) Finish(ctx context.Context, meta *Meta) error {
 	err := w.rows.Each(ctx, w.addRow, w.endSeries)
 	if err = errors.Join(err, w.rows.Close()); err == nil {
@@ -147,6 +152,7 @@ func (w *Writer) Finish(ctx context.Context, meta *Meta) error {
 // addSections writes the sections and the footer.
 func (w *Writer) addSections(meta *Meta) error {
 	meta.Version, meta.Hash = Version, hex.EncodeToString(w.sum.Sum(nil))
+	meta.Books = slices.Collect(w.books.All())
 	text, err := json.Marshal(meta)
 	if err != nil {
 		return fmt.Errorf("describe the day: %w", err)
