@@ -56,6 +56,15 @@ func (d *directory) lookup(id market.InstrumentID) *Instrument {
 	return d.groups.All()[i]
 }
 
+// lists reports whether an instrument is listed, or the market as a whole for its pattern. The
+// hub's lock is held.
+func (d *directory) lists(id market.InstrumentID) bool {
+	if id.IsPattern() {
+		return d.venues[id.Market] != nil
+	}
+	return d.lookup(id) != nil
+}
+
 // covered returns the instruments that an item covers, at its delay. The hub's lock is held.
 func (d *directory) covered(x Item) []*Instrument {
 	list := slices.Clip(d.group(x.ID).Members)

@@ -11,9 +11,10 @@ import (
 
 // Restore continues at the end of the journal, with its epoch, the N of every sequence, and the
 // recent rows. Call it once, before any Define. It lists instruments as they were. A book is not
-// known until its feed defines the instrument again. An instrument without rows in the journal is
-// not listed until then. Restore returns an error if the journal cannot be read or started, or the
-// cause of the end of ctx.
+// known until its feed defines the instrument again. An instrument whose rows are all of earlier
+// epochs is listed without state. One without rows in the journal is not listed until its feed
+// defines it. Restore returns an error if the journal cannot be read or started, or the cause of
+// the end of ctx.
 func (h *Hub) Restore(ctx context.Context) error {
 	j := h.cfg.Journal
 	if j == nil {
@@ -62,6 +63,7 @@ func (h *Hub) restore(ctx context.Context, j *journal.Journal) error {
 		}
 	}
 	if j == h.cfg.Journal {
+		r.listEarlier()
 		h.holdSources(j.Sources(), j)
 	}
 	h.version++
@@ -164,6 +166,40 @@ func (h *Hub) relist(in *Instrument) {
 		h.venues[in.id.Market] = in
 	} else {
 		h.enter(in, index)
+	}
+}
+
+// Limits of the instruments that a start lists without rows in the epoch. Producers of one feed can
+// define as many as a market has here.
+const (
+	maxEarlier         = 100_000
+	maxEarlierOfMarket = 10_000
+)
+
+// listEarlier lists instruments that have rows of earlier epochs only: without state, and within
+// limits that keep those with the newest rows. The hub that numbers for a cluster does not list
+// them. It would publish gaps of them, and other nodes may not have them.
+func (r *restorer) listEarlier() {
+	h, listed, omitted := r.hub, 0, 0
+	ofMarket := map[string]int{}
+	for _, number := range r.journal.Recorded() {
+		def, _ := r.journal.Instrument(number)
+		if n, _ := r.journal.Lookup(def.ID); n != number || h.lists(def.ID) {
+			continue
+		}
+		if !def.ID.IsPattern() {
+			if listed == maxEarlier || ofMarket[def.ID.Market] == maxEarlierOfMarket {
+				omitted++
+				continue
+			}
+			listed++
+			ofMarket[def.ID.Market]++
+		}
+		h.relist(r.instrument(number))
+		h.mu.Step(1)
+	}
+	if omitted > 0 {
+		h.log.Warn("instruments of earlier epochs are not listed before a feed defines them", "listed", listed, "not_listed", omitted)
 	}
 }
 

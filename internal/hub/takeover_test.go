@@ -55,6 +55,9 @@ func (l *sharedLog) deliver(t *testing.T, h *hub.Hub, from int) {
 	for _, e := range l.entries[from:] {
 		var err error
 		if e.number > 0 {
+			if !h.Journal().DefineAs(e.number, e.def) {
+				t.Fatalf("%s has another number than %d", e.def.ID, e.number)
+			}
 			err = streamtest.FollowDefinition(h, e.number, e.def)
 		} else {
 			err = streamtest.Follow(h, []journal.Row{e.row})

@@ -273,7 +273,7 @@ func (h *Handler) statusOfMarket(m *market.Market, delay int, now time.Time) wir
 		}
 	}
 	for i, phase := range h.cfg.Hub.Phases(listing, places, delays) {
-		if phase == usual {
+		if phase == usual || phase == market.NoPhase { // the latter is not known yet
 			continue
 		}
 		id := listing.Instruments[places[i]].ID

@@ -106,11 +106,14 @@ func (in *Instrument) Recorded(j *journal.Journal) bool {
 	return false
 }
 
-// Checkpoint passes the rows of a checkpoint at a position to emit, which must not keep them.
+// Checkpoint passes the rows of a checkpoint at a position to emit, which must not keep them. There
+// are none of an instrument without messages in this epoch.
 func (in *Instrument) Checkpoint(position uint64, emit func(*journal.Row)) {
 	head := journal.Row{Checkpoint: true, Instrument: in.Number, Position: position, Latency: -1}
 	r := head
-	r.Kind, r.Counts = journal.Numbers, in.Counts()
+	if r.Kind, r.Counts = journal.Numbers, in.Counts(); r.Counts == (journal.Counts{}) {
+		return
+	}
 	emit(&r)
 	if q := &in.Sequences[in.StatusChannel()]; q.N > 0 {
 		r = head
