@@ -2,6 +2,8 @@ package hub_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/hub"
@@ -37,6 +39,33 @@ func BenchmarkBars(b *testing.B) {
 	for n := uint64(1); b.Loop(); n++ {
 		at += 5e6
 		h.CountTrade(in, n, at)
+	}
+}
+
+// BenchmarkRestore measures a start with a trade each of 10,000 instruments: after a clean end, and
+// in a new epoch.
+func BenchmarkRestore(b *testing.B) {
+	for _, name := range []string{"clean", "new epoch"} {
+		b.Run(name, func(b *testing.B) {
+			folder := b.TempDir()
+			r := streamtest.Restart(b, folder, hub.Config{})
+			for _, hd := range streamtest.DefineMany(b, r.Hub, 10_000, nil) {
+				streamtest.Publish(b, r.Hub, streamtest.Trade(hd, 1))
+			}
+			r.Leave()
+			for b.Loop() {
+				if name != "clean" {
+					if err := os.Remove(filepath.Join(folder, "state")); err != nil {
+						b.Fatal(err)
+					}
+				}
+				r := streamtest.Restart(b, folder, hub.Config{})
+				if n := r.Hub.Figures().Instruments; n != 10_000 {
+					b.Fatalf("%d instruments", n)
+				}
+				r.Leave()
+			}
+		})
 	}
 }
 
