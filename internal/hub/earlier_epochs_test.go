@@ -185,6 +185,15 @@ func (w *epochs) takesOver() {
 	if n := w.hub.Lookup(streamtest.ID("KEPT|M|CI")).Trades.Last; n != 2 || len(w.listed()) != 3 {
 		t.Errorf("after a restart: N %d, listed: %v", n, w.listed())
 	}
+	err := w.hub.Journal().Restore(func(r *journal.Row) error {
+		if r.Instrument != number {
+			t.Errorf("the checkpoint has an instrument without messages in the epoch: %+v", r)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // TestEarlierEpochsDelayed checks a reader of delayed data in a new epoch: it has the instrument,
