@@ -64,8 +64,8 @@ func TestFile(t *testing.T) {
 	})
 }
 
-// TestStrict checks that the content of a strict file that cannot be read is what the reader
-// returns, that the same error is logged once, and that the file is read again when it is right.
+// TestStrict checks that a strict file that cannot be read has the content that its reader returns.
+// The same error is logged once. The file is read again when it is right.
 func TestStrict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "file")
