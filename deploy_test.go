@@ -42,11 +42,14 @@ func TestWorkflows(t *testing.T) {
 			}
 		}
 		var named []string
-		for _, m := range regexp.MustCompile(`\bmake ([a-z0-9-]+)`).FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`\bmake ([a-z0-9][a-z0-9-]*)`).FindAllStringSubmatch(text, -1) {
 			named = append(named, m[1])
 		}
 		for _, m := range regexp.MustCompile(`(?m)^\s+target: \[(.*)\]$`).FindAllStringSubmatch(text, -1) {
 			named = append(named, strings.Split(m[1], ", ")...)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^known=\((.*)\)$`).FindAllStringSubmatch(text, -1) {
+			named = append(named, strings.Fields(m[1])...)
 		}
 		if len(named) == 0 {
 			t.Errorf("%s runs nothing", name)
