@@ -89,11 +89,11 @@ endif
 	@command -v promtool >/dev/null || echo "  metrics and alerts      apt-get install prometheus (it need not run either)"
 
 cluster: ## a cluster simulated with a thousand schedules, and one of real processes that are killed, paused, cut off and upgraded (RUEDA_SOAK=10m: with 5,000 clients, for so long)
-	RUEDA_SCHEDULES=1000 go test -count=1 -timeout 20m -run 'Schedules|Broken|Same' ./internal/cluster/simulation
+	RUEDA_SCHEDULES=1000 $(TESTRUN) -- -count=1 -timeout 20m -run 'Schedules|Broken|Same' ./internal/cluster/simulation
 	$(TESTRUN) -C cmd/rueda-cluster -- -vet=off -timeout 60m ./...
 
 alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
-	RUEDA_ALERTS=1 go test -count=1 -timeout 10m -run TestAlerts -v ./tests/alerts
+	RUEDA_ALERTS=1 $(TESTRUN) -- -count=1 -timeout 10m -run TestAlerts ./tests/alerts
 
 browser: ## the console in Chromium: clicks, keys, faults, axe-core, frames under load (needs chromium; npm for some)
 	@mkdir -p build

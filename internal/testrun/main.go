@@ -7,6 +7,9 @@
 // one PostgreSQL for all packages of the run. Where PostgreSQL is not installed, the tests that
 // need it say so. -C is the folder to run go test in.
 //
+// A package that passes and runs no test fails the run, unless it has none to run. With -run in the
+// arguments and no pattern such as ./..., each package must have a test that -run matches.
+//
 // # Concurrency
 //
 // The program has no goroutines of its own; the server's process is watched by package pgtest.
@@ -22,6 +25,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/pgtest"
@@ -50,7 +54,7 @@ func main() {
 		}
 		args = slices.Concat(args, r.args, packages)
 	}
-	status, err := run(*folder, *services, args, os.Stdout)
+	status, err := run(options{*folder, *services, *tierName == "" && named(args)}, args, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = max(status, 1)
@@ -58,11 +62,28 @@ func main() {
 	os.Exit(status)
 }
 
-// run runs go test and returns its exit status.
-func run(folder string, services bool, args []string, out io.Writer) (status int, err error) {
+// named reports whether the arguments of go test choose tests of packages that they name.
+func named(args []string) bool {
+	chooses := func(arg string) bool {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		return strings.HasPrefix(arg, "-") && name == "run"
+	}
+	pattern := func(arg string) bool { return !strings.HasPrefix(arg, "-") && strings.HasSuffix(arg, "...") }
+	return slices.ContainsFunc(args, chooses) && !slices.ContainsFunc(args, pattern)
+}
+
+// options are those of a run, besides the arguments of go test.
+type options struct {
+	folder   string
+	services bool // start PostgreSQL
+	named    bool // a package in which -run matches no test fails
+}
+
+// run runs go test and returns its exit status, or 1 if a package passed that should not.
+func run(o options, args []string, out io.Writer) (status int, err error) {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // it ends go test, and then this program
 	env := os.Environ()
-	if services {
+	if o.services {
 		server, launchErr := pgtest.Launch()
 		switch {
 		case launchErr == nil:
@@ -74,7 +95,7 @@ func run(folder string, services bool, args []string, out io.Writer) (status int
 	}
 	cmd := exec.Command("go", slices.Concat([]string{"test", "-json"}, args)...)
 	start := time.Now()
-	cmd.Dir = folder
+	cmd.Dir = o.folder
 	cmd.Env, cmd.Stderr = env, os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err != nil {
@@ -83,7 +104,7 @@ func run(folder string, services bool, args []string, out io.Writer) (status int
 	if err := cmd.Start(); err != nil {
 		return 1, err
 	}
-	r := newReport(out)
+	r := newReport(out, o.named)
 	err = r.read(events)
 	if waitErr := cmd.Wait(); waitErr != nil {
 		var exit *exec.ExitError
@@ -91,6 +112,9 @@ func run(folder string, services bool, args []string, out io.Writer) (status int
 			return 1, errors.Join(err, waitErr)
 		}
 		status = max(exit.ExitCode(), 1)
+	}
+	if len(r.failed) > 0 {
+		status = max(status, 1)
 	}
 	r.summary()
 	processor := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()

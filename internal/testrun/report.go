@@ -29,14 +29,21 @@ type id struct{ pkg, test string }
 // report prints the output of go test, and collects the data for the summary.
 type report struct {
 	out     io.Writer
+	named   bool                    // fail packages in which -run matches no test
 	output  map[id]*strings.Builder // of tests that have not ended
 	took    map[id]float64          // seconds, of tests without a parent
+	ran     map[string]bool         // packages that ran a test
+	none    map[string]bool         // packages without a test to run
 	failed  []id
 	skipped []id
+	reasons map[id]string // of skipped tests
 }
 
-func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[id]*strings.Builder{}, took: map[id]float64{}}
+func newReport(out io.Writer, named bool) *report {
+	return &report{
+		out: out, named: named, output: map[id]*strings.Builder{}, took: map[id]float64{},
+		ran: map[string]bool{}, none: map[string]bool{}, reasons: map[id]string{},
+	}
 }
 
 // read reads the events of a run to their end.
@@ -56,6 +63,9 @@ func (r *report) read(in io.Reader) error {
 
 func (r *report) take(e *event) {
 	t := id{e.Package, e.Test}
+	if t.test != "" {
+		r.ran[t.pkg] = true
+	}
 	switch e.Action {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
@@ -70,6 +80,7 @@ func (r *report) take(e *event) {
 // once.
 func (r *report) keep(t id, text string) {
 	if t.test == "" {
+		r.none[t.pkg] = r.none[t.pkg] || strings.HasSuffix(text, "[no tests to run]\n")
 		if text != "PASS\n" && text != "FAIL\n" && !strings.HasSuffix(text, "[no test files]\n") {
 			fmt.Fprint(r.out, text)
 		}
@@ -100,18 +111,39 @@ func (r *report) end(t id, e *event) {
 			}
 		}
 	}
-	delete(r.output, t)
 	if t.test == "" {
+		r.empty(t, e)
 		return
 	}
 	if e.Action == "skip" {
 		r.skipped = append(r.skipped, t)
+		if b := r.output[t]; b != nil {
+			text, _, _ := strings.Cut(b.String(), "--- SKIP")
+			r.reasons[t] = strings.TrimSpace(text)
+		}
+	}
+	delete(r.output, t)
+	if e.Action == "skip" {
 		return
 	}
 	// The time of a test does not include its parallel subtests.
 	name, _, _ := strings.Cut(t.test, "/")
 	root := id{t.pkg, name}
 	r.took[root] = max(r.took[root], e.Elapsed)
+}
+
+// empty fails a package that passed and ran no test, unless it has none to run. If -run was given
+// for named packages, each must have a test that it matches.
+func (r *report) empty(t id, e *event) {
+	if e.Action != "pass" || r.ran[t.pkg] || r.none[t.pkg] && !r.named {
+		return
+	}
+	why := "passed and ran no test: its TestMain ends the program"
+	if r.none[t.pkg] {
+		why = "no test matches -run"
+	}
+	fmt.Fprintf(r.out, "%s: %s\n", t.pkg, why)
+	r.failed = append(r.failed, t)
 }
 
 func (r *report) show(t id) {
@@ -131,9 +163,9 @@ func (r *report) summary() {
 		fmt.Fprintf(r.out, "  %6.1f s  %s %s\n", r.took[t], t.pkg, t.test)
 	}
 	for _, t := range r.skipped {
-		fmt.Fprintf(r.out, "skipped: %s %s\n", t.pkg, t.test)
+		fmt.Fprintf(r.out, "skipped: %s %s: %s\n", t.pkg, t.test, r.reasons[t])
 	}
 	for _, t := range r.failed {
-		fmt.Fprintf(r.out, "FAILED: %s %s\n", t.pkg, t.test)
+		fmt.Fprintf(r.out, "FAILED: %s\n", strings.TrimSpace(t.pkg+" "+t.test))
 	}
 }

@@ -9,8 +9,7 @@ import (
 
 // TestTiers checks which packages of a module each tier runs.
 func TestTiers(t *testing.T) {
-	root := t.TempDir()
-	for name, text := range map[string]string{
+	root := writeFiles(t, map[string]string{
 		"root_test.go":            "package p\nfunc TestRoot(t *testing.T) {\n}\n",
 		"calm/calm_test.go":       "func TestLongLines(t *testing.T) {\n}\nfunc helperE2E() {\n}\n",
 		"busy/busy.go":            "func run() {\n\tgo func() {}()\n}\n",
@@ -21,15 +20,7 @@ func TestTiers(t *testing.T) {
 		"other/go.mod":            "module other\n",
 		"other/other_test.go":     "func TestOther(t *testing.T) {\n}\n",
 		"calm/testdata/a_test.go": "func TestData(t *testing.T) {\n}\n",
-	} {
-		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	for name, want := range map[string][]string{
 		"quick": {"./.", "./calm", "./group"},
 		"race":  {"./busy", "./group"},
@@ -40,4 +31,20 @@ func TestTiers(t *testing.T) {
 			t.Errorf("%s runs %q, %v; want %q", name, got, err, want)
 		}
 	}
+}
+
+// writeFiles writes files to a new folder and returns it.
+func writeFiles(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
 }
