@@ -2,12 +2,18 @@ package main
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A tier is a part of the tests. The name of a test has its tier. Tests with E2E in it start
@@ -40,8 +46,6 @@ func isQuick(name string) bool {
 
 // packages returns the packages of the module in a folder that the tier runs, as ./path.
 func (r *tier) packages(root string) ([]string, error) {
-	testNames := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
-	shares := regexp.MustCompile(`(?m)^\s+go (?:func\b|[\w.]+\()|\.Go\(|\bsync\.(?:RW)?Mutex\b|\batomic\.[A-Z]|httptest\.New(?:TLS)?Server\(`)
 	tests, concurrent := map[string][]string{}, map[string]bool{}
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -55,18 +59,14 @@ func (r *tier) packages(root string) ([]string, error) {
 		case !strings.HasSuffix(name, ".go"):
 			return nil
 		}
-		text, err := fs.ReadFile(os.DirFS(root), name)
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			return fmt.Errorf("read the tests: %w", err)
 		}
 		folder := "./" + filepath.ToSlash(filepath.Dir(name))
-		concurrent[folder] = concurrent[folder] || shares.Match(text)
+		concurrent[folder] = concurrent[folder] || shares(file)
 		if strings.HasSuffix(name, "_test.go") {
-			for _, m := range testNames.FindAllSubmatch(text, -1) {
-				if string(m[1]) != "TestMain" {
-					tests[folder] = append(tests[folder], string(m[1]))
-				}
-			}
+			tests[folder] = append(tests[folder], testNames(file)...)
 		}
 		return nil
 	})
@@ -78,4 +78,58 @@ func (r *tier) packages(root string) ([]string, error) {
 	}
 	slices.Sort(list)
 	return list, err
+}
+
+// testNames returns the tests, fuzz tests and examples of a file.
+func testNames(file *ast.File) (names []string) {
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || f.Name.Name == "TestMain" {
+			continue
+		}
+		for _, prefix := range []string{"Test", "Fuzz", "Example"} {
+			rest, ok := strings.CutPrefix(f.Name.Name, prefix)
+			if first, _ := utf8.DecodeRuneInString(rest); ok && !unicode.IsLower(first) {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// shares reports whether a file starts goroutines, directly or by a timer, a context, a group, a
+// server or parallel tests, or has state that goroutines share.
+func shares(file *ast.File) (found bool) {
+	paths := map[string]string{} // by name in the file
+	for _, spec := range file.Imports {
+		p, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		if spec.Name != nil {
+			paths[spec.Name.Name] = p
+		} else {
+			paths[path.Base(p)] = p
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.SelectorExpr:
+			from := ""
+			if x, ok := n.X.(*ast.Ident); ok {
+				from = paths[x.Name]
+			}
+			switch name := n.Sel.Name; name {
+			case "AfterFunc", "Go", "Parallel":
+				found = true
+			case "Mutex", "RWMutex":
+				found = found || from == "sync"
+			case "NewServer", "NewTLSServer":
+				found = found || from == "net/http/httptest"
+			default:
+				found = found || from == "sync/atomic"
+			}
+		}
+		return !found
+	})
+	return found
 }
