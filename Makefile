@@ -93,7 +93,7 @@ cluster: ## a cluster simulated with a thousand schedules, and one of real proce
 	$(TESTRUN) -C cmd/rueda-cluster -- -vet=off -timeout 60m ./...
 
 alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
-	RUEDA_ALERTS=1 $(TESTRUN) -- -count=1 -timeout 10m -run TestAlerts ./tests/alerts
+	RUEDA_ALERTS=1 $(TESTRUN) -- -count=1 -timeout 10m -run TestAlertsE2E ./tests/alerts
 
 browser: ## the console in Chromium: clicks, keys, faults, axe-core, frames under load (needs chromium; npm for some)
 	@mkdir -p build

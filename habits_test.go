@@ -55,10 +55,7 @@ func TestNoMachineNames(t *testing.T) {
 func TestSkips(t *testing.T) {
 	skip := regexp.MustCompile(`\.Skip(f|Now)?\(`)
 	reason := regexp.MustCompile(`RUEDA_|runtime\.GOOS|/proc/`)
-	for _, s := range sources(t) {
-		if !s.test {
-			continue
-		}
+	for _, s := range tests(t) {
 		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || f.Body == nil {

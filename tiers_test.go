@@ -3,6 +3,7 @@ package rueda_test
 import (
 	"go/ast"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,8 +16,8 @@ import (
 func TestTierNames(t *testing.T) {
 	starts := regexp.MustCompile(`\bexec\.(Command|CommandContext|LookPath)\(|\bos\.Args\[0\]|\bpgtest\.Start\(|\bpgtest\.Cluster\b|\bldaptest\.Start\(|\btestscript\.Run\(`)
 	byDir := map[string][]source{}
-	for _, s := range sources(t) {
-		if s.test {
+	for _, s := range tests(t) {
+		if hasTiers(s.dir) {
 			byDir[s.dir] = append(byDir[s.dir], s)
 		}
 	}
@@ -66,6 +67,17 @@ func TestTierNames(t *testing.T) {
 	if found < 60 {
 		t.Errorf("only %d tests start a process", found)
 	}
+}
+
+// hasTiers reports whether the packages of a folder run by tier. Make runs those of other modules
+// as a whole.
+func hasTiers(dir string) bool {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if isModule(dir) {
+			return false
+		}
+	}
+	return true
 }
 
 // declarations returns the functions, methods and package variables of a file by name; a method has

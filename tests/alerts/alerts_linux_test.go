@@ -83,7 +83,7 @@ func pause(p *target) {
 
 // start starts the process of a gateway.
 func (p *target) start(t *testing.T) {
-	p.cmd = exec.Command(os.Args[0], "-test.run=^TestAlerts$")
+	p.cmd = exec.Command(os.Args[0], "-test.run=^TestAlertsE2E$")
 	p.cmd.Env = append(os.Environ(), causeVariable+"="+p.cause, folderOf+"="+t.TempDir())
 	p.cmd.Stderr = os.Stderr
 	if p.cause == "disk" {
@@ -116,9 +116,9 @@ func (p *target) await(t *testing.T) {
 	}
 }
 
-// TestAlerts applies the cause of each alert to a gateway, and waits until Prometheus reports the
+// TestAlertsE2E applies the cause of each alert to a gateway, and waits until Prometheus reports the
 // alert. The times of the alerts (for) are seconds instead of minutes.
-func TestAlerts(t *testing.T) {
+func TestAlertsE2E(t *testing.T) {
 	if cause := os.Getenv(causeVariable); cause != "" {
 		if err := serve(t, cause, os.Getenv(folderOf)); err != nil {
 			t.Fatal(err)
