@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -163,24 +164,20 @@ func TestRatesAreInBubbles(t *testing.T) {
 	checkListed(t, "testdata/rates.txt", "names a rate outside of a synctest bubble", namesRate)
 }
 
-// namesRate reports whether a function names a limiter or its answer, and opens no synctest bubble.
-func namesRate(n ast.Node) bool {
-	named, bubble := false, false
-	ast.Inspect(n, func(n ast.Node) bool {
+// namesRate reports whether a function names a limiter or its answer outside of a synctest bubble.
+func namesRate(s *source, n ast.Node) (named bool) {
+	s.outsideBubbles(n, func(n ast.Node) {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
-			x, _ := n.X.(*ast.Ident)
-			if x == nil {
-				break
+			switch path.Base(s.packageOf(n)) + "." + n.Sel.Name {
+			case "ratelimit.NewLimiter", "throttle.New":
+				named = true
 			}
-			bubble = bubble || x.Name == "synctest" && n.Sel.Name == "Test"
-			named = named || x.Name == "ratelimit" && n.Sel.Name == "NewLimiter" || x.Name == "throttle" && n.Sel.Name == "New"
 		case *ast.Ident:
 			named = named || slices.Contains([]string{"StatusTooManyRequests", "RateLimited", "TooManyFailures"}, n.Name)
 		case *ast.BasicLit:
 			named = named || n.Value == "429" || n.Kind == token.STRING && (strings.Contains(n.Value, "rate_limited") || strings.Contains(n.Value, "too_many_failures"))
 		}
-		return true
 	})
-	return named && !bubble
+	return named
 }

@@ -2,6 +2,9 @@ package rueda_test
 
 import (
 	"go/ast"
+	"go/parser"
+	"go/token"
+	"iter"
 	"os"
 	"path"
 	"regexp"
@@ -80,29 +83,30 @@ func hasTiers(dir string) bool {
 	return true
 }
 
-// declarations returns the functions, methods and package variables of a file by name; a method has
-// a dot before its name.
-func declarations(f *ast.File) map[string]ast.Node {
-	list := map[string]ast.Node{}
-	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			if d.Recv != nil {
-				list["."+d.Name.Name] = d
-			} else {
-				list[d.Name.Name] = d
-			}
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				if v, ok := spec.(*ast.ValueSpec); ok {
-					for _, name := range v.Names {
-						list[name.Name] = v
+// declarations yields the functions, methods and package variables of a file with their names; a
+// method has a dot before its name. Methods of two types may have the same name.
+func declarations(f *ast.File) iter.Seq2[string, ast.Node] {
+	return func(yield func(string, ast.Node) bool) {
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name := d.Name.Name
+				if d.Recv != nil {
+					name = "." + name
+				}
+				if !yield(name, d) {
+					return
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					v, ok := spec.(*ast.ValueSpec)
+					if ok && slices.ContainsFunc(v.Names, func(name *ast.Ident) bool { return !yield(name.Name, v) }) {
+						return
 					}
 				}
 			}
 		}
 	}
-	return list
 }
 
 // waits calls of package time let real time pass outside of a synctest bubble.
@@ -115,9 +119,9 @@ func TestRealWaiting(t *testing.T) {
 	checkListed(t, "testdata/waits.txt", "waits outside of a synctest bubble", waitsForReal)
 }
 
-// checkListed checks that a list has exactly the functions of tests for which is returns true, each
-// below a reason. does completes the error "FUNCTION does ...".
-func checkListed(t *testing.T, list, does string, is func(ast.Node) bool) {
+// checkListed checks that a list has exactly the functions and package variables of tests for which
+// is returns true, each below a reason. does completes the error "FUNCTION does ...".
+func checkListed(t *testing.T, list, does string, is func(*source, ast.Node) bool) {
 	t.Helper()
 	text, err := os.ReadFile(list)
 	if err != nil {
@@ -133,18 +137,17 @@ func checkListed(t *testing.T, list, does string, is func(ast.Node) bool) {
 		case len(fields) == 2 && reason != "":
 			listed[line] = false
 		default:
-			t.Errorf("%s:%d: %q is not a file and a function below a reason", list, i+1, line)
+			t.Errorf("%s:%d: %q is not a file and a name below a reason", list, i+1, line)
 		}
 	}
 	for _, s := range tests(t) {
-		for _, d := range s.file.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Body == nil || !is(f.Body) {
+		for name, node := range declarations(s.file) {
+			if !is(&s, node) {
 				continue
 			}
-			name := s.name + " " + f.Name.Name
+			name = s.name + " " + strings.TrimPrefix(name, ".")
 			if _, ok := listed[name]; !ok {
-				t.Errorf("%s: %s %s and is not in %s:\n%s", s.at(f.Pos()), f.Name.Name, does, list, name)
+				t.Errorf("%s: this %s and is not in %s:\n%s", s.at(node.Pos()), does, list, name)
 			}
 			listed[name] = true
 		}
@@ -156,26 +159,81 @@ func checkListed(t *testing.T, list, does string, is func(ast.Node) bool) {
 	}
 }
 
-// waitsForReal reports whether n waits outside of a synctest bubble.
-func waitsForReal(n ast.Node) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok {
-			return true
+// waitsForReal reports whether n waits outside of a synctest bubble, or names a function that does.
+func waitsForReal(s *source, n ast.Node) (found bool) {
+	s.outsideBubbles(n, func(n ast.Node) {
+		if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains(waits, sel.Sel.Name) {
+			found = found || s.packageOf(sel) == "time"
 		}
-		sel, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		x, _ := sel.X.(*ast.Ident)
-		switch {
-		case x == nil:
-		case x.Name == "synctest" && sel.Sel.Name == "Test":
-			return false
-		case x.Name == "time" && slices.Contains(waits, sel.Sel.Name):
-			found = true
-		}
-		return true
 	})
 	return found
+}
+
+// TestFindsWaitsAndRates finds those that have another name or are next to a bubble.
+func TestFindsWaitsAndRates(t *testing.T) {
+	const imports = `package p; import ("time"; tm "time"; "testing/synctest"; st "testing/synctest"; limit "x/ratelimit"); `
+	for text, want := range map[string][2]bool{ // it waits, it names a rate
+		`func f() { tm.Sleep(1) }`:                                                            {true, false},
+		`func f() { s := time.Sleep; s(1) }`:                                                  {true, false},
+		`var f = func() { time.Sleep(1) }`:                                                    {true, false},
+		`var a, f = 1, time.After`:                                                            {true, false},
+		`func f() { var time clock; time.Now() }`:                                             {false, false},
+		`func f() { synctest.Test(t, func(*testing.T) { time.Sleep(1); _ = 429 }) }`:          {false, false},
+		`func f() { st.Test(t, func(*testing.T) { tm.Sleep(1); limit.NewLimiter() }) }`:       {false, false},
+		`func f() { synctest.Test(t, func(*testing.T) { }); time.Sleep(1) }`:                  {true, false},
+		`func f() { synctest.Test(t, func(*testing.T) { }); _ = http.StatusTooManyRequests }`: {false, true},
+		`func f() { limit.NewLimiter() }`:                                                     {false, true},
+		`var f = limit.NewLimiter`:                                                            {false, true},
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "a_test.go", imports+text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, got := source{file: file}, [2]bool{}
+		for _, node := range declarations(file) {
+			got[0] = got[0] || waitsForReal(&s, node)
+			got[1] = got[1] || namesRate(&s, node)
+		}
+		if got != want {
+			t.Errorf("%s waits, names a rate: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// outsideBubbles visits a node and what it contains, except the functions that synctest.Test runs.
+func (s *source) outsideBubbles(n ast.Node, visit func(ast.Node)) {
+	bubbles := map[ast.Node]bool{}
+	ast.Inspect(n, func(n ast.Node) bool {
+		if n == nil || bubbles[n] {
+			return false
+		}
+		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 2 {
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if ok && sel.Sel.Name == "Test" && s.packageOf(sel) == "testing/synctest" {
+				if lit, ok := call.Args[1].(*ast.FuncLit); ok {
+					bubbles[lit] = true
+				}
+			}
+		}
+		visit(n)
+		return true
+	})
+}
+
+// packageOf returns the import path of the package that a selector names, or "" if it names none.
+func (s *source) packageOf(sel *ast.SelectorExpr) string {
+	x, ok := sel.X.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	for i, p := range s.imports() {
+		name := path.Base(p)
+		if spec := s.file.Imports[i]; spec.Name != nil {
+			name = spec.Name.Name
+		}
+		if name == x.Name {
+			return p
+		}
+	}
+	return ""
 }
