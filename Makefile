@@ -71,7 +71,7 @@ race: ## the tests without E2E with the race detector, in packages with goroutin
 
 e2e: ## tests with E2E in their name or Long at its end: real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations
 	$(TESTRUN) -tier e2e -services -- -vet=off $(PARALLEL) -p 3 -timeout 20m
-ifneq ($(CC_FOUND),)
+ifneq ($(CC_FOUND)$(RUEDA_REQUIRE_ALL),)
 	$(TESTRUN) -C tests/duckdb -- -vet=off -timeout 20m ./...
 endif
 	$(TESTRUN) -C tests/oauth -- -vet=off -timeout 20m ./...
