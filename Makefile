@@ -46,7 +46,7 @@ run: ## a brokerage API with a moving market on http://127.0.0.1:8080
 	go run ./cmd/rueda dev
 
 test: ## format, vet, unit tests, scripts and conversations: needs Go alone
-	@bad=$$(gofmt -l $$(find . -name '*.go' -not -path './.git/*')); \
+	@bad=$$(gofmt -l $$(find . -name '*.go' -not -path './.git/*')) || exit; \
 		if [ -n "$$bad" ]; then echo "not formatted (gofmt -w them):"; echo "$$bad"; exit 1; fi
 	go vet ./...
 	$(TESTRUN) -tier quick -- -vet=off $(PARALLEL) -p 4 -timeout 10m
@@ -111,9 +111,9 @@ clients-python: ## the client in clients/python: types, tests, package, conforma
 clients-typescript: ## the TypeScript client: types, tests, rueda conformance client (needs npm; Node 22 comes from there)
 	@mkdir -p build
 	go build -o build/rueda ./cmd/rueda
-	@command -v npm >/dev/null && npm --prefix clients/typescript ci --no-audit --no-fund || \
-		{ echo "Left out: the TypeScript client. It needs Node.js with npm, and the npm registry"; [ -z "$$RUEDA_REQUIRE_ALL" ]; exit; }; \
-	clients/typescript/test/all build/rueda
+	@command -v npm >/dev/null || \
+		{ echo "Left out: the TypeScript client. It needs Node.js with npm"; [ -z "$$RUEDA_REQUIRE_ALL" ]; exit; }; \
+	npm --prefix clients/typescript ci --no-audit --no-fund && clients/typescript/test/all build/rueda
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build
@@ -132,7 +132,7 @@ mutants: $(if $(APPLY),,$(filter build/cover.out,$(COVER))) ## changes executed 
 	go -C tools/mutants build -o ../../build/mutants .
 	build/mutants $(if $(APPLY),-apply $(APPLY),-cover $(COVER) -n $(MUTANTS)) -json $(RESULTS) $(FLAGS)
 
-build/cover.out: $(wildcard .git/logs/HEAD)
+build/cover.out: $(wildcard $(shell git rev-parse --git-path logs/HEAD 2>/dev/null))
 	@mkdir -p build
 	go test -vet=off -skip E2E -coverprofile=$@.part ./...
 	@mv $@.part $@
@@ -140,8 +140,10 @@ build/cover.out: $(wildcard .git/logs/HEAD)
 bench: ## the benchmarks with allocations; BENCH chooses by name
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
-# The file of a program: itself, or where the one of a commit or of this tree (.) is built.
-program = $(abspath $(if $(filter .,$(1)),build/compare/rueda-tree,$(or $(wildcard $(1)),build/compare/rueda-$(shell git rev-parse --short=12 '$(1)^{commit}'))))
+# The file of a program: itself, or where the one of a commit or of this tree (.) is built. The name
+# of a commit's program has the version of Go too.
+commit  = $(or $(shell git rev-parse -q --verify --short=12 '$(1)^{commit}' 2>/dev/null),$(error $(1) is neither a commit nor a file))
+program = $(abspath $(if $(filter .,$(1)),build/compare/rueda-tree,$(or $(wildcard $(1)),build/compare/rueda-$(firstword $(shell go env GOVERSION))-$(call commit,$(1)))))
 
 compare: ## measures OLD and NEW in pairs: commits, files of programs, or this tree (NEW=.); NEW needs the command bench compare; ONLY chooses workloads, FLAGS has flags
 	@$(if $(OLD),,$(error make compare OLD=COMMIT [NEW=COMMIT] [ONLY=spread]))
@@ -149,7 +151,7 @@ compare: ## measures OLD and NEW in pairs: commits, files of programs, or this t
 	$(call program,$(NEW)) bench compare $(call program,$(OLD)) $(call program,$(NEW)) $(if $(ONLY),--only '$(ONLY)') $(FLAGS)
 
 $(CURDIR)/build/compare/rueda-%:
-	trap 'rm -rf $@.d' EXIT; mkdir -p $@.d && git archive $* | tar -x -C $@.d && \
+	trap 'rm -rf $@.d' EXIT; mkdir -p $@.d && git archive $(lastword $(subst -, ,$*)) | tar -x -C $@.d && \
 		go -C $@.d build -trimpath -buildvcs=false -o $@ ./cmd/rueda
 
 .PHONY: $(CURDIR)/build/compare/rueda-tree
