@@ -1,7 +1,7 @@
 // Command testrun runs go test for the Makefile. It prints the result of each package, the whole
 // output of each test that failed, the twenty slowest tests, and the time that the run took.
 //
-//	go run ./internal/testrun [-tier name] [-services] [-C folder] -- arguments of go test
+//	go run ./internal/testrun [-tier tier] [-services] [-C folder] -- arguments of go test
 //
 // With -tier it runs the tests of a tier, in the packages that have any. With -services it starts
 // one PostgreSQL for all packages of the run. Where PostgreSQL is not installed, the tests that
@@ -32,9 +32,13 @@ import (
 )
 
 func main() {
-	tierName := flag.String("tier", "", "run a tier: quick, race or e2e")
+	tierName := flag.String("tier", "", "run the tests of a `tier` (quick, race or e2e), in the packages that have any")
 	services := flag.Bool("services", false, "start one PostgreSQL for all packages")
-	folder := flag.String("C", "", "folder to run go test in")
+	folder := flag.String("C", "", "`folder` to run go test in")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./internal/testrun [flags] -- arguments of go test, such as -count=1 ./wire")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	args := flag.Args()
 	if *tierName != "" {
