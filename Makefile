@@ -96,8 +96,9 @@ alerts: ## applies the cause of each alert to a gateway that a real Prometheus s
 	RUEDA_ALERTS=1 $(TESTRUN) -- -count=1 -timeout 10m -run TestAlertsE2E ./tests/alerts
 
 browser: ## the console in Chromium: clicks, keys, faults, axe-core, frames under load (needs chromium; npm for some)
-	@mkdir -p build
-	go build -o build/rueda ./cmd/rueda
+	@command -v chromium >/dev/null || \
+		{ echo "Left out: the console in a browser. Install chromium"; [ -z "$$RUEDA_REQUIRE_ALL" ]; exit; }; \
+	mkdir -p build && go build -o build/rueda ./cmd/rueda && \
 	RUEDA_PROGRAM=$(CURDIR)/build/rueda $(TESTRUN) -C tests/browser -- -vet=all -timeout 20m ./...
 
 screens: ## pictures of all pages in both themes and languages, wide and narrow, in SCREENS (build/screens)
