@@ -34,6 +34,7 @@ type follower struct {
 	retryAt  time.Duration
 	tries    int
 	blind    bool // no node sends the missing rows: only a term row can help
+	ready    bool // knowsLog was true once in this process
 
 	number  uint64 // of the next batch of the term; 0: unknown
 	part    []byte // records of a group whose end was not received
@@ -120,6 +121,12 @@ func (f *follower) detach() {
 
 // caughtUp reports whether the node has handled all known messages of the stream.
 func (f *follower) caughtUp() bool { return f.mode == reading && !f.diverged && f.handled >= f.end }
+
+// knowsLog reports whether the node has the rows that the log had when the node attached. If the
+// stream is empty, a node knows the log that has the epoch of an earlier run of its process.
+func (f *follower) knowsLog() bool {
+	return f.caughtUp() && f.History.Epoch != "" && f.Position >= max(f.stream, f.History.base())
+}
 
 func (f *follower) attached(e Attached) {
 	if f.mode != attaching {

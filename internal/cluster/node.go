@@ -300,10 +300,12 @@ func (n *Node) retryFetch(now time.Duration) {
 	}
 }
 
-// show reports whether the node may show rows, and whether they are current.
+// show reports whether the node may show rows, and whether they are current. A process shows none
+// until it has once had those that the log had: clients would learn that instruments do not exist.
 func (n *Node) show(now time.Duration) {
 	f := &n.follower
-	s := Show{Allowed: n.registered && f.shows() || !n.cfg.Shows}
+	f.ready = f.ready || f.knowsLog()
+	s := Show{Allowed: n.registered && f.ready && f.shows() || !n.cfg.Shows}
 	if n.connected && f.caughtUp() && s.Allowed {
 		silent := f.heard + 4*n.cfg.Heartbeat
 		s.Current = f.live && !f.blind && now < silent

@@ -485,3 +485,55 @@ func TestRetiredMeanwhile(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// TestFirstRows checks when a node may show rows for the first time: it knows the epoch of the log,
+// and has the rows that the log had when the node attached. It then may also while it is behind.
+func TestFirstRows(t *testing.T) {
+	t.Parallel()
+	term := Term{1, 5}
+	early := History{"e", []Start{{term, 0}}}
+	late := History{"e", []Start{{Term{0, 4}, 0}, {term, 10}}}
+	termRow := func(h History) Batch {
+		return Batch{ID: ID{Term: term}, Kind: TermRow, Prev: h.base(), Last: h.base(), History: h}
+	}
+	rows := func(number, prev, last uint64) Batch {
+		return Batch{ID: ID{term, number}, Kind: NewRows, Prev: prev, Last: last, Data: rowsOf(prev, last, 0)}
+	}
+	restarted := State{History: early, Position: 2, Seq: 2, ID: ID{term, 1}, Stream: 2}
+	for name, c := range map[string]struct {
+		state State
+		found uint64  // in the stream when the node attaches
+		list  []Batch // after the message State.Seq - 1; the last one allows the node to show rows
+	}{
+		"the log has not begun":    {list: []Batch{termRow(early)}},
+		"a new node":               {found: 3, list: []Batch{termRow(early), rows(1, 0, 2), rows(2, 2, 3)}},
+		"a term row without rows":  {found: 1, list: []Batch{termRow(late), {ID: ID{term, 1}, Kind: OldRows, Last: 10, Data: rowsOf(0, 10, 0)}}},
+		"a node that starts again": {state: restarted, found: 4, list: []Batch{rows(1, 0, 2), rows(2, 2, 3), rows(3, 3, 4)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &bench{t: t, seq: max(c.state.Seq, 1) - 1}
+			b.node = NewNode(Config{Cluster: "c", Name: "a", Shows: true, Random: func() uint64 { return 6 }}, c.state, Journal{c.state.History.Epoch, c.state.Position, true})
+			b.do(Connected{})
+			b.do(Registered{Number: 1})
+			b.do(Attached{First: 1, Last: c.found})
+			for i, x := range c.list {
+				if b.node.shown.Allowed {
+					t.Fatalf("the node shows rows before message %d", i)
+				}
+				x.Cluster, x.Epoch, x.First, x.Final = "c", "e", true, true
+				b.seq++
+				b.do(Received{b.seq, AppendBatch(nil, &x)})
+			}
+			if !of[Show](b).Allowed {
+				t.Error("the node knows the log, and shows no rows")
+			}
+			b.do(Disconnected{})
+			b.do(Connected{})
+			b.do(Attached{First: 1, Last: b.seq + 9})
+			if s := b.node.shown; !s.Allowed || s.Current {
+				t.Errorf("after a disconnection: %+v", s)
+			}
+		})
+	}
+}

@@ -221,7 +221,7 @@ func (h *Host) Ready() error {
 	switch s := h.Shown(); {
 	case !h.Connected():
 		return errors.New("not connected to the log of the cluster")
-	case h.cfg.Setup.settings.Role != roleSequencer && !s.Allowed:
+	case h.cfg.Setup.settings.Role != roleSequencer && !s.Allowed && !h.behind():
 		return errWaits
 	case h.stalled():
 		return errStalled
@@ -229,6 +229,12 @@ func (h *Host) Ready() error {
 		return h.notCurrent()
 	}
 	return nil
+}
+
+// behind reports whether the node lacks rows of the log that it knows of.
+func (h *Host) behind() bool {
+	s := h.Status()
+	return s.Blind || s.Seq < s.End
 }
 
 // notCurrent says why the rows of the node are not current.

@@ -53,24 +53,10 @@ func (h *host) copyOf(from *host) {
 			if ok && err == nil && before.process == after.process && before.epochs == after.epochs && epoch == state.History.Epoch {
 				w.note("%s copies %s up to %d", h.cfg.Name, from.cfg.Name, base+uint64(len(rows)))
 				h.disk = disk{state: state, epoch: epoch, base: base, rows: rows, gaps: true}
-				h.synced, h.copied = h.disk, true
+				h.synced = h.disk
 				w.copies++
 			}
 			h.start()
 		})
 	})
-}
-
-// showCopy checks the rows of a copy when the node may show them.
-func (h *host) showCopy() {
-	if !h.copied || !h.allowed {
-		return
-	}
-	h.copied = false
-	d := h.disk
-	for i := range d.rows {
-		h.disk.rows = d.rows[:i+1]
-		h.w.checkRow(h, &d.rows[i])
-	}
-	h.disk = d
 }

@@ -17,7 +17,8 @@ type host struct {
 	node    *cluster.Node // nil: no process
 	process int           // counts the processes
 	epochs  int           // counts the epochs that were begun, with no rows
-	copied  bool          // the journal is a copy whose rows were not shown
+	need    standard      // what the node must have before it shows its first row
+	opened  bool          // the process has shown rows
 	began   time.Duration
 	conn    *conn
 	session *conn // the connection that the node knows: it has not handled the end of it
@@ -88,10 +89,9 @@ func (h *host) start() {
 		return
 	}
 	h.process++
-	h.began, h.heard, h.waking, h.allowed, h.current = h.w.now, -1, false, false, false
+	h.began, h.heard, h.waking, h.allowed, h.current, h.opened = h.w.now, -1, false, false, false, false
 	j := cluster.Journal{Epoch: h.disk.epoch, Position: h.disk.position(), Complete: !h.disk.gaps || h.w.broken == proudDisk}
 	s := h.disk.state
-	h.copied = s.Unproven > 0 // its rows are shown again when the node may show them
 	if h.w.broken == proudDisk {
 		s.Gaps = false
 	}
@@ -287,7 +287,9 @@ func (h *host) perform(t task) {
 			w.registrations++
 			e := cluster.Registered{Number: w.registrations, New: w.members[h.cfg.Name] == 0}
 			w.members[h.cfg.Name] = w.registrations
-			h.receive(e)
+			if h.receive(e); w.broken == earlyShow {
+				h.enqueue(func() { h.show(cluster.Show{Current: h.current}) })
+			}
 		})
 	case cluster.Unregister:
 		w.note("%s takes %v from the members", h.cfg.Name, a.Member)
@@ -307,11 +309,7 @@ func (h *host) perform(t task) {
 		w.note("%s stops leading: %s", h.cfg.Name, a.Reason)
 		h.lead = nil
 	case cluster.Show:
-		if h.current && !a.Current {
-			h.stale = w.now
-		}
-		h.allowed, h.current = a.Allowed, a.Current
-		h.showCopy()
+		h.show(a)
 	case cluster.Fail:
 		w.fail("%s failed: %v", h.cfg.Name, a.Err)
 	default:
@@ -386,7 +384,7 @@ func (h *host) apply(a cluster.Apply) {
 			return nil
 		}
 		h.disk.rows = append(h.disk.rows, x)
-		if !h.copied || h.allowed { // else showCopy does it
+		if h.opened || !h.cfg.Shows { // else show does it
 			h.w.checkRow(h, &x)
 		}
 		return nil
@@ -398,6 +396,28 @@ func (h *host) apply(a cluster.Apply) {
 		h.w.fail("%s: rows end at %d instead of %d", h.cfg.Name, h.disk.position(), a.Last)
 	}
 	h.w.checkTime(h, a.Time)
+}
+
+// show notes whether the node may show rows, and checks the first rows that a process shows.
+func (h *host) show(a cluster.Show) {
+	if h.current && !a.Current {
+		h.stale = h.w.now
+	}
+	if h.w.broken == earlyShow { // what a node said before it asked whether it knows the log
+		a.Allowed = a.Allowed || h.node.Report().Shows && h.w.members[h.cfg.Name] != 0
+	}
+	h.allowed, h.current = a.Allowed, a.Current
+	if h.opened || !h.allowed || !h.cfg.Shows {
+		return
+	}
+	h.opened = true
+	h.w.checkFirst(h)
+	d := h.disk
+	for i := range d.rows {
+		h.disk.rows = d.rows[:i+1]
+		h.w.checkRow(h, &d.rows[i])
+	}
+	h.disk = d
 }
 
 // groups returns rows of the journal after a position as groups.

@@ -20,6 +20,13 @@ type seriesKey struct {
 	n      uint64
 }
 
+// standard is what the log has when a node attaches to it. Instruments are defined by rows, so a
+// node with the rows up to a position knows those that any node had shown there.
+type standard struct {
+	epoch    int    // number of the epoch, in the order in which epochs were begun; 0: none is in the stream
+	position uint64 // newest row that a node has shown
+}
+
 // rules has what the rules compare.
 type rules struct {
 	logTime  int64                   // of the first batch, by the log's clock
@@ -33,6 +40,7 @@ type rules struct {
 	terms    map[cluster.Term]bool   // whose term row was appended
 	gaps     map[key]bool            // a feed reported a gap behind this position
 	epochs   map[string]bool
+	order    map[string]int // numbers of the epochs that the log has begun
 	clocks   map[*host]int64
 	resumes  int
 	copies   int
@@ -41,7 +49,7 @@ type rules struct {
 func newRules() rules {
 	return rules{
 		termOf: map[uint64]cluster.Term{}, shown: map[key]uint64{}, byN: map[seriesKey]uint64{}, newest: map[string]uint64{},
-		terms: map[cluster.Term]bool{}, gaps: map[key]bool{}, epochs: map[string]bool{}, clocks: map[*host]int64{},
+		terms: map[cluster.Term]bool{}, gaps: map[key]bool{}, epochs: map[string]bool{}, order: map[string]int{}, clocks: map[*host]int64{},
 	}
 }
 
@@ -73,6 +81,34 @@ func (w *world) checkRow(h *host, r *row) {
 	w.newest[d.epoch] = max(w.newest[d.epoch], r.position)
 }
 
+// present returns what the log has. While the stream lacks lost messages that a new term brings
+// back, a node can know the epoch only.
+func (w *world) present() (need standard) {
+	s := &w.stream
+	if len(s.list) == 0 {
+		return need
+	}
+	var b cluster.Batch
+	if err := b.Decode("c", s.list[len(s.list)-1]); err != nil {
+		w.fail("the stream has %v", err)
+		return need
+	}
+	need.epoch = w.order[b.Epoch]
+	if s.term > 0 {
+		need.position = w.newest[b.Epoch]
+	}
+	return need
+}
+
+// checkFirst checks a process that begins to show rows: it has the epoch of the log, and every row
+// that any node had shown when it attached.
+func (w *world) checkFirst(h *host) {
+	epoch := w.order[h.disk.epoch]
+	if need := h.need; epoch < max(1, need.epoch) || epoch == need.epoch && h.disk.position() < need.position {
+		w.fail("%s shows its first row at %d of epoch %d, and the log was at %d of epoch %d when it attached", h.cfg.Name, h.disk.position(), epoch, need.position, need.epoch)
+	}
+}
+
 // checkAppend checks a message that the stream has accepted.
 func (w *world) checkAppend(h *host, b *cluster.Batch) {
 	s := &w.stream
@@ -81,6 +117,9 @@ func (w *world) checkAppend(h *host, b *cluster.Batch) {
 	}
 	if b.Kind == cluster.TermRow {
 		s.term = b.ID.Term.Number
+		if w.order[b.Epoch] == 0 {
+			w.order[b.Epoch] = len(w.order) + 1
+		}
 	}
 	w.checkClock(h, b)
 }

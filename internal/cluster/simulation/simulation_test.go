@@ -128,6 +128,7 @@ func TestBrokenFences(t *testing.T) {
 		{"registered nodes that do not answer count as not registered", noPatience, everything},
 		{"nodes do not learn that a connection has ended", endlessOffice, everything},
 		{"nodes that have lost rows state that they did not", proudDisk, everything},
+		{"nodes show rows before they know the log", earlyShow, list[0]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -87,6 +87,7 @@ func (c *conn) attach(seq uint64) {
 		s := &w.stream
 		x.next = max(seq, s.first)
 		s.consumers = append(s.consumers, x)
+		c.host.need = w.present()
 		c.sendOf(x, cluster.Attached{First: s.first, Last: s.last()}, -1)
 		w.deliver(-1)
 	})

@@ -33,6 +33,7 @@ const (
 	noPatience             // registered nodes that do not answer count as not registered
 	endlessOffice          // nodes do not learn that a connection has ended
 	proudDisk              // nodes that have lost rows state that they have all
+	earlyShow              // nodes show rows as soon as they are registered
 )
 
 // world is one schedule.
