@@ -42,6 +42,9 @@ func (g *Gateway) expiring() []string {
 
 // verify returns the identity of a token. It is the only place where the stream depends on logins.
 func (g *Gateway) verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
+	if f := g.waits(); f != nil {
+		return nil, f
+	}
 	id, err := g.auth.Verify(ctx, token)
 	if err != nil {
 		f := identity.Fault(err)
@@ -54,6 +57,9 @@ func (g *Gateway) verify(ctx context.Context, token string) (*session.Identity, 
 
 // known is like verify but never blocks. It reports false if the token must be verified.
 func (g *Gateway) known(token string) (*session.Identity, *wire.Fault, bool) {
+	if f := g.waits(); f != nil {
+		return nil, f, true
+	}
 	id, ok, err := g.auth.Known(token)
 	switch {
 	case !ok:
@@ -65,6 +71,18 @@ func (g *Gateway) known(token string) (*session.Identity, *wire.Fault, bool) {
 	}
 	g.monitor.checked(nil)
 	return g.identities.Identity(&id), nil, true
+}
+
+// waits returns the refusal of a client of the stream while this node of a cluster may not show
+// rows, or nil.
+func (g *Gateway) waits() *wire.Fault {
+	err := g.node.Serves()
+	if err == nil {
+		return nil
+	}
+	f := &wire.Fault{Reason: wire.Overloaded, Msg: "Serves no clients: " + err.Error(), RetryAfter: 1}
+	g.monitor.checked(f)
+	return f
 }
 
 // admit checks the client of a verified token. It records refusals, which may block.

@@ -23,6 +23,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 	demo "github.com/ruedahq/rueda/internal/cli/server"
 	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // nodes are nodes of one cluster in this process, each with a relay to NATS, and one database.
@@ -303,6 +304,9 @@ func TestAcrossEdgesE2E(t *testing.T) {
 	n := startNodes(t, 2)
 	a, b := n.list[1], n.list[2]
 	k := a.login(t, command.BasicUser) // without a limit of its own
+	if _, fault := n.list[0].connect(t, k.Access, ""); fault != string(wire.Overloaded) {
+		t.Errorf("the sequencer answers a client with %q", fault)
+	}
 
 	old, fault := a.connect(t, k.Access, "bot-1")
 	if fault != "" {
@@ -572,6 +576,9 @@ func TestUnknownClusterE2E(t *testing.T) {
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("status %d", answer.StatusCode)
+	}
+	if _, fault := x.connect(t, "any token", ""); fault != string(wire.Overloaded) {
+		t.Errorf("an edge without a log answers a client with %q", fault)
 	}
 	c, err := nats.Connect(n.nats.url())
 	if err != nil {

@@ -205,7 +205,7 @@ var entries = [...]Entry{
 	},
 	{
 		Word: wire.Overloaded, Status: 503, Msg: "Temporarily unavailable", Socket: true,
-		Cause:  "The gateway cannot check tokens at present, lacks rows that the client has because it is cut off, has no memory left for the connection, or an operator has closed it.",
+		Cause:  "The gateway cannot check tokens at present, lacks rows of its cluster, has no memory left for the connection, or an operator has closed it.",
 		Remedy: "Reconnect after a growing interval, and resume.",
 	},
 	{

@@ -100,7 +100,7 @@ var spanish = [...]translation{
 		"Enviar Content-Length, o chunked."},
 	{wire.Unavailable, "Falta algo que el pedido necesita: la base de usuarios o la base de datos, un lugar en una cola, o los datos más nuevos en disco. En el stream se refiere a un identificador. También puede que el gateway esté arrancando o terminando.",
 		"Intentar otra vez después de los segundos que dice Retry-After, con un intervalo creciente."},
-	{wire.Overloaded, "El gateway no puede verificar tokens en este momento, no tiene memoria para la conexión, o un operador la cerró.",
+	{wire.Overloaded, "El gateway no puede verificar tokens en este momento, le faltan datos del cluster, no tiene memoria para la conexión, o un operador la cerró.",
 		"Reconectar después de un intervalo creciente, y reanudar."},
 	{wire.ShuttingDown, "El gateway se está deteniendo, por ejemplo por una actualización.",
 		"Reconectar después de reconnect_in_ms, y reanudar."},
