@@ -29,19 +29,8 @@ func TestNewEdgeE2E(t *testing.T) {
 	all := []*follower{r.follow(ctx, &running)}
 	r.awaitTrades(all, 100)
 	r.purge(3)
-	ports, err := freePorts(2)
-	if err != nil {
-		t.Fatal(err)
-	}
 	began := time.Now()
-	p := &process{name: "edge-2", kind: "edge", address: local1(ports[0]), admin: local1(ports[1])}
-	file := r.config(p, 0, []string{"nats://" + r.nats[0].address})
-	r.run(p, func() *exec.Cmd {
-		cmd := exec.Command(r.program, "serve", "--config", file)
-		cmd.Env = append(os.Environ(), "RUEDA_ENCRYPTION_KEY="+encryptor)
-		return cmd
-	})
-	r.nodes, r.edges = append(r.nodes, p), append(r.edges, p)
+	p := r.addEdge("edge-2")
 	r.awaitReady(2 * time.Minute)
 	t.Logf("figure: a new edge is ready after %v", time.Since(began).Round(10*time.Millisecond))
 	if text, err := os.ReadFile(p.log); err != nil || !strings.Contains(string(text), "was copied: start the process again") {
@@ -58,6 +47,24 @@ func TestNewEdgeE2E(t *testing.T) {
 		}
 	}
 	r.checkAll(all, cancel, &running)
+}
+
+// addEdge starts an edge with an empty folder.
+func (r *rig) addEdge(name string) *process {
+	r.t.Helper()
+	ports, err := freePorts(2)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	p := &process{name: name, kind: "edge", address: local1(ports[0]), admin: local1(ports[1])}
+	file := r.config(p, 0, []string{"nats://" + r.nats[0].address})
+	r.run(p, func() *exec.Cmd {
+		cmd := exec.Command(r.program, "serve", "--config", file)
+		cmd.Env = append(os.Environ(), "RUEDA_ENCRYPTION_KEY="+encryptor)
+		return cmd
+	})
+	r.nodes, r.edges = append(r.nodes, p), append(r.edges, p)
+	return p
 }
 
 // purge removes the messages of the stream except for the newest ones.
