@@ -29,9 +29,6 @@ type mutant struct {
 
 func (m mutant) place() string { return fmt.Sprintf("%s:%d", m.File, m.Line) }
 
-// id identifies the mutant in lists and results.
-func (m mutant) id() string { return fmt.Sprintf("%s:%d:%q", m.place(), m.Column, m.New) }
-
 func (m *mutant) setContext(lines []string) {
 	from := m.Line - 1
 	to := from + strings.Count(m.Old, "\n") + 1

@@ -40,9 +40,11 @@ func (a *results) load(file string) error {
 	return nil
 }
 
+// find returns the result of a mutant; nil: none. Old text and context must be equal too, because
+// another list may drop another statement at the same place.
 func (a *results) find(m mutant) *result {
 	for i := range a.Results {
-		if a.Results[i].id() == m.id() {
+		if reflect.DeepEqual(a.Results[i].mutant, m) {
 			return &a.Results[i]
 		}
 	}

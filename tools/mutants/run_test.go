@@ -205,6 +205,39 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestFind checks that a mutant gets the result of an equal one alone, also after results were
+// written and read.
+func TestFind(t *testing.T) {
+	dropped := find(t, "cart/cart.go", "sum +=", kindStatement)
+	file := filepath.Join(t.TempDir(), "results.json")
+	if err := writeJSON(file, results{Results: []result{{dropped, outcome{Status: killed}}}}); err != nil {
+		t.Fatal(err)
+	}
+	var all results
+	if err := readJSON(file, &all); err != nil {
+		t.Fatal(err)
+	}
+	if r := all.find(dropped); r == nil || r.Status != killed {
+		t.Errorf("the result of the mutant is %+v", r)
+	}
+	for name, change := range map[string]func(*mutant){
+		"file":         func(m *mutant) { m.File = "cart/other.go" },
+		"line":         func(m *mutant) { m.Line++ },
+		"column":       func(m *mutant) { m.Column++ },
+		"new text":     func(m *mutant) { m.New = "\n" },
+		"old text":     func(m *mutant) { m.Old = "sum -= price.Shipping(n)" },
+		"lines":        func(m *mutant) { m.Lines = []string{"\t\tsum -= price.Shipping(n)"} },
+		"lines before": func(m *mutant) { m.Before = m.Before[1:] },
+		"lines after":  func(m *mutant) { m.After = nil },
+	} {
+		other := dropped
+		change(&other)
+		if r := all.find(other); r != nil {
+			t.Errorf("another %s: the result is %s", name, r.outcome)
+		}
+	}
+}
+
 // TestListAndApply checks the command with a list, from the draw to the results.
 func TestListAndApply(t *testing.T) {
 	folder := t.TempDir()
