@@ -38,8 +38,8 @@
 //
 // -list writes the mutants to a file and runs none. -apply runs those of such a file, also in
 // another tree: it finds the same lines with at least half of the lines around them. -json keeps
-// the results. A second run with the same file, commit and settings continues it. Delete the file
-// after a change that is not committed.
+// the results. A second run with the same file, commit and settings continues it, if the tree is the
+// root of a git work tree. Delete the file after a change that is not committed.
 package main
 
 import (
@@ -108,7 +108,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	o.Commit = git(ctx, t.dir, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+	o.Commit = commit(ctx, t.dir)
 	r := &runner{tree: t, settings: o.settings, scratch: scratch, clean: map[string]cleanRun{}}
 	var d drawing
 	if o.apply != "" {
@@ -186,6 +186,19 @@ func measure(ctx context.Context, r *runner, d drawing, file string) error {
 	}
 	all.print(os.Stdout)
 	return nil
+}
+
+// commit returns the commit of a tree, with -dirty after changes. It is empty if the tree is not the
+// root of a git work tree: git then has no commit, or that of a clone around the tree.
+func commit(ctx context.Context, dir string) string {
+	root, err := os.Stat(git(ctx, dir, "rev-parse", "--show-toplevel"))
+	if err != nil {
+		return ""
+	}
+	if tree, err := os.Stat(dir); err != nil || !os.SameFile(root, tree) {
+		return ""
+	}
+	return git(ctx, dir, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
 }
 
 // git returns the output of a git command, or nothing where it fails.

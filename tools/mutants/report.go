@@ -25,13 +25,18 @@ type results struct {
 	Results []result `json:"results"`
 }
 
-// load adds the results of a file, which may not exist.
+// load adds the results of a file, which may not exist. Without a commit it refuses a file, which may
+// have the results of another tree.
 func (a *results) load(file string) error {
 	var old results
 	if err := readJSON(file, &old); errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
+	}
+	if a.Settings.Commit == "" {
+		return fmt.Errorf("%s may have results of another tree, because this one is not the root of a git work tree with a commit: "+
+			"choose another file, or delete it", file)
 	}
 	if !reflect.DeepEqual(old.Settings, a.Settings) {
 		return fmt.Errorf("%s has results of another commit, -run-with or -limit: choose another file, or delete it", file)

@@ -167,7 +167,7 @@ func TestResume(t *testing.T) {
 	lost := first
 	lost.File = "cart/none.go"
 	d := drawing{Seed: "x", Statements: 3, Mutants: []mutant{first, second, lost}}
-	r := shop(t, settings{RunWith: []string{"-skip E2E"}, Limit: time.Minute})
+	r := shop(t, settings{Commit: "c", RunWith: []string{"-skip E2E"}, Limit: time.Minute})
 	old := results{Settings: r.settings, drawing: d, Results: []result{{first, outcome{Status: survived, At: "here"}}}}
 	if err := writeJSON(file, old); err != nil {
 		t.Fatal(err)
@@ -202,6 +202,54 @@ func TestResume(t *testing.T) {
 	r.Limit++
 	if err := measure(t.Context(), r, d, file); err == nil {
 		t.Error("results with another limit are accepted")
+	}
+	r.Limit--
+	r.Commit = ""
+	old.Settings = r.settings
+	if err := writeJSON(file, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := measure(t.Context(), r, d, file); err == nil || !strings.Contains(err.Error(), "choose another file, or delete it") {
+		t.Errorf("results without a commit: %v", err)
+	}
+}
+
+// TestCommit checks that only the root of a git work tree has a commit.
+func TestCommit(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder")
+	if err := os.CopyFS(folder, os.DirFS("testdata/shop/cart")); err != nil {
+		t.Fatal(err)
+	}
+	if c := commit(t.Context(), dir); c != "" {
+		t.Errorf("a tree without git has commit %s", c)
+	}
+	for _, args := range []string{"init -q", "add .", "-c user.name=a -c user.email=a@example.com commit -q -m first"} {
+		cmd := exec.Command("git", strings.Fields(args)...)
+		cmd.Dir = dir
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args, err, text)
+		}
+	}
+	clean := commit(t.Context(), dir)
+	if len(clean) != 40 {
+		t.Errorf("the root has commit %q", clean)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if c := commit(t.Context(), link); c != clean {
+		t.Errorf("a link to the root has commit %q", c)
+	}
+	if c := commit(t.Context(), folder); c != "" {
+		t.Errorf("a folder in a clone has commit %s", c)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "cart.go"), []byte("package cart\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if c := commit(t.Context(), dir); c != clean+"-dirty" {
+		t.Errorf("after a change the root has commit %q", c)
 	}
 }
 
@@ -259,6 +307,9 @@ func TestListAndApply(t *testing.T) {
 	}
 	if len(got.Results) != 2 || got.Seed != "x" {
 		t.Errorf("results %+v", got)
+	}
+	if err := run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "not the root of a git work tree") {
+		t.Errorf("results of a folder in a clone, or of none: %v", err)
 	}
 	if err := run(t.Context(), options{tree: "testdata/shop"}); err == nil {
 		t.Error("neither a profile nor a list is an error")
