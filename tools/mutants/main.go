@@ -33,7 +33,7 @@
 //   - survived: all tests passed
 //   - time ran out: the limit ended the tests, which are no faster without the mutant
 //   - unclear: the tests that failed also fail without the mutant
-//   - gone: the mutant of a list has no place in this tree
+//   - gone: the mutant of a list has no place in the files of this tree that are built here
 //   - does not compile: a mutant of a list does not compile in this tree
 //
 // -list writes the mutants to a file and runs none. -apply runs those of such a file, also in

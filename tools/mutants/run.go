@@ -71,11 +71,15 @@ type runner struct {
 // prepare finds the place of a mutant and builds its package. It returns the line, the environment
 // for commands with the mutant, and a status if they are not possible.
 func (r *runner) prepare(ctx context.Context, m mutant) (line int, env []string, status string, err error) {
+	base, p := path.Base(m.File), r.tree.packages[r.importPath(m)]
+	if p == nil || !slices.Contains(p.GoFiles, base) && !slices.Contains(p.CgoFiles, base) {
+		return 0, nil, gone, nil
+	}
 	line, changed, err := r.tree.locate(m)
-	if err != nil || line == 0 || r.tree.packages[r.importPath(m)] == nil {
+	if err != nil || line == 0 {
 		return 0, nil, gone, err
 	}
-	source, list := filepath.Join(r.scratch, path.Base(m.File)), filepath.Join(r.scratch, "overlay.json")
+	source, list := filepath.Join(r.scratch, base), filepath.Join(r.scratch, "overlay.json")
 	if err := os.WriteFile(source, []byte(changed), 0o644); err != nil {
 		return 0, nil, "", err
 	}

@@ -133,7 +133,9 @@ func TestLost(t *testing.T) {
 	if o, err := r.try(t.Context(), bad); o.Status != notCompile || err != nil {
 		t.Errorf("%s, %v", o, err)
 	}
-	for _, file := range []string{"price/none.go", "none/price.go", "cart/cart.go"} {
+	for _, file := range []string{
+		"price/none.go", "none/price.go", "cart/cart.go", "price/fee_windows.go", "price/fee_tagged.go", "price/fee_test.go",
+	} {
 		m.File = file
 		if o, err := r.try(t.Context(), m); o.Status != gone || err != nil {
 			t.Errorf("%s: %s, %v", file, o, err)

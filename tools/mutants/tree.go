@@ -20,7 +20,8 @@ import (
 // pkg is a package, as go list describes it.
 type pkg struct {
 	Dir, ImportPath, Name              string
-	GoFiles, TestGoFiles, XTestGoFiles []string
+	GoFiles, CgoFiles                  []string // that are built on this system
+	TestGoFiles, XTestGoFiles          []string
 	Imports, TestImports, XTestImports []string
 	Module                             struct{ Path, Dir string }
 
@@ -37,7 +38,7 @@ type tree struct {
 }
 
 func readTree(ctx context.Context, dir string) (*tree, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-json=Dir,ImportPath,Name,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Module", "./...")
+	cmd := exec.CommandContext(ctx, "go", "list", "-json=Dir,ImportPath,Name,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Module", "./...")
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	text, err := cmd.Output()
 	if err != nil {

@@ -1,0 +1,12 @@
+//go:build windows
+
+package price
+
+func taggedFee(n int) int {
+	if n == 0 {
+		return 0
+	}
+	fee := 5
+	fee = max(fee, n)
+	return fee
+}
