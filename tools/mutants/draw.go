@@ -128,7 +128,7 @@ func (t *tree) statementsOf(name string, blocks map[block]int) ([]statement, err
 		changes(s, func(kind string, n ast.Node, change func(old string) string) {
 			from, to := fset.PositionFor(n.Pos(), false), fset.PositionFor(n.End(), false)
 			m := mutant{File: name, Line: from.Line, Column: from.Column, Kind: kind, Old: string(text[from.Offset:to.Offset])}
-			m.New = change(m.Old)
+			m.New, m.Func = change(m.Old), funcName(fset, file, m.Line)
 			m.setContext(strings.Split(string(text), "\n"))
 			if n := len(made.kinds); n > 0 && made.kinds[n-1][0].Kind == kind {
 				made.kinds[n-1] = append(made.kinds[n-1], m)

@@ -183,6 +183,43 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+// TestLocateInFunc checks that a mutant of a list with functions is found in its function alone, and
+// one of an older list in a sibling with the same lines.
+func TestLocateInFunc(t *testing.T) {
+	const body = "(n int) {\n\tif n == 0 {\n\t\treturn\n\t}\n\tcount++\n}\n"
+	const first, second, after = "func (a *A) f" + body, "\nfunc (b B[T]) f" + body, "\nvar g = func" + body
+	const head = "package p\n\n"
+	tr := &tree{dir: t.TempDir()}
+	for _, c := range []struct {
+		name, in, text string
+		want           int
+	}{
+		{"both", "A.f", first + second, 7},
+		{"both", "B.f", first + second, 14},
+		{"both, older list", "", first + second, 7},
+		{"moved", "A.f", second + first, 14},
+		{"receiver is a value", "A.f", strings.Replace(first, "*", "", 1) + second, 7},
+		{"deleted", "A.f", second, 0},
+		{"deleted, older list", "", second, 8},
+		{"renamed", "A.f", strings.Replace(first, "f(", "h(", 1), 0},
+		{"no receiver", "A.f", strings.Replace(first, "(a *A) ", "", 1), 0},
+		{"no receiver", "f", strings.Replace(first, "(a *A) ", "", 1), 7},
+		{"outside of functions", "A.f", after, 0},
+	} {
+		m := mutant{File: "f.go", Line: 7, Column: 2, Kind: kindStatement, Old: "count++", Func: c.in}
+		m.setContext(strings.Split(head+first, "\n"))
+		if err := os.WriteFile(filepath.Join(tr.dir, "f.go"), []byte(head+c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if line, _, err := tr.locate(m); line != c.want || err != nil {
+			t.Errorf("%s, %q: line %d, %v; want %d", c.name, c.in, line, err, c.want)
+		}
+	}
+	if m := find(t, "cart/cart.go", "sum +=", kindStatement); m.Func != "Sum" {
+		t.Errorf("the function of a drawn mutant is %q", m.Func)
+	}
+}
+
 // TestWithTests checks which packages have tests for arguments of go test.
 func TestWithTests(t *testing.T) {
 	tr := &tree{packages: map[string]*pkg{

@@ -37,9 +37,10 @@
 //   - does not compile: a mutant of a list does not compile in this tree
 //
 // -list writes the mutants to a file and runs none. -apply runs those of such a file, also in
-// another tree: it finds the same lines with at least half of the lines around them. -json keeps
-// the results. A second run with the same file, commit and settings continues it, if the tree is the
-// root of a git work tree. Delete the file after a change that is not committed.
+// another tree: it finds the same lines, in the same function if the list has it, with at least half
+// of the lines around them. -json keeps the results. A second run with the same file, commit and
+// settings continues it, if the tree is the root of a git work tree. Delete the file after a change
+// that is not committed.
 package main
 
 import (

@@ -4,6 +4,10 @@ package main
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +22,8 @@ const contextLines = 3
 type mutant struct {
 	File   string   `json:"file"` // slash-separated, from the folder of the module
 	Line   int      `json:"line"`
-	Column int      `json:"column"` // in bytes, from 1
+	Column int      `json:"column"`         // in bytes, from 1
+	Func   string   `json:"func,omitempty"` // that has the statement, as funcName returns it; "": any
 	Kind   string   `json:"kind"`
 	Old    string   `json:"old"`
 	New    string   `json:"new"`
@@ -37,9 +42,36 @@ func (m *mutant) setContext(lines []string) {
 	m.After = lines[to:min(len(lines), to+contextLines)]
 }
 
-// locate returns the line, from 1, and the file with the mutant. The line is 0 if the file lacks
-// its lines, or has less than half of the lines around them. Of several places it takes the one
-// with most of these, and then the nearest.
+// funcName returns the function that has a line of a file, with the type of its receiver:
+// "readTree", "tree.locate". It is empty outside of functions.
+func funcName(fset *token.FileSet, file *ast.File, line int) string {
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || line < fset.PositionFor(f.Pos(), false).Line || line > fset.PositionFor(f.End(), false).Line {
+			continue
+		}
+		if f.Recv == nil || len(f.Recv.List) == 0 {
+			return f.Name.Name
+		}
+		of, _, _ := strings.Cut(types.ExprString(f.Recv.List[0].Type), "[")
+		return strings.TrimPrefix(of, "*") + "." + f.Name.Name
+	}
+	return ""
+}
+
+// funcNames returns funcName of a file, or for a mutant without a function one that is always empty.
+func (m mutant) funcNames(text []byte) (func(line int) string, error) {
+	if m.Func == "" {
+		return func(int) string { return "" }, nil
+	}
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, m.File, text, parser.SkipObjectResolution)
+	return func(line int) string { return funcName(fset, file, line) }, err
+}
+
+// locate returns the line, from 1, and the file with the mutant. The line is 0 if the function of
+// the mutant lacks its lines, or has less than half of the lines around them. Of several places it
+// takes the one with most of these, and then the nearest.
 func (t *tree) locate(m mutant) (line int, changed string, err error) {
 	text, err := os.ReadFile(filepath.Join(t.dir, filepath.FromSlash(m.File)))
 	if os.IsNotExist(err) {
@@ -47,11 +79,15 @@ func (t *tree) locate(m mutant) (line int, changed string, err error) {
 	} else if err != nil {
 		return 0, "", err
 	}
+	inFunc, err := m.funcNames(text)
+	if err != nil {
+		return 0, "", err
+	}
 	lines := strings.Split(string(text), "\n")
 	best := 0
 	for i := range lines[:max(0, len(lines)-len(m.Lines)+1)] {
 		end := i + len(m.Lines)
-		if !slices.Equal(lines[i:end], m.Lines) {
+		if !slices.Equal(lines[i:end], m.Lines) || inFunc(i+1) != m.Func {
 			continue
 		}
 		score := 0

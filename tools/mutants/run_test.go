@@ -274,6 +274,7 @@ func TestFind(t *testing.T) {
 		"file":         func(m *mutant) { m.File = "cart/other.go" },
 		"line":         func(m *mutant) { m.Line++ },
 		"column":       func(m *mutant) { m.Column++ },
+		"function":     func(m *mutant) { m.Func = "Product" },
 		"new text":     func(m *mutant) { m.New = "\n" },
 		"old text":     func(m *mutant) { m.Old = "sum -= price.Shipping(n)" },
 		"lines":        func(m *mutant) { m.Lines = []string{"\t\tsum -= price.Shipping(n)"} },
