@@ -90,10 +90,11 @@ Bound: 0.75 of the connections per second of the bare program.`
 those of this program, which should be the newer one. "make compare OLD=COMMIT" builds both and
 calls it. Which program runs first alternates from pair to pair.
 
-The figure is the median of the ratios of the pairs, with the interval that contains it with a
-confidence of at least 95 % (order statistics). A ratio above 1 means that NEW is worse: old/new for
-rates, new/old for processor time, latency, memory and starts. While an interval is wider than 0.06,
-there are more pairs, up to --max-runs.
+The figure is the median of the ratios of the pairs, with the 95 % order-statistic interval of the
+pairs that were run. A ratio above 1 means that NEW is worse: old/new for rates, new/old for processor
+time, latency, memory and starts. While an interval is wider than 0.06, there are more pairs, up to
+--max-runs. Because they end when it is narrow, its coverage over many comparisons is a little lower,
+about 94 %.
 
 The verdict is "not slower" if the upper end is at most 1.05. If not, it is "slower" if the lower end
 is above 1.05, or above 1 with an interval of at most 0.06. Otherwise, or if more than half of the

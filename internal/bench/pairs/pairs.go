@@ -1,9 +1,10 @@
 // Package pairs compares two programs by measurements in pairs, and decides whether the newer one
 // is slower.
 //
-// The figure is the median of the ratios of the pairs, with an interval that contains it with a
-// confidence of at least 95 %. Pairs are independent, and nothing is assumed about their
-// distribution.
+// The figure is the median of the ratios of the pairs, with the 95 % order-statistic interval of the
+// pairs that were run. Pairs are independent, and nothing is assumed about their distribution.
+// Because runs stop when the interval is narrow, its coverage over many comparisons is a little
+// lower, about 94 %.
 package pairs
 
 import (
@@ -44,7 +45,7 @@ type Comparison struct {
 	Old      float64 // median
 	New      float64
 	Ratio    float64 // median of the ratios of the pairs
-	Low      float64 `json:",omitempty"` // the interval that contains it with a confidence of at least 95 %; 0: too few pairs
+	Low      float64 `json:",omitempty"` // the 95 % order-statistic interval of the pairs; 0: too few pairs
 	High     float64 `json:",omitempty"`
 	Pairs    int     // with both values
 	Noisy    int     `json:",omitempty"` // pairs during which other programs used the machine
