@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,8 @@ func (o *Options) scenarios(folder string) []scenario {
 }
 
 // Compare measures two serving programs, Options.Old and Options.New, with the same load and
-// workloads. Their runs come in pairs. Which of them runs first alternates.
+// workloads. Their runs come in pairs. Which of them runs first alternates. With an error it also
+// returns what it measured, or nil if it did not begin.
 func Compare(ctx context.Context, o Options) (_ *Report, err error) {
 	r, err := o.begin("compare")
 	if err != nil {
@@ -120,15 +122,26 @@ func Compare(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	list := slices.DeleteFunc(o.scenarios(folder), func(s scenario) bool { return !o.wants(s.name) })
+	err = o.compareAll(ctx, r, slices.DeleteFunc(o.scenarios(folder), func(s scenario) bool { return !o.wants(s.name) }))
+	r.end()
+	return r, err
+}
+
+// compareAll compares workloads one after another. With an error it sets Report.Incomplete.
+func (o *Options) compareAll(ctx context.Context, r *Report, list []scenario) error {
 	for i, s := range list {
 		o.talk("%s: %d to %d pairs; workload %d of %d", s.name, o.Runs, o.MaxRuns, i+1, len(list))
 		if err := o.compare(ctx, r, &s); err != nil {
-			return r, fmt.Errorf("%s: %w", s.name, err)
+			err = fmt.Errorf("%s: %w", s.name, err)
+			why := err.Error()
+			if ctx.Err() != nil { // the error may be of a child that it ended
+				why = s.name + ": interrupted"
+			}
+			r.Incomplete = fmt.Sprintf("%d of %s measured; %s", i, plural(len(list), "workload"), why)
+			return err
 		}
 	}
-	r.end()
-	return r, nil
+	return nil
 }
 
 // compare runs the pairs of a workload: Options.Runs, and more while an interval is too wide.
@@ -180,7 +193,8 @@ func (o *Options) pair(ctx context.Context, r *Report, s *scenario, first int) (
 	for _, side := range [2]int{first, 1 - first} {
 		own := *o
 		own.Serve = [2][]string{o.Old, o.New}[side]
-		if pair[side], err = s.once(ctx, &own, r); err != nil {
+		pair[side], err = s.once(ctx, &own, r)
+		if err = cmp.Or(err, ctx.Err()); err != nil { // a run of a child that was ended is wrong
 			return pair, fmt.Errorf("%s: %w", own.Serve[0], err)
 		}
 	}

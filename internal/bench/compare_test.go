@@ -80,8 +80,12 @@ func compared(t *testing.T, r *bench.Report, o *bench.Options, figures []string)
 func TestCompareRefusesOtherVersionE2E(t *testing.T) {
 	o := tiny(t, 8)
 	o.Only, o.Old, o.New = "latency 160 k/s", o.Program, []string{os.Args[0], otherVersion}
-	_, err := bench.Compare(t.Context(), o)
-	if err == nil || !strings.Contains(err.Error(), "has version 7 of the protocol of measurements, this program has version 1") {
-		t.Errorf("%v", err)
+	r, err := bench.Compare(t.Context(), o)
+	const want = "has version 7 of the protocol of measurements, this program has version 1"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(r.Incomplete, "0 of 1 workload measured; latency 160 k/s") || !strings.Contains(r.Incomplete, want) || r.Took == 0 {
+		t.Errorf("after %v seconds the report is incomplete: %q", r.Took, r.Incomplete)
 	}
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -122,5 +123,56 @@ func TestPairsWrong(t *testing.T) {
 	})
 	if !errors.Is(err, refused) || !strings.HasPrefix(err.Error(), "new: ") {
 		t.Errorf("an error: %v", err)
+	}
+}
+
+// TestIncomplete checks that an error or an interrupt of a workload keeps the workloads before it, and
+// that the report says why it is incomplete. Unfinished workloads have their pairs and no verdict.
+func TestIncomplete(t *testing.T) {
+	refused := errors.New("refused")
+	for _, c := range []struct {
+		name      string
+		interrupt bool
+		err       error
+		want      string
+	}{
+		{"error", false, refused, "1 of 3 workloads measured; b: new: refused"},
+		{"interrupt with an error of a child", true, refused, "1 of 3 workloads measured; b: interrupted"},
+		{"interrupt with a wrong run", true, nil, "1 of 3 workloads measured; b: interrupted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			calls := 0
+			var list []scenario
+			for _, name := range []string{"a", "b", "c"} {
+				list = append(list, scenario{name: name, figures: []figure{costFigure("s", 3, func(r *Run) float64 { return r.Seconds })},
+					once: func(_ context.Context, o *Options, _ *Report) (*Run, error) {
+						if calls++; calls == 12+2*5+1 { // the last pair of the second workload begins with "new"
+							if c.interrupt {
+								cancel()
+							}
+							return &Run{Seconds: 1, Error: "ended"}, c.err
+						}
+						return &Run{Seconds: 1}, nil
+					}})
+			}
+			o := &Options{Old: []string{"old"}, New: []string{"new"}, Runs: 6, MaxRuns: 6, Talk: t.Output()}
+			r := &Report{}
+			err := o.compareAll(ctx, r, list)
+			if want := cmp.Or(c.err, context.Canceled); !errors.Is(err, want) || r.Incomplete != c.want {
+				t.Errorf("%v: %q, want %q", err, r.Incomplete, c.want)
+			}
+			if len(r.Cases) != 2 || len(r.Cases[0].Old) != 6 || len(r.Cases[1].Old) != 5 || r.Wrong() {
+				t.Errorf("workloads %+v", r.Cases)
+			}
+			if len(r.Comparisons) != 1 || r.Comparisons[0].Workload != "a" || r.Comparisons[0].Decision != pairs.NotSlower {
+				t.Errorf("comparisons %+v", r.Comparisons)
+			}
+			var text strings.Builder
+			if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "\nINCOMPLETE: "+c.want+"\n") {
+				t.Errorf("%v:\n%s", err, text.String())
+			}
+		})
 	}
 }

@@ -27,6 +27,7 @@ type Report struct {
 	Checks   []Check
 
 	Comparisons []*pairs.Comparison `json:",omitempty"`
+	Incomplete  string              `json:",omitempty"` // what "compare" measured before it ended early, and why
 
 	foreign []float64 // foreign load outside of Runs
 }

@@ -16,6 +16,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Limits != "" {
 		fmt.Fprintf(&b, "the gateway's settings: %s\n", r.Limits)
 	}
+	if r.Incomplete != "" {
+		fmt.Fprintf(&b, "INCOMPLETE: %s\n", r.Incomplete)
+	}
 	r.writeRuns(&b)
 	if len(r.Comparisons) > 0 {
 		b.WriteString("\nratios above 1: the newer program is worse\n")

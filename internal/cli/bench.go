@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -225,8 +226,9 @@ func (f *benchFlags) measure(ctx context.Context, std command.Streams, b *benchm
 	o := f.options
 	o.Program, o.Talk = []string{self, "bench"}, std.Err
 	report, err := b.run(ctx, o)
-	if err != nil && ctx.Err() != nil {
-		return ctx.Err() // the other errors are of the children that it ended
+	interrupted := err != nil && ctx.Err() != nil
+	if interrupted {
+		err = ctx.Err() // the other errors are of the children that it ended
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		return command.Fail(command.ExitError, errors.New("this system cannot be measured"), "Bench needs Linux.")
@@ -234,11 +236,17 @@ func (f *benchFlags) measure(ctx context.Context, std command.Streams, b *benchm
 	if u := (*bench.UnknownWorkload)(nil); errors.As(err, &u) {
 		return command.Fail(command.ExitUsage, err, "There are: "+strings.Join(u.Names, "; "))
 	}
-	if err != nil {
+	if err != nil && (report == nil || b.takes&takesPrograms == 0) {
 		return err
 	}
-	if err := writeReport(std, report, f.asJSON, f.out); err != nil {
+	written := writeReport(std, report, f.asJSON, f.out)
+	switch {
+	case err != nil && errors.Is(written, syscall.EPIPE): // would count as success
 		return err
+	case interrupted && written != nil:
+		return command.Fail(command.ExitInterrupted, written, "")
+	case err != nil || written != nil:
+		return errors.Join(err, written)
 	}
 	if report.Wrong() || f.strict && report.Missed() {
 		return command.Fail(command.ExitError, errors.New("outside its bounds"), "")

@@ -107,8 +107,10 @@ of a journal that OLD writes once: 300,000 trades, each with a quote and a chang
 A pair is run again if other programs used more than 0.1 cores, at most five times for a workload, and
 not more often than --max-runs exceeds --runs. After that it counts as noisy.
 
-By default it takes over three hours. Choose workloads with --only. Bound: 1.05, with --strict. An
-undecided figure does not fail.`
+By default it takes over three hours. Choose workloads with --only. After an error or Ctrl-C, the report
+has the workloads that were finished, and INCOMPLETE with the reason; --out replaces an older report.
+
+Bound: 1.05, with --strict. An undecided figure does not fail.`
 
 	longLatency = `Latency measures the time from an event to its receipt, at rates that leave half of the machine idle. By
 default it takes about 5 minutes.

@@ -2,6 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,5 +62,57 @@ func TestBenchHelp(t *testing.T) {
 				t.Errorf("%s: the help does not have %q", b.name, name)
 			}
 		}
+	}
+}
+
+// TestBenchIncomplete checks that a comparison that ends early writes what it measured, also over an
+// older report, and that its error decides the status. Other measurements write nothing then.
+func TestBenchIncomplete(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		takes     takes
+		interrupt bool
+		blocked   bool // the folder of --out is a file
+		status    int
+		text      string // of the error
+		written   bool
+	}{
+		{"error", takesPrograms, false, false, command.ExitError, "refused", true},
+		{"interrupt", takesPrograms, true, false, command.ExitInterrupted, "", true},
+		{"error without a folder", takesPrograms, false, true, command.ExitError, "refused\nmkdir", false},
+		{"interrupt without a folder", takesPrograms, true, true, command.ExitInterrupted, "mkdir", false},
+		{"another measurement", 0, false, false, command.ExitError, "refused", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f := benchFlags{out: t.TempDir()}
+			name := filepath.Join(f.out, "compare.json")
+			if err := os.WriteFile(name, []byte("older"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if c.blocked {
+				f.out = name
+			}
+			var out bytes.Buffer
+			err := f.measure(ctx, command.Streams{Out: &out, Err: t.Output()}, &benchmark{takes: c.takes, run: func(context.Context, bench.Options) (*bench.Report, error) {
+				if c.interrupt {
+					cancel()
+				}
+				return &bench.Report{What: "compare", Incomplete: "1 of 3"}, errors.New("refused")
+			}})
+			status, text, _ := command.Outcome(ctx, err)
+			if status != c.status || !strings.HasPrefix(text, c.text) {
+				t.Errorf("status %d, %q; want %d, %q", status, text, c.status, c.text)
+			}
+			file, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if inText, inFile := strings.Contains(out.String(), "INCOMPLETE: 1 of 3"), strings.Contains(string(file), `"Incomplete": "1 of 3"`); inText != c.written || inFile != c.written {
+				t.Errorf("the report is incomplete in the text: %t, in the file: %t; want %t", inText, inFile, c.written)
+			}
+		})
 	}
 }
