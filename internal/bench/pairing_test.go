@@ -126,8 +126,8 @@ func TestPairsWrong(t *testing.T) {
 	}
 }
 
-// TestIncomplete checks that an error or an interrupt of a workload keeps the workloads before it, and
-// that the report says why it is incomplete. Unfinished workloads have their pairs and no verdict.
+// TestIncomplete checks that an error or an interrupt of a workload keeps the workloads before it,
+// and that the report says why it is incomplete. Unfinished workloads have no verdict.
 func TestIncomplete(t *testing.T) {
 	refused := errors.New("refused")
 	for _, c := range []struct {

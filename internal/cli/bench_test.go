@@ -65,8 +65,8 @@ func TestBenchHelp(t *testing.T) {
 	}
 }
 
-// TestBenchIncomplete checks that a comparison that ends early writes what it measured, also over an
-// older report, and that its error decides the status. Other measurements write nothing then.
+// TestBenchIncomplete checks that a comparison that ends early writes what it measured, also over
+// an older report, and that its error decides the status. Other measurements write nothing then.
 func TestBenchIncomplete(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

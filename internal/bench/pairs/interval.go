@@ -19,9 +19,9 @@ func Median(list []float64) float64 {
 }
 
 // medianRank returns the greatest rank k for which the k-th smallest and the k-th largest of n
-// values enclose the median of their distribution with a confidence of at least 95 %, if n does not
-// depend on the values. That holds for any distribution (it is the interval of the sign test). Below
-// six values there is no such rank: 0.
+// values enclose the median of their distribution with a confidence of at least 95 %. That holds
+// for any distribution (it is the interval of the sign test), if n does not depend on the values.
+// Below six values there is no such rank: 0.
 func medianRank(n int) int {
 	// A value is below the median with probability 1/2. chance is that of exactly k of n, and below
 	// that of fewer.

@@ -1,8 +1,8 @@
 // Package pairs compares two programs by measurements in pairs, and decides whether the newer one
 // is slower.
 //
-// The figure is the median of the ratios of the pairs, with the 95 % order-statistic interval of the
-// pairs that were run. Pairs are independent, and nothing is assumed about their distribution.
+// The figure is the median of the ratios of the pairs, with the 95 % order-statistic interval of
+// the pairs that were run. Pairs are independent, and nothing is assumed about their distribution.
 // Because runs stop when the interval is narrow, its coverage over many comparisons is a little
 // lower, about 94 %.
 package pairs
