@@ -176,7 +176,7 @@ func TestVerdicts(t *testing.T) {
 	if err := r.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"PASS  complete", "-     age       not measured: no quotes", "bounds are for the default sizes (here: 50 connections)", "  p99  2.0"} {
+	for _, want := range []string{"PASS  complete", "-     age       not measured: no quotes", "\nnot the defaults: 50 connections\n", "bounds are for the default sizes, ", "  p99  2.0"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the report does not say %q:\n%s", want, text.String())
 		}

@@ -97,10 +97,7 @@ func (o *Options) scenarios(folder string) []scenario {
 				return &Run{Seconds: o.pings().Seconds(), Cores: out.cores, Foreign: out.foreign, Empty: out.empty, Each: out.each}, nil
 			}})
 	}
-	s := starts{folder: folder, trades: startTrades}
-	if o.Conns > 0 {
-		s.trades = min(s.trades, startInstruments*o.Conns)
-	}
+	s := starts{folder: folder, trades: o.journalTrades()}
 	return append(list, scenario{startName(s.trades), 1, []figure{
 		costFigure("s to ready", 3, func(r *Run) float64 { return r.Seconds }),
 		costFigure("CPU s", 3, func(r *Run) float64 { return r.Cores * r.Seconds }),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/bench/pairs"
 )
@@ -174,5 +175,25 @@ func TestIncomplete(t *testing.T) {
 				t.Errorf("%v:\n%s", err, text.String())
 			}
 		})
+	}
+}
+
+// TestCompareReduced checks that the report of a comparison names what is not the default, with the
+// workload of a smaller journal if it is selected.
+func TestCompareReduced(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, ""},
+		{Options{Conns: 1}, "1 connection, start on 300 rows"},
+		{Options{Conns: 3000}, "3000 connections"},
+		{Options{Conns: 1, Only: "fanout"}, "1 connection"},
+		{Options{Conns: 1, Only: "start on 300 "}, "1 connection, start on 300 rows"},
+		{Options{Only: "start on 900000", Warmup: time.Second}, "1s before them"},
+	} {
+		if r, err := c.o.begin("compare"); err != nil || r.Reduced != c.want {
+			t.Errorf("%d connections, %q: %+v, %v; want %q", c.o.Conns, c.o.Only, r, err, c.want)
+		}
 	}
 }

@@ -135,6 +135,9 @@ func (o *Options) reduced(what string) string {
 	if o.Conns > 0 && !slices.Contains(sizesOf(what), o.Conns) {
 		list = append(list, plural(o.Conns, "connection"))
 	}
+	if name := startName(o.journalTrades()); what == "compare" && o.journalTrades() < startTrades && o.wants(name) {
+		list = append(list, name)
+	}
 	if o.Runs < Runs(what) {
 		list = append(list, plural(o.Runs, "run"))
 	}

@@ -24,6 +24,14 @@ type starts struct {
 	epoch  string // of the journal; "": not written
 }
 
+// journalTrades returns the number of trades of the journal for a start.
+func (o *Options) journalTrades() int {
+	if o.Conns > 0 {
+		return min(startTrades, startInstruments*o.Conns)
+	}
+	return startTrades
+}
+
 func startName(trades int) string { return fmt.Sprintf("start on %d rows", 3*trades) }
 
 // once makes one run on a new copy of the journal.

@@ -16,6 +16,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Limits != "" {
 		fmt.Fprintf(&b, "the gateway's settings: %s\n", r.Limits)
 	}
+	if r.Reduced != "" {
+		fmt.Fprintf(&b, "not the defaults: %s\n", r.Reduced)
+	}
 	if r.Incomplete != "" {
 		fmt.Fprintf(&b, "INCOMPLETE: %s\n", r.Incomplete)
 	}
@@ -63,7 +66,7 @@ func (r *Report) writeChecks(b *strings.Builder) {
 		_ = t.Flush() // in memory: cannot fail
 	}
 	if len(reported) > 0 {
-		fmt.Fprintf(b, "\nbounds are for the default sizes (here: %s), so there is no verdict on these:\n", r.Reduced)
+		b.WriteString("\nbounds are for the default sizes, so there is no verdict on these:\n")
 		t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 		for _, c := range reported {
 			fmt.Fprintf(t, "  %s\t%s\n", c.Name, c.Text)

@@ -137,18 +137,18 @@ func (f *benchFlags) programs(args []string) error {
 func (f *benchFlags) define(cmd *cobra.Command, b *benchmark) {
 	o, flags := &f.options, cmd.Flags()
 	if b.takes&takesRuns != 0 {
-		flags.IntVarP(&o.Runs, "runs", "n", bench.Runs(b.name), "pairs of runs, whose medians are reported")
+		flags.IntVarP(&o.Runs, "runs", "n", bench.Runs(b.name), fmt.Sprintf("pairs of runs, whose medians are reported; at least %d", b.leastRuns()))
 	}
 	if b.takes&takesPrograms != 0 {
-		flags.IntVar(&o.MaxRuns, "max-runs", bench.MaxPairs, "pairs at most, while an interval is wider than 0.06")
+		flags.IntVar(&o.MaxRuns, "max-runs", bench.MaxPairs, fmt.Sprintf("pairs at most, while an interval is wider than 0.06; like --runs at most %d", mostRuns))
 	}
 	if b.takes&takesWindow != 0 {
-		flags.DurationVar(&o.Window, "window", 5*time.Second, "measured time of a run"+atLeastFor(b.name))
+		flags.DurationVar(&o.Window, "window", 5*time.Second, "measured time of a run"+windowBound(b.name))
 	}
 	if b.takes&takesWarmup != 0 {
-		flags.DurationVar(&o.Warmup, "warmup", 2*time.Second, "time before the measurement")
+		flags.DurationVar(&o.Warmup, "warmup", 2*time.Second, "time before the measurement; above 0")
 	}
-	flags.IntVar(&o.Conns, "conns", 0, "connections (0: default of each workload)")
+	flags.IntVar(&o.Conns, "conns", 0, connsHelp(b))
 	if b.takes&takesGateway != 0 {
 		flags.IntVar(&o.Procs, "procs", 0, "GOMAXPROCS of the gateway (0: default)")
 		flags.BoolVar(&o.IOUring, "io-uring", false, "the gateway with stream.io_uring")
@@ -179,13 +179,31 @@ func strictHelp(b *benchmark) string {
 	return "exit with status 1 if a bound is exceeded (at the default sizes)"
 }
 
-// atLeastFor returns the lower limit of the window for the help text, if there is one.
-func atLeastFor(name string) string {
+func connsHelp(b *benchmark) string {
+	if b.takes&takesPrograms != 0 {
+		return "connections of each workload, and fewer rows for start (0: default of each workload)"
+	}
+	return "connections (0: default of each workload)"
+}
+
+// windowBound returns the lower limit of the window for the help text.
+func windowBound(name string) string {
 	if name == "idle" {
 		return "; at least 20s, the interval of heartbeats"
 	}
-	return ""
+	return "; above 0"
 }
+
+// leastRuns returns the lower limit of --runs.
+func (b *benchmark) leastRuns() int {
+	if b.takes&takesPrograms != 0 {
+		return bench.Runs(b.name)
+	}
+	return 1
+}
+
+// mostRuns is the upper limit of --runs and --max-runs for two programs.
+const mostRuns = 1000
 
 // check rejects values that would make a measurement empty.
 func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
@@ -197,15 +215,11 @@ func (f *benchFlags) check(cmd *cobra.Command, b *benchmark) error {
 	if b.name == "slow" {
 		least = 4 // two are slow, and others are needed
 	}
-	leastRuns := 1
-	if b.takes&takesPrograms != 0 {
-		leastRuns = bench.Runs(b.name)
-	}
 	switch {
-	case b.takes&takesRuns != 0 && o.Runs < leastRuns:
-		return bad("--runs must be at least %d", leastRuns)
-	case b.takes&takesPrograms != 0 && max(o.Runs, o.MaxRuns) > 1000:
-		return bad("--runs and --max-runs must be at most 1000")
+	case b.takes&takesRuns != 0 && o.Runs < b.leastRuns():
+		return bad("--runs must be at least %d", b.leastRuns())
+	case b.takes&takesPrograms != 0 && max(o.Runs, o.MaxRuns) > mostRuns:
+		return bad("--runs and --max-runs must be at most %d", mostRuns)
 	case b.takes&takesWindow != 0 && o.Window <= 0:
 		return bad("--window must be above 0")
 	case b.takes&takesWarmup != 0 && o.Warmup <= 0:

@@ -102,7 +102,8 @@ pairs are noisy, it is "undecided".
 
 "fanout" and "latency" have the workloads of these commands, and "idle" their memory. "resume" and
 "connect" are as there. "start" is from the start of the process to the ready gateway, on a new copy
-of a journal that OLD writes once: 300,000 trades, each with a quote and a change of the book.
+of a journal that OLD writes once: 300,000 trades, each with a quote and a change of the book. With
+--conns it has at most 100 trades for each connection. The report says so.
 
 A pair is run again if other programs used more than 0.1 cores, at most five times for a workload, and
 not more often than --max-runs exceeds --runs. After that it counts as noisy.

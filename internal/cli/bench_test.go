@@ -32,6 +32,7 @@ func TestBenchMistakes(t *testing.T) {
 		"compare no/such no/such":     "no/such",
 		"compare -n 8 no/such x":      "--runs must be at least 9",
 		"compare --max-runs 1001 a b": "--runs and --max-runs must be at most 1000",
+		"compare --warmup 0s a b":     "--warmup must be above 0",
 		"compare --profile x a b":     "unknown flag",
 	} {
 		t.Run(line, func(t *testing.T) {
@@ -61,6 +62,25 @@ func TestBenchHelp(t *testing.T) {
 			if !strings.Contains(long, name) {
 				t.Errorf("%s: the help does not have %q", b.name, name)
 			}
+		}
+	}
+}
+
+// TestCompareFlags checks that the help of a comparison has the bounds of its flags, and what
+// --conns changes. They must be known before the programs are built.
+func TestCompareFlags(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	status := run(t.Context(), []string{"bench", "compare", "--help"}, command.Streams{In: strings.NewReader(""), Out: &out, Err: t.Output()})
+	for flag, want := range map[string]string{
+		"--runs": "at least 9", "--max-runs": "at most 1000", "--window": "above 0", "--warmup": "above 0", "--conns": "fewer rows for start",
+	} {
+		found := false
+		for line := range strings.Lines(out.String()) {
+			found = found || strings.Contains(line, flag+" ") && strings.Contains(line, want)
+		}
+		if !found || status != command.ExitOK {
+			t.Errorf("status %d: the help of %s does not say %q:\n%s", status, flag, want, out.String())
 		}
 	}
 }
