@@ -178,7 +178,7 @@ const (
 
 // listEarlier lists instruments that have rows of earlier epochs only: without state, and within
 // limits that keep those with the newest rows. The hub that numbers for a cluster does not list
-// them. It would publish gaps of them, and other nodes may not have them.
+// them. It would publish gaps for them, and other nodes may not have them.
 func (r *restorer) listEarlier() {
 	h, listed, omitted := r.hub, 0, 0
 	ofMarket := map[string]int{}

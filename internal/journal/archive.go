@@ -110,11 +110,11 @@ func (a *Archive) Whole() bool { return a.whole }
 // Numbers returns the greatest number of an instrument.
 func (a *Archive) Numbers() uint32 { return a.table.last() }
 
-// Recorded returns the numbers of the instruments that have rows, in any epoch: first those of the
-// newest day, and of a day the lowest number. BookLost does not count: a feed that ends causes one
-// of each instrument of its markets. Nor do rows that were written since the journal was opened. If
-// earlier days are to be added, which may have rows of all instruments, the others follow. An index
-// that 0.1.0 wrote lacks instruments that have only rows of books.
+// Recorded returns the numbers of instruments that have stored rows, of any epoch: newest day
+// first, and rising within a day. BookLost does not count: a feed that ends causes one of each
+// instrument of its markets. Nor do rows that were written since the journal was opened. If earlier
+// days are to be added, which may have rows of all instruments, the others follow. An index without
+// Books lacks instruments that have only rows of books.
 func (a *Archive) Recorded() (list []uint32) {
 	var seen record.Set
 	add := func(n uint32) {
@@ -352,7 +352,7 @@ func (a *Archive) loadDay(d *day) error {
 		a.highest = max(a.highest, number)
 		s := &segment{folder: d.folder, name: strings.TrimSuffix(strings.TrimSuffix(e.Name(), "z"), segmentEnding)}
 		s.packed = strings.HasSuffix(e.Name(), packedEnding)
-		if err := a.inspect(s); err != nil {
+		if err := a.inspect(s, a.table); err != nil {
 			return err
 		}
 		if len(s.damage) > 0 && s.damage[0].Reason == record.ReasonVersion {
@@ -407,8 +407,8 @@ func (s *segment) stat() (size int64, packed bool, err error) {
 	return 0, false, fmt.Errorf("find segment: %w", &Damage{File: s.path(false), Reason: record.ReasonMissing})
 }
 
-// inspect reads the whole file of a segment.
-func (a *Archive) inspect(s *segment) error {
+// inspect reads the whole file of a segment. It adds its definitions to a table.
+func (a *Archive) inspect(s *segment, t *table) error {
 	f, err := a.openSegment(s)
 	if err != nil {
 		return err
@@ -419,7 +419,7 @@ func (a *Archive) inspect(s *segment) error {
 		return nil
 	}
 	s.header, s.packed = f.header, f.packed
-	x := inspector{seg: s, table: a.table, file: f, size: f.size}
+	x := inspector{seg: s, table: t, file: f, size: f.size}
 	if err := x.run(); err != nil {
 		return err
 	}
@@ -509,7 +509,7 @@ func (a *Archive) assignDays(all []*segment) error {
 }
 
 // findMissing compares the first position of each segment with the last of the segment before. The
-// positions of an epoch have no gaps, except where rows were lost, which a Gap says.
+// positions of an epoch have no gaps, except where a Gap reports lost rows.
 func (a *Archive) findMissing() {
 	var before *segment // of the epoch, with rows
 	for _, d := range a.days {
@@ -520,7 +520,7 @@ func (a *Archive) findMissing() {
 			if before != nil && s.epoch == before.epoch && len(s.gaps) == 0 && s.first > before.last+1 {
 				s.missing = s.first - 1
 				a.excluded = append(a.excluded, Damage{File: s.path(s.packed), Reason: record.ReasonBefore})
-				a.log.Warn("rows of the journal are missing before a segment: a file before it was removed or cut",
+				a.log.Warn("rows of the journal are missing before a segment: a file was removed, cut or damaged",
 					"file", s.path(s.packed), "last", before.last, "count", s.missing-before.last)
 			}
 			before = s
@@ -528,7 +528,8 @@ func (a *Archive) findMissing() {
 	}
 }
 
-// raise raises the bounds of segments from old indexes to those of the segments that follow them.
+// raise corrects bounds from old indexes, which may be too low, by the first row of the next
+// segment.
 func (a *Archive) raise() {
 	var next *segment // the first one after it that has rows
 	for _, d := range slices.Backward(a.days) {

@@ -222,7 +222,7 @@ func checkEarlier(j *Journal, folder string, e *EarlierDays) error {
 	next := slices.IndexFunc(j.days[0].segments, ofFirst)
 	for _, s := range slices.Backward(list) {
 		if next >= 0 && ofFirst(s) {
-			if s.last+1 != j.days[0].segments[next].first {
+			if first := j.days[0].segments[next].first; s.last+1 != first && !(s.low && s.last < first) {
 				return ErrWrongDay
 			}
 			break

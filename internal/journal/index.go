@@ -95,7 +95,7 @@ type segment struct {
 	resumed  int64  // At from which it is complete again, after damage
 	excluded string // why it is not part of the journal
 	low      bool   // last, to and most may be too low: from an old index
-	missing  uint64 // position of the last row that is missing between the segment before and this one; 0: none is
+	missing  uint64 // position of the last row that is missing before this segment; 0: none is
 
 	// Only if its day is not closed.
 	blocks     []block

@@ -40,7 +40,7 @@ func OpenReader(path string) (*Reader, error) {
 // loadFile loads a single segment.
 func (a *Archive) loadFile(path string) error {
 	s := &segment{folder: filepath.Dir(path), name: filepath.Base(path), whole: true}
-	if err := a.inspect(s); err != nil {
+	if err := a.inspect(s, a.table); err != nil {
 		return err
 	}
 	if s.header == (header{}) {

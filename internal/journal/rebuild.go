@@ -12,36 +12,42 @@ import (
 // again in memory, as that of a day that is not closed. Run then closes the day again, which
 // replaces the file.
 
-// renew builds an old index again from the segments of its day, in memory. If these are damaged, it
-// keeps the old one, which may have more rows.
-func (a *Archive) renew(d *day) error {
+// renew replaces an old index by one in memory, built from the segments. If they have damage that
+// the index does not list, or cannot be read, it keeps the index, which may have more rows.
+func (a *Archive) renew(d *day) {
 	a.rebuilding.Lock()
 	defer a.rebuilding.Unlock()
 	segments, err := a.inspectAgain(d)
 	if err != nil {
-		return err
+		a.keepIndex(d, err)
+		return
 	}
 	index := a.indexOf(d)
 	if index == nil || !index.Old() { // a reader has found it damaged
-		return nil
+		return
 	}
 	for i, s := range segments {
 		if len(s.damage) > len(d.segments[i].damage) {
-			d.kept = true
-			a.log.Warn("a day of the journal is damaged, and keeps its old index", "day", dateOf(d.date), "error", &s.damage[0])
-			return nil
+			a.keepIndex(d, &s.damage[0])
+			return
 		}
 	}
 	a.replaceIndex(d, segments)
-	return nil
 }
 
-// inspectAgain reads the segments of a closed day.
+// keepIndex keeps the old index of a day until the next start.
+func (a *Archive) keepIndex(d *day, err error) {
+	d.kept = true
+	a.log.Warn("the segments of a day are damaged: its old index is kept", "day", dateOf(d.date), "error", err)
+}
+
+// inspectAgain reads the segments of a closed day. The table has their definitions, or later ones.
 func (a *Archive) inspectAgain(d *day) ([]*segment, error) {
 	segments := make([]*segment, 0, len(d.segments))
 	for _, old := range d.segments {
 		s := &segment{folder: old.folder, name: old.name, packed: old.packed}
-		if err := a.inspect(s); err != nil {
+		s.missing = old.missing
+		if err := a.inspect(s, newTable()); err != nil {
 			return nil, err
 		}
 		if s.number != old.number {
@@ -52,7 +58,7 @@ func (a *Archive) inspectAgain(d *day) ([]*segment, error) {
 	return segments, nil
 }
 
-// replaceIndex uses the segments of a day instead of its index.
+// replaceIndex replaces the segments of a day, and closes its index.
 func (a *Archive) replaceIndex(d *day, segments []*segment) {
 	a.mu.Lock()
 	index := d.index
@@ -117,9 +123,9 @@ func (a *Archive) current(number uint32) (segmentView, error) {
 	return segmentView{}, ErrNotKept
 }
 
-// EmptyBlocks returns the number of blocks of a day, 2006-01-02, that begin with a frame without
-// another record. Programs before 0.2.0 that were started after such a block was written read the
-// rows after it with other times and positions, unless the day was closed.
+// EmptyBlocks returns how many blocks of a day (2006-01-02) begin with a frame that has no other
+// record. Some builds of 0.2.0-dev read the rows after such a block wrongly. It does not count
+// those after damage of a segment.
 func (a *Archive) EmptyBlocks(ctx context.Context, date string) (n int, err error) {
 	views := a.selectViews(func(d *day, _ *segment) bool { return dateOf(d.date) == date })
 	for i := range views {
@@ -129,7 +135,7 @@ func (a *Archive) EmptyBlocks(ctx context.Context, date string) (n int, err erro
 			}
 			return true, nil
 		})
-		if err != nil {
+		if _, damaged := errors.AsType[*Damage](err); err != nil && !damaged {
 			return n, err
 		}
 	}

@@ -199,9 +199,7 @@ func (j *Journal) closeDay(ctx context.Context, d *day, enc *zstd.Encoder) error
 	path := filepath.Join(d.folder, dayfile.Name)
 	ofDay := func(x *day, _ *segment) bool { return x == d }
 	if index := j.indexOf(d); index != nil && index.Old() && !d.kept {
-		if err := j.renew(d); err != nil {
-			return err
-		}
+		j.renew(d)
 	}
 	if j.indexOf(d) == nil { // only this goroutine sets it
 		if err := j.writeDay(ctx, path, d.date, j.selectViews(ofDay), enc); err != nil {

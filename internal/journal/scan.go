@@ -179,7 +179,7 @@ type scan struct {
 	enough bool
 }
 
-// missing yields a Gap if rows are missing before a segment.
+// missing yields a Gap for the rows that are missing before a segment.
 func (s *scan) missing(v *segmentView) {
 	if v.missing > s.from.Position && v.sum.from >= s.from.Time && s.kinds.Has(Gap) {
 		s.enough = !s.yield(v.missingRow())

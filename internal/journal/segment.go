@@ -214,8 +214,8 @@ func (x *inspector) window(at int64, b []byte) (int64, error) {
 	}
 }
 
-// next enters a frame, or processes a record of the frame that was entered. Until 0.2.0 the first
-// frame of a block could have no other record.
+// next enters a frame, or processes a record of the frame that was entered. In files of 0.2.0-dev,
+// the first frame of a block may have no record after the one that begins the block.
 func (x *inspector) next(at int64) error {
 	c := &x.cursor
 	if c.Pos < c.End {

@@ -20,13 +20,13 @@ func (a *Archive) StateUntil(ctx context.Context, due func(*Row) bool, begin fun
 	}
 	for ; from >= 0; from-- {
 		begin()
-		u := stateUntil{due: due, yield: yield}
+		u, passed := stateUntil{due: due, yield: yield}, false
 		// Before the first row of an epoch nothing was numbered.
 		first := from == 0 && (views[0].sum.first <= 1 || views[0].sum.first == math.MaxUint64 || a.follows(&views[0]))
 		u.begun, u.complete = first, first
 		for i := from; i < len(views) && !u.ended; i++ {
 			if views[i].missing > 0 && i > from && u.due(views[i].missingRow()) {
-				u.begun, u.complete = false, false // the rows before it say nothing about the state
+				u.begun, u.complete, passed = false, false, true // the rows before say nothing about the state
 				begin()
 			}
 			if err := a.walk(ctx, &views[i], walkAll, u.record); err != nil {
@@ -35,6 +35,9 @@ func (a *Archive) StateUntil(ctx context.Context, due func(*Row) bool, begin fun
 		}
 		if u.complete {
 			return nil
+		}
+		if passed {
+			break
 		}
 	}
 	begin()

@@ -154,7 +154,8 @@ func (j *Journal) put(r *Row) {
 // offset returns the offset of the next record in the segment.
 func (w *writer) offset() int64 { return w.at + int64(len(w.buf)) }
 
-// frameFor ensures that a frame is open in a block that is not full. The caller adds a record.
+// frameFor ensures that a frame is open in a block that is not full. The caller must append a
+// record to the frame.
 func (j *Journal) frameFor(b record.Base) {
 	if j.start == 0 || j.offset()-j.start >= record.SpanBytes {
 		j.beginBlock(b)

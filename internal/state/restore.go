@@ -106,8 +106,8 @@ func (in *Instrument) Recorded(j *journal.Journal) bool {
 	return false
 }
 
-// Checkpoint passes the rows of a checkpoint at a position to emit, which must not keep them. There
-// are none of an instrument without messages in this epoch.
+// Checkpoint passes the rows of a checkpoint at a position to emit, which must not keep them. An
+// instrument without messages in this epoch has no rows.
 func (in *Instrument) Checkpoint(position uint64, emit func(*journal.Row)) {
 	head := journal.Row{Checkpoint: true, Instrument: in.Number, Position: position, Latency: -1}
 	r := head

@@ -136,8 +136,8 @@ func (s *Shard) fetch(it *item, r *itemReplay) *readjob.Job {
 	}
 }
 
-// reportLost sends which rows of a replay are missing in the journal. They come before all rows of
-// the replay that are not sent.
+// reportLost sends a Subscription with the rows that the journal lacks, before the next rows of the
+// replay.
 func (it *item) reportLost(list []replay.Lost) {
 	if len(list) == 0 {
 		return

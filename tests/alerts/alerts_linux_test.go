@@ -116,8 +116,8 @@ func (p *target) await(t *testing.T) {
 	}
 }
 
-// TestAlertsE2E applies the cause of each alert to a gateway, and waits until Prometheus reports the
-// alert. The times of the alerts (for) are seconds instead of minutes.
+// TestAlertsE2E applies the cause of each alert to a gateway, and waits until Prometheus reports
+// the alert. The times of the alerts (for) are seconds instead of minutes.
 func TestAlertsE2E(t *testing.T) {
 	if cause := os.Getenv(causeVariable); cause != "" {
 		if err := serve(t, cause, os.Getenv(folderOf)); err != nil {

@@ -183,8 +183,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// TestLocateInFunc checks that a mutant of a list with functions is found in its function alone, and
-// one of an older list in a sibling with the same lines.
+// TestLocateInFunc checks that a mutant of a list with functions is found in its function alone,
+// and one of an older list in a sibling with the same lines.
 func TestLocateInFunc(t *testing.T) {
 	const body = "(n int) {\n\tif n == 0 {\n\t\treturn\n\t}\n\tcount++\n}\n"
 	const first, second, after = "func (a *A) f" + body, "\nfunc (b B[T]) f" + body, "\nvar g = func" + body

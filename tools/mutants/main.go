@@ -14,8 +14,8 @@
 //     with := stay, because the code after them would not compile.
 //   - constant: an integer in the source becomes one more or one less
 //
-// A change that does not compile is replaced by the next one of the draw, and counted. A draw of 100
-// begins with the mutants of a draw of 60. Product code is all of the main module except tests,
+// A change that does not compile is replaced by the next one of the draw, and counted. A draw of
+// 100 begins with the mutants of a draw of 60. Product code is all of the main module except tests,
 // their support, generated files, and folders named bench, examples, tests or tools. Support of
 // tests is a package that imports testing or other support, a package with a name that ends in
 // test, and an internal package that only tests and support import.
@@ -37,10 +37,10 @@
 //   - does not compile: a mutant of a list does not compile in this tree
 //
 // -list writes the mutants to a file and runs none. -apply runs those of such a file, also in
-// another tree: it finds the same lines, in the same function if the list has it, with at least half
-// of the lines around them. -json keeps the results. A second run with the same file, commit and
-// settings continues it, if the tree is the root of a git work tree. Delete the file after a change
-// that is not committed.
+// another tree: it finds the same lines, in the same function if the list has it, with at least
+// half of the lines around them. -json keeps the results. A second run with the same file, commit
+// and settings continues it, if the tree is the root of a git work tree. Delete the file after a
+// change that is not committed.
 package main
 
 import (
@@ -189,8 +189,8 @@ func measure(ctx context.Context, r *runner, d drawing, file string) error {
 	return nil
 }
 
-// commit returns the commit of a tree, with -dirty after changes. It is empty if the tree is not the
-// root of a git work tree: git then has no commit, or that of a clone around the tree.
+// commit returns the commit of a tree, with -dirty after changes. It is empty if the tree is not
+// the root of a git work tree: git then has no commit, or that of a clone around the tree.
 func commit(ctx context.Context, dir string) string {
 	root, err := os.Stat(git(ctx, dir, "rev-parse", "--show-toplevel"))
 	if err != nil {

@@ -59,7 +59,8 @@ func funcName(fset *token.FileSet, file *ast.File, line int) string {
 	return ""
 }
 
-// funcNames returns funcName of a file, or for a mutant without a function one that is always empty.
+// funcNames returns funcName of a file, or for a mutant without a function one that is always
+// empty.
 func (m mutant) funcNames(text []byte) (func(line int) string, error) {
 	if m.Func == "" {
 		return func(int) string { return "" }, nil

@@ -25,8 +25,8 @@ type results struct {
 	Results []result `json:"results"`
 }
 
-// load adds the results of a file, which may not exist. Without a commit it refuses a file, which may
-// have the results of another tree.
+// load adds the results of a file, which may not exist. Without a commit it refuses a file, which
+// may have the results of another tree.
 func (a *results) load(file string) error {
 	var old results
 	if err := readJSON(file, &old); errors.Is(err, os.ErrNotExist) {

@@ -29,7 +29,7 @@ type Reading struct {
 	done   int    // number of ranges that are finished
 	rest   *Range // the rest of the next one, if its reading has begun
 	lost   []Lost // before the rows
-	ended  bool   // lost rows come next
+	ended  bool   // the rows after parts are missing: the next reading reports them
 	err    error
 }
 
@@ -65,9 +65,9 @@ func (f *Reading) Do(ctx context.Context, j *journal.Journal) {
 	}
 }
 
-// find sets N to the N before the first row after Pos, if Seek is set. The positions of a series
-// increase. Most clients were connected recently, so the search begins near the end. If the journal
-// no longer has rows after Pos, they are lost.
+// find searches the first row after Pos if Seek is set, and sets N to the number before it. The
+// positions of a series increase. Most clients were connected recently, so the search begins near
+// the end. If the journal no longer has rows after Pos, they are lost.
 func (f *Reading) find(ctx context.Context, j *journal.Journal, o *Range) error {
 	if !o.Seek {
 		return nil
@@ -75,13 +75,13 @@ func (f *Reading) find(ctx context.Context, j *journal.Journal, o *Range) error 
 	high := o.To
 	for step := uint64(ReadRows); o.N < high; step *= 4 {
 		mid := max(o.N+(high-o.N+1)/2, high-min(high, step))
-		behind := false // a row that was removed counts as not after Pos; the check below finds it
+		behind, found := false, false // a row that was removed counts as not after Pos; the check below finds it
 		err := j.Read(ctx, o.Series, journal.Range{Epoch: j.Epoch(), AfterN: mid - 1, ToN: mid}, func(_ string, r *journal.Row) bool {
-			behind = r.Position > o.Pos
+			behind, found = r.Position > o.Pos, true
 			return false
 		})
 		switch {
-		case isMissing(err):
+		case isMissing(err), err == nil && !found && mid >= j.Oldest(o.Series):
 			x := *o
 			x.N = mid - 1
 			next, pos, err := x.nextStored(ctx, j)
@@ -132,7 +132,7 @@ func (f *Reading) readSeries(ctx context.Context, j *journal.Journal, o *Range) 
 	switch {
 	case err != nil && !isMissing(err):
 		return err
-	case ended:
+	case ended && (len(rows) > 0 || next == o.N+1):
 		o.To = o.N
 	case len(rows) > 0: // the next reading finds what is missing after them
 	case err != nil:
@@ -147,7 +147,7 @@ func (f *Reading) readSeries(ctx context.Context, j *journal.Journal, o *Range) 
 }
 
 // nextStored returns N and position of the first row after N that can be read; To+1 if there is
-// none. The row after N cannot be read, and neither can the others before the result.
+// none. The row after N cannot be read. Rows between two unreadable parts may count as unreadable.
 func (o *Range) nextStored(ctx context.Context, j *journal.Journal) (next, pos uint64, err error) {
 	next = o.To + 1
 	stored := func(n uint64) (ok bool) { // rows from n on
@@ -178,14 +178,15 @@ func (o *Range) nextStored(ctx context.Context, j *journal.Journal) (next, pos u
 	return next, pos, err
 }
 
-// isMissing reports whether an error of the journal will be the same next time.
+// isMissing reports whether an error means that rows are missing or damaged, so that another
+// reading would fail too.
 func isMissing(err error) bool {
 	_, damaged := errors.AsType[*journal.Damage](err)
 	return damaged || errors.Is(err, journal.ErrNotKept)
 }
 
-// lose notes that the next rows of a range are lost, up to N to, and moves past them. Other rows
-// that were read come first, so the reading then ends before it.
+// lose notes that the next rows of a range are lost, up to N to, and moves past them. If the
+// reading already has rows, it ends here instead, so that these are sent first.
 func (f *Reading) lose(o *Range, to uint64) {
 	if f.ended = len(f.parts) > 0; f.ended {
 		return
@@ -194,7 +195,9 @@ func (f *Reading) lose(o *Range, to uint64) {
 	if o.Seek {
 		l.From = 0
 	}
-	if l.To > 0 && l.From <= l.To {
+	if n := len(f.lost); n > 0 && f.lost[n-1].In == l.In && f.lost[n-1].To+1 == l.From {
+		f.lost[n-1].To = l.To
+	} else if l.To > 0 && l.From <= l.To {
 		f.lost = append(f.lost, l)
 	}
 	o.N, o.Seek = to, false
