@@ -106,6 +106,10 @@ func TestOldIndexes(t *testing.T) {
 	if err := j.closeDays(t.Context(), testEncoder(t)); err != nil {
 		t.Fatal(err)
 	}
+	renamed := &src.defs[0]
+	renamed.Name = "Another name"
+	j.Define(*renamed) // in the last day
+	src.write(j, 10, true)
 	days, newest := j.Days(), j.Newest()
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
@@ -126,6 +130,9 @@ func TestOldIndexes(t *testing.T) {
 			t.Errorf("%s has a new index", days[k].Date)
 		}
 		j.renew(j.days[k])
+		if def, _ := j.Instrument(src.numbers[0]); def.Name != renamed.Name {
+			t.Errorf("the definition is that of %q", def.Name)
+		}
 		checkAll(t, "read again", j.Archive, src)
 		checkPlaces(t, j.Archive, src)
 	}
