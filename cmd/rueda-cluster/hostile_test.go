@@ -147,6 +147,8 @@ func TestAnswersOfTwoNodesE2E(t *testing.T) {
 	var answering sync.WaitGroup
 	var steps []chan bool // of the nodes: each sends another part when one has come
 	defer answering.Wait()
+	over := make(chan struct{})
+	defer close(over)
 	for _, node := range []string{"a", "b", "c"} {
 		x := dial(node)
 		defer x.Close()
@@ -156,7 +158,13 @@ func TestAnswersOfTwoNodesE2E(t *testing.T) {
 		next := make(chan bool, 100*parts)
 		steps = append(steps, next)
 		answering.Go(func() {
-			m, err := x.Parse(<-x.Messages())
+			var came *log.Arrival
+			select {
+			case came = <-x.Messages():
+			case <-over: // the request came before it listened
+				return
+			}
+			m, err := x.Parse(came)
 			for i := range parts {
 				err = errors.Join(err, x.Answer(m, []byte(node), i < parts-1))
 				<-next
