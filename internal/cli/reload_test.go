@@ -277,7 +277,7 @@ func (g *reloaded) reloadServers() {
 		g.Errorf("above handshakes: %d", status)
 	}
 	g.apply("", "applied: limits.handshakes")
-	for range 200 { // the address has used up what it may do at once
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); { // the address has used up what it may do at once
 		if status = g.refused(); status == 0 {
 			break
 		}
