@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type Archive struct {
 	log     *slog.Logger
 	minSeqs atomic.Pointer[minSeqs]
 	earlier atomic.Pointer[EarlierDays] // see Earlier; nil: none
+	oldest  atomic.Pointer[epochBegin]  // of the oldest epoch, if it lacks rows
 	lost    losses                      // rows lost while the journal is suspended
 	whole   bool                        // see Whole
 
@@ -509,23 +511,51 @@ func (a *Archive) assignDays(all []*segment) error {
 }
 
 // findMissing compares the first position of each segment with the last of the segment before. The
-// positions of an epoch have no gaps, except where a Gap reports lost rows.
+// positions of an epoch have no gaps, except where a Gap reports lost rows. After a segment whose
+// last position is not known, it compares the numbers of segments. Nothing follows damage at the
+// end of an epoch.
 func (a *Archive) findMissing() {
 	var before *segment // of the epoch, with rows
+	number := uint32(0) // of the segment before, also without rows
+	damaged := false    // the rows after before are
 	for _, d := range a.days {
 		for _, s := range d.segments {
-			if s.rows == 0 && len(s.gaps) == 0 {
+			follows := s.number == number+1
+			if number = s.number; s.rows == 0 && len(s.gaps) == 0 {
+				damaged = damaged || before != nil && s.epoch == before.epoch && s.damagedEnd()
 				continue
 			}
-			if before != nil && s.epoch == before.epoch && len(s.gaps) == 0 && s.first > before.last+1 {
-				s.missing = s.first - 1
-				a.excluded = append(a.excluded, Damage{File: s.path(s.packed), Reason: record.ReasonBefore})
-				a.log.Warn("rows of the journal are missing before a segment: a file was removed, cut or damaged",
-					"file", s.path(s.packed), "last", before.last, "count", s.missing-before.last)
+			if before != nil && s.epoch != before.epoch && (!follows || damaged) && len(s.gaps) == 0 {
+				a.endsEarly(before, s.from)
+				if s.first > 1 && !follows { // or rows at the beginning of its epoch are missing
+					s.missing = s.first - 1
+				}
 			}
-			before = s
+			if before != nil && s.epoch == before.epoch && len(s.gaps) == 0 && (s.first > before.last+1 || before.low && !follows) {
+				lost := Damage{File: s.path(s.packed), Reason: record.ReasonBefore, To: s.first - 1}
+				count := "unknown" // after the index of an earlier program
+				if !before.low {
+					lost.From = before.last + 1
+					count = strconv.FormatUint(s.first-lost.From, 10)
+				}
+				s.missing = lost.To
+				a.excluded = append(a.excluded, lost)
+				a.log.Warn("rows of the journal are missing before a segment: a file was removed, cut or damaged",
+					"file", lost.File, "last", before.last, "count", count)
+			}
+			before, damaged = s, s.damagedEnd()
 		}
 	}
+}
+
+// endsEarly notes that rows are missing after the last segment of an epoch. at is when the epoch
+// was over.
+func (a *Archive) endsEarly(s *segment, at int64) {
+	lost := Damage{File: s.path(s.packed), Reason: record.ReasonMissing, Offset: s.end, From: s.last + 1}
+	a.excluded = append(a.excluded, lost)
+	a.log.Warn("rows of the journal are missing at the end of an epoch: a file was removed, cut or damaged",
+		"file", lost.File, "last", s.last)
+	s.gaps = append(slices.Clip(s.gaps), dayfile.Gap{Position: lost.From, At: at})
 }
 
 // raise corrects bounds from old indexes, which may be too low, by the first row of the next

@@ -2,15 +2,17 @@ package journal
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/market"
 )
 
 // TestBookAt compares books at many times with those of a reader that applies all rows from the
-// beginning.
+// beginning: by publication, and by T, which is up to 50 ms earlier and does not always increase.
 func TestBookAt(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Segment = 150_000
@@ -31,8 +33,13 @@ func TestBookAt(t *testing.T) {
 					break
 				}
 			}
-			want, ok := bookOf(src.rows, src.numbers[i], at)
-			got, err := j.BookAt(t.Context(), src.defs[i].ID, at)
+			want, ok := bookOf(src.rows, src.numbers[i], at, math.MaxInt64)
+			got, err := j.BookAt(t.Context(), src.defs[i].ID, at, math.MaxInt64)
+			if k%3 == 0 {
+				at = src.rows[k].Time + rng.Int64N(2)
+				want, ok = bookOf(src.rows, src.numbers[i], at+int64(time.Hour), at)
+				got, err = j.BookAt(t.Context(), src.defs[i].ID, at+int64(time.Hour), at)
+			}
 			if !ok {
 				unknown++
 				if !errors.Is(err, ErrNoBook) {
@@ -56,22 +63,25 @@ func TestBookAt(t *testing.T) {
 		}
 	}
 	id := src.defs[0].ID
-	if _, err := j.BookAt(t.Context(), id, start-1); !errors.Is(err, ErrNotKept) {
+	if _, err := j.BookAt(t.Context(), id, start-1, math.MaxInt64); !errors.Is(err, ErrNotKept) {
 		t.Errorf("before everything: %v", err)
 	}
 	id.Symbol = "NOPE"
-	if _, err := j.BookAt(t.Context(), id, start); !errors.Is(err, market.ErrUnknownInstrument) {
+	if _, err := j.BookAt(t.Context(), id, start, math.MaxInt64); !errors.Is(err, market.ErrUnknownInstrument) {
 		t.Errorf("an instrument that is not there: %v", err)
 	}
 }
 
-// bookOf applies all rows up to a time.
-func bookOf(rows []Row, number uint32, until int64) (s BookSnapshot, known bool) {
+// bookOf applies all rows that were published up to a time, before the first one with a later T.
+func bookOf(rows []Row, number uint32, until, event int64) (s BookSnapshot, known bool) {
 	var b market.Book
 	for i := range rows {
 		r := &rows[i]
 		if r.At > until || r.Instrument != number || !bookKinds.Has(r.Kind) {
 			continue
+		}
+		if r.Time > event {
+			break
 		}
 		if known = known && r.Kind != BookLost || r.Kind == BookState; !known {
 			continue
@@ -89,4 +99,58 @@ func bookOf(rows []Row, number uint32, until int64) (s BookSnapshot, known bool)
 	}
 	s.Bids, s.Asks = b.Append(nil, market.Buy, 0), b.Append(nil, market.Sell, 0)
 	return s, known
+}
+
+// TestBookAtOfTwoClocks reads books of a journal whose rows alternate between the clock of this
+// machine and a virtual one of a year before, so that every segment begins before every time.
+func TestBookAtOfTwoClocks(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Segment = 20_000
+	src := newRowSource(1, 2)
+	src.defs[1].VirtualClock = true
+	newest := make([]*Row, 2)
+	j := mustOpen(t, cfg)
+	defer j.Close()
+	if err := j.Restore(func(*Row) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Start(func(number uint32, emit func(*Row)) {
+		if r := newest[number-1]; r != nil {
+			s := *r
+			s.At = 0
+			emit(&s)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	src.define(j)
+	clocks := []int64{start, start - 365*dayNanos}
+	for k := range uint64(2_000) {
+		i := int(k % 2)
+		at := clocks[i] + int64(k)*int64(time.Second)
+		newest[i] = &Row{
+			Kind: BookState, Instrument: src.numbers[i], Position: k + 1, N: k/2 + 1, Time: at, At: at, Latency: -1,
+			Bids: []market.Level{{Price: market.Scale, Size: market.Size(k+1) * market.Scale, Orders: 1}},
+		}
+		r := cloneRow(newest[i])
+		j.Append(&r)
+		j.Commit()
+	}
+	if n := len(segmentFiles(t, cfg.Folder)); n < 4 {
+		t.Fatalf("%d segments", n)
+	}
+	for k := uint64(0); k < 2_000; k += 7 {
+		i := int(k % 2)
+		at := clocks[i] + int64(k)*int64(time.Second)
+		for _, event := range []int64{at, math.MaxInt64} {
+			published := at
+			if event == at {
+				published += int64(time.Hour)
+			}
+			got, err := j.BookAt(t.Context(), src.defs[i].ID, published, event)
+			if err != nil || got.N != k/2+1 || got.Time != at || len(got.Bids) != 1 || got.Bids[0].Size != market.Size(k+1)*market.Scale {
+				t.Fatalf("%s at %d, published %v: got %+v, %v; want N %d", src.defs[i].ID, at, event != at, got, err, k/2+1)
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -157,7 +158,7 @@ func killedAt(t *testing.T, folder string, files []string, file int, end int64) 
 		t.Fatal(err)
 	}
 	given.Begin(s.Journal, s.Epoch, 0)
-	if err := given.Close(false); err != nil {
+	if err := given.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return to
@@ -258,8 +259,8 @@ func wantRestored(t *testing.T, cfg Config, all *rowSource, epoch, what string) 
 		return
 	}
 	i, at := len(rows)%len(all.defs), rows[len(rows)*2/3].At
-	b, known := bookOf(rows, all.numbers[i], at)
-	if s, err := j.BookAt(t.Context(), all.defs[i].ID, at); known != (err == nil) || known && fmt.Sprint(s.N, s.Bids, s.Asks) != fmt.Sprint(b.N, b.Bids, b.Asks) {
+	b, known := bookOf(rows, all.numbers[i], at, math.MaxInt64)
+	if s, err := j.BookAt(t.Context(), all.defs[i].ID, at, math.MaxInt64); known != (err == nil) || known && fmt.Sprint(s.N, s.Bids, s.Asks) != fmt.Sprint(b.N, b.Bids, b.Asks) {
 		t.Fatalf("%s: book %+v, %v; want %v %+v", what, s, err, known, b)
 	}
 }
@@ -358,7 +359,7 @@ func TestOlderCheckpoints(t *testing.T) {
 		t.Fatalf("restored\n%+v\nwant\n%+v", got, want)
 	}
 	for i, def := range src.defs {
-		b, err := j.BookAt(t.Context(), def.ID, src.at)
+		b, err := j.BookAt(t.Context(), def.ID, src.at, math.MaxInt64)
 		if err != nil || b.N != src.counts[i].N[Books] || !slices.Equal(b.Bids, src.books[i].Append(nil, market.Buy, 0)) {
 			t.Errorf("book of %s: %+v, %v", def.ID, b, err)
 		}

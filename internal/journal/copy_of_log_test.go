@@ -25,7 +25,7 @@ func TestCopyOfALog(t *testing.T) {
 	last := j.lastSegment()
 	crash := func() {
 		t.Helper()
-		if err := errors.Join(j.state.Close(), j.highWater.Close(false), j.Archive.close(), j.lock.Close()); err != nil {
+		if err := errors.Join(j.state.Close(), j.highWater.Close(), j.Archive.close(), j.lock.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,7 +71,7 @@ func TestBookAfterDamage(t *testing.T) {
 	want := src.books[0].Append(nil, market.Buy, 0)
 	src.write(j, 15_000, false)
 	id := src.defs[0].ID
-	if _, err := j.BookAt(t.Context(), id, src.at); err != nil {
+	if _, err := j.BookAt(t.Context(), id, src.at, math.MaxInt64); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {
@@ -79,10 +80,10 @@ func TestBookAfterDamage(t *testing.T) {
 	change(t, cfg.Folder, 92, 0)
 	j = mustOpen(t, cfg)
 	defer j.Close()
-	if s, err := j.BookAt(t.Context(), id, src.at); !errors.Is(err, ErrNotKept) {
+	if s, err := j.BookAt(t.Context(), id, src.at, math.MaxInt64); !errors.Is(err, ErrNotKept) {
 		t.Errorf("behind the damage: N %d, %v", s.N, err)
 	}
-	s, err := j.BookAt(t.Context(), id, before)
+	s, err := j.BookAt(t.Context(), id, before, math.MaxInt64)
 	if err != nil {
 		t.Fatal(err)
 	}

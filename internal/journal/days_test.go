@@ -349,7 +349,7 @@ func TestRetention(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(cfg.Folder); err != nil || len(left) != 3+2 {
+	if left, err := os.ReadDir(cfg.Folder); err != nil || len(left) != 3+3 {
 		t.Errorf("left in the folder: %v, %v", left, err)
 	}
 	// The removal was interrupted.
@@ -371,7 +371,7 @@ func TestRetention(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(cfg.Folder); err != nil || len(left) != 1+2 {
+	if left, err := os.ReadDir(cfg.Folder); err != nil || len(left) != 1+3 {
 		t.Errorf("left in the folder: %v, %v", left, err)
 	}
 }

@@ -23,9 +23,9 @@
 // that still runs, because written data is in its page cache. A page of shared memory
 // (Config.Memory) survives a kill and not a restart of the machine. It contains the greatest
 // position that was streamed, so that rows which were streamed while nothing could be written are
-// detected. After a crash of the machine, damage, a lost file, an end while rows were lost, or
-// without that page, a new epoch begins. Until the machine restarts or the journal ends cleanly,
-// the page also detects an older copy of the folder; after that nothing does.
+// detected. After a crash of the machine, damage, a lost file, an end while rows were lost, or a
+// kill without that page, a new epoch begins. Until the machine restarts, the page also detects an
+// older copy of the folder, or one that is in use; after that nothing does.
 //
 // # Files
 //
@@ -74,6 +74,9 @@
 // segment with a Gap, which contains the position up to which rows are missing, and a checkpoint.
 // Oldest returns the N from which a series is complete. If the process ends before that checkpoint
 // is complete, the epoch ends.
+//
+// An epoch whose newest rows are missing at the start ends with a segment that has only a Gap. If a
+// number of a segment is missing between two epochs, rows are missing at the end of the first.
 //
 // # Concurrency
 //

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -293,10 +294,16 @@ func (t *rowSource) write(j *Journal, n int, rare bool) {
 // scanAll returns all rows of a scan.
 func scanAll(t testing.TB, a *Archive, from ScanStart) []Row {
 	t.Helper()
+	return scanSome(t, a, from, math.MaxInt)
+}
+
+// scanSome returns the first rows of a scan, at most some.
+func scanSome(t testing.TB, a *Archive, from ScanStart, most int) []Row {
+	t.Helper()
 	var got []Row
 	err := a.Scan(t.Context(), from, nil, allKinds, func(r *Row) bool {
 		got = append(got, cloneRow(r))
-		return true
+		return len(got) < most
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,9 @@ type chunk struct {
 	places   []uint32 // offsets in the segment, in words of 8 bytes
 }
 
+// last returns the N of the last row.
+func (c *chunk) last() uint64 { return c.first + uint64(len(c.places)) - 1 }
+
 // chunkRows bounds a chunk, so that a read of a range of times reads few extra rows.
 const chunkRows = 512
 

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/flock"
 	"github.com/ruedahq/rueda/internal/histogram"
 	"github.com/ruedahq/rueda/internal/journal/disk"
 	"github.com/ruedahq/rueda/internal/journal/record"
@@ -92,6 +93,7 @@ type Journal struct {
 	lock      *os.File
 	state     *state.File
 	highWater *state.HighWater // nil: not available
+	inUse     bool             // another process writes a copy of the journal
 	writer
 	files
 
@@ -140,7 +142,7 @@ func Open(cfg Config) (*Journal, error) {
 	j.writer.reset()
 	if err := j.open(); err != nil {
 		if j.state != nil {
-			err = errors.Join(err, j.state.Close(), j.highWater.Close(false))
+			err = errors.Join(err, j.state.Close(), j.highWater.Close())
 		}
 		return nil, errors.Join(err, archive.close(), lock.Close())
 	}
@@ -166,7 +168,7 @@ func (j *Journal) open() error {
 		_, _ = rand.Read(j.journal[:]) // never fails
 	}
 	if j.highWater, err = state.OpenHighWater(j.cfg.Memory, j.cfg.Folder, j.journal); err != nil {
-		if j.cfg.Copy {
+		if j.inUse = errors.Is(err, flock.ErrLocked); j.cfg.Copy {
 			j.cfg.Logger.Warn("no shared memory is available; after a kill this node counts as one that may lack rows",
 				"path", j.cfg.Memory, "error", err)
 		} else {
@@ -193,6 +195,11 @@ func (j *Journal) open() error {
 	for _, d := range j.Damage() {
 		j.cfg.Logger.Warn("a part of the journal cannot be read", "file", d.File, "reason", d.Reason, "bytes", d.Bytes, "error", d.Error())
 	}
+	j.calendar.begun = map[int32]bool{}
+	for _, d := range j.days {
+		j.day, j.hasDay = d.date, true
+		j.calendar.begun[d.date] = true
+	}
 	if reason != "" {
 		switch {
 		case j.cfg.Copy && !found && last != nil:
@@ -200,28 +207,24 @@ func (j *Journal) open() error {
 		case found || last != nil:
 			j.cfg.Logger.Warn("the journal begins a new epoch", "reason", reason)
 		}
+		if !j.cfg.Copy && j.endMayBeMissing(reason) {
+			j.noteMissingEnd()
+		}
 		j.state.Epoch = cmp.Or(j.cfg.Epoch, state.NewEpoch())
 	}
 	j.epoch = j.state.Epoch
 	if err := j.findMinSeqs(context.Background()); err != nil {
 		return err
 	}
-	if len(j.days) > 0 {
-		j.day, j.hasDay = j.days[len(j.days)-1].date, true
-	}
-	j.calendar.begun = map[int32]bool{}
-	for _, d := range j.days {
-		j.calendar.begun[d.date] = true
-	}
 	if err := openEarlier(j); err != nil {
 		return err
 	}
 	j.state.Journal, j.state.Boot = j.journal, j.cfg.BootID
 	j.state.Clean, j.state.Suspended = false, false
-	if last != nil {
+	if last = j.lastSegment(); last != nil {
 		j.state.Segment = last.number
 	}
-	j.highWater.Begin(j.journal, j.epoch, lastPosition(j.views("")))
+	j.highWater.Begin(j.journal, j.epoch, lastPosition(j.views(j.epoch)))
 	// Sync it before the first row, after which the clean end is not valid any more.
 	return j.state.SaveSync()
 }
@@ -235,6 +238,13 @@ func (j *Journal) lastSegment() *segment {
 	return list[len(list)-1]
 }
 
+// Reasons of endOfEpoch.
+const (
+	reasonSuspended = "suspended"
+	reasonMachine   = "machine_restarted"
+	reasonDamaged   = "damaged"
+)
+
 // endOfEpoch returns the reason why the epoch of the state cannot continue: a row of it may have
 // been streamed and lost. It returns "" if no row is missing.
 func (j *Journal) endOfEpoch(found bool, last *segment) string {
@@ -247,21 +257,21 @@ func (j *Journal) endOfEpoch(found bool, last *segment) string {
 	case !found:
 		return "no_state"
 	case s.Suspended:
-		return "suspended"
+		return reasonSuspended
 	case number < s.Segment, s.Clean && (number != s.Segment || end != s.End):
 		return record.ReasonMissing
 	case !s.Clean && (boot == "" || boot != s.Boot):
-		return "machine_restarted"
+		return reasonMachine
 	}
 	switch position, ok := j.highWater.Previous(s.Epoch); {
-	case ok && position > lastPosition(views):
+	case ok && position > lastPosition(views), j.inUse: // the folder is an older one, or a copy
 		return record.ReasonMissing
 	case !ok && !s.Clean:
 		return "unproven" // the streamed position is unknown
 	}
 	for _, v := range views {
 		if v.lossy() {
-			return "damaged"
+			return reasonDamaged
 		}
 	}
 	from := restoreFrom(views)
@@ -271,12 +281,30 @@ func (j *Journal) endOfEpoch(found bool, last *segment) string {
 		}
 		switch { // the N of lost rows are unknown
 		case len(v.gaps) > 0:
-			return "suspended"
+			return reasonSuspended
 		case v.missing > 0:
-			return record.ReasonMissing
+			return record.ReasonBefore
 		}
 	}
 	return ""
+}
+
+// endMayBeMissing reports whether rows after the stored ones of the epoch of the state may have
+// been streamed, for a reason why it cannot continue.
+func (j *Journal) endMayBeMissing(reason string) bool {
+	views := j.views(j.state.Epoch)
+	switch reason {
+	case record.ReasonMissing:
+		return true
+	case reasonMachine: // the rows since the last sync
+		return true
+	case reasonDamaged:
+		return views[len(views)-1].damagedEnd()
+	case reasonSuspended: // unless a Gap reports them
+		position, ok := j.highWater.Previous(j.state.Epoch)
+		return j.state.Suspended && (!ok || position > lastPosition(views))
+	}
+	return false
 }
 
 // ErrIncomplete means that a journal which is a copy of a log has lost rows between others.
@@ -431,6 +459,6 @@ func (j *Journal) Close() error {
 		}
 	}
 	saved := j.state.SaveSync()
-	err = errors.Join(err, saved, j.highWater.Close(saved == nil))
+	err = errors.Join(err, saved, j.highWater.Close())
 	return errors.Join(err, j.state.Close(), j.Archive.close(), j.lock.Close())
 }

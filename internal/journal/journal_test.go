@@ -78,17 +78,17 @@ func TestRowsOfAllShapes(t *testing.T) {
 		many[i] = market.Level{Price: market.Price(-i), Size: market.Size(i + 1), Orders: uint32(i)}
 	}
 	rows := []Row{
-		{Kind: Trade, N: math.MaxUint64, Position: 1, Time: math.MinInt64, At: start, Price: math.MinInt64, Size: math.MaxInt64, Side: market.Sell},
+		{Kind: Trade, N: math.MaxUint64, Position: 1<<50 - 1, Time: math.MinInt64, At: start, Price: math.MinInt64, Size: math.MaxInt64, Side: market.Sell},
 		{Kind: Trade, N: 1 << 40, Position: 1 << 50, Time: math.MaxInt64, At: start + 1, Latency: -1, ID: "x", TradeDetails: market.TradeDetails{Conditions: []string{"a", "", "c"}}},
-		{Kind: Trade, N: 3, Position: 3, Time: 0, At: start + 1e15, Latency: -1},
-		{Kind: Trade, N: 4, Position: 4, Time: start, At: start, Latency: 0},
-		{Kind: Trade, N: 5, Position: 5, Time: -5, At: -6, Latency: -1},
-		{Kind: Quote, N: 1, Position: 6, Time: start, At: start},
-		{Kind: Quote, N: 2, Position: 6, Time: start, At: start, Asks: many[:1]},
-		{Kind: BookState, N: 1, Position: 7, Time: start, At: start, Bids: many, Asks: many[:3]},
-		{Kind: BookUpdate, N: 2, Position: 8, Time: start, At: start, Bids: many[:2], Asks: many[:65535]},
-		{Kind: BookUpdate, N: 3, Position: 9, Time: start, At: start, Bids: many[:65534], Asks: many[:1]},
-		{Kind: Status, N: 1, Position: 10, Time: start, At: start, Phase: market.FeedUp, Until: math.MaxInt64, Reason: "r"},
+		{Kind: Trade, N: 3, Position: 1<<50 + 1, Time: 0, At: start + 1e15, Latency: -1},
+		{Kind: Trade, N: 4, Position: 1<<50 + 2, Time: start, At: start, Latency: 0},
+		{Kind: Trade, N: 5, Position: 1<<50 + 3, Time: -5, At: -6, Latency: -1},
+		{Kind: Quote, N: 1, Position: 1<<50 + 4, Time: start, At: start},
+		{Kind: Quote, N: 2, Position: 1<<50 + 5, Time: start, At: start, Asks: many[:1]},
+		{Kind: BookState, N: 1, Position: 1<<50 + 6, Time: start, At: start, Bids: many, Asks: many[:3]},
+		{Kind: BookUpdate, N: 2, Position: 1<<50 + 7, Time: start, At: start, Bids: many[:2], Asks: many[:65535]},
+		{Kind: BookUpdate, N: 3, Position: 1<<50 + 8, Time: start, At: start, Bids: many[:65534], Asks: many[:1]},
+		{Kind: Status, N: 1, Position: 1<<50 + 9, Time: start, At: start, Phase: market.FeedUp, Until: math.MaxInt64, Reason: "r"},
 	}
 	for i := range rows {
 		r := &rows[i]

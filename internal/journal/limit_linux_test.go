@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ruedahq/rueda/internal/journal/record"
 )
 
 // limited writes until the kernel refuses, prints the last committed position, and exits.
@@ -41,7 +43,8 @@ func limited(folder string) error {
 }
 
 // TestKernelRefusesE2E has the kernel accept a part of a write and refuse the rest: committed rows
-// are stored, the incomplete frame is cut, and the epoch ends, because later rows were streamed.
+// are stored, the incomplete frame is cut, and the epoch ends, because later rows were streamed. A
+// reader reports that these are missing.
 func TestKernelRefusesE2E(t *testing.T) {
 	if folder := os.Getenv("JOURNAL_TEST_LIMITED"); folder != "" {
 		if err := limited(folder); err != nil {
@@ -72,11 +75,15 @@ func TestKernelRefusesE2E(t *testing.T) {
 	for range committed + 10 {
 		src.next(true)
 	}
-	got := scanAll(t, r.Archive, ScanStart{})
-	if len(got) < committed || len(r.Damage()) > 0 {
-		t.Errorf("%d rows of %d, damage %v", len(got), committed, r.Damage())
+	got, damage := scanAll(t, r.Archive, ScanStart{}), r.Damage()
+	if len(got) <= committed || len(damage) != 1 || damage[0].Reason != record.ReasonMissing {
+		t.Fatalf("%d rows of %d, damage %v", len(got), committed, damage)
 	}
-	sameRows(t, "what the kernel took", got, src.rows[:len(got)])
+	end := len(got) - 1
+	sameRows(t, "what the kernel took", got[:end], src.rows[:end])
+	if got[end].Kind != Gap || got[end].Reason != record.ReasonMissing {
+		t.Errorf("the end is %+v", got[end])
+	}
 	j := mustOpen(t, cfg)
 	if j.Epoch() == r.Epoch() {
 		t.Error("the epoch goes on")

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ type losses struct {
 	mu       sync.Mutex // guards what follows
 	minSeqs  minSeqs
 	position uint64
+	from, to int64 // least and greatest At of the lost rows
 }
 
 // row records that a row is lost.
@@ -26,7 +28,7 @@ func (l *losses) row(r *Row) {
 		slot = slotBooks
 	}
 	l.note(r.Instrument, slot, r.N)
-	l.position = max(l.position, r.Position)
+	l.extend(r.Position, r.At, r.At)
 }
 
 // pieces records that the rows of pieces are lost.
@@ -37,8 +39,16 @@ func (l *losses) pieces(list ...*piece) {
 		for _, e := range c.entries {
 			l.note(e.key.Instrument, int(e.key.Slot), e.n)
 		}
-		l.position = max(l.position, c.added.last)
+		l.extend(c.added.last, c.added.from, c.added.to)
 	}
+}
+
+// extend records up to which position and in which time rows are lost. The caller holds mu.
+func (l *losses) extend(position uint64, from, to int64) {
+	if l.position == 0 {
+		l.from, l.to = math.MaxInt64, math.MinInt64
+	}
+	l.position, l.from, l.to = max(l.position, position), min(l.from, from), max(l.to, to)
 }
 
 // note records a lost row. The caller holds mu.
@@ -67,9 +77,16 @@ func (l *losses) minSeq(instrument uint32, slot int) uint64 {
 
 // last returns the greatest position of a lost row, or 0 if no row is lost.
 func (l *losses) last() uint64 {
+	position, _, _ := l.span()
+	return position
+}
+
+// span returns the greatest position of a lost row, and the time in which the lost rows were
+// published. The position is 0 if no row is lost.
+func (l *losses) span() (position uint64, from, to int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.position
+	return l.position, l.from, l.to
 }
 
 // clear removes the rows up to a position, which the files of the journal now describe. If more

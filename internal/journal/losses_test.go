@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"errors"
+	"math"
 	"syscall"
 	"testing"
 
@@ -65,6 +67,59 @@ func TestMinSeqsWhileSuspended(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLostWhileSuspended asks for rows that are being lost: by N, by time, and for the book. They
+// are missing, also for a reader of another process, and after the end of this one.
+func TestLostWhileSuspended(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Logger = nil
+	disk := newSlowDisk()
+	cfg.sys.Write = disk.write
+	src := newRowSource(63, 3)
+	j := begin(t, cfg, src)
+	src.write(j, 2_000, true)
+	kept := len(src.rows)
+	for range 4 {
+		j.Append(src.next(true))
+	}
+	disk.startWrite(t, j)(syscall.EIO)
+	for range 2_000 {
+		j.Append(src.next(true))
+	}
+	epoch, last := j.Epoch(), src.position
+	wantEnd(t, mustRead(t, cfg.Folder).Archive, src, epoch, uint64(kept))
+	for i, def := range src.defs {
+		for slot := range record.NumSlots {
+			lost := of(src.rows[kept:], src.numbers[i], slot)
+			if slot == record.SlotSummaries || len(lost) == 0 {
+				continue
+			}
+			f, err := j.Find(seriesOf(def.ID, slot), epoch)
+			check(t, err)
+			middle := lost[len(lost)/2].Time
+			for _, r := range []Range{{}, {AfterN: lost[0].N - 1}, {Start: lost[0].Time}, {Start: middle, End: middle + 1}} {
+				r.Epoch = epoch
+				got, err := f.Lost(t.Context(), r)
+				if err != nil || len(got) != 1 || got[0].From != lost[0].N || got[0].To != lost[len(lost)-1].N || got[0].Position != last || got[0].At != src.at {
+					t.Errorf("%s, slot %d, %+v: %+v, %v", def.ID, slot, r, got, err)
+				}
+			}
+			f.Close()
+		}
+		if _, err := j.BookAt(t.Context(), def.ID, src.rows[kept].At, math.MaxInt64); !errors.Is(err, ErrNotKept) {
+			t.Errorf("%s: the book while rows are lost: %v", def.ID, err)
+		}
+		if _, err := j.BookAt(t.Context(), def.ID, src.rows[kept-1].At, math.MaxInt64); err != nil {
+			t.Errorf("%s: the book before: %v", def.ID, err)
+		}
+	}
+	check(t, j.Close())
+	cfg.sys.Write = nil
+	if now := nextEpoch(t, cfg, src.at); now == epoch {
+		t.Fatal("the epoch continues")
+	}
+	wantEnd(t, mustRead(t, cfg.Folder).Archive, src, epoch, uint64(kept))
 }
 
 // TestMinSeqsOfOverflow loses rows because too many wait for the disk, after the first segment that

@@ -124,6 +124,12 @@ func (s *segment) losses() []Damage {
 	return s.damage
 }
 
+// damagedEnd reports whether damage with lost rows follows the last row of the segment.
+func (s *segment) damagedEnd() bool {
+	list := s.losses()
+	return len(list) > 0 && list[len(list)-1].To == 0
+}
+
 // readSegmentMinSeqs reads a segment up to the end of its checkpoint. done means that it has one.
 func (a *Archive) readSegmentMinSeqs(ctx context.Context, v *segmentView, f minSeqs) (done bool, err error) {
 	var dec record.Decoder

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"math"
 	"os"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func readPages(t *testing.T, rows int) {
 		}
 	})
 	book := logTime(t, "book in the middle of the live day", func() {
-		if _, err := j.BookAt(t.Context(), p.series.Instrument, (start+src.at)/2); err != nil {
+		if _, err := j.BookAt(t.Context(), p.series.Instrument, (start+src.at)/2, math.MaxInt64); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -184,7 +184,7 @@ func (m *machine) die() {
 	if j.activeFile != nil {
 		_ = j.activeFile.Close()
 	}
-	if err := errors.Join(j.state.Close(), j.highWater.Close(false), j.Archive.close(), j.lock.Close()); err != nil {
+	if err := errors.Join(j.state.Close(), j.highWater.Close(), j.Archive.close(), j.lock.Close()); err != nil {
 		m.t.Fatal(err)
 	}
 }

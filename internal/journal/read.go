@@ -36,6 +36,7 @@ type Range struct {
 	AfterN, ToN uint64 // N above AfterN and at most ToN; ToN 0: no limit
 	Start, End  int64  // Time from Start and before End; 0: no limit
 	Reverse     bool   // newest first, epochs too
+	SkipDamage  bool   // skip rows that cannot be read, which Found.Lost then returns; false: they are an error
 }
 
 // bounded replaces zero values by limits.
@@ -93,6 +94,9 @@ type Found struct {
 	series   Series
 	parts    []seriesPart
 	heldDays []*dayfile.File
+
+	incomplete bool  // a read has found that rows are missing
+	damage     error // of an index whose rows cannot be found; nil: none
 }
 
 // Close releases the days. Call it once, after all reads.
@@ -117,7 +121,7 @@ func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
 	}
 	if err := f.find(slot, epoch, date); err != nil {
 		f.Close()
-		if bad, ok := errors.AsType[*indexError](err); ok && a.rebuild(bad.index, bad.err) {
+		if errors.Is(err, errRebuilt) {
 			return a.find(s, epoch, date)
 		}
 		return nil, err
@@ -125,12 +129,18 @@ func (a *Archive) find(s Series, epoch, date string) (*Found, error) {
 	return f, nil
 }
 
+// FindDay finds the rows of a series that are filed under a day, as Find does.
+func (a *Archive) FindDay(s Series, date string) (*Found, error) { return a.find(s, "", date) }
+
 // Read yields the rows that were found, as Archive.Read does. The range's epoch must be among them.
 // If a day that was not closed at the time of Find is removed before it is read, the error is
 // ErrNotKept.
 func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row *Row) bool) error {
 	if f.series.Channel == Books {
 		return f.archive.readBooks(ctx, f.series, r, yield)
+	}
+	if f.damage != nil && !r.SkipDamage {
+		return f.damage
 	}
 	parts := slices.DeleteFunc(slices.Clone(f.parts), func(p seriesPart) bool { return r.Epoch != "" && p.epoch != r.Epoch })
 	if r.Reverse {
@@ -144,20 +154,17 @@ func (f *Found) Read(ctx context.Context, r Range, yield func(epoch string, row 
 			break
 		}
 	}
+	if reader.incomplete {
+		f.incomplete = true
+	}
 	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
 }
 
-// indexError is an error of the index of a day.
-type indexError struct {
-	index *dayfile.File
-	err   error
-}
-
-func (e *indexError) Error() string { return e.err.Error() }
-func (e *indexError) Unwrap() error { return e.err }
+// errRebuilt means that an index was damaged and is built again.
+var errRebuilt = errors.New("the index of a day is built again")
 
 // find finds the parts of the series, oldest first.
 func (f *Found) find(slot int, epoch, date string) error {
@@ -195,8 +202,15 @@ func (f *Found) find(slot int, epoch, date string) error {
 			continue
 		}
 		found, err := d.Find(f.series.Instrument, slot)
+		if a.rebuild(d, err) {
+			return errRebuilt
+		}
+		if _, damaged := errors.AsType[*Damage](err); damaged {
+			f.damage, f.incomplete = err, true
+			continue
+		}
 		if err != nil {
-			return &indexError{d, err}
+			return err
 		}
 		slices.SortStableFunc(found, func(x, y dayfile.Series) int { return int(x.Epoch) - int(y.Epoch) })
 		for _, s := range found {
@@ -220,9 +234,21 @@ type seriesReader struct {
 	order   []int // offsets of the records of a block, for reverse reads
 	yielded int   // rows of the part
 	skip    int   // rows of the part that were yielded before
+
+	epoch      string // of the part
+	last       uint64 // N of the row before, in this epoch; 0: none
+	incomplete bool   // rows could not be read, or are not consecutive
+	skips      bool   // SkipDamage, and the index of the day is damaged like its segments
+	runs       *runs  // nil: not collected
 }
 
 func (s *seriesReader) yieldRow(epoch string, r *Row) error {
+	if s.last > 0 && r.N != s.last+1 && r.N+1 != s.last {
+		s.incomplete = true
+	}
+	if s.last = r.N; s.runs != nil {
+		s.runs.stored(r.N, r.N)
+	}
 	switch {
 	case !s.r.has(r.N, r.Time):
 		return nil
@@ -243,12 +269,20 @@ func (s *seriesReader) part(ctx context.Context, p *seriesPart) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.yielded = 0
+	if s.yielded = 0; s.epoch != p.epoch {
+		s.epoch, s.last = p.epoch, 0
+	}
 	if p.day == nil {
 		return s.segment(ctx, p)
 	}
 	err := s.day(ctx, p)
 	if !s.archive.rebuild(p.day, err) {
+		if s.skips || !s.damaged(err) {
+			return err
+		}
+		s.skips, s.skip = true, s.yielded
+		err = s.part(ctx, p)
+		s.skips, s.skip = false, 0
 		return err
 	}
 	again, err := s.archive.find(s.series, p.epoch, p.day.Meta.Date)
@@ -269,13 +303,27 @@ func (s *seriesReader) part(ctx context.Context, p *seriesPart) error {
 	return nil
 }
 
+// damaged reports whether rows cannot be read, and are to be skipped.
+func (s *seriesReader) damaged(err error) bool {
+	_, damaged := errors.AsType[*Damage](err)
+	if damaged = damaged && s.r.SkipDamage; damaged {
+		s.incomplete = true
+	}
+	return damaged
+}
+
 // day reads from the index of a closed day.
 func (s *seriesReader) day(ctx context.Context, p *seriesPart) error {
 	e := &p.series
 	if !s.r.mayHave(e.First, e.Last, e.Least, e.Most) {
+		s.runs.stored(e.First, e.Last)
 		return nil
 	}
 	blocks, err := p.day.Blocks(e)
+	if s.skips && s.damaged(err) {
+		s.runs.unreadable(e.Last)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -285,13 +333,18 @@ func (s *seriesReader) day(ctx context.Context, p *seriesPart) error {
 		}
 		k := &blocks[i]
 		if !s.r.mayHave(k.First, k.Last, k.Least, k.Most) {
+			s.runs.stored(k.First, k.Last)
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var err error
-		if s.raw, s.rows, err = p.day.ReadBlock(k, s.raw, s.rows); err != nil {
+		if s.raw, s.rows, err = p.day.ReadBlock(k, s.raw, s.rows); s.skips && s.damaged(err) {
+			s.runs.unreadable(k.Last)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		if err := s.block(p, k.At); err != nil {
@@ -350,27 +403,30 @@ func (s *seriesReader) block(p *seriesPart, at int64) error {
 // segment reads rows by offset from a segment of a day that is not closed. It does not open the
 // file if no chunk can have rows of the range.
 func (s *seriesReader) segment(ctx context.Context, p *seriesPart) error {
-	if !slices.ContainsFunc(p.chunks, func(c chunk) bool {
-		return s.r.mayHave(c.first, c.first+uint64(len(c.places))-1, c.from, c.to)
-	}) {
+	if !slices.ContainsFunc(p.chunks, func(c chunk) bool { return s.r.mayHave(c.first, c.last(), c.from, c.to) }) {
+		for i := range p.chunks {
+			s.runs.stored(p.chunks[i].first, p.chunks[i].last())
+		}
 		return nil
 	}
-	file, err := s.archive.openSegment(p.view.segment)
+	file, err := s.openSegment(p)
 	if err != nil {
-		return notKept(err)
+		if s.damaged(err) {
+			s.runs.unreadable(p.chunks[len(p.chunks)-1].last())
+			return nil
+		}
+		return err
 	}
 	defer func() { _ = file.Close() }() // only read from
-	if file.reason != "" {
-		return &Damage{File: file.name, Reason: file.reason}
-	}
 	w := window{file: file, blocks: p.view.blocks, last: p.view.last, verifies: !p.view.verified, verified: -1}
 	for i := range p.chunks {
 		if s.r.Reverse {
 			i = len(p.chunks) - 1 - i
 		}
 		c := &p.chunks[i]
-		last := c.first + uint64(len(c.places)) - 1
+		last := c.last()
 		if !s.r.mayHave(c.first, last, c.from, c.to) {
+			s.runs.stored(c.first, last)
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -388,13 +444,13 @@ func (s *seriesReader) segment(ctx context.Context, p *seriesPart) error {
 			if s.r.Reverse {
 				at = to - 1 - (k - from)
 			}
-			rec, base, err := w.record(c.places[:to], at)
+			row, err := s.row(&w, c, at, to)
+			if s.damaged(err) {
+				s.runs.unreadable(c.first + uint64(at))
+				continue
+			}
 			if err != nil {
 				return err
-			}
-			row, ok := s.dec.Decode(rec, base)
-			if !ok || row.N != c.first+uint64(at) {
-				return &Damage{File: file.name, Offset: int64(c.places[at]) * 8, Reason: record.ReasonRecord}
 			}
 			if err := s.yieldRow(p.epoch, row); err != nil {
 				return err
@@ -402,6 +458,34 @@ func (s *seriesReader) segment(ctx context.Context, p *seriesPart) error {
 		}
 	}
 	return nil
+}
+
+// openSegment opens the segment of a part. The error is ErrNotKept if the journal has removed it,
+// and a *Damage if it is missing or damaged.
+func (s *seriesReader) openSegment(p *seriesPart) (*segmentFile, error) {
+	file, err := s.archive.openSegment(p.view.segment)
+	if err = notKept(err); errors.Is(err, ErrNotKept) && s.r.SkipDamage {
+		if _, gone := s.archive.current(p.view.number); gone == nil {
+			return nil, &Damage{File: p.view.name, Reason: record.ReasonMissing}
+		}
+	}
+	if err == nil && file.reason != "" {
+		err = errors.Join(&Damage{File: file.name, Reason: file.reason}, file.Close())
+	}
+	return file, err
+}
+
+// row reads a row of a chunk, and perhaps some of the following ones up to another row.
+func (s *seriesReader) row(w *window, c *chunk, at, to int) (*Row, error) {
+	rec, base, err := w.record(c.places[:to], at)
+	if err != nil {
+		return nil, err
+	}
+	row, ok := s.dec.Decode(rec, base)
+	if !ok || row.N != c.first+uint64(at) {
+		return nil, w.damage(int64(c.places[at]) * 8)
+	}
+	return row, nil
 }
 
 // window is a part of a segment from which single records are read.

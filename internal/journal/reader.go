@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/journal/state"
 )
 
 // Reader reads a journal that this process does not write.
@@ -24,7 +27,11 @@ func OpenReader(path string) (*Reader, error) {
 	}
 	r := &Reader{a}
 	if info.IsDir() {
+		before, _ := state.Read(path)
 		err = a.load(path, false)
+		if now, found := state.Read(path); err == nil && found && now == before {
+			a.compareEnd(&now)
+		}
 	} else {
 		err = a.loadFile(path)
 	}
@@ -35,6 +42,30 @@ func OpenReader(path string) (*Reader, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// compareEnd compares the newest segment with the state. After a clean end, no row may have been
+// written since; after a kill, at least the segment must be there. While rows are being lost, the
+// state says so until a Gap does.
+func (a *Archive) compareEnd(s *state.State) {
+	var last, filled *segment // filled has rows
+	for _, d := range a.days {
+		for _, g := range d.segments {
+			if g.epoch != s.Epoch {
+				continue
+			}
+			if last = g; g.rows > 0 {
+				filled = g
+			}
+		}
+	}
+	if filled == nil {
+		return
+	}
+	suspended := s.Suspended && len(last.gaps) == 0
+	if suspended || last.damagedEnd() || last.number < s.Segment || s.Clean && last.number == s.Segment && last.end < s.End {
+		a.endsEarly(filled, max(filled.to, time.Now().UnixNano()))
+	}
 }
 
 // loadFile loads a single segment.

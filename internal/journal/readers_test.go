@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -72,7 +73,7 @@ func lookOnce(ctx context.Context, j *Journal, s Series) error {
 	if gap != nil || isFailure(err) {
 		return errors.Join(gap, err)
 	}
-	_, err = j.BookAt(ctx, s.Instrument, start+dayNanos/2)
+	_, err = j.BookAt(ctx, s.Instrument, start+dayNanos/2, math.MaxInt64)
 	if errors.Is(err, ErrNoBook) {
 		err = nil
 	}

@@ -129,7 +129,7 @@ func (a *Archive) current(number uint32) (segmentView, error) {
 func (a *Archive) EmptyBlocks(ctx context.Context, date string) (n int, err error) {
 	views := a.selectViews(func(d *day, _ *segment) bool { return dateOf(d.date) == date })
 	for i := range views {
-		err := a.walkFrames(ctx, &views[i], walkAll, func(c *record.Cursor) (bool, error) {
+		err := a.walkFrames(ctx, &views[i], walkAll, nil, func(c *record.Cursor) (bool, error) {
 			if c.Begins && c.Pos == c.End {
 				n++
 			}

@@ -167,7 +167,7 @@ func unclean(t testing.TB, folder string) {
 		t.Fatal(err)
 	}
 	w.Begin(s.Journal, s.Epoch, 0)
-	if err := w.Close(false); err != nil {
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(s.Save(), s.Close()); err != nil {
@@ -338,6 +338,9 @@ func opened(t *testing.T, cfg Config, killed func(), empty bool, old string) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range segmentFiles(t, cfg.Folder)[1:] { // says that rows are missing at the end
+		remove(t, name)
+	}
 }
 
 // patch changes one byte of a file.
@@ -371,6 +374,14 @@ func checkDamaged(t *testing.T, n int, r *Reader, src *rowSource, at map[int64]i
 		t.Fatalf("byte %d is changed, damage is reported at %d, %d bytes", n, d.Offset, d.Bytes)
 	}
 	got := scanAll(t, r.Archive, ScanStart{})
+	if k := slices.IndexFunc(got, func(r Row) bool { return r.Kind == Gap }); k >= 0 && k+1 < len(got) {
+		if got[k].Position+1 != got[k+1].Position {
+			t.Fatalf("byte %d is changed: rows are missing up to %d, before %d", n, got[k].Position, got[k+1].Position)
+		}
+		got = slices.Delete(got, k, k+1)
+	} else if len(got) > 0 && len(got) < len(src.rows) && got[len(got)-1].Position == src.position {
+		t.Fatalf("byte %d is changed, and no Gap says that rows are missing", n)
+	}
 	from, to := 0, len(src.rows) // rows committed before the damage, and up to its end
 	for end, rows := range at {
 		if end <= d.Offset {

@@ -15,6 +15,8 @@ type ScanStart struct {
 	Date     string // only rows filed under this day, by publication: 2006-01-02; "": all
 	Position uint64 // rows after this position
 	Time     int64  // rows published (At) from this time; 0: no limit
+
+	Damaged func(error) // called if rows cannot be read; a Gap follows for them. nil: the scan ends with the error
 }
 
 // Checkpoints in the kinds of a Scan includes rows of checkpoints: the state of an instrument at
@@ -27,7 +29,7 @@ func walkAll(*record.Span, *record.Span) bool { return true }
 // walk calls f for the records of a segment in order, until f returns false. take selects spans,
 // given the next one (nil: none).
 func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *record.Span) bool, f func(c *record.Cursor, rec []byte) (more bool, err error)) error {
-	return a.walkFrames(ctx, v, take, func(c *record.Cursor) (bool, error) {
+	return a.walkFrames(ctx, v, take, nil, func(c *record.Cursor) (bool, error) {
 		for c.Pos < c.End {
 			rec, err := c.Next()
 			if err != nil {
@@ -42,8 +44,9 @@ func (a *Archive) walk(ctx context.Context, v *segmentView, take func(s, next *r
 }
 
 // walkFrames calls f for the frames of a segment in order, until f returns false. f processes the
-// records of the frame that c has entered.
-func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, next *record.Span) bool, f func(c *record.Cursor) (more bool, err error)) error {
+// records of the frame that c has entered. If skip is not nil, damage does not end the walk: skip
+// is called with it, and the next span follows.
+func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, next *record.Span) bool, skip func(error), f func(c *record.Cursor) (more bool, err error)) error {
 	spans, err := v.spans()
 	if a.rebuild(v.index, err) {
 		now, e := a.current(v.number)
@@ -80,24 +83,35 @@ func (a *Archive) walkFrames(ctx context.Context, v *segmentView, take func(s, n
 			}
 		}
 		buf, err := ahead.read(file, i)
-		if err != nil {
-			return err
+		more := true
+		if err == nil {
+			c.Reset(spans[i].Offset, buf)
+			more, err = eachFrame(&c, f)
 		}
-		c.Reset(spans[i].Offset, buf)
-		for {
-			if err := c.Enter(); err != nil {
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				return err
-			}
-			if more, err := f(&c); err != nil || !more {
-				return err
-			}
-			c.Pos = c.End
+		if _, damaged := errors.AsType[*Damage](err); damaged && skip != nil {
+			skip(err)
+			continue
+		}
+		if err != nil || !more {
+			return err
 		}
 	}
 	return nil
+}
+
+// eachFrame calls f for each frame, until f returns false.
+func eachFrame(c *record.Cursor, f func(c *record.Cursor) (more bool, err error)) (more bool, err error) {
+	for {
+		if err := c.Enter(); errors.Is(err, io.EOF) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
+		if more, err := f(c); err != nil || !more {
+			return false, err
+		}
+		c.Pos = c.End
+	}
 }
 
 // ahead reads spans of a segment. It reads more at once after several sequential reads, which costs
@@ -148,24 +162,45 @@ func (a *Archive) Scan(ctx context.Context, from ScanStart, match func(instrumen
 	}
 	s := scan{from: from, match: match, kinds: kinds, yield: yield}
 	views := a.views(from.Epoch)
+	begun := false // a segment is of the date
 	for i := range views {
 		v := &views[i]
 		if from.Date != "" && dateOf(v.day) != from.Date {
-			continue
+			if !begun {
+				continue
+			}
+			s.after(v.missingBefore())
+			break
 		}
-		if kinds&Checkpoints == 0 && v.sum.rows == 0 && len(v.gaps) == 0 {
+		if begun = true; kinds&Checkpoints == 0 && v.sum.rows == 0 && len(v.gaps) == 0 {
 			continue
 		}
 		// A checkpoint belongs to the rows that follow it.
 		if from.Position > 0 && v.sum.last <= from.Position || v.sum.to < from.Time {
+			s.after(v.missingAfter())
 			continue
 		}
 		if s.missing(v); s.enough {
 			return nil
 		}
-		if err := a.walkFrames(ctx, v, s.take, s.frame); err != nil || s.enough {
+		var skip func(error)
+		if from.Damaged != nil {
+			skip = s.skip
+		}
+		err := a.walkFrames(ctx, v, s.take, skip, s.frame)
+		if _, damaged := errors.AsType[*Damage](err); skip != nil && (damaged || errors.Is(err, ErrNotKept)) {
+			s.skip(err) // the whole segment
+			err = nil
+		}
+		if err != nil || s.enough {
 			return err
 		}
+		if s.after(v.missingAfter()); s.enough {
+			return nil
+		}
+	}
+	if n := len(views) - 1; s.skipped && !s.enough && kinds.Has(Gap) {
+		yield(gapRow(views[n].sum.last, views[n].sum.to))
 	}
 	return nil
 }
@@ -177,18 +212,78 @@ type scan struct {
 	yield  func(*Row) bool
 	dec    record.Decoder
 	enough bool
+
+	damage  []Damage // of the segment, in the part that was not read yet
+	skipped bool     // rows before the next one could not be read
+	said    uint64   // position of the last Gap for missing rows
+}
+
+// skip notes that rows cannot be read.
+func (s *scan) skip(err error) {
+	s.skipped = true
+	s.from.Damaged(err)
 }
 
 // missing yields a Gap for the rows that are missing before a segment.
 func (s *scan) missing(v *segmentView) {
+	s.damage = v.losses()
 	if v.missing > s.from.Position && v.sum.from >= s.from.Time && s.kinds.Has(Gap) {
-		s.enough = !s.yield(v.missingRow())
+		s.enough, s.skipped, s.said = !s.yield(v.missingRow()), false, v.missing
+	}
+}
+
+// after yields a Gap for the rows that are missing after those of the segments so far; nil: none.
+func (s *scan) after(r *Row) {
+	if r != nil && !s.enough && r.Position > max(s.from.Position, s.said) && r.At >= s.from.Time && s.kinds.Has(Gap) {
+		s.enough, s.skipped, s.said = !s.yield(r), false, r.Position
+	}
+}
+
+// gap yields a Gap for the rows that are missing before a record of a segment.
+func (s *scan) gap(c *record.Cursor, rec []byte, offset int64) {
+	last, at, lost := c.Base.Position, c.Base.At, s.skipped
+	if h := (record.Head{}); record.IsMessage(rec) && h.Parse(rec, c.Base) {
+		last, at = h.Position-1, h.At
+	}
+	for len(s.damage) > 0 && s.damage[0].Offset <= offset {
+		if d := &s.damage[0]; d.To > 0 {
+			last, lost = d.To, true
+		}
+		s.damage = s.damage[1:]
+	}
+	if s.skipped = false; lost && last > max(s.from.Position, s.said) && at >= s.from.Time && s.kinds.Has(Gap) {
+		s.enough, s.said = !s.yield(gapRow(last, at)), last
 	}
 }
 
 // missingRow returns the Gap of the rows that are missing before a segment.
-func (v *segmentView) missingRow() *Row {
-	return &Row{Kind: Gap, CheckpointFollows: true, Position: v.missing, Time: v.sum.from, At: v.sum.from, Latency: -1, Reason: record.ReasonMissing}
+func (v *segmentView) missingRow() *Row { return gapRow(v.missing, v.sum.from) }
+
+// missingBefore returns a Gap if rows are missing before the first one of a segment, or nil.
+func (v *segmentView) missingBefore() *Row {
+	switch {
+	case v.missing > 0:
+		return v.missingRow()
+	case len(v.gaps) > 0 && v.gaps[0].Position < v.sum.first:
+		return gapRow(v.gaps[0].Position, v.gaps[0].At)
+	}
+	return nil
+}
+
+// missingAfter returns a Gap if rows are missing after the last one of a segment, and no file says
+// so, or nil.
+func (v *segmentView) missingAfter() *Row {
+	if !v.endsEarly() {
+		return nil
+	}
+	g := v.gaps[len(v.gaps)-1]
+	return gapRow(g.Position, g.At)
+}
+
+// gapRow returns a Gap for the missing rows up to a position. at is when the row after them was
+// published.
+func gapRow(position uint64, at int64) *Row {
+	return &Row{Kind: Gap, CheckpointFollows: true, Position: position, Time: at, At: at, Latency: -1, Reason: record.ReasonMissing}
 }
 
 // take skips spans before the start.
@@ -204,6 +299,11 @@ func (s *scan) frame(c *record.Cursor) (bool, error) {
 	b := c.Buf[c.Pos:c.End]
 	levels := s.kinds.Has(BookUpdate)
 	for len(b) >= record.HeadSize {
+		if s.skipped || len(s.damage) > 0 {
+			if s.gap(c, b, c.Offset+int64(c.End-len(b))); s.enough {
+				return false, nil
+			}
+		}
 		if levels && record.IsLevel(b) {
 			rec := (*[record.LevelSize]byte)(b)
 			if s.match != nil && !s.match(record.Instrument(rec[:])) {

@@ -144,6 +144,8 @@ type inspector struct {
 	high      int64
 	mark      int64  // offset of an incomplete checkpoint
 	numbers   uint32 // greatest number of an instrument
+	last      uint64 // position of the last message or gap; 0: none yet
+	lastAt    int64  // its offset
 	searching bool   // looking for the next valid block
 	torn      bool   // the file ends inside a frame
 }
@@ -301,11 +303,30 @@ func (x *inspector) record(rec []byte) error {
 			if x.head.Kind != BookLost {
 				x.seg.recorded.Add(x.head.Instrument)
 			}
+			x.follow(offset)
 		}
 		x.numbers = max(x.numbers, x.head.Instrument)
 		x.seg.note(&x.head, rec, offset)
 	}
 	return nil
+}
+
+// follow compares the position of a message with the one before it. Positions are consecutive,
+// except at a Gap, and except that 0.1.0 repeated that of a BookLost. Rows between them are
+// missing: those of the damage that was found there, or of a file without other damage.
+func (x *inspector) follow(offset int64) {
+	p, k := x.head.Position, len(x.seg.damage)-1
+	switch {
+	case x.last == 0 && k >= 0: // of the beginning: the segment before it says where it starts
+		x.seg.damage[k].To = p - 1
+	case x.last > 0 && p > x.last+1 && x.head.Kind != Gap:
+		if k < 0 || x.seg.damage[k].Offset < x.lastAt {
+			x.seg.damage = append(x.seg.damage, Damage{File: x.cursor.File, Offset: offset, Reason: record.ReasonMissing})
+			k++
+		}
+		x.seg.damage[k].From, x.seg.damage[k].To = x.last+1, p-1
+	}
+	x.last, x.lastAt = max(x.last, p), offset
 }
 
 // block records that a block begins.

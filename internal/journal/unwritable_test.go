@@ -98,7 +98,8 @@ func wantSameEpoch(t *testing.T, cfg Config, folder, old string) {
 }
 
 // TestMemoryOfTheMachine continues an epoch after a kill if shared memory has its position, and
-// begins a new one if that is empty or ahead of this copy of the journal.
+// begins a new one if that is empty. It also begins a new one in a folder that is older than what
+// shared memory has, or a copy of one that is in use, after a clean end too.
 func TestMemoryOfTheMachine(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Memory = t.TempDir()
@@ -109,31 +110,56 @@ func TestMemoryOfTheMachine(t *testing.T) {
 	backup := copyFolder(t, cfg.Folder)
 	src.write(j, 1, true)
 	killed := copyFolder(t, cfg.Folder)
-	mark := snapshotFiles(t, []string{highWaterPath(cfg.Memory, j.journal)})
+	page := highWaterPath(cfg.Memory, j.journal)
+	mark := snapshotFiles(t, []string{page})
 	if _, err := state.OpenHighWater(cfg.Memory, cfg.Folder, j.journal); err == nil {
 		t.Error("another process has the same mark")
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(cfg.Memory); err != nil || len(left) > 0 {
-		t.Errorf("after a clean end: %v, %v", left, err)
+	stopped, same := copyFolder(t, cfg.Folder), snapshotFiles(t, []string{page})
+	j = begin(t, cfg, src)
+	src.write(j, 1, true)
+	copied := begin(t, Config{Folder: copyFolder(t, stopped), Memory: cfg.Memory, BootID: cfg.BootID, Logger: cfg.Logger}, src)
+	if j.Epoch() != epoch || copied.Epoch() == epoch {
+		t.Errorf("epoch %s continues as %s, and as %s in a copy beside it", epoch, j.Epoch(), copied.Epoch())
+	}
+	if err := errors.Join(copied.Close(), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	later := snapshotFiles(t, []string{page})
+	j = mustOpen(t, cfg)
+	if err := errors.Join(j.BeginEpoch("another", 7000), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	j = mustOpen(t, cfg)
+	if err := j.Close(); err != nil || j.Epoch() != "another" {
+		t.Errorf("an epoch without rows does not continue: %s, %v", j.Epoch(), err)
+	}
+	another := snapshotFiles(t, []string{page})
+	emptied := func() {
+		if err := os.Remove(page); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, c := range []struct {
 		name   string
 		folder string
-		memory bool
+		memory func()
 		keeps  bool
 	}{
-		{"killed", killed, true, true},
-		{"killed, memory emptied", killed, false, false},
-		{"a backup from before", backup, true, false},
+		{"killed", killed, mark, true},
+		{"killed, memory emptied", killed, emptied, false},
+		{"a backup from before", backup, mark, false},
+		{"stopped", stopped, same, true},
+		{"stopped, memory emptied", stopped, emptied, true},
+		{"stopped, and older", stopped, later, false},
+		{"stopped, in an earlier epoch", stopped, another, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg.Folder = copyFolder(t, c.folder)
-			if c.memory {
-				mark()
-			}
+			c.memory()
 			j := mustOpen(t, cfg)
 			if kept := j.Epoch() == epoch; kept != c.keeps {
 				t.Errorf("epoch kept: %v, want %v", kept, c.keeps)

@@ -25,6 +25,7 @@ func (s *SQLite) AppendAudit(ctx context.Context, tx *sql.Tx, e audit.Event) err
 	if err != nil {
 		return err
 	}
+	s.found(head)
 	_, err = tx.ExecContext(ctx, insertAuditRows(1), auditValues(nil, s.chain.Next(head, e))...)
 	return err
 }
@@ -37,6 +38,9 @@ func (t *sqliteTx) writeLog() error {
 	head, err := scanHead(t.query(selectHead))
 	if err != nil {
 		return err
+	}
+	if t.head.Seq == 0 { // later it finds its own rows
+		t.s.found(head)
 	}
 	args := make([]any, 0, 10*auditRows)
 	for left := len(t.events); left > 0; {
@@ -55,7 +59,7 @@ func (t *sqliteTx) writeLog() error {
 		}
 		left -= n
 	}
-	t.events = t.events[:0]
+	t.events, t.head = t.events[:0], head
 	return nil
 }
 

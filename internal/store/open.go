@@ -31,6 +31,7 @@ type SQLite struct {
 	reader *sql.DB // same as writer for a database in memory
 	chain  audit.Chain
 	writes *groupCommit[*sqliteTx]
+	newest
 
 	prepared  [statements]*sql.Stmt // on writer
 	lookupRow *sql.Stmt             // on reader

@@ -29,6 +29,7 @@ type Postgres struct {
 	db    *sql.DB       // the same connections for database/sql
 	limit time.Duration // of an operation: postgresLimit
 	chain audit.Chain
+	newest
 
 	writes groupCommit[*pgBatch]
 	reads  groupCommit[*pgLookups]

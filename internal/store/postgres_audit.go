@@ -22,21 +22,26 @@ const (
 )
 
 // queueLockHead locks the head of the audit log until the transaction ends, and reads it.
-func queueLockHead(b *pgx.Batch, head *audit.Head) {
+func (s *Postgres) queueLockHead(b *pgx.Batch, head *audit.Head) {
 	b.Queue(lockHead).QueryRow(func(row pgx.Row) error {
 		var hash []byte
 		err := row.Scan(&head.Seq, &hash)
 		copy(head.Hash[:], hash)
+		if err == nil {
+			s.found(*head)
+		}
 		return err
 	})
 }
 
-// queueEvents appends events after head, which the transaction has locked.
-func queueEvents(b *pgx.Batch, chain audit.Chain, head audit.Head, events []audit.Event) {
+// queueEvents appends events after head, which the transaction has locked, and returns the newest
+// row.
+func queueEvents(b *pgx.Batch, chain audit.Chain, head audit.Head, events []audit.Event) audit.Head {
 	rows := chainEvents(chain, head, events)
 	b.Queue(insertRows, columnsOf(rows)...)
 	last := rows[len(rows)-1]
 	b.Queue(moveHead, last.Seq, last.Hash[:])
+	return last.Head()
 }
 
 // chainEvents returns the rows of events after head.
@@ -76,6 +81,7 @@ func (s *Postgres) AppendAudit(ctx context.Context, tx *sql.Tx, e audit.Event) e
 		return fmt.Errorf("write to the audit log: %w", explainPostgres(err))
 	}
 	copy(head.Hash[:], hash)
+	s.found(head)
 	rows := chainEvents(s.chain, head, []audit.Event{e})
 	_, err := tx.ExecContext(ctx, insertRows, columnsOf(rows)...)
 	if err == nil {
@@ -193,7 +199,7 @@ func (s *Postgres) prune(ctx context.Context, tx pgx.Tx, before time.Time) (int6
 	b.Queue(`
 		INSERT INTO audit_start (one, seq, hash) VALUES (1, $1, $2)
 		ON CONFLICT (one) DO UPDATE SET seq = excluded.seq, hash = excluded.hash`, to.Seq, to.Hash[:])
-	queueLockHead(&b, &head)
+	s.queueLockHead(&b, &head)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return 0, err
 	}

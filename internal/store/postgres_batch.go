@@ -158,12 +158,12 @@ func (s *Postgres) transaction(ctx context.Context, conn *pgxpool.Conn, calls []
 	if len(set.events) == 0 { // no changes
 		return sendBatch(ctx, conn.Conn(), func(b *pgx.Batch) { b.Queue(`ROLLBACK`) })
 	}
-	head, err := set.write(ctx, conn.Conn())
+	head, err := set.write(ctx, s, conn.Conn())
 	if err != nil {
 		return err
 	}
-	return sendBatch(ctx, conn.Conn(), func(b *pgx.Batch) {
-		queueEvents(b, s.chain, head, set.events)
+	err = sendBatch(ctx, conn.Conn(), func(b *pgx.Batch) {
+		head = queueEvents(b, s.chain, head, set.events)
 		b.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
 			if tag.String() != "COMMIT" {
 				return errors.New("the transaction was rolled back")
@@ -171,6 +171,10 @@ func (s *Postgres) transaction(ctx context.Context, conn *pgxpool.Conn, calls []
 			return nil
 		})
 	})
+	if err == nil {
+		s.committed(head)
+	}
+	return err
 }
 
 // sendBatch sends statements in one round trip and waits for their results.
@@ -278,12 +282,12 @@ func (w *workingSet) rotate(r *auth.Rotation) auth.Outcome {
 }
 
 // write writes the changes, and then locks and reads the head of the audit log.
-func (w *workingSet) write(ctx context.Context, conn *pgx.Conn) (head audit.Head, err error) {
+func (w *workingSet) write(ctx context.Context, s *Postgres, conn *pgx.Conn) (head audit.Head, err error) {
 	err = sendBatch(ctx, conn, func(b *pgx.Batch) {
 		w.queueFamilies(b)
 		w.queueTokens(b)
 		queueRevocations(b, slices.Collect(maps.Values(w.revoked)))
-		queueLockHead(b, &head)
+		s.queueLockHead(b, &head)
 	})
 	return head, err
 }

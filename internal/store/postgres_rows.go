@@ -141,7 +141,7 @@ func (s *Postgres) RevokeFamily(ctx context.Context, id, reason string, e audit.
 		if err != nil {
 			return err
 		}
-		return revokeLocked(ctx, tx, s.chain, []string{id}, reason, e)
+		return s.revokeLocked(ctx, tx, []string{id}, reason, e)
 	})
 }
 
@@ -157,7 +157,7 @@ func (s *Postgres) RevokeUser(ctx context.Context, userID, reason string, create
 		if ids, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
-		return revokeLocked(ctx, tx, s.chain, ids, reason, e)
+		return s.revokeLocked(ctx, tx, ids, reason, e)
 	})
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (s *Postgres) RevokeUser(ctx context.Context, userID, reason string, create
 }
 
 // revokeLocked revokes families that tx has locked, and appends e to the chain.
-func revokeLocked(ctx context.Context, tx pgx.Tx, chain audit.Chain, ids []string, reason string, e audit.Event) error {
+func (s *Postgres) revokeLocked(ctx context.Context, tx pgx.Tx, ids []string, reason string, e audit.Event) error {
 	revoked := make([]*auth.Family, len(ids))
 	for i, id := range ids {
 		revoked[i] = &auth.Family{ID: id, Revoked: e.Time, RevokedFor: reason}
@@ -174,12 +174,12 @@ func revokeLocked(ctx context.Context, tx pgx.Tx, chain audit.Chain, ids []strin
 	var head audit.Head
 	var b pgx.Batch
 	queueRevocations(&b, revoked)
-	queueLockHead(&b, &head)
+	s.queueLockHead(&b, &head)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
 	var events pgx.Batch
-	queueEvents(&events, chain, head, []audit.Event{e})
+	queueEvents(&events, s.chain, head, []audit.Event{e})
 	return tx.SendBatch(ctx, &events).Close()
 }
 

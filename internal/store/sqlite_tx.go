@@ -78,6 +78,7 @@ type sqliteTx struct {
 	tx     *sql.Tx
 	ready  [statements]*sql.Stmt // statements of this transaction, once used
 	events []audit.Event         // written before the commit
+	head   audit.Head            // the newest row that was written; zero: none
 }
 
 func (t *sqliteTx) stmt(st statement) *sql.Stmt {
@@ -143,5 +144,8 @@ func (s *SQLite) transact(ctx context.Context, f func(*sqliteTx) error) (err err
 		return err
 	}
 	committed = true // or rolled back; nothing remains to do
-	return tx.Commit()
+	if err = tx.Commit(); err == nil {
+		s.committed(t.head)
+	}
+	return err
 }

@@ -27,10 +27,21 @@ type Damage struct {
 	Offset int64
 	Bytes  int64 // excluded bytes; 0: unknown
 	Reason string
+
+	From, To uint64 `json:",omitzero"` // positions of the rows that are missing; 0: unknown
 }
 
 func (d *Damage) Error() string {
-	return fmt.Sprintf("%s is damaged at byte %d: %s", d.File, d.Offset, d.Reason)
+	at := fmt.Sprintf("%s is damaged at byte %d: %s", d.File, d.Offset, d.Reason)
+	switch {
+	case d.From > 0 && d.To == 0:
+		at += fmt.Sprintf(": rows from position %d on are missing", d.From)
+	case d.From > 0:
+		at += fmt.Sprintf(": rows of positions %d to %d are missing", d.From, d.To)
+	case d.To > 0:
+		at += fmt.Sprintf(": rows up to position %d are missing", d.To)
+	}
+	return at
 }
 
 // Reasons of Damage.
@@ -47,7 +58,7 @@ const (
 	ReasonMoved   = "misplaced_segment" // it is in the folder of another day
 	ReasonPacked  = "bad_compressed_block"
 	ReasonIndex   = "bad_index"
-	ReasonMissing = "missing_rows"   // the file is shorter than at the clean end
+	ReasonMissing = "missing_rows"   // the file is shorter than at the clean end, or positions are not consecutive
 	ReasonBefore  = "missing_before" // rows between the segment before and this one
 )
 

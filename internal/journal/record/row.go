@@ -22,7 +22,7 @@ const (
 	BookLost                   // the book is unknown until the next BookState; Reason
 	Reference                  // Price previous close, OldPrice settlement price, Size open interest; 0: unknown
 	Numbers                    // in a checkpoint: counters of an instrument: Counts
-	Gap                        // rows up to Position were lost: the disk was full; Reason
+	Gap                        // rows up to Position are missing: the disk was full, or a file lacks them; Reason
 )
 
 // KindSet is a bit set of kinds.

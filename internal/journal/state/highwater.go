@@ -3,20 +3,22 @@ package state
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"math"
 	"path/filepath"
 	"strings"
 	"sync"
 )
 
 // HighWater stores the greatest position that was streamed in the memory of the machine: in a
-// mapped file that survives a kill of the process, but not a restart of the machine. A failing disk
-// cannot prevent that. The next start thus knows of rows that were streamed and not written:
+// mapped file that survives the end of the process, but not a restart of the machine. A failing
+// disk cannot prevent that. The next start thus knows of rows that were streamed and not written,
+// and that a folder is an older one, which was put back:
 //
 //	0 magic    8 position    16 epoch    32 journal    48 length of the folder    50 folder
 //
 // The folder is the absolute path of the journal with the mount namespace in which it is valid.
-// With it, the next start of any journal finds the files of journals that were removed after a
-// kill, and removes these files.
+// With it, the next start of any journal finds the files of journals that were removed, and removes
+// these files.
 //
 // A nil HighWater stores nothing.
 type HighWater struct {
@@ -24,7 +26,7 @@ type HighWater struct {
 	position uint64
 	epoch    string // of the previous process, then of this one
 	page     []byte // nil: closed
-	release  func(remove bool) error
+	release  func() error
 }
 
 const (
@@ -63,11 +65,15 @@ func folderOf(page []byte) string {
 	return string(b[2:min(2+int(binary.LittleEndian.Uint16(b)), len(b))])
 }
 
-// Previous returns the greatest position of an epoch that was streamed. ok is false if it is
-// unknown.
+// Previous returns the greatest position of an epoch that was streamed. If the journal has begun
+// another epoch since, the position is unknown and counts as the greatest number. ok is false if
+// there are no values.
 func (w *HighWater) Previous(epoch string) (position uint64, ok bool) {
-	if w == nil || w.epoch == "" || w.epoch != epoch {
+	switch {
+	case w == nil || w.epoch == "":
 		return 0, false
+	case w.epoch != epoch:
+		return math.MaxUint64, true
 	}
 	return w.position, true
 }
@@ -99,9 +105,8 @@ func (w *HighWater) Raise(position uint64) {
 	}
 }
 
-// Close stops storing positions. With remove, the file is deleted, because the next process needs
-// no values.
-func (w *HighWater) Close(remove bool) error {
+// Close stops storing positions. The file stays for the next process.
+func (w *HighWater) Close() error {
 	if w == nil {
 		return nil
 	}
@@ -111,5 +116,5 @@ func (w *HighWater) Close(remove bool) error {
 		return nil
 	}
 	w.page = nil
-	return w.release(remove)
+	return w.release()
 }

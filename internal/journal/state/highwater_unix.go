@@ -35,13 +35,7 @@ func OpenHighWater(memory, folder string, journal [16]byte) (*HighWater, error) 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open high-water mark %s: %w", path, err), f.Close())
 	}
-	w := &HighWater{page: page, release: func(remove bool) error {
-		err := syscall.Munmap(page)
-		if remove {
-			err = errors.Join(err, os.Remove(path))
-		}
-		return errors.Join(err, f.Close())
-	}}
+	w := &HighWater{page: page, release: func() error { return errors.Join(syscall.Munmap(page), f.Close()) }}
 	w.parse(journal)
 	setFolder(page, mountNamespace()+folder)
 	return w, nil

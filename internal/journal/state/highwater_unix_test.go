@@ -44,7 +44,7 @@ func TestAbandonedHighWater(t *testing.T) {
 	}
 	kill := func(w *HighWater) {
 		t.Helper()
-		if err := w.Close(false); err != nil {
+		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestAbandonedHighWater(t *testing.T) {
 	setFolder(w.page, "mnt:[1]:"+filepath.Join(root, "foreign"))
 	kill(w)
 	live, used := open("live")
-	defer live.Close(false)
+	defer live.Close()
 	for _, name := range []string{"removed", "replaced", "foreign", "live"} {
 		if err := os.RemoveAll(filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestAbandonedHighWater(t *testing.T) {
 	}
 
 	own, mark := open("replaced")
-	defer own.Close(false)
+	defer own.Close()
 	for _, path := range []string{left, foreign, used, zeros, short, text, link, mark} {
 		if _, err := os.Lstat(path); err != nil {
 			t.Errorf("removed: %v", err)

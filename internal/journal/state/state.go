@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,16 +107,9 @@ func Open(folder string, sys *disk.System) (s *File, found bool, err error) {
 		return nil, false, fmt.Errorf("open state of the journal: %w", err)
 	}
 	s = &File{file: f, sys: sys}
-	b := make([]byte, 2*stateSlot)
-	n, _ := f.ReadAt(b, 0) // unreadable data counts as missing
-	for at := 0; at+stateCopy <= n; at += stateSlot {
-		var c State
-		if isNewer(b[at:]) {
-			return nil, false, errors.Join(fmt.Errorf("journal %s: %w", folder, ErrNewer), f.Close())
-		}
-		if c.parse(b[at:at+stateCopy]) && (!found || int32(c.write-s.write) > 0) {
-			s.State, found = c, true
-		}
+	b, n := make([]byte, 2*stateSlot), 0
+	if n, found, err = s.read(f, b); err != nil {
+		return nil, false, errors.Join(fmt.Errorf("journal %s: %w", folder, err), f.Close())
 	}
 	if n == len(b) {
 		return s, found, nil
@@ -126,6 +120,34 @@ func Open(folder string, sys *disk.System) (s *File, found bool, err error) {
 		return nil, false, errors.Join(fmt.Errorf("create state of the journal: %w", err), f.Close())
 	}
 	return s, found, nil
+}
+
+// Read returns the state of a folder, without a change of the file; found reports whether there is
+// a valid one.
+func Read(folder string) (s State, found bool) {
+	f, err := os.Open(filepath.Join(folder, stateName))
+	if err != nil {
+		return State{}, false
+	}
+	defer func() { _ = f.Close() }() // only read from
+	_, found, err = s.read(f, make([]byte, 2*stateSlot))
+	return s, found && err == nil
+}
+
+// read reads the newer valid copy of a file into s, with a buffer for both. It returns the number
+// of bytes that were read.
+func (s *State) read(f io.ReaderAt, b []byte) (n int, found bool, err error) {
+	n, _ = f.ReadAt(b, 0) // unreadable data counts as missing
+	for at := 0; at+stateCopy <= n; at += stateSlot {
+		var c State
+		if isNewer(b[at:]) {
+			return n, false, ErrNewer
+		}
+		if c.parse(b[at:at+stateCopy]) && (!found || int32(c.write-s.write) > 0) {
+			*s, found = c, true
+		}
+	}
+	return n, found, nil
 }
 
 // Save overwrites the older copy.
