@@ -1,8 +1,10 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,19 +22,22 @@ var intervals = [...]struct {
 	{"15m", 15 * int64(time.Minute)}, {"1h", int64(time.Hour)}, {"1d", 24 * int64(time.Hour)},
 }
 
-// barBook holds the sums of the newest bars of each interval, and the bars that cannot be judged
-// yet: the trades of a bar come on another channel, and may come after it.
+// barBook holds, of each interval, the sums of the newest bars and the times of the newest bars
+// that came. It also holds the bars that cannot be judged yet: the trades of a bar come on another
+// channel, and may come after it.
 type barBook struct {
 	sums    [len(intervals)][]sum
+	came    [len(intervals)][]int64
 	pending []pendingBar
 }
 
 type pendingBar struct {
 	position Position
-	received int64
+	received arrival
 	interval int
 	bar      wire.Bar
 	average  market.Price // 0: none
+	fault    string       // what is wrong about its place among the bars
 }
 
 // sum accumulates the trades of a bar.
@@ -48,6 +53,7 @@ type sum struct {
 
 const (
 	keptSums       = 8
+	keptCame       = 512
 	maxPendingBars = 1024
 )
 
@@ -119,7 +125,7 @@ func (b *barBook) changed(t int64) {
 
 // postpone restarts the wait of the pending bars that contain a time: a trade in them was late or
 // changed, so revisions will follow.
-func (b *barBook) postpone(t, now int64) {
+func (b *barBook) postpone(t int64, now arrival) {
 	for i := range b.pending {
 		if w := &b.pending[i]; t >= w.position.Time && t-w.position.Time < intervals[w.interval].length {
 			w.received = now
@@ -129,7 +135,7 @@ func (b *barBook) postpone(t, now int64) {
 
 // postponeAll restarts the wait of all pending bars, because their trades had not been replayed
 // yet.
-func (b *barBook) postponeAll(now int64) {
+func (b *barBook) postponeAll(now arrival) {
 	for i := range b.pending {
 		b.pending[i].received = now
 	}
@@ -139,8 +145,12 @@ func (b *barBook) postponeAll(now int64) {
 // seconds, and a revision replaces it. While a stream catches up, all bars wait.
 func (in *instrument) bar(p Position, m *stream.Message) {
 	i := int(m.Bar.Interval)
-	w := pendingBar{p, in.v.received, i, m.Bar, m.Average}
 	g := &in.log
+	w := pendingBar{p, in.v.now, i, m.Bar, m.Average, g.bars.place(g, p.Time, &m.Bar)}
+	if !g.covered && !m.Bar.Revised && in.v.expects("trades") && !in.v.resuming() {
+		// The trades of the bars after the next one are in the stream.
+		g.covered, g.byBar, g.since = true, true, p.Time+2*intervals[i].length-1
+	}
 	if in.v.config.Ordered {
 		g.judgeBar(in, &w)
 		return
@@ -148,6 +158,7 @@ func (in *instrument) bar(p Position, m *stream.Message) {
 	b := &g.bars
 	for j := range b.pending {
 		if x := &b.pending[j]; x.interval == i && x.position.Time == p.Time {
+			w.fault = cmp.Or(x.fault, w.fault)
 			*x = w
 			return
 		}
@@ -167,9 +178,36 @@ func (in *instrument) bar(p Position, m *stream.Message) {
 	b.pending = append(append(b.pending[:0], b.pending[n:]...), w)
 }
 
+// place records that a bar came, and returns what is wrong about that, "" if nothing: a bar comes
+// once, and revisions come after it.
+func (b *barBook) place(g *tradeLog, start int64, bar *wire.Bar) string {
+	i := bar.Interval
+	length, list := intervals[i].length, b.came[i]
+	if bar.Interval != market.Day && start%length != 0 {
+		return "T is not a multiple of the interval"
+	}
+	if n := len(list); n == 0 || !slices.Contains(list, start) {
+		if n >= keptCame {
+			list = append(list[:0], list[n/2:]...)
+		}
+		b.came[i] = append(list, start)
+		if bar.Revised && g.covered && start > g.since && (n == 0 || start > list[0]) {
+			return "R is true, but no bar of this time came before"
+		}
+		return ""
+	}
+	if !bar.Revised {
+		return "a bar of this time came before, but R is false"
+	}
+	return ""
+}
+
 // judgeBar compares a bar with the trades of its time.
 func (g *tradeLog) judgeBar(in *instrument, w *pendingBar) {
 	start, length := w.position.Time, intervals[w.interval].length
+	if w.fault != "" {
+		in.v.wrong(Bars, in, w.position, "%s bar: %s", intervals[w.interval].word, w.fault)
+	}
 	if !g.covered || g.hasGap || start <= g.since {
 		in.v.unjudged(Bars)
 		return

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,7 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/replay"
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/market"
 )
 
 // capture returns the path of a recorded capture, or skips the test if there is none.
@@ -65,6 +70,61 @@ func TestCapturesE2E(t *testing.T) {
 			}
 			if r.Wrong() != 0 {
 				t.Errorf("%d wrong", r.Wrong())
+			}
+		})
+	}
+}
+
+// both is a sink of two sinks.
+type both [2]feed.Sink
+
+func (b both) Define(in market.Instrument) (market.Handle, error) {
+	first, err := b[0].Define(in)
+	second, err2 := b[1].Define(in)
+	if first != second {
+		return 0, errors.New("two handles")
+	}
+	return first, errors.Join(err, err2)
+}
+
+func (b both) Publish(events []market.Event) error {
+	return errors.Join(b[0].Publish(events), b[1].Publish(events))
+}
+
+// TestCapturesPlayedE2E plays both captures and checks that nothing is wrong with the journal and
+// with a recording of the stream.
+func TestCapturesPlayedE2E(t *testing.T) {
+	for _, file := range []string{"binance_usdm_btcusdt_20240808.jsonl.gz", "binance_spot_btcusdt_20240808.jsonl.gz"} {
+		t.Run(file, func(t *testing.T) {
+			source, err := replay.Open(capture(t, file), replay.Config{Speed: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			folder := t.TempDir()
+			j, err := journal.Open(journal.Config{Folder: folder, BootID: "boot"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := hub.New(hub.Config{Journal: j})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- h.Run(ctx) }()
+			r := newRecorder(t, time.Unix(0, source.Instrument().Listed), 1, source.Instrument().ID.String())
+			err = source.Run(t.Context(), both{h, r})
+			cancel()
+			<-ended // of a cancelled context
+			h.Commit()
+			if err = errors.Join(err, j.Close()); err != nil {
+				t.Fatal(err)
+			}
+			stored, err := Journal(t.Context(), folder, 0, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range []*Report{stored, verified(t, r.end().bytes())} {
+				if r.Wrong() > 0 || r.Result(Crossed).Judged < 3000 || r.Figure("trades") < 9000 {
+					t.Errorf("%s", text(r))
+				}
 			}
 		})
 	}

@@ -5,7 +5,7 @@ import "github.com/ruedahq/rueda/market"
 // crossing is a book whose best bid is at or above its best ask.
 type crossing struct {
 	position Position
-	received int64
+	received arrival
 	bid, ask market.Price
 }
 
@@ -15,11 +15,32 @@ type crossing struct {
 // run faster than real time.
 const reorderWindow = int64(2e9)
 
+// reorderReads is how many reads from the connection are enough at the end of a stream, unless the
+// server was slowed down: one read has what was published on all channels since the one before.
+const reorderReads = 32
+
 const maxCrossings = 1024
 
-// waited reports whether data received at a time can be judged now.
-func (v *Verifier) waited(received int64) bool {
-	return v.config.Ordered || !v.resuming() && received+reorderWindow < v.received
+// arrival is when something was received.
+type arrival struct {
+	at   int64  // receive time, Unix ns
+	read uint64 // number of the read; messages of one read have one receive time
+}
+
+// next advances to the receive time of a message.
+func (m *arrival) next(at int64) {
+	if at > m.at {
+		m.at = at
+		m.read++
+	}
+}
+
+// waited reports whether data that arrived at a time can be judged now.
+func (v *Verifier) waited(m arrival) bool {
+	if v.config.Ordered {
+		return true
+	}
+	return !v.resuming() && (m.at+reorderWindow < v.now.at || v.ending && !v.conflated && m.read+reorderReads <= v.now.read)
 }
 
 // topChanged checks the best levels after a book message.
@@ -36,6 +57,7 @@ func (in *instrument) topChanged(p Position) {
 	bid, _ := in.book.Best(market.Buy)
 	ask, _ := in.book.Best(market.Sell)
 	in.tops.top(in, p, bid, ask)
+	in.sides.judge(in, false)
 	in.uncrossed(p)
 }
 
@@ -58,7 +80,7 @@ func (in *instrument) uncrossed(p Position) {
 	default:
 		bid, _ := in.book.Best(market.Buy)
 		ask, _ := in.book.Best(market.Sell)
-		in.crossings = append(in.crossings, crossing{p, in.v.received, bid.Price, ask.Price})
+		in.crossings = append(in.crossings, crossing{p, in.v.now, bid.Price, ask.Price})
 		in.confirm()
 	}
 }
@@ -82,11 +104,14 @@ func (p *phases) set(since int64, phase market.Phase) {
 }
 
 // open reports whether there was continuous trading at a time. known is false if no status is
-// known. At the time of a change, there is continuous trading only if there is before and after it.
+// known, or if it is unknown. At the time of a change, there is continuous trading only if there is
+// before and after it.
 func (p phases) open(t int64) (open, known bool) {
 	for i := len(p) - 1; i >= 0; i-- {
 		switch {
 		case p[i].since > t:
+		case p[i].phase == market.Unknown:
+			return false, false
 		case !continuous(p[i].phase):
 			return false, true
 		case p[i].since < t || i == 0:
@@ -135,6 +160,10 @@ func (in *instrument) finish() {
 	}
 	in.v.checks[Crossed].Unjudged += uint64(len(in.crossings))
 	in.crossings = nil
+	in.missing()
+	in.sides.finish(in)
 	in.tops.finish(in)
+	in.ids.finish(in)
+	in.summary.finish(in)
 	in.log.finish(in)
 }

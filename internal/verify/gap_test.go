@@ -108,8 +108,8 @@ func TestJournalWithGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Wrong() > 0 || r.Figure("holes") != 1 {
-		t.Errorf("%d holes:\n%s", r.Figure("holes"), text(r))
+	if r.Wrong() > 0 || r.Figure("gaps") != 1 {
+		t.Errorf("%d gaps:\n%s", r.Figure("gaps"), text(r))
 	}
 	if c := r.Result(Chain); c.Judged < 1000 || c.Unjudged > 0 {
 		t.Errorf("books: %d changes were judged, %d were not", c.Judged, c.Unjudged)
@@ -172,7 +172,7 @@ func TestWrongCheckpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, c := r.Result(Sequence), r.Result(Chain); s.Wrong != 1 || c.Wrong != 1 || r.Figure("holes") != 0 {
+		if s, c := r.Result(Sequence), r.Result(Chain); s.Wrong != 1 || c.Wrong != 1 || r.Figure("gaps") != 0 {
 			t.Errorf("%d rows behind the checkpoint:\n%s", behind, text(r))
 		}
 	}

@@ -24,18 +24,24 @@ type instrument struct {
 	venue  string // its market
 
 	trades, quotes, books, statuses, summaries sequence
+	stated                                     sequence // statuses with a time of the market
 	bars                                       map[string]*sequence
 	// of events: the source's sequence of the newest trade
 	tradeID uint64
 	newest  int64 // newest event time
 
-	restarts  int   // how often a recording that is played repeatedly began again
-	restarted int64 // receive time of the newest restart
+	published int64 // newest publication of a row of a virtual clock
+
+	restarts  int     // how often a recording that is played repeatedly began again
+	restarted arrival // when the newest restart was received
 	backs     []timeBack
 	crossings []crossing // not judged yet
 	unknown   uint64     // crossed books while no status was known
 	tops      timeline
 	log       tradeLog
+	summary   summaryLog
+	sides     sideLog
+	ids       idLog
 }
 
 // sequence is the state of one N of an instrument.
@@ -60,13 +66,14 @@ func (in *instrument) reset() {
 	in.confirmBacks(true)
 	in.resetSequences()
 	in.interrupted()
-	in.newest = 0
+	in.newest, in.published = 0, 0
 	in.log = tradeLog{}
+	in.ids.again()
 }
 
 // resetSequences forgets all sequence numbers.
 func (in *instrument) resetSequences() {
-	in.trades, in.quotes, in.books, in.statuses, in.summaries = sequence{}, sequence{}, sequence{}, sequence{}, sequence{}
+	in.trades, in.quotes, in.books, in.statuses, in.summaries, in.stated = sequence{}, sequence{}, sequence{}, sequence{}, sequence{}, sequence{}
 	clear(in.bars)
 }
 
@@ -76,6 +83,7 @@ func (in *instrument) lost(channel string) {
 	case "trades":
 		in.trades.lossReported = true
 		in.log.gap()
+		in.summary.reset(in)
 	case "status":
 		in.statuses.lossReported = true
 	case "bars":
@@ -88,7 +96,8 @@ func (in *instrument) lost(channel string) {
 // interrupted records that the stream was interrupted: a new book snapshot follows.
 func (in *instrument) interrupted() {
 	in.known = false
-	in.tops.markGap()
+	in.tops.interrupted()
+	in.summary.reset(in)
 }
 
 // message checks a message of the stream.
@@ -128,7 +137,9 @@ func (in *instrument) message(p Position, m *stream.Message) {
 			in.bookUpdate(p, m)
 		}
 	case stream.Summary:
-		in.rising(&in.summaries, p, "summary", m)
+		if in.rising(&in.summaries, p, "summary", m) {
+			in.summary.summary(in, p, m)
+		}
 	}
 }
 
@@ -157,13 +168,14 @@ func (in *instrument) contiguous(s *sequence, p Position, channel string, m *str
 		in.v.wrong(Sequence, in, p, "%s: %s", channel, missing(before+1, p.N-1))
 		if channel == "trades" {
 			in.log.gap()
+			in.summary.reset(in)
 		}
 	}
 	s.n = p.N
 	switch m.Kind {
 	case stream.Bar:
 	case stream.Status:
-		in.time(s, p, channel)
+		in.statusTime(p, m)
 	default:
 		in.late(p, m.Trade.Kind)
 	}
@@ -177,12 +189,29 @@ func missing(from, to uint64) string {
 	return "N " + strconv.FormatUint(from, 10) + " to " + strconv.FormatUint(to, 10) + " are missing"
 }
 
-// rising checks the N of a channel that may have gaps.
+// statusTime checks the times of statuses: those that the market states, and those that the gateway
+// states, which are of another clock. What the gateway says about feeds may be of either.
+func (in *instrument) statusTime(p Position, m *stream.Message) {
+	switch {
+	case m.Phase.OfFeed():
+		in.newest = max(in.newest, p.Time)
+	case m.Latency < 0:
+		in.time(&in.statuses, p, "status")
+	default:
+		in.time(&in.stated, p, "status")
+	}
+}
+
+// rising checks the N of a channel that may have gaps. Those of quotes and summaries are findings
+// unless the server conflates.
 func (in *instrument) rising(s *sequence, p Position, channel string, m *stream.Message) bool {
 	in.v.judged(Sequence)
 	if p.N < s.n || p.N == s.n && !m.Snapshot {
 		in.v.wrong(Sequence, in, p, "%s came with this N after %d", channel, s.n)
 		return false
+	}
+	if m.Kind != stream.Book && s.n > 0 && p.N > s.n+1 && !m.Snapshot && !in.v.resuming() {
+		in.v.skipped(skip{in, p, channel + ": " + missing(s.n+1, p.N-1)})
 	}
 	s.n = p.N
 	if m.Kind != stream.Summary { // a summary has the time of its cause, which may be a late trade
@@ -204,7 +233,7 @@ func (in *instrument) late(p Position, kind market.Kind) {
 type timeBack struct {
 	of       *sequence
 	position Position
-	received int64
+	received arrival
 	text     string
 }
 
@@ -219,7 +248,7 @@ func (in *instrument) time(s *sequence, p Position, channel string) {
 	case p.Time < s.time && s.restarts < in.restarts:
 		s.restarts = in.restarts
 	case p.Time < s.time:
-		in.backs = append(in.backs, timeBack{s, p, in.v.received, channel + " went back from " + clock(s.time)})
+		in.backs = append(in.backs, timeBack{s, p, in.v.now, channel + " went back from " + clock(s.time)})
 		in.confirmBacks(len(in.backs) > maxCrossings)
 	case in.v.waited(in.restarted):
 		s.restarts = in.restarts
@@ -245,11 +274,13 @@ const replayRestarted = "replay_restarted"
 // channel may go back before it or after it.
 func (in *instrument) restart() {
 	in.restarts++
-	in.restarted = in.v.received
-	in.trades.time, in.newest = 0, 0
+	in.restarted = in.v.now
+	in.trades.time, in.newest, in.published = 0, 0, 0
 	in.log = tradeLog{}
+	in.ids.again()
+	in.summary.reset(in)
 	if in.v.config.Ordered {
-		in.quotes.time, in.books.time, in.statuses.time = 0, 0, 0
+		in.quotes.time, in.books.time, in.statuses.time, in.stated.time = 0, 0, 0, 0
 	}
 	in.confirmBacks(false)
 	in.backs = slices.DeleteFunc(in.backs, func(b timeBack) bool {
@@ -269,6 +300,7 @@ func (in *instrument) status(p Position, phase market.Phase) {
 		in.v.counts["gap"]++
 	}
 	if phase.OfFeed() {
+		in.v.outages[in.venue]++
 		return
 	}
 	if id, err := market.ParsePattern(in.id); err == nil && id.IsPattern() {
@@ -308,9 +340,22 @@ func (in *instrument) setBook(p Position, bids, asks []market.Level) {
 	}
 	for i := len(bids) - 1; i >= 0; i-- {
 		in.book.Set(market.Buy, bids[i])
+		in.onTick(p, bids[i])
 	}
 	for i := len(asks) - 1; i >= 0; i-- {
 		in.book.Set(market.Sell, asks[i])
+		in.onTick(p, asks[i])
+	}
+}
+
+// onTick checks that a new level is on the tick of the definition. Journals and files in other
+// formats may have definitions of another day.
+func (in *instrument) onTick(p Position, l market.Level) {
+	if in.def == nil || in.v.config.Ordered || l.Size == 0 {
+		return
+	}
+	if step := in.def.TickSize(l.Price); step > 0 && l.Price%step != 0 {
+		in.v.wrong(Levels, in, p, "level %s is not a multiple of the tick %s", l.Price, step)
 	}
 }
 
@@ -386,6 +431,7 @@ func (in *instrument) change(p Position, bids, asks []market.Level, strict bool)
 			if _, changed := in.book.Set(s, l); strict && !changed && l.Size == 0 {
 				in.v.wrong(Levels, in, p, "deletes a level at %s that does not exist", l.Price)
 			}
+			in.onTick(p, l)
 		}
 		if in.book.Len(s) > maxLevels {
 			in.v.wrong(Levels, in, p, "a side has more than %d levels", maxLevels)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
@@ -31,8 +32,12 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
+	config := Config{Findings: findings, Ordered: true, Channels: []string{"trades", "quotes", "order_book", "status", "bars"}}
+	for i := range intervals {
+		config.Intervals = append(config.Intervals, intervals[i].word)
+	}
 	x := &journalWalk{
-		v: New(Config{Findings: findings, Ordered: true}), in: in, sum: sha256.New(),
+		v: New(config), in: in, sum: sha256.New(),
 		ids: map[uint32]string{}, progress: progress,
 	}
 	for _, d := range in.Damage() {
@@ -44,28 +49,91 @@ func Journal(ctx context.Context, path string, findings int, progress func(rows 
 	}
 	for _, epoch := range in.Epochs() {
 		x.begin(epoch)
-		err := in.Scan(ctx, journal.ScanStart{Epoch: epoch}, func(uint32) bool { return true }, journal.KindSet(math.MaxUint32), func(row *journal.Row) bool {
+		err := in.Scan(ctx, journal.ScanStart{Epoch: epoch, Damaged: x.damaged}, func(uint32) bool { return true }, journal.KindSet(math.MaxUint32), func(row *journal.Row) bool {
 			x.row(row)
 			return true
 		})
 		x.settle()
-		var damage *journal.Damage
-		switch {
-		case errors.As(err, &damage): // reported above unless it is new
-			if !slices.Contains(in.Damage(), *damage) {
-				x.v.judged(Message)
-				x.v.wrong(Message, nil, Position{Line: x.rows}, "%v", damage)
-			}
-		case err != nil:
+		if err == nil {
+			err = x.noteLost(ctx, epoch)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("verify journal: %w", err)
 		}
+	}
+	if x.lost > lostNotes {
+		x.v.Note("%d further ranges of rows are missing", x.lost-lostNotes)
 	}
 	report := x.v.Report().Describe(path, "journal")
 	report.Unit = "row"
 	report.Figures = append(report.Figures,
-		Figure{"rows", uint64(x.rows)}, Figure{"epochs", uint64(len(in.Epochs()))}, Figure{"days", uint64(len(in.Days()))}, Figure{"holes", x.gaps})
+		Figure{"rows", uint64(x.rows)}, Figure{"epochs", uint64(len(in.Epochs()))}, Figure{"days", uint64(len(in.Days()))}, Figure{"gaps", x.gaps})
 	report.Hash = hex.EncodeToString(x.sum.Sum(nil))
 	return report, nil
+}
+
+// damaged reports damage that was not known when the journal was opened.
+func (x *journalWalk) damaged(err error) {
+	if d, ok := errors.AsType[*journal.Damage](err); ok && slices.Contains(x.in.Damage(), *d) {
+		return
+	}
+	x.v.judged(Message)
+	x.v.wrong(Message, nil, Position{Line: x.rows}, "%v", err)
+}
+
+// lostNotes is the number of ranges of missing rows that are named.
+const lostNotes = 100
+
+// noteLost names the rows of an epoch that are missing, by N and event time.
+func (x *journalWalk) noteLost(ctx context.Context, epoch string) error {
+	if !x.in.Incomplete() {
+		return nil
+	}
+	for n := range x.in.Numbers() {
+		def, ok := x.in.Instrument(n + 1)
+		if !ok {
+			continue
+		}
+		id := def.ID
+		list := []journal.Series{{Instrument: id, Channel: journal.Trades}, {Instrument: id, Channel: journal.Statuses}, {Instrument: id, Channel: journal.Quotes}}
+		for i := range market.NumIntervals {
+			list = append(list, journal.Series{Instrument: id, Channel: journal.Bars, Interval: i})
+		}
+		for i, s := range list {
+			found, err := x.in.Find(s, epoch)
+			if err != nil {
+				return err
+			}
+			lost, err := found.Lost(ctx, journal.Range{Epoch: epoch})
+			found.Close()
+			if err != nil {
+				return err
+			}
+			channel := [...]string{"trades", "status", "quotes", "bars " + s.Interval.String()}[min(i, 3)]
+			for _, l := range lost {
+				x.noteRange(channel, id, &l)
+			}
+		}
+	}
+	return nil
+}
+
+// noteRange names a range of missing rows.
+func (x *journalWalk) noteRange(channel string, id market.InstrumentID, l *journal.Lost) {
+	if x.lost++; x.lost > lostNotes {
+		return
+	}
+	text := missing(l.From, l.To)
+	if l.To == 0 {
+		text = "after N " + strconv.FormatUint(l.From-1, 10) + " rows may be missing"
+	}
+	if l.Start != 0 {
+		text += ", after " + string(wire.AppendTime(nil, l.Start))
+	}
+	if l.End != 0 {
+		text += ", before " + string(wire.AppendTime(nil, l.End))
+	}
+	x.v.Note("epoch %s: %s of %s: %s", l.Epoch, channel, id, text)
 }
 
 // noteEmptyBlocks names the days of which earlier programs may have answered rows wrongly.
@@ -116,6 +184,7 @@ type journalWalk struct {
 	progress func(int64)
 	rows     int64
 	gaps     uint64
+	lost     int // ranges of missing rows
 	held     []checkpointRow
 	message  stream.Message
 	scratch  []byte
@@ -196,7 +265,25 @@ func (x *journalWalk) row(r *journal.Row) {
 	if m := x.convert(r); m != nil {
 		v.counts[typeOf(m)]++
 		in.message(p, m)
+		// A status may have the time of the listing, and the clock of a recording that is played
+		// repeatedly restarts before the last bars of a round.
+		if r.Kind != journal.Bar && r.Kind != journal.Status {
+			in.publication(p, r.At)
+		}
 	}
+}
+
+// publication checks that the rows of a virtual clock are published in the order of its time. The
+// clock of a machine may be set back.
+func (in *instrument) publication(p Position, at int64) {
+	if in.def == nil || !in.def.VirtualClock {
+		return
+	}
+	in.v.judged(Time)
+	if at < in.published {
+		in.v.wrong(Time, in, p, "published at %s, before the row before it", clock(at))
+	}
+	in.published = max(in.published, at)
 }
 
 // hold holds a row of a checkpoint until it is known what follows.
@@ -243,13 +330,14 @@ func (x *journalWalk) gap(r *journal.Row) {
 // convert converts a row to the message it was made from, or returns nil if there is none.
 func (x *journalWalk) convert(r *journal.Row) *stream.Message {
 	m := &x.message
-	*m = stream.Message{N: r.N, Time: r.Time}
+	*m = stream.Message{N: r.N, Time: r.Time, Latency: r.Latency}
 	switch r.Kind {
 	case journal.Trade, journal.Cancel, journal.Correct:
 		m.Kind = stream.Trade
 		m.Trade = wire.Trade{
-			Kind:  [...]market.Kind{journal.Trade: market.KindTrade, journal.Cancel: market.KindCancel, journal.Correct: market.KindCorrect}[r.Kind],
-			Price: r.Price, Size: r.Size, OldPrice: r.OldPrice, OldSize: r.OldSize, ID: r.ID, RefN: r.RefN,
+			Kind: [...]market.Kind{journal.Trade: market.KindTrade, journal.Cancel: market.KindCancel, journal.Correct: market.KindCorrect}[r.Kind],
+			Side: r.Side, Price: r.Price, Size: r.Size, OldPrice: r.OldPrice, OldSize: r.OldSize, ID: r.ID, RefN: r.RefN,
+			TradeDetails: r.TradeDetails,
 		}
 	case journal.Status:
 		m.Kind, m.Phase, m.Reason = stream.Status, r.Phase, r.Reason

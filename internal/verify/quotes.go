@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ruedahq/rueda/market"
 )
@@ -16,7 +17,8 @@ import (
 // Quotes from an independent source have their own times. An instrument is recognised as one or the
 // other by its quotes: derived quotes have only times that the book has too. For an independent
 // source the book is compared with the quotes: its top must have been quoted within a second. The
-// two sources may have different clocks, so a second of receive time is enough too.
+// two sources may have different clocks, so a second of receive time is enough too. If more than a
+// tenth of the tops were not quoted, the two have nothing to do with each other.
 //
 // If the time goes back, which is a finding of its own, the repeated times have two books. What
 // came before is then judged, and nothing later is compared with it.
@@ -24,29 +26,35 @@ import (
 // If quotes and book changes share one sequence of update ids (Binance), each top of the book must
 // equal the newest quote whose id is not above its own.
 type timeline struct {
-	tops   []entry
-	quotes []entry // not judged yet
-	log    []entry // quotes in order of arrival, for an independent source
-	seen   bool    // there was a top
-	gap    bool    // the previous state of the next top is unknown
-	late   int64   // newest time of a top
-	quoted int64   // newest time of a quote
-	span   int64   // newest time before the time went back; 0: it never did
-	backAt int64   // when that was received
+	tops    []entry
+	quotes  []entry // not judged yet
+	log     []entry // quotes in order of arrival, for an independent source
+	locked  uint64  // quotes in continuous trading whose bid and ask are equal
+	moved   uint64  // how often the top was another one than before
+	movedAt arrival // the second time
+	seen    bool    // there was a top
+	gap     bool    // the previous state of the next top is unknown
+	late    int64   // newest time of a top
+	quoted  int64   // newest time of a quote
+	began   int64   // time of the first quote since the stream was interrupted; 0: there was none
+	span    int64   // newest time before the time went back; 0: it never did
+	backAt  arrival // when that was received
 
-	derived, independent judgement
+	// quotes by the book; the book by quotes, of this and of any source
+	derived, unquoted, independent judgement
 }
 
 // entry is a best bid and offer with its time.
 type entry struct {
 	position Position
 	at       int64 // its time: T, or in a journal the time of publication
-	received int64
+	received arrival
 	bid, ask market.Level
 	gap      bool // of a top: the previous state is unknown
+	moved    bool // of a top: it differs from the one before
 }
 
-// judgement holds the results of one of the two ways to judge.
+// judgement holds the results of one of the ways to judge.
 type judgement struct {
 	judged, wrong, unjudged uint64
 	orphans                 uint64    // wrong quotes with times that the book does not have
@@ -56,7 +64,7 @@ type judgement struct {
 
 type finding struct {
 	position Position
-	received int64
+	received arrival
 	text     string
 	orphan   bool
 }
@@ -67,14 +75,21 @@ const (
 	window             = int64(1e9)
 )
 
+// same reports whether two entries are equal. A source that does not count orders states 0.
 func (e *entry) same(x *entry) bool {
-	return e.bid.Price == x.bid.Price && e.bid.Size == x.bid.Size && e.ask.Price == x.ask.Price && e.ask.Size == x.ask.Size
+	equal := func(a, b market.Level) bool {
+		return a.Price == b.Price && a.Size == b.Size && (a.Orders == b.Orders || a.Orders == 0 || b.Orders == 0)
+	}
+	return equal(e.bid, x.bid) && equal(e.ask, x.ask)
 }
 
 func (e *entry) String() string {
 	side := func(l market.Level) string {
 		if l.Size == 0 {
 			return "-"
+		}
+		if l.Orders > 0 {
+			return fmt.Sprintf("%s x %s of %d", l.Price, l.Size, l.Orders)
 		}
 		return l.Price.String() + " x " + l.Size.String()
 	}
@@ -93,13 +108,20 @@ func (v *Verifier) timeOf(p Position) int64 {
 // markGap records that tops of the book are missing up to the next one.
 func (t *timeline) markGap() { t.gap = true }
 
+// interrupted records that the stream was interrupted. The quotes of the newest tops may never
+// come. Afterwards the quotes begin with the newest one, which may be later than the book.
+func (t *timeline) interrupted() {
+	t.markGap()
+	t.began = 0
+}
+
 // back checks whether the time of tops or quotes went back, and starts again if so. again is true
 // for a repeated time as long as the other channel may not have gone back yet, because it is then
 // unknown which of the two times an entry belongs to.
 func (t *timeline) back(in *instrument, at, newest int64) (again bool) {
 	if at != 0 && at < newest {
 		t.settle(in, true)
-		t.span, t.backAt = max(t.span, t.late, t.quoted), in.v.received
+		t.span, t.backAt = max(t.span, t.late, t.quoted), in.v.now
 		t.late, t.quoted = 0, 0
 		t.tops, t.quotes, t.log = t.tops[:0], t.quotes[:0], t.log[:0]
 	}
@@ -113,7 +135,13 @@ func (t *timeline) top(in *instrument, p Position, bid, ask market.Level) {
 		t.independent.unjudged++
 		return
 	}
-	e := entry{position: p, at: in.v.timeOf(p), received: in.v.received, bid: bid, ask: ask, gap: t.gap || !t.seen}
+	e := entry{position: p, at: in.v.timeOf(p), received: in.v.now, bid: bid, ask: ask, gap: t.gap || !t.seen}
+	if n := len(t.tops); n > 0 && !e.gap && !e.same(&t.tops[n-1]) {
+		e.moved = true
+		if t.moved++; t.moved == 2 {
+			t.movedAt = e.received
+		}
+	}
 	t.seen, t.gap = true, false
 	if in.v.config.UpdateIDs {
 		t.tops = push(t.tops, e)
@@ -127,20 +155,26 @@ func (t *timeline) top(in *instrument, p Position, bid, ask market.Level) {
 
 // quote receives a quote.
 func (in *instrument) quote(p Position, bids, asks []market.Level) {
-	e := entry{position: p, at: in.v.timeOf(p), received: in.v.received}
+	e := entry{position: p, at: in.v.timeOf(p), received: in.v.now}
 	if len(bids) > 0 {
 		e.bid = bids[0]
 	}
 	if len(asks) > 0 {
 		e.ask = asks[0]
 	}
-	if e.bid.Size > 0 && e.ask.Size > 0 && e.bid.Price == e.ask.Price {
-		return // the indicative price of an auction
-	}
 	t := &in.tops
-	if open, known := in.open(p.Time); known && !open || in.v.resuming() {
+	locked := e.bid.Size > 0 && e.ask.Size > 0 && e.bid.Price == e.ask.Price
+	open, known := in.open(p.Time)
+	switch {
+	case known && !open || in.v.resuming():
 		t.derived.unjudged++
 		return
+	case locked && !known: // it may be the indicative price of an auction
+		t.derived.unjudged++
+		t.log = push(t.log, e)
+		return
+	case locked:
+		t.locked++
 	}
 	if !in.v.config.UpdateIDs {
 		if t.back(in, e.at, t.quoted) {
@@ -148,6 +182,9 @@ func (in *instrument) quote(p Position, bids, asks []market.Level) {
 			return
 		}
 		t.quoted = max(t.quoted, e.at)
+		if t.began == 0 {
+			t.began = e.at
+		}
 		t.log = push(t.log, e)
 	}
 	t.quotes = push(t.quotes, e)
@@ -258,17 +295,27 @@ func (j *judgement) confirm(in *instrument) {
 	j.pending = append(j.pending[:0], j.pending[n:]...)
 }
 
+// passed returns the time up to which the quotes after a top have come. If they do not come any
+// more, it is that of the book.
+func (t *timeline) passed(in *instrument, top *entry) int64 {
+	if in.v.waited(top.received) && (in.v.published != 0 || in.v.expects("quotes")) {
+		return t.late
+	}
+	return min(t.late, t.quoted)
+}
+
 // forget judges the tops that quotes have passed by a window, and drops what is no longer needed.
 func (t *timeline) forget(in *instrument, end bool) {
 	n := 0
 	for n < len(t.tops) {
 		e := &t.tops[n]
-		if !end && (e.at+window >= min(t.late, t.quoted) || n+1 == len(t.tops)) {
+		passed := t.passed(in, e)
+		if !end && (e.at+window >= passed || n+1 == len(t.tops)) {
 			break
 		}
 		last := n+1 == len(t.tops) || t.tops[n+1].at > e.at // of its time
 		if last {
-			t.judgeTop(in, e)
+			t.judgeTop(in, e, passed, end && !in.v.ending)
 		}
 		n++
 	}
@@ -286,7 +333,7 @@ func (t *timeline) forget(in *instrument, end bool) {
 // before reports whether a quote came more than a window before a top, by each clock that counts:
 // the receive time does not if messages are ordered.
 func (e *entry) before(top *entry, ordered bool) bool {
-	return e.at+window < top.at && (ordered || e.received+window < top.received)
+	return e.at+window < top.at && (ordered || e.received.at+window < top.received.at)
 }
 
 // wasQuoted reports whether a quote equals a top and was valid within a window of it, by one clock.
@@ -305,27 +352,58 @@ func (t *timeline) wasQuoted(top *entry, clock func(*entry) int64) bool {
 	return false
 }
 
+// quotedAt reports whether there was any quote at a time.
+func (t *timeline) quotedAt(at int64) bool {
+	return slices.ContainsFunc(t.log, func(q entry) bool { return q.at == at })
+}
+
 func eventTime(e *entry) int64   { return e.at }
-func receiveTime(e *entry) int64 { return e.received }
+func receiveTime(e *entry) int64 { return e.received.at }
 
 // judgeTop looks for a quote that equals a top of the book, near its time or valid at it. Where the
-// quotes begin or end less than a window away, the top is not judged.
-func (t *timeline) judgeTop(in *instrument, e *entry) {
-	if open, _ := in.open(e.position.Time); len(t.log) == 0 || !open {
+// quotes begin or end less than a window away, the top is not judged. back: the time of a channel
+// went back after it.
+func (t *timeline) judgeTop(in *instrument, e *entry, passed int64, back bool) {
+	open, known := in.open(e.position.Time)
+	crossed := e.bid.Size > 0 && e.ask.Size > 0 && e.bid.Price >= e.ask.Price
+	if len(t.log) == 0 || known && !open || crossed {
 		t.independent.unjudged++
 		return
 	}
-	streamed := !in.v.config.Ordered
-	if t.wasQuoted(e, eventTime) || streamed && t.wasQuoted(e, receiveTime) {
+	if t.wasQuoted(e, eventTime) {
 		t.independent.judged++
 		return
 	}
-	first := &t.log[0]
-	if e.at+window > t.quoted || first.at > e.at-window || streamed && first.received > e.received-window {
+	covered, begun := e.at+window <= passed, t.began != 0 && max(t.began, t.log[0].at) <= e.at-window
+	if e.moved && !back && covered && begun && !t.quotedAt(e.at) {
+		t.unquoted.suspect(in, unquoted(e))
+	}
+	streamed := !in.v.config.Ordered
+	if streamed && t.wasQuoted(e, receiveTime) {
+		t.independent.judged++
+		return
+	}
+	if !covered || !begun || streamed && t.log[0].received.at > e.received.at-window {
 		t.independent.unjudged++
 		return
 	}
-	t.independent.suspect(in, finding{e.position, e.received, fmt.Sprintf("the top of the book is %s, which was not quoted within a second", e), false})
+	t.independent.suspect(in, unquoted(e))
+}
+
+func unquoted(e *entry) finding {
+	return finding{e.position, e.received, fmt.Sprintf("the top of the book is %s, which was not quoted within a second", e), false}
+}
+
+// judgements returns the results of all ways to judge.
+func (t *timeline) judgements() [3]*judgement {
+	return [...]*judgement{&t.derived, &t.unquoted, &t.independent}
+}
+
+// confirm reports the possible findings that have waited long enough.
+func (t *timeline) confirm(in *instrument) {
+	for _, j := range t.judgements() {
+		j.confirm(in)
+	}
 }
 
 // finish judges the rest and chooses the result that applies.
@@ -335,22 +413,45 @@ func (t *timeline) finish(in *instrument) {
 		return
 	}
 	t.settle(in, true)
-	for _, j := range [...]*judgement{&t.derived, &t.independent} {
-		j.confirm(in)
+	t.confirm(in)
+	for _, j := range t.judgements() {
 		j.unjudged += uint64(len(j.pending)) // a status may be missing
 		j.pending = nil
 	}
-	j := &t.derived
-	if j.orphans*100 > j.judged {
-		j = &t.independent
+	j, c := &t.derived, &in.v.checks[Quote]
+	if t.own(in) {
+		if j = &t.independent; t.locked > 0 {
+			in.v.Note("%s: %d quotes are locked; they do not follow from the book", in.id, t.locked)
+		}
+		if j.wrong*10 > j.judged {
+			in.v.Note("%s: quotes and book are of different sources: %d of %d tops of the book were not quoted within a second", in.id, j.wrong, j.judged)
+			c.Unjudged += j.judged + j.unjudged
+			return
+		}
+	} else if !in.v.conflated {
+		c.Judged += t.unquoted.wrong
+		t.unquoted.report(in)
 	}
-	c := &in.v.checks[Quote]
 	c.Judged += j.judged
 	c.Unjudged += j.unjudged
+	j.report(in)
+}
+
+// own reports whether the quotes have a source of their own: by the definition, which journals and
+// feeds have, or by the times of the quotes.
+func (t *timeline) own(in *instrument) bool {
+	if in.def != nil && in.v.config.Ordered {
+		return in.def.QuotesFromFeed
+	}
+	return t.derived.orphans*100 > t.derived.judged
+}
+
+// report adds the findings to the report.
+func (j *judgement) report(in *instrument) {
 	for _, f := range j.findings {
 		in.v.wrong(Quote, in, f.position, "%s", f.text)
 	}
-	c.Wrong += j.wrong - uint64(len(j.findings))
+	in.v.checks[Quote].Wrong += j.wrong - uint64(len(j.findings))
 }
 
 // settleIDs judges the tops whose update id the quotes have passed. end judges all of them. N of a

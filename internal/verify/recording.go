@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/ruedahq/rueda/internal/recording"
-	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // Recording verifies a recording from the reader's position to its end. If the recording becomes
@@ -16,7 +15,7 @@ import (
 // 20. Recording returns the error of ctx.
 func Recording(ctx context.Context, r *recording.Reader, findings int) (*Report, error) {
 	m := r.Meta()
-	v := New(Config{Channels: slices.Clone(m.Channels), Findings: findings})
+	v := New(Config{Channels: slices.Clone(m.Channels), Intervals: slices.Clone(m.Intervals), Findings: findings})
 	v.DefineRows(m.Instruments)
 	lines, err := v.recording(ctx, r)
 	if err != nil {
@@ -32,8 +31,6 @@ func Recording(ctx context.Context, r *recording.Reader, findings int) (*Report,
 }
 
 func (v *Verifier) recording(ctx context.Context, r *recording.Reader) (lines int64, err error) {
-	d := stream.Decoder{Lenient: true}
-	var msg stream.Message
 	for lines = 1; ; lines++ {
 		if lines%1024 == 0 && ctx.Err() != nil {
 			return lines, ctx.Err()
@@ -60,11 +57,7 @@ func (v *Verifier) recording(ctx context.Context, r *recording.Reader) (lines in
 			v.note(&n)
 			continue
 		}
-		if err := d.Decode(line.Body, &msg); err != nil {
-			v.Unreadable(int64(line.Number), err)
-			continue
-		}
-		v.Message(int64(line.Number), line.At, &msg)
+		v.Text(int64(line.Number), line.At, line.Body)
 	}
 }
 

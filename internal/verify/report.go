@@ -23,16 +23,18 @@ const (
 	Crossed   // the best bid is below the best ask, outside auctions
 	Quote     // quotes are the top of the book
 	Orders    // order events refer to existing orders
-	Sequence  // N of trades, status and bars has no gaps; other N rise
-	Reference // cancellations and corrections refer to their trade
-	Bars      // bars equal the sum of their trades
+	Sequence  // N has no gaps, except those of books and of conflated quotes and summaries
+	Reference // cancellations and corrections refer to their trade, and trade ids rise
+	Bars      // bars equal the sum of their trades, and come once and when they should
+	Summary   // summaries follow from the one before and the trades since
+	Aggressor // buyers trade at the ask, and sellers at the bid
 	Time      // times do not go back within a channel
 	Records   // records of a file in another format can be used
 	numChecks
 )
 
 var checkWords = [numChecks]string{
-	"message", "chain", "levels", "checksum", "crossed", "quote", "orders", "sequence", "reference", "bars", "time", "records",
+	"message", "chain", "levels", "checksum", "crossed", "quote", "orders", "sequence", "reference", "bars", "summary", "aggressor", "time", "records",
 }
 
 // String returns the check's word in reports.
@@ -116,6 +118,7 @@ type Report struct {
 	Instruments int      `json:"instruments"` // instruments with data
 	Figures     []Figure `json:"figures"`
 	Checks      []Result `json:"checks"` // checks with something to judge
+	NotJudged   []Check  `json:"not_judged,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
 	Hash        string   `json:"hash,omitempty"` // of a journal: SHA-256 of the content of its rows
 }
@@ -127,6 +130,9 @@ func (r *Report) Wrong() (n uint64) {
 	}
 	return n
 }
+
+// Good reports whether there was something to check and nothing was wrong.
+func (r *Report) Good() bool { return len(r.Checks) > 0 && r.Wrong() == 0 }
 
 // Figure returns a number by its name, 0 if there is none.
 func (r *Report) Figure(name string) uint64 {
@@ -154,7 +160,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	b, err := json.Marshal(struct {
 		*plain
 		Good bool `json:"good"`
-	}{(*plain)(r), r.Wrong() == 0})
+	}{(*plain)(r), r.Good()})
 	if err != nil {
 		return err
 	}
@@ -177,6 +183,13 @@ func (r *Report) WriteText(w io.Writer) error {
 	for i := range r.Checks {
 		c := &r.Checks[i]
 		fmt.Fprintf(&b, "  %-10s %14s %10s %10s\n", c.Check, group(c.Judged), group(c.Wrong), group(c.Unjudged))
+	}
+	if len(r.Checks) > 0 && len(r.NotJudged) > 0 {
+		words := make([]string, len(r.NotJudged))
+		for i, c := range r.NotJudged {
+			words[i] = c.String()
+		}
+		b.WriteString("  not judged: " + strings.Join(words, ", ") + "\n")
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "  note: %s\n", note)
@@ -242,16 +255,19 @@ func group(n uint64) string {
 	return s
 }
 
-// results returns the results of the checks with something to judge, in their order.
-func results(all *[numChecks]Result) []Result {
-	var list []Result
+// results returns the results of the checks with something to judge, in their order, and those that
+// judged nothing.
+func results(all *[numChecks]Result) (list []Result, notJudged []Check) {
 	for c := range all {
 		t := all[c]
 		t.Check = Check(c)
+		if t.Judged+t.Wrong == 0 {
+			notJudged = append(notJudged, t.Check)
+		}
 		if t.Judged+t.Wrong+t.Unjudged > 0 {
 			t.Findings = slices.Clone(t.Findings)
 			list = append(list, t)
 		}
 	}
-	return list
+	return list, notJudged
 }

@@ -38,7 +38,7 @@ func (v *Verifier) resumed(m *stream.Message) {
 		r.disconnected = false
 		if delete(r.pending, id); len(r.pending) == 0 {
 			for _, in := range v.instruments {
-				in.log.bars.postponeAll(v.received)
+				in.log.bars.postponeAll(v.now)
 			}
 		}
 	}

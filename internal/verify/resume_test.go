@@ -117,3 +117,37 @@ func TestStateOfResume(t *testing.T) {
 		t.Errorf("a hole before a change:\n%s", text(r))
 	}
 }
+
+// TestQuoteBeforeInterruption interrupts a stream between a change of the book and its quote, which
+// then never comes. Without the interruption the quote is missing.
+func TestQuoteBeforeInterruption(t *testing.T) {
+	book := func(n, second, size int, whole bool) string {
+		first := fmt.Sprintf(`"L":%d,`, n-1)
+		if whole {
+			first = `"R":true,"DL":0,"A":[[6,1,1]],`
+		}
+		return fmt.Sprintf(`{"type":"O","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:30:%02d.000000000Z",%s"B":[[5,%d,1]]}`, n, second, first, size)
+	}
+	quote := func(n, second, size int) string {
+		return fmt.Sprintf(`{"type":"Q","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:30:%02d.000000000Z","BP":5,"BZ":%d,"AP":6,"AZ":1,"BC":1,"AC":1}`, n, second, size)
+	}
+	subscribed := `{"type":"Subscription","code":200,"id":1,"epoch":"e1","quotes":["A|B|C"],"order_book":["A|B|C"]}`
+	before := []string{
+		subscribed, `{"type":"H","S":"A","I":"A|B|C","N":1,"T":"2026-11-20T14:00:00.000000000Z","E":"open"}`,
+		book(1, 1, 1, true), quote(1, 1, 1), book(2, 4, 2, false), quote(2, 4, 2), book(3, 8, 3, false), quote(3, 8, 3), book(4, 12, 4, false),
+	}
+	after := []string{book(9, 20, 9, true), quote(4, 20, 9), book(10, 24, 8, false), quote(5, 24, 8), book(11, 28, 7, false), quote(6, 28, 7)}
+	whole := []string{quote(4, 16, 5), book(5, 16, 5, false), quote(5, 20, 9), book(6, 20, 9, false), quote(6, 24, 8), book(7, 24, 8, false)}
+	for name, x := range map[string]struct {
+		list  []string
+		wrong uint64
+	}{
+		"interrupted": {slices.Concat(before, []string{"", subscribed}, after), 0},
+		"missing":     {slices.Concat(before, whole), 1},
+	} {
+		r := resumption(t, x.list)
+		if r.Wrong() != x.wrong {
+			t.Errorf("%s: %d are wrong: %+v", name, r.Wrong(), r.Checks)
+		}
+	}
+}

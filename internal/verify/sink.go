@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -29,16 +30,20 @@ func NewSink(c Config) *Sink {
 	return &Sink{v: New(c), byID: map[string]market.Handle{}}
 }
 
-// Records adds how many records of a file were used, and with how many market data was lost.
+// Records adds how many of all records of a file were used, and with how many market data was lost.
 // skipped lists all records that were not used, by reason. If manyLost is set, the loss is a
-// finding.
-func (s *Sink) Records(used, lost int, skipped string, manyLost bool) {
+// finding, and so is a file of which nothing was used.
+func (s *Sink) Records(all, used, lost int, skipped string, manyLost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := &s.v.checks[Records]
 	t.Judged += uint64(used)
 	if skipped != "" {
 		s.v.Note("records that were not used: %s", skipped)
+	}
+	if used == 0 {
+		s.v.wrong(Records, nil, Position{}, "none of the %s of the file could be used", Figure{"records", uint64(all)})
+		return
 	}
 	if !manyLost {
 		t.Unjudged += uint64(lost)
@@ -67,12 +72,8 @@ func (s *Sink) Define(def market.Instrument) (market.Handle, error) {
 	if in == nil {
 		return 0, errors.New("too many instruments")
 	}
-	phase := def.Phase
-	if phase == market.NoPhase && s.v.config.UpdateIDs {
-		phase = market.Open // this market never closes
-	}
-	if !whole && phase != market.NoPhase {
-		in.phases.set(math.MinInt64, phase)
+	if !whole {
+		in.phases.set(math.MinInt64, cmp.Or(def.Phase, market.Open))
 	}
 	in.known = def.StartsEmpty
 	h := market.Handle(len(s.handles))
@@ -90,6 +91,13 @@ func (s *Sink) Publish(events []market.Event) error {
 		s.event(&events[i])
 	}
 	return nil
+}
+
+// Note adds a sentence to the report.
+func (s *Sink) Note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.v.Note(format, args...)
 }
 
 // Unreadable records why the source ended early.
@@ -140,7 +148,7 @@ func (s *Sink) event(e *market.Event) {
 		v.counts["O"]++
 		in.time(&in.books, p, "order_book")
 		s.levels(in, p, e)
-	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill, market.KindOrderReplace:
 		v.counts["O"]++
 		in.time(&in.books, p, "order_book")
 		s.order(in, p, e)
@@ -190,7 +198,8 @@ func (in *instrument) tradeEvent(p Position, e *market.Event) {
 		return
 	}
 	m := stream.Message{Kind: stream.Trade, N: in.trades.n + 1, Trade: wire.Trade{
-		Kind: e.Kind, ID: e.TradeID, Price: e.Price, Size: e.Size, OldPrice: e.OldPrice, OldSize: e.OldSize,
+		Kind: e.Kind, Side: e.Side, ID: e.TradeID, Price: e.Price, Size: e.Size, OldPrice: e.OldPrice, OldSize: e.OldSize,
+		TradeDetails: e.TradeDetails,
 	}}
 	v.counts[typeOf(&m)]++
 	if v.config.UpdateIDs && e.Kind == market.KindTrade {
@@ -263,6 +272,8 @@ func (s *Sink) order(in *instrument, p Position, e *market.Event) {
 		_, err = in.orders.Add(e.OrderID, e.Side, e.Price, e.Size)
 	case market.KindOrderModify:
 		_, _, _, err = in.orders.Modify(e.OrderID, e.Price, e.Size)
+	case market.KindOrderReplace:
+		_, _, _, err = in.orders.Replace(e.OrderID, e.NewID, e.Price, e.Size)
 	case market.KindOrderDelete:
 		_, _, err = in.orders.Delete(e.OrderID)
 	case market.KindOrderFill:

@@ -24,7 +24,7 @@ func TestSink(t *testing.T) {
 		e.Kind = market.KindCancel
 		return e
 	}
-	open := market.Event{Kind: market.KindStatus, Phase: market.Open}
+	open, unknown := market.Event{Kind: market.KindStatus, Phase: market.Open}, market.Event{Kind: market.KindStatus, Phase: market.Unknown}
 	at := func(e market.Event, t int64) market.Event { e.Time = t; return e }
 	for _, tc := range []struct {
 		name   string
@@ -41,7 +41,8 @@ func TestSink(t *testing.T) {
 		{"gap", []market.Event{book, {Kind: market.KindGap, Reason: "line_down"}, update(10, 12)}, Chain, 1, "line_down"},
 		{"played again", []market.Event{book, {Kind: market.KindGap, Reason: "replay_restarted"}, book}, Chain, 0, ""},
 		{"crossed", []market.Event{open, book, update(11, 12)}, Crossed, 1, "locked"},
-		{"crossed without a known status", []market.Event{book, update(11, 12), update(10, 13)}, Crossed, 0, ""},
+		{"crossed without a status", []market.Event{book, update(11, 12), update(10, 12)}, Crossed, 2, "locked"},
+		{"crossed while the status is unknown", []market.Event{unknown, book, update(11, 12), update(10, 13)}, Crossed, 0, ""},
 		{"crossed in an auction", []market.Event{book, {Kind: market.KindStatus, Phase: market.Auction}, update(11, 12)}, Crossed, 0, ""},
 		{"snapshot out of order", []market.Event{{Kind: market.KindSnapshot, Bids: []market.Level{level(1, 1), level(2, 1)}}}, Levels, 1, "which is better"},
 		{"quote of two levels", []market.Event{{Kind: market.KindQuote, Bids: []market.Level{level(2, 1), level(1, 1)}}}, Message, 1, "more than one level"},

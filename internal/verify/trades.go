@@ -12,10 +12,19 @@ type tradeLog struct {
 	rows    []tradeRow
 	first   uint64            // N of the first row
 	ids     map[string]uint64 // N of the newest trade with an id
-	covered bool              // there is a row
+	covered bool              // since is known
+	byBar   bool              // from a bar; there is no row yet
 	hasGap  bool              // trades are missing, and none has come since
 	since   int64             // every trade with a later time is in the log
+	traded  firstTrade
 	bars    barBook
+}
+
+// firstTrade is the first trade that was not late.
+type firstTrade struct {
+	time     int64 // 0: there is none
+	received arrival
+	real     bool // its market has real time
 }
 
 // tradeRow is a trade in its current state. Cancellations and corrections have their own rows,
@@ -45,7 +54,7 @@ func (g *tradeLog) gap() {
 	if g.covered {
 		g.since = max(g.since, g.newest())
 	}
-	g.hasGap = true
+	g.hasGap, g.byBar = true, false
 	g.drop(len(g.rows))
 }
 
@@ -86,8 +95,11 @@ func (g *tradeLog) append(n uint64, r tradeRow, newest int64) {
 		}
 		g.drop(half)
 	}
-	if !g.covered {
-		g.covered, g.since = true, newest // the first trade may be late
+	if !g.covered || g.byBar {
+		if !g.byBar || newest < g.since {
+			g.since = newest // the first trade may be late
+		}
+		g.covered, g.byBar = true, false
 		if n == 1 {
 			g.since = math.MinInt64
 		}
@@ -118,10 +130,17 @@ func (in *instrument) trade(p Position, m *stream.Message) {
 	r := tradeRow{id: t.ID, time: p.Time, price: t.Price, size: t.Size}
 	if t.Kind == market.KindTrade {
 		g.append(m.N, r, in.newest)
+		if g.traded.time == 0 && p.Time+intervals[market.Minute].length >= in.newest {
+			g.traded = firstTrade{p.Time, in.v.now, m.Latency >= 0}
+		}
 		g.bars.add(&r)
-		g.bars.postpone(r.time, in.v.received)
+		g.bars.postpone(r.time, in.v.now)
+		in.summary.trade(in, p, t)
+		in.ids.trade(in, p, t)
+		in.sides.trade(in, p, t)
 		return
 	}
+	in.summary.trade(in, p, t)
 	in.reference(p, m)
 	r.state = amendment
 	g.append(m.N, r, in.newest)
@@ -177,7 +196,7 @@ func (in *instrument) reference(p Position, m *stream.Message) {
 		r.price, r.size = t.Price, t.Size
 	}
 	g.bars.changed(r.time)
-	g.bars.postpone(r.time, v.received)
+	g.bars.postpone(r.time, v.now)
 }
 
 // finish judges the pending bars, except the newest ones, whose trades may be missing.

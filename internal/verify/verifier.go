@@ -1,11 +1,14 @@
 package verify
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
 )
 
@@ -13,6 +16,7 @@ import (
 type Config struct {
 	Instruments []market.Instrument // known definitions; checksums are judged only with them
 	Channels    []string            // of the stream, by their names on the wire; nil: unknown
+	Intervals   []string            // of its bars
 	Findings    int                 // number kept for each check; 0: 20
 	Ordered     bool                // messages of all channels come in the order of publication
 	// events: quotes and book changes of an instrument share one sequence, and trade ids rise by
@@ -26,6 +30,7 @@ const (
 	maxLevels      = 1 << 16 // per side of a book
 	maxNotes       = 100
 	maxText        = 1000 // bytes of a note or a finding
+	maxSkips       = 1000
 )
 
 // Verifier checks a stream for consistency. Its memory does not grow with the length of the stream:
@@ -35,13 +40,20 @@ type Verifier struct {
 	known       map[string]*market.Instrument
 	instruments map[string]*instrument
 	markets     map[string]phases // from *|MARKET|*
+	outages     map[string]int    // of feeds, by market
 	checks      [numChecks]Result
 	counts      map[string]uint64 // messages by type
 	epoch       string
-	received    int64 // receive time of the newest message
-	published   int64 // of the newest row of a journal
+	now         arrival // receive time of the newest message
+	ending      bool    // everything was received
+	published   int64   // of the newest row of a journal
 	resume      resume
+	conflated   bool            // the server has warned that it conflates
+	skips       []skip          // gaps that conflation may explain
+	partial     map[string]bool // channels of which the server refuses instruments
 	notes       []string
+	decoder     stream.Decoder
+	message     stream.Message
 	scratch     []byte
 	bids, asks  []market.Level
 }
@@ -53,7 +65,8 @@ func New(c Config) *Verifier {
 	}
 	v := &Verifier{
 		config: c, known: map[string]*market.Instrument{}, instruments: map[string]*instrument{},
-		markets: map[string]phases{}, counts: map[string]uint64{},
+		markets: map[string]phases{}, outages: map[string]int{}, counts: map[string]uint64{}, partial: map[string]bool{},
+		decoder: stream.Decoder{Lenient: true},
 	}
 	v.Define(c.Instruments)
 	return v
@@ -111,6 +124,11 @@ func (v *Verifier) has(channel string) bool {
 	return v.config.Channels == nil || slices.Contains(v.config.Channels, channel)
 }
 
+// expects reports whether each instrument of the stream has the messages of a channel.
+func (v *Verifier) expects(channel string) bool {
+	return slices.Contains(v.config.Channels, channel) && !v.partial[channel]
+}
+
 // instrument returns the state of an instrument, nil if there are too many.
 func (v *Verifier) instrument(id string) *instrument {
 	in := v.instruments[id]
@@ -124,15 +142,55 @@ func (v *Verifier) instrument(id string) *instrument {
 	return in
 }
 
+// Text checks a message of a stream as it was received. The rest is as in Message.
+func (v *Verifier) Text(line, at int64, text []byte) {
+	m := &v.message
+	if err := v.decoder.Decode(text, m); err != nil {
+		v.Unreadable(line, err)
+		return
+	}
+	if what := v.lacks(text, m); what != "" {
+		v.wrong(Message, v.instrument(m.ID.String()), Position{Line: line, N: m.N, Time: m.Time}, "%s", what)
+	}
+	v.Message(line, at, m)
+}
+
+// lacks returns what a message of market data lacks that every server of the protocol sends, "" if
+// nothing. The decoder accepts such messages.
+func (v *Verifier) lacks(text []byte, m *stream.Message) string {
+	if !m.Kind.IsData() {
+		return ""
+	}
+	v.scratch = append(wire.AppendString(append(v.scratch[:0], `"S":`...), m.ID.Symbol), ',')
+	switch {
+	case !bytes.Contains(text, v.scratch) && symbolOf(text) != m.ID.Symbol:
+		return "S is not the symbol of I"
+	case m.Kind == stream.Book && !m.HasChecksum():
+		return "a message O without the member K"
+	case m.Kind == stream.Book && m.Snapshot && !bytes.Contains(text, []byte(`"DL"`)):
+		return "a message O with R and without the member DL"
+	}
+	return ""
+}
+
+// symbolOf returns S of a message.
+func symbolOf(text []byte) string {
+	var m struct {
+		S string `json:"S"`
+	}
+	_ = json.Unmarshal(text, &m) // the decoder has accepted it
+	return m.S
+}
+
 // Message checks a message of a stream. at is its receive time (Unix ns), line its number for
 // findings. Message does not keep anything that m points to.
 func (v *Verifier) Message(line, at int64, m *stream.Message) {
 	v.judged(Message)
 	if at > 0 {
-		if at < v.received {
-			v.wrong(Time, nil, Position{Line: line}, "received %d ns before the message before it", v.received-at)
+		if at < v.now.at {
+			v.wrong(Time, nil, Position{Line: line}, "received %d ns before the message before it", v.now.at-at)
 		}
-		v.received = max(v.received, at)
+		v.now.next(at)
 	}
 	if !m.Kind.IsData() {
 		v.control(m)
@@ -147,8 +205,7 @@ func (v *Verifier) Message(line, at int64, m *stream.Message) {
 	in.message(Position{Line: line, N: m.N, Time: m.Time}, m)
 	in.confirm()
 	in.confirmBacks(false)
-	in.tops.derived.confirm(in)
-	in.tops.independent.confirm(in)
+	in.tops.confirm(in)
 }
 
 // typeOf returns the type of market data on the wire.
@@ -168,10 +225,44 @@ func (v *Verifier) Unreadable(line int64, err error) {
 	v.wrong(Message, nil, Position{Line: line}, "%v", err)
 }
 
+// skip is a gap in the numbers of quotes or summaries.
+type skip struct {
+	in       *instrument
+	position Position
+	text     string
+}
+
+// skipped records a gap in the numbers of a channel that may be conflated.
+func (v *Verifier) skipped(s skip) {
+	if len(v.skips) < maxSkips {
+		v.skips = append(v.skips, s)
+	}
+}
+
+// judgeSkips reports the gaps of conflated channels, if nothing was conflated.
+func (v *Verifier) judgeSkips() {
+	if v.conflated {
+		v.Note("the server warned that it conflates: missing quotes and summaries are not judged")
+		return
+	}
+	for i := range v.skips {
+		s := &v.skips[i]
+		v.wrong(Sequence, s.in, s.position, "%s", s.text)
+	}
+}
+
 // control handles messages of the server about the stream: a new epoch, and losses.
 func (v *Verifier) control(m *stream.Message) {
+	if m.Kind == stream.Warning && m.Control.Reason == wire.SlowClient {
+		v.conflated = true
+	}
 	if m.Kind != stream.Subscription && m.Kind != stream.CaughtUp && m.Kind != stream.Alive {
 		return
+	}
+	for _, list := range [...][]stream.Rejection{m.Control.Rejected, m.Control.Removed} {
+		for i := range list {
+			v.partial[list[i].Channel] = true
+		}
 	}
 	defer v.resumed(m) // epochs and losses in the message come first
 	if epoch := m.Control.Epoch; epoch != "" && epoch != v.epoch {
@@ -208,7 +299,9 @@ func (v *Verifier) Report() *Report {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	r := &Report{Unit: "line", Notes: v.notes}
+	r := &Report{Unit: "line"}
+	v.ending = true
+	v.judgeSkips()
 	for _, id := range ids {
 		in := v.instruments[id]
 		in.finish()
@@ -227,7 +320,7 @@ func (v *Verifier) Report() *Report {
 	if n := v.counts["same"]; n > 0 {
 		r.Figures = append(r.Figures, Figure{sameID, n})
 	}
-	r.Checks = results(&v.checks)
+	r.Checks, r.NotJudged = results(&v.checks)
 	r.Notes = v.notes
 	return r
 }

@@ -131,7 +131,7 @@ func TestEachWrong(t *testing.T) {
 		{"correction without XN", edit("C", 1, `,"XN":\d+`, ``), Reference, nil, "XN is absent"},
 		{"quote of another price", edit("Q", 20, `"BP":[\d.]+`, `"BP":6000`), Quote, nil, "the quote is 6000 x"},
 		{"quote of no size", edit("Q", 20, `,"AP":[\d.]+,"AZ":\d+`, ``), Quote, nil, "| -"},
-		{"quote back", edit("Q", 20, `"N":\d+`, `"N":3`), Sequence, nil, "quotes came with this N"},
+		{"quote back", edit("Q", 20, `"N":\d+`, `"N":3`), Sequence, []Check{Quote}, "quotes came with this N"},
 		{"trade of another day", edit("T", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Bars, nil, "TC is 45, but there are 44 trades"},
 		{"time of a quote back", edit("Q", 20, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Time, []Check{Quote}, "quotes went back"},
 		{"time of a book back", edit("O", 30, `"T":"2026-11-20T`, `"T":"2026-11-19T`), Time, []Check{Quote}, "order_book went back"},
@@ -198,6 +198,39 @@ func TestCrossed(t *testing.T) {
 	}
 }
 
+// TestUnknown checks that books are judged while the status is unknown, and that crossed ones are
+// counted in a note and are no finding. The status that follows decides about what comes after it.
+func TestUnknown(t *testing.T) {
+	list := []string{
+		message("H", 1, 0, `"E":"unknown"`),
+		message("O", 1, 1, `"R":true,"DL":0,"B":[[10,1]],"A":[[11,1]]`),
+		message("O", 2, 2, `"L":1,"A":[[9,1]]`), // crossed
+		message("O", 3, 3, `"L":2,"B":[[9,1]]`), // still
+		message("O", 4, 4, `"L":3,"A":[[9,0]]`),
+	}
+	for _, tc := range []struct {
+		then            string
+		judged, missing uint64
+		wrong           string
+	}{
+		{"", 2, 2, ""},
+		{message("H", 2, 5, `"E":"open"`), 3, 2, "bid 10, ask 10"},
+		{message("H", 2, 5, `"E":"pre_open"`), 2, 2, ""},
+		{message("H", 2, 5, `"E":"unknown"`), 2, 3, ""},
+	} {
+		list := slices.Clone(list)
+		if tc.then != "" {
+			list = append(list, tc.then, message("O", 5, 6, `"L":4,"A":[[10,1]]`)) // locked
+		}
+		r := judge(t, append(list, silence(5)...), Config{})
+		c := r.Result(Crossed)
+		note := fmt.Sprintf("%d books are locked or crossed, and no trading status is known", tc.missing)
+		if c.Judged != tc.judged || c.Unjudged != tc.missing || c.Wrong > 0 != (tc.wrong != "") || r.Wrong() != c.Wrong || !strings.Contains(text(r), note) || !strings.Contains(text(r), tc.wrong) {
+			t.Errorf("after %q: want %d judged, %d not, %q\n%s", tc.then, tc.judged, tc.missing, tc.wrong, text(r))
+		}
+	}
+}
+
 // silence returns messages without content.
 func silence(n int) []string { return slices.Repeat([]string{`{"type":"Alive","code":200}`}, n) }
 
@@ -242,11 +275,12 @@ func TestLate(t *testing.T) {
 		return fmt.Sprintf(`{"type":"K","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:31:00.000000000Z","IV":"1m","OP":%d,"HI":9,"LO":5,"CL":%d,"TV":%d,"EV":%d,"TC":%d%s}`,
 			n, open, end, volume, value, volume, rest)
 	}
-	summary := func(n, second int) string {
-		return fmt.Sprintf(`{"type":"D","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:31:%02d.000000000Z"}`, n, second)
+	summary := func(n, second, high, last, value int) string {
+		return fmt.Sprintf(`{"type":"D","S":"A","I":"A|B|C","N":%d,"T":"2026-11-20T14:31:%02d.000000000Z","OP":1,"HI":%d,"LO":1,"LA":%d,"TV":%d,"EV":%d,"TC":%d}`,
+			n, second, high, last, n+1, value, n+1)
 	}
-	list := []string{message("T", 1, 0, `"P":1,"Z":1`), at(2, 10, 5), summary(1, 10), at(3, 20, 9), summary(2, 20), at(4, 5, 6), summary(3, 5)}
-	list = append(list, bar(1, 6, 9, 3, 20, ""), at(5, 20, 7), bar(2, 6, 7, 4, 27, `,"R":true`))
+	list := []string{message("T", 1, 0, `"P":1,"Z":1`), at(2, 10, 5), summary(1, 10, 5, 5, 6), at(3, 20, 9), summary(2, 20, 9, 9, 15), at(4, 5, 6), summary(3, 5, 9, 9, 21)}
+	list = append(list, bar(1, 6, 9, 3, 20, ""), at(5, 20, 7), summary(4, 20, 9, 7, 28), bar(2, 6, 7, 4, 27, `,"R":true`))
 	r := judge(t, append(list, silence(6)...), Config{})
 	if r.Wrong() > 0 || r.Figure("late trades") != 1 || r.Result(Bars).Judged != 1 {
 		t.Errorf("a late trade:\n%s", text(r))
@@ -341,10 +375,16 @@ func TestReportedGaps(t *testing.T) {
 }
 
 // TestIndependentQuotes checks that quotes of an independent source are not reported as wrong, and
-// that a book that was never quoted is found.
+// that a book that was never quoted is found, also while the status is unknown.
 func TestIndependentQuotes(t *testing.T) {
+	for _, phase := range []string{"open", "unknown"} {
+		t.Run(phase, func(t *testing.T) { independentQuotes(t, phase) })
+	}
+}
+
+func independentQuotes(t *testing.T, phase string) {
 	var list []string
-	list = append(list, message("H", 1, 0, `"E":"open"`), message("O", 1, 0, `"R":true,"DL":0,"B":[[9,2]],"A":[[10,1]]`))
+	list = append(list, message("H", 1, 0, `"E":"`+phase+`"`), message("O", 1, 0, `"R":true,"DL":0,"B":[[9,2]],"A":[[10,1]]`))
 	for i := range 40 {
 		at := fmt.Sprintf("2026-11-20T14:30:%02d", i)
 		list = append(list,
