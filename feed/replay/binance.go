@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -17,16 +18,39 @@ type binance struct {
 	*shared
 	futures    bool
 	instrument market.Instrument
+	trades     bool     // the beginning of the file has messages of the stream trade
+	depths     bool     // and of the stream depth
 	resumed    *splicer // of the recording before this one; nil: none
 	ended      *splicer // at the end of this one
 }
 
 func openBinance(s *shared, in *input) (playable, error) {
 	c := &binance{shared: s}
+	c.preview(in)
 	if err := c.sniff(newLines(in)); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// preview finds out which streams the beginning of the file has. Of a pipe it sees what was read to
+// detect the format.
+func (s *binance) preview(in *input) {
+	data := in.data()
+	if s.stream == nil {
+		data, _, _ = in.peek(previewSize) // damage is found when it is played
+	}
+	var f fields
+	for line := range bytes.Lines(data) {
+		if f.read(trimEnd(line)) == nil {
+			k, _ := f.kind()
+			s.trades = s.trades || k == trade && f.size > 0
+			s.depths = s.depths || k == depth
+		}
+		if s.trades && s.depths {
+			return
+		}
+	}
 }
 
 func (s *binance) instruments() []market.Instrument { return []market.Instrument{s.instrument} }
@@ -74,9 +98,13 @@ type player struct {
 	book   splicer
 	fields fields
 	newest int64 // receive time of the previous line
-	batch  []market.Event
-	levels []market.Level // of the batch
-	stats  Stats
+	// Trades are those of the stream trade, as soon as the file has one.
+	trades     bool
+	aggregates bool   // an aggTrade was played
+	aggregated uint64 // its newest trade
+	batch      []market.Event
+	levels     []market.Level // of the batch
+	stats      Stats
 }
 
 // Limits of a batch. A batch is published when it reaches one of them, or when the next line is not
@@ -101,10 +129,7 @@ func (p *player) line(ctx context.Context, in *lines) error {
 	}
 	k, err := p.source.read(&p.fields, line)
 	if err == nil && p.fields.receive < p.newest {
-		if p.stats.Skipped[decode.Late] == 0 {
-			p.source.config.Logger.Warn("recording not played in full", "file", path, "line", p.stats.Lines+1, "reason", decode.Late.String(),
-				"error", fmt.Sprintf("a line was received %v before the line before it", time.Duration(p.newest-p.fields.receive)))
-		}
+		p.note(decode.Late, "a line was received %v before the line before it", time.Duration(p.newest-p.fields.receive))
 		p.stats.Count(decode.Late)
 		return nil
 	}
@@ -135,14 +160,25 @@ func (p *player) line(ctx context.Context, in *lines) error {
 	return nil
 }
 
+// note notes why the current line is not played, if it is the first one for this reason.
+func (p *player) note(r decode.Reason, format string, args ...any) {
+	if p.stats.Skipped[r] > 0 {
+		return
+	}
+	p.source.note(Note{Reason: r.String(), Detail: fmt.Sprintf(format, args...)}, p.stats.Lines+1)
+}
+
 // message converts a message to events, or returns why it is not played.
 func (p *player) message(k kind) (skipped decode.Reason, err error) {
 	f := &p.fields
 	e := market.Event{Time: f.eventTime(), Receive: f.receive, Sequence: f.last}
 	switch k {
-	case trade:
+	case trade, aggregate:
 		if f.size == 0 {
 			return decode.NoEffect, nil // a futures message that is not a trade
+		}
+		if !p.newTrade(k) {
+			return decode.Repeated, nil
 		}
 		p.stats.Trades++
 		e.Kind, e.Price, e.Size, e.Side = market.KindTrade, f.price, f.size, market.Buy
@@ -150,6 +186,9 @@ func (p *player) message(k kind) (skipped decode.Reason, err error) {
 			e.Side = market.Sell
 		}
 		e.Sequence, e.TradeID = f.tradeID, fmt.Sprint(f.tradeID)
+		if k == trade && p.aggregates {
+			e.Sequence, p.aggregates = 0, false // it does not follow the ids of aggTrade
+		}
 		p.add(e)
 	case quote:
 		p.stats.Quotes++
@@ -167,10 +206,33 @@ func (p *player) message(k kind) (skipped decode.Reason, err error) {
 	case snapshot:
 		e.Kind, e.Bids, e.Asks = market.KindSnapshot, f.bids, f.asks
 		return p.snapshot(e)
+	case partial:
+		if p.source.depths || p.stats.Depth > 0 {
+			return decode.Repeated, nil
+		}
+		p.note(decode.Unsupported, "partial books (depth5, depth10, depth20) are not played")
+		return decode.Unsupported, nil
+	case unknown:
+		p.note(decode.Unsupported, "messages of the stream %q are not played", f.name())
+		return decode.Unsupported, nil
 	default:
 		return decode.OtherType, nil
 	}
 	return decode.Played, nil
+}
+
+// newTrade reports whether a trade or aggTrade is to be played. The stream aggTrade has the same
+// trades as the stream trade.
+func (p *player) newTrade(k kind) bool {
+	switch {
+	case k == trade:
+		p.trades = true
+		return !p.aggregates || p.fields.tradeID > p.aggregated
+	case p.trades || p.source.trades:
+		return false
+	}
+	p.aggregates, p.aggregated = true, p.fields.latest
+	return true
 }
 
 // side returns the levels of one side of a quote, none if it is empty.

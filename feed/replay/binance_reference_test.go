@@ -278,6 +278,8 @@ func randomBinance(rng *rand.Rand, w *replaytest.Binance, lines int) {
 			w.Trade(receive, t, trade, "0", "0", true) // no trade of the market
 		case roll < 94:
 			w.Quote(receive, t, id, replaytest.Text{"99.10", fmt.Sprint(rng.IntN(3))}, replaytest.Text{"100.10", fmt.Sprint(rng.IntN(3))})
+		case roll < 95:
+			w.Aggregate(receive, t, trade, trade, trade, "100", "1", true) // repeats a trade
 		case roll < 97:
 			w.Other(receive, replaytest.Others[rng.IntN(len(replaytest.Others))])
 		default:
@@ -350,6 +352,84 @@ func TestOtherStreams(t *testing.T) {
 	}
 	if s := source.Stats(); len(sink.Events()) != 1 || s.Used != 1 || s.Skipped[decode.OtherType] != len(replaytest.Others) {
 		t.Errorf("%d events, counted %+v", len(sink.Events()), s)
+	}
+}
+
+// TestAggregateTrades checks that messages of the stream aggTrade are played if the file has no
+// trade of the stream trade, and that no trade is played twice.
+func TestAggregateTrades(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		write   func(w *replaytest.Binance)
+		want    []string // id, size
+		skipped string
+	}{
+		{"aggTrade alone", func(w *replaytest.Binance) {
+			w.Aggregate(begin, begin/1e6, 7, 100, 105, "100.5", "3", false)
+			w.Aggregate(begin, begin/1e6, 8, 106, 106, "100.25", "1", true)
+		}, []string{"7 buy 3 at 100.5", "8 sell 1 at 100.25"}, ""},
+		{"both", func(w *replaytest.Binance) {
+			w.Aggregate(begin, begin/1e6, 7, 100, 105, "100.5", "3", false)
+			w.Trade(begin, begin/1e6, 106, "100.25", "1", true)
+			w.Aggregate(begin, begin/1e6, 8, 106, 106, "100.25", "1", true)
+		}, []string{"106 sell 1 at 100.25"}, "2 repeated"},
+		{"trade after more than what is read ahead", func(w *replaytest.Binance) {
+			w.Aggregate(begin, begin/1e6, 7, 100, 105, "100.5", "3", false)
+			for range 2 {
+				w.Other(begin, replaytest.Others[0]+strings.Repeat(" ", previewSize/2))
+			}
+			w.Trade(begin, begin/1e6, 105, "100.5", "1", false)
+			w.Trade(begin, begin/1e6, 106, "100.25", "1", true)
+			w.Aggregate(begin, begin/1e6, 8, 106, 106, "100.25", "1", true)
+		}, []string{"7 buy 3 at 100.5", "106 sell 1 at 100.25"}, "2 other_type, 2 repeated"},
+	} {
+		for _, futures := range []bool{false, true} {
+			w := replaytest.Binance{Futures: futures}
+			tt.write(&w)
+			source := open(t, write(t, w.Bytes), Config{Speed: -1})
+			var sink feedtest.Recorder
+			if err := source.Run(t.Context(), &sink); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range sink.Events() {
+				if e.Kind == market.KindTrade {
+					got = append(got, fmt.Sprintf("%s %s %s at %s", e.TradeID, [...]string{"", "buy", "sell"}[e.Side], e.Size, e.Price))
+				}
+			}
+			if s := source.Stats(); !slices.Equal(got, tt.want) || s.Skipped.String() != tt.skipped || s.Trades != len(got) {
+				t.Errorf("%s: played %q, want %q; skipped %s", tt.name, got, tt.want, s.Skipped.String())
+			}
+		}
+	}
+}
+
+// TestUnknownStreams checks that messages of unknown streams, and partial books without others, are
+// counted as lost.
+func TestUnknownStreams(t *testing.T) {
+	w := replaytest.Binance{}
+	w.Trade(begin, begin/1e6, 1, "100", "1", true)
+	w.Other(begin, replaytest.PartialBook)
+	w.Other(begin, `{"stream":"btcusdt@rpiDepth@500ms","data":{"e":"depthRPI","b":1}}`)
+	w.Other(begin, `{"e":"tradePreview","s":"BTCUSDT"}`)
+	for _, tt := range []struct {
+		depth bool
+		want  string
+	}{{false, "3 unsupported"}, {true, "1 repeated, 1 unknown_book, 2 unsupported"}} {
+		if tt.depth {
+			w.Depth(begin, begin/1e6, 1, 2, 0, nil, nil)
+		}
+		source := open(t, write(t, w.Bytes), Config{Speed: -1})
+		if err := source.Run(t.Context(), new(feedtest.Recorder)); err != nil {
+			t.Fatal(err)
+		}
+		s, notes := source.Stats(), source.Notes()
+		if s.Skipped.String() != tt.want || !s.ManyLost() {
+			t.Errorf("skipped %s, want %s", s.Skipped.String(), tt.want)
+		}
+		if len(notes) != 1 || notes[0].Reason != "unsupported" || !tt.depth && !strings.Contains(notes[0].Detail, "depth20") || tt.depth && !strings.Contains(notes[0].Detail, "rpiDepth") {
+			t.Errorf("noted %v", notes)
+		}
 	}
 }
 

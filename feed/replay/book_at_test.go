@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -113,7 +114,7 @@ func checkBooks(t *testing.T, a *journal.Archive, id market.InstrumentID, books 
 			if at < want.at {
 				continue
 			}
-			b, err := a.BookAt(t.Context(), id, at)
+			b, err := a.BookAt(t.Context(), id, at, math.MaxInt64)
 			got := map[market.Price]market.Size{}
 			for _, l := range b.Bids {
 				got[l.Price] = l.Size

@@ -37,9 +37,11 @@
 // and to records that contradict each other, as each decoder documents.
 //
 // Records that are not played are counted by reason in Stats.Skipped; with Stats.Used they are all
-// records of the file. If something that has a meaning is skipped, it is also logged, once per
-// reason. At the end of the first pass the counts are logged, as a warning if market data was lost
-// with more than one record in a thousand.
+// records of the file. A record of an unknown type counts as lost (unsupported), because it may
+// have market data. If something that has a meaning is skipped, it is also logged, once per reason,
+// and is one of Source.Notes. If nothing of a recording could be played, Run returns an
+// *UnusedError. At the end of the first pass the counts are logged, as a warning if market data was
+// lost with more than one record in a thousand.
 //
 // # Captures of Binance
 //
@@ -48,10 +50,13 @@
 //	1723161255088176367 {"stream":"btcusdt@trade","data":{"e":"trade",...}}
 //
 // with the receive time in Unix nanoseconds, a space, and a Binance message as it was received. The
-// messages are the streams trade, bookTicker and depth of one symbol, spot or USD-margined futures,
-// and snapshots of the book in the format of the REST interface (lastUpdateId, bids, asks).
-// Messages of other streams and answers to requests are skipped, and so are lines that were
-// received before the line before them, and repeated depth messages.
+// messages are the streams trade, aggTrade, bookTicker and depth of one symbol, spot or
+// USD-margined futures, and snapshots of the book in the format of the REST interface
+// (lastUpdateId, bids, asks). Messages of aggTrade are played as trades if the file has none of
+// trade. Streams that say nothing of trades, quotes and books, such as kline, and answers to
+// requests are skipped, and so are lines that were received before the line before them, and
+// repeated depth messages. Messages of other streams are counted as unsupported. Partial books
+// (depth5, depth10, depth20) are not played.
 //
 // A recording has one instrument, BTCUSDT|BINANCE|PERP or BTCUSDT|BINANCE|SPOT. Play several
 // recordings as several sources, side by side.

@@ -105,7 +105,7 @@ func TestJournalWithGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeJournal(t, second, source)
-	if s := source.Stats(); s.Snapshots != 4+2 || s.Gaps != 1+1 || s.Rejected != 0 {
+	if s := source.Stats(); s.Snapshots != 4+2 || s.Gaps != 1+1 || s.Rejected != 0 || s.Skipped.Lost() != 1 {
 		t.Errorf("played %+v", s)
 	}
 	r, err := journal.OpenReader(second)
@@ -118,13 +118,81 @@ func TestJournalWithGap(t *testing.T) {
 		for _, l := range want {
 			bids = append(bids, market.Level{Price: market.Price(l[0]) * market.Scale, Size: market.Size(l[1]) * market.Scale})
 		}
-		b, err := r.BookAt(t.Context(), list[h].ID, math.MaxInt64)
+		b, err := r.BookAt(t.Context(), list[h].ID, math.MaxInt64, math.MaxInt64)
 		if err != nil || !slices.Equal(b.Bids, bids) {
 			t.Errorf("%v is %+v, want %+v: %v", list[h].ID, b.Bids, bids, err)
 		}
 	}
-	if b, err := r.BookAt(t.Context(), list[lost].ID, math.MaxInt64); !errors.Is(err, journal.ErrNoBook) {
+	if b, err := r.BookAt(t.Context(), list[lost].ID, math.MaxInt64, math.MaxInt64); !errors.Is(err, journal.ErrNoBook) {
 		t.Errorf("the book that was lost is %+v, %v", b, err)
+	}
+}
+
+// TestJournalEnds plays journals of some books, and one whose newest segment is removed. All rows
+// count, also those after the last one that is played, and the place where rows are missing.
+func TestJournalEnds(t *testing.T) {
+	for _, books := range []int{255, 256, 257} {
+		playBooks(t, books, 0)
+	}
+	playBooks(t, 500, 1)
+}
+
+// playBooks plays a journal of some books, without some of the newest segments.
+func playBooks(t *testing.T, books, removed int) {
+	t.Helper()
+	folder := t.TempDir()
+	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hub.New(hub.Config{Journal: j})
+	if err := h.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano()
+	id := market.InstrumentID{Symbol: "BOOK", Market: "SIM", Term: "CI"}
+	handle, err := h.Define(market.Instrument{ID: id, VirtualClock: true, Listed: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range market.Price(books) {
+		e := market.Event{Kind: market.KindSnapshot, Handle: handle, Time: at + int64(i), Bids: []market.Level{{Price: (1 + i) * market.Scale, Size: market.Scale}}}
+		if err := h.Publish([]market.Event{e}); err != nil {
+			t.Fatal(err)
+		}
+		h.Commit()
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "2026-*", "*.seg"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("segments %v, %v", files, err)
+	}
+	for _, name := range files[len(files)-removed:] {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := journal.OpenReader(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	err = r.Scan(t.Context(), journal.ScanStart{}, nil, journal.Kinds(journal.Trade, journal.Status, journal.Quote, journal.BookState, journal.BookUpdate, journal.BookLost), func(*journal.Row) bool {
+		rows++
+		return true
+	})
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	source, err := replay.Open(folder, replay.Config{Speed: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeJournal(t, t.TempDir(), source)
+	if s := source.Stats(); s.Lines != rows+removed || s.Skipped.Lost() != removed || s.Passes != 1 {
+		t.Errorf("%d books: %d lines, %s skipped, want %d rows and %d gaps", books, s.Lines, s.Skipped.String(), rows, removed)
 	}
 }
 

@@ -60,7 +60,7 @@ func (l *lateSymbol) Read(p []byte) (int, error) {
 func TestThreat48Pipe(t *testing.T) {
 	l := &lateSymbol{line: `1723161255000000000 {"stream":"btcusdt@kline","data":{}}` + strings.Repeat(" ", 1<<20) + "\n"}
 	_, err := Open("capture", Config{Input: l})
-	if err == nil || !strings.Contains(err.Error(), "replay capture: no trade, bookTicker or depth message in the first 4 lines") || l.read > 8<<20 {
+	if err == nil || !strings.Contains(err.Error(), "replay capture: no trade, aggTrade, bookTicker or depth message in the first 4 lines") || l.read > 8<<20 {
 		t.Errorf("%v after %d bytes", err, l.read)
 	}
 }

@@ -75,6 +75,7 @@ func (t *journalSource) play(ctx context.Context, run *run) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	p := journalPlayer{run: run, reader: r, bytesPerRow: t.bytesPerRow, pace: newPace(t.config.Speed, t.config.From), handles: make(map[uint32]*journalItem), stats: run.stats}
 	defer p.pace.stop()
+	defer func() { p.count(p.stats) }() // of rows after the last one that is played
 	if run.stats.Passes > 1 {
 		if err := p.restart(); err != nil {
 			return err
@@ -127,14 +128,16 @@ type journalItem struct {
 }
 
 // redundant reports whether a row of a checkpoint need not be played. It must be played if rows
-// before it were lost: its book state then has a different N than the newest row, or the book is no
-// longer known.
+// before it were lost: its status then differs, its book state has a different N than the newest
+// row, or the book is no longer known.
 func (it *journalItem) redundant(r *journal.Row, epoch int) bool {
 	switch r.Kind {
 	case journal.BookState:
 		return it.epoch == epoch && !it.unknown && r.N == it.last
 	case journal.BookLost:
 		return it.unknown || it.epoch == 0 && !it.startsEmpty
+	case journal.Status:
+		return r.Phase.OfFeed() || r.Phase == it.phase
 	}
 	return true
 }
@@ -168,9 +171,13 @@ func (p *journalPlayer) item(r *journal.Row) (*journalItem, error) {
 		it.venue = def.ID.Market
 	}
 	if it.selected {
-		if r.Kind == journal.Status && r.N == 1 && !r.Checkpoint && !r.Phase.OfFeed() {
-			def.Phase, it.listedStatus = r.Phase, true
+		if it.venue == "" { // the status of a market is always an event
+			def.Phase = market.Unknown
+			if r.Kind == journal.Status && !r.Phase.OfFeed() {
+				def.Phase, it.listedStatus = r.Phase, r.N == 1 && !r.Checkpoint
+			}
 		}
+		it.phase = def.Phase
 		h, err := p.define(recorded(def, r.Time))
 		if err != nil {
 			return nil, err
@@ -187,6 +194,7 @@ const journalBatch = 256
 // row plays one row of the journal.
 func (p *journalPlayer) row(ctx context.Context, r *journal.Row) error {
 	if r.Kind == journal.Gap {
+		p.stats.Count(decode.Incomplete)
 		return nil // the N of each book shows whether it lost rows
 	}
 	it, err := p.item(r)
@@ -269,6 +277,9 @@ func (p *journalPlayer) event(it *journalItem, r *journal.Row) (e market.Event, 
 			e.Kind, e.Phase = market.KindGap, market.NoPhase
 			p.markUnknown(it)
 			return e, !r.Checkpoint
+		}
+		if r.Checkpoint {
+			e.Time = 0 // the time of the status is unknown
 		}
 		if !r.Phase.OfFeed() {
 			it.phase = r.Phase

@@ -12,14 +12,19 @@ type Error struct {
 	File   string
 	Line   int   // of a text file, from 1; 0: not a text file
 	Offset int64 // in bytes from the start of the data, after decompression
+	Rest   int64 // bytes from there on, which were not played; 0: unknown, as in a compressed file
 	Err    error
 }
 
 func (e *Error) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("replay %s: offset %d: %v", e.File, e.Offset, e.Err)
+	line, rest := "", ""
+	if e.Line > 0 {
+		line = fmt.Sprintf("line %d, ", e.Line)
 	}
-	return fmt.Sprintf("replay %s: line %d, offset %d: %v", e.File, e.Line, e.Offset, e.Err)
+	if e.Rest > 0 {
+		rest = fmt.Sprintf(" (the rest, %d bytes, is not played)", e.Rest)
+	}
+	return fmt.Sprintf("replay %s: %soffset %d: %v%s", e.File, line, e.Offset, e.Err, rest)
 }
 
 // Final returns true: the recording is damaged, and playing it again will fail again.

@@ -154,7 +154,7 @@ func TestCrossedBook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q, c := report.Result(verify.Quote), report.Result(verify.Crossed); q.Wrong > 0 || q.Judged == 0 || c.Wrong != 3 {
+	if q, c := report.Result(verify.Quote), report.Result(verify.Crossed); q.Wrong > 0 || q.Judged == 0 || c.Wrong > 0 || c.Unjudged != 3 || c.Judged != 6 {
 		t.Errorf("of the journal: quotes %+v, crossed %+v", q, c)
 	}
 	sink := verify.NewSink(verify.Config{})

@@ -10,12 +10,18 @@ import (
 type kind uint8
 
 const (
-	other kind = iota // of a stream that is not played
+	other   kind = iota // of a stream that says nothing of trades, quotes and books, or an answer
+	unknown             // of any other stream
+	partial             // the best levels of a book
 	trade
+	aggregate // trades of one order at one price
 	quote
 	depth
 	snapshot
 )
+
+// played reports whether messages of the kind may be played.
+func (k kind) played() bool { return k >= trade }
 
 // key is a set of member names, one bit each.
 type key uint32
@@ -43,7 +49,9 @@ const (
 	keyLastUpdate // lastUpdateId
 	keyBids
 	keyAsks
-	keyResult // the answer to a request, such as a subscription
+	keyResult      // the answer to a request, such as a subscription: result or error
+	keyAggregateID // a, of aggTrade
+	keyLastTrade   // l, of aggTrade
 )
 
 // fields holds the members of a line. Names are case-sensitive: E is not e.
@@ -54,7 +62,8 @@ type fields struct {
 	event    []byte
 	symbol   []byte
 	time     [2]int64 // E and T in Unix ms
-	tradeID  uint64
+	tradeID  uint64   // t, or a of aggTrade
+	latest   uint64   // l of aggTrade: the id of its last trade
 	price    market.Price
 	size     market.Size
 	maker    bool
@@ -130,10 +139,10 @@ func (f *fields) member(s *scanner, k key) (err error) {
 	switch k {
 	case keyStream:
 		f.stream, err = s.text()
-		f.foreign = f.streamKind() == other
+		f.foreign = !f.streamKind().played()
 	case keyEvent:
 		f.event, err = s.text()
-		f.foreign = f.streamKind() == other
+		f.foreign = !f.streamKind().played()
 	case keySymbol:
 		f.symbol, err = s.text()
 	case keyEventTime, keyTradeTime:
@@ -143,6 +152,8 @@ func (f *fields) member(s *scanner, k key) (err error) {
 		f.time[b2i(k == keyTradeTime)] = int64(v)
 	case keyTradeID:
 		f.tradeID, err = s.integer()
+	case keyLastTrade:
+		f.latest, err = s.integer()
 	case keyFirst:
 		f.first, err = s.integer()
 	case keyLast, keyLastUpdate:
@@ -171,6 +182,11 @@ func (f *fields) member(s *scanner, k key) (err error) {
 
 // side parses the value of b, a, bids or asks: levels or, for b and a, a price.
 func (f *fields) side(s *scanner, k, whole key, levels []market.Level, best *market.Level) (_ []market.Level, err error) {
+	if c := s.peek(); k == keyAsk && c-'0' <= 9 {
+		f.set |= keyAggregateID
+		f.tradeID, err = s.integer()
+		return levels, err
+	}
 	if k != whole && s.peek() != '[' {
 		best.Price, err = s.price(&f.priceDecimals)
 		return levels, err
@@ -235,8 +251,10 @@ func keyOf(name []byte) key {
 		return keyBids
 	case "asks":
 		return keyAsks
-	case "result":
+	case "result", "error":
 		return keyResult
+	case "l":
+		return keyLastTrade
 	}
 	return 0
 }
@@ -244,10 +262,10 @@ func keyOf(name []byte) key {
 // kind returns the kind of the message and checks that it has the required members.
 func (f *fields) kind() (kind, error) {
 	k, need, what := f.named()
-	if !f.has(need) || k == quote && f.set&(keyBids|keyAsks) != 0 {
+	if !f.has(need) || k == quote && f.set&(keyBids|keyAsks|keyAggregateID) != 0 {
 		return other, &scanError{0, what + " with a field missing or wrong"}
 	}
-	if k == other && f.set&(keyStream|keyEvent|keyResult) == 0 {
+	if !k.played() && f.set&(keyStream|keyEvent|keyResult) == 0 {
 		return other, &scanError{0, "not a message of a stream, nor a snapshot of a book"}
 	}
 	return k, nil
@@ -261,37 +279,70 @@ func (f *fields) named() (k kind, need key, what string) {
 	switch k = f.streamKind(); k {
 	case trade:
 		return k, keySymbol | keyTradeID | keyPrice | keyQuantity | keyMaker, "trade"
+	case aggregate:
+		return k, keySymbol | keyAggregateID | keyLastTrade | keyPrice | keyQuantity | keyMaker, "aggTrade"
 	case quote:
 		return k, keySymbol | keyLast | keyBid | keyBidSize | keyAsk | keyAskSize, "bookTicker"
 	case depth:
 		return k, keySymbol | keyFirst | keyLast | keyBids | keyAsks, "depth update"
 	}
-	return other, 0, ""
+	return k, 0, ""
 }
 
 // streamKind determines the kind by the event name or the stream name: bookTicker of spot has no
 // event name.
 func (f *fields) streamKind() kind {
-	name := f.event
-	if !f.has(keyEvent) {
-		_, name, _ = bytes.Cut(f.stream, []byte("@"))
-		name, _, _ = bytes.Cut(name, []byte("@"))
-	}
+	name := f.name()
 	switch string(name) {
 	case "trade":
 		return trade
+	case "aggTrade":
+		return aggregate
 	case "bookTicker":
 		return quote
 	case "depthUpdate", "depth":
 		return depth
+	case "depth5", "depth10", "depth20":
+		return partial
 	}
-	return other
+	if f.set&(keyStream|keyEvent) == 0 || harmless[string(name)] {
+		return other
+	}
+	return unknown
+}
+
+// name returns the event name, or else the name of the stream without its symbol and interval. The
+// messages of partial books have the event name of depth.
+func (f *fields) name() []byte {
+	if f.has(keyEvent) {
+		return f.event
+	}
+	all, name, _ := bytes.Cut(f.stream, []byte("@"))
+	if bytes.HasPrefix(all, []byte("!")) { // of all symbols
+		name = all[1:]
+	}
+	name, _, _ = bytes.Cut(name, []byte("@"))
+	if i := bytes.LastIndexByte(name, '_'); i > 0 && i+1 < len(name) && name[i+1]-'0' <= 9 { // kline_1m
+		name = name[:i]
+	}
+	return name
+}
+
+// harmless holds the names of events and streams that say nothing of trades, quotes and books, as
+// the documentation of Binance lists them.
+var harmless = map[string]bool{
+	"kline": true, "continuousKline": true, "continuous_kline": true, "indexPriceKline": true, "indexPrice_kline": true,
+	"markPriceKline": true, "markPrice_kline": true, "markPrice": true, "markPriceUpdate": true, "indexPrice": true,
+	"indexPriceUpdate": true, "forceOrder": true, "ticker": true, "24hrTicker": true, "miniTicker": true, "24hrMiniTicker": true,
+	"1hTicker": true, "4hTicker": true, "1dTicker": true, "avgPrice": true, "contractInfo": true, "compositeIndex": true,
+	"assetIndex": true, "assetIndexUpdate": true, "openInterest": true, "tradingSession": true, "listenKeyExpired": true,
+	"serverShutdown": true, "referencePrice": true,
 }
 
 // futures reports whether the message is of the futures market and not of the spot market.
 func (f *fields) futures(k kind) bool {
 	switch k {
-	case trade:
+	case trade, aggregate:
 		return !f.has(keyIgnore)
 	case depth:
 		return f.has(keyPrevious)

@@ -120,8 +120,22 @@ func (s *Source) openFile(size int64) (err error) {
 	return s.recognize(&head{data: data, whole: whole, path: s.path}, in)
 }
 
+// archives holds the first bytes of files that must be unpacked.
+var archives = []struct{ name, magic string }{
+	{"zip", "PK\x03\x04"}, {"zip", "PK\x05\x06"}, {"xz", "\xfd7zXZ\x00"}, {"bzip2", "BZh"}, {"7z", "7z\xbc\xaf\x27\x1c"},
+	{"lz4", "\x04\x22\x4d\x18"}, {"rar", "Rar!\x1a\x07"},
+}
+
 // recognize detects the format and opens the recording.
 func (s *Source) recognize(h *head, in *input) (err error) {
+	for _, a := range archives {
+		if strings.HasPrefix(string(h.data[:min(len(h.data), 8)]), a.magic) {
+			return fmt.Errorf("replay %s: it is a %s archive: unpack it first. Files may be compressed with gzip or zstd", s.path, a.name)
+		}
+	}
+	if len(h.data) >= 262 && string(h.data[257:262]) == "ustar" {
+		return fmt.Errorf("replay %s: it is a tar archive: unpack it first", s.path)
+	}
 	for _, f := range formats() {
 		if f.is(h) {
 			s.playable, err = f.open(&s.shared, in)

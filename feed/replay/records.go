@@ -152,7 +152,9 @@ func (r *records) play(ctx context.Context, run *run) (err error) {
 	}
 	for {
 		n, bad := d.Decode(in.data(), &p.batch)
-		bad = locate(in, d, n, bad)
+		if bad = locate(in, d, n, bad); bad != nil {
+			_ = d.End(nil, &p.batch) // bad is the error
+		}
 		if err := p.publish(ctx, bad != nil); err != nil {
 			return err
 		}
@@ -169,6 +171,8 @@ func (r *records) play(ctx context.Context, run *run) (err error) {
 		}
 		if ended(bad) || truncated(d, bad) {
 			bad = d.End(in.data(), &p.batch)
+		} else {
+			_ = d.End(nil, &p.batch) // bad is the error
 		}
 		bad = locate(in, d, 0, bad)
 		return errors.Join(p.publish(ctx, true), bad)
@@ -213,10 +217,11 @@ func (p *recordPlayer) restart(ctx context.Context) error {
 	return p.send(ctx, events)
 }
 
-// publish publishes the batch up to its last cut, each event when it is due. If last is set it
-// publishes everything.
+// publish publishes the batch up to its last cut, each event when it is due, and updates the
+// counters: not all records become events. If last is set it publishes everything.
 func (p *recordPlayer) publish(ctx context.Context, last bool) error {
 	b := &p.batch
+	defer func() { p.count(b.Stats) }()
 	if last {
 		b.Cut()
 	}
@@ -337,7 +342,7 @@ func (p *recordPlayer) wait(ctx context.Context, events []market.Event, cuts []i
 	return events[sent:], nil
 }
 
-// send publishes events and updates the counters.
+// send publishes events and updates the counters, which may then wait for the next events.
 func (p *recordPlayer) send(ctx context.Context, events []market.Event) error {
 	var err error
 	if len(events) > 0 {
@@ -355,7 +360,6 @@ func (p *recordPlayer) send(ctx context.Context, events []market.Event) error {
 // logNotes logs what is not played, once per reason.
 func (p *recordPlayer) logNotes() {
 	for ; p.logged < len(p.batch.Notes); p.logged++ {
-		n := p.batch.Notes[p.logged]
-		p.config.Logger.Warn("recording not played in full", "file", p.path, "line", p.batch.Stats.Lines, "reason", n.Reason, "error", n.Detail)
+		p.note(p.batch.Notes[p.logged], p.batch.Stats.Lines)
 	}
 }

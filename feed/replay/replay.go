@@ -63,10 +63,32 @@ type shared struct {
 	defined map[market.InstrumentID]bool
 	read    atomic.Int64 // bytes of the file in this pass
 	total   atomic.Int64
+	packed  bool // the file is compressed
 
 	mu    sync.Mutex
 	stats Stats
+	notes []Note
 }
+
+// Note describes something in a recording that was not played, the first of its reason.
+type Note = decode.Note
+
+// UnusedError is the error of Run for a recording of which nothing could be played.
+type UnusedError struct {
+	File    string
+	Records int
+	Skipped decode.Skipped // why, by reason
+}
+
+func (e *UnusedError) Error() string {
+	if e.Records == 0 {
+		return fmt.Sprintf("replay %s: it has no records", e.File)
+	}
+	return fmt.Sprintf("replay %s: none of its %d records could be played: %s", e.File, e.Records, e.Skipped.String())
+}
+
+// Final returns true: playing it again will fail again.
+func (e *UnusedError) Final() bool { return true }
 
 func noLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
@@ -122,6 +144,27 @@ func (s *Source) Stats() Stats {
 	return all
 }
 
+// Notes returns what was not played and why, the first of each reason of each recording.
+func (s *Source) Notes() []Note {
+	var all []Note
+	for _, x := range append([]*Source{s}, s.next...) {
+		x.mu.Lock()
+		all = append(all, x.notes...)
+		x.mu.Unlock()
+	}
+	return all
+}
+
+// note logs and stores a note, found after a number of lines.
+func (s *shared) note(n Note, lines int) {
+	s.config.Logger.Warn("recording not played in full", "file", s.path, "line", lines, "reason", n.Reason, "error", n.Detail)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.ContainsFunc(s.notes, func(x Note) bool { return x.Reason == n.Reason }) {
+		s.notes = append(s.notes, n)
+	}
+}
+
 // counted returns the counters of this recording.
 func (s *shared) counted() Stats {
 	s.mu.Lock()
@@ -140,7 +183,8 @@ func (s *Source) Progress() (read, total int64) {
 }
 
 // Run implements feed.Source. If a recording is damaged, it publishes what comes before the damage
-// and the recordings after it, and returns an *Error at the end. Several errors are joined.
+// and the recordings after it, and returns an *Error at the end. It returns an *UnusedError for a
+// recording of which nothing could be played. Several errors are joined.
 func (s *Source) Run(ctx context.Context, sink feed.Sink) error {
 	runs := []*run{{shared: &s.shared, sink: sink, handles: make(map[market.InstrumentID]market.Handle)}}
 	for _, x := range s.next {
@@ -173,21 +217,38 @@ func (s *Source) pass(ctx context.Context, runs []*run) (damage error) {
 				return err
 			}
 		}
-		r.stats = x.counted()
+		before := x.counted()
+		r.stats = before
 		r.stats.Passes = passes
 		err := x.playable.play(ctx, r)
-		if _, damaged = errors.AsType[*Error](err); err != nil && (!damaged || ctx.Err() != nil) {
+		var bad *Error
+		if bad, damaged = errors.AsType[*Error](err); err != nil && (!damaged || ctx.Err() != nil) {
 			return err
 		}
 		if damaged {
+			if bad.File == x.path && !x.packed {
+				bad.Rest = max(0, x.total.Load()-bad.Offset)
+			}
 			x.countDamage()
-			damage = errors.Join(damage, err)
 			if i+1 < len(runs) {
 				s.config.Logger.Error("recording damaged; the next one is played", "file", x.path, "error", err)
 			}
 		}
+		damage = errors.Join(damage, err, x.unused(before))
 	}
 	return damage
+}
+
+// unused returns an error if no record was played since a state of the counters.
+func (s *shared) unused(before Stats) error {
+	now := s.counted()
+	if now.Used > before.Used {
+		return nil
+	}
+	for i := range now.Skipped {
+		now.Skipped[i] -= before.Skipped[i]
+	}
+	return &UnusedError{s.path, now.Lines - before.Lines, now.Skipped}
 }
 
 // countDamage counts a recording that was not played to its end.
@@ -243,15 +304,19 @@ func (s *Source) logSkipped(err error) {
 }
 
 // openInput opens the file from its beginning.
-func (s *shared) openInput() (*input, error) {
+func (s *shared) openInput() (in *input, err error) {
 	s.read.Store(0)
 	if s.stream == nil {
-		return openInput(s.path, &s.read)
-	}
-	if err := s.stream.open(); err != nil {
+		in, err = openInput(s.path, &s.read)
+	} else if err = s.stream.open(); err != nil {
 		return nil, fmt.Errorf("replay %s: %w", s.path, err)
+	} else {
+		in, err = newInput(s.path, s.stream, &s.read)
 	}
-	return newInput(s.path, s.stream, &s.read)
+	if err == nil {
+		s.packed = in.packed != ""
+	}
+	return in, err
 }
 
 func (s *shared) filter() decode.Filter { return decode.NewFilter(s.config.Symbols) }

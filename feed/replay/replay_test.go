@@ -428,7 +428,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"packed nothing", pack(t, nil), "the file is empty"},
 		{"half a gzip header", pack(t, good)[:5], "the gzip file is cut off"},
 		{"gzip header alone", pack(t, good)[:10], "the gzip file is cut off"},
-		{"other streams alone", many, "no trade, bookTicker or depth message in the first 100 lines"},
+		{"other streams alone", many, "no trade, aggTrade, bookTicker or depth message in the first 100 lines"},
+		{"partial books alone", bytes.ReplaceAll(many, []byte("@kline"), []byte("@depth20@100ms")), "only partial books (depth5, depth10, depth20)"},
 		{"second line damaged", []byte("1723161255000000000 {\"stream\":\"x@kline\",\"data\":{}}\n{\n"), "line 2, offset 51"},
 		{"symbol that is no symbol", bytes.ReplaceAll(good, []byte(`"s":"BTCUSDT"`), []byte(`"s":"BTC|USDT"`)), "not of the form SYMBOL|MARKET|TERM"},
 	} {

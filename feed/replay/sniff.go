@@ -17,6 +17,7 @@ const maxSniff = 100
 // sniff detects the market and the symbol of the recording from its first messages.
 func (s *binance) sniff(in *lines) error {
 	var f fields
+	partials := 0
 	for range maxSniff {
 		if in.end > previewSize {
 			break
@@ -37,7 +38,10 @@ func (s *binance) sniff(in *lines) error {
 		if err != nil {
 			return s.at(in, err)
 		}
-		if k == trade || k == quote || k == depth {
+		if k == partial {
+			partials++
+		}
+		if k.played() && k != snapshot {
 			s.futures = f.futures(k)
 			if err := s.define(&f); err != nil {
 				return s.at(in, err)
@@ -48,7 +52,11 @@ func (s *binance) sniff(in *lines) error {
 	if in.number == 1 {
 		return fmt.Errorf("replay %s: the file is empty", s.path)
 	}
-	return fmt.Errorf("replay %s: no trade, bookTicker or depth message in the first %d lines", s.path, in.number)
+	none := fmt.Errorf("replay %s: no trade, aggTrade, bookTicker or depth message in the first %d lines", s.path, in.number)
+	if partials > 0 {
+		return fmt.Errorf("%w, only partial books (depth5, depth10, depth20). They do not show changes below their levels, and are not played: record the stream depth and a snapshot", none)
+	}
+	return none
 }
 
 // at adds the position to an error.
@@ -66,8 +74,8 @@ func (s *binance) read(f *fields, line []byte) (kind, error) {
 		return other, err
 	}
 	k, err := f.kind()
-	if err != nil || k == other {
-		return other, err
+	if err != nil || !k.played() {
+		return k, err
 	}
 	if k != snapshot && string(f.symbol) != s.instrument.ID.Symbol {
 		return other, &scanError{0, fmt.Sprintf("symbol %q in a recording of %s", f.symbol, s.instrument.ID.Symbol)}

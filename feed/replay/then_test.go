@@ -39,6 +39,37 @@ func openSource(t *testing.T, path string) *replay.Source {
 	return s
 }
 
+// TestThenUnused checks that the recordings after one of which nothing can be played are played,
+// and that the error names that one.
+func TestThenUnused(t *testing.T) {
+	folder := t.TempDir()
+	part := func(name string, write func(w *replaytest.Binance)) string {
+		w := replaytest.Binance{}
+		write(&w)
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, w.Bytes, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const at = 1723161255000000000
+	first := part("1", func(w *replaytest.Binance) { w.Trade(at, at/1e6, 1, "100", "1", true) })
+	second := part("2", func(w *replaytest.Binance) { w.Depth(at, at/1e6, 5, 6, 4, nil, nil) })
+	third := part("3", func(w *replaytest.Binance) { w.Trade(at, at/1e6, 2, "100", "1", true) })
+	s := openSource(t, first)
+	s.Then(openSource(t, second))
+	s.Then(openSource(t, third))
+	var r feedtest.Recorder
+	err := s.Run(t.Context(), &r)
+	unused, ok := errors.AsType[*replay.UnusedError](err)
+	if !ok || unused.File != second || unused.Records != 1 || unused.Skipped.String() != "1 unknown_book" || !unused.Final() {
+		t.Errorf("Run returned %v", err)
+	}
+	if stats := s.Stats(); stats.Trades != 2 || stats.Damaged != 0 {
+		t.Errorf("counted %+v", stats)
+	}
+}
+
 // TestThenBinance checks that a capture in several files plays as in one, wherever it is divided:
 // the books continue.
 func TestThenBinance(t *testing.T) {

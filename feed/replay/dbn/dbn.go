@@ -1,6 +1,7 @@
 package dbn
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,6 +22,14 @@ const (
 	typeStatus  = 0x12
 	typeMapping = 0x16
 	typeMBO     = 0xa0
+	// Without trades, quotes or books. There are five of OHLCV.
+	typeOldOHLCV   = 0x11
+	typeDefinition = 0x13
+	typeImbalance  = 0x14
+	typeError      = 0x15
+	typeSystem     = 0x17
+	typeStatistics = 0x18
+	typeOHLCV      = 0x20
 )
 
 // Sizes of records, without the send time.
@@ -63,12 +72,14 @@ type Decoder struct {
 	header    *header
 	played    byte // the type of records that is played
 	chosen    bool
-	single    uint16 // the first publisher
-	hasSingle bool   // single is set
+	covered   map[uint64]bool // instruments with records that are played, at the beginning of a mixed file
+	unplayed  [256]int        // records that are not played, by type
+	single    uint16          // the first publisher
+	hasSingle bool            // single is set
 	live      map[uint32]string
 	known     map[uint64]*instrument
 	cache     [1 << cacheBits]*instrument // cache of known, by a hash of the key
-	current   *instrument                 // of the record that is decoded
+	current   *instrument                 // of the record that is decoded, if it is not a trade
 	time      int64                       // event time of the newest record
 	receive   int64                       // receive time of the newest record
 	marked    bool                        // a record had F_LAST
@@ -143,7 +154,6 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 		}
 		d.current = nil
 		if err := d.record(data[n:n+size:n+size], b); err != nil {
-			d.endAll(b)
 			return n, err
 		}
 		if b.EndRecord() && d.current != nil && d.current.event.open {
@@ -158,6 +168,7 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 // End implements the decoder interface of package decode.
 func (d *Decoder) End(rest []byte, b *decode.Batch) error {
 	d.endAll(b)
+	d.noteUnplayed(b)
 	b.Cut()
 	switch {
 	case d.header == nil:
@@ -198,12 +209,55 @@ func (d *Decoder) detectPlayed(data []byte) {
 	best := 0
 	rank := map[byte]int{typeTrades: 1, typeMBP1: 2, typeMBP10: 3, typeMBO: 4}
 	for len(data) >= headSize && int(data[0])*4 >= headSize && len(data) >= int(data[0])*4 {
-		d.chosen = true
+		if !d.chosen {
+			d.chosen, d.covered = true, make(map[uint64]bool)
+		}
 		if r := rank[data[1]]; r > best {
 			best, d.played = r, data[1]
+			clear(d.covered)
+		}
+		if data[1] == d.played {
+			d.covered[keyOf(data)] = true
 		}
 		data = data[int(data[0])*4:]
 	}
+}
+
+// keyOf returns the publisher and the number of a record's instrument.
+func keyOf(m []byte) uint64 { return binary.LittleEndian.Uint64(m) >> 16 }
+
+// skip skips a record of a type that is not played.
+func (d *Decoder) skip(m []byte, b *decode.Batch) {
+	switch m[1] {
+	case typeDefinition, typeImbalance, typeError, typeSystem, typeStatistics, typeOHLCV, typeOHLCV + 1, typeOHLCV + 2, typeOHLCV + 3, typeOHLCV + 4, typeOldOHLCV:
+		b.Skip(decode.OtherType)
+		return
+	}
+	d.unplayed[m[1]]++
+	if key := keyOf(m); d.covered[key] || d.known[key] != nil {
+		b.Skip(decode.Repeated)
+		return
+	}
+	b.Skip(decode.Unsupported)
+}
+
+// noteUnplayed notes the schemas with market data that were not played.
+func (d *Decoder) noteUnplayed(b *decode.Batch) {
+	var list []string
+	for kind, n := range d.unplayed {
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%d of %s", n, cmp.Or(schemas[byte(kind)], fmt.Sprintf("type %#02x", kind))))
+		}
+	}
+	if len(list) > 0 {
+		b.Note("other_schemas", "of each instrument, one schema is played (here %s); records of others are not: %s", schemas[d.played], strings.Join(list, ", "))
+	}
+}
+
+// schemas holds the schemas of the types with trades, quotes or books.
+var schemas = map[byte]string{
+	typeTrades: "trades", typeMBP1: "mbp-1", typeMBP10: "mbp-10", typeMBO: "mbo", 0xb1: "cmbp-1",
+	0xc0: "cbbo-1s", 0xc1: "cbbo-1m", 0xc2: "tcbbo", 0xc3: "bbo-1s", 0xc4: "bbo-1m",
 }
 
 // record decodes one record.
@@ -223,14 +277,14 @@ func (d *Decoder) record(m []byte, b *decode.Batch) error {
 	case typeMapping:
 		return d.mapping(m, b)
 	default:
-		b.Skip(decode.OtherType)
+		d.skip(m, b)
 		return nil
 	}
 	if len(m) != want+d.header.extra {
 		return fmt.Errorf("a record of type %#02x has %d bytes; it should have %d", m[1], len(m), want+d.header.extra)
 	}
 	if m[1] != d.played && m[1] != typeStatus {
-		b.Skip(decode.Repeated)
+		d.skip(m, b)
 		return nil
 	}
 	d.advance(m, b)
@@ -242,13 +296,18 @@ func (d *Decoder) record(m []byte, b *decode.Batch) error {
 		b.Skip(decode.Filtered)
 		return nil
 	}
-	d.current = in
 	switch m[1] {
 	case typeMBO:
+		if m[38] != 'T' {
+			d.current = in
+		}
 		return d.order(in, m, b)
 	case typeStatus:
 		status(in, m, b)
 	case typeMBP10, typeMBP1:
+		if m[28] != 'T' {
+			d.current = in
+		}
 		d.aggregated(in, m, b)
 	default:
 		d.trade(in, m, b)
@@ -279,7 +338,7 @@ func instant(m []byte) int64 {
 
 // instrument returns the instrument of a record.
 func (d *Decoder) instrument(m []byte, b *decode.Batch) (*instrument, error) {
-	key := binary.LittleEndian.Uint64(m) >> 16 // publisher and number
+	key := keyOf(m)
 	t := d.receive
 	if t == 0 {
 		t = d.time
@@ -348,7 +407,7 @@ func (d *Decoder) resolve(was *instrument, key uint64, t int64, b *decode.Batch)
 func (d *Decoder) define(symbol, venue string) market.Instrument {
 	term, kind := d.header.term()
 	def := decode.Equity(symbol, venue)
-	def.ID.Term, def.Kind = term, kind
+	def.ID.Term, def.Kind, def.Phase = term, kind, market.Unknown
 	if kind != "equity" {
 		def.Currency, def.SettlementDays, def.PriceDecimals = "", 0, 8
 	}

@@ -270,7 +270,7 @@ func TestTrades(t *testing.T) {
 		t.Errorf("%+v", got.Events[0])
 	}
 	want := decode.Stats{Lines: 9, Trades: 2, Statuses: 2, Used: 4, Skipped: decode.Skipped{decode.OtherType: 1, decode.Repeated: 1, decode.Inexact: 1, decode.NoEffect: 2}}
-	if got.Stats != want || len(got.Notes) != 1 || !strings.Contains(got.Notes[0].Detail, "12345678901 times 1e-9") {
+	if got.Stats != want || len(got.Notes) != 2 || !strings.Contains(got.Notes[0].Detail, "12345678901 times 1e-9") || !strings.HasSuffix(got.Notes[1].Detail, "not: 1 of mbp-1") {
 		t.Errorf("counted %+v, noted %+v", got.Stats, got.Notes)
 	}
 }

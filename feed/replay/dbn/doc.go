@@ -7,12 +7,13 @@
 //	MBP-10          ten levels per side, as a snapshot and then changes; trades
 //	MBP-1, TBBO     quotes that change; trades. In TBBO the quote precedes its trade
 //	trades          trades
-//	status          trading status
+//	status          trading status; it is unknown until the first record of the instrument
 //	symbol mapping  of live data: the symbol of an instrument
 //
-// Records of other types are skipped by their length. If types are mixed, records that repeat the
-// same trades are skipped too: only the first of MBO, MBP-10, MBP-1, trades that the beginning of
-// the file contains is played.
+// Records of other types are skipped by their length. If types are mixed, only the first of MBO,
+// MBP-10, MBP-1, trades that the beginning of the file contains is played. The others are skipped:
+// as repeated if their instrument has records that are played, else as unsupported, which is a
+// loss. A note has their number by schema.
 //
 // An instrument is SYMBOL|VENUE|TERM. SYMBOL comes from the file's mapping for the day of the
 // record, or else is the number of the instrument. VENUE is the name of the dataset up to the
@@ -41,12 +42,12 @@
 // Config.Orders each record is an event of its own instead.
 //
 // An event ends without F_LAST where a snapshot ends. A clear is an event if nothing follows within
-// a second. In a file that has had no F_LAST yet, every event ends when both times of a record
-// differ from those of the record before. An event is too long if it lasts longer than a second, or
-// has more than 4,096 trades or 8,192 changed levels. Its trades are then published as they come,
-// and the book is stale (KindGap, reason unfinished_event) until the end of the event, which brings
-// the whole book. The records of an event that the file does not end are skipped and counted as
-// incomplete.
+// a second, and so are trades, which change no book. In a file that has had no F_LAST yet, every
+// event ends when both times of a record differ from those of the record before. An event is too
+// long if it lasts longer than a second, or has more than 4,096 trades or 8,192 changed levels. Its
+// trades are then published as they come, and the book is stale (KindGap, reason unfinished_event)
+// until the end of the event, which brings the whole book. If the file does not end an event, its
+// trades are played, and its other records are skipped and counted as incomplete.
 //
 // Files of levels (MBP) contain only records that change these levels, and may lack the last one of
 // an event. Their trades are published at once. The levels of a record without F_LAST are published

@@ -17,9 +17,9 @@ type event struct {
 	open     bool
 	late     bool           // it lasted too long: see Decoder.overdue
 	whole    bool           // the book has begun again
-	clear    bool           // it is only a clear that belongs to no snapshot
+	alone    bool           // it is only a clear that belongs to no snapshot, or only trades
 	unmarked bool           // in Decoder.unmarked
-	played   int            // records that were played, without the one that ends the event
+	played   int            // records of the book that were played, without the one that ends the event
 	first    int64          // receive time of its first record
 	stamp    stamp          // of the event so far
 	held     []market.Event // trades, and a gap
@@ -50,20 +50,31 @@ const (
 // snapshot.
 func (d *Decoder) begin(in *instrument, m []byte, b *decode.Batch) {
 	snapshot, e := m[36]&flagSnapshot != 0, &in.event
-	if e.open && in.snapshot && !snapshot {
+	if e.open && (in.snapshot && !snapshot || e.ended(d.receive)) {
 		d.end(in, b)
 	}
-	e.clear = !e.open && m[38] == 'R' && !snapshot
+	switch m[38] {
+	case 'R':
+		e.alone = !e.open && !snapshot
+	case 'T', 'F', 'N':
+		e.alone = (!e.open || e.alone && !e.whole) && !snapshot
+	default:
+		e.alone = false
+	}
 	if d.stamp(in, m); d.config.Orders {
 		return
 	}
 	if !e.late && (!snapshot && e.stamp.receive-e.first > maxLasts || len(e.held) >= maxHeld || len(e.changes) >= maxChanges) {
 		d.overdue(in, b)
 	}
-	if !d.marked || e.clear {
+	if !d.marked || e.alone {
 		d.endLater(in)
 	}
 }
+
+// ended reports whether an event is complete without F_LAST at a time: a clear, or trades, if
+// nothing followed within a second. A trade does not change the book.
+func (e *event) ended(now int64) bool { return e.alone && now-e.first > maxLasts }
 
 // stamp opens the event of a record's instrument, if none is open, and advances its times.
 func (d *Decoder) stamp(in *instrument, m []byte) {
@@ -96,6 +107,10 @@ func (d *Decoder) overdue(in *instrument, b *decode.Batch) {
 	e.changes = compact(e.changes)
 	if e.stamp.receive-e.first <= maxLasts && len(e.held) < maxHeld && len(e.changes) < maxChanges/2 {
 		return // it changes few levels many times
+	}
+	if e.alone && !e.whole {
+		d.release(in, b)
+		return
 	}
 	if in.shown || len(e.held) > 0 {
 		b.Note("unfinished_event", "%s: an event has no end within %v or %d trades; the book is stale until its end", in.id, time.Duration(maxLasts), maxHeld)
@@ -241,47 +256,51 @@ func (d *Decoder) publish(in *instrument, kind market.Kind, bids, asks []market.
 	e.Bids, e.Asks = bids, asks
 }
 
-// drop forgets an event whose end is missing, and counts its records as incomplete. It reports
-// whether there was one.
-func (d *Decoder) drop(in *instrument, b *decode.Batch) bool {
+// drop forgets an event whose end is missing. Its trades are published, because they do not depend
+// on the end. Its other records are counted as incomplete; drop returns their number.
+func (d *Decoder) drop(in *instrument, b *decode.Batch) (records int) {
 	e := &in.event
 	if !e.open {
-		return false
+		return 0
 	}
-	b.Stats.Recount(e.played, decode.Incomplete)
-	for i := range e.held {
-		if e.held[i].Kind == market.KindTrade {
-			b.Stats.Trades--
-		}
-	}
+	d.release(in, b)
+	records = e.played
+	b.Stats.Recount(records, decode.Incomplete)
 	*e = event{unmarked: e.unmarked}
-	return true
+	return records
 }
 
 // endAll ends all events at the end of the file. It drops those that lack F_LAST.
 func (d *Decoder) endAll(b *decode.Batch) {
 	for _, in := range d.unmarked {
-		if in.event.open && (in.event.clear || d.endsByTime(in)) {
+		if in.event.open && (in.event.alone || d.endsByTime(in)) {
 			d.end(in, b)
 		}
 	}
-	dropped := 0
+	var open []*instrument
 	for _, in := range d.known {
-		if d.drop(in, b) {
-			dropped++
+		if in.event.open {
+			open = append(open, in)
 		}
 	}
-	if dropped > 0 {
-		b.Note("unfinished_event", "the file ends within an event of %d instruments; these events are not played", dropped)
+	slices.SortFunc(open, func(x, y *instrument) int {
+		return cmp.Or(cmp.Compare(x.event.first, y.event.first), cmp.Compare(x.key, y.key))
+	})
+	trades, records := 0, 0
+	for _, in := range open {
+		trades += len(in.event.held)
+		records += d.drop(in, b)
+	}
+	if records > 0 {
+		b.Note("unfinished_event", "the file ends within events of %d instruments: %d records of their books are not played, their %d trades are", len(open), records, trades)
 	}
 }
 
 // endsByTime reports whether the event of an instrument ends when the time advances. Files of
 // levels contain only some records of an event, perhaps not the last one. In a file of orders
-// F_LAST is trusted from its first occurrence on. Only a clear may lack it: it is an event if
-// nothing follows within a second.
+// F_LAST is trusted from its first occurrence on. Only a clear and trades may lack it.
 func (d *Decoder) endsByTime(in *instrument) bool {
-	return !d.marked || d.played != typeMBO || in.event.clear && d.receive-in.event.first > maxLasts
+	return !d.marked || d.played != typeMBO || in.event.ended(d.receive)
 }
 
 // advance ends the events that need no F_LAST when both times of a record differ from those of the
@@ -297,7 +316,7 @@ func (d *Decoder) advance(m []byte, b *decode.Batch) {
 		if in.event.open && d.endsByTime(in) {
 			d.end(in, b)
 		}
-		in.event.unmarked = in.event.open && in.event.clear
+		in.event.unmarked = in.event.open && in.event.alone
 		return !in.event.unmarked
 	})
 }

@@ -43,7 +43,16 @@ func TestEvents(t *testing.T) {
 			[]string{"33 snapshot [] [] +3", "33 update [] [10@151/1] +4", "AAPL update [0@150 10@149.9/1] [] +5"}, decode.Skipped{}},
 		{"the file ends within an event",
 			[]*rec{cancel(3, 1, 100, last), trade(4, 0), add(4, 'B', 2, 14990, 0), at(4, rec{Action: 'N', Side: 'N'})},
-			[]string{"AAPL update [200@150/1] [] +3"}, decode.Skipped{decode.Incomplete: 2, decode.NoEffect: 1}},
+			[]string{"AAPL update [200@150/1] [] +3", `AAPL trade "" buy 1 at 150 +4`}, decode.Skipped{decode.Incomplete: 1, decode.NoEffect: 1}},
+		{"the file ends after trades without an end",
+			[]*rec{trade(3, last), trade(4, 0), trade(4, 0), other(trade(4, 0)), trade(5, 0)},
+			[]string{`AAPL trade "" buy 1 at 150 +3`, `AAPL trade "" buy 1 at 150 +4`, `AAPL trade "" buy 1 at 150 +4`, `AAPL trade "" buy 1 at 150 +5`, `33 trade "" buy 1 at 150 +4`}, decode.Skipped{}},
+		{"trades without an end, long before an order",
+			[]*rec{trade(3, last), trade(4, 0), at(4, rec{Action: 'F', Side: 'A', OrderID: 9}), add(5+second, 'B', 2, 14990, last)},
+			[]string{`AAPL trade "" buy 1 at 150 +3`, `AAPL trade "" buy 1 at 150 +4`, "AAPL update [10@149.9/1] [] +1000000006"}, decode.Skipped{decode.NoEffect: 1}},
+		{"trades without an end, shortly before an order",
+			[]*rec{trade(3, 0), trade(second, 0), add(2+second, 'B', 2, 14990, last)},
+			[]string{`AAPL trade "" buy 1 at 150 +3`, `AAPL trade "" buy 1 at 150 +1000000001`, "AAPL update [10@149.9/1] [] +1000000003"}, decode.Skipped{}},
 		{"a snapshot without an end",
 			[]*rec{at(3, rec{Action: 'R', Side: 'N', Flags: snapshot}), add(3, 'B', 2, 14990, snapshot), add(3+second, 'A', 3, 15010, snapshot), trade(4, last)},
 			[]string{"AAPL snapshot [10@149.9/1] [10@150.1/1] +1000000004", `AAPL trade "" buy 1 at 150 +4`}, decode.Skipped{}},
@@ -159,6 +168,10 @@ func TestLongEvents(t *testing.T) {
 			case tt.name == "changes of a level":
 				if len(events) != 3 || newest != "AAPL update "+tt.want+" +4" {
 					t.Errorf("%d events, %s", len(events), newest)
+				}
+			case tt.name == "trades":
+				if newest != `AAPL trade "" buy 1 at 0.01 +3` || got.Stats.Gaps != 0 {
+					t.Errorf("%d gaps, %s", got.Stats.Gaps, newest)
 				}
 			case tt.want != "" && newest != "AAPL snapshot "+tt.want+" +4":
 				t.Error(newest)

@@ -141,6 +141,33 @@ func TestMixed(t *testing.T) {
 	)
 }
 
+// TestMixedSchemas checks that a note counts the records that are not played by schema, and that
+// those of instruments without records that are played count as lost.
+func TestMixedSchemas(t *testing.T) {
+	other := func(r *rec) *rec {
+		r.Instrument = 33
+		return r
+	}
+	got := run(file(replaytest.SchemaMixed, func(w *replaytest.DBN) {
+		w.Levels(at(1, rec{Action: 'T', Side: 'B', Price: nine(100), Size: 1}), 0)
+		w.Levels(other(at(1, rec{Action: 'T', Side: 'B', Price: nine(100), Size: 1})), 0)
+		w.MBO(at(1, rec{Action: 'T', Side: 'B', Price: nine(100), Size: 1, Flags: replaytest.Last}))
+		w.Levels(at(2, rec{Action: 'A', Side: 'B'}), 10, pair{Bid: 1, Ask: 2})
+		w.Levels(other(at(2, rec{Action: 'A', Side: 'B'})), 1, pair{Bid: 1, Ask: 2})
+		w.Other(at(3, rec{}), 0xc3, 80)        // bbo-1s
+		w.Other(at(3, rec{}), 0x21, 56)        // ohlcv-1m
+		w.Other(at(3, rec{}), 0x13, 400)       // a definition
+		w.Other(other(at(3, rec{})), 0x77, 16) // unknown
+	}))
+	expect(t, got, `AAPL trade "" buy 1 at 1 +1`)
+	if got.Stats.Used != 1 || got.Stats.Skipped.String() != "2 other_type, 3 repeated, 3 unsupported" {
+		t.Errorf("counted %s", got.Stats.Skipped.String())
+	}
+	if len(got.Notes) != 1 || !strings.HasSuffix(got.Notes[0].Detail, "(here mbo); records of others are not: 2 of trades, 1 of mbp-1, 1 of mbp-10, 1 of type 0x77, 1 of bbo-1s") {
+		t.Errorf("noted %v", got.Notes)
+	}
+}
+
 func TestFaults(t *testing.T) {
 	good := file(replaytest.SchemaMBO, known)
 	head := file(replaytest.SchemaMBO, func(*replaytest.DBN) {})

@@ -21,12 +21,13 @@ const (
 	Inexact             // a price or size that cannot be represented exactly
 	Late                // its time is before that of an earlier record
 	Incomplete          // the file does not contain all of it
+	Unsupported         // its type is unknown, or has market data that is not played
 	NumReasons
 )
 
 var reasonWords = [NumReasons]string{
 	"played", "other_type", "repeated", "filtered", "no_effect", "hidden_order",
-	"unknown_book", "unknown_trade", "inexact", "late", "incomplete",
+	"unknown_book", "unknown_trade", "inexact", "late", "incomplete", "unsupported",
 }
 
 // String returns the reason as a word of reports and logs.

@@ -3,7 +3,8 @@
 // A capture is a pcap or pcapng file, in either byte order, of packets over Ethernet (with or
 // without VLAN tags), raw IP or Linux cooked capture; then IPv4 and UDP. Each datagram holds one
 // segment of IEX-TP with any number of messages, little-endian, with prices of four decimals. Other
-// packets are skipped. If a capture has both feeds, the first one is played.
+// packets are skipped. If a capture has both feeds, the first one is played. Segments of the other
+// one are skipped: as repeated if it is TOPS, else as unsupported.
 //
 // Instruments are SYMBOL|IEX|24hs, in the order of their first message.
 //
@@ -11,7 +12,8 @@
 //
 //	S    status of *|IEX|*: pre_open, open, post_close, closed
 //	D    lists the stock; its adjusted previous close is a reference figure
-//	H O  status of the stock: open, halt, pause, auction (an order acceptance period)
+//	H O  status of the stock: open, halt, pause, auction (an order acceptance period); it is
+//	     unknown until the first one
 //	Q    quote (TOPS)
 //	8 5  a changed level (DEEP). The levels of one event of the matching engine are one
 //	     update, published with the message whose flag completes the event
@@ -19,8 +21,8 @@
 //	B    the cancellation of a trade
 //	X    the official closing price is the settlement price, a reference figure
 //
-// All others (I, P, E, A) do not concern book or trades. Messages of unknown types, and bytes at
-// the end of known ones, are skipped, as the specification requires.
+// All others (I, P, E, A) do not concern book or trades. Messages of unknown types (as
+// unsupported), and bytes at the end of known ones, are skipped, as the specification requires.
 //
 // # Gaps
 //

@@ -48,7 +48,7 @@ type stock struct {
 	handle  market.Handle
 	channel int
 	skipped bool         // excluded by the filter
-	phase   market.Phase // set by H
+	phase   market.Phase // stated by the newest H
 	stopped bool         // set by O
 	known   bool         // the book is known (DEEP)
 	bids    []market.Level
@@ -126,11 +126,12 @@ const segmentHead = 40
 // packet decodes a packet. It skips packets that are not segments of IEX-TP.
 func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 	data := p.datagram()
-	if len(data) < segmentHead || data[0] != 1 || data[1] != 0 {
+	le := binary.LittleEndian
+	// Messages of IEX have protocols from 0x8001 on. Other protocols may begin with the same bytes.
+	if len(data) < segmentHead || data[0] != 1 || data[1] != 0 || data[3] != protocolTOPS>>8 {
 		b.Stats.Count(decode.OtherType)
 		return nil
 	}
-	le := binary.LittleEndian
 	s := segment{
 		protocol: le.Uint16(data[2:]),
 		channel:  le.Uint32(data[4:]),
@@ -141,7 +142,11 @@ func (d *Decoder) packet(p *packet, b *decode.Batch) error {
 		sent:     int64(le.Uint64(data[32:])),
 	}
 	if s.protocol != protocolTOPS && s.protocol != protocolDEEP || d.protocol != 0 && s.protocol != d.protocol {
-		b.Stats.Count(decode.OtherType)
+		if s.protocol == protocolTOPS { // DEEP has its trades, and is played
+			b.Stats.Count(decode.Repeated)
+		} else {
+			b.Stats.Count(decode.Unsupported)
+		}
 		if d.other = s.protocol; d.protocol != 0 {
 			b.Note("other_protocol", "segments of protocol %#04x are skipped, because those of %#04x are played", s.protocol, d.protocol)
 		}

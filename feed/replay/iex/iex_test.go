@@ -181,7 +181,7 @@ func TestDEEP(t *testing.T) {
 	if in := got.Listed[0]; in.ID.String() != "AAPL|IEX|24hs" || !in.StartsEmpty || in.QuotesFromFeed || in.NoBook || in.PriceDecimals != 4 || in.SettlementDays != 1 {
 		t.Errorf("listed %+v", in)
 	}
-	want := decode.Stats{Lines: 11, Trades: 1, Depth: 4, Levels: 7, Used: 8, Skipped: decode.Skipped{decode.OtherType: 2, decode.NoEffect: 1}}
+	want := decode.Stats{Lines: 11, Trades: 1, Depth: 4, Levels: 7, Used: 8, Skipped: decode.Skipped{decode.OtherType: 1, decode.NoEffect: 1, decode.Unsupported: 1}}
 	if got.Stats != want {
 		t.Errorf("counted %+v\n    want %+v", got.Stats, want)
 	}
@@ -371,6 +371,7 @@ func TestFaults(t *testing.T) {
 		{"message too short", second(func(s []byte) []byte { s[message] = 29; s[12] = 31; return s[:len(s)-1] }), "of type '8' and 29 bytes; it should have 30", len(good), 1},
 		{"bad time", second(set(message+2+9, 0x80)), "a time before 1970", len(good), 1},
 		{"no symbol", second(set(message+2+10, []byte("        ")...)), "a stock without a symbol", len(good), 1},
+		{"another protocol", pcap(append([]byte{1, 0, 0x5d, 0}, make([]byte, 60)...)), "no segment of IEX-TP", -1, 0},
 		{"another feed alone", func() []byte {
 			w := replaytest.IEX{Protocol: 0x8002}
 			w.System(at(1), 'O')

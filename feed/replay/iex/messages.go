@@ -22,7 +22,7 @@ var lengths = [256]uint8{
 func (d *Decoder) message(m []byte, channel int, number uint64, receive int64, b *decode.Batch) error {
 	size := int(lengths[m[0]])
 	if size == 0 {
-		b.Skip(decode.OtherType)
+		b.Skip(decode.Unsupported)
 		return nil
 	}
 	if len(m) < size {
@@ -117,12 +117,13 @@ func (d *Decoder) stock(key uint64, name []byte, channel int, b *decode.Batch) (
 			return nil, fmt.Errorf("more than %d stocks", maxStocks)
 		}
 		in := decode.Equity(symbol, Market)
+		in.Phase = market.Unknown
 		if d.protocol == protocolTOPS {
 			in.QuotesFromFeed, in.NoBook = true, true
 		} else {
 			in.StartsEmpty = d.channels[channel].complete
 		}
-		s := stock{channel: channel, skipped: !d.filter.Matches(in.ID), known: in.StartsEmpty}
+		s := stock{channel: channel, skipped: !d.filter.Matches(in.ID), known: in.StartsEmpty, phase: in.Phase}
 		if !s.skipped {
 			s.handle = b.List(in)
 		}
@@ -152,7 +153,7 @@ func inexact(p []byte, b *decode.Batch) {
 
 func (d *Decoder) quote(s *stock, m []byte, at stamp, b *decode.Batch) {
 	if d.protocol != protocolTOPS {
-		b.Skip(decode.OtherType)
+		b.Skip(decode.Unsupported)
 		return
 	}
 	bid, okBid := price(m[22:])
@@ -195,7 +196,7 @@ const maxPending = 1 << 12
 // level decodes a changed level and holds it until its event is complete.
 func (d *Decoder) level(s *stock, m []byte, at stamp, b *decode.Batch) error {
 	if d.protocol != protocolDEEP {
-		b.Skip(decode.OtherType)
+		b.Skip(decode.Unsupported)
 		return nil
 	}
 	b.Stats.Levels++
@@ -259,7 +260,6 @@ func put(levels []market.Level, l market.Level, side market.Side) []market.Level
 // status decodes the trading status of a stock, of all markets (H) or of this one (O).
 func status(s *stock, m []byte, at stamp, b *decode.Batch) {
 	before, reason := s.now(), ""
-	first := m[0] == 'H' && s.phase == market.NoPhase
 	if m[0] == 'O' {
 		if s.stopped = m[1] == 'O'; s.stopped {
 			reason = "operational_halt"
@@ -280,7 +280,7 @@ func status(s *stock, m []byte, at stamp, b *decode.Batch) {
 			return
 		}
 	}
-	if now := s.now(); now == before && reason == "" && !first {
+	if s.now() == before && reason == "" {
 		b.Skip(decode.NoEffect)
 		return
 	}
@@ -291,11 +291,8 @@ func status(s *stock, m []byte, at stamp, b *decode.Batch) {
 
 // now returns the status of a stock that results from both kinds of messages.
 func (s *stock) now() market.Phase {
-	switch {
-	case s.stopped:
+	if s.stopped {
 		return market.Halt
-	case s.phase == market.NoPhase:
-		return market.Open
 	}
 	return s.phase
 }

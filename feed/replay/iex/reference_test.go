@@ -166,11 +166,11 @@ func (state *plainStock) status(s *replaytest.Plain, m []byte, t int64) {
 		case state.stopped:
 			return "halt"
 		case state.state == "":
-			return "open"
+			return "unknown"
 		}
 		return state.state
 	}
-	before, reason, first := now(), "", m[0] == 'H' && state.state == ""
+	before, reason := now(), ""
 	if m[0] == 'O' {
 		if state.stopped = m[1] == 'O'; state.stopped {
 			reason = "operational_halt"
@@ -179,7 +179,7 @@ func (state *plainStock) status(s *replaytest.Plain, m []byte, t int64) {
 		state.state = map[byte]string{'T': "open", 'H': "halt", 'P': "pause", 'O': "auction"}[m[1]]
 		reason = map[string]string{"T1  ": "news_pending", "MCB3": "market_wide_circuit_breaker"}[string(m[18:22])]
 	}
-	if now() != before || reason != "" || first {
+	if now() != before || reason != "" {
 		s.Log = append(s.Log, replaytest.Line("status", now(), t, reason))
 	}
 }

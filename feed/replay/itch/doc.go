@@ -11,19 +11,20 @@
 // # Messages
 //
 //	S    status of *|NASDAQ|*: pre_open, open, post_close, closed
-//	R    lists the stock as SYMBOL|NASDAQ|24hs, halted until an H changes that
-//	H h  status of the stock
+//	R    lists the stock as SYMBOL|NASDAQ|24hs
+//	H h  status of the stock; it is unknown until the first one
 //	A F  a new order
 //	E C  a trade, unless C is marked as not printed, and a fill of the order
 //	X    a modified order, or a deleted one if nothing remains
 //	D    a deleted order
-//	U    a deleted order and a new one
+//	U    an order that replaces another one
 //	P    a trade of a hidden order; the aggressor is unknown
 //	Q    a trade, if the cross traded: conditions opening_cross, closing_cross, halt_cross
 //	B    the cancellation of a trade, if it is among the latest four million
 //
-// All others (L, V, W, Y, K, J, I, N, O) do not concern book or trades and are skipped. Trade ids
-// are match numbers. The aggressor of E and C is on the other side of the order.
+// All others (L, V, W, Y, K, J, I, N, O) do not concern book or trades and are skipped. Messages of
+// unknown types are skipped as unsupported. Trade ids are match numbers. The aggressor of E and C
+// is on the other side of the order.
 //
 // # Incomplete files
 //

@@ -37,7 +37,7 @@ type stock struct {
 	symbol  string
 	handle  market.Handle
 	skipped bool         // excluded by the filter
-	phase   market.Phase // set by H
+	phase   market.Phase // stated by the newest H
 	stopped bool         // set by h
 	orders  decode.Orders
 }
@@ -104,7 +104,7 @@ func (d *Decoder) Decode(data []byte, b *decode.Batch) (n int, err error) {
 			break
 		}
 		if lengths[kind] == 0 {
-			b.Skip(decode.OtherType)
+			b.Skip(decode.Unsupported)
 		} else if err := d.message(data[n+prefix:n+prefix+size:n+prefix+size], b); err != nil {
 			return n, err
 		}
@@ -220,11 +220,12 @@ func (d *Decoder) list(locate uint16, name []byte, b *decode.Batch) (*stock, err
 		}
 		return s, nil
 	}
-	s := stock{symbol: symbol}
+	s := stock{symbol: symbol, phase: market.Unknown}
 	in := decode.Equity(symbol, Market)
+	in.Phase = s.phase
 	if s.skipped = !d.config.Filter.Matches(in.ID); !s.skipped {
 		if d.wholeDay {
-			in.StartsEmpty, in.Phase = true, market.Halt
+			in.StartsEmpty = true
 		}
 		s.handle = b.List(in)
 	}
@@ -260,7 +261,12 @@ func (d *Decoder) status(s *stock, m []byte, t int64, b *decode.Batch) {
 		b.Skip(decode.OtherType)
 		return
 	case m[0] == 'h':
-		if s.stopped = m[20] == 'H'; s.stopped {
+		stop := m[20] == 'H'
+		if stop == s.stopped {
+			b.Skip(decode.NoEffect)
+			return
+		}
+		if s.stopped = stop; stop {
 			reason = "operational_halt"
 		}
 	default:
@@ -272,9 +278,6 @@ func (d *Decoder) status(s *stock, m []byte, t int64, b *decode.Batch) {
 		s.phase, reason = phase, decode.HaltReason(m[21:25])
 	}
 	phase := s.phase
-	if phase == market.NoPhase {
-		phase = market.Open
-	}
 	if s.stopped {
 		phase = market.Halt
 	}

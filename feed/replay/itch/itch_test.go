@@ -79,8 +79,7 @@ var dayEvents = []string{
 	"AAPL fill 101 50 +15",
 	"AAPL fill 101 50 +16",
 	"AAPL modify 100 200 at 150 +17",
-	"AAPL delete 100 +18",
-	"AAPL add 105 buy 150 at 149.99 +18",
+	"AAPL replace 100 by 105 150 at 149.99 +18",
 	"AAPL delete 105 +19",
 	"AAPL delete 101 +20",
 	`BRK_A trade "905" 1 at 320000 +21`,
@@ -107,7 +106,7 @@ func TestDay(t *testing.T) {
 		if list := describe(got); !slices.Equal(list, dayEvents) {
 			t.Errorf("played\n%s\nwant\n%s", strings.Join(list, "\n"), strings.Join(dayEvents, "\n"))
 		}
-		want := decode.Stats{Lines: 39, Trades: 5, Orders: 10, Statuses: 11, Used: 25, Skipped: decode.Skipped{decode.OtherType: 10, decode.NoEffect: 3, decode.UnknownTrade: 1}}
+		want := decode.Stats{Lines: 39, Trades: 5, Orders: 9, Statuses: 11, Used: 25, Skipped: decode.Skipped{decode.OtherType: 10, decode.NoEffect: 3, decode.UnknownTrade: 1}}
 		if got.Stats != want {
 			t.Errorf("counted %+v\n    want %+v", got.Stats, want)
 		}
@@ -117,7 +116,7 @@ func TestDay(t *testing.T) {
 		in := market.Instrument{
 			ID:   market.InstrumentID{Symbol: "AAPL", Market: "NASDAQ", Term: "24hs"},
 			Name: "AAPL", Kind: "equity", Currency: "USD", SettlementDays: 1, PriceDecimals: 4,
-			StartsEmpty: true, VirtualClock: true, Phase: market.Halt,
+			StartsEmpty: true, VirtualClock: true, Phase: market.Unknown,
 		}
 		if len(got.Listed) != 3 || fmt.Sprint(got.Listed[0]) != fmt.Sprint(in) || got.Listed[2].ID.String() != "*|NASDAQ|*" {
 			t.Errorf("listed %+v", got.Listed)
@@ -163,7 +162,7 @@ func TestPiece(t *testing.T) {
 	if list := describe(got); !slices.Equal(list, want) || got.Err != nil {
 		t.Errorf("played\n%s\n%v", strings.Join(list, "\n"), got.Err)
 	}
-	if in := got.Listed[0]; in.StartsEmpty || in.Phase != market.NoPhase {
+	if in := got.Listed[0]; in.StartsEmpty || in.Phase != market.Unknown {
 		t.Errorf("listed %+v", in)
 	}
 	if len(got.Notes) != 1 || got.Notes[0].Reason != "unknown_order" {

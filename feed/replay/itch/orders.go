@@ -152,11 +152,7 @@ func (d *Decoder) remove(s *stock, m []byte, t int64, b *decode.Batch) error {
 	if o == nil {
 		return err
 	}
-	d.delete(s, o.ID, t, b)
-	return nil
-}
-
-func (d *Decoder) delete(s *stock, id uint64, t int64, b *decode.Batch) {
+	id := o.ID
 	s.orders.Remove(id)
 	d.orders--
 	if d.wholeDay {
@@ -164,6 +160,7 @@ func (d *Decoder) delete(s *stock, id uint64, t int64, b *decode.Batch) {
 	} else {
 		b.Skip(decode.UnknownBook)
 	}
+	return nil
 }
 
 func (d *Decoder) replace(s *stock, m []byte, t int64, b *decode.Batch) error {
@@ -181,8 +178,17 @@ func (d *Decoder) replace(s *stock, m []byte, t int64, b *decode.Batch) error {
 	if o.Size == 0 || o.ID != old.ID && s.orders.Find(o.ID) != nil {
 		return fmt.Errorf("order %d of %s cannot be replaced by %d of %d shares", old.ID, s.symbol, o.ID, o.Size)
 	}
-	d.delete(s, old.ID, t, b)
-	return d.insert(s, &o, t, b)
+	id := old.ID
+	s.orders.Remove(id)
+	s.orders.Add(o)
+	if !d.wholeDay {
+		b.Skip(decode.UnknownBook)
+		return nil
+	}
+	// One event: the book without either order never existed.
+	e := d.event(market.KindOrderReplace, s, t, id, b)
+	e.NewID, e.Price, e.Size = o.ID, o.Price, units(o.Size)
+	return nil
 }
 
 // print appends a trade.

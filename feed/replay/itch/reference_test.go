@@ -157,8 +157,12 @@ func (r *plainReader) status(s *replaytest.Plain, symbol string, m []byte, t int
 		if m[19] != 'Q' { // of another market
 			return
 		}
+		before := r.halted[symbol]
 		if r.halted[symbol] = m[20] == 'H'; r.halted[symbol] {
 			reason = "operational_halt"
+		}
+		if r.halted[symbol] == before {
+			return
 		}
 	} else {
 		r.state[symbol] = map[byte]string{'H': "halt", 'P': "pause", 'Q': "quoting", 'T': "open"}[m[19]]
@@ -166,7 +170,7 @@ func (r *plainReader) status(s *replaytest.Plain, symbol string, m []byte, t int
 	}
 	phase := r.state[symbol]
 	if phase == "" {
-		phase = "open"
+		phase = "unknown"
 	}
 	if r.halted[symbol] {
 		phase = "halt"
@@ -367,7 +371,7 @@ func TestReference(t *testing.T) {
 			hidden, filter = "S3", []string{"S0", "S1|NASDAQ|24hs", "S2"}
 		}
 		r := newPlainReader(hidden)
-		c := replaytest.Comparison{Decoder: New(Config{Midnight: midnight, Filter: decode.NewFilter(filter)}), Records: messagesOf(d.w.Bytes), Read: r.read}
+		c := replaytest.Comparison{Decoder: New(Config{Midnight: midnight, Filter: decode.NewFilter(filter)}), Records: messagesOf(d.w.Bytes), Read: r.read, Single: true}
 		if c.Count = len(c.Records); whole {
 			c.Fault = d.fault()
 		}

@@ -6,7 +6,8 @@
 //
 // The time is in seconds after midnight in New York. It usually has nine decimals; more are
 // rounded. The price is in units of 1e-4 dollars. The direction is that of the order (1 buys, -1
-// sells). More columns may follow. A first line that names the columns is skipped.
+// sells). More columns may follow. A first line whose first field is no number names the columns
+// and is skipped.
 //
 // The order book file, if there is one, has the book after each of these lines: ask price, ask
 // size, bid price and bid size of each level, best first.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/ruedahq/rueda/feed/replay/decode"
 	"github.com/ruedahq/rueda/market"
@@ -60,27 +61,40 @@ const (
 // Sniff reports whether data may be the beginning of a message file: whether its first lines can be
 // parsed. whole means that the file ends with data.
 func Sniff(data []byte, whole bool) bool {
+	messages := 0
 	for n := 0; n < 10; n++ {
 		line, size := cutLine(data)
 		if size == 0 {
 			if !whole || len(data) == 0 {
-				return n > 0
+				return messages > 0
 			}
 			line, size = data, len(data)
 		}
 		var m message
-		if len(line) > maxLine || m.read(line) != nil && (n > 0 || !isHeader(line)) {
+		switch err := m.read(line); {
+		case len(line) > maxLine, err != nil && (n > 0 || !isHeader(line, messageColumns)):
 			return false
+		case err == nil:
+			messages++
 		}
 		data = data[size:]
 	}
 	return true
 }
 
-// isHeader reports whether the first line of a file names its columns.
-func isHeader(line []byte) bool {
-	return len(line) >= 4 && bytes.EqualFold(line[:4], []byte("time")) || len(line) >= 3 && bytes.EqualFold(line[:3], []byte("ask"))
+// isHeader reports whether the first line of a file, which has at least so many columns, names
+// them: whether its first field is no number.
+func isHeader(line []byte, columns int) bool {
+	first, _, _ := bytes.Cut(line, []byte{','})
+	_, err := strconv.ParseFloat(string(bytes.TrimSpace(first)), 64)
+	return err != nil && bytes.Count(line, []byte{','}) >= columns-1
 }
+
+// Columns of a line of the message file, and of one level of the order book file.
+const (
+	messageColumns = 6
+	levelColumns   = 4
+)
 
 // cutLine returns the first line without its line feed. size is 0 if data is incomplete.
 func cutLine(data []byte) (line []byte, size int) {
@@ -125,7 +139,7 @@ func (d *Decoder) Pair(data, books []byte, b *decode.Batch) (n, m int, err error
 		if size == 0 {
 			return n, m, nil
 		}
-		if d.line == 0 && isHeader(line) {
+		if d.line == 0 && isHeader(line, messageColumns) {
 			d.line++
 			b.Stats.Count(decode.OtherType)
 			n += size
@@ -162,7 +176,7 @@ func (d *Decoder) bookHeader(books []byte) int {
 	if d.books || size == 0 {
 		return 0
 	}
-	if d.books = true; isHeader(line) {
+	if d.books = true; isHeader(line, levelColumns) {
 		return size
 	}
 	return 0

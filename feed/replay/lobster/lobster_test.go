@@ -271,6 +271,26 @@ func TestRounding(t *testing.T) {
 	}
 }
 
+// TestHeads checks that any first line of column names is skipped.
+func TestHeads(t *testing.T) {
+	const line = "34200.1,1,5,100,1000000,1\n"
+	for head, want := range map[string]bool{
+		"seconds,message_type,order_id,quantity,price,direction": true, "ts,kind,id,qty,px,dir,venue": true, `"Time","Type","OrderID","Size","Price","Direction"`: true,
+		"Time,Type,OrderID": false, "Dear reader": false, "34200.1,x,5,100,1000000,1": false,
+	} {
+		data := []byte(head + "\n" + line)
+		if got := Sniff(data, true); got != want {
+			t.Errorf("%s: recognized: %v", head, got)
+		}
+		if Sniff(data[:len(head)+1], true) {
+			t.Errorf("%s alone is recognized", head)
+		}
+		if want {
+			expect(t, run(&replaytest.LOBSTER{Messages: data}, true, 0), fmt.Sprintf("AAPL add 5 buy 100 at 100 +%d", open+100_000_000))
+		}
+	}
+}
+
 // TestHeader checks that a first line that names the columns is skipped, in both files and however
 // they are cut.
 func TestHeader(t *testing.T) {

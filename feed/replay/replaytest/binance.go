@@ -29,6 +29,15 @@ func (w *Binance) Trade(receive, t int64, id uint64, price, size string, maker b
 	w.line(receive, `{"stream":"btcusdt@trade","data":{"e":"trade","E":%d,"s":"BTCUSDT","t":%d,"p":%q,"q":%q,"T":%d,"m":%t,"M":true}}`, t+1, id, price, size, t, maker)
 }
 
+// Aggregate writes a message of the stream aggTrade with the trades from first to last.
+func (w *Binance) Aggregate(receive, t int64, id, first, last uint64, price, size string, maker bool) {
+	spot := `,"M":true`
+	if w.Futures {
+		spot = ""
+	}
+	w.line(receive, `{"stream":"btcusdt@aggTrade","data":{"e":"aggTrade","E":%d,"a":%d,"s":"BTCUSDT","p":%q,"q":%q,"f":%d,"l":%d,"T":%d,"m":%t%s}}`, t+1, id, price, size, first, last, t, maker, spot)
+}
+
 // Quote writes a message of the stream bookTicker.
 func (w *Binance) Quote(receive, t int64, id uint64, bid, ask Text) {
 	if w.Futures {
@@ -58,15 +67,18 @@ func (w *Binance) Snapshot(receive, t int64, id uint64, bids, asks []Text) {
 
 // Others are messages of other streams, and an answer to a subscription.
 var Others = []string{
-	`{"stream":"btcusdt@aggTrade","data":{"e":"aggTrade","E":1,"s":"BTCUSDT","a":26129,"p":"100.5","q":"1","f":100,"l":105,"T":1,"m":true,"M":true}}`,
-	`{"e":"aggTrade","E":1,"s":"BTCUSDT","a":26129,"p":"100.5","q":"1","f":100,"l":105,"T":1,"m":true}`,
 	`{"stream":"btcusdt@ticker","data":{"e":"24hrTicker","E":1,"s":"BTCUSDT","p":"-94.99","P":"-95.960","w":"0.29","b":"4","B":"431","u":"x","a":"5","A":"0"}}`,
 	`{"stream":"btcusdt@kline_1m","data":{"e":"kline","E":1,"s":"BTCUSDT","k":{"t":1,"T":2,"s":"BTCUSDT","i":"1m","o":"1","x":false}}}`,
 	`{"stream":"btcusdt@forceOrder","data":{"e":"forceOrder","E":1,"o":{"s":"BTCUSDT","S":"SELL","p":"9910"}}}`,
 	`{"stream":"!miniTicker@arr","data":[{"e":"24hrMiniTicker","E":1,"s":"BNBUSDT","c":"1"}]}`,
-	`{"stream":"btcusdt@depth20@100ms","data":{"lastUpdateId":160,"bids":[["1","10"]],"asks":[["2","100"]]}}`,
+	`{"stream":"!ticker_1h@arr","data":[{"e":"1hTicker","E":1,"s":"BNBUSDT","c":"1"}]}`,
+	`{"stream":"btcusdt@markPrice@1s","data":{"e":"markPriceUpdate","E":1,"s":"BTCUSDT","p":"1","i":"1","P":"1","r":"0.1","T":1}}`,
 	`{"result":null,"id":1}`,
+	`{"error":{"code":3,"msg":"Invalid JSON"},"id":1}`,
 }
+
+// PartialBook is a message of the stream depth20.
+const PartialBook = `{"stream":"btcusdt@depth20@100ms","data":{"lastUpdateId":160,"bids":[["1","10"]],"asks":[["2","100"]]}}`
 
 // Other writes a message as it is.
 func (w *Binance) Other(receive int64, message string) { w.line(receive, "%s", message) }

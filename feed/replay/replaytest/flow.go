@@ -95,6 +95,8 @@ func Apply(o *market.OrderBook, e *market.Event) (err error) {
 		_, err = o.Add(e.OrderID, e.Side, e.Price, e.Size)
 	case market.KindOrderModify:
 		_, _, _, err = o.Modify(e.OrderID, e.Price, e.Size)
+	case market.KindOrderReplace:
+		_, _, _, err = o.Replace(e.OrderID, e.NewID, e.Price, e.Size)
 	case market.KindOrderDelete:
 		_, _, err = o.Delete(e.OrderID)
 	case market.KindOrderFill:

@@ -139,6 +139,8 @@ type Comparison struct {
 	Read  func(record []byte) map[string]*Plain
 	Fault []byte // a record after the others that ends the file with an error; nil: none
 	Count int    // records that the file has, as the plain reader counts them; set it in Read
+	// Each record is an event of the exchange: it changes a book at most once.
+	Single bool
 
 	Books int // known books that were compared; Run sets it
 	Stats decode.Stats
@@ -155,7 +157,7 @@ func (c *Comparison) Run() error {
 			return fmt.Errorf("record %d: %d bytes of %d: %w", n, size, len(record), err)
 		}
 		if err := c.observe(&b); err != nil {
-			return fmt.Errorf("record %d: %w", n, err)
+			return fmt.Errorf("record %d, %q: %w", n, record, err)
 		}
 		if err := c.equal(c.Read(record)); err != nil {
 			return fmt.Errorf("record %d, %q: %w", n, record, err)
@@ -199,8 +201,15 @@ func (c *Comparison) observe(b *decode.Batch) error {
 	if n := len(b.Events); n > 0 && (len(b.Cuts) == 0 || b.Cuts[len(b.Cuts)-1] != n) {
 		return fmt.Errorf("%d events, cut at %v", n, b.Cuts)
 	}
+	changes := 0
 	for i := range b.Events {
 		e := &b.Events[i]
+		if ChangesBook(e.Kind) {
+			changes++
+		}
+		if changes > 1 && c.Single {
+			return fmt.Errorf("a second change of the book: %+v", *e)
+		}
 		o := c.list[e.Handle]
 		if err := o.add(e); err != nil {
 			return err
@@ -211,6 +220,15 @@ func (c *Comparison) observe(b *decode.Batch) error {
 	}
 	b.Reset()
 	return nil
+}
+
+// ChangesBook reports whether an event of a kind becomes a message with a book.
+func ChangesBook(k market.Kind) bool {
+	switch k {
+	case market.KindUpdate, market.KindSnapshot, market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill, market.KindOrderReplace:
+		return true
+	}
+	return false
 }
 
 // equal compares all instruments.

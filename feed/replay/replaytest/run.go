@@ -57,6 +57,7 @@ func Run(d Decoder, data []byte, piece int) *Decoded {
 		out.Offset += n
 		out.Err = err
 		if err != nil {
+			_ = d.End(nil, &b) // err is the error
 			b.Cut()
 		}
 		take()
@@ -82,7 +83,7 @@ func (d *Decoded) Describe(e *market.Event, begin int64) string {
 		market.KindTrade: "trade", market.KindCancel: "cancel", market.KindCorrect: "correct", market.KindQuote: "quote",
 		market.KindUpdate: "update", market.KindSnapshot: "snapshot", market.KindOrderAdd: "add", market.KindOrderModify: "modify",
 		market.KindOrderDelete: "delete", market.KindOrderFill: "fill", market.KindStatus: "status", market.KindGap: "gap",
-		market.KindReference: "reference",
+		market.KindReference: "reference", market.KindOrderReplace: "replace",
 	}
 	fmt.Fprintf(&b, "%s %s", d.Listed[e.Handle].ID.Symbol, names[e.Kind])
 	side := [...]string{"", " buy", " sell"}[e.Side]
@@ -94,6 +95,8 @@ func (d *Decoded) Describe(e *market.Event, begin int64) string {
 		}
 	case market.KindOrderAdd, market.KindOrderModify:
 		fmt.Fprintf(&b, " %d%s %s at %s", e.OrderID, side, e.Size, e.Price)
+	case market.KindOrderReplace:
+		fmt.Fprintf(&b, " %d by %d %s at %s", e.OrderID, e.NewID, e.Size, e.Price)
 	case market.KindOrderDelete:
 		fmt.Fprintf(&b, " %d", e.OrderID)
 	case market.KindOrderFill:
@@ -141,7 +144,7 @@ func (d *Decoded) Check() error {
 			return fmt.Errorf("event %d: %+v", i, *e)
 		}
 		switch e.Kind {
-		case market.KindTrade, market.KindCancel, market.KindOrderAdd, market.KindOrderModify, market.KindOrderFill:
+		case market.KindTrade, market.KindCancel, market.KindOrderAdd, market.KindOrderModify, market.KindOrderFill, market.KindOrderReplace:
 			if e.Size <= 0 {
 				return fmt.Errorf("event %d: no size: %+v", i, *e)
 			}
