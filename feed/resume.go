@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ruedahq/rueda/market"
 )
@@ -11,8 +12,8 @@ import (
 // gateway is one. A numbering is a name that a Source chooses: numbers of different ones do not
 // compare.
 type Resumer interface {
-	// Resume returns the newest stored numbers of a numbering of this Source. ok is false if the
-	// sink stores none, as without a journal.
+	// Resume returns the newest numbers of a numbering of this Source. They are stored when
+	// AwaitStored has returned. ok is false if the sink stores none, as without a journal.
 	Resume(numbering string) (list []Held, ok bool)
 
 	// Number makes the sink store the numbers of an instrument's events from now on; "": it stores
@@ -20,10 +21,14 @@ type Resumer interface {
 	Number(h market.Handle, numbering string)
 
 	// AwaitStored waits until numbers of Number are stored, and so all events up to them that were
-	// not refused. Call it when Publish has returned. The error says why they will not be stored,
-	// or is the cause of the end of ctx.
+	// not refused. Call it when Publish has returned. The error is ErrNotStored while the log loses
+	// events, says why they will not be stored, or is the cause of the end of ctx.
 	AwaitStored(ctx context.Context, list []Held) error
 }
+
+// ErrNotStored is returned by AwaitStored while the log of a gateway does not store events, as on a
+// full disk. Clients receive the events.
+var ErrNotStored = errors.New("events are not stored at present")
 
 // Held is the newest number of a channel of an instrument.
 type Held struct {

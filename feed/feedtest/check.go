@@ -165,10 +165,10 @@ func (in *instrument) apply(e *market.Event, opts *Options) error {
 		return in.quote(e)
 	case market.KindUpdate, market.KindSnapshot:
 		return in.levels(e, opts)
-	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill, market.KindOrderReplace:
 		return in.order(e)
 	case market.KindStatus:
-		if e.Phase == market.NoPhase || e.Phase > market.Gap {
+		if e.Phase.String() == "" {
 			return fmt.Errorf("phase %d", e.Phase)
 		}
 		if e.Phase != market.Gap {
@@ -336,6 +336,10 @@ func (in *instrument) order(e *market.Event) error {
 		if err = in.amount(e.Price, e.Size); err == nil {
 			_, _, _, err = in.orders.Modify(e.OrderID, e.Price, e.Size)
 		}
+	case market.KindOrderReplace:
+		if err = in.amount(e.Price, e.Size); err == nil {
+			_, _, _, err = in.orders.Replace(e.OrderID, e.NewID, e.Price, e.Size)
+		}
 	case market.KindOrderDelete:
 		_, _, err = in.orders.Delete(e.OrderID)
 	case market.KindOrderFill:
@@ -363,7 +367,8 @@ func kindName(k market.Kind) string {
 		market.KindQuote: "quote", market.KindUpdate: "update", market.KindSnapshot: "snapshot",
 		market.KindOrderAdd: "order add", market.KindOrderModify: "order modify",
 		market.KindOrderDelete: "order delete", market.KindOrderFill: "order fill",
-		market.KindStatus: "status", market.KindGap: "gap", market.KindReference: "reference",
+		market.KindOrderReplace: "order replace",
+		market.KindStatus:       "status", market.KindGap: "gap", market.KindReference: "reference",
 	}
 	if int(k) < len(names) && names[k] != "" {
 		return names[k]

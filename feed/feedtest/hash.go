@@ -77,6 +77,9 @@ func (s *HashSink) appendEvent(b []byte, index int, e *market.Event) []byte {
 	}
 	b = binary.AppendUvarint(b, e.Sequence)
 	b = binary.AppendUvarint(b, e.OrderID)
+	if e.Kind == market.KindOrderReplace {
+		b = binary.AppendUvarint(b, e.NewID)
+	}
 	b = appendString(b, e.TradeID)
 	b = appendString(b, e.Reason)
 	b = e.TradeDetails.AppendBinary(b)

@@ -6,19 +6,28 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // lingerTimeout bounds the time a producer has to read why its connection is closed.
 const lingerTimeout = time.Second
 
-// fault answers an invalid line.
-func (p *producer) fault(line int, f *wire.Fault) {
+// fault answers an invalid line. If the sink has rejected its event, the answer says of which
+// instrument, with the word for the cause.
+func (p *producer) fault(line int, f *wire.Fault, refused *market.Refused) {
 	p.faults++
 	p.source.count(func(c *Stats) { c.Faults++ })
 	answer := *f
 	answer.Msg = "line " + strconv.Itoa(line) + ": " + f.Msg
-	p.answer(wire.AppendError(nil, &answer, nil, func(b []byte) []byte { return fmt.Appendf(b, `,"line":%d`, line) }))
+	p.answer(wire.AppendError(nil, &answer, nil, func(b []byte) []byte {
+		b = fmt.Appendf(b, `,"line":%d`, line)
+		if refused != nil && refused.ID != (market.InstrumentID{}) {
+			b = wire.AppendString(append(b, `,"refused":`...), refused.Reason)
+			b = wire.AppendString(append(b, `,"instrument":`...), refused.ID.String())
+		}
+		return b
+	}))
 }
 
 // warn answers a line that was accepted but that may not have the effect its sender expects.

@@ -45,10 +45,10 @@
 //
 // Reasons are bad_json, bad_message, bad_field, bad_instrument, unknown_instrument (not defined on
 // this connection), forbidden and message_too_big (longer than 1 MiB). An event that the sink
-// rejects is a bad_field. After too many invalid lines in a row the producer gets
-// too_many_failures, and the connection is closed. If too many producers are connected, a new one
-// gets overloaded and is closed at once. A producer that does not read its answers is closed when
-// they can no longer be written.
+// rejects is a bad_field with the members refused (the cause as a word) and instrument. After too
+// many invalid lines in a row the producer gets too_many_failures, and the connection is closed. If
+// too many producers are connected, a new one gets overloaded and is closed at once. A producer
+// that does not read its answers is closed when they can no longer be written.
 //
 // # Loss
 //

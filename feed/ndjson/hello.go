@@ -52,6 +52,9 @@ func (p *producer) hello(ctx context.Context) *wire.Fault {
 		return wire.NewFault(wire.BadJSON, "line 1: "+err.Error())
 	}
 	if f := p.authenticate(&v); f != nil {
+		if f.Reason == wire.InvalidToken && p.source.refuse != nil {
+			p.source.refuse(ctx, p.from)
+		}
 		return f
 	}
 	_ = p.conn.SetDeadline(time.Time{}) // an error shows at the next read

@@ -326,26 +326,11 @@ func TestClientCertificates(t *testing.T) {
 // TestNameOfAnotherCertificate checks that a producer does not replace one with another client
 // certificate by taking its name, and replaces one with its own.
 func TestNameOfAnotherCertificate(t *testing.T) {
-	server, pool := issue(t, "server")
-	authority := certtest.NewAuthority(t, "producers")
-	text, err := os.ReadFile(authority.File)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients := x509.NewCertPool()
-	clients.AppendCertsFromPEM(text)
+	server, dial := withCertificates(t)
 	var r feedtest.Recorder
-	run := start(t, Config{TLS: &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}}, &r)
-	end := time.Now().Add(time.Hour)
+	run := start(t, Config{TLS: server}, &r)
 	connect := func(subject string) *client {
-		own := authority.Issue(subject, end)
-		raw, err := net.Dial("tcp", run.addr.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn := tls.Client(raw, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", Certificates: []tls.Certificate{own}})
-		t.Cleanup(func() { conn.Close() })
-		return run.client(conn).send(`{"type":"Hello","name":"feed"}`, defineGGAL, tradeGGAL)
+		return run.client(dial(run.addr, subject)).send(`{"type":"Hello","name":"feed"}`, defineGGAL, tradeGGAL)
 	}
 	honest := connect("a")
 	wait(t, &r, 1)
@@ -357,6 +342,55 @@ func TestNameOfAnotherCertificate(t *testing.T) {
 		t.Errorf("the first connection: answered %+v", got)
 	}
 	wait(t, &r, 2)
+}
+
+// TestInstrumentsOfACertificate checks that a producer that has defined as many instruments as it
+// may keeps no producer with another certificate from defining its own, and gets no more by a new
+// connection.
+func TestInstrumentsOfACertificate(t *testing.T) {
+	server, dial := withCertificates(t)
+	run := start(t, Config{MaxInstruments: 1, TLS: server}, new(feedtest.Recorder))
+	define := func(subject, definition string) string {
+		return run.client(dial(run.addr, subject)).send(`{"type":"Hello"}`, definition, "x").answer().Msg
+	}
+	const full = "line 2: definition refused: 1 instruments are defined, which is the limit"
+	for _, c := range []struct{ subject, definition string }{{"a", defineGGAL}, {"b", defineAL30}} {
+		if got := define(c.subject, c.definition); got == full {
+			t.Errorf("%s: %s", c.subject, got)
+		}
+	}
+	for _, subject := range []string{"a", "b"} {
+		other := strings.Replace(defineGGAL, "GGAL|", "YPFD|", 1)
+		if got := define(subject, other); got != full {
+			t.Errorf("%s defines a second instrument: %s", subject, got)
+		}
+	}
+}
+
+// withCertificates returns the configuration of a server that needs client certificates, and a
+// function that connects to it with a certificate for a subject.
+func withCertificates(t *testing.T) (*tls.Config, func(to net.Addr, subject string) net.Conn) {
+	t.Helper()
+	server, pool := issue(t, "server")
+	authority := certtest.NewAuthority(t, "producers")
+	text, err := os.ReadFile(authority.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(text)
+	end := time.Now().Add(time.Hour)
+	dial := func(to net.Addr, subject string) net.Conn {
+		t.Helper()
+		raw, err := net.Dial("tcp", to.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := tls.Client(raw, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", Certificates: []tls.Certificate{authority.Issue(subject, end)}})
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	return &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}, dial
 }
 
 // issue returns a self-signed certificate and a pool that has it.

@@ -31,7 +31,7 @@ type Config struct {
 	Anonymous bool        // accepts every program that can connect; for development
 
 	MaxProducers   int // concurrent connections, and as many that have not sent a Hello; 0 means 64
-	MaxInstruments int // defined in one Run; 0 means 10,000
+	MaxInstruments int // defined in one Run, by producers of one certificate, or by all without one; 0 means 10,000
 	// invalid lines in a row before a producer is closed; 0 means 100
 	MaxFaults int
 	// a producer that accepts no answer for this long is closed; 0 means 5 s
@@ -51,6 +51,7 @@ const MinToken = 32
 // Source listens for producers. It implements feed.Source.
 type Source struct {
 	config  Config
+	refuse  func(ctx context.Context, from string) // see OnWrongToken
 	address string
 	socket  string                    // path of the Unix socket; "": address is a TCP address
 	zones   map[string]*time.Location // time zones of config.Markets, by name
@@ -270,6 +271,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// OnWrongToken has a function called with the address of each Hello that has a wrong token, on the
+// goroutine of the connection. Call it before Run.
+func (s *Source) OnWrongToken(do func(ctx context.Context, from string)) { s.refuse = do }
+
 // admit starts to read from a connection. At most MaxProducers connections wait for their Hello;
 // the next one closes the oldest of them.
 func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, registry *registry, goroutines *sync.WaitGroup) {
@@ -294,7 +299,7 @@ func (s *Source) admit(ctx context.Context, conn net.Conn, from net.Addr, regist
 			f = s.enter(ctx, p)
 		}
 		if f == nil {
-			if f = p.resume(); f != nil {
+			if f = p.resume(ctx); f != nil {
 				p.registry.leave(p)
 				s.count(func(c *Stats) { c.Producers-- })
 				close(p.left)

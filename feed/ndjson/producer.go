@@ -166,7 +166,7 @@ func (p *producer) handle(data []byte, err error) {
 	p.source.count(func(c *Stats) { c.Lines++ })
 	switch {
 	case fault != nil:
-		p.fault(p.line, fault)
+		p.fault(p.line, fault, nil)
 	case len(p.batch) > n:
 		p.earlierFaults, p.faults = p.earlierFaults+p.faults, 0
 	default:
@@ -424,7 +424,7 @@ func (p *producer) publish() {
 				p.log.Warn("lines rejected: books crossed outside an auction", "instrument", r.crossed.id.String(), "count", n)
 			}
 		}
-		p.fault(r.line, r.fault)
+		p.fault(r.line, r.fault, r.refused)
 	}
 	clear(p.batch)
 	p.batch, p.levels = p.batch[:0], p.levels[:0]

@@ -51,8 +51,12 @@ func lossOf(k market.Kind) loss {
 type rejection struct {
 	line    int
 	fault   *wire.Fault
-	crossed *instrument // its book would have been crossed; nil: the sink rejected the event
+	crossed *instrument     // its book would have been crossed; nil: the sink rejected the event
+	refused *market.Refused // why the sink rejected it
 }
+
+// staleHint states what the loss of an O line means, for its producer.
+const staleHint = "The book is stale: changes are ignored until an O line with R:true"
 
 // publish checks the batch of a producer against the books, publishes it with the gaps of what was
 // lost, and returns the rejected events. No event of another producer is published in between.
@@ -66,17 +70,22 @@ func (r *registry) publish(p *producer) (rejected []rejection) {
 			r.add(e, e.event)
 		} else {
 			fault := wire.NewFault(wire.BadField, fmt.Sprintf("the book of %s is crossed outside an auction", e.instrument.id))
-			rejected = append(rejected, rejection{e.line, fault, e.instrument})
+			fault.Hint = staleHint
+			rejected = append(rejected, rejection{line: e.line, fault: fault, crossed: e.instrument})
 			r.addGap(e, e.instrument, bookLost, reasonCrossed)
 		}
 	}
 	var lost []*entry
 	for _, refused := range r.sendAdded() {
 		e := r.entries[refused.Index]
-		rejected = append(rejected, rejection{line: e.line, fault: wire.NewFault(wire.BadField, "refused: "+refused.Reason+": "+refused.Detail)})
+		fault := wire.NewFault(wire.BadField, "refused: "+refused.Reason+": "+refused.Detail)
 		if e.loss == nothingLost && e.instrument != nil {
 			lost = append(lost, e)
+			if lossOf(e.event.Kind) == bookLost {
+				fault.Hint = staleHint
+			}
 		}
+		rejected = append(rejected, rejection{line: e.line, fault: fault, refused: refused})
 	}
 	for _, e := range lost {
 		r.addGap(e, e.instrument, lossOf(e.event.Kind), reasonRefused)

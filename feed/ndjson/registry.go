@@ -22,6 +22,7 @@ type registry struct {
 	mu          sync.Mutex // held while a producer publishes
 	sink        feed.Sink
 	instruments map[market.InstrumentID]*instrument
+	defined     map[string]int // instruments by the subject of the certificate that defined them first
 	venues      map[string]*venue
 	names       map[string]*producer // those that have a name
 	events      []market.Event       // of the batch that is published
@@ -59,6 +60,7 @@ func newRegistry(s *Source, sink feed.Sink, fail context.CancelCauseFunc) *regis
 	return &registry{
 		source: s, sink: sink, fail: fail,
 		instruments: make(map[market.InstrumentID]*instrument),
+		defined:     make(map[string]int),
 		venues:      make(map[string]*venue),
 		names:       make(map[string]*producer),
 	}
@@ -79,7 +81,7 @@ func (r *registry) define(p *producer, in market.Instrument) (*instrument, error
 	if ok && i.owner != nil && i.owner != p {
 		return nil, errForeign
 	}
-	if most := r.source.config.MaxInstruments; !ok && len(r.instruments) >= most {
+	if most := r.source.config.MaxInstruments; !ok && r.defined[p.subject] >= most {
 		return nil, fmt.Errorf("%d instruments are defined, which is the limit", most)
 	}
 	handle, err := r.sink.Define(in)
@@ -93,11 +95,12 @@ func (r *registry) define(p *producer, in market.Instrument) (*instrument, error
 	if !ok {
 		i = &instrument{id: in.ID, handle: handle, venue: v}
 		r.instruments[in.ID] = i
+		r.defined[p.subject]++
 	}
 	i.owner = p
 	i.quotesFromFeed.Store(in.QuotesFromFeed)
 	i.noBook.Store(in.NoBook)
-	if in.Phase != market.NoPhase {
+	if in.Phase != market.NoPhase && (in.Phase != market.Unknown || !ok) {
 		i.phase = in.Phase
 	}
 	return i, nil

@@ -2,6 +2,7 @@ package ndjson
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ const ackPause = 20 * time.Millisecond
 type resumption struct {
 	numbering string
 	sink      feed.Resumer
-	held      map[heldKey]uint64 // stored when the producer connected
+	held      map[heldKey]uint64 // those of the answer to its Hello
 
 	mu     sync.Mutex
 	newest map[heldKey]feed.Held // published, and not acknowledged
@@ -35,9 +36,10 @@ type heldKey struct {
 // letter returns the type of the lines of a channel.
 func letter(c feed.Channel) string { return [...]string{"T", "H", "Q", "O", "D"}[c] }
 
-// resume answers a Hello with the numbers that are stored. Without a member resume, it does
+// resume answers a Hello with the newest numbers when they are stored: a producer forgets the lines
+// up to them. While the log loses events, it does not wait. Without a member resume, it does
 // nothing.
-func (p *producer) resume() *wire.Fault {
+func (p *producer) resume(ctx context.Context) *wire.Fault {
 	if p.numbering == "" {
 		return nil
 	}
@@ -48,6 +50,9 @@ func (p *producer) resume() *wire.Fault {
 	}
 	if !ok {
 		return wire.NewFault(wire.BadField, "line 1: resume needs a gateway with a journal")
+	}
+	if err := awaitStored(ctx, sink, list); err != nil && !errors.Is(err, feed.ErrNotStored) {
+		return wire.NewFault(wire.ShuttingDown, "")
 	}
 	r := &resumption{numbering: p.numbering, sink: sink, held: map[heldKey]uint64{}, newest: map[heldKey]feed.Held{}, wake: make(chan struct{}, 1)}
 	for _, x := range list {
@@ -60,6 +65,14 @@ func (p *producer) resume() *wire.Fault {
 		return wire.NewFault(wire.ShuttingDown, "")
 	}
 	return nil
+}
+
+// awaitStored waits until numbers are stored, if there are any.
+func awaitStored(ctx context.Context, sink feed.Resumer, list []feed.Held) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return sink.AwaitStored(ctx, list)
 }
 
 // appendHeld appends the member last.

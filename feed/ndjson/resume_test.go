@@ -21,6 +21,7 @@ type numberStore struct {
 	held      []feed.Held
 	numbers   map[market.Handle]string
 	stored    chan struct{} // AwaitStored takes an element
+	awaited   [][]feed.Held
 }
 
 func (s *numberStore) Resume(numbering string) ([]feed.Held, bool) {
@@ -39,6 +40,9 @@ func (s *numberStore) Number(h market.Handle, numbering string) {
 }
 
 func (s *numberStore) AwaitStored(ctx context.Context, list []feed.Held) error {
+	s.mu.Lock()
+	s.awaited = append(s.awaited, slices.Clone(list))
+	s.mu.Unlock()
 	select {
 	case <-s.stored:
 		return nil
@@ -56,18 +60,25 @@ func (c *client) line() string {
 	return c.in.Text()
 }
 
-// TestResume checks the answer to a Hello that resumes. Lines that the log has are skipped. The
-// others are published, and acknowledged when they are stored. A missing one is a gap.
+// TestResume checks the answer to a Hello that resumes, which waits until its numbers are stored.
+// Lines that the log has are skipped. The others are published, and acknowledged when they are
+// stored. A missing one is a gap.
 func TestResume(t *testing.T) {
-	s := &numberStore{Recorder: &feedtest.Recorder{}, numbering: "day-1", numbers: map[market.Handle]string{}, stored: make(chan struct{})}
+	s := &numberStore{Recorder: &feedtest.Recorder{}, numbering: "day-1", numbers: map[market.Handle]string{}, stored: make(chan struct{}, 1)}
 	al30 := market.InstrumentID{Symbol: "AL30", Market: "BYMA", Term: "CI"}
 	s.held = []feed.Held{{ID: ggal, Channel: feed.Trades, Sequence: 1042}, {ID: al30, Channel: feed.Statuses, Sequence: 3}, {ID: ggal, Channel: feed.Books, Sequence: 7}}
 	run := start(t, Config{}, s)
+	s.stored <- struct{}{}
 	p := run.connect().send(`{"type":"Hello","name":"p","resume":"day-1"}`)
 	const want = `{"type":"Hello","resume":"day-1","last":{"AL30|BYMA|CI":{"H":3},"GGAL|BYMA|24hs":{"O":7,"T":1042}}}`
 	if got := p.line(); got != want {
 		t.Errorf("answered %s\nwant %s", got, want)
 	}
+	s.mu.Lock()
+	if len(s.awaited) != 1 || len(s.awaited[0]) != len(s.held) {
+		t.Errorf("answered when these were stored: %+v", s.awaited)
+	}
+	s.mu.Unlock()
 	p.send(defineGGAL,
 		`{"type":"T","I":"GGAL|BYMA|24hs","SQ":1041,"P":7000,"Z":1}`,
 		`{"type":"T","I":"GGAL|BYMA|24hs","SQ":1042,"P":7001,"Z":2}`,

@@ -1,6 +1,9 @@
 package ndjson
 
 import (
+	"cmp"
+	"slices"
+
 	"time"
 
 	"github.com/ruedahq/rueda/market"
@@ -67,17 +70,37 @@ func (r *registry) crosses(i *instrument, e *market.Event) bool {
 	if i.book == nil {
 		return false
 	}
-	for _, l := range e.Bids {
-		i.book.Set(market.Buy, l)
-	}
-	for _, l := range e.Asks {
-		i.book.Set(market.Sell, l)
-	}
+	setLevels(i.book, market.Buy, e.Bids)
+	setLevels(i.book, market.Sell, e.Asks)
 	if !i.book.Crossed() || !r.continuous(i) {
 		return false
 	}
 	i.book = nil
 	return true
+}
+
+// manyLevels is the number of levels above which a side is merged in one pass.
+const manyLevels = 64
+
+// setLevels stores levels in a side of a book. Many of them would move the book for each level, so
+// they are merged.
+func setLevels(b *market.Book, side market.Side, levels []market.Level) {
+	if len(levels) <= manyLevels {
+		for _, l := range levels {
+			b.Set(side, l)
+		}
+		return
+	}
+	list := slices.Clone(levels)
+	slices.Reverse(list) // so that the last one of each price is kept
+	slices.SortStableFunc(list, func(x, y market.Level) int {
+		if side == market.Sell {
+			x, y = y, x
+		}
+		return cmp.Compare(x.Price, y.Price)
+	})
+	list = slices.CompactFunc(list, func(x, y market.Level) bool { return x.Price == y.Price })
+	b.Merge(side, list, func(_, _ market.Level) {})
 }
 
 // negative reports whether an event has a price below 0.
@@ -95,10 +118,17 @@ func negative(e *market.Event) bool {
 // continuous reports whether an instrument is in continuous trading, as far as its phases are
 // known. mu must be held.
 func (r *registry) continuous(i *instrument) bool {
-	for _, phase := range [...]market.Phase{i.phase, i.venue.phase, r.source.scheduled(i.id)} {
-		if phase != market.NoPhase && phase != market.Open && phase != market.Quoting {
-			return false
+	hours := r.source.scheduled(i.id)
+	for _, phase := range [...]market.Phase{i.phase, i.venue.phase, hours} {
+		switch phase {
+		case market.NoPhase, market.Open, market.Quoting:
+			continue
+		case market.Unknown:
+			if hours != market.NoPhase {
+				continue // the hours decide
+			}
 		}
+		return false
 	}
 	return true
 }

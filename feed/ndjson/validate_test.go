@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,6 +46,7 @@ func TestValidate(t *testing.T) {
 	day := []market.Session{{Start: 0, End: 24 * time.Hour, Phase: market.Auction}}
 	everyDay := []time.Weekday{0, 1, 2, 3, 4, 5, 6}
 	auctions := []market.Market{{ID: "BYMA", Schedule: market.Schedule{Weekdays: everyDay, Sessions: day}}}
+	alwaysOpen := []market.Market{{ID: "BYMA", Schedule: market.Schedule{Weekdays: everyDay, Sessions: []market.Session{{Start: 0, End: 24 * time.Hour, Phase: market.Open}}}}}
 	for _, tt := range []struct {
 		name    string
 		markets []market.Market
@@ -61,6 +64,12 @@ func TestValidate(t *testing.T) {
 		{"in an auction of the market", nil, []string{`{"type":"H","I":"*|BYMA|*","E":"auction"}`, whole, cross}, nil,
 			[]string{"*|BYMA|* auction", g + "snapshot", g + "update"}, Stats{}},
 		{"in an auction by the hours", auctions, []string{whole, cross}, nil, []string{g + "snapshot", g + "update"}, Stats{}},
+		{"while the status is unknown", nil, []string{`{"type":"H"` + n + `"E":"unknown"}`, whole, cross}, nil,
+			[]string{g + "unknown", g + "snapshot", g + "update"}, Stats{}},
+		{"unknown within the hours", alwaysOpen, []string{`{"type":"H"` + n + `"E":"unknown"}`, whole, cross}, []string{"Error bad_field 5"},
+			[]string{g + "unknown", g + "snapshot", g + "gap crossed_book"}, Stats{Crossed: 1}},
+		{"defined as unknown after open", nil, []string{`{"type":"H"` + n + `"E":"open"}`, strings.Replace(defineGGAL, "}", `,"status":"unknown"}`, 1), whole, cross}, []string{"Error bad_field 6"},
+			[]string{g + "open", g + "snapshot", g + "gap crossed_book"}, Stats{Crossed: 1}},
 		{"after the auction", nil, []string{`{"type":"H"` + n + `"E":"auction"}`, whole, `{"type":"H"` + n + `"E":"open"}`, cross}, []string{"Error bad_field 6"},
 			[]string{g + "auction", g + "snapshot", g + "open", g + "gap crossed_book"}, Stats{Crossed: 1}},
 		{"below 0", forbids, []string{whole, `{"type":"T"` + n + `"P":-1,"Z":1}`, `{"type":"T"` + n + `"P":-2,"Z":1}`, `{"type":"O"` + n + `"B":[[-1,1]]}`, `{"type":"T"` + n + `"P":1,"Z":1}`},
@@ -133,5 +142,29 @@ func TestManyGaps(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "skipped sequence numbers"); n != 1 || run.source.Stats().Gaps != gaps {
 		t.Errorf("%d gaps are counted, and logged %d times", run.source.Stats().Gaps, n)
+	}
+}
+
+// TestSetLevels compares many levels at once, in any order and with repeated prices, with the same
+// levels one by one.
+func TestSetLevels(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		var one, many market.Book
+		for range 3 {
+			for _, side := range []market.Side{market.Buy, market.Sell} {
+				list := make([]market.Level, r.IntN(3*manyLevels))
+				for i := range list {
+					list[i] = market.Level{Price: market.Price(r.IntN(150)), Size: market.Size(r.IntN(3)), Orders: r.Uint32N(4)}
+				}
+				for _, l := range list {
+					one.Set(side, l)
+				}
+				setLevels(&many, side, list)
+				if want, got := one.Append(nil, side, 0), many.Append(nil, side, 0); !slices.Equal(want, got) {
+					t.Fatalf("side %v after %v:\n got %v\nwant %v", side, list, got, want)
+				}
+			}
+		}
 	}
 }

@@ -18,7 +18,7 @@ type strategies struct {
 	book        market.Book
 	phase       market.Phase
 	next        int64   // end of the minute
-	mid         float64 // at its begin, 0: unknown
+	mid         float64 // at its start, 0: unknown
 	position    [2]float64
 	result      [2]float64 // of momentum and reversal
 	open        []quoted

@@ -93,7 +93,7 @@ func (x *instrument) apply(e *market.Event) {
 			x.quote = [2]market.Level{first(e.Bids), first(e.Asks)}
 			x.stale = x.stale && !x.definition.NoBook
 		}
-	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill, market.KindOrderReplace:
 		x.order(e)
 	case market.KindStatus:
 		x.setPhase(e.Phase)
@@ -337,6 +337,12 @@ func (x *instrument) order(e *market.Event) {
 				x.placedAt(e.Side, e.Price, best, ok)
 			}
 		}
+	case market.KindOrderReplace: // in the figures, a cancelled order and a new one
+		old, added := market.Event{Kind: market.KindOrderDelete, OrderID: e.OrderID}, *e
+		added.Kind, added.OrderID = market.KindOrderAdd, e.NewID
+		added.Side, _, _, _ = x.orders.Order(e.OrderID)
+		x.order(&old)
+		x.order(&added)
 	case market.KindOrderModify:
 		_, _, _, _ = x.orders.Modify(e.OrderID, e.Price, e.Size)
 	case market.KindOrderDelete:
