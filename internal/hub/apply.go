@@ -29,7 +29,7 @@ func (h *applier) advance(in *Instrument, c wire.Channel, r *journal.Row, now in
 // bars of that hub are rows too.
 func (h *applier) applyTrade(in *Instrument, r *journal.Row, now int64, send bars.SendFunc) {
 	in.Dated(r.Time, r.At)
-	rec, row, s := h.advance(in, wire.Trades, r, now), recent.RowOf(r), state.StampOf(r)
+	rec, row, s := h.advance(in, wire.Trades, r, now), recent.RowOf(r, in.zone), state.StampOf(r)
 	var meant *bars.Trade
 	if r.Kind != journal.Trade {
 		meant, _ = in.FindTrade(r.ID, &h.shared)
@@ -61,7 +61,7 @@ func (h *applier) applyStatus(in *Instrument, r *journal.Row, now int64) {
 	default:
 		in.Phase, in.Reason, in.Until = r.Phase, r.Reason, r.Until
 	}
-	rec, row := h.advance(in, c, r, now), recent.RowOf(r)
+	rec, row := h.advance(in, c, r, now), recent.RowOf(r, in.zone)
 	rec.Flag = noticeOf(r.Phase)
 	h.keep(in, c, row)
 	frame := h.encoder.Row(&row, in.Ident, rec.N)
@@ -152,7 +152,7 @@ func (h *applier) applyBook(in *Instrument, r *journal.Row, now int64) {
 // applyBar applies a bar.
 func (h *applier) applyBar(in *Instrument, r *journal.Row, now int64) {
 	i := r.Bar.Interval
-	rec, row := h.advance(in, wire.BarsOf(i), r, now), recent.RowOf(r)
+	rec, row := h.advance(in, wire.BarsOf(i), r, now), recent.RowOf(r, in.zone)
 	in.MakeBars()
 	h.keep(in, wire.BarsOf(i), row)
 	for _, t := range h.tiers(in, wire.BarsOf(i)) {

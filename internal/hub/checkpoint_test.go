@@ -2,6 +2,8 @@ package hub_test
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/book"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
@@ -28,6 +31,8 @@ type checkpointed struct {
 	handles []market.Handle
 	at      int64
 	ids     int
+	resumes bool   // the source numbers its events, and each is committed
+	last    uint64 // number of the newest event
 }
 
 const checkpointedInstruments = 600
@@ -51,6 +56,9 @@ func (w *checkpointed) define() {
 		w.handles = append(w.handles, streamtest.Define(w.t, w.hub, fmt.Sprintf("S%d|M|CI", i), func(in *market.Instrument) {
 			in.VirtualClock, in.Listed, in.StartsEmpty = true, 1, false
 		}))
+		if w.resumes {
+			w.hub.Number(w.handles[i], "day")
+		}
 	}
 }
 
@@ -58,7 +66,8 @@ func (w *checkpointed) define() {
 func (w *checkpointed) event() market.Event {
 	i := w.rng.IntN(1 + w.rng.IntN(checkpointedInstruments))
 	w.at += 1 + w.rng.Int64N(30e6)
-	e := market.Event{Handle: w.handles[i], Time: w.at}
+	w.last++
+	e := market.Event{Handle: w.handles[i], Time: w.at, Sequence: w.last}
 	levels := func(price int64, step int64, n int) (list []market.Level) {
 		for k := range n {
 			list = append(list, streamtest.Level(price+step*int64(k), 1+w.rng.Int64N(9)))
@@ -89,6 +98,7 @@ func (w *checkpointed) event() market.Event {
 	default:
 		w.ids++
 		e = streamtest.Trade(e.Handle, w.ids)
+		e.Sequence = w.last
 		e.Time, e.Price = w.at, market.Price(90+w.rng.Int64N(20))*market.Scale
 	}
 	return e
@@ -123,6 +133,19 @@ func (w *checkpointed) stands() map[string]stand {
 	return all
 }
 
+// numbers returns the newest number of the source in each channel of each instrument but those of
+// books: an update of an unknown book has no row, and the source sends it again.
+func (w *checkpointed) numbers() map[string]uint64 {
+	all := map[string]uint64{}
+	list, _ := w.hub.Resume("day")
+	for _, x := range list {
+		if x.Channel != feed.Books {
+			all[fmt.Sprint(x.ID, " ", x.Channel)] = x.Sequence
+		}
+	}
+	return all
+}
+
 // books returns the books of the hub by instrument, without those that are not known.
 func (w *checkpointed) books() map[string]string {
 	w.hub.Mu().Lock()
@@ -139,18 +162,18 @@ func (w *checkpointed) books() map[string]string {
 }
 
 // TestRestoreBetweenPieces checks that a hub killed at random times restores every counter, status,
-// quote, bar and summary, and that the journal returns its books. At least one kill comes while a
-// checkpoint is written in pieces.
+// quote, bar and summary, and the numbers of a source that resumes. The journal returns its books.
+// At least one kill comes while a checkpoint is written in pieces.
 func TestRestoreBetweenPieces(t *testing.T) {
 	unfinished := 0
 	for seed := range uint64(streamtest.Soak(40)) {
-		w := &checkpointed{t: t, rng: rand.New(rand.NewPCG(seed, 5)), folder: t.TempDir(), at: time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC).UnixNano()}
+		w := &checkpointed{t: t, rng: rand.New(rand.NewPCG(seed, 5)), folder: t.TempDir(), at: time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC).UnixNano(), resumes: seed%2 == 1}
 		w.begin()
 		w.define()
 		for range 4 {
 			for range 1 + w.rng.IntN(400) {
 				streamtest.Publish(t, w.hub, w.event())
-				if w.rng.IntN(60) == 0 {
+				if w.resumes || w.rng.IntN(60) == 0 {
 					w.hub.Commit()
 				}
 			}
@@ -186,6 +209,9 @@ func (w *checkpointed) kill(what string) {
 	if killed.journal.Epoch() != epoch {
 		w.t.Fatalf("%s: a new epoch", what)
 	}
+	if got, numbers := killed.numbers(), w.numbers(); !maps.Equal(got, numbers) || w.resumes != (len(numbers) > 0) {
+		w.t.Fatalf("%s: the numbers of the source are\n%v\nwant\n%v", what, got, numbers)
+	}
 	got := killed.stands()
 	for id, want := range stands {
 		if got := got[id]; !reflect.DeepEqual(got, want) {
@@ -197,7 +223,7 @@ func (w *checkpointed) kill(what string) {
 	}
 	compared := 0
 	for name, want := range books {
-		b, err := killed.journal.BookAt(w.t.Context(), streamtest.ID(name), 1<<62)
+		b, err := killed.journal.BookAt(w.t.Context(), streamtest.ID(name), 1<<62, math.MaxInt64)
 		if text := fmt.Sprint(b.N, b.Bids, b.Asks); err != nil || text != want {
 			w.t.Fatalf("%s: the book of %s is %s, %v; want %s", what, name, text, err, want)
 		}

@@ -642,3 +642,49 @@ func covers(s *subscription.Subscriber, c wire.Channel, id market.InstrumentID) 
 	}
 	return false
 }
+
+// TestConflatedSnapshotIsNotRepeated subscribes to a conflated book while its newest message waits
+// for a commit that began before it: its rows are committed, those of another instrument are not.
+// The snapshot contains the message, so that it must not come again.
+func TestConflatedSnapshotIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSlowHub(t, t.TempDir(), hub.Config{})
+		a, b := streamtest.Define(t, w.Hub, "A|M|CI", nil), streamtest.Define(t, w.Hub, "B|M|CI", nil)
+		book := []hub.Item{{Channel: wire.OrderBook, ID: streamtest.ID("A|M|CI"), Tier: hub.Tier{Depth: 5, Conflate: 100}}}
+		update := func(price int64) {
+			streamtest.Publish(t, w.Hub, market.Event{Kind: market.KindUpdate, Handle: a, Bids: []market.Level{streamtest.Level(price, 1)}})
+		}
+		flush := func() {
+			time.Sleep(100 * time.Millisecond)
+			w.Mu().Lock()
+			w.SendDue(time.Now().UnixNano())
+			w.Mu().Unlock()
+			streamtest.Publish(t, w.Hub, streamtest.Trade(b, 1))
+		}
+		first := streamtest.NewClient(t, w.shard)
+		first.Sub.Subscribe(book, subscription.Options{})
+		streamtest.Publish(t, w.Hub, market.Event{Kind: market.KindSnapshot, Handle: a, Bids: []market.Level{streamtest.Level(10, 1)}, Asks: []market.Level{streamtest.Level(20, 1)}})
+		flush()
+		w.CommitOnce()
+		w.take(first)
+		update(11)
+		w.CommitOnce()
+		streamtest.Publish(t, w.Hub, streamtest.Trade(b, 1))
+		flush()
+		second := streamtest.NewClient(t, w.shard)
+		second.Sub.Subscribe(book, subscription.Options{})
+		w.take(second)
+		w.CommitOnce()
+		w.take(second)
+		update(12)
+		flush()
+		w.CommitOnce()
+		w.take(first)
+		w.take(second)
+		for _, c := range []*streamtest.Client{first, second} {
+			if got := c.Books["A|M|CI"]; got == nil || got.N != 4 || got.Bids.Len(market.Buy) != 3 {
+				t.Errorf("the book %+v", got)
+			}
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -193,6 +194,13 @@ func (d *directory) Instrument(id market.InstrumentID) (market.Instrument, bool)
 	def := in.Def
 	def.Phase = in.Phase
 	return def, true
+}
+
+// Zone returns the time zone of a market, UTC if it is not known.
+func (d *directory) Zone(name string) *time.Location {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return cmp.Or(d.zones[name], time.UTC)
 }
 
 // Suggest returns the listed identifier that is most like id, if there is a similar one.

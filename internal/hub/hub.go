@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -99,12 +100,17 @@ func (h *Hub) Define(def market.Instrument) (market.Handle, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.endOnPanic()
+	def.Timezone = h.zoneOf(def.ID.Market).String()
 	in, fresh, err := h.define(def)
 	switch {
 	case err != nil:
 		return 0, err
 	case in.Venue:
 	case fresh:
+		h.list(in)
+		h.published()
+	case slices.Contains(h.untimed, in) && (def.Listed != 0 || !def.VirtualClock):
+		h.untimed = slices.DeleteFunc(h.untimed, func(x *Instrument) bool { return x == in })
 		h.list(in)
 		h.published()
 	case in.unfed:

@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"time"
+
 	"github.com/ruedahq/rueda/internal/ring"
 	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
@@ -12,6 +14,7 @@ import (
 type Instrument struct {
 	state.Instrument
 	id      market.InstrumentID
+	zone    *time.Location // of the market
 	handle  market.Handle
 	index   uint32         // in the catalogue; markets as a whole have none
 	pos     uint64         // position of its newest message
@@ -31,6 +34,9 @@ type channel struct {
 
 // ID returns the identifier.
 func (in *Instrument) ID() market.InstrumentID { return in.id }
+
+// Zone returns the time zone of the market. The caller does not need the hub's lock.
+func (in *Instrument) Zone() *time.Location { return in.zone }
 
 // Index returns the index in the catalogue.
 func (in *Instrument) Index() uint32 { return in.index }

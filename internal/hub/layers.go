@@ -129,7 +129,8 @@ type applier struct {
 type sequencer struct {
 	applier
 
-	given given
+	given   given
+	untimed []*Instrument // defined, and published when the time of their virtual clocks is known
 }
 
 func newSequencer(cfg Config) sequencer {

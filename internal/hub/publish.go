@@ -1,7 +1,9 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/state"
@@ -50,11 +52,19 @@ func (h *sequencer) beginBatch() (now int64) {
 }
 
 // advanceClock moves the virtual clock of an event's market forward to the time of the event. It
-// sends the bars that end by then.
+// sends the bars that end by then. At the first event, it publishes the instruments of the market.
 func (h *sequencer) advanceClock(in *Instrument, e *market.Event, now int64) {
 	if in.Def.VirtualClock && (e.Time != 0 || e.Receive != 0) {
 		if t := in.Stamp(e, now).Time; in.Clock.Move(t) {
 			h.sendBarsOf(in.Clock, t, h.sendBar(now))
+		}
+		if len(h.untimed) > 0 {
+			h.untimed = slices.DeleteFunc(h.untimed, func(x *Instrument) bool {
+				if x.Clock == in.Clock {
+					h.list(x)
+				}
+				return x.Clock == in.Clock
+			})
 		}
 	}
 }
@@ -91,15 +101,19 @@ func (h *sequencer) applyTo(in *Instrument, e *market.Event, now int64) *market.
 		h.setQuote(in, state.First(e.Bids), state.First(e.Asks), in.Stamp(e, now), now)
 	case market.KindSnapshot:
 		h.takeSnapshot(in, e, now)
-	case market.KindUpdate, market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+	case market.KindUpdate, market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill, market.KindOrderReplace:
 		return h.updateBook(in, e, now)
 	case market.KindStatus:
 		h.setStatus(in, now, e)
 	case market.KindGap:
-		if in.Def.VirtualClock && e.Reason == replayRestarted && !in.Venue {
+		restarted := in.Def.VirtualClock && e.Reason == replayRestarted && !in.Venue
+		if restarted {
 			h.restart(in, h.sendBar(now))
 		}
 		h.takeGap(in, now, e)
+		if restarted && in.Def.Phase == market.Unknown && in.Phase != market.Unknown {
+			h.status(in, &market.Event{Kind: market.KindStatus, Phase: market.Unknown, Time: e.Time, Receive: e.Receive}, now)
+		}
 	case market.KindReference:
 		h.reference(in, e, now)
 	}
@@ -127,19 +141,25 @@ func (h *sequencer) setStatus(in *Instrument, now int64, e *market.Event) {
 
 // list publishes a newly listed instrument. Its status has N 1 in the channel of statuses. A book
 // that is known to be empty has N 1 in the channel of books. An instrument of the journal continues
-// with its numbers, and publishes its status only if the status has changed.
+// with its numbers, and publishes its status only if the status has changed. If the time of a
+// virtual clock is not known yet, the instrument waits for the first event of its market.
 func (h *sequencer) list(in *Instrument) {
 	now := h.now()
 	at := now
-	if in.Def.Listed != 0 {
+	switch {
+	case in.Def.Listed != 0:
 		at = in.Def.Listed
+	case in.Def.VirtualClock && in.Clock.Now() == 0:
+		h.untimed = append(h.untimed, in)
+		return
+	case in.Def.VirtualClock:
+		at = in.Clock.Now()
 	}
 	was := in.Phase
-	switch {
-	case in.Def.Phase != market.NoPhase:
-		in.Phase = in.Def.Phase
-	case was == market.NoPhase:
-		in.Phase = market.Open
+	if in.Def.Phase == market.Unknown {
+		in.Phase = cmp.Or(was, market.Unknown)
+	} else {
+		in.Phase = cmp.Or(in.Def.Phase, was, market.Open)
 	}
 	if was != in.Phase || in.Statuses.Last == 0 {
 		in.Reason, in.Until = "", 0

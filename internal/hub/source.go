@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"errors"
 	"hash/fnv"
 
 	"github.com/ruedahq/rueda/feed"
@@ -161,14 +160,11 @@ func (h *Hub) SourcesOf(list []feed.Held) []journal.Source {
 	return all
 }
 
-// errNotStored means that rows are being lost.
-var errNotStored = errors.New("the journal does not store events at present")
-
 // AwaitStored implements feed.Resumer for a hub with a journal.
 func (h *Hub) AwaitStored(ctx context.Context, list []feed.Held) error {
 	j := h.cfg.Journal
 	if j == nil {
-		return errNotStored
+		return feed.ErrNotStored
 	}
 	all := h.SourcesOf(list)
 	h.mu.Lock()
@@ -180,7 +176,7 @@ func (h *Hub) AwaitStored(ctx context.Context, list []feed.Held) error {
 		return err
 	}
 	if _, _, lost := j.Suspended(); lost {
-		return errNotStored
+		return feed.ErrNotStored
 	}
 	return nil
 }

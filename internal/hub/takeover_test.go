@@ -222,7 +222,7 @@ func TestTakeoverOfABook(t *testing.T) {
 		r.lead()
 		r.deliver()
 		if out := read(); !bytes.Contains(out, []byte(`"sequencer_changed"`)) || !bytes.Contains(out, []byte(`"feed_down"`)) {
-			t.Errorf("at the begin of another leader: %q", out)
+			t.Errorf("at the start of another leader: %q", out)
 		}
 		snapshot.Handle = r.handles[0]
 		if err := r.numbering.Publish([]market.Event{snapshot}); err != nil {

@@ -1,6 +1,9 @@
 package hub
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/state"
 	"github.com/ruedahq/rueda/market"
@@ -14,8 +17,12 @@ func (h *applier) setClock(in *Instrument) {
 	if in.Clock != nil && in.Clock.Virtual() == in.Def.VirtualClock {
 		return
 	}
-	in.SetClock(h.trading.Of(bars.ClockKey{Market: in.id.Market, Virtual: in.Def.VirtualClock, Delay: in.delay()}, h.zones[in.id.Market]))
+	in.SetClock(h.trading.Of(bars.ClockKey{Market: in.id.Market, Virtual: in.Def.VirtualClock, Delay: in.delay()}, in.zone))
 }
+
+// zoneOf returns the time zone of a market, UTC if it is not known. It stays the same once the
+// market has an instrument. The hub's lock is held.
+func (h *applier) zoneOf(name string) *time.Location { return cmp.Or(h.zones[name], time.UTC) }
 
 // awaitBars schedules the end of the next bar of a clock with the time of this machine.
 func (h *applier) awaitBars(x *bars.Clock) {
@@ -43,7 +50,7 @@ func (h *applier) restart(in *Instrument, send bars.SendFunc) {
 // makeInstrument returns an instrument that has only a definition. c is its replica, nil for a live
 // instrument.
 func (h *applier) makeInstrument(def market.Instrument, c *replica) *Instrument {
-	in := &Instrument{Instrument: state.New(def), id: def.ID, replica: c}
+	in := &Instrument{Instrument: state.New(def), id: def.ID, zone: h.zoneOf(def.ID.Market), replica: c}
 	in.Owner = in
 	h.setClock(in)
 	return in

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"time"
-
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
@@ -10,9 +8,9 @@ import (
 
 // acknowledge adds the position of the stream and the counts of the channels, and sends an
 // acknowledgement.
-func (s *Session) acknowledge(now time.Time, ack *wire.Subscription) {
+func (s *Session) acknowledge(ack *wire.Subscription) {
 	if ack.Epoch == "" {
-		ack.Epoch, ack.Position = positionOf(s, now)
+		ack.Epoch, ack.Position = s.sub.Position()
 	}
 	for c := range wire.NumChannels {
 		if ack.Given[c] {
@@ -26,7 +24,11 @@ func (s *Session) acknowledge(now time.Time, ack *wire.Subscription) {
 	} else {
 		o.control = s.sub.Transcode(o.control, o.sim.corrupt(s.sub.TakeCarry(nil)), s.format)
 	}
+	more := subscription.SplitLost(ack)
 	s.send(wire.AppendSubscription(s.sub.Scratch(), ack))
+	for i := range more {
+		s.send(wire.AppendSubscription(s.sub.Scratch(), &more[i]))
+	}
 }
 
 // identifier returns an identifier as the server writes it. An identifier of bars ends with the

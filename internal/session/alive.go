@@ -44,6 +44,6 @@ func (s *Session) aliveMark(now time.Time) []byte {
 	s.sub.Quiet(before, &s.quiet, maxAlive, func(c wire.Channel, id market.InstrumentID, n uint64) {
 		last[c] = append(last[c], wire.Sequence{ID: id, N: n})
 	})
-	epoch, position := positionOf(s, now)
+	epoch, position := s.sub.Position()
 	return wire.AppendAlive(nil, epoch, position, &last)
 }

@@ -24,6 +24,10 @@ type Env struct {
 	// token is known. nil: no token is known.
 	Known func(token string) (id *Identity, f *wire.Fault, ok bool)
 
+	// Minted returns the login of a token that the gateway has minted, without checking its signature.
+	// It must not block. nil: handshakes with tokens that are not known count by address.
+	Minted func(token string) (login string, ok bool)
+
 	// Admit checks the client of a token that Verify accepted. It may block, like Verify. nil: a
 	// client must be in the networks of the identity, and refusals are not recorded.
 	Admit func(ctx context.Context, id *Identity, client netip.Addr) *wire.Fault

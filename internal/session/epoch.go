@@ -51,7 +51,7 @@ func joinEpoch(s *Session, now time.Time, found *subscription.Search) {
 	o := s.ext()
 	var buf [8]Use
 	before := s.env.uses(&s.sub, buf[:0])
-	out := s.sub.Subscribe(o.left, subscription.Options{Rights: s.grants.delays(now), Found: s.postFound(), Search: found})
+	out := s.sub.Subscribe(o.left, subscription.Options{Found: s.postFound(), Search: found})
 	if out.Search != nil {
 		o.check = &check{started: true, start: &start{search: out.Search}}
 		return
@@ -62,6 +62,6 @@ func joinEpoch(s *Session, now time.Time, found *subscription.Search) {
 	for _, r := range out.Rejected {
 		ack.Removed = append(ack.Removed, wire.Rejection{Channel: r.Item.Channel.String(), Instrument: identifier(r.Item), Reason: r.Reason})
 	}
-	s.acknowledge(now, &ack)
+	s.acknowledge(&ack)
 	s.reviewRights(now)
 }

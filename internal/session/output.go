@@ -123,7 +123,7 @@ func (s *Session) Output(now time.Time, dst []byte, max int) []byte {
 		}
 		dst = joined(dst, b)
 		if o.positions && len(b) > 0 {
-			if _, position := positionOf(s, now); position != "" {
+			if _, position := s.sub.Position(); position != "" {
 				dst = wire.AppendText(dst, wire.AppendPosition(nil, position))
 			}
 		}

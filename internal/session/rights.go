@@ -132,7 +132,7 @@ func (s *Session) sendChange(now time.Time, ack *wire.Subscription, removals, mo
 			ack.Lists[c] = identifiers(s.sub.List(c))
 		}
 	}
-	s.acknowledge(now, ack)
+	s.acknowledge(ack)
 }
 
 // useQuota counts the subscriptions of sub in an instrument quota, each at its delay.
@@ -145,23 +145,6 @@ func (g *Grants) useQuota(q *entitlement.Quota, sub *subscription.Subscriber) {
 			q.Use(m.Right, x.ID)
 		}
 	}
-}
-
-// delays returns the delays in seconds at which the user may have any data.
-func (g *Grants) delays(now time.Time) []int {
-	if !g.has(broker.ScopeRead) {
-		return nil
-	}
-	return g.Rights.Delays(now)
-}
-
-// positionOf returns the epoch and a position to resume from. It is "" if none is known, or if the
-// user has no right to any data and no subscriptions.
-func positionOf(s *Session, now time.Time) (epoch, position string) {
-	if s.sub.Len() > 0 {
-		return s.sub.Position()
-	}
-	return s.sub.Position(s.grants.delays(now)...)
 }
 
 // quota returns the instrument quota of the rights, with nothing used.

@@ -90,7 +90,7 @@ func (s *Session) Address() netip.Addr { return s.address.Value() }
 // Info describes a session for the log.
 type Info struct {
 	Address  netip.Addr
-	Duration time.Duration // since its begin, in whole seconds
+	Duration time.Duration // since its start, in whole seconds
 	User     string        // id; "": the session has not authenticated
 	Slow     bool          // the client reads too slowly
 	Accepted uint64        // bytes of output that the kernel has accepted

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/ruedahq/rueda/broker"
@@ -48,7 +49,9 @@ func (r *request) subscribe(m *wire.Message) {
 		total = len(list)
 	}
 	if most := limitsOf(r.Session).Subscriptions; total > most {
-		r.reject(wire.NewFault(wire.SubscriptionLimit, "At most "+strconv.Itoa(most)+" identifiers"), nil)
+		f := wire.NewFault(wire.SubscriptionLimit, "At most "+strconv.Itoa(most)+" identifiers")
+		f.Hint = fmt.Sprintf("This connection may have %d identifiers, and the request makes %d: subscribe to the others on another connection", most, total)
+		r.reject(f, nil)
 		if free {
 			r.debit(1)
 		}
@@ -92,7 +95,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 	items := r.authorized(req, list)
 	o := subscription.Options{
 		Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
-		Start: subscription.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory), Rights: s.grants.delays(r.now),
+		Start: subscription.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory),
 	}
 	o.Found = s.postFound()
 	if s.optional != nil {
@@ -252,7 +255,7 @@ func (r *request) subscriptions(m *wire.Message) {
 		ack.Given[c] = true
 		ack.Lists[c] = identifiers(r.sub.List(c))
 	}
-	r.acknowledge(r.now, &ack)
+	r.acknowledge(&ack)
 }
 
 // readItems reads the fields of an unsubscribe or resync.
@@ -262,7 +265,15 @@ func (r *request) readItems(m *wire.Message) (wire.Subscribe, []wanted, bool) {
 		r.reject(f, nil)
 		return req, nil, false
 	}
-	return req, wantedOf(&req), true
+	list := wantedOf(&req)
+	// The answer names those that are refused.
+	if most := max(limitsOf(r.Session).Subscriptions, leastNamed); len(list) > most {
+		f := wire.NewFault(wire.SubscriptionLimit, "At most "+strconv.Itoa(most)+" identifiers")
+		f.Hint = fmt.Sprintf("The message has %d identifiers: divide it", len(list))
+		r.reject(f, nil)
+		return req, nil, false
+	}
+	return req, list, true
 }
 
 // finish acknowledges a request, or rejects it if all its items are refused.
@@ -293,7 +304,7 @@ func (r *request) acknowledgeItems(ack *wire.Subscription, req *wire.Subscribe, 
 		}
 	}
 	ack.Rejected = rejections(list)
-	r.acknowledge(r.now, ack)
+	r.acknowledge(ack)
 }
 
 // rejectAll answers a request whose items are all refused.

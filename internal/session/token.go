@@ -159,6 +159,7 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 		Subscriptions:     limits.Subscriptions,
 		MessagesPerSecond: limits.MessagesPerSecond,
 		MessageBytes:      env.messageBytes(),
+		MaxMessageBytes:   longestMessage(limits.Subscriptions, env.messageBytes()),
 		Connections:       limits.Connections,
 		MaxDepth:          maxDepth(id, now),
 		Reauth:            again,

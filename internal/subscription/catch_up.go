@@ -18,7 +18,6 @@ type catchUp struct {
 	out      *Outcome
 	at       uint64                            // rows up to this position are replayed; later ones are in the ring
 	fresh    bool                              // the item is new to the set: out gets the N at which its replay ends
-	fromTime bool                              // the available rows are replayed even if older ones are lost
 	promised map[*hub.Instrument][]replay.Part // rows of replays that have ended; memory may not have them any more
 	complete uint64                            // the journal has all rows after this position
 	known    bool                              // complete is set
@@ -53,8 +52,9 @@ func (c *catchUp) pause() {
 	h.Step(4) // the rows of an instrument are searched too
 }
 
-// behind finds the rows of an instrument after those that the client has. It replays all of them or
-// none, except in a replay from a time.
+// behind finds the rows of an instrument after those that the client has. Those that are not stored
+// are lost, and the others are replayed. If the client may not replay some of the rows, all of them
+// are lost.
 func (c *catchUp) behind(in *hub.Instrument, x sent.To) {
 	ch := c.it.channel()
 	t := in.Recent(ch)
@@ -71,14 +71,16 @@ func (c *catchUp) behind(in *hub.Instrument, x sent.To) {
 	stored := x.Pos < c.at && t.Dropped > x.Pos && x.N+1 < first // some rows are only in the journal
 	n := max(t.Seek(x.Pos), x.N, first-1)
 	if h := c.it.sub.shard.hub; c.today && (stored && h.Journal() != nil || n < last && h.IsHistory(in, t.TimeAfter(n))) {
-		c.lose(in, x, first-1, last, "forbidden")
+		c.lose(in, x, last, "forbidden")
 		return
 	}
 	if stored {
-		if o := c.inJournal(in, x, first-1); o != nil {
+		o, lost := c.inJournal(in, x, first-1)
+		if lost > 0 {
+			c.lose(in, x, lost, "buffer_exceeded")
+		}
+		if o != nil {
 			c.older = append(c.older, o)
-		} else if c.lose(in, x, first-1, last, "buffer_exceeded"); !c.fromTime {
-			return
 		}
 	}
 	if c.fresh && !c.it.id().IsPattern() {
@@ -89,14 +91,12 @@ func (c *catchUp) behind(in *hub.Instrument, x sent.To) {
 	}
 }
 
-// lose reports the rows of an instrument that cannot be replayed.
-func (c *catchUp) lose(in *hub.Instrument, x sent.To, before, last uint64, reason string) {
-	l := Lost{To: last, Reason: reason}
+// lose reports that the rows of an instrument after those of the client, up to N to, are not
+// replayed.
+func (c *catchUp) lose(in *hub.Instrument, x sent.To, to uint64, reason string) {
+	l := Lost{To: to, Reason: reason}
 	if x.HasN {
 		l.From = x.N + 1
-	}
-	if c.fromTime {
-		l.To = before
 	}
 	name := in.ID().String()
 	if !c.fresh {
@@ -106,32 +106,35 @@ func (c *catchUp) lose(in *hub.Instrument, x sent.To, before, last uint64, reaso
 }
 
 // inJournal returns the rows of an instrument that follow those of the client, up to N to. Only the
-// journal has these rows. It returns nil if the journal does not have all of them.
-func (c *catchUp) inJournal(in *hub.Instrument, x sent.To, to uint64) *replay.Range {
+// journal has these rows. lost is the N up to which rows are lost; 0: none are. Rows that are
+// missing after it are found when the range is read.
+func (c *catchUp) inJournal(in *hub.Instrument, x sent.To, to uint64) (o *replay.Range, lost uint64) {
 	j := c.it.sub.shard.hub.Journal()
 	if j == nil {
-		return nil
+		return nil, to
 	}
 	ch := c.it.channel()
-	o := &replay.Range{In: in, Series: in.Series(ch), N: x.N, To: to, Pos: x.Pos, Until: c.at}
-	oldest := j.Oldest(o.Series)
+	o = &replay.Range{In: in, Series: in.Series(ch), N: x.N, To: to, Pos: x.Pos, Until: c.at}
+	before, complete := min(j.Oldest(o.Series)-1, to), c.completeFrom(j)
 	switch {
-	case x.HasN && x.N+1 < oldest:
-		return nil
 	case x.Exact:
 	case x.HasN && x.Pos == 0:
 		o.ByN = true
 		if !c.it.id().IsPattern() { // a pattern resumes only by position
 			o.Pos = x.Safe
 		}
-	case x.HasN:
-		o.Seek = x.Pos >= j.Begins() // rows after n may have been sent too
-	case x.Pos < c.completeFrom(j):
-		return nil
-	default:
-		o.N, o.Seek = min(oldest-1, to), true
+	case x.Pos < complete: // rows after N may have been sent too
+		o.Seek, o.Open = true, !x.HasN
+	default: // the missing rows were sent
+		o.N, o.Seek = max(x.N, before), true
 	}
-	return o
+	if o.N >= before || complete > j.Begins() {
+		return o, 0
+	}
+	if o.N, o.Seek = before, false; before == to {
+		o = nil
+	}
+	return o, before
 }
 
 // completeFrom returns the position after which the journal has all rows.

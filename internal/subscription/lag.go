@@ -155,8 +155,9 @@ func (s *Subscriber) Delivered(c wire.Channel, most int, f func(id market.Instru
 type QuietPlace struct{ item, instrument int }
 
 // Quiet calls f for the instruments and channels of the set that had no message since before (Unix
-// ns). n is the N of the last message, 0 if there was none. Quiet visits up to most instruments
-// from place on, and sets place for the next call. The caller checks that Pending is false.
+// ns), except those of which a replay is not complete. n is the N of the last message, 0 if there
+// was none. Quiet visits up to most instruments from place on, and sets place for the next call.
+// The caller checks that Pending is false.
 func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c wire.Channel, id market.InstrumentID, n uint64)) {
 	h := s.shard.hub
 	h.Lock()
@@ -171,7 +172,7 @@ func (s *Subscriber) Quiet(before int64, place *QuietPlace, most int, f func(c w
 		}
 		i := (begin.item + k) % len(s.items)
 		it := s.items[i]
-		if !it.reads() {
+		if !it.reads() || it.state() == replaying { // rows of the disk that it waits for are not pending
 			continue
 		}
 		list, from := it.view.topic.Members(), 0

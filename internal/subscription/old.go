@@ -143,7 +143,7 @@ func (it *item) reportLost(list []replay.Lost) {
 		return
 	}
 	h, c := it.sub.shard.hub, it.channel()
-	m := wire.Subscription{Msg: "Rows lost", Epoch: h.Epoch()}
+	m := wire.Subscription{Msg: rowsLost, Epoch: h.Epoch()}
 	m.Lost[c] = make(map[string]wire.Range, len(list))
 	for _, l := range list {
 		m.Lost[c][string(c.Append(nil, l.In.ID()))] = wire.Range{From: l.From, To: l.To, Reason: "buffer_exceeded"}
@@ -151,7 +151,11 @@ func (it *item) reportLost(list []replay.Lost) {
 	}
 	it.sub.shard.Figures.Lost += uint64(len(list))
 	w := it.sub.waiting()
+	more := SplitLost(&m)
 	w.carry = wire.AppendText(w.carry, wire.AppendSubscription(nil, &m))
+	for i := range more {
+		w.carry = wire.AppendText(w.carry, wire.AppendSubscription(nil, &more[i]))
+	}
 }
 
 // takeFetched gives the rows that were read to the items that wait for them.

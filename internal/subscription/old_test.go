@@ -15,6 +15,7 @@ import (
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/internal/streamtest"
 	"github.com/ruedahq/rueda/internal/subscription"
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -70,8 +71,8 @@ func testResumeByPositionFromJournal(t *testing.T, positions int) {
 }
 
 // TestReplaysTakeTurns checks the replays of a client that does not read. The rows of two items are
-// held and counted. The other items wait without being pending. When the client reads, it receives
-// everything.
+// held and counted. The other items wait without being pending, and are not quiet. When the client
+// reads, it receives everything.
 func TestReplaysTakeTurns(t *testing.T) {
 	const items = 12
 	w := streamtest.LongHouse(t, items, items*2*subscription.OldRows)
@@ -89,6 +90,9 @@ func TestReplaysTakeTurns(t *testing.T) {
 	if c.Sub.Pending() || len(c.Sub.Reading()) != items || !c.Sub.Replaying() {
 		t.Fatalf("pending %v, %d waiting", c.Sub.Pending(), len(c.Sub.Reading()))
 	}
+	c.Sub.Quiet(1<<62, new(subscription.QuietPlace), items, func(_ wire.Channel, id market.InstrumentID, n uint64) {
+		t.Errorf("%s is quiet with N %d, and none of its replay was sent", id, n)
+	})
 	held := 0
 	for until := time.Now().Add(10 * time.Second); held < subscription.MaxHolders && time.Now().Before(until); {
 		streamtest.Turn(w.Shard)
@@ -164,7 +168,8 @@ func TestNobodyReadsForThoseGone(t *testing.T) {
 }
 
 // TestLostInReplay removes a segment while a gateway runs. Replays report its rows as lost, each
-// with its range and before the row that follows, and have all other rows.
+// with its range and before the row that follows, and have all other rows: at once, and after a
+// restart, which notices the missing rows.
 func TestLostInReplay(t *testing.T) {
 	w := streamtest.LongHouse(t, 3, 12_000)
 	defer func() { w.Leave(true) }()
@@ -180,6 +185,20 @@ func TestLostInReplay(t *testing.T) {
 	if err := os.Remove(files[1]); err != nil {
 		t.Fatal(err)
 	}
+	epoch := w.Hub.Epoch()
+	checkLost(t, w, want)
+	w.Leave(true)
+	w.Begin()
+	if oldest := w.Journal.Oldest(journal.Series{Instrument: streamtest.ID(w.Names[0]), Channel: journal.Trades}); w.Hub.Epoch() != epoch || oldest <= want[1] {
+		t.Fatalf("epoch %s after %s, complete from N %d", w.Hub.Epoch(), epoch, oldest)
+	}
+	checkLost(t, w, want)
+}
+
+// checkLost checks replays of all rows of a house that lacks some: want has the N of the first and
+// the last missing trade of each instrument.
+func checkLost(t *testing.T, w *streamtest.House, want []uint64) {
+	t.Helper()
 	for _, by := range []string{"N", "position"} {
 		c := streamtest.NewClient(t, w.Shard)
 		r := &wire.Resume{Epoch: w.Hub.Epoch(), Position: streamtest.PositionText(w.Hub, 0)}

@@ -12,7 +12,6 @@ type Options struct {
 	Resume     *wire.Resume // what the client has received; nil: live from now
 	Start      Start        // replay rows from this time on; not together with Resume
 	Today      bool         // do not replay rows that need the right to history
-	Rights     []int        // delays of the user's rights, for the position of an empty set
 	Found      func()       // any goroutine calls it when the Search of an Outcome has ended; nil: Subscribe waits
 	Search     *Search      // from the Outcome of an earlier Subscribe of the same items
 }
@@ -44,7 +43,7 @@ type Rejected struct {
 // Lost is a range of N that cannot be sent again.
 type Lost struct {
 	From, To uint64 // 0: not known
-	Reason   string // buffer_exceeded, ahead, epoch_changed
+	Reason   string // buffer_exceeded, forbidden, ahead, epoch_changed
 }
 
 func (o *Outcome) resume(c wire.Channel, name string, n uint64) {

@@ -41,9 +41,8 @@ func readResume(r *wire.Resume) (p resumePoint, f *wire.Fault) {
 	return p, nil
 }
 
-// delays returns the delays of the items of a set and of added items, each once. If there are no
-// items, it returns those of rights whose data is there.
-func (s *Subscriber) delays(rights []int, added []hub.Item) (list []int) {
+// delays returns the delays of the items of a set and of added items, each once.
+func (s *Subscriber) delays(added []hub.Item) (list []int) {
 	put := func(d int) {
 		if n := len(list); (n == 0 || list[n-1] != d) && !slices.Contains(list, d) {
 			list = append(list, d)
@@ -55,21 +54,13 @@ func (s *Subscriber) delays(rights []int, added []hub.Item) (list []int) {
 	for i := range added {
 		put(added[i].Tier.Delay)
 	}
-	if len(list) > 0 {
-		return list
-	}
-	for _, d := range rights {
-		if s.Serves(d) && s.shard.hub.Ready(d) {
-			put(d)
-		}
-	}
 	return list
 }
 
 // safe returns a position to resume from. No message at or before it still waits. The position of
-// an empty set is that of the delays of the user's rights, and is unknown without them: it must not
-// show how far the data of others is. The caller has called hold before.
-func (s *Subscriber) safe(rights []int, added ...hub.Item) position.Positions {
+// an empty set is unknown: a client that resumes another set from it would miss messages. The
+// caller has called hold before.
+func (s *Subscriber) safe(added ...hub.Item) position.Positions {
 	if len(s.shard.hub.Delays()) == 0 && len(s.items)+len(added) > 0 {
 		low, unknown := s.safeAt(0)
 		p := position.At(low)
@@ -77,7 +68,7 @@ func (s *Subscriber) safe(rights []int, added ...hub.Item) position.Positions {
 		return p
 	}
 	var list []position.Delayed
-	delays := s.delays(rights, added)
+	delays := s.delays(added)
 	unknown := len(delays) == 0
 	for _, d := range delays {
 		pos, not := s.safeAt(d)
@@ -118,12 +109,11 @@ func (s *Subscriber) safeAt(delay int) (low uint64, unknown bool) {
 }
 
 // Position returns the epoch and a position to resume from. No message at or before the position
-// still waits. rights are the delays of the user's rights, which count if the set is empty. The
-// position is "" for an empty set without rights to data that is there, and while a replay has not
-// found its first row in the journal.
-func (s *Subscriber) Position(rights ...int) (epoch, position string) {
+// still waits. The position is "" for an empty set, and while a replay has not found its first row
+// in the journal.
+func (s *Subscriber) Position() (epoch, position string) {
 	s.hold()
-	p := s.safe(rights)
+	p := s.safe()
 	return s.shard.hub.Epoch(), p.Text(s.shard.hub.Epoch())
 }
 

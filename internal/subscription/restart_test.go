@@ -47,13 +47,16 @@ func happenings(n, instruments int, seed uint64) []market.Event {
 	return all
 }
 
-// TestRestart checks a hub that is closed many times, cleanly or not, and opened again. A client
-// that resumes receives the same messages, bars and summaries as one without restarts. The journal
-// has each message byte for byte.
+// TestRestart checks a hub that is closed many times, cleanly or not, and opened again. Its source
+// resumes, and each event is committed. A client that resumes receives the same messages, bars and
+// summaries as one without restarts. The journal has each message byte for byte.
 func TestRestart(t *testing.T) {
 	names := []string{"A|M|CI", "B|M|CI", "C|M|CI"}
 	events := happenings(2500, len(names), 1)
-	plain := &streamtest.House{T: t, Folder: t.TempDir(), Names: names, Kept: 10_000}
+	for i := range events {
+		events[i].Sequence = uint64(i + 1)
+	}
+	plain := &streamtest.House{T: t, Folder: t.TempDir(), Names: names, Numbering: "day", Kept: 10_000}
 	plain.Begin()
 	want := &streamtest.Received{T: t, Texts: map[string][]string{}}
 	plain.Follow(want)
@@ -66,19 +69,19 @@ func TestRestart(t *testing.T) {
 	for _, kept := range []int{1, 10_000} {
 		t.Run(fmt.Sprint(kept), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(9, uint64(kept)))
-			w := &streamtest.House{T: t, Folder: t.TempDir(), Names: names, Kept: kept}
+			w := &streamtest.House{T: t, Folder: t.TempDir(), Names: names, Numbering: "day", Kept: kept}
 			w.Begin()
 			got := &streamtest.Received{T: t, Texts: map[string][]string{}}
 			w.Follow(got)
 			follows := true
-			for i, e := range events {
+			for _, e := range events {
 				streamtest.Publish(t, w.Hub, e)
+				w.Hub.Commit()
 				if follows {
 					w.Read(got, false)
 				}
 				switch rng.IntN(400) {
 				case 0:
-					w.Hub.Commit()
 					w.Leave(rng.IntN(2) == 0)
 					w.Begin()
 					follows = false
@@ -88,7 +91,6 @@ func TestRestart(t *testing.T) {
 						follows = true
 					}
 				}
-				_ = i
 			}
 			if !follows {
 				w.Follow(got)
@@ -145,7 +147,7 @@ func inJournal(t *testing.T, w *streamtest.House, got *streamtest.Received) {
 			i := 0
 			list := got.Texts[streamtest.Key(c, name)]
 			err := w.Journal.Read(t.Context(), in.Series(c), journal.Range{Epoch: w.Hub.Epoch()}, func(_ string, r *journal.Row) bool {
-				text := string(recent.AppendRow(nil, in.Ident, r))
+				text := string(recent.AppendRow(nil, in.Ident, in.Zone(), r))
 				if i >= len(list) || text != list[i] {
 					t.Errorf("%s: row %d is\n%s\ntold was\n%s", streamtest.Key(c, name), i, text, at(list, i))
 					return false

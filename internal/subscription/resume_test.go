@@ -34,13 +34,13 @@ func TestResumeAnswers(t *testing.T) {
 		{"up to date", wire.Resume{Epoch: "e1"}, int(last), last, subscription.Lost{}, 0},
 		{"whole gap", wire.Resume{Epoch: "e1"}, int(first) + 9, last, subscription.Lost{}, last - first - 9},
 		{"oldest row", wire.Resume{Epoch: "e1"}, int(first) - 1, last, subscription.Lost{}, last - first + 1},
-		{"fell off the tape", wire.Resume{Epoch: "e1"}, int(first) - 2, 0, subscription.Lost{first - 1, last, "buffer_exceeded"}, 0},
+		{"fell off the tape", wire.Resume{Epoch: "e1"}, int(first) - 2, last, subscription.Lost{first - 1, first - 1, "buffer_exceeded"}, last - first + 1},
 		{"ahead", wire.Resume{Epoch: "e1"}, int(last) + 1, 0, subscription.Lost{0, 0, "ahead"}, 0},
 		{"another epoch", wire.Resume{Epoch: "e0"}, 7, 0, subscription.Lost{8, 0, "epoch_changed"}, 0},
 		{"no N and no position", wire.Resume{Epoch: "e1"}, -1, 0, subscription.Lost{}, 0},
 		{"position ahead", wire.Resume{Epoch: "e1", Position: "e1:999999"}, -1, 0, subscription.Lost{0, 0, "ahead"}, 0},
 		{"position of another epoch", wire.Resume{Epoch: "e1", Position: "e0:5"}, -1, 0, subscription.Lost{0, 0, "epoch_changed"}, 0},
-		{"position before the tape", wire.Resume{Epoch: "e1", Position: "e1:5"}, -1, 0, subscription.Lost{0, last, "buffer_exceeded"}, 0},
+		{"position before the tape", wire.Resume{Epoch: "e1", Position: "e1:5"}, -1, last, subscription.Lost{0, first - 1, "buffer_exceeded"}, last - first + 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := streamtest.NewClient(t, subscription.NewShard(h, func(bool) {}))

@@ -27,7 +27,7 @@ func (t *taking) findPoints(items []hub.Item) bool {
 // replayFrom makes a new item begin with the rows after its points.
 func (t *taking) replayFrom(it *item) {
 	h := t.shard.hub
-	c := catchUp{it: it, out: t.out, at: h.Reached(it.tier().Delay), fresh: true, fromTime: true}
+	c := catchUp{it: it, out: t.out, at: h.Reached(it.tier().Delay), fresh: true}
 	for in := range c.pieces(h.Covered(it.item())) {
 		if n, pos, ok := t.points.Point(in, it.channel()); ok {
 			c.behind(in, sent.To{N: n, HasN: true, Exact: true, Pos: pos})

@@ -90,7 +90,9 @@ func (it *item) gatherPiece(dst []byte, conflate bool) []byte {
 		batch = l.progress.left
 	}
 	out := &dst
-	if next := batch[:min(stateBatch, len(batch))]; it.channel() != wire.Status && h.Uncommitted(next) {
+	// The message of a conflated tier may wait for a commit although its rows are committed.
+	waits := it.tier().Conflate != 0 && now != r.End()
+	if next := batch[:min(stateBatch, len(batch))]; it.channel() != wire.Status && (waits || h.Uncommitted(next)) {
 		out, pos, now = it.close(), h.Newest(), r.End()
 	}
 	switch {

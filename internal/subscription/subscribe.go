@@ -39,9 +39,9 @@ func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
 	h.Commit()
 	s.shard.hub.NoteQuiet()
 	h.Unlock()
-	t.since.safe = s.safe(o.Rights, items...) // without the lock: it visits all waiting messages
+	t.since.safe = s.safe(items...) // without the lock: it visits all waiting messages
 	defer func() {
-		out.Position = s.safe(o.Rights).Text(h.Epoch())
+		out.Position = s.safe().Text(h.Epoch())
 		s.releaseWait()
 		s.shard.Figures.countResumes(&out)
 	}()

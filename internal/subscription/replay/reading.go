@@ -65,23 +65,23 @@ func (f *Reading) Do(ctx context.Context, j *journal.Journal) {
 	}
 }
 
-// find searches the first row after Pos if Seek is set, and sets N to the number before it. The
-// positions of a series increase. Most clients were connected recently, so the search begins near
-// the end. If the journal no longer has rows after Pos, they are lost.
+// find searches the first row after Pos if Seek is set, and sets N to the number before it, or
+// before the missing rows in front of it. The positions of a series increase. Most clients were
+// connected recently, so the search begins near the end.
 func (f *Reading) find(ctx context.Context, j *journal.Journal, o *Range) error {
 	if !o.Seek {
 		return nil
 	}
-	high := o.To
+	begin, high := o.N, o.To
 	for step := uint64(ReadRows); o.N < high; step *= 4 {
 		mid := max(o.N+(high-o.N+1)/2, high-min(high, step))
-		behind, found := false, false // a row that was removed counts as not after Pos; the check below finds it
+		behind, found := false, false
 		err := j.Read(ctx, o.Series, journal.Range{Epoch: j.Epoch(), AfterN: mid - 1, ToN: mid}, func(_ string, r *journal.Row) bool {
 			behind, found = r.Position > o.Pos, true
 			return false
 		})
 		switch {
-		case isMissing(err), err == nil && !found && mid >= j.Oldest(o.Series):
+		case isMissing(err), err == nil && !found:
 			x := *o
 			x.N = mid - 1
 			next, pos, err := x.nextStored(ctx, j)
@@ -100,11 +100,7 @@ func (f *Reading) find(ctx context.Context, j *journal.Journal, o *Range) error 
 			o.N = mid
 		}
 	}
-	if o.Pos < j.Begins() { // a day was removed meanwhile; other lost rows do not come before the promised rows
-		f.lose(o, max(o.N, min(j.Oldest(o.Series)-1, o.To)))
-		return nil
-	}
-	o.Seek = false
+	o.Seek, o.Open = false, o.Open && o.N == begin
 	return nil
 }
 
@@ -121,8 +117,8 @@ func (f *Reading) readSeries(ctx context.Context, j *journal.Journal, o *Range) 
 			next = r.N
 			return false
 		}
-		o.N, o.Pos, o.ByN = r.N, r.Position, false
-		rows = append(rows, recent.RowOf(r))
+		o.N, o.Pos, o.ByN, o.Open = r.N, r.Position, false, false
+		rows = append(rows, recent.RowOf(r, o.In.Zone()))
 		f.rows++
 		return f.rows < ReadRows
 	})
@@ -192,7 +188,7 @@ func (f *Reading) lose(o *Range, to uint64) {
 		return
 	}
 	l := Lost{In: o.In, From: o.N + 1, To: to}
-	if o.Seek {
+	if o.Open {
 		l.From = 0
 	}
 	if n := len(f.lost); n > 0 && f.lost[n-1].In == l.In && f.lost[n-1].To+1 == l.From {
@@ -200,5 +196,5 @@ func (f *Reading) lose(o *Range, to uint64) {
 	} else if l.To > 0 && l.From <= l.To {
 		f.lost = append(f.lost, l)
 	}
-	o.N, o.Seek = to, false
+	o.N, o.Open = to, false
 }

@@ -55,6 +55,7 @@ type Range struct {
 	Pos    uint64 // unread rows are after this position
 	Until  uint64 // rows after this position are not read; 0: no limit
 	Seek   bool   // N is only a lower bound; the rows begin after Pos
+	Open   bool   // it is not known which of the missing rows before the first one are after Pos
 	ByN    bool   // Pos holds for a client that has row N of this instrument; false once rows were read
 }
 
