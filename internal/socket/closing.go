@@ -92,11 +92,11 @@ func (sh *shard) beginClose(now time.Time, c *conn, lastFrames []byte) {
 	sh.markDirty(c)
 }
 
-// closeSent is called when the kernel has accepted the close frame. If the peer has answered, it
-// ends the connection: the server closes first (RFC 6455, section 7.1.1).
+// closeSent is called when the kernel has accepted the close frame. If the peer has answered, or
+// was evicted, it ends the connection: the server closes first (RFC 6455, section 7.1.1).
 func (sh *shard) closeSent(c *conn) {
 	switch {
-	case c.peerClosed:
+	case c.peerClosed, c.handshake != nil && c.handshake.evicted:
 		sh.end(c, false)
 	case c.discardInput:
 		c.closeWrite() // discarded input may hide the peer's close frame

@@ -82,7 +82,10 @@ type handshakeState struct {
 	peer    netip.AddrPort // as accepted; event loop only
 	address netip.Addr     // of the client; differs from peer behind a proxy
 	key     netip.Prefix   // that limits count by
-	slot    *list.Element  // guarded by connSlots.mu
+
+	slot, addressSlot *list.Element // guarded by connSlots.mu
+
+	evicted bool // its slot went to another connection: the closing handshake does not wait for the peer
 
 	// Event loop only, while the request is read.
 	head           *[]byte       // incomplete request; nil: none

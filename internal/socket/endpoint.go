@@ -2,11 +2,12 @@ package socket
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -24,20 +25,24 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
-	peer := Peer{Address: s.cfg.client(web.Peer(r), r.Header)}
-	if wait, ok := s.handshakeLimiter.Allow(peer.Address, time.Now()); !ok {
-		return s.handshakeLimiter.refusal(wait)
-	}
+	peer := Peer{Address: s.cfg.client(web.Peer(r), r.Header), Mark: s.cfg.Env.Registry.Mark()}
 	h, f := checkUpgrade(&upgradeRequest{
 		method: r.Method, major: r.ProtoMajor, minor: r.ProtoMinor,
 		host: r.Host, query: r.URL.RawQuery, body: r.ContentLength != 0, header: r.Header,
-	}, s.cfg.Hosts, s.cfg.Origins)
+	}, s.cfg.Hosts, s.cfg.Origins, s.cfg.Scheme)
+	v := s.knownToken(h.token, peer.Address)
+	key := s.handshakeKey(h.token, v, peer.Address)
+	key.invalid = f != nil
+	if wait, ok := s.handshakeLimiter.Allow(key, time.Now()); !ok {
+		return s.handshakeLimiter.refusal(wait)
+	}
 	if f != nil {
 		return f
 	}
 	if h.token != "" {
-		peer.Mark = s.cfg.Env.Registry.Mark()
-		v := s.verifiers.SubmitAndWait(r.Context(), h.token, peer.Address)
+		if v == nil {
+			v = s.verifiers.SubmitAndWait(r.Context(), h.token, peer.Address)
+		}
 		if v.Fault != nil {
 			return notVerified(v.Fault)
 		}
@@ -46,7 +51,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 	c := s.newConn(peer)
 	c.handshake.upgrade = h
 	if err := s.acquireSlot(c); err != nil {
-		return noSlot(err)
+		return unavailable("Too many open connections")
 	}
 	nc, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -67,12 +72,17 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *refusal {
 	return nil
 }
 
-// noSlot returns the refusal for an error of acquireSlot.
-func noSlot(err error) *refusal {
-	if errors.Is(err, ErrAddressFull) {
-		return tooMany("Too many unauthenticated connections from this address", time.Second)
+// knownToken returns the result for a known token, or nil if a verifier must check it: a refusal of
+// the client's address is recorded, which may block.
+func (s *Server) knownToken(token string, client netip.Addr) *verifier.Result {
+	if token == "" || s.cfg.Env.Known == nil {
+		return nil
 	}
-	return unavailable("Too many open connections")
+	identity, fault, ok := s.cfg.Env.Known(token)
+	if !ok || fault == nil && !identity.Allows(client) {
+		return nil
+	}
+	return &verifier.Result{Identity: identity, Fault: fault}
 }
 
 func tooMany(msg string, wait time.Duration) *refusal {

@@ -8,8 +8,13 @@ import (
 	"sync"
 )
 
-// maxHandoffs bounds the connections that wait for net/http.
-const maxHandoffs = 1024
+// maxHandoffs bounds the connections that wait for net/http, and maxHandoffsPerAddress those of one
+// address, so that it does not keep others out by connecting faster than net/http accepts. An
+// address that opens all the connections that it may have by default stays below it.
+const (
+	maxHandoffs           = 4096
+	maxHandoffsPerAddress = 1280
+)
 
 // httpListener is the listener of connections that are not for the stream.
 type httpListener struct {
@@ -19,18 +24,22 @@ type httpListener struct {
 	addr  net.Addr
 
 	kernel *kernel
+
+	mu     sync.Mutex
+	queued map[netip.Prefix]int // connections in queue, by client address
 }
 
 // handoff is a connection that waits for net/http.
 type handoff struct {
 	fd    int32
 	peer  netip.AddrPort
-	tls   *tlsConn // nil: no TLS
-	early []byte   // input that was read
+	key   netip.Prefix // client address; zero: a proxy
+	tls   *tlsConn     // nil: no TLS
+	early []byte       // input that was read
 }
 
 func newHTTPListener(k *kernel) *httpListener {
-	return &httpListener{kernel: k, queue: make(chan handoff, maxHandoffs), done: make(chan struct{})}
+	return &httpListener{kernel: k, queue: make(chan handoff, maxHandoffs), done: make(chan struct{}), queued: make(map[netip.Prefix]int)}
 }
 
 // Requests returns the listener of connections that [Server.Listen] has accepted and that do not
@@ -44,16 +53,22 @@ func (s *Server) TLSListener(l net.Listener, config *tls.Config) net.Listener {
 	return s.tlsLimiter.Listen(l, config)
 }
 
-// handOff queues a connection. It returns false if the queue is full or closed.
-func (l *httpListener) handOff(h handoff) bool {
+// handOff queues a connection. It returns false if the queue is full or closed, or has too many of
+// the address, unless exempt returns true for this one.
+func (l *httpListener) handOff(h handoff, exempt func() bool) bool {
 	select {
 	case <-l.done:
 		return false
 	default:
 	}
+	if l.count(h.key, 1) > maxHandoffsPerAddress && h.key.IsValid() && !exempt() {
+		l.count(h.key, -1)
+		return false
+	}
 	select {
 	case l.queue <- h:
 	default:
+		l.count(h.key, -1)
 		return false
 	}
 	select {
@@ -64,6 +79,17 @@ func (l *httpListener) handOff(h handoff) bool {
 	return true
 }
 
+// count adds n to the queued connections of an address and returns their number.
+func (l *httpListener) count(key netip.Prefix, n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n += l.queued[key]
+	if l.queued[key] = n; n == 0 {
+		delete(l.queued, key)
+	}
+	return n
+}
+
 // Accept returns the next connection.
 func (l *httpListener) Accept() (net.Conn, error) {
 	for {
@@ -71,6 +97,7 @@ func (l *httpListener) Accept() (net.Conn, error) {
 		case <-l.done:
 			return nil, net.ErrClosed
 		case h := <-l.queue:
+			l.count(h.key, -1)
 			if nc, err := h.open(l.kernel); err == nil { // else no descriptors are left
 				return &httpConn{Conn: nc, peer: h.peer, early: h.early}, nil
 			}
@@ -105,6 +132,7 @@ func (l *httpListener) closeQueued() {
 	for {
 		select {
 		case h := <-l.queue:
+			l.count(h.key, -1)
 			l.kernel.close(h.fd, false)
 		default:
 			return

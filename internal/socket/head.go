@@ -158,6 +158,19 @@ func (h *headReader) field(name, value string) bool {
 	return true
 }
 
+// bearerOf returns the token in the first bytes of a request; "": none.
+func bearerOf(b []byte) string {
+	head, _, _ := bytes.Cut(b[:min(len(b), maxHead)], []byte("\r\n\r\n"))
+	for line := range bytes.SplitSeq(head, []byte("\r\n")) {
+		name, value, _ := strings.Cut(string(line), ":")
+		scheme, token, _ := strings.Cut(strings.TrimLeft(value, " \t"), " ")
+		if strings.EqualFold(name, "Authorization") && strings.EqualFold(scheme, "Bearer") {
+			return strings.Trim(token, " \t")
+		}
+	}
+	return ""
+}
+
 // notText reports whether r is unusual in a field value. net/http handles bytes above 0x7f.
 func notText(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }
 

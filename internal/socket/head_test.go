@@ -98,7 +98,7 @@ func BenchmarkHead(b *testing.B) {
 		if kind, _ := h.read(in); kind != headUpgrade {
 			b.Fatal(kind)
 		}
-		hand, refused := checkUpgrade(&h.request, nil, nil)
+		hand, refused := checkUpgrade(&h.request, nil, nil, "")
 		if refused != nil {
 			b.Fatal(refused.Msg)
 		}

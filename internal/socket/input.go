@@ -64,6 +64,12 @@ func (sh *shard) handleConn(now time.Time, c *conn, in *input) {
 	case inputEvent:
 		if c.phase == phaseOpen {
 			sh.server.reach(c, stepEvent)
+			if in.event.Kind == session.Overload {
+				if c.sess.Authenticated() { // meanwhile
+					return
+				}
+				c.handshake.evicted = true
+			}
 			c.sess.Handle(now, in.event)
 			sh.serviceSession(now, c)
 		}

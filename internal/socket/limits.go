@@ -9,23 +9,58 @@ import (
 
 	"github.com/ruedahq/rueda/internal/clientaddr"
 	"github.com/ruedahq/rueda/internal/ratelimit"
+	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/internal/web"
 )
 
-// maxTracked bounds the addresses whose handshakes are counted. Beyond it the ones quiet for
-// longest are forgotten: the limits on open connections still hold.
+// maxTracked bounds the keys whose handshakes are counted. Beyond it the ones quiet for longest are
+// forgotten: the limits on open connections still hold.
 const maxTracked = 1 << 16
 
-// handshakeLimiter limits handshakes by address: burst of them at once, and one more every
-// interval.
+// handshakeKey is what a handshake counts by: the login of its token, or else the client address.
+// Clients without a token therefore do not use up the handshakes of those with one, nor do invalid
+// handshakes use up those of pages, which cannot send a token.
+type handshakeKey struct {
+	client  netip.Prefix
+	login   string
+	invalid bool
+}
+
+func addressKey(a netip.Addr) handshakeKey { return handshakeKey{client: clientaddr.Client(a)} }
+
+// handshakeKey returns what a handshake counts by. known is the result for a token that needs no
+// check, or nil.
+func (s *Server) handshakeKey(token string, known *verifier.Result, address netip.Addr) handshakeKey {
+	switch {
+	case known != nil && known.Fault == nil:
+		return handshakeKey{login: known.Identity.Family}
+	case known == nil && token != "" && s.cfg.Env.Minted != nil:
+		if login, ok := s.cfg.Env.Minted(token); ok {
+			return handshakeKey{login: login}
+		}
+	}
+	return addressKey(address)
+}
+
+// hasMintedToken reports whether the first bytes of a request have a token that was minted here.
+func (s *Server) hasMintedToken(b []byte) bool {
+	token := bearerOf(b)
+	if token == "" || s.cfg.Env.Minted == nil {
+		return false
+	}
+	_, ok := s.cfg.Env.Minted(token)
+	return ok
+}
+
+// handshakeLimiter limits handshakes by key: burst of them at once, and one more every interval.
 type handshakeLimiter struct {
 	rate    atomic.Pointer[ratelimit.Rate]
-	limiter *ratelimit.Limiter[netip.Prefix]
+	limiter *ratelimit.Limiter[handshakeKey]
 	refused atomic.Uint64
 }
 
 func newHandshakeLimiter(perSecond float64, burst int) *handshakeLimiter {
-	l := &handshakeLimiter{limiter: ratelimit.NewLimiter[netip.Prefix](maxTracked)}
+	l := &handshakeLimiter{limiter: ratelimit.NewLimiter[handshakeKey](maxTracked)}
 	l.setRate(perSecond, burst)
 	return l
 }
@@ -35,10 +70,10 @@ func (l *handshakeLimiter) setRate(perSecond float64, burst int) {
 	l.rate.Store(&ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval})
 }
 
-// Allow charges an address for one handshake. If that exceeds the limit, wait is how long to wait
-// for the next one.
-func (l *handshakeLimiter) Allow(a netip.Addr, now time.Time) (wait time.Duration, ok bool) {
-	_, wait = l.limiter.Take(clientaddr.Client(a), *l.rate.Load(), now)
+// Allow charges a key for one handshake. If that exceeds the limit, wait is how long to wait for
+// the next one.
+func (l *handshakeLimiter) Allow(key handshakeKey, now time.Time) (wait time.Duration, ok bool) {
+	_, wait = l.limiter.Take(key, *l.rate.Load(), now)
 	if wait > 0 {
 		l.refused.Add(1)
 	}
@@ -63,9 +98,9 @@ type connSlots struct {
 	maxUnauthenticated int // in total
 	maxPerAddress      int // unauthenticated
 	open               int
-	unauthenticated    *list.List // of *handshakeState, oldest first
-	byAddress          map[netip.Prefix]int
-	closed             bool // grants no more slots
+	unauthenticated    *list.List                  // of *handshakeState, oldest first
+	byAddress          map[netip.Prefix]*list.List // the same, of each address
+	closed             bool                        // grants no more slots
 }
 
 func newConnSlots(c *Config) *connSlots {
@@ -75,12 +110,12 @@ func newConnSlots(c *Config) *connSlots {
 		maxPerAddress:      c.MaxUnauthenticatedPerAddress,
 		empty:              make(chan struct{}),
 		unauthenticated:    list.New(),
-		byAddress:          make(map[netip.Prefix]int),
+		byAddress:          make(map[netip.Prefix]*list.List),
 	}
 }
 
-// acquire grants a slot. At the limit of unauthenticated connections it returns the oldest of them
-// to be closed, so that idle sockets cannot keep others out.
+// acquire grants a slot. At a limit of unauthenticated connections, of the address or in total, it
+// returns the oldest of them to be closed, so that idle sockets cannot keep others out.
 func (s *connSlots) acquire(o *handshakeState, authenticated bool) (evict *conn, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,20 +124,24 @@ func (s *connSlots) acquire(o *handshakeState, authenticated bool) (evict *conn,
 		return nil, ErrClosed
 	case s.open >= s.maxOpen:
 		return nil, ErrFull
-	case !authenticated && s.byAddress[o.key] >= s.maxPerAddress:
-		return nil, ErrAddressFull
 	}
 	s.open++
 	if authenticated {
 		return nil, nil
 	}
-	if s.unauthenticated.Len() >= s.maxUnauthenticated {
-		oldest := s.unauthenticated.Front().Value.(*handshakeState)
+	full := s.byAddress[o.key]
+	if full == nil || full.Len() < s.maxPerAddress {
+		full = s.unauthenticated
+	}
+	if full != s.unauthenticated || full.Len() >= s.maxUnauthenticated {
+		oldest := full.Front().Value.(*handshakeState)
 		s.dequeue(oldest)
 		evict = oldest.conn
 	}
-	s.byAddress[o.key]++
-	o.slot = s.unauthenticated.PushBack(o)
+	if s.byAddress[o.key] == nil {
+		s.byAddress[o.key] = list.New()
+	}
+	o.slot, o.addressSlot = s.unauthenticated.PushBack(o), s.byAddress[o.key].PushBack(o)
 	return evict, nil
 }
 
@@ -120,8 +159,9 @@ func (s *connSlots) dequeue(o *handshakeState) {
 		return
 	}
 	s.unauthenticated.Remove(o.slot)
-	o.slot = nil
-	if s.byAddress[o.key]--; s.byAddress[o.key] == 0 {
+	s.byAddress[o.key].Remove(o.addressSlot)
+	o.slot, o.addressSlot = nil, nil
+	if s.byAddress[o.key].Len() == 0 {
 		delete(s.byAddress, o.key)
 	}
 }

@@ -17,8 +17,7 @@ type LocalConn struct {
 }
 
 // Open opens a connection inside the process for the client with an address. Its session reports
-// positions, see [session.Peer.Positions]. The errors are ErrClosed, ErrFull and
-// ErrAddressFull.
+// positions, see [session.Peer.Positions]. The errors are ErrClosed and ErrFull.
 func (s *Server) Open(client netip.Addr) (*LocalConn, error) {
 	c := s.newConn(Peer{Address: client})
 	if err := s.acquireSlot(c); err != nil {

@@ -290,7 +290,7 @@ func (l *eventLoop) releaseHead(o *handshakeState) {
 func (l *eventLoop) checkHandshake(now time.Time, c *conn, b []byte, size int) {
 	sh := l.shard
 	s, o, r := sh.server, c.handshake, l.headReader
-	hand, f := checkUpgrade(&r.request, s.cfg.Hosts, s.cfg.Origins)
+	hand, f := checkUpgrade(&r.request, s.cfg.Hosts, s.cfg.Origins, s.cfg.Scheme)
 	if f != nil {
 		l.handOff(c, b)
 		return
@@ -300,20 +300,19 @@ func (l *eventLoop) checkHandshake(now time.Time, c *conn, b []byte, size int) {
 		o.key = clientaddr.Client(o.address)
 	}
 	o.upgrade, o.requestID = hand, r.id
-	if wait, ok := s.handshakeLimiter.Allow(o.address, now); !ok {
+	o.mark = s.cfg.Env.Registry.Mark()
+	known := s.knownToken(hand.token, o.address)
+	if wait, ok := s.handshakeLimiter.Allow(s.handshakeKey(hand.token, known, o.address), now); !ok {
 		l.refuse(now, c, s.handshakeLimiter.refusal(wait))
 		return
 	}
-	if hand.token == "" {
+	switch {
+	case hand.token == "":
 		l.admit(now, c, b[size:])
 		return
-	}
-	o.mark = s.cfg.Env.Registry.Mark()
-	if s.cfg.Env.Known != nil {
-		if identity, fault, ok := s.cfg.Env.Known(hand.token); ok && (fault != nil || identity.Allows(o.address)) {
-			l.admitVerified(now, c, &verifier.Result{Identity: identity, Fault: fault}, b[size:])
-			return
-		}
+	case known != nil:
+		l.admitVerified(now, c, known, b[size:])
+		return
 	}
 	early := slices.Clone(b[size:])
 	if o.head == nil {
@@ -340,7 +339,7 @@ func (l *eventLoop) admit(now time.Time, c *conn, early []byte) {
 	sh := l.shard
 	o := c.handshake
 	if err := sh.server.acquireSlot(c); err != nil {
-		l.refuse(now, c, noSlot(err))
+		l.refuse(now, c, unavailable("Too many open connections"))
 		return
 	}
 	c.ensureControl().response = o.upgrade.appendSwitching(nil)
@@ -369,11 +368,14 @@ func (l *eventLoop) refuse(now time.Time, c *conn, f *refusal) {
 func (l *eventLoop) handOff(c *conn, b []byte) {
 	sh := l.shard
 	h := handoff{fd: c.fd, peer: c.handshake.peer, tls: c.tls, early: slices.Clone(b)}
+	if !sh.server.cfg.Proxies.Has(h.peer.Addr()) {
+		h.key = clientaddr.Client(h.peer.Addr())
+	}
 	l.poller.unwatch(int(c.fd))
 	l.releaseHead(c.handshake)
 	c.fd = noFD
 	sh.end(c, false)
-	if !sh.server.requests.handOff(h) {
+	if !sh.server.requests.handOff(h, func() bool { return sh.server.hasMintedToken(h.early) }) {
 		sh.kernel.close(h.fd, false)
 	}
 }

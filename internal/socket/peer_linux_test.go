@@ -36,7 +36,7 @@ func TestPeerOfReset(t *testing.T) {
 			h.tls.transport.peer = from
 			h.tls.conn = tls.Server(&h.tls.transport, new(tls.Config))
 		}
-		if !l.handOff(h) {
+		if !l.handOff(h, nil) {
 			t.Fatal("not taken")
 		}
 		c, err := l.Accept()

@@ -24,14 +24,14 @@ import (
 	"github.com/ruedahq/rueda/internal/socket/listing"
 	"github.com/ruedahq/rueda/internal/socket/verifier"
 	"github.com/ruedahq/rueda/internal/tlslimit"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // Errors of Open for a connection that is not accepted.
 var (
-	ErrClosed      = errors.New("server is shutting down")
-	ErrFull        = errors.New("too many connections")
-	ErrAddressFull = errors.New("too many unauthenticated connections from one address")
+	ErrClosed = errors.New("server is shutting down")
+	ErrFull   = errors.New("too many connections")
 )
 
 // Config of a Server. Env and Hub are required; the other fields have defaults.
@@ -43,13 +43,14 @@ type Config struct {
 	Path       string   // of the endpoint, for Listen; "": /stream
 	Hosts      []string // names of Host for pages without Origins, besides addresses and localhost; nil: all
 	Origins    []string // allowed origins of pages, such as https://app.example.com; none: the host of the request; "*": all
+	Scheme     string   // of pages of the host of the request, https or http; "": either
 	MaxMessage int      // of a client, in bytes; 0: 64 KiB
 
 	MaxOpen                      int     // connections; 0: 20,000
 	MaxUnauthenticated           int     // connections without authentication; 0: half of MaxOpen, at most 10,000
 	MaxUnauthenticatedPerAddress int     // from one address (IPv6: one /64); 0: 32
 	HandshakeBurst               int     // handshakes of an address at once; 0: 200
-	HandshakeRate                float64 // further handshakes of an address, per second; 0: 20
+	HandshakeRate                float64 // further handshakes of an address, per second; 0: 100
 
 	Verifiers     int           // concurrent token checks; 0: four for each core
 	VerifyTimeout time.Duration // of a token check; 0: 5 s
@@ -64,7 +65,7 @@ type Config struct {
 	IOUring       bool // submit the writes of a flush to io_uring, if available
 	SendBuffer    int  // SO_SNDBUF in bytes; 0: 64 KiB
 
-	Secure  bool          // connections of net/http use TLS too
+	Secure  web.HTTPS     // whether clients connect by HTTPS; answers then have Strict-Transport-Security
 	Proxies proxy.Trusted // proxies that are trusted for the client address; none: the peer's address counts
 	Logger  *slog.Logger  // nil discards
 }
@@ -96,7 +97,7 @@ func (c *Config) fill() {
 	orTime(&c.HeadTimeout, 10*time.Second)
 	c.FlushInterval = max(0, cmp.Or(c.FlushInterval, 5*time.Millisecond))
 	if c.HandshakeRate <= 0 {
-		c.HandshakeRate = 20
+		c.HandshakeRate = 100
 	}
 	c.Path = cmp.Or(c.Path, "/stream")
 	if c.Logger == nil {
@@ -140,8 +141,8 @@ type backlog struct {
 	bytes atomic.Int64
 }
 
-// tlsPerUpgrade is how many TLS connections an address may make for each handshake of the stream.
-// Programs that send requests may connect for each of them.
+// tlsPerUpgrade is how many TLS connections an address may make at once for each handshake of the
+// stream. Programs that send requests may connect for each of them.
 const tlsPerUpgrade = 5
 
 // New returns a Server. It accepts connections immediately and serves them during Run.
@@ -154,7 +155,7 @@ func New(cfg Config) *Server {
 		cfg:              cfg,
 		handshakeLimiter: newHandshakeLimiter(cfg.HandshakeRate, cfg.HandshakeBurst),
 		slots:            newConnSlots(&cfg),
-		tlsLimiter:       tlslimit.New(cfg.HandshakeBurst, tlsPerUpgrade*cfg.HandshakeRate, tlsPerUpgrade*cfg.HandshakeBurst, cfg.Proxies),
+		tlsLimiter:       tlslimit.New(cfg.HandshakeBurst, cfg.HandshakeRate, tlsPerUpgrade*cfg.HandshakeBurst, cfg.Proxies),
 
 		tlsSlots: make(chan struct{}, runtime.NumCPU()),
 		connLog:  connlog.New(cfg.Logger),

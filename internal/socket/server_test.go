@@ -378,20 +378,28 @@ func TestConnSlots(t *testing.T) {
 	t.Run("of one address", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t, func(cfg *Config) { cfg.MaxUnauthenticatedPerAddress = 3 })
-			first := dial(t, s)
-			second, _ := dial(t, s), dial(t, s)
-			if _, err := tryDial(t, s, Peer{Address: testAddress}); !errors.Is(err, ErrAddressFull) {
-				t.Errorf("fourth: %v", err)
+			other, err := tryDial(t, s, peer(1)) // the oldest of all
+			if err != nil {
+				t.Fatal(err)
 			}
-			if _, err := tryDial(t, s, peer(1)); err != nil {
-				t.Errorf("another address: %v", err)
-			}
-			first.auth("ana") // releases a slot
-			dial(t, s)
-			second.nc.Close() // so does this
+			first, second, third, fourth := dial(t, s), dial(t, s), dial(t, s), dial(t, s)
+			first.want(`"code":503,"reason":"overloaded"`)
+			first.wantClose(4503, "overloaded")
 			synctest.Wait()
-			dial(t, s)
-			if got, want := slotStats(s), (Stats{Open: 5, Unauthenticated: 4}); got != want {
+			// The place of the first is free at once, although its peer has not answered.
+			if got, want := slotStats(s), (Stats{Open: 4, Unauthenticated: 4}); got != want {
+				t.Errorf("stats %+v, want %+v", got, want)
+			}
+			second.auth("ana") // releases a slot
+			fifth := dial(t, s)
+			third.nc.Close() // so does this
+			synctest.Wait()
+			sixth := dial(t, s)
+			for _, c := range []*client{other, fourth, fifth, sixth} {
+				c.auth("ana")
+			}
+			synctest.Wait()
+			if got, want := slotStats(s), (Stats{Open: 5}); got != want {
 				t.Errorf("stats %+v, want %+v", got, want)
 			}
 		})

@@ -14,7 +14,7 @@ func (s *Server) SetLimits(l Limits) {
 	c := Config{MaxOpen: l.MaxOpen, MaxUnauthenticatedPerAddress: l.MaxUnauthenticatedPerAddress, HandshakeBurst: l.HandshakeBurst, MaxMessage: l.Sessions.MessageBytes}
 	c.fill()
 	s.handshakeLimiter.setRate(s.cfg.HandshakeRate, c.HandshakeBurst)
-	s.tlsLimiter.SetLimits(c.HandshakeBurst, tlsPerUpgrade*s.cfg.HandshakeRate, tlsPerUpgrade*c.HandshakeBurst)
+	s.tlsLimiter.SetLimits(c.HandshakeBurst, s.cfg.HandshakeRate, tlsPerUpgrade*c.HandshakeBurst)
 	s.slots.setLimits(&c)
 	s.maxMessage.Store(int64(c.MaxMessage))
 	s.cfg.Env.SetLimits(l.Sessions)

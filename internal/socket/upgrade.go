@@ -51,9 +51,12 @@ func invalid(msg string) *refusal {
 	return web.NewError(http.StatusBadRequest, wire.InvalidRequest, msg)
 }
 
+// proxyHint is for handshakes that are not WebSocket ones. Most come through a proxy.
+const proxyHint = "A proxy in front must pass the WebSocket handshake on. For nginx: proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade"
+
 // checkUpgrade checks a handshake by RFC 6455 section 4.2.1 and by the rules of the stream. Without
-// origins, only the host of the request is allowed.
-func checkUpgrade(r *upgradeRequest, hosts, origins []string) (upgrade, *refusal) {
+// origins, only the host of the request is allowed, with that scheme.
+func checkUpgrade(r *upgradeRequest, hosts, origins []string, scheme string) (upgrade, *refusal) {
 	if f := checkMethod(r); f != nil {
 		return upgrade{}, f
 	}
@@ -73,7 +76,7 @@ func checkUpgrade(r *upgradeRequest, hosts, origins []string) (upgrade, *refusal
 	if raw, err := base64.StdEncoding.Strict().DecodeString(key); err != nil || len(raw) != 16 {
 		return upgrade{}, invalid("Sec-WebSocket-Key is not 16 bytes of base64")
 	}
-	if f := checkOrigin(r, origins); f != nil {
+	if f := checkOrigin(r, origins, scheme); f != nil {
 		return upgrade{}, f
 	}
 	protocol, format, f := chooseProtocol(r.header)
@@ -99,7 +102,9 @@ func checkMethod(r *upgradeRequest) *refusal {
 	case r.method != http.MethodGet:
 		return web.NewError(http.StatusMethodNotAllowed, wire.MethodNotAllowed, "The stream requires GET", "Allow", http.MethodGet)
 	case r.major == 1 && r.minor < 1 || r.major < 1:
-		return invalid("HTTP/1.1 is required")
+		f := invalid("HTTP/1.1 is required")
+		f.Failure.Hint = proxyHint
+		return f
 	case r.body:
 		// Its bytes would be parsed as frames.
 		return invalid("A handshake must not have a body")
@@ -126,7 +131,9 @@ func checkQuery(raw string) *refusal {
 
 func checkVersion(r *upgradeRequest) *refusal {
 	if r.major != 1 || !hasToken(r.header.Values("Upgrade"), "websocket") || !hasToken(r.header.Values("Connection"), "upgrade") {
-		return web.NewError(http.StatusUpgradeRequired, upgradeRequired, "This is a WebSocket endpoint", "Upgrade", "websocket")
+		f := web.NewError(http.StatusUpgradeRequired, upgradeRequired, "This is a WebSocket endpoint", "Upgrade", "websocket")
+		f.Failure.Hint = proxyHint
+		return f
 	}
 	if version, f := single(r.header, versionField, "Sec-WebSocket-Version"); f != nil || version != "13" {
 		return web.NewError(http.StatusUpgradeRequired, upgradeRequired, "WebSocket version 13 is required", "Sec-WebSocket-Version", "13")
@@ -135,9 +142,9 @@ func checkVersion(r *upgradeRequest) *refusal {
 }
 
 // checkOrigin allows programs, which send no Origin, and pages of the listed origins.
-func checkOrigin(r *upgradeRequest, origins []string) *refusal {
+func checkOrigin(r *upgradeRequest, origins []string, scheme string) *refusal {
 	values := r.header.Values("Origin")
-	if len(values) > 0 && !web.OriginAllowed(values, origins, r.host) {
+	if len(values) > 0 && !web.OriginAllowed(values, origins, r.host, scheme) {
 		return web.NewError(http.StatusForbidden, wire.Forbidden, "Origin not allowed")
 	}
 	return nil

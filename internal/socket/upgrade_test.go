@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/deflate"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -84,7 +85,7 @@ func TestCheckUpgradeAccepts(t *testing.T) {
 			r := goodUpgrade()
 			c.change(r)
 			c.want.key = "dGhlIHNhbXBsZSBub25jZQ=="
-			got, f := checkUpgrade(r, nil, c.origins)
+			got, f := checkUpgrade(r, nil, c.origins, "")
 			if f != nil {
 				t.Fatalf("refused: %d %s", f.Status, f.Msg)
 			}
@@ -107,17 +108,18 @@ func TestCheckUpgradeRefuses(t *testing.T) {
 		status  int
 		reason  wire.Reason
 		header  [2]string
+		proxied bool // the hint names the settings of a proxy
 	}{
 		{name: "POST", change: func(r *upgradeRequest) { r.method = "POST" }, status: 405, reason: wire.MethodNotAllowed, header: [2]string{"Allow", "GET"}},
 		{name: "HEAD", change: func(r *upgradeRequest) { r.method = "HEAD" }, status: 405, reason: wire.MethodNotAllowed},
-		{name: "HTTP/1.0", change: version(1, 0), status: 400, reason: wire.InvalidRequest},
-		{name: "HTTP/0.9", change: version(0, 9), status: 400, reason: wire.InvalidRequest},
-		{name: "HTTP/2", change: version(2, 0), status: 426, reason: upgradeRequired, header: [2]string{"Upgrade", "websocket"}},
+		{name: "HTTP/1.0", change: version(1, 0), status: 400, reason: wire.InvalidRequest, proxied: true},
+		{name: "HTTP/0.9", change: version(0, 9), status: 400, reason: wire.InvalidRequest, proxied: true},
+		{name: "HTTP/2", change: version(2, 0), status: 426, reason: upgradeRequired, header: [2]string{"Upgrade", "websocket"}, proxied: true},
 		{name: "body", change: func(r *upgradeRequest) { r.body = true }, status: 400, reason: wire.InvalidRequest},
-		{name: "no Upgrade", change: set("Upgrade"), status: 426, reason: upgradeRequired, header: [2]string{"Upgrade", "websocket"}},
-		{name: "other Upgrade", change: set("Upgrade", "websockets"), status: 426, reason: upgradeRequired},
-		{name: "no Connection", change: set("Connection"), status: 426, reason: upgradeRequired},
-		{name: "other Connection", change: set("Connection", "keep-alive"), status: 426, reason: upgradeRequired},
+		{name: "no Upgrade", change: set("Upgrade"), status: 426, reason: upgradeRequired, header: [2]string{"Upgrade", "websocket"}, proxied: true},
+		{name: "other Upgrade", change: set("Upgrade", "websockets"), status: 426, reason: upgradeRequired, proxied: true},
+		{name: "no Connection", change: set("Connection"), status: 426, reason: upgradeRequired, proxied: true},
+		{name: "other Connection", change: set("Connection", "keep-alive"), status: 426, reason: upgradeRequired, proxied: true},
 		{name: "no version", change: set("Sec-Websocket-Version"), status: 426, reason: upgradeRequired, header: [2]string{"Sec-WebSocket-Version", "13"}},
 		{name: "version 8", change: set("Sec-Websocket-Version", "8"), status: 426, reason: upgradeRequired, header: [2]string{"Sec-WebSocket-Version", "13"}},
 		{name: "two versions", change: set("Sec-Websocket-Version", "13", "13"), status: 426, reason: upgradeRequired},
@@ -157,12 +159,15 @@ func TestCheckUpgradeRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := goodUpgrade()
 			c.change(r)
-			_, f := checkUpgrade(r, nil, c.origins)
+			_, f := checkUpgrade(r, nil, c.origins, "")
 			if f == nil {
 				t.Fatal("accepted")
 			}
 			if f.Status != c.status || f.Reason != c.reason {
 				t.Errorf("refused with %d %s, want %d %s", f.Status, f.Reason, c.status, c.reason)
+			}
+			if strings.Contains(f.Hint, "proxy_http_version 1.1") != c.proxied {
+				t.Errorf("hint %q", f.Hint)
 			}
 			if c.header[0] != "" && f.Header.Get(c.header[0]) != c.header[1] {
 				t.Errorf("header %v, want %q", f.Header, c.header)
@@ -175,7 +180,7 @@ func TestCheckUpgradeRefuses(t *testing.T) {
 func TestInvalidExtensions(t *testing.T) {
 	r := goodUpgrade()
 	r.header["Sec-Websocket-Extensions"] = []string{"permessage-deflate;"}
-	if _, f := checkUpgrade(r, nil, nil); f == nil || f.Status != 400 || f.Reason != wire.InvalidRequest {
+	if _, f := checkUpgrade(r, nil, nil, ""); f == nil || f.Status != 400 || f.Reason != wire.InvalidRequest {
 		t.Errorf("refused with %+v", f)
 	}
 }
@@ -204,10 +209,10 @@ func TestSwitchingAnswer(t *testing.T) {
 // remaining limit for rate limits.
 func TestRefusalFields(t *testing.T) {
 	f := newHandshakeLimiter(20, 200).refusal(30 * time.Millisecond)
-	for _, secure := range []bool{false, true} {
+	for https, want := range map[web.HTTPS]string{web.NoHTTPS: "", web.HostHTTPS: "max-age=31536000"} {
 		w := httptest.NewRecorder()
-		f.Write(w, "req-1", secure)
-		r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(f.Append(nil, "req-1", secure))), nil)
+		f.Write(w, "req-1", https)
+		r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(f.Append(nil, "req-1", https))), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,8 +230,8 @@ func TestRefusalFields(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
-		if got := w.Header().Get("Strict-Transport-Security"); (got != "") != secure {
-			t.Errorf("Strict-Transport-Security over TLS %v: %q", secure, got)
+		if got := w.Header().Get("Strict-Transport-Security"); got != want {
+			t.Errorf("Strict-Transport-Security %q, want %q", got, want)
 		}
 	}
 }
@@ -235,7 +240,7 @@ func TestRefusalEnvelope(t *testing.T) {
 	f := unauthorized(wire.TokenExpired, `Say "again"`)
 	f.Header.Set("Retry-After", "7")
 	w := httptest.NewRecorder()
-	f.Write(w, "req-1", false)
+	f.Write(w, "req-1", web.NoHTTPS)
 	if w.Code != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" || w.Header().Get("Retry-After") != "7" ||
 		w.Header().Get("Content-Type") != "application/json" || w.Header().Get("X-Request-Id") != "req-1" {
 		t.Errorf("got %d %v", w.Code, w.Header())
@@ -270,7 +275,7 @@ func FuzzUpgrade(f *testing.F) {
 			return
 		}
 		request := upgradeRequest{r.Method, r.ProtoMajor, r.ProtoMinor, r.Host, r.URL.RawQuery, r.ContentLength != 0, r.Header}
-		h, refused := checkUpgrade(&request, nil, nil)
+		h, refused := checkUpgrade(&request, nil, nil, "")
 		if refused != nil {
 			if refused.Status < 400 || refused.Status > 426 || refused.Reason == "" || refused.Msg == "" {
 				t.Errorf("refused with %+v", refused)
