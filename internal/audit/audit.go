@@ -19,11 +19,14 @@ type Kind string
 // Kinds of events.
 const (
 	Login            Kind = "login"
-	LoginRefused     Kind = "login_refused"   // Detail: the reason in one word; User only if the user exists
-	LoginThrottled   Kind = "login_throttled" // Detail: the reason of the refusal
+	LoginNewDevice   Kind = "login_new_device" // the user had logged in with other devices only
+	LoginRefused     Kind = "login_refused"    // Detail: the reason in one word; User only if the user exists
+	LoginThrottled   Kind = "login_throttled"  // Detail: the reason of the refusal
+	PasswordExposed  Kind = "password_exposed" // a refused login with the right password; Detail: wrong_otp, second_factor_locked or address_not_allowed
 	Refresh          Kind = "refresh"
 	RefreshRefused   Kind = "refresh_refused"
 	AdminRefused     Kind = "admin_refused"   // a wrong token of an administrator
+	FeedRefused      Kind = "feed_refused"    // a wrong token of a producer; Detail: the feed
 	AddressRefused   Kind = "address_refused" // a valid token, used outside of the user's networks
 	AdminRead        Kind = "admin_read"      // an administrator has looked at something; Detail: what
 	Reuse            Kind = "reuse"           // a used refresh token was presented late: the family is revoked
@@ -47,7 +50,7 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		Login, LoginRefused, LoginThrottled, Refresh, RefreshRefused, AddressRefused, AdminRefused, AdminRead, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
+		Login, LoginNewDevice, LoginRefused, LoginThrottled, PasswordExposed, Refresh, RefreshRefused, AddressRefused, AdminRefused, FeedRefused, AdminRead, Reuse, Logout, SessionEnded, UserEnded, UserAdded,
 		UserChanged, GrantChanged, AccessDenied, KeyChanged, SettingChanged, ConnectionClosed, Certificate, Started, Restored, ChainBroken, Pruned,
 	}
 }

@@ -2,6 +2,9 @@ package auth
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +25,10 @@ const (
 	tokenType = "at+jwt"
 	// clientID is the client_id that RFC 9068 requires. The password grant has no clients.
 	clientID = "rueda"
+	// The jti of a token is a random id and the MAC of all claims, both as base64url. Earlier
+	// programs wrote the id alone.
+	tokenIDLength  = 22
+	tokenMACLength = 16
 )
 
 // claims has all claims of an access token. Times are whole seconds, as integers: a fraction, a
@@ -31,7 +38,7 @@ type claims struct {
 	Subject   string           `json:"sub"`
 	Audience  jwt.ClaimStrings `json:"aud"`
 	Expires   int64            `json:"exp"`
-	NotBefore int64            `json:"nbf"`
+	NotBefore int64            `json:"nbf,omitempty"` // own tokens have none: verifiers whose clock is behind would refuse them
 	Issued    int64            `json:"iat"`
 	TokenID   string           `json:"jti"`
 	ClientID  string           `json:"client_id"`
@@ -77,6 +84,7 @@ func (a *accessTokens) share(c *claims) {
 // accessTokens signs access tokens, and accepts only tokens that it could have signed itself.
 type accessTokens struct {
 	keys      *keyset.Set
+	keyed     keyedHash
 	issuer    string
 	oldIssuer string
 	audience  string
@@ -85,9 +93,10 @@ type accessTokens struct {
 	parser    *jwt.Parser
 }
 
-func newAccessTokens(keys *keyset.Set, issuer, oldIssuer, audience string, lifetime time.Duration) *accessTokens {
+func newAccessTokens(keys *keyset.Set, keyed keyedHash, issuer, oldIssuer, audience string, lifetime time.Duration) *accessTokens {
 	return &accessTokens{
 		keys:      keys,
+		keyed:     keyed,
 		issuer:    issuer,
 		oldIssuer: cmp.Or(oldIssuer, issuer),
 		audience:  audience,
@@ -99,27 +108,55 @@ func newAccessTokens(keys *keyset.Set, issuer, oldIssuer, audience string, lifet
 	}
 }
 
-func (a *accessTokens) mint(user broker.User, family string, now time.Time) (token Secret, expires time.Time, err error) {
+// mint returns a new access token and its claims, as parse would return them.
+func (a *accessTokens) mint(user broker.User, family string, now time.Time, life time.Duration) (Secret, *claims, error) {
 	c := &claims{
-		Issuer:    a.issuer,
-		Subject:   user.ID,
-		Audience:  jwt.ClaimStrings{a.audience},
-		Expires:   now.Unix() + int64(a.lifetime/time.Second),
-		NotBefore: now.Unix(),
-		Issued:    now.Unix(),
-		TokenID:   keyset.RandomID(16),
-		ClientID:  clientID,
-		Family:    family,
-		Version:   user.Version,
+		Issuer:   a.issuer,
+		Subject:  user.ID,
+		Audience: a.audiences,
+		Expires:  now.Unix() + int64(life/time.Second),
+		Issued:   now.Unix(),
+		TokenID:  keyset.RandomID(16),
+		ClientID: clientID,
+		Family:   family,
+		Version:  user.Version,
 	}
-	text, err := a.keys.Sign(c, tokenType)
+	mac, err := a.mac(c)
 	if err != nil {
-		return Secret{}, time.Time{}, fmt.Errorf("sign an access token: %w", err)
+		return Secret{}, nil, fmt.Errorf("make the id of an access token: %w", err)
 	}
-	return NewSecret(text), time.Unix(c.Expires, 0), nil
+	c.TokenID += mac
+	text, key, err := a.keys.Sign(c, tokenType)
+	if err != nil {
+		return Secret{}, nil, fmt.Errorf("sign an access token: %w", err)
+	}
+	c.key = key
+	return NewSecret(text), c, nil
 }
 
-// parse checks the form, the header and the signature. It does not check times.
+// mac returns the MAC of the claims with the random id alone as jti.
+func (a *accessTokens) mac(c *claims) (string, error) {
+	signed := *c
+	signed.TokenID = c.TokenID[:tokenIDLength]
+	text, err := json.Marshal(&signed)
+	if err != nil {
+		return "", err
+	}
+	h := a.keyed("access token", string(text))
+	return base64.RawURLEncoding.EncodeToString(h[:])[:tokenMACLength], nil
+}
+
+// checkMAC reports whether the MAC in the jti is right. present is false for a token of an earlier
+// program, which has none.
+func (a *accessTokens) checkMAC(c *claims) (right, present bool) {
+	if len(c.TokenID) != tokenIDLength+tokenMACLength {
+		return false, false
+	}
+	mac, err := a.mac(c)
+	return err == nil && hmac.Equal([]byte(mac), []byte(c.TokenID[tokenIDLength:])), true
+}
+
+// parse checks the form, the header, the MAC and the signature. It does not check times.
 func (a *accessTokens) parse(text string) (*claims, error) {
 	if err := checkForm(text); err != nil {
 		return nil, err
@@ -152,7 +189,7 @@ func checkForm(text string) error {
 // signature is checked. A header must have exactly the members that mint writes. This excludes crit
 // and b64, which must be understood or rejected, and jwk, jku, x5u and x5c, with which a token
 // would bring its own key. The algorithm must be that of the key. Otherwise a public key could be
-// used as a shared secret.
+// used as a shared secret. A wrong MAC ends the check here, before the signature, which costs more.
 func (a *accessTokens) key(t *jwt.Token, c *claims) (any, error) {
 	for name := range t.Header {
 		switch name {
@@ -163,6 +200,9 @@ func (a *accessTokens) key(t *jwt.Token, c *claims) (any, error) {
 	}
 	if typ, _ := t.Header["typ"].(string); typ != tokenType {
 		return nil, fmt.Errorf("typ is not %s", tokenType)
+	}
+	if right, present := a.checkMAC(c); present && !right {
+		return nil, errors.New("jti has a wrong MAC")
 	}
 	id, _ := t.Header["kid"].(string)
 	key, err := a.keys.Verifier(id)

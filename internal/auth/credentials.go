@@ -20,7 +20,8 @@ func NewSelfService(s *Service) *SelfService { return &SelfService{s} }
 // ChangePassword changes the password of a user, who is authenticated by login. It ends all earlier
 // logins and returns the tokens of a new one. The reason of the Error is one of Password,
 // WeakPassword (nothing was checked), or Unsupported if the user base does not implement
-// broker.SelfService. After Unavailable the password may have changed.
+// broker.SelfService. After Unavailable the password may have changed. It has changed if
+// PasswordChanged reports so: the user must enrol a second factor before logging in.
 func (o *SelfService) ChangePassword(ctx context.Context, login broker.Login, password string, from Origin) (Tokens, error) {
 	base, err := o.base()
 	if err != nil {
@@ -33,7 +34,7 @@ func (o *SelfService) ChangePassword(ctx context.Context, login broker.Login, pa
 	if err := base.CheckPassword(login.Username, password); err != nil {
 		return Tokens{}, o.refused(err)
 	}
-	user, read, err := checkLogin(ctx, o.service, login, false, from)
+	user, read, err := checkLogin(ctx, o.service, login, broker.ErrPasswordChange, from)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -49,7 +50,7 @@ func (o *SelfService) ChangePassword(ctx context.Context, login broker.Login, pa
 // Enrol returns a new second factor for a user, who is authenticated by login. ConfirmEnrolment
 // makes it valid. Errors are those of ChangePassword.
 func (o *SelfService) Enrol(ctx context.Context, login broker.Login, from Origin) (broker.Enrolment, error) {
-	base, user, err := o.user(ctx, login, true, from)
+	base, user, err := o.user(ctx, login, broker.ErrEnrolmentRequired, from)
 	if err != nil {
 		return broker.Enrolment{}, err
 	}
@@ -84,7 +85,7 @@ func (o *SelfService) ConfirmEnrolment(ctx context.Context, token Secret, otp st
 // RenewRecoveryCodes replaces the recovery codes of a user, who is authenticated by login. Errors
 // are those of ChangePassword. The error is also Unsupported if the user has no second factor.
 func (o *SelfService) RenewRecoveryCodes(ctx context.Context, login broker.Login, from Origin) ([]string, error) {
-	base, user, err := o.user(ctx, login, false, from)
+	base, user, err := o.user(ctx, login, nil, from)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (o *SelfService) RenewRecoveryCodes(ctx context.Context, login broker.Login
 // RemoveSecondFactor removes the second factor of a user, who is authenticated by login. Errors are
 // those of RenewRecoveryCodes, and Forbidden if a group requires one.
 func (o *SelfService) RemoveSecondFactor(ctx context.Context, login broker.Login, from Origin) error {
-	base, user, err := o.user(ctx, login, false, from)
+	base, user, err := o.user(ctx, login, nil, from)
 	if err != nil {
 		return err
 	}
@@ -108,15 +109,21 @@ func (o *SelfService) RemoveSecondFactor(ctx context.Context, login broker.Login
 	return nil
 }
 
-// user authenticates a user who changes the second factor.
-func (o *SelfService) user(ctx context.Context, login broker.Login, enrols bool, from Origin) (broker.SelfService, broker.User, error) {
+// user authenticates a user who changes the second factor. lacking is that of checkLogin.
+func (o *SelfService) user(ctx context.Context, login broker.Login, lacking error, from Origin) (broker.SelfService, broker.User, error) {
 	base, err := o.base()
 	if err != nil {
 		return nil, broker.User{}, err
 	}
-	user, _, err := checkLogin(ctx, o.service, login, enrols, from)
+	user, _, err := checkLogin(ctx, o.service, login, lacking, from)
 	return base, user, err
 }
+
+// errPasswordChanged is the cause of EnrolmentRequired after a change of the password.
+var errPasswordChanged = errors.New("the password has changed")
+
+// PasswordChanged reports whether a refused ChangePassword has changed the password.
+func PasswordChanged(err error) bool { return errors.Is(err, errPasswordChanged) }
 
 func (o *SelfService) base() (broker.SelfService, error) {
 	if base, ok := o.service.cfg.Users.(broker.SelfService); ok {
@@ -150,6 +157,8 @@ func (o *SelfService) refused(err error) error {
 		return refuse(InvalidOTP, err)
 	case errors.Is(err, broker.ErrNoFactor):
 		return refuse(Unsupported, err)
+	case errors.Is(err, broker.ErrEnrolmentRequired):
+		return refuse(EnrolmentRequired, errPasswordChanged)
 	case errors.Is(err, broker.ErrFactor):
 		return refuse(Forbidden, err)
 	case errors.Is(err, broker.ErrInvalidCredentials):

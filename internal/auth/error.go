@@ -10,24 +10,26 @@ import (
 
 // Reasons of an Error: words of the protocol.
 const (
-	InvalidRequest      = "invalid_request"        // a field is missing, too long or has control characters
-	InvalidCredentials  = "invalid_credentials"    // unknown user, wrong password, disabled user
-	MFARequired         = "mfa_required"           // the password is correct, and a one-time password is needed too
-	EnrolmentRequired   = "mfa_enrolment_required" // the password is correct, and the user must enrol a second factor
-	AddressNotAllowed   = "address_not_allowed"    // the credentials are correct, and the client is in none of the user's networks
-	Forbidden           = "forbidden"
-	InvalidRefreshToken = "invalid_refresh_token" // malformed, unknown, expired, dead or revoked, or its user may not log in any more
-	InvalidToken        = "invalid_token"
-	TokenExpired        = "token_expired"
-	TokenRevoked        = "token_revoked"
-	InvalidEnrolment    = "invalid_enrolment" // malformed, too old, used, or the user has changed since
-	InvalidOTP          = "invalid_otp"       // wrong one-time password of a new second factor
-	WeakPassword        = "weak_password"     // the cause is a *broker.PasswordError
-	Unsupported         = "unsupported_option"
-	NotFound            = "not_found"              // the user has no such session, or there is no such user
-	RateLimited         = throttle.RateLimited     // too many requests of this address or family
-	TooManyFailures     = throttle.TooManyFailures // too many wrong passwords of this account
-	Unavailable         = throttle.Unavailable     // the user base or the Store is down, or the login queue is full
+	InvalidRequest         = "invalid_request"          // a field is missing, too long or has control characters
+	InvalidCredentials     = "invalid_credentials"      // unknown user, wrong password, disabled user
+	MFARequired            = "mfa_required"             // the password is correct, and a one-time password is needed too
+	EnrolmentRequired      = "mfa_enrolment_required"   // the password is correct, and the user must enrol a second factor
+	PasswordChangeRequired = "password_change_required" // the credentials are correct, and the user must change the password
+	SecondFactorLocked     = "second_factor_locked"     // the password is correct, and many one-time passwords before were wrong
+	AddressNotAllowed      = "address_not_allowed"      // the credentials are correct, and the client is in none of the user's networks
+	Forbidden              = "forbidden"
+	InvalidRefreshToken    = "invalid_refresh_token" // malformed, unknown, expired, dead or revoked, or its user may not log in any more
+	InvalidToken           = "invalid_token"
+	TokenExpired           = "token_expired"
+	TokenRevoked           = "token_revoked"
+	InvalidEnrolment       = "invalid_enrolment" // malformed, too old, used, or the user has changed since
+	InvalidOTP             = "invalid_otp"       // wrong one-time password of a new second factor
+	WeakPassword           = "weak_password"     // the cause is a *broker.PasswordError
+	Unsupported            = "unsupported_option"
+	NotFound               = "not_found"              // the user has no such session, or there is no such user
+	RateLimited            = throttle.RateLimited     // too many requests of this address or family
+	TooManyFailures        = throttle.TooManyFailures // too many wrong passwords of this account
+	Unavailable            = throttle.Unavailable     // the user base or the Store is down, or the login queue is full
 )
 
 // Error is the only error type of Service. Reason and RetryAfter alone determine what a client

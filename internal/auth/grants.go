@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/auth/throttle"
 )
@@ -28,21 +30,21 @@ const checkPatience = 15 * time.Second
 
 // Password is the password grant. It starts a token family. otp is the one-time password of the
 // second factor, or "" if the client sent none. The reason of the Error is InvalidRequest,
-// InvalidCredentials, MFARequired, EnrolmentRequired, AddressNotAllowed, RateLimited,
-// TooManyFailures or Unavailable. The answer is the same for an unknown user, a wrong password and
-// a disabled user.
+// InvalidCredentials, MFARequired, EnrolmentRequired, PasswordChangeRequired, SecondFactorLocked,
+// AddressNotAllowed, RateLimited, TooManyFailures or Unavailable. The answer is the same for an
+// unknown user, a wrong password and a disabled user.
 func (s *Service) Password(ctx context.Context, username, password, otp string, from Origin) (Tokens, error) {
-	user, _, err := checkLogin(ctx, s, broker.Login{Username: username, Password: password, OTP: otp}, false, from)
+	user, _, err := checkLogin(ctx, s, broker.Login{Username: username, Password: password, OTP: otp}, nil, from)
 	if err != nil {
 		return Tokens{}, err
 	}
 	return s.login(ctx, user, from)
 }
 
-// checkLogin checks the credentials of a login, or of a user who changes them. enrols means that
-// the user enrols a second factor, so that a missing one is not an error. read is the number of the
-// read that returned the user.
-func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool, from Origin) (user broker.User, read uint64, err error) {
+// checkLogin checks the credentials of a login, or of a user who changes them. lacking is what the
+// change corrects, so that it is no error: broker.ErrEnrolmentRequired, broker.ErrPasswordChange or
+// nil. read is the number of the read that returned the user.
+func checkLogin(ctx context.Context, s *Service, login broker.Login, lacking error, from Origin) (user broker.User, read uint64, err error) {
 	if err := checkUsername(login.Username); err != nil {
 		return broker.User{}, 0, refuse(InvalidRequest, err)
 	}
@@ -52,116 +54,97 @@ func checkLogin(ctx context.Context, s *Service, login broker.Login, enrols bool
 	if len(login.OTP) > maxOTP {
 		return broker.User{}, 0, refuse(InvalidRequest, errors.New("one-time password is too long"))
 	}
+	login.OTP = strings.ReplaceAll(login.OTP, " ", "") // people type them
 	login.Address, login.Client = from.Address, from.Client
 	// A user base may ignore case in names. All spellings are one account here.
 	name := strings.ToLower(login.Username)
 	attempt, denied := s.throttle.Attempt(ctx, name, from.Address, login.OTP == "")
-	if refused := refusal(denied); refused != nil {
-		if refused.Reason != Unavailable {
-			s.cfg.Logger.Debug("login throttled", "reason", refused.Reason, "address", from.Address)
-			s.loginThrottled(ctx, refused, name, from)
-		}
-		return broker.User{}, 0, refused
+	if denied != nil {
+		return broker.User{}, 0, s.throttled(ctx, denied, name, from)
 	}
 	defer attempt.Complete(ctx, throttle.Refunded) // in case the user base panics; only the first call counts
-	if err := ctx.Err(); err != nil {
-		return broker.User{}, 0, unavailable(err) // no password was checked
-	}
-	if refused := refusal(s.throttle.LoginAllowed(name, time.Now())); refused != nil {
-		s.loginThrottled(ctx, refused, name, from)
-		return broker.User{}, 0, refused
-	}
-	end, err := s.checks.begin(ctx, checkedAccount{name, attempt.Trusted()})
-	if err != nil {
-		return broker.User{}, 0, unavailable(err)
-	}
-	defer end()
-	account, refused := s.failures.reserve(ctx, name, attempt.Trusted())
-	if refused != nil {
-		if refused.Reason != Unavailable {
-			s.loginThrottled(ctx, refused, name, from)
-		}
-		return broker.User{}, 0, refused
-	}
 	// The check continues when the client disconnects. Otherwise an attacker could disconnect
 	// before the attempt is charged.
 	checkCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkPatience)
 	defer cancel()
 	read = s.users.begin()
 	user, err = s.authenticate(checkCtx, login)
-	onlyEnrols := enrols && errors.Is(err, broker.ErrEnrolmentRequired)
-	if onlyEnrols {
+	onlyCorrects := err != nil && lacking != nil && errors.Is(err, lacking)
+	if onlyCorrects {
 		err = nil
 	}
-	outside := err == nil && !broker.AddressAllowed(user.Networks, from.Address)
-	refused = chargeAccount(ctx, s, account, name, user.ID, outside, err)
-	if wait := s.identify(attempt, user.ID, err); wait > 0 {
-		return broker.User{}, 0, s.delayReject(ctx, attempt, &login, user.ID, wait, from)
+	if err == nil && !broker.AddressAllowed(user.Networks, from.Address) {
+		err = errAddress
+	}
+	denied = attempt.Answered(checkCtx, answerOf(err), user.ID)
+	if denied != nil && denied.Reason == TooManyFailures {
+		return broker.User{}, 0, s.delayReject(ctx, attempt, &login, user.ID, denied.RetryAfter, from)
 	}
 	if err != nil {
 		return broker.User{}, 0, s.refuseLogin(ctx, attempt, &login, user.ID, err, from)
 	}
-	if outside {
-		return broker.User{}, 0, s.refuseLogin(ctx, attempt, &login, user.ID, errAddress, from)
-	}
 	attempt.Complete(ctx, throttle.Succeeded)
-	s.trusted.save(ctx, attempt)
-	if refused != nil {
-		s.loginThrottled(ctx, refused, name, from)
-		return broker.User{}, 0, refused
+	s.trusted.save(ctx, attempt, user.ID, from)
+	if denied != nil {
+		return broker.User{}, 0, s.throttled(ctx, denied, name, from)
 	}
-	if !onlyEnrols {
+	if !onlyCorrects {
 		s.note(read, knownUser{user: user})
 	}
 	return user, read, nil
 }
 
-// chargeAccount charges a correct password to the account, and removes the failure that was counted
-// before the check, unless the password was wrong. It returns an error if the user has logged in
-// too often, perhaps under other spellings of the name. A password from outside of the user's
-// networks is not charged, because that would keep the owner out.
-func chargeAccount(ctx context.Context, s *Service, account Hash, name, userID string, outside bool, err error) (refused *Error) {
+// answerOf returns what the result of a password check says about the password.
+func answerOf(err error) throttle.Answer {
 	switch {
-	case outside:
-		s.failures.settle(ctx, account, throttle.Succeeded)
-	case err == nil, isConfirmed(err), errors.Is(err, broker.ErrBadUser):
-		now := time.Now()
-		s.throttle.LoggedIn(name, now)
-		if userID != "" {
-			id := "\x00" + userID // no username has a control character
-			refused = refusal(s.throttle.LoginAllowed(id, now))
-			s.throttle.LoggedIn(id, now)
-		}
-		s.failures.settle(ctx, account, throttle.Succeeded)
-	case !errors.Is(err, broker.ErrInvalidCredentials):
-		s.failures.settle(ctx, account, throttle.Refunded)
+	case err == nil, isIncomplete(err), errors.Is(err, broker.ErrBadUser):
+		return throttle.Right
+	case errors.Is(err, errAddress):
+		return throttle.RightOutside
+	case errors.Is(err, broker.ErrInvalidCredentials) && !errors.Is(err, broker.ErrNotAsked):
+		return throttle.Wrong
 	}
-	return refused
+	return throttle.NotChecked
+}
+
+// throttled returns the error for an attempt that the limits refuse, and records it.
+func (s *Service) throttled(ctx context.Context, denied *throttle.Error, name string, from Origin) error {
+	if denied.Reason != Unavailable {
+		s.cfg.Logger.Debug("login throttled", "reason", denied.Reason, "address", from.Address)
+		s.loginThrottled(ctx, denied.Reason, name, from)
+	}
+	return refusal(denied)
 }
 
 // refuseLogin settles an attempt that the user base refused or could not check, and returns the
 // error for the client. If the audit log cannot record the refusal, the attempt is not charged and
 // the answer is Unavailable.
 func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, login *broker.Login, user string, cause error, from Origin) error {
-	reason := InvalidCredentials
+	reason, kind, detail := InvalidCredentials, audit.LoginRefused, ""
 	switch {
 	case errors.Is(cause, broker.ErrSecondFactor) && login.OTP == "":
 		reason = MFARequired
 	case errors.Is(cause, errAddress):
-		reason = AddressNotAllowed
+		reason, kind = AddressNotAllowed, audit.PasswordExposed
 	case errors.Is(cause, broker.ErrEnrolmentRequired):
 		reason = EnrolmentRequired
-	case errors.Is(cause, broker.ErrInvalidCredentials), errors.Is(cause, broker.ErrSecondFactor):
-	case errors.Is(cause, broker.ErrBadUser): // the user base works: others at this address do not wait
-		attempt.Complete(ctx, throttle.Refunded)
+	case errors.Is(cause, broker.ErrPasswordChange):
+		reason = PasswordChangeRequired
+	case errors.Is(cause, broker.ErrFactorLocked):
+		reason, kind = SecondFactorLocked, audit.PasswordExposed
+	case errors.Is(cause, broker.ErrWrongOTP), errors.Is(cause, broker.ErrSecondFactor): // the client learns no more than after a wrong password
+		kind, detail = audit.PasswordExposed, "wrong_otp"
+	case errors.Is(cause, broker.ErrInvalidCredentials):
+	default:
+		how := throttle.Unanswered
+		if errors.Is(cause, broker.ErrBadUser) { // the user base works: others at this address do not wait
+			how = throttle.Refunded
+		}
+		attempt.Complete(ctx, how)
 		s.cfg.Logger.Warn("login failed", "user", user, "error", cause)
 		return unavailable(cause)
-	default:
-		attempt.Abandon(ctx)
-		s.cfg.Logger.Warn("login failed", "error", cause)
-		return unavailable(cause)
 	}
-	if err := s.loginRefused(ctx, reason, login, user, from); err != nil {
+	if err := s.loginRefused(ctx, kind, cmp.Or(detail, reason), login, user, from); err != nil {
 		attempt.Complete(ctx, throttle.Refunded)
 		s.cfg.Logger.Error("refused login not written to the audit log", "error", err)
 		return unavailable(err)
@@ -169,34 +152,26 @@ func (s *Service) refuseLogin(ctx context.Context, attempt *throttle.Attempt, lo
 	// The username is not logged, because people type passwords there.
 	s.cfg.Logger.Info("login refused", "reason", reason, "error", cause, "address", from.Address)
 	switch reason {
-	case InvalidCredentials:
+	case InvalidCredentials, SecondFactorLocked:
 		attempt.Complete(ctx, throttle.Failed)
-	case AddressNotAllowed: // the account's correct passwords are limited already
-		attempt.Complete(ctx, throttle.Refunded)
+	case AddressNotAllowed:
+		attempt.Complete(ctx, throttle.Outside)
 	default:
-		attempt.Confirm(ctx)
+		attempt.Complete(ctx, throttle.Incomplete)
 	}
 	return refuse(reason, cause)
 }
 
-// isConfirmed reports whether a refused login had the right password.
-func isConfirmed(err error) bool {
-	return errors.Is(err, broker.ErrSecondFactor) || errors.Is(err, broker.ErrEnrolmentRequired)
-}
-
-// identify returns how much longer the user whom an attempt identified has to wait.
-func (s *Service) identify(a *throttle.Attempt, userID string, err error) time.Duration {
-	answered := err == nil || errors.Is(err, broker.ErrInvalidCredentials) || isConfirmed(err)
-	if userID == "" || !answered {
-		return 0
-	}
-	return a.Identify(userID, time.Now())
+// isIncomplete reports whether a refused login had the right password, and its user has to do
+// something more.
+func isIncomplete(err error) bool {
+	return errors.Is(err, broker.ErrSecondFactor) || errors.Is(err, broker.ErrEnrolmentRequired) || errors.Is(err, broker.ErrPasswordChange)
 }
 
 // delayReject refuses an attempt, with a correct password or not, for a user who has to wait
 // because of attempts with another spelling of the name.
 func (s *Service) delayReject(ctx context.Context, attempt *throttle.Attempt, login *broker.Login, user string, wait time.Duration, from Origin) error {
-	if err := s.loginRefused(ctx, TooManyFailures, login, user, from); err != nil {
+	if err := s.loginRefused(ctx, audit.LoginRefused, TooManyFailures, login, user, from); err != nil {
 		attempt.Complete(ctx, throttle.Refunded)
 		s.cfg.Logger.Error("refused login not written to the audit log", "error", err)
 		return unavailable(err)
@@ -209,7 +184,7 @@ func (s *Service) delayReject(ctx context.Context, attempt *throttle.Attempt, lo
 // an anonymous login, which succeeds.
 func (s *Service) authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
 	if login.Password == "" {
-		return broker.User{}, broker.ErrInvalidCredentials
+		return broker.User{}, broker.ErrNotAsked
 	}
 	return s.cfg.Users.Authenticate(ctx, login)
 }
@@ -232,10 +207,10 @@ func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tok
 		Client:      clientText(from),
 	}
 	_, _ = rand.Read(family.Seed[:])
-	token := newFirstToken()
-	end := s.refreshEnd(&family, now)
+	token := newFirstToken(s.keyed)
+	end := s.refreshEnd(&family, now, from)
 	first := RefreshToken{Hash: token.hash(), Family: family.ID, Issued: now, Expires: end, Kept: end}
-	tokens, _, err := s.tokens(user, family.ID, token, end, now)
+	tokens, c, err := s.tokens(user, family.ID, token, end, now, from)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -243,6 +218,7 @@ func (s *Service) login(ctx context.Context, user broker.User, from Origin) (Tok
 		s.cfg.Logger.Error("login not stored", "error", err)
 		return Tokens{}, unavailable(err)
 	}
+	s.granted(&tokens, c)
 	s.cfg.Logger.Info("login", "user", user.ID, "family", family.ID, "address", from.Address)
 	s.endOldest(ctx, family)
 	return tokens, nil
@@ -265,14 +241,13 @@ func RefreshOf(ctx context.Context, s *Service, refreshToken Secret, session str
 	if !ok {
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("not a refresh token"))
 	}
-	if refused := refusal(s.throttle.TokenAllowed(from.Address, time.Now())); refused != nil {
+	counted := s.LimitKey(refreshToken, from)
+	if refused := refusal(s.throttle.TokenAllowed(counted, time.Now())); refused != nil {
 		return Tokens{}, refused
 	}
 	family, err := s.familyOfRefresh(ctx, token)
 	if errors.Is(err, ErrNotFound) {
-		if refused := refusal(s.throttle.UnknownToken(from.Address, time.Now())); refused != nil {
-			return Tokens{}, refused
-		}
+		s.throttle.UnknownToken(counted, time.Now())
 		s.refreshRefused(ctx, "unknown token", Family{}, from)
 		return Tokens{}, refuse(InvalidRefreshToken, err)
 	}
@@ -361,16 +336,16 @@ func (s *Service) recheck(ctx context.Context, family Family) (broker.User, erro
 
 func (s *Service) rotate(ctx context.Context, user broker.User, token refreshToken, family *Family, from Origin) (Tokens, error) {
 	now := time.Now()
-	end := s.refreshEnd(family, now)
+	end := s.refreshEnd(family, now, from)
 	if !now.Before(end) { // the maximum age may have been configured after the login
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("login is too long ago"))
 	}
-	successor, ok := newSuccessor(s.cfg.Keys, family, token.hash(), now, end)
+	successor, ok := newSuccessor(s.cfg.Keys, s.keyed, family, token.hash(), now, end)
 	if !ok {
 		s.cfg.Logger.Warn("the key file does not have this secret, its token families have ended", "key", family.KeyID)
 		return Tokens{}, refuse(InvalidRefreshToken, errors.New("refresh secret is missing"))
 	}
-	tokens, expires, err := s.tokens(user, family.ID, successor, end, now)
+	tokens, c, err := s.tokens(user, family.ID, successor, end, now, from)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -394,8 +369,9 @@ func (s *Service) rotate(ctx context.Context, user broker.User, token refreshTok
 	}
 	switch outcome {
 	case Granted:
+		s.granted(&tokens, c)
 		s.cfg.Logger.Debug("refresh", "user", user.ID, "family", family.ID, "address", from.Address)
-		s.cfg.OnRefresh(family.ID, expires)
+		s.cfg.OnRefresh(family.ID, time.Unix(c.Expires, 0))
 		return tokens, nil
 	case Reused:
 		s.cfg.Logger.Warn("dead refresh token presented, family revoked", "user", user.ID, "family", family.ID, "address", from.Address)
@@ -406,8 +382,11 @@ func (s *Service) rotate(ctx context.Context, user broker.User, token refreshTok
 }
 
 // refreshEnd returns when a refresh token that is answered now expires.
-func (s *Service) refreshEnd(family *Family, now time.Time) time.Time {
+func (s *Service) refreshEnd(family *Family, now time.Time, from Origin) time.Time {
 	end := now.Add(s.cfg.RefreshTTL)
+	if idle := now.Add(from.Idle); from.Idle > 0 && idle.Before(end) {
+		end = idle
+	}
 	if last := family.Created.Add(s.cfg.FamilyMaxAge); last.Before(end) {
 		return last
 	}

@@ -4,8 +4,13 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -104,8 +109,10 @@ func (p *people) Authenticate(ctx context.Context, login broker.Login) (broker.U
 	switch {
 	case x == nil:
 		return broker.User{}, broker.ErrInvalidCredentials
-	case x.password != login.Password || x.disabled || login.OTP != "" && x.otp != login.OTP:
+	case x.password != login.Password || x.disabled:
 		return broker.User{ID: x.user.ID}, broker.ErrInvalidCredentials
+	case login.OTP != "" && x.otp != login.OTP:
+		return broker.User{ID: x.user.ID}, broker.ErrWrongOTP
 	case x.otp != login.OTP:
 		return broker.User{ID: x.user.ID}, broker.ErrSecondFactor
 	}
@@ -395,4 +402,20 @@ func newKeyFile(t testing.TB) (*keyset.Set, *ecdsa.PrivateKey, string) {
 		t.Fatal(err)
 	}
 	return keys, private, file.Keys[0].ID
+}
+
+// earlierLogin stores a login as earlier programs did, and returns its refresh token, which has
+// random bytes in the place of the MAC.
+func (w *world) earlierLogin(name string) auth.Secret {
+	w.t.Helper()
+	content := make([]byte, 32)
+	_, _ = rand.Read(content)
+	now := time.Now()
+	family := auth.Family{ID: "earlier of " + name, UserID: "us_" + name, UserVersion: 1, KeyID: w.cfg.Keys.Deriver(), Created: now, Used: now}
+	end := now.Add(month)
+	first := auth.RefreshToken{Hash: sha256.Sum256(content), Family: family.ID, Issued: now, Expires: end, Kept: end}
+	if err := w.cfg.Store.CreateFamily(w.t.Context(), family, first); err != nil {
+		w.t.Fatal(err)
+	}
+	return auth.NewSecret("rt1_" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(content, crc32.ChecksumIEEE(content))))
 }

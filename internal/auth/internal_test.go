@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"testing"
 	"time"
 
@@ -10,8 +11,13 @@ import (
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 )
 
+// testKeyed is a hash under a key of the tests.
+func testKeyed(what, text string) Hash {
+	return sha256.Sum256([]byte("key\n" + what + "\n" + text))
+}
+
 func FuzzRefreshToken(f *testing.F) {
-	f.Add(newFirstToken().text().Reveal())
+	f.Add(newFirstToken(testKeyed).text().Reveal())
 	f.Add(refreshToken(make([]byte, successorSize)).text().Reveal())
 	f.Add("rt1_")
 	f.Add("rt2_")
@@ -42,17 +48,17 @@ func TestSuccessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	family := Family{KeyID: keys.Deriver()}
-	parent := newFirstToken().hash()
+	parent := newFirstToken(testKeyed).hash()
 	issued := time.Unix(1_790_000_000, 123_456_789)
 	expires := issued.Add(30 * 24 * time.Hour)
-	token, ok := newSuccessor(keys, &family, parent, issued, expires)
+	token, ok := newSuccessor(keys, testKeyed, &family, parent, issued, expires)
 	if !ok || token.parent() != parent {
 		t.Fatalf("successor %x of %x, %v", token, parent, ok)
 	}
 	if from, to := token.times(); !from.Equal(issued) || !to.Equal(expires) {
 		t.Errorf("from %v to %v", from, to)
 	}
-	if other, _ := newSuccessor(keys, &family, parent, issued, expires); bytes.Equal(other, token) {
+	if other, _ := newSuccessor(keys, testKeyed, &family, parent, issued, expires); bytes.Equal(other, token) {
 		t.Error("two successors are equal")
 	}
 	if genuine, known := token.genuine(keys, &family); !genuine || !known {
@@ -70,6 +76,40 @@ func TestSuccessor(t *testing.T) {
 	}
 	if genuine, known := token.genuine(keys, &Family{KeyID: "unknown"}); genuine || known {
 		t.Errorf("without its secret: genuine %v, known %v", genuine, known)
+	}
+}
+
+// TestShortMAC checks that a change of any byte before the short MAC, or in it, shows, and so does
+// another key.
+func TestShortMAC(t *testing.T) {
+	keys, err := keyset.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := newFirstToken(testKeyed)
+	now := time.Unix(1_790_000_000, 0)
+	next, ok := newSuccessor(keys, testKeyed, &Family{KeyID: keys.Deriver()}, first.hash(), now, now.Add(time.Hour))
+	if !ok {
+		t.Fatal("no secret")
+	}
+	for _, token := range []refreshToken{first, next} {
+		if !token.minted(testKeyed) {
+			t.Errorf("%x has a wrong MAC", token)
+		}
+		if token.minted(func(what, text string) Hash { return testKeyed(what, text+"x") }) {
+			t.Error("the MAC is right under another key")
+		}
+		covered := firstSize
+		if token.isSuccessor() {
+			covered = signedSize
+		}
+		for i := range covered {
+			changed := bytes.Clone(token)
+			changed[i] ^= 1
+			if refreshToken(changed).minted(testKeyed) {
+				t.Errorf("byte %d of %d can be changed", i, len(token))
+			}
+		}
 	}
 }
 

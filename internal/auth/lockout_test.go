@@ -110,3 +110,25 @@ func TestLockoutParallel(t *testing.T) {
 		}
 	})
 }
+
+// TestThreat03EmptyPasswords checks that passwords that never reach the directory do not count
+// there: the owner gets in at a new place.
+func TestThreat03EmptyPasswords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle, func(c *auth.Config) { c.AccountFailures = 2 })
+		for i := range 4 {
+			if reason, _ := try(t, w, "maria", "", scattered(i)); reason != auth.InvalidCredentials {
+				t.Errorf("an empty password: %s", reason)
+			}
+		}
+		if reason, wait := try(t, w, "maria", "maria's password", scattered(9)); reason != "" {
+			t.Errorf("the owner: %s, %v", reason, wait)
+		}
+		if reason, _ := try(t, w, "otto", "wrong", scattered(10)); reason != auth.InvalidCredentials {
+			t.Errorf("a wrong password: %s", reason)
+		}
+		if reason, _ := try(t, w, "otto", "otto's password", scattered(11)); reason != auth.TooManyFailures {
+			t.Errorf("after a wrong password: %s", reason)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 )
@@ -35,6 +36,55 @@ func TestThreat46LoginsFromElsewhere(t *testing.T) {
 	if reason, wait := try(t, w, "maria", "maria's password", from(1)); reason != "" {
 		t.Errorf("the owner in a new location: %s, wait %v", reason, wait)
 	}
+}
+
+// TestThreat46RightPasswordsFromElsewhere logs in with the right password from outside of the
+// user's networks without a pause, also where the account has logged in before: five are checked,
+// and then one a minute. The owner is not affected.
+func TestThreat46RightPasswordsFromElsewhere(t *testing.T) {
+	for what, before := range map[string]bool{"a new address": false, "an address of earlier logins": true} {
+		for _, otp := range []string{"", "ignored"} {
+			t.Run(what+" "+otp, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, defaultThrottle)
+					w.cfg.Users = withoutFactor{w.people}
+					w.restart()
+					if before {
+						_, err := w.Password(t.Context(), "maria", "maria's password", "", elsewhere())
+						wantReason(t, err, "")
+					}
+					networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+					w.people.change("us_maria", func(p *person) { p.user.Networks = networks })
+					checked, _ := w.people.counts()
+					for i := range 1200 { // ten minutes
+						_, err := w.Password(t.Context(), "maria", "maria's password", otp, elsewhere())
+						want := auth.AddressNotAllowed
+						if i >= 5 && i%120 != 0 {
+							want = auth.TooManyFailures
+						}
+						if got := reasonOf(err); got != want {
+							t.Fatalf("login %d: %s, want %s", i, got, want)
+						}
+						time.Sleep(500 * time.Millisecond)
+					}
+					if after, _ := w.people.counts(); after-checked != 5+9 {
+						t.Errorf("%d passwords were checked, want 14", after-checked)
+					}
+					if reason, wait := try(t, w, "maria", "maria's password", from(1)); reason != "" {
+						t.Errorf("the owner: %s, wait %v", reason, wait)
+					}
+				})
+			})
+		}
+	}
+}
+
+// withoutFactor is a user base that ignores one-time passwords.
+type withoutFactor struct{ *people }
+
+func (p withoutFactor) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	login.OTP = ""
+	return p.people.Authenticate(ctx, login)
 }
 
 // TestThreat46Networks checks that credentials and tokens work only in the user's networks, that a
@@ -77,8 +127,11 @@ func TestThreat46Networks(t *testing.T) {
 	if rows := w.audited(audit.RefreshRefused); len(rows) != 1 || rows[0].User != "us_maria" {
 		t.Errorf("rows of refused refreshes: %+v", rows)
 	}
-	refused := w.audited(audit.LoginRefused)
-	if len(refused) != 3 || refused[0].User != "us_maria" || refused[0].Detail[:len(auth.AddressNotAllowed)] != auth.AddressNotAllowed {
+	if rows := w.audited(audit.LoginRefused); len(rows) != 2 {
+		t.Errorf("rows of wrong passwords: %+v", rows)
+	}
+	refused := w.audited(audit.PasswordExposed)
+	if len(refused) != 1 || refused[0].User != "us_maria" || refused[0].Detail[:len(auth.AddressNotAllowed)] != auth.AddressNotAllowed {
 		t.Errorf("rows of refused logins: %+v", refused)
 	}
 }

@@ -62,25 +62,6 @@ func TestThreat03ManyPlaces(t *testing.T) {
 	})
 }
 
-// TestPolling checks that a client that asks continuously for a waiting account is not admitted
-// when the wait ends, but after a second without requests.
-func TestPolling(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, defaultThrottle)
-		for range 10 * 600 {
-			time.Sleep(100 * time.Millisecond)
-			try(t, w, "maria", "wrong", origin)
-		}
-		if logins, _ := w.people.counts(); logins > 5+3 {
-			t.Errorf("%d passwords were looked at", logins)
-		}
-		time.Sleep(throttle.MaxBackoff)
-		if reason, _ := try(t, w, "maria", "maria's password", origin); reason != "" {
-			t.Errorf("after a silence: %s", reason)
-		}
-	})
-}
-
 // TestHangUp checks that an attempt is charged and recorded as usual if its client disconnects
 // during the check.
 func TestHangUp(t *testing.T) {
@@ -140,6 +121,73 @@ func TestUnansweredAttempts(t *testing.T) {
 		for range 10 {
 			w.login("maria")
 		}
+	})
+}
+
+// TestThreat02KnownAccounts guesses at two hundred accounts from an address at which all of them
+// log in: a hundred guesses are checked, and fifty a minute after that.
+func TestThreat02KnownAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		name := func(i int) string { return fmt.Sprint("clerk", i%200) }
+		for i := range 200 {
+			w.people.byID["us_"+name(i)] = &person{user: broker.User{ID: "us_" + name(i), Username: name(i)}, password: "secret"}
+			if reason, _ := try(t, w, name(i), "secret", origin); reason != "" {
+				t.Fatalf("%s: %s", name(i), reason)
+			}
+		}
+		before, _ := w.people.counts()
+		for i := range 600 { // a minute
+			try(t, w, name(i), "wrong", origin)
+			time.Sleep(time.Minute / 600)
+		}
+		if after, _ := w.people.counts(); after-before < 100+49 || after-before > 100+50 {
+			t.Errorf("%d passwords were checked, want 150", after-before)
+		}
+	})
+}
+
+// TestNewDevice checks that a login with a new device is an event, also after a restart and on
+// another node. The first device of an account is none, and neither is a new version of one.
+func TestNewDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		node := &world{t: t, cfg: w.cfg, people: w.people, store: w.store, hooks: w.hooks}
+		events := 0
+		login := func(n *world, name, client string, address int, want bool) {
+			t.Helper()
+			o := from(address)
+			o.Client = client
+			if reason, _ := try(t, n, name, name+"'s password", o); reason != "" {
+				t.Fatal(reason)
+			}
+			rows := w.audited(audit.LoginNewDevice)
+			if got := len(rows) > events; got != want {
+				t.Errorf("%s with %q: event %v, want %v", name, client, got, want)
+			} else if want && (rows[events].User != "us_"+name || rows[events].Client != client || rows[events].Address != o.Address.String()) {
+				t.Errorf("event %+v", rows[events])
+			}
+			events = len(rows)
+		}
+		login(w, "maria", "Browser/1.0 (X11)", 1, false)
+		login(w, "maria", "Browser/1.0 (X11)", 2, false)
+		login(w, "maria", "Browser/2.5 (X11)", 2, false)
+		login(w, "maria", "Browser/2.5 (Phone)", 2, true)
+		login(w, "maria", "Browser/2.5 (Phone)", 3, false)
+		login(w, "otto", "bot/1", 1, false)
+		node.restart()
+		w.restart()
+		login(node, "maria", "Browser/3 (Phone)", 1, false)
+		login(node, "maria", "", 1, true)
+		login(w, "otto", "bot/2", 1, false)
+		if reason, _ := try(t, w, "otto", "wrong", from(1)); reason != auth.InvalidCredentials {
+			t.Error(reason)
+		}
+		login(w, "otto", "curl/8", 1, true)
+		for i := range throttle.MaxLocations {
+			login(w, "otto", "program of "+strings.Repeat("x", i), 1, true)
+		}
+		login(w, "otto", "bot/2", 1, true) // it was forgotten
 	})
 }
 

@@ -18,13 +18,15 @@ import (
 // a token has only one spelling. The prefix helps scanners that look for leaked secrets. The
 // checksum refuses a typing error without a query.
 const (
-	firstPrefix     = "rt1_" // the first token of a login: 32 random bytes
+	firstPrefix     = "rt1_" // the first token of a login: random bytes and their MAC
 	successorPrefix = "rt2_" // the answer to a refresh
 
 	firstSize     = 32
+	firstMAC      = 12 // of firstSize
 	successorSize = signedSize + sha256.Size
 	signedSize    = sha256.Size + 8 + 8 + nonceSize // parent, issued, expires, nonce
 	nonceSize     = 9
+	nonceMAC      = 7 // of nonceSize
 	checksumSize  = 4
 )
 
@@ -33,26 +35,54 @@ const (
 // A successor contains the hash of its parent, its times, a nonce and a MAC of these under the
 // family's secret. It needs no row before it is used, although each refresh answers with another
 // one.
+//
+// Both kinds also have a short MAC under the key of the installation. It shows without a query that
+// a token is not invented. Tokens of earlier programs have random bytes there, so that a wrong MAC
+// refuses nothing.
 type refreshToken []byte
 
 // newFirstToken returns the first token of a login.
-func newFirstToken() refreshToken {
+func newFirstToken(keyed keyedHash) refreshToken {
 	t := make(refreshToken, firstSize)
-	_, _ = rand.Read(t) // never fails: it ends the program instead
+	_, _ = rand.Read(t[:firstSize-firstMAC]) // never fails: it ends the program instead
+	t.setMAC(keyed)
 	return t
+}
+
+// shortMAC returns the part of t that is the short MAC, and the bytes before it.
+func (t refreshToken) shortMAC() (signed, mac []byte) {
+	end, size := firstSize, firstMAC
+	if t.isSuccessor() {
+		end, size = signedSize, nonceMAC
+	}
+	return t[:end-size], t[end-size : end]
+}
+
+func (t refreshToken) setMAC(keyed keyedHash) {
+	signed, mac := t.shortMAC()
+	h := keyed("refresh token", string(signed))
+	copy(mac, h[:])
+}
+
+// minted reports whether the short MAC is right.
+func (t refreshToken) minted(keyed keyedHash) bool {
+	signed, mac := t.shortMAC()
+	h := keyed("refresh token", string(signed))
+	return hmac.Equal(mac, h[:len(mac)])
 }
 
 // newSuccessor returns a successor of the token with the hash parent. It reports false if the keys
 // have no secret for the family.
-func newSuccessor(keys *keyset.Set, f *Family, parent Hash, issued, expires time.Time) (refreshToken, bool) {
-	t := make(refreshToken, 0, successorSize)
-	t = append(t, parent[:]...)
-	t = binary.BigEndian.AppendUint64(t, uint64(issued.UnixNano()))
-	t = binary.BigEndian.AppendUint64(t, uint64(expires.UnixNano()))
-	t = t[:signedSize]
-	_, _ = rand.Read(t[signedSize-nonceSize:])
-	mac, ok := keys.Derive(f.KeyID, f.Seed, t)
-	return append(t, mac[:]...), ok
+func newSuccessor(keys *keyset.Set, keyed keyedHash, f *Family, parent Hash, issued, expires time.Time) (refreshToken, bool) {
+	t := make(refreshToken, successorSize)
+	copy(t, parent[:])
+	binary.BigEndian.PutUint64(t[sha256.Size:], uint64(issued.UnixNano()))
+	binary.BigEndian.PutUint64(t[sha256.Size+8:], uint64(expires.UnixNano()))
+	_, _ = rand.Read(t[signedSize-nonceSize : signedSize-nonceMAC])
+	t.setMAC(keyed)
+	mac, ok := keys.Derive(f.KeyID, f.Seed, t[:signedSize])
+	copy(t[signedSize:], mac[:])
+	return t, ok
 }
 
 // parseRefreshToken reads the text of a token. It does not check the MAC of a successor.

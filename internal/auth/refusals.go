@@ -119,8 +119,11 @@ func (s *Service) noteLeftOut(ctx context.Context) {
 	}
 }
 
-// keyed returns a keyed hash of a text that must not be revealed, such as a name that may be a
-// password typed in the wrong field.
+// keyedHash is Service.keyed.
+type keyedHash func(what, text string) Hash
+
+// keyed returns the hash of a text under the key of the installation. It hides a text that must not
+// be revealed, such as a name that may be a password typed in the wrong field, or is a MAC.
 func (s *Service) keyed(what, text string) (h Hash) {
 	mac := hmac.New(sha256.New, s.cfg.AuditKey)
 	mac.Write([]byte("rueda " + what + "\n" + text))
@@ -137,18 +140,18 @@ func namesake(s *Service, username string) string {
 // loginRefused records a refused password before the answer is sent. It does so for unknown and
 // known users alike, so that the time of the answer does not differ. user is the user of the
 // attempt if the user base identified one.
-func (s *Service) loginRefused(ctx context.Context, reason string, login *broker.Login, user string, from Origin) error {
+func (s *Service) loginRefused(ctx context.Context, kind audit.Kind, detail string, login *broker.Login, user string, from Origin) error {
 	// The refusal of a client that has disconnected is recorded too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditPatience)
 	defer cancel()
-	n, network := s.noted[audit.LoginRefused], clientaddr.Network(from.Address)
+	n, network := s.noted[kind], clientaddr.Network(from.Address)
 	if !n.due("", network, time.Now()) {
 		s.noteLeftOut(ctx)
 		return nil
 	}
 	err := s.cfg.Store.Append(ctx, audit.Event{
-		Time: time.Now(), Kind: audit.LoginRefused, Actor: "client", User: user,
-		Address: addressText(from), Client: clientText(from), Detail: reason + namesake(s, login.Username),
+		Time: time.Now(), Kind: kind, Actor: "client", User: user,
+		Address: addressText(from), Client: clientText(from), Detail: detail + namesake(s, login.Username),
 	})
 	if err != nil {
 		n.undo(network)
@@ -160,12 +163,12 @@ func (s *Service) loginRefused(ctx context.Context, reason string, login *broker
 const auditPatience = 5 * time.Second
 
 // loginThrottled records an attempt that was refused without checking the password.
-func (s *Service) loginThrottled(ctx context.Context, refused *Error, username string, from Origin) {
+func (s *Service) loginThrottled(ctx context.Context, reason, username string, from Origin) {
 	about := "address " + clientaddr.Client(from.Address).String()
-	if refused.Reason == TooManyFailures {
+	if reason == TooManyFailures {
 		about = "account " + username
 	}
-	s.noteOnce(ctx, about, audit.Event{Kind: audit.LoginThrottled, Detail: refused.Reason + namesake(s, username)}, from)
+	s.noteOnce(ctx, about, audit.Event{Kind: audit.LoginThrottled, Detail: reason + namesake(s, username)}, from)
 }
 
 // refreshRefused records a refused refresh token, by client network if the family is unknown.
@@ -177,8 +180,8 @@ func (s *Service) refreshRefused(ctx context.Context, why string, family Family,
 	s.noteOnce(ctx, about, audit.Event{Kind: audit.RefreshRefused, User: family.UserID, Family: family.ID, Detail: why}, from)
 }
 
-// RecordAdmin records a request of an administrator, or a refused one, once a minute for each
-// actor, address, user and detail.
+// RecordAdmin records a request of an administrator, a refused one, or a refused producer, once a
+// minute for each actor, address, user and detail.
 func (s *Service) RecordAdmin(ctx context.Context, e audit.Event, from Origin) {
 	about := strings.Join([]string{e.Actor, clientaddr.Client(from.Address).String(), e.User, e.Detail}, "\n")
 	s.noteOnce(ctx, about, e, from)

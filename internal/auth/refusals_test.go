@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/throttle"
@@ -42,7 +43,11 @@ func TestSecondFactor(t *testing.T) {
 			}
 		}
 		rows := w.audited(audit.LoginRefused)
-		if len(rows) != 4 || rows[0].User != "us_maria" || !strings.HasPrefix(rows[0].Detail, auth.MFARequired+" name ") {
+		if len(rows) != 3 || rows[0].User != "us_maria" || !strings.HasPrefix(rows[0].Detail, auth.MFARequired+" name ") {
+			t.Errorf("audit log: %+v", rows)
+		}
+		rows = w.audited(audit.PasswordExposed)
+		if len(rows) != 1 || rows[0].User != "us_maria" || !strings.HasPrefix(rows[0].Detail, "wrong_otp name ") {
 			t.Errorf("audit log: %+v", rows)
 		}
 	})
@@ -70,7 +75,7 @@ func TestSecondFactorIsBounded(t *testing.T) {
 		if got := tryOTP(t, w, right, "123456", scattered(200)); got != "" {
 			t.Errorf("with the one-time password, which is not held up: %s", got)
 		}
-		time.Sleep(time.Minute / 5)
+		time.Sleep(time.Minute)
 		if got := tryOTP(t, w, right, "", scattered(201)); got != auth.MFARequired {
 			t.Errorf("after a while: %s", got)
 		}
@@ -82,6 +87,41 @@ func TestSecondFactorIsBounded(t *testing.T) {
 		}
 		if checked != 5 {
 			t.Errorf("%d one-time passwords were looked at, want 5", checked)
+		}
+	})
+}
+
+// lockedFactor is a user base that checks no one-time passwords any more.
+type lockedFactor struct{ *people }
+
+func (p lockedFactor) Authenticate(ctx context.Context, login broker.Login) (broker.User, error) {
+	user, err := p.people.Authenticate(ctx, login)
+	if login.OTP != "" && (err == nil || errors.Is(err, broker.ErrWrongOTP)) {
+		return broker.User{ID: user.ID}, broker.ErrFactorLocked
+	}
+	return user, err
+}
+
+// TestSecondFactorLocked checks that logins with a locked second factor are answered as such,
+// recorded as an exposed password, and limited like wrong ones.
+func TestSecondFactorLocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		w.people.change("us_maria", func(p *person) { p.otp = "123456" })
+		w.cfg.Users = lockedFactor{w.people}
+		w.restart()
+		for i := range 7 {
+			want := auth.SecondFactorLocked
+			if i >= 5 {
+				want = auth.TooManyFailures
+			}
+			if got := tryOTP(t, w, "maria's password", "123456", origin); got != want {
+				t.Errorf("login %d: %s, want %s", i, got, want)
+			}
+		}
+		rows := w.audited(audit.PasswordExposed)
+		if len(rows) != 5 || rows[0].User != "us_maria" || !strings.HasPrefix(rows[0].Detail, auth.SecondFactorLocked+" name ") {
+			t.Errorf("audit log: %+v", rows)
 		}
 	})
 }

@@ -12,9 +12,19 @@ import (
 // or dead token of this server works too. If the Store is down, the family ends in this process at
 // once and is stored later, and the error is Unavailable, so that the caller tries again.
 func (s *Service) Revoke(ctx context.Context, token Secret, from Origin) error {
-	family, err := s.familyOf(ctx, token.Reveal())
-	if errors.Is(err, ErrNotFound) {
+	err := RevokeOf(ctx, s, token, "", from)
+	if IsReason(err, NotFound) {
 		return nil
+	}
+	return err
+}
+
+// RevokeOf is Service.Revoke for the token of a login with an id, or of any login if it is empty.
+// The reason of the Error is NotFound for a foreign token, and for that of another login.
+func RevokeOf(ctx context.Context, s *Service, token Secret, session string, from Origin) error {
+	family, err := s.familyOf(ctx, token.Reveal())
+	if errors.Is(err, ErrNotFound) || err == nil && session != "" && family != session {
+		return refuse(NotFound, errors.New("not a token of this login"))
 	}
 	if err != nil {
 		s.cfg.Logger.Error("logout failed, refresh token not read", "error", err)

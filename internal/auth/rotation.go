@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Hash is the SHA-256 of a refresh token. Only the hash is stored. The input has 256 bits of
-// entropy, so a slow hash would not add security.
+// Hash is the SHA-256 of a refresh token. Only the hash is stored. The input has
+// 160 random bits or more, so a slow hash would not add security.
 type Hash [32]byte
 
 // RefreshToken is the row of a refresh token. The first token of a login has one from the

@@ -54,7 +54,7 @@ type Config struct {
 	AccountFailureWindow time.Duration
 
 	Shared   throttle.Shared // limits of all nodes of an installation, checked after Throttle; nil: each node has limits of its own
-	AuditKey []byte          // for hashes of usernames in the audit log and the shared limits: that of Keys
+	AuditKey []byte          // for hashes of usernames in the audit log and the shared limits, and for MACs in tokens: that of Keys
 
 	// UserTTL is how long the state of a user is used before the user base is queried again: 1
 	// minute. Changed passwords and disabled users that the user base does not report
@@ -155,8 +155,6 @@ type Service struct {
 	revoked  revocations
 	gone     goneUsers
 	ends     accountEnds
-	checks   passwordChecks
-	failures accountFailures
 	trusted  trustedLocations
 
 	rereadMu sync.Mutex
@@ -171,20 +169,23 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	cfg.Keys.KeepFor(cfg.AccessTTL)
 	s := &Service{
 		cfg:      cfg,
-		access:   newAccessTokens(cfg.Keys, cfg.Issuer, cfg.OldIssuer, cfg.Audience, cfg.AccessTTL),
 		noted:    make(map[audit.Kind]*noted),
 		verified: newVerified(),
 		users:    newUsers(cfg.Users, cfg.UserTTL),
 	}
-	s.throttle = throttle.New(cfg.Throttle, cfg.Shared, func(purpose, text string) [32]byte { return s.keyed(purpose, text) }, cfg.Logger)
-	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused, audit.AddressRefused, audit.AdminRefused, audit.AdminRead} {
+	var directory throttle.Directory
+	if cfg.AccountFailures > 0 {
+		directory = &accountFailures{store: cfg.Store, most: cfg.AccountFailures, window: cfg.AccountFailureWindow, keyed: s.keyed, logger: cfg.Logger}
+	}
+	s.access = newAccessTokens(cfg.Keys, s.keyed, cfg.Issuer, cfg.OldIssuer, cfg.Audience, cfg.AccessTTL)
+	s.throttle = throttle.New(cfg.Throttle, cfg.Shared, directory, func(purpose, text string) [32]byte { return s.keyed(purpose, text) }, cfg.Logger)
+	for _, kind := range []audit.Kind{audit.LoginRefused, audit.LoginThrottled, audit.PasswordExposed, audit.RefreshRefused, audit.AddressRefused, audit.AdminRefused, audit.FeedRefused, audit.AdminRead} {
 		s.noted[kind] = newNoted(kind)
 	}
 	// No sockets exist yet, so no hook is called.
 	if err := s.readRevoked(ctx, func(family string, at time.Time) { s.revoked.add(family, at) }); err != nil {
 		return nil, fmt.Errorf("read the revoked families: %w", err)
 	}
-	s.failures = accountFailures{store: cfg.Store, most: cfg.AccountFailures, window: cfg.AccountFailureWindow, keyed: s.keyed, logger: cfg.Logger}
 	s.trusted = trustedLocations{store: cfg.Store, throttle: s.throttle, logger: cfg.Logger}
 	if err := s.trusted.load(ctx); err != nil {
 		return nil, err
@@ -198,8 +199,9 @@ func SetThrottle(s *Service, c throttle.Config) { s.throttle.SetLimits(c) }
 // Origin is where a request comes from.
 type Origin struct {
 	Address netip.Addr
-	Client  string // User-Agent
-	Actor   string // in the audit log, of an administrator with a name; "": administrator
+	Client  string        // User-Agent
+	Idle    time.Duration // how long its tokens live at most; 0: as Config says
+	Actor   string        // in the audit log, of an administrator with a name; "": administrator
 }
 
 // Identity is the verified content of an access token with its user.
@@ -231,18 +233,26 @@ func (s *Service) Limit(from Origin) (limit, remaining int, reset, window time.D
 // JWKS returns the body of /.well-known/jwks.json, the public keys, with its ETag.
 func (s *Service) JWKS() (body []byte, etag string) { return s.cfg.Keys.JWKS() }
 
-// tokens returns the answer to a grant that succeeded.
-func (s *Service) tokens(user broker.User, family string, refresh refreshToken, refreshEnd, now time.Time) (Tokens, time.Time, error) {
-	access, expires, err := s.access.mint(user, family, now)
+// tokens returns the answer to a grant that succeeded, and the claims of its access token. Without
+// a refresh, no access token outlives the refresh token.
+func (s *Service) tokens(user broker.User, family string, refresh refreshToken, refreshEnd, now time.Time, from Origin) (Tokens, *claims, error) {
+	life := s.cfg.AccessTTL
+	if from.Idle > 0 {
+		life = min(life, from.Idle)
+	}
+	access, c, err := s.access.mint(user, family, now, life)
 	if err != nil {
-		return Tokens{}, time.Time{}, unavailable(err)
+		return Tokens{}, nil, unavailable(err)
 	}
 	return Tokens{
 		Access:           access,
 		Refresh:          refresh.text(),
-		ExpiresIn:        s.cfg.AccessTTL.Truncate(time.Second),
+		ExpiresIn:        life.Truncate(time.Second),
 		RefreshExpiresIn: refreshEnd.Sub(now),
 		Scope:            strings.Join(user.Scopes, " "),
 		Session:          family,
-	}, expires, nil
+	}, c, nil
 }
+
+// granted remembers the access token of an answer that is given, so that it needs no check here.
+func (s *Service) granted(t *Tokens, c *claims) { s.verified.put(t.Access.Reveal(), c) }

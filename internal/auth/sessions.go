@@ -61,12 +61,29 @@ func (s *Service) sessions(ctx context.Context, userID string, version int64, cu
 	return list, nil
 }
 
-// EndSession ends one login of the user of an access token. The reason of the Error is Unavailable,
-// or NotFound if the user has no such active login.
+// EndSession ends the login of an access token, whose id is session. The reason of the Error is
+// Unavailable, NotFound if the user has no such active login, or Forbidden if it is another one:
+// somebody with a stolen token must not end those of its owner.
 func (s *Service) EndSession(ctx context.Context, id Identity, session string, from Origin) error {
+	if session != id.Family {
+		list, err := s.Sessions(ctx, id)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(list, func(o Session) bool { return o.ID == session }) {
+			return refuse(Forbidden, errOthers)
+		}
+		return refuse(NotFound, errors.New("there is no such session"))
+	}
 	from.Actor = "user"
 	return endSession(ctx, s, id.User.ID, session, from)
 }
+
+// errOthers is the cause of Forbidden for a request to end other logins with a token.
+var errOthers = errors.New("other logins are ended with the password")
+
+// NeedsPassword reports whether a request was refused because it needs the password.
+func NeedsPassword(err error) bool { return errors.Is(err, errOthers) }
 
 // EndAnySession ends one login of any user, for an administrator. The reason of the Error is
 // Unavailable, or NotFound if there is no such active login.
@@ -96,14 +113,44 @@ func endSession(ctx context.Context, s *Service, userID, session string, from Or
 	return nil
 }
 
-// EndSessions ends all logins of the user of an access token and returns their number. keepCurrent
-// keeps the login of this token. The reason of the Error is Unavailable; some logins may have ended
-// then.
+// EndSessions ends the login of an access token, unless keepCurrent is set, and returns the number
+// of ended ones. The reason of the Error is Unavailable, or Forbidden if the user has other logins,
+// which EndLogins ends.
 func (s *Service) EndSessions(ctx context.Context, id Identity, keepCurrent bool, from Origin) (int, error) {
-	if !keepCurrent {
-		return s.endUser(ctx, id.User.ID, time.Time{}, audit.Event{Kind: audit.UserEnded, Actor: "user", Address: addressText(from), Client: clientText(from)})
-	}
 	list, err := s.Sessions(ctx, id)
+	switch {
+	case err != nil:
+		return 0, err
+	case slices.ContainsFunc(list, func(o Session) bool { return !o.Current }):
+		return 0, refuse(Forbidden, errOthers)
+	case keepCurrent:
+		return 0, nil
+	}
+	if err := s.EndSession(ctx, id, id.Family, from); err != nil {
+		return 0, err
+	}
+	return 1, nil
+}
+
+// EndLogins ends logins of a user, who is authenticated by login as for a login, and returns their
+// number: the one with the id session, or all except keep if that is empty. The reason of the Error
+// is one of Password, or NotFound if the user has no such active login.
+func EndLogins(ctx context.Context, s *Service, login broker.Login, session, keep string, from Origin) (int, error) {
+	user, _, err := checkLogin(ctx, s, login, nil, from)
+	if err != nil {
+		return 0, err
+	}
+	from.Actor = "user"
+	if session != "" {
+		if err := endSession(ctx, s, user.ID, session, from); err != nil {
+			return 0, err
+		}
+		return 1, nil
+	}
+	if keep == "" {
+		return s.endUser(ctx, user.ID, time.Time{}, audit.Event{Kind: audit.UserEnded, Actor: "user", Address: addressText(from), Client: clientText(from)})
+	}
+	list, err := s.sessions(ctx, user.ID, user.Version, keep)
 	if err != nil {
 		return 0, err
 	}
@@ -112,7 +159,7 @@ func (s *Service) EndSessions(ctx context.Context, id Identity, keepCurrent bool
 		if one.Current {
 			continue
 		}
-		switch err := s.EndSession(ctx, id, one.ID, from); {
+		switch err := endSession(ctx, s, user.ID, one.ID, from); {
 		case err == nil:
 			ended++
 		case IsReason(err, NotFound): // it has already ended

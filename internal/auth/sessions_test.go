@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth"
 )
@@ -47,8 +48,22 @@ func TestSessions(t *testing.T) {
 				t.Errorf("%s session: %v", what, err)
 			}
 		}
-		if err := w.EndSession(t.Context(), me, other.Family, origin); err != nil {
-			t.Fatal(err)
+		right := broker.Login{Username: "maria", Password: "maria's password"}
+		wantReason(t, w.EndSession(t.Context(), me, other.Family, origin), auth.Forbidden)
+		for _, keep := range []bool{false, true} {
+			_, err := w.EndSessions(t.Context(), me, keep, origin)
+			wantReason(t, err, auth.Forbidden)
+		}
+		for what, c := range map[string]struct{ password, session, reason string }{
+			"wrong password": {"wrong", other.Family, auth.InvalidCredentials}, "another user's": {right.Password, otto.Family, auth.NotFound},
+		} {
+			if _, err := auth.EndLogins(t.Context(), w.Service, broker.Login{Username: "maria", Password: c.password}, c.session, "", origin); reasonOf(err) != c.reason {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		w.verify(second.Access)
+		if n, err := auth.EndLogins(t.Context(), w.Service, right, other.Family, "", origin); n != 1 || err != nil {
+			t.Fatal(n, err)
 		}
 		wantReason(t, w.EndSession(t.Context(), me, other.Family, origin), auth.NotFound)
 		w.rejects(second.Access, auth.TokenRevoked)

@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/cache"
+	"github.com/ruedahq/rueda/internal/clientaddr"
 )
 
 // maxVerified bounds the number of remembered tokens. Each takes about 900 bytes.
@@ -85,6 +88,41 @@ func (s *Service) Known(accessToken string) (id Identity, ok bool, err error) {
 	}
 	id, err = identity(c, user)
 	return id, true, err
+}
+
+// Minted returns the login of an access token whose jti has a valid MAC. ok is false for a forged
+// token, and for one of an earlier program, which has no MAC. Minted does not check the signature
+// or the times, so an expired token is ok too.
+func (s *Service) Minted(accessToken string) (family string, ok bool) {
+	if len(accessToken) > maxAccessToken {
+		return "", false
+	}
+	_, body, _ := strings.Cut(accessToken, ".")
+	body, _, _ = strings.Cut(body, ".")
+	text, err := base64.RawURLEncoding.DecodeString(body)
+	if err != nil {
+		return "", false
+	}
+	c := new(claims)
+	if err := json.Unmarshal(text, c); err != nil {
+		return "", false
+	}
+	ok, _ = s.access.checkMAC(c)
+	return c.Family, ok
+}
+
+// LimitKey returns what requests with an access or refresh token count by: its login or the token
+// itself if this installation minted it, and otherwise the client address.
+func (s *Service) LimitKey(token Secret, from Origin) string {
+	text := token.Reveal()
+	if refresh, ok := parseRefreshToken(text); ok && refresh.minted(s.keyed) {
+		h := refresh.hash()
+		return string(h[:])
+	}
+	if login, ok := s.Minted(text); ok {
+		return "login " + login
+	}
+	return clientaddr.Client(from.Address).String()
 }
 
 // current returns an error if a token that was valid is no longer valid.

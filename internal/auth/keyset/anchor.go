@@ -15,24 +15,25 @@ func (k *Set) Anchored() (audit.Head, error) {
 	return audit.ParseHead(text)
 }
 
-// Anchor stores a head of the audit log in the document, unless a later one is stored. Somebody who
-// can write only to the database cannot change it.
-func (k *Set) Anchor(ctx context.Context, head audit.Head) error { return k.anchor(ctx, head, false) }
-
-// Reanchor stores a head even if a later one is stored. Call it after an older database was
-// restored.
-func (k *Set) Reanchor(ctx context.Context, head audit.Head) error {
-	return k.anchor(ctx, head, true)
+// Anchor stores a head of the audit log in the document if the stored one is still from. Somebody
+// who can write only to the database cannot change it.
+func (k *Set) Anchor(ctx context.Context, from, head audit.Head) error {
+	return k.anchor(ctx, head, func(stored audit.Head) bool { return stored == from })
 }
 
-func (k *Set) anchor(ctx context.Context, head audit.Head, lower bool) error {
+// Reanchor stores a head whatever is stored. Call it after an older database was restored.
+func (k *Set) Reanchor(ctx context.Context, head audit.Head) error {
+	return k.anchor(ctx, head, func(audit.Head) bool { return true })
+}
+
+func (k *Set) anchor(ctx context.Context, head audit.Head, replaces func(stored audit.Head) bool) error {
 	if !k.lock(ctx) {
 		return ctx.Err()
 	}
 	defer k.unlock()
 	_, err := k.change(ctx, func(e *edit) error {
-		before, err := audit.ParseHead(e.head)
-		if err == nil && before.Seq >= head.Seq && !lower {
+		stored, err := audit.ParseHead(e.head)
+		if err == nil && !replaces(stored) {
 			return nil
 		}
 		e.head, e.quiet = head.String(), true

@@ -248,12 +248,14 @@ func (k *Set) find(id string) (*signingKey, error) {
 	return nil, ErrUnknownKey
 }
 
-// Sign returns the text of a token of a type with these claims, signed by the key that signs now.
-func (k *Set) Sign(claims jwt.Claims, typ string) (string, error) {
+// Sign returns the text of a token of a type with these claims, signed by the key that signs now,
+// and the id of that key.
+func (k *Set) Sign(claims jwt.Claims, typ string) (text, id string, err error) {
 	key := k.ring.Load().signing
 	t := jwt.NewWithClaims(key.method, claims)
 	t.Header = map[string]any{"alg": key.algorithm, "kid": key.id, "typ": typ}
-	return t.SignedString(key.private)
+	text, err = t.SignedString(key.private)
+	return text, key.id, err
 }
 
 // Deriver returns the name of the secret for new families.

@@ -25,7 +25,7 @@ func TestThreat31ClockJump(t *testing.T) {
 				if wait, refused := th.reserve(a, username, false, now); wait != nil || refused != nil {
 					return false
 				}
-				a.completeAt(outcome{how: Failed}, now)
+				a.completeAt(Failed, now)
 				return true
 			}
 			flood := func() (passed int) {

@@ -46,11 +46,14 @@ type Refusal struct {
 // Settlement is the outcome of an attempt.
 type Settlement int
 
-// Settlements.
+// Settlements. Shared limits and stores know the first three.
 const (
-	Failed Settlement = iota
-	Succeeded
-	Refunded
+	Failed     Settlement = iota // wrong, and stays charged
+	Succeeded                    // refunded, and the failures of the account are forgotten
+	Refunded                     // not checked
+	Incomplete                   // the password is correct, but not the second factor
+	Unanswered                   // the user base did not answer
+	Outside                      // the password is correct, but the client is in none of the user's networks
 )
 
 // MaxBackoff is the longest wait of an account. FailuresKept is how long its failures count.

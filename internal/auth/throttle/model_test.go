@@ -23,13 +23,6 @@ type plainThrottle struct {
 	past   []plainFailure // in order
 	flying []*plainAttempt
 	known  []account
-	polls  []plainPoll // in order
-}
-
-// plainPoll is a request for an account that has to wait.
-type plainPoll struct {
-	at      time.Time
-	account account
 }
 
 type plainFailure struct {
@@ -78,24 +71,6 @@ func (p *plainThrottle) even(key bucketKey, now time.Time) time.Duration {
 	return max(0, even.Sub(now))
 }
 
-// polled returns how long an address that asked too often has to wait before its next request for
-// an account. A client that keeps asking reaches the maximum.
-func (p *plainThrottle) polled(who account, now time.Time) time.Duration {
-	r, even := p.rates[levelPolled], modelStart
-	for _, poll := range p.polls {
-		if poll.account == who {
-			even = poll.at.Add(min(r.Burst, max(0, even.Sub(poll.at))+r.Interval))
-		}
-	}
-	return max(0, max(0, even.Sub(now))+r.Interval-r.Burst)
-}
-
-// refuse returns the error for an account that has to wait.
-func (p *plainThrottle) refuse(username string, place netip.Prefix, left time.Duration, now time.Time) string {
-	p.polls = append(p.polls, plainPoll{now, account{username, place}})
-	return fmt.Sprint(TooManyFailures, " ", max(left, p.polled(account{username, place}, now)))
-}
-
 // failed returns the number of consecutive failures of an account, and the time of the last one.
 func (p *plainThrottle) failed(who account, now time.Time) (count int, last time.Time) {
 	last = modelStart
@@ -126,13 +101,14 @@ func (a *plainAttempt) keys(network netip.Prefix, asks, first bool) []bucketKey 
 		whole.level = levelFirstTry
 	}
 	keys := []bucketKey{{level: levelUnanswered, place: network}, {level: levelAddress, place: a.place}, {level: levelNetwork, place: network}, {level: levelGlobal}, whole}
-	confirmed := bucketKey{level: levelConfirmed, account: username}
+	incomplete := bucketKey{level: levelRefused, account: username}
 	if a.known {
 		keys = []bucketKey{{level: levelKnown, place: a.place}}
-		confirmed.place = a.place
+		incomplete.place = a.place
 	}
+	keys = append(keys, bucketKey{level: levelRefused, account: "\x00" + username, place: network})
 	if asks {
-		keys = append(keys, confirmed)
+		keys = append(keys, incomplete)
 	}
 	return keys
 }
@@ -155,24 +131,16 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 			wait = min(wait, time.Second*time.Duration(1<<over))
 		}
 		if left := last.Add(wait).Sub(now); left > 0 {
-			return p.refuse(username, place, left, now), nil
+			return fmt.Sprint(TooManyFailures, " ", left), nil
 		}
 	}
-	if left := p.polled(account{username, place}, now); left > 0 {
-		p.polls = append(p.polls, plainPoll{now, account{username, place}})
-		return fmt.Sprint(TooManyFailures, " ", left), nil
-	}
-	checked := 0
-	for _, a := range p.flying {
-		if a.account == who {
-			checked++
+	for _, a := range p.flying { // one password of an account at a time
+		if a.account.username == username && a.known == known {
+			return "wait", nil
 		}
-	}
-	if checked >= max(1, free-count) {
-		return "wait", nil
 	}
 	a := &plainAttempt{account: who, place: place, known: known}
-	for _, key := range a.keys(network, asks, count == 0 && checked == 0) {
+	for _, key := range a.keys(network, asks, count == 0) {
 		r := p.rate(key.level)
 		a.charges = append(a.charges, plainCharge{key, r})
 		even := p.even(key, now)
@@ -189,8 +157,8 @@ func (p *plainThrottle) ask(username string, place, network netip.Prefix, asks b
 				return "wait", nil
 			}
 			switch key.level {
-			case levelConfirmed, levelFirstTry, levelRetry:
-				return p.refuse(username, place, left, now), nil
+			case levelRefused, levelFirstTry, levelRetry:
+				return fmt.Sprint(TooManyFailures, " ", left), nil
 			case levelUnanswered:
 				return fmt.Sprint(Unavailable, " ", left), nil
 			}
@@ -212,12 +180,15 @@ func (p *plainThrottle) end(i int, how string, now time.Time) {
 		if at := (account{a.account.username, a.place}); !slices.Contains(p.known, at) {
 			p.known = append(p.known, at)
 		}
-	case "fail", "confirm", "unanswered":
+	case "fail", "incomplete", "outside", "unanswered":
 		for _, c := range a.charges {
 			of := "fail"
 			switch c.key.level {
-			case levelConfirmed:
-				of = "confirm"
+			case levelRefused:
+				of = "incomplete"
+				if c.key.account[0] == 0 {
+					of = "outside"
+				}
 			case levelUnanswered:
 				of = "unanswered"
 			}
@@ -270,7 +241,6 @@ func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
 		AccountFree: rapid.IntRange(1, 6).Draw(rt, "free"), FamilyPerMinute: 1, FamilyBurst: 1,
 	}
 	th := newLimiter(cfg)
-	th.limits.Load().rates[levelPolled] = perMinute(60, rapid.IntRange(2, 4).Draw(rt, "polls at once"))
 	model := &plainThrottle{free: cfg.AccountFree, rates: th.limits.Load().rates}
 	now := modelStart
 	places := []netip.Addr{
@@ -305,20 +275,11 @@ func playThrottle(rt *rapid.T, seen map[string]int) (steps int, err error) {
 			}
 		case what < 16 && len(model.flying) > 0:
 			i := rapid.IntRange(0, len(model.flying)-1).Draw(rt, "which")
-			how := rapid.SampledFrom([]string{"fail", "fail", "fail", "succeed", "refund", "confirm", "unanswered"}).Draw(rt, "how")
-			real := model.flying[i].real
-			switch how {
-			case "fail":
-				real.completeAt(outcome{how: Failed}, now)
-			case "succeed":
-				real.completeAt(outcome{how: Succeeded}, now)
-			case "refund":
-				real.completeAt(outcome{how: Refunded}, now)
-			case "confirm":
-				real.completeAt(outcome{how: Refunded, confirmed: true}, now)
-			case "unanswered":
-				real.completeAt(outcome{how: Refunded, unanswered: true}, now)
+			outcomes := map[string]Settlement{
+				"fail": Failed, "succeed": Succeeded, "refund": Refunded, "incomplete": Incomplete, "outside": Outside, "unanswered": Unanswered,
 			}
+			how := rapid.SampledFrom([]string{"fail", "fail", "fail", "succeed", "refund", "incomplete", "outside", "unanswered"}).Draw(rt, "how")
+			model.flying[i].real.completeAt(outcomes[how], now)
 			model.end(i, how, now)
 		case what == 16:
 			model.half = !model.half

@@ -80,14 +80,36 @@ func (s *sharing) answered(ok bool, now time.Time) (news bool) {
 	return news
 }
 
-// Attempt charges a password check to the limits of this node and then to the shared ones. asks
-// means that it has no one-time password. While the shared limits fail, this node uses half of its
-// own: n nodes then allow up to n/2 times as much.
+// Attempt charges a password check to the limits of this node, then to the shared ones, and then to
+// the Directory. Or it refuses the check and charges nothing. asks means that the client sent no
+// one-time password. While the shared limits fail, this node uses half of its own: n nodes then
+// allow up to n/2 times as much.
 func (t *Limiter) Attempt(ctx context.Context, username string, from netip.Addr, asks bool) (*Attempt, *Error) {
 	a, refused := t.password(ctx, username, from, asks)
-	if refused != nil || !t.sharing.ask(time.Now()) {
-		return a, refused
+	if refused == nil && t.sharing.ask(time.Now()) {
+		a, refused = t.share(ctx, a, username, from, asks)
 	}
+	if refused != nil {
+		return nil, refused
+	}
+	if err := ctx.Err(); err != nil {
+		a.Complete(ctx, Refunded)
+		return nil, unavailable(err)
+	}
+	if t.directory == nil {
+		return a, nil
+	}
+	if refused := t.directory.Reserve(ctx, username, a.known); refused != nil {
+		a.Complete(ctx, Refunded)
+		return nil, refused
+	}
+	a.reserved = true
+	return a, nil
+}
+
+// share charges an attempt to the shared limits. While they fail, it charges it to half of the
+// limits of this node.
+func (t *Limiter) share(ctx context.Context, a *Attempt, username string, from netip.Addr, asks bool) (*Attempt, *Error) {
 	r := t.reservation(a, time.Now())
 	// The request continues when the client disconnects, because the result of the charge must be
 	// known.
@@ -107,10 +129,11 @@ func (t *Limiter) Attempt(ctx context.Context, username string, from netip.Addr,
 		return a, nil
 	}
 	a.complete(Refunded)
+	reason := RateLimited
 	if refusal.Account || len(r.Buckets) > refusal.Bucket && strings.HasPrefix(r.Buckets[refusal.Bucket].Key, accountBucket) {
-		return nil, &Error{Reason: TooManyFailures, RetryAfter: max(refusal.Wait, t.pollShared(username, from, time.Now()))}
+		reason = TooManyFailures
 	}
-	return nil, &Error{Reason: RateLimited, RetryAfter: refusal.Wait}
+	return nil, &Error{Reason: reason, RetryAfter: refusal.Wait}
 }
 
 // completeLate settles the queued attempts.
@@ -128,31 +151,19 @@ func (t *Limiter) completeLate(ctx context.Context) {
 }
 
 // Complete ends an attempt, first in the shared limits and then on this node, so that waiting
-// attempts find it complete. Failed keeps the charge. Succeeded forgets the failures of the account
-// and makes its location trusted. Refunded means that the password was not checked. Further calls
-// do nothing.
+// attempts find it complete. Succeeded makes its location trusted. Further calls do nothing.
 func (a *Attempt) Complete(ctx context.Context, how Settlement) {
 	a.completeShared(ctx, how)
 	a.complete(how)
-}
-
-// Confirm ends an attempt with a correct password and without the second factor. Only that answer
-// is charged.
-func (a *Attempt) Confirm(ctx context.Context) {
-	a.completeShared(ctx, Refunded)
-	a.confirm()
-}
-
-// Abandon ends an attempt that the user base did not answer.
-func (a *Attempt) Abandon(ctx context.Context) {
-	a.completeShared(ctx, Refunded)
-	a.unanswered()
 }
 
 func (a *Attempt) completeShared(ctx context.Context, how Settlement) {
 	t := a.t
 	if a.shared == nil || a.ended {
 		return
+	}
+	if how > Refunded { // no failure
+		how = Refunded
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedPatience)
 	defer cancel()

@@ -60,7 +60,7 @@ const (
 	// total, and how long.
 	maxQueued     = 256
 	maxQueuedAll  = 4096
-	queuePatience = 5 * time.Second
+	queuePatience = 10 * time.Second
 	// knownFactor multiplies the rate of an address for accounts that logged in there before. In an
 	// office with one address, others can log in while a bot has a wrong password.
 	knownFactor = 5
@@ -68,40 +68,39 @@ const (
 	// up. Beyond that rate, all refreshes from the address are refused without a query, including
 	// valid ones.
 	unknownFactor = 10
-	// confirmedPerMinute is how often a minute a correct password without its second factor is
-	// answered, for one account.
-	confirmedPerMinute = 5
+	// refusedPerMinute is how often a minute an account is answered that its password is correct,
+	// although it does not log in.
+	refusedPerMinute = 1
 	// Limits of an account from all untrusted locations together. The first attempts of networks
 	// may fail AccountFree times, and their further attempts againFactor times as often. After
 	// that, one more attempt of each kind may fail per interval.
 	againFactor     = 4
 	accountInterval = 5 * time.Minute
-	// Rate and burst of requests of one address for an account that has to wait.
-	polledPerMinute = 60
-	polledBurst     = 60
 )
 
-// Limiter decides whether an attempt may be checked. While as many attempts are being checked as
-// may still fail, the next one waits for their outcome. Many processes that log in at once are
+// Limiter decides whether an attempt may be checked. One password of an account is checked at a
+// time at its trusted locations, and one elsewhere. While as many attempts are being checked as may
+// still fail, the next one waits for their outcome. Many processes that log in at once are
 // therefore not refused.
 type Limiter struct {
-	sharing sharing
-	keyed   func(purpose, text string) [32]byte // a keyed hash; only for shared limits
-	logger  *slog.Logger
+	sharing   sharing
+	directory Directory                           // nil: the user base locks no accounts
+	keyed     func(purpose, text string) [32]byte // a keyed hash; only for shared limits
+	logger    *slog.Logger
 
 	limits atomic.Pointer[limits]
 
 	mu       sync.Mutex
 	halved   bool // the shared limits fail, and this node uses half of its own
 	queued   int
+	running  map[checked]*gate // the accounts of which a password is being checked
 	buckets  cache.Map[bucketKey, *bucket]
 	global   bucket
 	families *ratelimit.Limiter[string]
 	accounts cache.Map[account, *failures]
-	polled   *ratelimit.Limiter[account] // accounts that had to wait, by address
 	users    *ratelimit.Limiter[string]
 	logins   *ratelimit.Limiter[string]
-	unknown  *ratelimit.Limiter[netip.Prefix] // refresh tokens that do not exist, by address
+	unknown  *ratelimit.Limiter[string] // refresh tokens that do not exist, by address or alone
 	trusted  trustedLocations
 }
 
@@ -111,23 +110,23 @@ type limits struct {
 	rates [levels]ratelimit.Rate
 }
 
-// level is the kind of a bucket.
+// level is the kind of a bucket. The comments say what each is against, which the others leave
+// open.
 type level int
 
 const (
-	levelAddress level = iota
-	levelKnown         // an address too, but of accounts that are known there
-	levelNetwork
-	levelGlobal
-	levelUnanswered // attempts of a network that the user base did not answer
-	levelFirstTry   // first attempts of networks at an account
-	levelRetry      // further attempts at an account
-	levelConfirmed  // correct passwords of an account without the second factor
-	levelPolled     // requests for an account that has to wait
-	levelFamily
-	levelUser   // refreshes of a user
-	levelLogins // logins of an account that succeed
-	levelUnknown
+	levelAddress    level = iota // wrong passwords of an address, at accounts that are new there: one machine that guesses
+	levelKnown                   // the same at accounts that are known there: one that guesses at all accounts of a shared address
+	levelNetwork                 // of a network: a rented range of addresses
+	levelGlobal                  // of everybody: many networks that guess at many accounts
+	levelFirstTry                // first attempts of networks at an account: ever new networks that guess at one account
+	levelRetry                   // further attempts at it: few networks, which must not use up the first attempts
+	levelRefused                 // correct passwords of an account that do not log in: tests of a stolen password
+	levelLogins                  // correct passwords of an account: logins without end
+	levelUnanswered              // attempts of a network without an answer: logins that make the user base fail
+	levelFamily                  // refreshes of a login: one that uses up those of its user
+	levelUser                    // refreshes of a user: many logins that refresh without end
+	levelUnknown                 // unknown refresh tokens of an address: queries without end
 	levels
 )
 
@@ -145,33 +144,47 @@ type account struct {
 	place    netip.Prefix
 }
 
-// failures counts consecutive wrong passwords of an account, and attempts that are being checked.
+// checked is an account whose password is checked, either at one of its trusted locations or
+// elsewhere. They are distinct, so that others do not make the owner wait.
+type checked struct {
+	username string
+	known    bool
+}
+
+// failures counts consecutive wrong passwords of an account.
 type failures struct {
-	gate
-	count   int
-	last    time.Time
-	checked int // attempts being checked
+	count int
+	last  time.Time
+}
+
+// Directory counts the wrong passwords that reach a user base which locks accounts.
+type Directory interface {
+	// Reserve counts a wrong password of an account before it is checked, or refuses the attempt.
+	Reserve(ctx context.Context, username string, trusted bool) *Error
+	// Settle reverts Reserve: Succeeded forgets all wrong passwords of the account, Refunded this
+	// one.
+	Settle(ctx context.Context, username string, how Settlement)
 }
 
 // New returns the limits of a node. shared counts for all nodes; nil: this is the only one. keyed
-// hashes account names for it.
-func New(c Config, shared Shared, keyed func(purpose, text string) [32]byte, logger *slog.Logger) *Limiter {
+// hashes account names for it. directory is asked last; nil: the user base locks no accounts.
+func New(c Config, shared Shared, directory Directory, keyed func(purpose, text string) [32]byte, logger *slog.Logger) *Limiter {
 	c.setDefaults()
 	t := newLimiter(c)
-	t.sharing.limits, t.keyed, t.logger = shared, keyed, logger
+	t.sharing.limits, t.directory, t.keyed, t.logger = shared, directory, keyed, logger
 	t.trusted.keyed = keyed
 	return t
 }
 
 func newLimiter(c Config) *Limiter {
 	t := &Limiter{
+		running:  make(map[checked]*gate),
 		buckets:  cache.New[bucketKey, *bucket](maxKeys),
 		families: ratelimit.NewLimiter[string](maxKeys),
 		accounts: cache.New[account, *failures](maxKeys),
-		polled:   ratelimit.NewLimiter[account](maxKeys),
 		users:    ratelimit.NewLimiter[string](maxKeys),
 		logins:   ratelimit.NewLimiter[string](maxKeys),
-		unknown:  ratelimit.NewLimiter[netip.Prefix](maxKeys),
+		unknown:  ratelimit.NewLimiter[string](maxKeys),
 		trusted:  newTrustedLocations(),
 	}
 	t.limits.Store(newLimits(&c))
@@ -189,16 +202,15 @@ func (t *Limiter) SetLimits(c Config) {
 func newLimits(c *Config) *limits {
 	free := time.Duration(min(c.AccountFree, maxBurst))
 	return &limits{free: c.AccountFree, rates: [levels]ratelimit.Rate{
-		levelAddress: perMinute(c.AddressPerMinute, c.AddressBurst),
-		levelKnown:   perMinute(knownFactor*min(c.AddressPerMinute, maxRate), knownFactor*min(c.AddressBurst, maxBurst)),
-		levelNetwork: perMinute(c.NetworkPerMinute, c.NetworkBurst),
-		levelGlobal:  perMinute(c.GlobalPerMinute, c.GlobalBurst),
+		levelAddress:  perMinute(c.AddressPerMinute, c.AddressBurst),
+		levelKnown:    perMinute(knownFactor*min(c.AddressPerMinute, maxRate), knownFactor*min(c.AddressBurst, maxBurst)),
+		levelNetwork:  perMinute(c.NetworkPerMinute, c.NetworkBurst),
+		levelGlobal:   perMinute(c.GlobalPerMinute, c.GlobalBurst),
+		levelFirstTry: {Interval: accountInterval, Burst: free * accountInterval},
+		levelRetry:    {Interval: accountInterval, Burst: againFactor * free * accountInterval},
 		// The burst is smaller than the number of failures after which the circuit breaker opens.
 		levelUnanswered: perMinute(c.AddressPerMinute, c.AddressBurst/5),
-		levelFirstTry:   {Interval: accountInterval, Burst: free * accountInterval},
-		levelRetry:      {Interval: accountInterval, Burst: againFactor * free * accountInterval},
-		levelConfirmed:  perMinute(confirmedPerMinute, c.AccountFree),
-		levelPolled:     perMinute(polledPerMinute, polledBurst),
+		levelRefused:    perMinute(refusedPerMinute, c.AccountFree),
 		levelFamily:     perMinute(c.FamilyPerMinute, c.FamilyBurst),
 		levelUser:       perMinute(c.UserPerMinute, c.UserBurst),
 		levelLogins:     perMinute(c.LoginsPerMinute, c.LoginsBurst),
@@ -206,7 +218,7 @@ func newLimits(c *Config) *limits {
 	}}
 }
 
-// Attempt is a charged password check. Complete, Confirm or Abandon ends it, once.
+// Attempt is a charged password check. Complete ends it, once.
 type Attempt struct {
 	t        *Limiter
 	place    netip.Prefix
@@ -214,6 +226,7 @@ type Attempt struct {
 	account  account
 	known    bool // the account logged in from this location before
 	failures *failures
+	reserved bool    // counted by the Directory
 	user     account // the user to which the user base resolved the name; zero: unknown
 	charges  []charge
 	shared   *Reservation // the charge in the shared limits
@@ -278,18 +291,15 @@ func (t *Limiter) reserve(a *Attempt, username string, asks bool, now time.Time)
 	if a.known = t.trusted.has(username, a.place); a.known {
 		a.account.place = a.place
 	}
-	f := t.failuresOf(a.account, now)
-	a.failures = f
-	polled := account{username, a.place}
-	if wait := t.backoff(f, now); wait > 0 {
-		return nil, &Error{Reason: TooManyFailures, RetryAfter: max(wait, t.poll(polled, now))}
-	}
-	if _, wait := t.polled.Check(polled, t.limits.Load().rates[levelPolled], now); wait > 0 {
-		t.poll(polled, now)
+	a.failures = t.failuresOf(a.account, now)
+	if wait := t.backoff(a.failures, now); wait > 0 {
 		return nil, &Error{Reason: TooManyFailures, RetryAfter: wait}
 	}
-	if f.checked >= max(1, t.freeNow()-f.count) {
-		return &f.gate, nil
+	if refused := t.mayLogIn(username, now); refused != nil {
+		return nil, refused
+	}
+	if running := t.running[checked{username, a.known}]; running != nil {
+		return running, nil
 	}
 	t.claim(a, asks)
 	for i := range a.charges {
@@ -301,13 +311,13 @@ func (t *Limiter) reserve(a *Attempt, username string, asks bool, now time.Time)
 		case left > 0 && c.key.level == levelUnanswered:
 			return nil, &Error{Reason: Unavailable, RetryAfter: left, Err: errUnanswered}
 		case left > 0 && c.key.level.ofAccount():
-			return nil, &Error{Reason: TooManyFailures, RetryAfter: max(left, t.poll(polled, now))}
+			return nil, &Error{Reason: TooManyFailures, RetryAfter: left}
 		case left > 0:
 			return nil, &Error{Reason: RateLimited, RetryAfter: left}
 		}
 	}
-	f.checked++
-	t.accounts.Put(a.account, f)
+	t.running[checked{username, a.known}] = &gate{}
+	t.accounts.Put(a.account, a.failures)
 	for i := range a.charges {
 		c := &a.charges[i]
 		if !c.key.level.reserves() {
@@ -324,11 +334,11 @@ func (t *Limiter) reserve(a *Attempt, username string, asks bool, now time.Time)
 // errUnanswered is the cause of Unavailable after attempts that the user base did not answer.
 var errUnanswered = errors.New("the user base did not answer this network's last attempts")
 
-// ofAccount reports whether a bucket is that of an account.
-func (l level) ofAccount() bool { return l == levelFirstTry || l == levelRetry || l == levelConfirmed }
-
 // reserves reports whether attempts count while they are being checked.
 func (l level) reserves() bool { return l != levelUnanswered }
+
+// ofAccount reports whether a bucket is that of an account.
+func (l level) ofAccount() bool { return l == levelFirstTry || l == levelRetry || l == levelRefused }
 
 // claim finds the buckets of an attempt. An account at a trusted location has a bucket of its own,
 // so that attempts from elsewhere do not block it.
@@ -341,13 +351,13 @@ func (t *Limiter) claim(a *Attempt, asks bool) {
 		}
 		a.charges = append(a.charges, charge{key, b, t.rate(key.level)})
 	}
-	confirmed := bucketKey{level: levelConfirmed, account: a.account.username}
+	incomplete := bucketKey{level: levelRefused, account: a.account.username}
 	if a.known {
 		add(bucketKey{level: levelKnown, place: a.place})
-		confirmed.place = a.place
+		incomplete.place = a.place
 	} else {
 		whole := bucketKey{level: levelRetry, account: a.account.username}
-		if a.failures.count == 0 && a.failures.checked == 0 {
+		if a.failures.count == 0 {
 			whole.level = levelFirstTry
 		}
 		add(bucketKey{level: levelUnanswered, place: a.network})
@@ -356,21 +366,16 @@ func (t *Limiter) claim(a *Attempt, asks bool) {
 		add(bucketKey{level: levelGlobal})
 		add(whole)
 	}
+	add(a.outside())
 	if asks {
-		add(confirmed)
+		add(incomplete)
 	}
 }
 
-// poll charges a request for an account that has to wait, and returns the poll penalty. A client
-// that asks continuously is not admitted at the end of the wait, but after a second without
-// requests.
-func (t *Limiter) poll(who account, now time.Time) time.Duration {
-	return t.polled.Charge(who, t.limits.Load().rates[levelPolled], now)
-}
-
-// pollShared is like poll, for an account that has to wait by the shared limits.
-func (t *Limiter) pollShared(username string, from netip.Addr, now time.Time) time.Duration {
-	return t.poll(account{username, clientaddr.Client(from)}, now)
+// outside returns the key of correct passwords from outside of the networks of the user, whom they
+// do not keep out in other networks.
+func (a *Attempt) outside() bucketKey {
+	return bucketKey{level: levelRefused, place: a.network, account: "\x00" + a.account.username}
 }
 
 // bucketOf returns a bucket, and failuresOf the entry of an account. A new one is added to its
@@ -438,32 +443,20 @@ func (t *Limiter) halve(on bool) {
 }
 
 // complete ends an attempt on this node; see Complete.
-func (a *Attempt) complete(how Settlement) { a.completeAt(outcome{how: how}, time.Now()) }
+func (a *Attempt) complete(how Settlement) { a.completeAt(how, time.Now()) }
 
-// confirm ends an attempt on this node; see Confirm.
-func (a *Attempt) confirm() { a.completeAt(outcome{how: Refunded, confirmed: true}, time.Now()) }
-
-// unanswered ends an attempt on this node; see Abandon.
-func (a *Attempt) unanswered() { a.completeAt(outcome{how: Refunded, unanswered: true}, time.Now()) }
-
-// outcome is the end of an attempt.
-type outcome struct {
-	how                   Settlement
-	confirmed, unanswered bool
-}
-
-// charges reports whether an outcome is a failure for a bucket.
-func (o outcome) charges(l level) bool {
-	switch l {
-	case levelConfirmed:
-		return o.confirmed
+// charged reports whether the outcome of an attempt is a failure for one of its buckets.
+func (a *Attempt) charged(how Settlement, k bucketKey) bool {
+	switch k.level {
 	case levelUnanswered:
-		return o.unanswered
+		return how == Unanswered
+	case levelRefused:
+		return how == Outside && k == a.outside() || how == Incomplete && k != a.outside()
 	}
-	return o.how == Failed
+	return how == Failed
 }
 
-func (a *Attempt) completeAt(o outcome, now time.Time) {
+func (a *Attempt) completeAt(how Settlement, now time.Time) {
 	t := a.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -471,8 +464,10 @@ func (a *Attempt) completeAt(o outcome, now time.Time) {
 		return
 	}
 	a.ended = true
-	a.failures.checked--
-	switch o.how {
+	running := checked{a.account.username, a.known}
+	t.running[running].open()
+	delete(t.running, running)
+	switch how {
 	case Failed:
 		t.failed(a, now)
 	case Succeeded:
@@ -480,12 +475,11 @@ func (a *Attempt) completeAt(o outcome, now time.Time) {
 		t.accounts.Delete(a.user)
 		a.location, a.unstored = t.trusted.use(a.account.username, a.place, now)
 	}
-	a.failures.open()
 	for _, c := range a.charges {
 		if c.key.level.reserves() {
 			c.bucket.pending -= c.rate.Interval
 		}
-		if o.charges(c.key.level) {
+		if a.charged(how, c.key) {
 			t.listed(c).charge(c.rate, now)
 		}
 		c.bucket.open()
@@ -493,29 +487,72 @@ func (a *Attempt) completeAt(o outcome, now time.Time) {
 	t.removeIdle(a, now)
 }
 
-// Identify records the user of an attempt and returns how long that user has to wait. A user base
-// may accept several spellings of a name, and each spelling has its own count here.
-func (a *Attempt) Identify(id string, now time.Time) time.Duration {
+// Answer is what the user base said about the password of an attempt.
+type Answer int
+
+// Answers.
+const (
+	NotChecked Answer = iota // it was not asked, or did not answer
+	Wrong
+	Right
+	RightOutside // but the client is in none of the user's networks
+)
+
+// Answered records the answer of the user base, and the id of the user if there is one. It returns
+// an Error with TooManyFailures if that user has to wait: a user base may accept several spellings
+// of a name, and each has its own count here. The reason is RateLimited if the user has logged in
+// too often. A correct password from outside is not counted as a login, because that would keep
+// the owner out.
+func (a *Attempt) Answered(ctx context.Context, v Answer, user string) *Error {
+	if a.reserved && v != Wrong {
+		how := Refunded
+		if v != NotChecked {
+			how = Succeeded
+		}
+		a.t.directory.Settle(ctx, a.account.username, how)
+	}
+	return a.answered(v, user, time.Now())
+}
+
+func (a *Attempt) answered(v Answer, user string, now time.Time) (refused *Error) {
 	t := a.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a.user = account{"\x00" + id, a.account.place} // no username has a control character
-	wait := t.backoff(t.failuresOf(a.user, now), now)
-	if wait > 0 { // requests that are refused during the wait do not extend it
-		a.user = account{}
+	id := "\x00" + user // no username has a control character
+	if user != "" && v != NotChecked {
+		a.user = account{id, a.account.place}
+		if wait := t.backoff(t.failuresOf(a.user, now), now); wait > 0 {
+			a.user = account{} // requests that are refused during the wait do not extend it
+			refused = &Error{Reason: TooManyFailures, RetryAfter: wait}
+		}
 	}
-	return wait
+	if v != Right {
+		return refused
+	}
+	rate := t.limits.Load().rates[levelLogins]
+	t.logins.Charge(a.account.username, rate, now)
+	if user != "" {
+		if refused == nil {
+			refused = t.mayLogIn(id, now)
+		}
+		t.logins.Charge(id, rate, now)
+	}
+	return refused
 }
 
-// failed counts a wrong password of an account. The table may have evicted the entry of the
-// attempt.
+// mayLogIn returns an Error if an account has logged in too often.
+func (t *Limiter) mayLogIn(username string, now time.Time) *Error {
+	if _, wait := t.logins.Check(username, t.limits.Load().rates[levelLogins], now); wait > 0 {
+		return &Error{Reason: RateLimited, RetryAfter: wait}
+	}
+	return nil
+}
+
+// failed counts a wrong password of an account, and of the user whom it identified. The table may
+// have evicted the entry of the account.
 func (t *Limiter) failed(a *Attempt, now time.Time) {
 	a.failures.add(now)
-	if f, ok := t.accounts.Get(a.account); !ok {
-		t.accounts.Put(a.account, a.failures)
-	} else if f != a.failures {
-		f.add(now)
-	}
+	t.accounts.Put(a.account, a.failures)
 	if a.user.username != "" {
 		f := t.failuresOf(a.user, now)
 		f.add(now)
@@ -537,7 +574,7 @@ func (t *Limiter) listed(c charge) *bucket {
 
 // removeIdle removes idle entries of an attempt from the tables.
 func (t *Limiter) removeIdle(a *Attempt, now time.Time) {
-	if f := a.failures; f.count == 0 && f.checked == 0 && f.queued == 0 {
+	if f := a.failures; f.count == 0 {
 		if listed, ok := t.accounts.Get(a.account); ok && listed == f {
 			t.accounts.Delete(a.account)
 		}
@@ -564,43 +601,19 @@ func (t *Limiter) Refresh(family, user string, now time.Time) *Error {
 	return nil
 }
 
-// LoginAllowed returns nil if one more login of an account may succeed. It charges nothing, so that
-// wrong passwords do not keep the account's owner out.
-func (t *Limiter) LoginAllowed(account string, now time.Time) *Error {
-	if _, wait := t.logins.Check(account, t.limits.Load().rates[levelLogins], now); wait > 0 {
+// TokenAllowed returns nil if a refresh token may be looked up. key is what its look-ups count by:
+// a client address, or the token itself. It charges nothing: UnknownToken does that.
+func (t *Limiter) TokenAllowed(key string, now time.Time) *Error {
+	if _, wait := t.unknown.Check(key, t.limits.Load().rates[levelUnknown], now); wait > 0 {
 		return &Error{Reason: RateLimited, RetryAfter: wait}
 	}
 	return nil
 }
 
-// LoggedIn charges a correct password to an account.
-func (t *Limiter) LoggedIn(account string, now time.Time) {
-	t.logins.Charge(account, t.limits.Load().rates[levelLogins], now)
-}
-
-// TokenAllowed returns nil if a refresh token of an address may be looked up. It charges nothing:
-// UnknownToken does that.
-func (t *Limiter) TokenAllowed(from netip.Addr, now time.Time) *Error {
-	if _, wait := t.unknown.Check(clientaddr.Client(from), t.limits.Load().rates[levelUnknown], now); wait > 0 {
-		return &Error{Reason: RateLimited, RetryAfter: wait}
-	}
-	return nil
-}
-
-// UnknownToken charges an unknown refresh token to an address, after the look-up. Tokens have 256
-// bits and cannot be guessed, and valid refreshes from one address must not be counted together.
-func (t *Limiter) UnknownToken(from netip.Addr, now time.Time) *Error {
-	t.unknown.Charge(clientaddr.Client(from), t.limits.Load().rates[levelUnknown], now)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	key := bucketKey{level: levelAddress, place: clientaddr.Client(from)}
-	b, r := t.bucketOf(key), t.rate(levelAddress)
-	if wait, _ := b.wait(r, now); wait > 0 {
-		return &Error{Reason: RateLimited, RetryAfter: wait}
-	}
-	b.charge(r, now)
-	t.buckets.Put(key, b)
-	return nil
+// UnknownToken charges an unknown refresh token, after the look-up. Tokens cannot be guessed, so
+// this is no failed login of the address: others log in there.
+func (t *Limiter) UnknownToken(key string, now time.Time) {
+	t.unknown.Charge(key, t.limits.Load().rates[levelUnknown], now)
 }
 
 // Limit returns the limit of failures of an address, the remaining ones, the time until all are

@@ -61,39 +61,22 @@ func TestRefusedAttemptsPushOutNothing(t *testing.T) {
 	})
 }
 
-// TestDroppedEntry checks an attempt whose entry is evicted before it ends. The newer entry of the
-// account stays intact, and the failure counts.
+// TestDroppedEntry checks that the failure of an attempt counts whose entry was evicted before it
+// ended.
 func TestDroppedEntry(t *testing.T) {
-	flood := func(t *testing.T, th *Limiter) {
-		for i := range 8 {
-			reserved(t, th, fmt.Sprint("user", i), fmt.Sprint("192.0.2.", 100+i)).complete(Failed)
-		}
+	th := newSmallThrottle()
+	first := reserved(t, th, "maria", "192.0.2.1")
+	for i := range 8 {
+		reserved(t, th, fmt.Sprint("user", i), fmt.Sprint("192.0.2.", 100+i)).complete(Failed)
 	}
-	t.Run("refunded", func(t *testing.T) {
-		th := newSmallThrottle()
-		first := reserved(t, th, "maria", "192.0.2.1")
-		flood(t, th)
-		second := reserved(t, th, "maria", "192.0.2.2")
-		first.complete(Refunded)
-		if f, ok := th.accounts.Get(account{"maria", clientaddr.Network(netip.MustParseAddr("192.0.2.1"))}); !ok || f != second.failures {
-			t.Error("the second attempt's entry is gone")
-		}
-		second.complete(Refunded)
-	})
-	t.Run("failed", func(t *testing.T) {
-		for _, again := range []bool{false, true} {
-			th := newSmallThrottle()
-			first := reserved(t, th, "maria", "192.0.2.1")
-			flood(t, th)
-			if again {
-				defer reserved(t, th, "maria", "192.0.2.2").complete(Refunded)
-			}
-			first.complete(Failed)
-			if f, ok := th.accounts.Get(account{"maria", clientaddr.Network(netip.MustParseAddr("192.0.2.1"))}); !ok || f.count != 1 {
-				t.Errorf("with a second attempt %v: the failure does not count", again)
-			}
-		}
-	})
+	maria := account{"maria", clientaddr.Network(netip.MustParseAddr("192.0.2.1"))}
+	if _, ok := th.accounts.Get(maria); ok {
+		t.Fatal("the entry was not evicted")
+	}
+	first.complete(Failed)
+	if f, ok := th.accounts.Get(maria); !ok || f.count != 1 {
+		t.Error("the failure does not count")
+	}
 }
 
 func TestAbsurdRates(t *testing.T) {
@@ -137,7 +120,7 @@ func TestSetLimits(t *testing.T) {
 	for _, c := range []Config{{}, {AddressPerMinute: 3, AddressBurst: 4, AccountFree: 7}, {FamilyPerMinute: 1, FamilyBurst: 2, UserPerMinute: 3, UserBurst: 4, LoginsPerMinute: 5, LoginsBurst: 6, GlobalBurst: 9}} {
 		th := newSmallThrottle()
 		th.SetLimits(c)
-		if fresh := New(c, nil, nil, nil); *th.limits.Load() != *fresh.limits.Load() {
+		if fresh := New(c, nil, nil, nil, nil); *th.limits.Load() != *fresh.limits.Load() {
 			t.Errorf("%+v: %+v", c, *th.limits.Load())
 		}
 	}

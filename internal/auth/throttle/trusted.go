@@ -9,19 +9,21 @@ import (
 )
 
 const (
-	// MaxLocations bounds the trusted locations of one account. The last used ones are kept, so that
-	// one account cannot evict those of others.
+	// MaxLocations bounds the trusted locations of one account, and its devices. The last used ones
+	// are kept, so that one account cannot evict those of others.
 	MaxLocations = 64
 	// LocationsKept is how long an account is trusted at a location after its last login there.
 	LocationsKept = 180 * 24 * time.Hour
-	// MaxTrustedAccounts bounds the accounts whose locations are in memory.
-	MaxTrustedAccounts = 1 << 17
+	// MaxTrustedAccounts bounds the accounts whose locations are in memory, and of which the devices
+	// are.
+	MaxTrustedAccounts = 1 << 18
 	// storedFor is how long the use of a location is not stored again.
 	storedFor = 24 * time.Hour
 )
 
-// TrustedLocation is a place where an account has logged in. Both names are keyed hashes: a copy of
-// the database reveals neither.
+// TrustedLocation is a place where an account has logged in, or a device with which it has. Both
+// names are keyed hashes: a copy of the database reveals neither. The devices of an account have
+// another hash of the account.
 type TrustedLocation struct {
 	Account, Location [32]byte
 	Used              time.Time
@@ -64,7 +66,23 @@ func (t *trustedLocations) has(username string, place netip.Prefix) bool {
 // use makes an account trusted at a location. unstored means that the location is new or was stored
 // long ago.
 func (t *trustedLocations) use(username string, place netip.Prefix, now time.Time) (l TrustedLocation, unstored bool) {
-	l = TrustedLocation{t.hash("trusted account", username), t.hash("trusted location", place.String()), now}
+	return t.put(TrustedLocation{t.hash("trusted account", username), t.hash("trusted location", place.String()), now})
+}
+
+// useDevice records that an account has logged in with a device. isNew means that it had logged in
+// with other ones only.
+func (t *trustedLocations) useDevice(username, device string, now time.Time) (l TrustedLocation, unstored, isNew bool) {
+	l = TrustedLocation{t.hash("account of devices", username), t.hash("device", device), now}
+	list, i := t.index(l.Account, l.Location)
+	isNew = i < 0 && len(list) > 0
+	l, unstored = t.put(l)
+	return l, unstored, isNew
+}
+
+// put adds a location that is used now, or moves it to the end of its list. unstored is that of
+// use.
+func (t *trustedLocations) put(l TrustedLocation) (_ TrustedLocation, unstored bool) {
+	now := l.Used
 	list, i := t.index(l.Account, l.Location)
 	if i >= 0 {
 		if age := now.Sub(list[i].Used); age >= 0 && age < storedFor {
@@ -76,12 +94,12 @@ func (t *trustedLocations) use(username string, place netip.Prefix, now time.Tim
 	} else {
 		unstored = true
 	}
-	t.put(append(list, l))
+	t.keep(append(list, l))
 	return l, unstored
 }
 
-// put stores the locations of an account, the last used last.
-func (t *trustedLocations) put(list []TrustedLocation) {
+// keep stores the locations of an account, the last used last.
+func (t *trustedLocations) keep(list []TrustedLocation) {
 	if extra := len(list) - MaxLocations; extra > 0 {
 		list = slices.Delete(list, 0, extra)
 	}
@@ -99,12 +117,17 @@ func (t *Limiter) LoadTrusted(stored []TrustedLocation) {
 		}
 		list = append(list, l)
 		slices.SortStableFunc(list, func(a, b TrustedLocation) int { return a.Used.Compare(b.Used) })
-		t.trusted.put(list)
+		t.trusted.keep(list)
 	}
+}
+
+// UseDevice records the device of a successful attempt. isNew means that the account had logged in
+// with other devices only. l has to be stored if unstored.
+func (a *Attempt) UseDevice(device string, now time.Time) (l TrustedLocation, unstored, isNew bool) {
+	a.t.mu.Lock()
+	defer a.t.mu.Unlock()
+	return a.t.trusted.useDevice(a.account.username, device, now)
 }
 
 // Unstored returns the location of a successful attempt, and reports whether it has to be stored.
 func (a *Attempt) Unstored() (TrustedLocation, bool) { return a.location, a.unstored }
-
-// Trusted reports whether the account has logged in at the location of the attempt before.
-func (a *Attempt) Trusted() bool { return a.known }
