@@ -8,6 +8,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -26,9 +27,26 @@ var (
 	// logged out.
 	ErrBadUser = errors.New("the user's record cannot be read")
 
-	// ErrSecondFactor means that the password is right and a one-time password is missing. A wrong
-	// one-time password is ErrInvalidCredentials.
+	// ErrSecondFactor means that the password is right and a one-time password is missing.
 	ErrSecondFactor = errors.New("a one-time password is needed")
+
+	// ErrNotAsked means that no user can have this password, so that nobody was asked about it. It
+	// is also ErrInvalidCredentials. It does not count as a wrong password of a directory that
+	// locks accounts.
+	ErrNotAsked = fmt.Errorf("%w: no user can have this password", ErrInvalidCredentials)
+
+	// ErrWrongOTP means that the password is right and the one-time password is wrong. It is also
+	// ErrInvalidCredentials, because a client must not learn that the password is right.
+	ErrWrongOTP = fmt.Errorf("%w: the one-time password is wrong", ErrInvalidCredentials)
+
+	// ErrFactorLocked means that the password is right, and that so many one-time passwords in a
+	// row were wrong that no further one is checked. Somebody may know the password. It is also
+	// ErrWrongOTP.
+	ErrFactorLocked = fmt.Errorf("%w, as many before it were", ErrWrongOTP)
+
+	// ErrPasswordChange means that the password and the second factor are right, and that the user
+	// must change the password before logging in.
+	ErrPasswordChange = errors.New("the user must change the password first")
 
 	// ErrEnrolmentRequired means that the user must have a second factor and has none. At a login
 	// it also means that the password is right.
@@ -40,7 +58,7 @@ type Users interface {
 	// Authenticate checks a password. It takes the same time for an unknown user and for a wrong
 	// password. Errors: ErrInvalidCredentials, ErrSecondFactor, ErrBadUser, ErrUnavailable. With
 	// the first two it may return a User that has only its ID, for the audit log. A SelfService
-	// may also return ErrEnrolmentRequired, with the whole User.
+	// may also return ErrEnrolmentRequired and ErrPasswordChange, with the whole User.
 	Authenticate(ctx context.Context, login Login) (User, error)
 
 	// User reads a user by id, at refreshes and to update rights. Errors: ErrNotFound, ErrDisabled,

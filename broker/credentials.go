@@ -32,14 +32,15 @@ type Caller struct {
 // SelfService is an optional interface of Users whose users change their own password and second
 // factor. The caller has authenticated the user just before, with the second factor if there is
 // one. user is the result of Authenticate. For BeginEnrolment its error may be
-// ErrEnrolmentRequired. If the user has changed since, nothing is changed and
-// the error is ErrInvalidCredentials. Other errors: ErrUnavailable.
+// ErrEnrolmentRequired, for ChangePassword ErrPasswordChange. If the user has changed since,
+// nothing is changed and the error is ErrInvalidCredentials. Other errors: ErrUnavailable.
 type SelfService interface {
 	// CheckPassword returns what is wrong with a new password, as a *PasswordError.
 	CheckPassword(username, password string) error
 
 	// ChangePassword sets the password. It raises the version, which ends all tokens, and returns
-	// the user with it. Errors: also *PasswordError.
+	// the user with it. Errors: also *PasswordError, and ErrEnrolmentRequired if the password has
+	// changed and the user must enrol a second factor before logging in.
 	ChangePassword(ctx context.Context, user User, password string, by Caller) (User, error)
 
 	// BeginEnrolment returns the secret of a new second factor, and changes nothing.

@@ -379,7 +379,7 @@ func secondFactor(t *testing.T, b Base) {
 		}
 	}
 	try("without", l.Password, "", broker.ErrSecondFactor)
-	try("wrong one", l.Password, "000000", broker.ErrInvalidCredentials)
+	try("wrong one", l.Password, "000000", broker.ErrInvalidCredentials) // or ErrWrongOTP
 	try("wrong password without", l.Password+"x", "", broker.ErrInvalidCredentials)
 	try("wrong password with", l.Password+"x", b.OTP(), broker.ErrInvalidCredentials)
 	otp := b.OTP()

@@ -214,6 +214,7 @@ func (g *Guard) judge(caller context.Context, err error, took time.Duration) out
 // isAnswer reports whether a working user base returns this error.
 func isAnswer(err error) bool {
 	return errors.Is(err, broker.ErrInvalidCredentials) || errors.Is(err, broker.ErrSecondFactor) || errors.Is(err, broker.ErrEnrolmentRequired) ||
+		errors.Is(err, broker.ErrPasswordChange) ||
 		errors.Is(err, broker.ErrNotFound) || errors.Is(err, broker.ErrDisabled) || errors.Is(err, broker.ErrBadUser)
 }
 

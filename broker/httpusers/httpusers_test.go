@@ -116,6 +116,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{200, "application/json", good, nil, nil, false},
 		{200, "application/json; charset=utf-8", " " + good + "\n", nil, nil, false},
+		{401, "application/json", `{"reason":"wrong_otp"}`, broker.ErrWrongOTP, broker.ErrUnavailable, false},
 		{401, "application/json", `{"reason":"invalid_credentials"}`, broker.ErrInvalidCredentials, broker.ErrUnavailable, false},
 		{403, "application/json", `{"reason":"mfa_required"}`, broker.ErrSecondFactor, broker.ErrUnavailable, false},
 		{404, "application/json", `{"reason":"not_found"}`, broker.ErrUnavailable, broker.ErrNotFound, true},

@@ -319,6 +319,8 @@ func refusal(path string, status int, text []byte) error {
 		switch {
 		case status == http.StatusUnauthorized && a.Reason == "invalid_credentials":
 			return broker.ErrInvalidCredentials
+		case status == http.StatusUnauthorized && a.Reason == "wrong_otp":
+			return broker.ErrWrongOTP
 		case status == http.StatusForbidden && a.Reason == "mfa_required":
 			return broker.ErrSecondFactor
 		case status == http.StatusNotFound && a.Reason == "not_found":

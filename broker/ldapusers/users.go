@@ -96,7 +96,7 @@ func (u *Users) Authenticate(ctx context.Context, login broker.Login) (broker.Us
 	name, password := login.Username, login.Password
 	// In some password schemes a NUL ends the password, and the rest would be ignored.
 	if password == "" || len(password) > maxPassword || strings.Contains(password, "\x00") || !isName(name, maxUsername) {
-		return broker.User{}, broker.ErrInvalidCredentials
+		return broker.User{}, broker.ErrNotAsked
 	}
 	entry, err := u.find(ctx, fill(u.cfg.Filter, markUsername, name), u.cfg.Username, func(v string) bool { return sameName(v, name) })
 	unknown := errors.Is(err, broker.ErrNotFound)

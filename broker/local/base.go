@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
@@ -33,6 +34,7 @@ type Config struct {
 	Peppers     [][]byte      // keys mixed into passwords, the first for new hashes: none
 	MinPassword int           // minimum characters of a new password: DefaultMinPassword
 	Breached    string        // file of passwords from breaches, see password.Breached: none
+	Words       []string      // names of service and company, which do not count in a new password: OTPIssuer alone
 	OTPIssuer   string        // name of the gateway in authenticator apps, without a colon: "Rueda"
 
 	// Secret encrypts second factors; without it users cannot have one. Store it outside the
@@ -55,6 +57,7 @@ type Base struct {
 	factors   *factors // nil: there is no Secret
 	min       int
 	breached  *password.Breached // nil: none
+	words     []string           // in lower case
 	issuer    string
 	audit     func(ctx context.Context, tx *sql.Tx, e audit.Event) error
 	actor     string
@@ -92,6 +95,9 @@ func Open(ctx context.Context, cfg Config) (*Base, error) {
 		}),
 		min: cfg.MinPassword, issuer: cfg.OTPIssuer, audit: cfg.Audit, actor: cfg.Actor,
 		changes: &changes{next: make(chan struct{})},
+	}
+	for _, word := range append(slices.Clip(cfg.Words), cfg.OTPIssuer) {
+		b.words = append(b.words, strings.ToLower(word))
 	}
 	if cfg.Breached != "" {
 		var err error
@@ -152,6 +158,9 @@ func (b *Base) Authenticate(ctx context.Context, login broker.Login) (broker.Use
 	if old {
 		b.rehash(ctx, &u, login)
 	}
+	if u.MustChange {
+		return u.User, broker.ErrPasswordChange
+	}
 	if u.lacksFactor() {
 		return u.User, broker.ErrEnrolmentRequired
 	}
@@ -201,6 +210,8 @@ type Entry struct {
 	Groups       []Group // by name
 	Disabled     bool
 	SecondFactor bool
+	FactorLocked bool // a new password is needed, see broker.ErrFactorLocked
+	MustChange   bool // the password must be changed before a login
 	Unreadable   bool // its rights cannot be decoded
 	Created      time.Time
 }
@@ -215,8 +226,8 @@ type row struct {
 
 const selectUsers = `
 	SELECT u.id, u.username, u.password, u.disabled, u.scopes, u.entitlements, u.limits, u.version, u.created_at,
-		u.networks, u.expires_at,
-		COALESCE(f.secret, ''), g.name, g.scopes, g.entitlements, g.limits, g.networks, COALESCE(g.required_factor, FALSE)
+		u.networks, u.expires_at, u.must_change,
+		COALESCE(f.secret, ''), COALESCE(f.wrong, 0), g.name, g.scopes, g.entitlements, g.limits, g.networks, COALESCE(g.required_factor, FALSE)
 	FROM users u
 	LEFT JOIN second_factors f ON f.user_id = u.id
 	LEFT JOIN user_groups m ON m.user_id = u.id
@@ -267,11 +278,12 @@ func (b *Base) users(ctx context.Context, query string, args ...any) ([]row, err
 
 func scanUser(from interface{ Scan(...any) error }) (u row, err error) {
 	var created, expires int64
+	var wrong int
 	var own storedRights
 	var name, scopes, entitlements, limits, networks sql.NullString
 	var requiredFactor bool
 	err = from.Scan(&u.ID, &u.Username, &u.password, &u.Disabled, &own[0], &own[1], &own[2], &u.Version, &created,
-		&own[3], &expires, &u.secret, &name, &scopes, &entitlements, &limits, &networks, &requiredFactor)
+		&own[3], &expires, &u.MustChange, &u.secret, &wrong, &name, &scopes, &entitlements, &limits, &networks, &requiredFactor)
 	if err != nil {
 		return row{}, err
 	}
@@ -279,7 +291,7 @@ func scanUser(from interface{ Scan(...any) error }) (u row, err error) {
 	if expires != 0 {
 		u.Expires = time.Unix(expires, 0).UTC()
 	}
-	u.SecondFactor = u.secret != ""
+	u.SecondFactor, u.FactorLocked = u.secret != "", wrong >= maxWrongOTPs
 	if err := u.Own.decode(own); err != nil {
 		u.bad = fmt.Errorf("%w: %s: %w", broker.ErrBadUser, u.ID, err)
 	}

@@ -19,8 +19,9 @@
 // so that response times do not reveal users. Hashes of an older scheme or cost, such as imported
 // ones, are replaced at the next login, unless the password has changed meanwhile.
 //
-// A new password has at least Config.MinPassword characters, is not a common one, and is not in the
-// file Config.Breached. There are no rules of composition, and passwords do not expire.
+// A new password has at least Config.MinPassword characters, is not a common one, has more than the
+// words of Config.Words, and is not in the file Config.Breached. There are no rules of composition,
+// and passwords do not expire.
 //
 // # Second factor
 //

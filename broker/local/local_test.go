@@ -238,7 +238,10 @@ func TestThreat05IdenticalWork(t *testing.T) {
 }
 
 func TestAddRefuses(t *testing.T) {
-	b := openBase(t, places[1].open(t))
+	b, err := Open(t.Context(), Config{Writer: places[1].open(t), Cost: cheap(), Words: []string{"ACME", "Bank"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	add(t, b, "maria", "ten charac")
 	for _, c := range []struct {
 		what, username, password string
@@ -252,6 +255,12 @@ func TestAddRefuses(t *testing.T) {
 		{"nine characters in more bytes", "otto", "dos ñandú"},
 		{"common password", "otto", "contraseña"},
 		{"common password, longer", "otto", "QwertyUiop2026!"},
+		{"one of the 3,000", "otto", "Fuckyou1234"},
+		{"a word and a year", "otto", "Summer2026!"},
+		{"the name of the service", "otto", "Rueda12345!"},
+		{"the name of the company", "otto", "2026-Acme-Bank-2026"},
+		{"both", "otto", "acme bank rueda 1"},
+		{"the username and a few letters", "ottokar", "ottokar-abc-1"},
 		{"one character", "otto", "aaaaaaaaaaaaaaa"},
 		{"the username", "otto von bahn", "Otto von Bahn1"},
 		{"long password", "otto", strings.Repeat("x", 1025)},

@@ -24,8 +24,9 @@ var ErrCase = errors.New("names differ only by case")
 
 // NewUser is the input of Add.
 type NewUser struct {
-	Username     string // 1 to 128 bytes without control characters; unique without regard to case
+	Username     string // 1 to 128 bytes in NFKC, of one script, without invisible characters; unique without regard to case
 	Password     string // Config.MinPassword characters to MaxPassword bytes, not a common one
+	MustChange   bool   // the user must change the password before logging in
 	WeakPassword bool   // skips the checks, for demo/demo of a development gateway
 	Scopes       []string
 	Entitlements []broker.Entitlement
@@ -38,7 +39,7 @@ type NewUser struct {
 // broker.ErrUnavailable, or what is wrong with n.
 func (b *Base) Add(ctx context.Context, n NewUser) (broker.User, error) {
 	own := Rights{Scopes: n.Scopes, Entitlements: n.Entitlements, Limits: n.Limits, Networks: n.Networks}
-	if err := errors.Join(checkUsername(n.Username), b.checkPassword(n.Username, n.Password, n.WeakPassword), own.Check()); err != nil {
+	if err := errors.Join(checkNewUsername(n.Username), b.checkPassword(n.Username, n.Password, n.WeakPassword), own.Check()); err != nil {
 		return broker.User{}, err
 	}
 	hash, err := b.passwords.Hash(ctx, n.Password, netip.Addr{})
@@ -48,6 +49,9 @@ func (b *Base) Add(ctx context.Context, n NewUser) (broker.User, error) {
 	var u broker.User
 	err = b.write(ctx, "add a user", func(c *change) (err error) {
 		u, err = c.add(ctx, n.Username, hash, false, own)
+		if err == nil && n.MustChange {
+			_, err = c.exec(ctx, `UPDATE users SET must_change = TRUE WHERE id = ?`, u.ID)
+		}
 		for _, g := range n.Groups {
 			if err == nil {
 				_, err = c.member(ctx, u.ID, g, "joins", joinGroup)
@@ -144,6 +148,15 @@ func (b *Base) Page(ctx context.Context, after string, limit int) ([]Entry, erro
 // SetPassword sets a user's password and ends all logins. Errors: broker.ErrNotFound,
 // broker.ErrUnavailable, or what is wrong with the password.
 func (b *Base) SetPassword(ctx context.Context, username, password string) error {
+	return b.setPassword(ctx, username, password, false)
+}
+
+// SetTemporaryPassword is SetPassword for a password that the user must change before logging in.
+func (b *Base) SetTemporaryPassword(ctx context.Context, username, password string) error {
+	return b.setPassword(ctx, username, password, true)
+}
+
+func (b *Base) setPassword(ctx context.Context, username, password string, mustChange bool) error {
 	if err := b.checkPassword(username, password, false); err != nil {
 		return err
 	}
@@ -151,8 +164,17 @@ func (b *Base) SetPassword(ctx context.Context, username, password string) error
 	if err != nil {
 		return err
 	}
-	return b.set(ctx, "set a password", username, audit.UserChanged, "password",
-		`UPDATE users SET password = ?, version = version + 1 WHERE id = ?`, hash)
+	return b.write(ctx, "set a password", func(c *change) error {
+		id, err := c.userID(ctx, username)
+		if err != nil {
+			return err
+		}
+		if _, err := c.exec(ctx, `UPDATE users SET password = ?, must_change = ?, version = version + 1 WHERE id = ?`, hash, mustChange, id); err != nil {
+			return err
+		}
+		c.log(audit.UserChanged, id, "password")
+		return c.unlockFactor(ctx, id)
+	})
 }
 
 // Disable refuses logins of a user and ends existing ones. Errors: broker.ErrNotFound,

@@ -51,6 +51,54 @@ func TestNamesByCase(t *testing.T) {
 	})
 }
 
+// TestNewNames checks which names of new users are refused: those that look like another one.
+// Names from before still log in.
+func TestNewNames(t *testing.T) {
+	db := openDB(t, filepath.Join(t.TempDir(), "users.db"))
+	b := openBase(t, db)
+	old := add(t, b, "ana", "right password")
+	for what, c := range map[string]struct {
+		name string
+		ok   bool
+	}{
+		"plain": {"alice", true}, "with a space": {"otto von bahn", true}, "mail": {"ana.perez+1@broker.example", true},
+		"Spanish": {"peña", true}, "Russian": {"анна", true}, "Greek": {"άννα", true}, "Japanese": {"さくら山カ", true}, "Korean": {"김漢", true}, "Arabic": {"سارة", true},
+		"Devanagari with marks": {"हिन्दी", true}, "digits": {"12345", true},
+		"zero width space": {"ali\u200bce", false}, "right to left": {"ali\u202ece", false}, "soft hyphen": {"ali\u00adce", false}, "private use": {"ali\ue000ce", false},
+		"space before": {" alice", false}, "space after": {"alice ", false}, "no-break space": {"alice\u00a0b", false}, "line separator": {"alice\u2028", false},
+		"Cyrillic letter": {"\u0430lice", false}, "Greek letter": {"alic\u03b5", false}, "full width": {"\uff41lice", false}, "ligature": {"\ufb01ona", false},
+		"Kelvin": {"\u212aarl", false}, "decomposed": {"pen\u0303a", false},
+	} {
+		_, err := b.Add(t.Context(), NewUser{Username: c.name, Password: "right password"})
+		if (err == nil) != c.ok {
+			t.Errorf("%s, %q: %v", what, c.name, err)
+		}
+		if _, err := db.ExecContext(t.Context(), `UPDATE users SET username = ? WHERE id = ?`, c.name+"2", old.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Authenticate(t.Context(), broker.Login{Username: c.name + "2", Password: "right password"}); err != nil {
+			t.Errorf("%s, from before: %v", what, err)
+		}
+	}
+	problems, err := b.Import(t.Context(), []Imported{{Username: "b\u200bea", Hash: stored(t, b, "alice")}}, false)
+	if err != nil || problems[0] == nil {
+		t.Errorf("import: %v %v", problems, err)
+	}
+}
+
+// TestTwins checks which names are reported as looking alike.
+func TestTwins(t *testing.T) {
+	names := []string{
+		"alice", "\u0430lice", "ali\u200bce", "Alice ", "bob", "b0b", "pe\u00f1a", "pen\u0303a", "pena", "\u0440\u0430\u0441\u0430", "paca", "otto",
+	}
+	got := Twins(names)
+	for i, name := range names {
+		if want := i < 8 || i == 9 || i == 10; got[name] != want {
+			t.Errorf("%q: %v", name, got[name])
+		}
+	}
+}
+
 func TestAccountsThatAreNone(t *testing.T) {
 	b := openBase(t, openDB(t, filepath.Join(t.TempDir(), "users.db")))
 	add(t, b, "ana", "right password")

@@ -1,6 +1,9 @@
 package local
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -19,10 +22,11 @@ const (
 	MaxUsername        = 128
 )
 
-// common has the most common passwords, one on each line, in lower case.
+// common has the 3,000 most common passwords of at least eight characters, and common words that
+// are too short for a password alone. It is compressed, with one on each line, in lower case.
 //
-//go:embed common.txt
-var common string
+//go:embed common/passwords.txt.gz
+var common []byte
 
 func checkUsername(s string) error {
 	switch {
@@ -49,8 +53,8 @@ func (b *Base) checkPassword(username, s string, weak bool) error {
 		return nil
 	case utf8.RuneCountInString(s) < b.min:
 		return badPassword("must have at least %d characters", b.min)
-	case isCommon(username, s):
-		return badPassword("is one of those that are tried first: it is common, of few characters, or the username")
+	case b.isObvious(username, s):
+		return badPassword("is one of those that are tried first: it is common, of few characters, the username, or the name of the service")
 	case b.breached == nil:
 		return nil
 	}
@@ -67,22 +71,50 @@ func badPassword(format string, args ...any) error {
 	return &broker.PasswordError{Problem: fmt.Sprintf(format, args...)}
 }
 
-// isCommon reports whether a password is a common one, with or without usual suffixes, equals the
-// username, or has at most two different characters.
-func isCommon(username, s string) bool {
-	s = strings.ToLower(s)
+// isObvious reports whether a password is a common one, with or without usual suffixes, or equals
+// the username. It also reports those of at most two different characters, and those with fewer
+// than four letters besides the username and the names of the service.
+func (b *Base) isObvious(username, s string) bool {
+	s, username = strings.ToLower(s), strings.ToLower(username)
 	bare := strings.TrimRight(s, "0123456789!.,?*#$@-_")
-	if name := strings.ToLower(username); s == name || len(bare) > 0 && bare == name {
+	if s == username || bare != "" && bare == username || isCommon(s, bare) {
 		return true
 	}
-	for line := range strings.Lines(common) {
-		if line = strings.TrimSpace(line); line == s || line == bare {
-			return true
+	rest := s
+	for _, word := range append(b.words[:len(b.words):len(b.words)], username) {
+		if len(word) >= leastWord {
+			rest = strings.ReplaceAll(rest, word, "")
 		}
 	}
-	seen := map[rune]bool{}
+	letters, seen := 0, map[rune]bool{}
+	for _, r := range rest {
+		if unicode.IsLetter(r) {
+			letters++
+		}
+	}
 	for _, r := range s {
 		seen[r] = true
 	}
-	return len(seen) <= 2
+	return rest != s && letters < leastLetters || len(seen) <= 2
+}
+
+// Bounds of isObvious: a name of fewer bytes is part of too many words, and a password with a name
+// needs so many other letters.
+const (
+	leastWord    = 3
+	leastLetters = 4
+)
+
+// isCommon reports whether one of two texts is a common password.
+func isCommon(s, bare string) bool {
+	list, err := gzip.NewReader(bytes.NewReader(common))
+	if err != nil {
+		panic(err) // the list is part of the program
+	}
+	for lines := bufio.NewScanner(list); lines.Scan(); {
+		if line := lines.Text(); line == s || line == bare {
+			return true
+		}
+	}
+	return false
 }

@@ -96,3 +96,63 @@ func testRequiredFactor(t *testing.T, db *sql.DB) {
 	}
 	state("left the group", nil)
 }
+
+// TestMustChange checks that a temporary password serves to set another one and nothing else, also
+// for a user who must enrol a second factor then.
+func TestMustChange(t *testing.T) { everywhere(t, testMustChange) }
+
+// TestMustChangeE2E is TestMustChange with PostgreSQL.
+func TestMustChangeE2E(t *testing.T) { onPostgres(t, testMustChange) }
+
+func testMustChange(t *testing.T, db *sql.DB) {
+	ctx := t.Context()
+	b := openBase(t, db)
+	if err := b.AddGroup(ctx, "strict", Rights{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ana", "eva"} {
+		if _, err := b.Add(ctx, NewUser{Username: name, Password: "of an operator", MustChange: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try := func(name, password string, want error) broker.User {
+		t.Helper()
+		u, err := b.Authenticate(ctx, broker.Login{Username: name, Password: password})
+		if !errors.Is(err, want) {
+			t.Errorf("%s with %q: %v, want %v", name, password, err, want)
+		}
+		return u
+	}
+	try("ana", "wrong password", broker.ErrInvalidCredentials)
+	u := try("ana", "of an operator", broker.ErrPasswordChange)
+	if e, err := b.Entry(ctx, "ana"); err != nil || !e.MustChange {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if _, err := b.ChangePassword(ctx, u, "of ana alone", here()); err != nil {
+		t.Fatal(err)
+	}
+	u = try("ana", "of ana alone", nil)
+	if err := b.SetTemporaryPassword(ctx, "ana", "of an operator again"); err != nil {
+		t.Fatal(err)
+	}
+	if v := try("ana", "of an operator again", broker.ErrPasswordChange).Version; v != u.Version+1 {
+		t.Errorf("version %d, want %d", v, u.Version+1)
+	}
+	if err := b.SetPassword(ctx, "ana", "of a program"); err != nil {
+		t.Fatal(err)
+	}
+	try("ana", "of a program", nil)
+
+	if _, err := b.Join(ctx, "eva", "strict"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.RequireFactor(ctx, "strict", true); err != nil {
+		t.Fatal(err)
+	}
+	u = try("eva", "of an operator", broker.ErrPasswordChange)
+	if _, err := b.ChangePassword(ctx, u, "of eva alone", here()); !errors.Is(err, broker.ErrEnrolmentRequired) {
+		t.Errorf("a new password of a user without a second factor: %v", err)
+	}
+	try("eva", "of an operator", broker.ErrInvalidCredentials)
+	try("eva", "of eva alone", broker.ErrEnrolmentRequired)
+}

@@ -106,32 +106,65 @@ func (b *Base) checkSecond(ctx context.Context, u *row, otp string) error {
 		return broker.ErrSecondFactor
 	}
 	if len(otp) > maxOTP {
-		return broker.ErrInvalidCredentials
+		return broker.ErrWrongOTP
 	}
 	secret, err := b.factors.decrypt(u.secret, u.ID)
 	if err != nil {
 		return fmt.Errorf("%w: second factor of user %s: %w", broker.ErrUnavailable, u.ID, err)
 	}
 	code, good := plainOTP(otp), false
-	if len(code) == otpDigits {
-		good, err = b.useOTP(ctx, u.ID, secret, code)
-	} else {
+	switch {
+	case len(code) != otpDigits:
 		good, err = b.useRecovery(ctx, u.ID, code)
+	case u.FactorLocked:
+		return broker.ErrFactorLocked
+	default:
+		good, err = b.useOTP(ctx, u.ID, secret, code)
 	}
 	if err == nil && !good {
-		err = broker.ErrInvalidCredentials
+		err = broker.ErrWrongOTP
 	}
 	return err
 }
 
-// useOTP stores the step of a one-time password. Steps up to a used one are invalid.
+// maxWrongOTPs is the number of wrong one-time passwords in a row, each with the right password,
+// after which none is checked until there is a new password. Somebody may know the password and
+// guess. Recovery codes are still checked: they are too long to be guessed.
+const maxWrongOTPs = 10
+
+// countWrongOTP counts a wrong one-time password that came with the right password.
+func (b *Base) countWrongOTP(ctx context.Context, userID string) error {
+	return b.write(ctx, "count a wrong one-time password", func(c *change) error {
+		c.quiet = true // rights do not change
+		var wrong int
+		found, err := c.one(ctx, `SELECT wrong FROM second_factors WHERE user_id = ?`, userID, &wrong)
+		if err != nil || !found {
+			return err
+		}
+		if wrong+1 == maxWrongOTPs {
+			c.log(audit.UserChanged, userID, "one-time passwords locked until there is a new password")
+		}
+		_, err = c.exec(ctx, `UPDATE second_factors SET wrong = ? WHERE user_id = ?`, wrong+1, userID)
+		return err
+	})
+}
+
+// unlockFactor forgets wrong one-time passwords, because the password is a new one.
+func (c *change) unlockFactor(ctx context.Context, userID string) error {
+	_, err := c.exec(ctx, `UPDATE second_factors SET wrong = 0 WHERE user_id = ? AND wrong > 0`, userID)
+	return err
+}
+
+// useOTP stores the step of a one-time password. Steps up to a used one are invalid, but do not
+// count as wrong: nobody guesses a code that was right.
 func (b *Base) useOTP(ctx context.Context, userID string, secret []byte, code string) (good bool, err error) {
 	step, ok := totpStep(secret, code, time.Now())
 	if !ok {
-		return false, nil
+		return false, b.countWrongOTP(ctx, userID)
 	}
 	err = b.write(ctx, "use a one-time password", func(c *change) error {
-		n, err := c.exec(ctx, `UPDATE second_factors SET last_step = ? WHERE user_id = ? AND last_step < ?`, step, userID, step)
+		n, err := c.exec(ctx, `UPDATE second_factors SET last_step = ?, wrong = 0 WHERE user_id = ? AND last_step < ? AND wrong < ?`,
+			step, userID, step, maxWrongOTPs)
 		good = n > 0
 		return err
 	})
@@ -140,7 +173,7 @@ func (b *Base) useOTP(ctx context.Context, userID string, secret []byte, code st
 
 // useRecovery deletes a recovery code, if it exists.
 func (b *Base) useRecovery(ctx context.Context, userID, code string) (good bool, err error) {
-	if len(code) != recoveryBytes*8/5 {
+	if len(code) != recoveryBytes*8/5 && len(code) != recoveryBytesOld*8/5 {
 		return false, nil
 	}
 	err = b.write(ctx, "use a recovery code", func(c *change) error {

@@ -1,10 +1,12 @@
 package local
 
 import (
+	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"errors"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,11 +21,7 @@ import (
 // codeAt returns what an authenticator app shows at a time.
 func codeAt(t testing.TB, secret string, at time.Time) string {
 	t.Helper()
-	key, err := b32().DecodeString(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return totp(key, at.Unix()/otpStep)
+	return totp(keyOf(t, secret), at.Unix()/otpStep)
 }
 
 // TestTOTPVectors has the SHA-1 vectors of RFC 6238, appendix B. They have eight digits; the last
@@ -77,6 +75,92 @@ func TestOneTimePassword(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		try("a fresh one", codeAt(t, f.Secret, time.Now()), nil)
 	})
+}
+
+// TestWrongOneTimePasswords checks that after ten wrong one-time passwords in a row with the right
+// password none is checked, on any node, until there is a new password. A recovery code works.
+func TestWrongOneTimePasswords(t *testing.T) { everywhere(t, wrongOneTimePasswords) }
+
+func TestWrongOneTimePasswordsE2E(t *testing.T) { onPostgres(t, wrongOneTimePasswords) }
+
+func wrongOneTimePasswords(t *testing.T, db *sql.DB) {
+	b, diary := openAudited(t, db)
+	u := add(t, b, "fiona", "right password")
+	f, err := b.EnableSecondFactor(t.Context(), "fiona", "Rueda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	diary()
+	next := time.Now()
+	try := func(what, password, otp string, want error) broker.User {
+		t.Helper()
+		u, err := b.Authenticate(t.Context(), broker.Login{Username: "fiona", Password: password, OTP: otp})
+		if !errors.Is(err, want) || want == broker.ErrWrongOTP && errors.Is(err, broker.ErrFactorLocked) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+		return u
+	}
+	right := func() string { // one of three is valid, and each works once
+		defer func() { next = next.Add(30 * time.Second) }()
+		return codeAt(t, f.Secret, next.Add(-30*time.Second))
+	}
+	wrong := func() string {
+		code := []byte(codeAt(t, f.Secret, time.Now().Add(time.Hour)))
+		for range 10 {
+			if _, ok := totpStep(keyOf(t, f.Secret), string(code), time.Now()); !ok {
+				return string(code)
+			}
+			code[0] = '0' + (code[0]-'0'+1)%10
+		}
+		panic("all are right")
+	}
+	used := right()
+	try("a right one", "right password", used, nil)
+	for range 9 {
+		try("a wrong one", "right password", wrong(), broker.ErrWrongOTP)
+		try("a wrong password", "wrong password", wrong(), broker.ErrInvalidCredentials)
+		try("one that was used", "right password", used, broker.ErrWrongOTP)
+	}
+	try("a right one after nine", "right password", right(), nil)
+	for range 10 {
+		try("a wrong one", "right password", wrong(), broker.ErrWrongOTP)
+	}
+	last := right()
+	try("a right one after ten", "right password", last, broker.ErrFactorLocked)
+	try("without one", "right password", "", broker.ErrSecondFactor)
+	try("a wrong password", "wrong password", last, broker.ErrInvalidCredentials)
+	if e, err := b.Entry(t.Context(), "fiona"); err != nil || !e.FactorLocked {
+		t.Errorf("%+v, %v", e, err)
+	}
+	want := []string{"user_changed user one-time passwords locked until there is a new password"}
+	if got := diary(); !slices.Equal(got, want) {
+		t.Errorf("log %q", got)
+	}
+	try("a recovery code", "right password", f.Codes[0], nil)
+	try("a right one after it", "right password", last, broker.ErrFactorLocked)
+	if _, err := openBase(t, db).ChangePassword(t.Context(), try("a recovery code", "right password", f.Codes[1], nil), "another password", here()); err != nil {
+		t.Fatal(err)
+	}
+	try("with a new password", "another password", last, nil)
+
+	if _, err := db.ExecContext(t.Context(), `UPDATE second_factors SET wrong = 10`); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SetPassword(t.Context(), "fiona", "right password"); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := b.EntryByID(t.Context(), u.ID); err != nil || e.FactorLocked {
+		t.Errorf("after an operator's new password: %+v, %v", e, err)
+	}
+}
+
+func keyOf(t testing.TB, secret string) []byte {
+	t.Helper()
+	key, err := b32().DecodeString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
 }
 
 // TestSecondFactorEndsLogins checks that enabling a second factor ends the logins that were made
@@ -159,6 +243,14 @@ func spendRecoveryCodes(t *testing.T, db *sql.DB) {
 	if len(f.Codes) != recoveryCodes || left() != recoveryCodes {
 		t.Errorf("%d codes, %d kept", len(f.Codes), left())
 	}
+	if code := regexp.MustCompile(`^([A-Z2-7]{4}-){5}[A-Z2-7]{4}$`); !code.MatchString(f.Codes[0]) { // 24 characters of 5 bits
+		t.Errorf("code %q", f.Codes[0])
+	}
+	const old = "GEZD-GNBV-GY3T-QOJQ" // 80 bits, of an earlier version
+	sum := sha256.Sum256([]byte("GEZDGNBVGY3TQOJQ"))
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO recovery_codes (user_id, hash) VALUES ($1, $2)`, u.ID, hex.EncodeToString(sum[:])); err != nil {
+		t.Fatal(err)
+	}
 	for i, c := range []struct {
 		otp  string
 		want error
@@ -168,6 +260,8 @@ func spendRecoveryCodes(t *testing.T, db *sql.DB) {
 		{strings.ToLower(strings.ReplaceAll(f.Codes[4], "-", " ")), nil},
 		{other.Codes[0], broker.ErrInvalidCredentials},
 		{"AAAA-AAAA-AAAA-AAAA", broker.ErrInvalidCredentials},
+		{old, nil},
+		{old, broker.ErrInvalidCredentials},
 	} {
 		if _, err := b.Authenticate(t.Context(), broker.Login{Username: "fiona", Password: "right password", OTP: c.otp}); !errors.Is(err, c.want) {
 			t.Errorf("try %d: %v", i, err)
@@ -176,7 +270,7 @@ func spendRecoveryCodes(t *testing.T, db *sql.DB) {
 	if left() != recoveryCodes-2 {
 		t.Errorf("%d codes are left", left())
 	}
-	if got, want := diary(), []string{"user_changed user recovery code used", "user_changed user recovery code used"}; !slices.Equal(got, want) {
+	if got, want := diary(), slices.Repeat([]string{"user_changed user recovery code used"}, 3); !slices.Equal(got, want) {
 		t.Errorf("log %q", got)
 	}
 	if was, err := b.DisableSecondFactor(t.Context(), "fiona"); !was || err != nil || left() != 0 {

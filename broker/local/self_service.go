@@ -30,16 +30,19 @@ func (b *Base) ChangePassword(ctx context.Context, user broker.User, password st
 		if err := c.endLogins(ctx, user); err != nil {
 			return err
 		}
-		if _, err := c.exec(ctx, `UPDATE users SET password = ? WHERE id = ?`, hash, user.ID); err != nil {
+		if _, err := c.exec(ctx, `UPDATE users SET password = ?, must_change = FALSE WHERE id = ?`, hash, user.ID); err != nil {
 			return err
 		}
 		c.log(audit.UserChanged, user.ID, "password")
-		return nil
+		return c.unlockFactor(ctx, user.ID)
 	})
 	if err != nil {
 		return broker.User{}, err
 	}
 	user.Version++
+	if u, err := b.read(ctx, "u.id", user.ID); err == nil && u.lacksFactor() {
+		return user, broker.ErrEnrolmentRequired
+	}
 	return user, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,10 +31,12 @@ const (
 	maxOTP    = 64 // bytes that a client may send
 )
 
-// Recovery codes have 80 bits: too many to guess, so a plain hash is enough.
+// Recovery codes have 120 bits: too many to guess, also with a copy of the database, so a plain
+// hash is enough. Codes of earlier versions have 80 bits.
 const (
-	recoveryCodes = 10
-	recoveryBytes = 10
+	recoveryCodes    = 10
+	recoveryBytes    = 15
+	recoveryBytesOld = 10
 )
 
 // b32 returns the encoding of secrets and recovery codes.
@@ -67,12 +70,15 @@ func plainOTP(s string) string {
 	return strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(s))
 }
 
-// newRecoveryCode returns a code in four groups: ABCD-EFGH-IJKL-MNOP.
+// newRecoveryCode returns a code in six groups: ABCD-EFGH-IJKL-MNOP-QRST-UVWX.
 func newRecoveryCode() string {
 	b := make([]byte, recoveryBytes)
 	_, _ = rand.Read(b)
-	s := b32().EncodeToString(b)
-	return s[:4] + "-" + s[4:8] + "-" + s[8:12] + "-" + s[12:]
+	var groups []string
+	for group := range slices.Chunk([]byte(b32().EncodeToString(b)), 4) {
+		groups = append(groups, string(group))
+	}
+	return strings.Join(groups, "-")
 }
 
 func newRecoveryCodes() (codes []string) {
