@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/reason"
@@ -170,13 +171,16 @@ func (v values) summary() []byte {
 func (v values) bar() []byte {
 	k := wire.Bar{Interval: market.Interval(v.IntN(int(market.NumIntervals))), Revised: v.some(),
 		Open: v.price(), High: v.price(), Low: v.price(), Close: v.price()}
+	if v.some() {
+		k.TradingDate = market.DateAt(v.Int64N(4e18), time.UTC)
+	}
 	k.Trades, k.Volume, k.Value = v.turnover()
 	return wire.AppendBar(nil, v.header(), &k)
 }
 
 func (v values) success() []byte {
 	s := wire.AuthSuccess{ID: v.id(), Version: "1.0.0", Time: 1, ExpiresIn: v.IntN(86400), Interval: 20, Timeout: 30,
-		Subscriptions: 1, MessagesPerSecond: 2, MessageBytes: 3, Connections: 4, MaxDepth: -1, Reauth: v.some()}
+		Subscriptions: 1, MessagesPerSecond: 2, MessageBytes: 3, MaxMessageBytes: 5, Connections: 4, MaxDepth: -1, Reauth: v.some()}
 	if v.some() {
 		s.Session, s.MaxDepth = "bot", []int{0, 1, 5, 10, 25}[v.IntN(5)]
 	}

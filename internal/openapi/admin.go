@@ -148,6 +148,8 @@ func userSchemas() []schema.Named {
 			schema.Required("second_factor", schema.Boolean("The user has a second factor.")),
 			schema.Required("second_factor_required", schema.Boolean("A group of the user requires one.")),
 			list("groups", "Names of the user's groups."),
+			schema.Optional("second_factor_locked", schema.Boolean("Ten one-time passwords were wrong, and a new password is needed. Absent: false.")),
+			schema.Optional("must_change_password", schema.Boolean("Before a login. Absent: false.")),
 			schema.Optional("recovery_codes", schema.Integer("How many are left. Absent in lists, and without a second factor.").AtLeast(0)),
 			schema.Required("networks", networks("The user's own. Groups may have more.")),
 			schema.Required("rights", schema.Ref("Rights")),

@@ -83,7 +83,7 @@ func tokens(more ...schema.Field) []schema.Field {
 }
 
 func otp() *schema.Schema {
-	return schema.String("One-time password: 6 to 8 digits, or a recovery code.").Pattern("^([0-9]{6,8}|[A-Za-z0-9-]{16,24})$").Nullable()
+	return schema.String("One-time password: 6 to 8 digits, or a recovery code.").Pattern("^(([ -]{0,3}[0-9]){6,8}|([ -]{0,3}[A-Za-z0-9]){16,24})[ -]{0,3}$").Nullable()
 }
 
 // credentials returns the members of a login. Members that are not named are ignored.
@@ -102,6 +102,9 @@ func tokenSchemas() []schema.Named {
 		named("TokenRequest", schema.OneOf("", schema.Ref("PasswordGrant"), schema.Ref("RefreshGrant"))),
 		named("RevokeRequest", schema.Object("", text("token", "An access token or a refresh token."))),
 		named("PasswordRequest", schema.Object("", credentials(schema.Required("new_password", schema.String("").Format("password")))...)),
+		named("SessionsRequest", schema.Object("The login sid ends, or all except keep.", credentials(
+			schema.Optional("sid", schema.String("The sid of the login that ends. Absent: all.").Nullable()),
+			schema.Optional("keep", schema.String("The sid of the login that stays, without sid. Absent: none.").Nullable()))...)),
 		named("Session", schema.Object("A login.",
 			text("sid", "Its name."),
 			schema.Required("created_at", schema.String("").Format("date-time")),

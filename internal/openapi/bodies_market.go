@@ -57,6 +57,12 @@ func marketSchemas() []schema.Named {
 			[]schema.Field{schema.Required("instruments", schema.Array("Instruments in another phase.", schema.Object("", slices.Concat(
 				[]schema.Field{schema.Required("instrument", schema.Ref("InstrumentID"))}, phase())...)))},
 		)...))))),
+		named("MissingRange", schema.Object("Rows that are not stored.",
+			schema.Optional("from", schema.Ref("Sequence").Describe("First missing N. Absent: unknown.")),
+			schema.Optional("to", schema.Ref("Sequence").Describe("Last missing N. Absent: unknown, and so is whether there were any.")),
+			schema.Optional("start", schema.Ref("Time").Describe("Event time of the row before it, if there is one.")),
+			schema.Optional("end", schema.Ref("Time").Describe("Event time of the row after it, if there is one.")),
+			schema.Required("reason", schema.Enum("Why they are missing.", "buffer_exceeded")))),
 		named("Snapshot", schema.Object("", schema.Required("epoch", schema.Ref("Epoch")), schema.Required("position", schema.Ref("Position")),
 			schema.Required("instruments", schema.Array("", schema.Object("The newest messages of an instrument, as far as the user may see them.",
 				schema.Required("instrument", schema.Ref("InstrumentID")), schema.Optional("T", schema.Ref("Trade")), schema.Optional("Q", schema.Ref("Quote")),

@@ -8,7 +8,7 @@ import (
 // Pages returns the paths of the web pages for users. A path that ends in a slash also stands for
 // all paths below it, except for "/". Routes have priority.
 func Pages() []string {
-	return []string{"/", "/console", "/console/", "/client/", "/docs", "/docs/"}
+	return []string{"/", "/console", "/console/", "/client/", "/docs", "/docs/", "/.well-known/security.txt"}
 }
 
 // AdminPages returns the paths of the web pages for operators, in the form of Pages.
@@ -21,7 +21,7 @@ func consoleOperations() []Operation {
 			{Name: "X-Rueda-Console", Required: true, Schema: schema.Const("1").Describe("A page of another origin cannot send it.")},
 		}
 	}
-	const cookie = "The refresh token is in an HttpOnly cookie of this path."
+	const cookie = "The refresh token is in an HttpOnly cookie, which ends with the browser."
 	granted := func(description string) Answer {
 		return Answer{Description: description, Data: schema.Ref("ConsoleSession"), Header: append(rateHeaders(), "Set-Cookie")}
 	}
@@ -53,10 +53,11 @@ func consoleOperations() []Operation {
 		{
 			ID: "endConsoleSession", Method: "DELETE", Path: "/console/session", Tag: tagConsole, Lax: true, Limit: revokesPerMinute,
 			Summary:     "Log out from the console",
-			Description: "Only a page of the gateway's own origin may send this. It ends the login of the cookie, and removes the cookie.",
+			Description: "Only a page of the gateway's own origin may send this. It ends the login that the body names, by the cookie or by its access token in Authorization, and removes the cookie. If it has ended no login, the answer is 409.",
 			Header:      own(),
-			Answer:      Answer{Description: "The browser has no session now.", Data: schema.Ref("Nothing"), Header: []string{"Set-Cookie"}},
-			Reasons:     []wire.Reason{wire.NotFound, wire.Unavailable},
+			Body:        &Body{Media: JSON, Schema: schema.Ref("ConsoleRefresh")},
+			Answer:      Answer{Description: "The login has ended.", Data: schema.Ref("Nothing"), Header: []string{"Set-Cookie"}},
+			Reasons:     []wire.Reason{wire.NotFound, wire.Conflict, wire.Unavailable},
 		},
 	}
 }
@@ -64,7 +65,7 @@ func consoleOperations() []Operation {
 func consoleSchemas() []schema.Named {
 	return []schema.Named{
 		named("ConsoleConfig", schema.Object("What the console shows before a login.",
-			schema.Required("dev", schema.Boolean("Faults may be requested.")), text("version", "Of the gateway."),
+			schema.Required("dev", schema.Boolean("Faults may be requested.")),
 			schema.Optional("hint", schema.Object("A login to try. Only where nobody else can reach the gateway.", text("username", ""), text("password", ""))))),
 		named("ConsoleLogin", schema.Object("A login with a password.", credentials()...)),
 		named("ConsoleRefresh", schema.Object("", text("session", "The id of the login, which its first answer had."))),
@@ -72,7 +73,8 @@ func consoleSchemas() []schema.Named {
 			text("access_token", "Sent as Authorization: Bearer."),
 			schema.Required("token_type", schema.Const("bearer")),
 			seconds("expires_in", "Seconds until the access token expires."),
-			seconds("refresh_expires_in", "Seconds until the cookie expires."),
+			seconds("refresh_expires_in", "Seconds until the token in the cookie expires."),
+			seconds("idle_timeout", "Seconds without input after which the page ends the login."),
 			text("scope", "The scopes of the user, with spaces between them."),
 			text("session", "The id of the login, for refreshes. GET /auth/sessions has it as sid."))),
 	}

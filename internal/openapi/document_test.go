@@ -37,6 +37,52 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// TestReferences checks that both documents have each component that they refer to.
+func TestReferences(t *testing.T) {
+	for name, build := range map[string]func() ([]byte, error){"public": PublicDocument, "admin": AdminDocument} {
+		text, err := build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var document any
+		if err := json.Unmarshal(text, &document); err != nil {
+			t.Fatal(err)
+		}
+		references := referencesOf(document)
+		if len(references) < 100 {
+			t.Errorf("%s: only %d references are found", name, len(references))
+		}
+		for _, r := range references {
+			at := document
+			for _, key := range strings.Split(strings.TrimPrefix(r, "#/"), "/") {
+				object, _ := at.(map[string]any)
+				at = object[key]
+			}
+			if at == nil {
+				t.Errorf("%s: %s does not exist", name, r)
+			}
+		}
+	}
+}
+
+// referencesOf returns the values of all members "$ref" of a value that was decoded from JSON.
+func referencesOf(value any) (list []string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, member := range v {
+			if text, ok := member.(string); ok && key == "$ref" {
+				list = append(list, text)
+			}
+			list = append(list, referencesOf(member)...)
+		}
+	case []any:
+		for _, item := range v {
+			list = append(list, referencesOf(item)...)
+		}
+	}
+	return list
+}
+
 // TestOperations checks what tools and readers need of each operation.
 func TestOperations(t *testing.T) {
 	for name, list := range registries() {

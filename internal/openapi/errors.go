@@ -127,6 +127,10 @@ const notModified = "NotModified"
 // operation.
 func responseComponents(operations []Operation) (components schema.Map, outside []schema.Map) {
 	cached := slices.Concat(commonHeaders(), rateHeaders(), []string{"ETag", "Content-Encoding", "Link"})
+	const lost = "Rueda-Lost" // only documents with history have it
+	if slices.ContainsFunc(operations, func(o Operation) bool { return slices.Contains(o.Answer.Header, lost) }) {
+		cached = append(cached, lost)
+	}
 	components = schema.Map{}.With(notModified, schema.Map{}.With("description", "The client has this version.").With("headers", headers(cached)))
 	add := func(o *Operation, list []fault) {
 		for _, f := range list {

@@ -26,7 +26,7 @@ func depthParameter() Parameter {
 
 // timeParameter returns a parameter that is a time in one of three forms.
 func timeParameter(name, text string) Parameter {
-	return Parameter{Name: name, Schema: schema.String(text+" RFC 3339, a date for its midnight in UTC, or Unix nanoseconds.").Example("2026-11-20T14:30:00Z", "2026-11-20")}
+	return Parameter{Name: name, Schema: schema.String(text+" RFC 3339, a date for the start of that trading day in the market, or Unix nanoseconds from 1973 on.").Example("2026-11-20T14:30:00Z", "2026-11-20")}
 }
 
 func dateSchema(text string) *schema.Schema {
@@ -73,7 +73,7 @@ func marketOperations() []Operation {
 		{
 			ID: "getBook", Method: "GET", Path: "/market/book", Tag: tagMarket, Needs: broker.ScopeRead, Also: []string{broker.ScopeDepth, broker.ScopeHistory},
 			Summary: "Get an order book, now or in the past",
-			Query:   []Parameter{instrumentParameter(), depthParameter(), timeParameter("at", "Time of the book.")},
+			Query:   []Parameter{instrumentParameter(), depthParameter(), timeParameter("at", "Time of the book: before the first change whose T is later."), {Name: "by", Schema: schema.Enum("The time is that of publication.", "published")}},
 			Answer:  Answer{Description: "The order book.", Data: schema.Ref("BookSnapshot")},
 			Reasons: rightReasons(wire.NotFound, wire.RateLimited),
 		},
@@ -93,6 +93,7 @@ func marketOperations() []Operation {
 func historyOperation(id, path, list, summary string, row *schema.Schema, more ...Parameter) Operation {
 	page := schema.Object("", schema.Required(list, schema.Array("The rows, in the order of N.", row)), schema.Required("epoch", schema.Ref("Epoch")),
 		schema.Optional("complete_from", schema.Ref("Sequence").Describe("The least N of the current epoch from which no row is missing. Absent: 1.")),
+		schema.Optional("lost", schema.Array("Rows that are not stored where the page would have them, and on the first page those that are no longer kept. Absent: none.", schema.Ref("MissingRange"))),
 		schema.Optional("next_cursor", schema.String("Absent on the last page.")))
 	return Operation{
 		ID: id, Method: "GET", Path: path, Tag: tagHistory, Needs: broker.ScopeHistory, Compressed: true,
@@ -104,7 +105,7 @@ func historyOperation(id, path, list, summary string, row *schema.Schema, more .
 			Parameter{Name: "epoch", Schema: schema.Ref("Epoch")},
 			Parameter{Name: "order", Schema: schema.Enum("Order of the rows.", "asc", "desc").Default("asc")},
 			pageLimit(1000, 10_000), pageCursor()),
-		Answer: Answer{Description: "A page of rows.", Data: page, Tagged: true, Header: []string{"Link"}, Text: map[string]*schema.Schema{
+		Answer: Answer{Description: "A page of rows.", Data: page, Tagged: true, Header: []string{"Link", "Rueda-Lost"}, Text: map[string]*schema.Schema{
 			CSV:   schema.String("A line of column names, and a line for each row."),
 			Lines: schema.String("A message on each line.")}},
 		Reasons: rightReasons(wire.EpochChanged, wire.NotFound, wire.RateLimited),
@@ -136,7 +137,7 @@ func historyOperations() []Operation {
 				{Name: "market", Schema: schema.Ref("MarketID")},
 				{Name: "format", Schema: schema.Enum("Format of the file. Without it Accept decides.", "parquet", "csv", "ndjson").Default("parquet")},
 			},
-			Answer: Answer{Description: "The file.", Bare: true, Tagged: true, Header: []string{"Content-Disposition"}, Text: map[string]*schema.Schema{
+			Answer: Answer{Description: "The file.", Bare: true, Tagged: true, Header: []string{"Content-Disposition", "Rueda-Lost"}, Text: map[string]*schema.Schema{
 				Parquet: schema.Any("A Parquet file."), CSV: schema.String("A line of column names, and a line for each row."), Lines: schema.String("An object on each line.")}},
 			Reasons: []wire.Reason{wire.NotFound, wire.NotEntitled, wire.SubscriptionLimit, wire.RateLimited, wire.Unavailable},
 		},

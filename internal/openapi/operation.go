@@ -52,6 +52,7 @@ type Operation struct {
 	Offers  []string      // media types of its answers, the default one first; nil: only JSON
 
 	Limit      int  // requests a minute from an address, if no token is required; 0: none, or its own
+	ByToken    bool // requests with a token that the gateway minted count by it, not by address
 	Probe      bool // requested all the time by machines
 	Compressed bool // compressed if the client accepts it: never if an answer has secrets
 	Upgrade    bool // a handshake, which package socket answers

@@ -108,6 +108,7 @@ func operatorSchemas() []schema.Named {
 	}
 	action := func(word string) schema.Field { return schema.Required("action", schema.Const(word)) }
 	expected := schema.Optional("expected", schema.Ref("Rights"))
+	mustChange := schema.Optional("must_change_password", schema.Boolean("The user must change it before logging in. Absent: false."))
 	return []schema.Named{
 		named("Entitlement", schema.Object("A right to market data.",
 			text("market", "A market, or * for all."),
@@ -123,9 +124,9 @@ func operatorSchemas() []schema.Named {
 		named("RightsChange", schema.Object("Replace the own rights. If they are not as expected any more, the answer is conflict.",
 			action("set_rights"), schema.Required("rights", schema.Ref("Rights")), expected)),
 		named("UserPassword", schema.Object("Set the password, and end earlier logins.",
-			action("set_password"), schema.Required("password", schema.String("").Format("password")))),
+			action("set_password"), schema.Required("password", schema.String("").Format("password")), mustChange)),
 		named("NewUser", schema.Object("A user to add.", text("username", "Unique without regard to case."),
-			schema.Required("password", schema.String("").Format("password")),
+			schema.Required("password", schema.String("").Format("password")), mustChange,
 			schema.Optional("rights", schema.Ref("Rights")), schema.Optional("groups", schema.Array("Names of groups to join.", schema.String(""))))),
 		named("UserAccounts", schema.Object("", schema.Required("accounts", schema.Array("", schema.Ref("Account"))))),
 		named("NewAccount", schema.Object("An account to add.", text("number", "The broker's own, unique."),

@@ -35,6 +35,7 @@ func Public() []Operation {
 func loginReasons(more ...wire.Reason) []wire.Reason {
 	return append([]wire.Reason{
 		wire.BadField, wire.InvalidCredentials, wire.MFARequired, wire.EnrolmentRequired,
+		wire.PasswordChangeRequired, wire.SecondFactorLocked,
 		wire.AddressNotAllowed, wire.RateLimited, wire.TooManyFailures, wire.Unavailable,
 	}, more...)
 }
@@ -50,7 +51,7 @@ func tokenOperations() []Operation {
 			Reasons:     loginReasons(wire.UnsupportedGrant, wire.InvalidRefreshToken),
 		},
 		{
-			ID: "revokeToken", Method: "POST", Path: "/auth/revoke", Tag: tagTokens, Lax: true, Limit: revokesPerMinute,
+			ID: "revokeToken", Method: "POST", Path: "/auth/revoke", Tag: tagTokens, Lax: true, Limit: revokesPerMinute, ByToken: true,
 			Summary:     "End a login",
 			Description: "Ends the login of the token with its sockets. The answer is the same for any token, including an unknown one.",
 			Body:        &Body{Media: JSON, Schema: schema.Ref("RevokeRequest"), Example: "revokeToken.request"},
@@ -87,17 +88,27 @@ func sessionOperations() []Operation {
 		},
 		{
 			ID: "endSessions", Method: "DELETE", Path: "/auth/sessions", Tag: tagTokens, Needs: AnyUser,
-			Summary: "End the own logins",
-			Query:   []Parameter{{Name: "keep", Schema: schema.Enum("current keeps the login of the token.", "current")}},
-			Answer:  Answer{Description: "How many logins were ended.", Data: schema.Ref("Ended")},
-			Reasons: []wire.Reason{wire.Unavailable},
+			Summary:     "End the own login, if it is the only one",
+			Description: "If the user has other logins, the answer is forbidden: endLogins ends them.",
+			Query:       []Parameter{{Name: "keep", Schema: schema.Enum("current keeps the login of the token.", "current")}},
+			Answer:      Answer{Description: "How many logins were ended.", Data: schema.Ref("Ended")},
+			Reasons:     []wire.Reason{wire.Forbidden, wire.Unavailable},
+		},
+		{
+			ID: "endLogins", Method: "POST", Path: "/auth/sessions", Tag: tagTokens, Lax: true, Limit: changesPerMinute,
+			Summary:     "End logins with the password",
+			Description: "Ends the login sid, or all except keep. It needs no access token: a stolen one must not end the logins of its owner.",
+			Body:        &Body{Media: JSON, Schema: schema.Ref("SessionsRequest")},
+			Answer:      Answer{Description: "How many logins were ended.", Data: schema.Ref("Ended")},
+			Reasons:     loginReasons(wire.NotFound),
 		},
 		{
 			ID: "endSession", Method: "DELETE", Path: "/auth/sessions/{id}", Tag: tagTokens, Needs: AnyUser, Lax: true,
-			Summary: "End one of the own logins",
-			Segment: schema.String("The sid of a login."),
-			Answer:  Answer{Description: "The login has ended.", Data: schema.Ref("Nothing")},
-			Reasons: []wire.Reason{wire.NotFound, wire.Unavailable},
+			Summary:     "End the own login",
+			Description: "That of the token. For another one of the user the answer is forbidden: endLogins ends it.",
+			Segment:     schema.String("The sid of a login."),
+			Answer:      Answer{Description: "The login has ended.", Data: schema.Ref("Nothing")},
+			Reasons:     []wire.Reason{wire.NotFound, wire.Forbidden, wire.Unavailable},
 		},
 	}
 }
@@ -113,7 +124,7 @@ func oauthOperations() []Operation {
 			Reasons:     loginReasons(wire.UnsupportedGrant, wire.InvalidRefreshToken),
 		},
 		{
-			ID: "oauthRevoke", Method: "POST", Path: "/oauth/revoke", Tag: tagOAuth, Lax: true, Failed: OAuthForm, Limit: revokesPerMinute,
+			ID: "oauthRevoke", Method: "POST", Path: "/oauth/revoke", Tag: tagOAuth, Lax: true, Failed: OAuthForm, Limit: revokesPerMinute, ByToken: true,
 			Summary: "End a login (RFC 7009)",
 			Body:    &Body{Media: Form, Schema: schema.Ref("TokenParameter")},
 			Answer:  Answer{Description: "The token is not valid now.", Flat: schema.Ref("Nothing")},

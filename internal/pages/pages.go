@@ -4,9 +4,11 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"net/http"
+	"time"
 
 	"github.com/ruedahq/rueda/clients/typescript"
 	"github.com/ruedahq/rueda/internal/console"
@@ -19,8 +21,11 @@ import (
 // Console configures the console.
 type Console struct {
 	Serve              bool
-	Username, Password string // a login that it suggests; "": none
+	Username, Password string        // a login that it suggests; "": none
+	Idle               time.Duration // how long its tokens live, and how long it stays signed in unused; 0: 12 h
 }
+
+const defaultIdle = 12 * time.Hour
 
 // Site has the pages for users.
 type Site struct {
@@ -28,15 +33,25 @@ type Site struct {
 	Console  *session.Page           // for rest.Config.Console; nil: there is no console
 }
 
-// ForUsers returns the pages for users. dev means that clients may request faults. version is that
-// of the gateway. The error names a file that cannot be served.
-func ForUsers(c Console, dev bool, version string) (Site, error) {
-	docs := docsite.New(docsite.Options{Version: version, Console: c.Serve})
+// About is what pages say of a gateway.
+type About struct {
+	Version   string
+	Dev       bool   // clients may request faults
+	Contact   string // for reports of vulnerabilities, a URI; "": there is no security.txt
+	PublicURL string // "": unknown
+}
+
+// ForUsers returns the pages for users. The error names a file that cannot be served.
+func ForUsers(c Console, about About) (Site, error) {
+	docs := docsite.New(docsite.Options{Version: about.Version, Console: c.Serve})
 	s := Site{Handlers: map[string]http.Handler{"/docs": docs, "/docs/": docs}}
+	if about.Contact != "" {
+		s.Handlers[securityPath] = securityText(about.Contact, about.PublicURL)
+	}
 	if !c.Serve {
 		return s, nil
 	}
-	s.Console = &session.Page{Dev: dev, Version: version}
+	s.Console = &session.Page{Dev: about.Dev, Idle: cmp.Or(c.Idle, defaultIdle)}
 	if c.Username != "" {
 		s.Console.Hint = &session.Hint{Username: c.Username, Password: c.Password}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/clients/typescript"
 	"github.com/ruedahq/rueda/internal/console"
@@ -19,7 +20,7 @@ import (
 
 func forUsers(t *testing.T) Site {
 	t.Helper()
-	s, err := ForUsers(Console{Serve: true, Username: "demo", Password: "demo"}, true, "1.0.0")
+	s, err := ForUsers(Console{Serve: true, Username: "demo", Password: "demo"}, About{Version: "1.0.0", Dev: true, Contact: "mailto:security@broker.example", PublicURL: "https://api.broker.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestForUsers(t *testing.T) {
 			t.Errorf("%s is not described", at)
 		}
 	}
-	if s.Console == nil || !s.Console.Dev || s.Console.Version != "1.0.0" || s.Console.Hint.Username != "demo" {
+	if s.Console == nil || !s.Console.Dev || s.Console.Idle != 12*time.Hour || s.Console.Hint.Username != "demo" {
 		t.Errorf("%+v", s.Console)
 	}
 	checkFiles(t, s.Handlers, "/", "/console", "/console/")
@@ -67,8 +68,17 @@ func TestForUsers(t *testing.T) {
 			t.Errorf("%s: %d", target, r.StatusCode)
 		}
 	}
-	off, err := ForUsers(Console{}, true, "")
-	if err != nil || off.Console != nil || off.Handlers["/"] != nil || off.Handlers["/console/"] != nil {
+	r := ask(t, s.Handlers, securityPath)
+	text, err := io.ReadAll(r.Body)
+	fields := regexp.MustCompile(`^Contact: mailto:security@broker\.example\nExpires: (\S+)\nCanonical: https://api\.broker\.example/\.well-known/security\.txt\n$`).FindSubmatch(text)
+	if err != nil || fields == nil || r.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Fatalf("security.txt: %s, %v", text, err)
+	}
+	if end, err := time.Parse(time.RFC3339, string(fields[1])); err != nil || time.Until(end) < 90*24*time.Hour || time.Until(end) > 365*24*time.Hour {
+		t.Errorf("security.txt expires at %s, %v", fields[1], err)
+	}
+	off, err := ForUsers(Console{}, About{Dev: true})
+	if err != nil || off.Handlers[securityPath] != nil || off.Console != nil || off.Handlers["/"] != nil || off.Handlers["/console/"] != nil {
 		t.Errorf("without the console: %+v, %v", off, err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/rest/operator"
 	"github.com/ruedahq/rueda/internal/socket"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -41,7 +42,7 @@ type AdminConfig struct {
 
 	// Metrics returns the page for Prometheus and its media type. nil: GET /metrics is not found.
 	Metrics func() (body []byte, media string)
-	Secure  bool         // see Config
+	Secure  web.HTTPS    // see Config
 	Logger  *slog.Logger // nil discards
 
 	// Record stores rows in the audit log, before an operator changes LogLevel or closes a
@@ -64,6 +65,15 @@ type AdminConfig struct {
 // Reload reads the configuration again.
 type Reload = operator.Reload
 
+// adminScheme returns the scheme of pages of the listener for administrators, "" for either:
+// without a certificate, a proxy may serve them by HTTPS.
+func adminScheme(https web.HTTPS) string {
+	if https == web.NoHTTPS {
+		return ""
+	}
+	return "https"
+}
+
 // NewAdmin returns the handler of the administrator's listener. It shares only the health routes
 // with the handler of clients.
 func NewAdmin(cfg AdminConfig) (*Handler, error) {
@@ -78,7 +88,7 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 		cfg.Operators = func() []Operator { return only }
 	}
 	h := newHandler(Config{
-		Auth: cfg.Auth, Ready: cfg.Ready, Sockets: cfg.Sockets, Secure: cfg.Secure, Logger: cfg.Logger, Observe: cfg.Observe,
+		Auth: cfg.Auth, Ready: cfg.Ready, Sockets: cfg.Sockets, Secure: cfg.Secure, Scheme: adminScheme(cfg.Secure), Logger: cfg.Logger, Observe: cfg.Observe,
 		Hosts: append([]string{}, cfg.Hosts...),
 	})
 	h.operator = h.checkOperator(cfg.Operators)

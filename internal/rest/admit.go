@@ -14,9 +14,10 @@ import (
 // unknownPerMinute limits the requests from one address for paths that do not exist.
 const unknownPerMinute = 600
 
-// badTokensPerMinute limits the access tokens from one address that none of our keys has signed.
-// Checking one costs a hundred times as much as checking a known token. After the keys were lost,
-// all users of an office may send old tokens at once.
+// badTokensPerMinute limits the access tokens that none of our keys has signed: those of a login if
+// their MAC is right, and otherwise those from one address. Checking a signature costs a hundred
+// times as much as checking a known token. After the keys were lost, all users of an office may
+// send old tokens at once.
 const badTokensPerMinute = 600
 
 // authorize checks what the route of a request requires.
@@ -28,10 +29,15 @@ func (h *Handler) authorize(q *request) error {
 	default:
 		return h.authorizeUser(q)
 	}
-	if q.route.Limit == 0 {
+	if q.route.Limit == 0 || q.route.ByToken { // the token is in the body
 		return nil
 	}
-	return q.spend("address", h.addresses.take(q.route.Operation.Path+" "+clientaddr.Client(q.Address).String(), q.route.Limit, time.Now()))
+	return h.spendLimit(q, clientaddr.Client(q.Address).String())
+}
+
+// spendLimit charges the limit of a route without a token to a client address, or to another key.
+func (h *Handler) spendLimit(q *request, key string) error {
+	return q.spend("address", h.addresses.take(q.route.Operation.Path+" "+key, q.route.Limit, time.Now()))
 }
 
 // authorizeUser checks the token of a request, the rate of its user and the scope of its route.
@@ -101,13 +107,14 @@ func (q *request) readToken() error {
 	return nil
 }
 
-// verify returns the identity of the request's token. Unknown tokens of an address that has sent
-// too many bad ones are not checked for a while. Tokens that were valid before stay valid.
+// verify returns the identity of the request's token. Tokens without a right MAC are not checked
+// for a while if their address has sent too many bad ones. A token that was valid before stays
+// valid, and one that this installation minted does not count with others of its address.
 func (h *Handler) verify(q *request) (auth.Identity, error) {
 	if identity, ok, err := h.cfg.Auth.Known(q.Token); ok {
 		return identity, err
 	}
-	key := "bearer " + clientaddr.Client(q.Address).String()
+	key := "bearer " + h.cfg.Auth.LimitKey(auth.NewSecret(q.Token), q.origin())
 	if s := h.addresses.check(key, badTokensPerMinute, time.Now()); s.Wait > 0 {
 		return auth.Identity{}, q.spend("address", s)
 	}

@@ -58,6 +58,15 @@ func refusal(e *auth.Error) *wire.Failure {
 		f.Hint = "Send otp together with the password: six digits, or a recovery code"
 	case e.Reason == auth.EnrolmentRequired:
 		f.Hint = "Enrol one: POST /auth/otp with the action enrol"
+		if auth.PasswordChanged(e) {
+			f.Msg = "The password has changed. A second factor must be enrolled before a login"
+		}
+	case e.Reason == auth.PasswordChangeRequired:
+		f.Hint = "Set another password: POST /auth/password"
+	case e.Reason == auth.SecondFactorLocked:
+		f.Hint = "Set a new password with a recovery code as otp: POST /auth/password, or ask an operator"
+	case auth.NeedsPassword(e):
+		f.Hint = "Other logins are ended with the password: POST /auth/sessions"
 	case errors.Is(e, broker.ErrFactor):
 		f.Msg = "A group of the user requires a second factor"
 	case e.Reason == auth.InvalidEnrolment:
@@ -118,15 +127,15 @@ func (h *Handler) compress(q *request, a *answer) {
 	}
 }
 
-// write writes the answer. secure means that the connection uses TLS.
-func (a *answer) write(w http.ResponseWriter, q *request, secure bool) {
+// write writes the answer.
+func (a *answer) write(w http.ResponseWriter, q *request, https web.HTTPS) {
 	set := func(name, value string) {
 		if _, ok := q.Out[name]; !ok {
 			q.Out.Set(name, value)
 		}
 	}
 	set("Cache-Control", "no-store")
-	for name, value := range web.SecurityHeader(secure) {
+	for name, value := range web.SecurityHeader(https) {
 		set(name, value) // pages have a policy of their own
 	}
 	q.Out.Set("X-Request-Id", q.ID)

@@ -87,6 +87,9 @@ func (q *request) origin() auth.Origin { return auth.Origin{Address: q.Address, 
 // revokeToken serves a request to revoke a token.
 func (h *Handler) revokeToken(q *request, media string, limit int64, parse func([]byte) (string, *wire.Failure)) error {
 	token, err := readBody(q, media, limit, parse)
+	if refused := h.spendLimit(q, h.cfg.Auth.LimitKey(auth.NewSecret(token), q.origin())); refused != nil {
+		return refused
+	}
 	if err != nil {
 		return err
 	}
@@ -115,6 +118,19 @@ func (h *Handler) sessions(q *request) (api.Result, error) {
 	return api.Result{Object: h.appendSessions(list)}, nil
 }
 
+// endLogins serves POST /auth/sessions: it ends logins of a user, with the password.
+func (h *Handler) endLogins(q *request) (api.Result, error) {
+	r, err := readBody(q, api.MediaJSON, maxTokenBody, wire.ReadSessionsRequest)
+	if err != nil {
+		return api.Result{}, err
+	}
+	ended, err := auth.EndLogins(q.Context(), h.cfg.Auth, login(r.Credentials), r.Session, r.Keep, q.origin())
+	if err != nil {
+		return api.Result{}, err
+	}
+	return api.Result{Object: wire.AppendEnded(nil, ended)}, nil
+}
+
 // endSession serves DELETE /auth/sessions/{sid}. A login of another user is not found.
 func (h *Handler) endSession(q *request) (api.Result, error) {
 	if err := h.cfg.Auth.EndSession(q.Context(), q.identity, q.segment, q.origin()); err != nil {
@@ -123,8 +139,8 @@ func (h *Handler) endSession(q *request) (api.Result, error) {
 	return api.Result{Object: []byte("{}")}, nil
 }
 
-// endSessions serves DELETE /auth/sessions: it ends all logins of the user. With keep=current it
-// keeps the login of the token.
+// endSessions serves DELETE /auth/sessions: it ends the login of the token if the user has no other
+// one. With keep=current it keeps it.
 func (h *Handler) endSessions(q *request) (api.Result, error) {
 	keep := q.Params.Get("keep")
 	if keep != "" && keep != "current" {
@@ -174,7 +190,7 @@ func (h *Handler) metadata(q *request) (api.Result, error) {
 		url = h.cfg.PublicURL()
 	}
 	if url == "" {
-		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The gateway was not told its public URL"}
+		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The gateway does not know its public URL"}
 	}
 	m := wire.Metadata{URL: url, Scopes: []string{
 		broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory, broker.ScopeAdmin,

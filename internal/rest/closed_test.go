@@ -66,17 +66,17 @@ func TestClosedPages(t *testing.T) {
 			cache string
 			rows  int
 		}{
-			{[]string{"start", "2026-11-20", "end", "2026-11-21"}, forever, 20},
-			{[]string{"start", "2026-11-20", "end", "2026-11-21", "order", "desc"}, forever, 20},
+			{[]string{"start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z"}, forever, 20},
+			{[]string{"start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z", "order", "desc"}, forever, 20},
 			{[]string{"start", "2026-11-20T14:00:03Z", "end", "2026-11-20T14:00:05Z"}, forever, 2},
-			{[]string{"start", "2026-11-20", "limit", "5"}, forever, 5}, // full
+			{[]string{"start", "2026-11-20T00:00:00Z", "limit", "5"}, forever, 5}, // full
 			{[]string{"after_sequence", "3", "limit", "5", "epoch", a.journal.Epoch()}, forever, 5},
 			{[]string{"after_sequence", "3", "limit", "5"}, "private, no-cache", 5}, // the next epoch has other rows there
 			{[]string{"after_sequence", "3"}, "private, no-cache", 20},
-			{[]string{"start", "2026-11-20"}, "private, no-cache", 23},
-			{[]string{"start", "2026-11-20", "end", "2026-11-22"}, "private, no-cache", 23},
-			{[]string{"end", "2026-11-21"}, "private, no-cache", 20}, // older days may go
-			{[]string{"start", "2026-11-19", "end", "2026-11-21"}, "private, no-cache", 20},
+			{[]string{"start", "2026-11-20T00:00:00Z"}, "private, no-cache", 23},
+			{[]string{"start", "2026-11-20T00:00:00Z", "end", "2026-11-22T00:00:00Z"}, "private, no-cache", 23},
+			{[]string{"end", "2026-11-21T00:00:00Z"}, "private, no-cache", 20}, // older days may go
+			{[]string{"start", "2026-11-19T00:00:00Z", "end", "2026-11-21T00:00:00Z"}, "private, no-cache", 20},
 			{[]string{"limit", "5"}, "private, no-cache", 5},
 			{[]string{"order", "desc", "limit", "5"}, "private, no-cache", 5},
 		} {
@@ -97,8 +97,8 @@ func TestClosedPages(t *testing.T) {
 				t.Errorf("%v: another form: %d", tt.query, other.Code)
 			}
 		}
-		first := a.ask(historyPath("trades", "start", "2026-11-20", "end", "2026-11-21", "limit", "3"))
-		second := a.ask(historyPath("trades", "start", "2026-11-20", "end", "2026-11-21", "limit", "4"))
+		first := a.ask(historyPath("trades", "start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z", "limit", "3"))
+		second := a.ask(historyPath("trades", "start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z", "limit", "4"))
 		if first.Header().Get("ETag") == second.Header().Get("ETag") {
 			t.Error("two pages have one tag")
 		}
@@ -106,7 +106,7 @@ func TestClosedPages(t *testing.T) {
 			t.Errorf("%d rows over both days", len(p.Trades))
 		}
 		// Users of delayed data get other pages.
-		path := historyPath("trades", "start", "2026-11-20", "end", "2026-11-21")
+		path := historyPath("trades", "start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z")
 		tag := a.ask(path).Header().Get("ETag")
 		a.access, _ = a.login(t, "late")
 		if w := a.ask(path, "If-None-Match", tag); w.Code != http.StatusOK || w.Header().Get("ETag") == tag {

@@ -22,9 +22,11 @@ import (
 type listener struct {
 	net.Listener
 	log    *slog.Logger
-	secure bool
+	https  web.HTTPS
 	panics *atomic.Uint64
 	logged time.Time // last log record of a failed accept
+
+	limiter *connLimiter
 }
 
 const (
@@ -49,7 +51,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if from := c.RemoteAddr(); from != nil {
-			return &conn{Conn: c, from: from, log: l.log, panics: l.panics, secure: l.secure}, nil
+			return &conn{Conn: c, from: from, log: l.log, panics: l.panics, https: l.https, limiter: l.limiter}, nil
 		}
 		_ = c.Close() // it was reset already
 	}
@@ -73,11 +75,16 @@ type conn struct {
 	from    net.Addr // peer
 	log     *slog.Logger
 	panics  *atomic.Uint64
-	secure  bool         // uses TLS
+	https   web.HTTPS    // of answers
 	framing framing      // owned by the goroutine that reads
 	state   atomic.Int32 // of framing, for handlers
 	last    atomic.Bool  // the request that must be the last was handled
+	limiter *connLimiter
 }
+
+// SetWaiting records whether the request of the connection waits for its client. A connection that
+// waits may be closed for a new one.
+func (c *conn) SetWaiting(waits bool) { c.limiter.setWaiting(c, waits) }
 
 // States of the framing of a connection; they only rise.
 const (
@@ -125,7 +132,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "request not understood",
 		slog.String("request_id", id), slog.Int("status", code), slog.String("reason", string(reason)),
 		slog.String("address", c.from.String()))
-	if _, err := c.Conn.Write(web.NewError(code, reason, cmp.Or(msg, usual)).Append(nil, id, c.secure)); err != nil {
+	if _, err := c.Conn.Write(web.NewError(code, reason, cmp.Or(msg, usual)).Append(nil, id, c.https)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -157,6 +164,17 @@ func (c *conn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return nil
+}
+
+// rawConn returns the connection below all layers of c.
+func rawConn(c net.Conn) net.Conn {
+	for {
+		layer, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return c
+		}
+		c = layer.NetConn()
+	}
 }
 
 type connKey struct{}

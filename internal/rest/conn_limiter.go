@@ -15,9 +15,12 @@ import (
 )
 
 // connLimiter bounds the connections of a Server, of one address and in total, so that nobody can
-// hold all descriptors. Above the limit of an address it closes the new connection. Above the total
-// it closes the connection that has waited longest for a request, or the new one if all are active.
-// A hijacked connection is not counted.
+// hold all descriptors. Above a limit it closes the connection that has waited longest for its
+// client, of the address or of all, or the new one if none waits. So an address that keeps
+// connections without using them closes its own. A hijacked connection is not counted.
+//
+// A connection waits while the server needs its client to send a request or to read an answer, and
+// no token is known that permits the request.
 type connLimiter struct {
 	exempt proxy.Trusted // proxies, which bring many clients
 	log    *slog.Logger
@@ -27,22 +30,30 @@ type connLimiter struct {
 	max        int
 	perAddress int
 	conns      map[net.Conn]*limitedConn
-	byAddress  map[netip.Prefix]int
-	waiting    list.List // of *limitedConn without a request, the oldest first
+	byAddress  map[netip.Prefix]*addressConns
+	waiting    list.List // of *limitedConn that wait, the oldest first
 	logged     time.Time // last log record
+}
+
+// addressConns are the connections of one address.
+type addressConns struct {
+	count   int
+	waiting list.List // the part of connLimiter.waiting
 }
 
 // limitedConn is a connection that is counted.
 type limitedConn struct {
-	conn net.Conn
-	key  netip.Prefix  // zero: not counted by address
-	elem *list.Element // in waiting; nil: it has a request
+	conn    net.Conn
+	key     netip.Prefix  // zero: not counted by address
+	address *addressConns // of key
+	elem    *list.Element // in connLimiter.waiting; nil: it does not wait
+	same    *list.Element // in addressConns.waiting
 }
 
 func newConnLimiter(cfg *ServerConfig, panics *atomic.Uint64) *connLimiter {
 	return &connLimiter{
 		max: cfg.MaxConns, perAddress: cfg.MaxConnsPerAddress, exempt: cfg.Proxies, log: cfg.Logger, panics: panics,
-		conns: make(map[net.Conn]*limitedConn), byAddress: make(map[netip.Prefix]int),
+		conns: make(map[net.Conn]*limitedConn), byAddress: make(map[netip.Prefix]*addressConns),
 	}
 }
 
@@ -63,11 +74,13 @@ func (l *connLimiter) setState(c net.Conn, state http.ConnState) {
 		}
 	}()
 	if evicted := l.update(c, state); evicted != nil {
-		_ = evicted.Close() // which ends its goroutine
+		_ = rawConn(evicted).Close() // which ends its goroutine; a close of TLS may wait for the peer
 	}
 }
 
-// update records the state of a connection, and returns the connection to close, if any.
+// update records the state of a connection, and returns the connection to close, if any. A
+// connection is active from the first byte of a request on, but it waits until serve has the whole
+// head.
 func (l *connLimiter) update(c net.Conn, state http.ConnState) (evicted net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,15 +88,35 @@ func (l *connLimiter) update(c net.Conn, state http.ConnState) (evicted net.Conn
 	case state == http.StateNew:
 		evicted = l.add(c)
 	case known == nil:
-	case state == http.StateActive:
-		l.stopWaiting(known)
 	case state == http.StateIdle:
 		l.stopWaiting(known)
-		known.elem = l.waiting.PushBack(known)
+		l.startWaiting(known)
 	case state == http.StateHijacked, state == http.StateClosed:
 		l.remove(known)
 	}
 	return evicted
+}
+
+// serve returns h, whose connections do not wait unless setWaiting says so.
+func (l *connLimiter) serve(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.setWaiting(connOf(r), false)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// setWaiting records whether a connection with a request waits for its client.
+func (l *connLimiter) setWaiting(c net.Conn, waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.conns[c]
+	if known == nil {
+		return
+	}
+	l.stopWaiting(known)
+	if waits {
+		l.startWaiting(known)
+	}
 }
 
 // add counts a connection, and returns the one to close for it, which may be c.
@@ -92,13 +125,15 @@ func (l *connLimiter) add(c net.Conn) (evicted net.Conn) {
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil && !l.exempt.Has(a.Addr().Unmap()) {
 		added.key = clientaddr.Client(a.Addr())
 	}
-	if added.key.IsValid() && l.byAddress[added.key] >= l.perAddress {
-		l.logLimit(added.key)
-		return c
+	full := &l.waiting
+	own := l.byAddress[added.key]
+	ownFull := added.key.IsValid() && own != nil && own.count >= l.perAddress
+	if ownFull {
+		full = &own.waiting
 	}
-	if len(l.conns) >= l.max {
+	if ownFull || len(l.conns) >= l.max {
 		l.logLimit(added.key)
-		oldest := l.waiting.Front()
+		oldest := full.Front()
 		if oldest == nil {
 			return c
 		}
@@ -106,23 +141,32 @@ func (l *connLimiter) add(c net.Conn) (evicted net.Conn) {
 		l.remove(old)
 		evicted = old.conn
 	}
+	if added.address = l.byAddress[added.key]; added.address == nil {
+		added.address = new(addressConns)
+		l.byAddress[added.key] = added.address
+	}
+	added.address.count++
 	l.conns[c] = added
-	l.byAddress[added.key]++
-	added.elem = l.waiting.PushBack(added)
+	l.startWaiting(added)
 	return evicted
+}
+
+func (l *connLimiter) startWaiting(c *limitedConn) {
+	c.elem, c.same = l.waiting.PushBack(c), c.address.waiting.PushBack(c)
 }
 
 func (l *connLimiter) stopWaiting(c *limitedConn) {
 	if c.elem != nil {
 		l.waiting.Remove(c.elem)
-		c.elem = nil
+		c.address.waiting.Remove(c.same)
+		c.elem, c.same = nil, nil
 	}
 }
 
 func (l *connLimiter) remove(c *limitedConn) {
 	l.stopWaiting(c)
 	delete(l.conns, c.conn)
-	if l.byAddress[c.key]--; l.byAddress[c.key] == 0 {
+	if c.address.count--; c.address.count == 0 {
 		delete(l.byAddress, c.key)
 	}
 }

@@ -61,8 +61,9 @@ func closed(all []*visitor) (n int) {
 	return n
 }
 
-// TestConnLimiterOfOneAddress checks the share of one address or /64. Proxies and other addresses
-// have their own. A closed connection becomes available again.
+// TestConnLimiterOfOneAddress checks the share of one address or /64: above it the oldest of the
+// address are closed. Proxies and other addresses have their own. A closed connection becomes
+// available again.
 func TestConnLimiterOfOneAddress(t *testing.T) {
 	var log bytes.Buffer
 	g := newTestLimiter(1000, 10, &log)
@@ -73,18 +74,51 @@ func TestConnLimiterOfOneAddress(t *testing.T) {
 		{"192.0.2.1:%d", 20}, {"[2001:db8::%x]:80", 20}, {"198.51.100.%d:80", 0}, {"10.1.1.1:%d", 0}, {"[::ffff:10.1.1.1]:%d", 0},
 	} {
 		all := g.come(30, c.pattern)
-		if n := closed(all); n != c.over {
-			t.Errorf("%s: %d of 30 were hung up on, want %d", c.pattern, n, c.over)
+		if n := closed(all); n != c.over || closed(all[:c.over]) != c.over {
+			t.Errorf("%s: %d of 30 were hung up on, want the %d oldest", c.pattern, n, c.over)
 		}
-		for _, v := range all[:5] { // hijacked connections are not counted
+		for _, v := range all[25:] { // hijacked connections are not counted
 			g.setState(v, http.StateHijacked)
 		}
-		if c.over > 0 && (closed(g.come(5, c.pattern)) != 0 || closed(g.come(1, c.pattern)) != 1) {
+		g.come(5, c.pattern)
+		if n := closed(all); n != c.over {
 			t.Errorf("%s: five places were given back, and not five were taken", c.pattern)
 		}
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 {
 		t.Errorf("%d lines in the log: %s", n, &log)
+	}
+}
+
+// TestConnLimiterKeepsRequests checks that an address does not lose connections whose requests are
+// served, unless they wait for their client. If all are served, the new one is closed.
+func TestConnLimiterKeepsRequests(t *testing.T) {
+	var log bytes.Buffer
+	g := newTestLimiter(1000, 4, &log)
+	all := g.come(4, "192.0.2.1:%d")
+	for _, v := range all {
+		g.setState(v, http.StateActive) // the first byte of a request
+	}
+	g.setWaiting(all[0], false)
+	g.setWaiting(all[1], false)
+	g.setWaiting(all[1], true) // for the rest of its body
+	if newer := g.come(2, "192.0.2.1:1%d"); closed(newer) != 0 || all[0].closed || all[1].closed || !all[2].closed || !all[3].closed {
+		t.Error("the two that had sent the first byte of a request were not closed")
+	} else {
+		g.setWaiting(newer[0], false)
+		g.setWaiting(newer[1], false)
+	}
+	if g.come(1, "192.0.2.1:20"); !all[1].closed || all[0].closed {
+		t.Error("the one that waited for its body was not closed")
+	}
+	for c := range g.conns {
+		g.setWaiting(c, false)
+	}
+	if v := g.come(1, "192.0.2.1:30"); !v[0].closed || all[0].closed {
+		t.Error("all are served, and one more was taken")
+	}
+	if v := g.come(1, "192.0.2.2:30"); v[0].closed {
+		t.Error("another address was refused")
 	}
 }
 
@@ -95,14 +129,14 @@ func TestConnLimiterInTotal(t *testing.T) {
 	g := newTestLimiter(10, 1000, &log)
 	all := g.come(10, "192.0.2.%d:80")
 	for _, v := range all[:5] {
-		g.setState(v, http.StateActive)
+		g.setWaiting(v, false)
 	}
 	g.setState(all[0], http.StateIdle) // now it has waited shorter than the last five
 	if newer := g.come(5, "198.51.100.%d:80"); closed(newer) != 0 || closed(all[:5]) != 0 || closed(all[5:]) != 5 {
 		t.Errorf("closed: %d new, %d at work, %d idle", closed(newer), closed(all[:5]), closed(all[5:]))
 	} else {
 		for _, v := range newer {
-			g.setState(v, http.StateActive)
+			g.setWaiting(v, false)
 		}
 	}
 	g.end(all[5:]) // reported late, and counted once
@@ -112,7 +146,7 @@ func TestConnLimiterInTotal(t *testing.T) {
 	g.setState(all[0], http.StateClosed)
 	last := g.conns
 	for c := range last {
-		g.setState(c, http.StateActive)
+		g.setWaiting(c, false)
 	}
 	if v := g.come(1, "203.0.113.2:80"); !v[0].closed {
 		t.Error("all are at work, and one more was taken")

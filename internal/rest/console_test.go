@@ -9,16 +9,18 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/rest/console"
+	"github.com/ruedahq/rueda/internal/web"
 )
 
 // newConsole returns a gateway with the console.
 func newConsole(t testing.TB, change func(*rest.Config)) *gateway {
 	return newGateway(t, func(c *rest.Config, _ *auth.Config) {
-		c.Origins, c.Console = nil, &console.Page{Dev: true, Version: "1.2.3", Hint: &console.Hint{Username: "demo", Password: "demo"}}
+		c.Origins, c.Console = nil, &console.Page{Dev: true, Idle: 12 * time.Hour, Hint: &console.Hint{Username: "demo", Password: "demo"}}
 		if change != nil {
 			change(c)
 		}
@@ -80,6 +82,7 @@ type consoleSession struct {
 	RefreshExpiresIn int    `json:"refresh_expires_in"`
 	Scope            string `json:"scope"`
 	Session          string `json:"session"`
+	Idle             int    `json:"idle_timeout"`
 }
 
 const loginBody = `{"username":"demo","password":"demo"}`
@@ -111,6 +114,12 @@ func (c *consoleClient) granted(w *httptest.ResponseRecorder) consoleSession {
 	return answer.Data
 }
 
+// end logs out.
+func (c *consoleClient) end(session string, header ...string) *httptest.ResponseRecorder {
+	c.t.Helper()
+	return c.ask(http.MethodDelete, "/console/session", fmt.Sprintf(`{"session":%q}`, session), header...)
+}
+
 // valid reports whether an access token is accepted.
 func (c *consoleClient) valid(access string) bool {
 	r := httptest.NewRequest(http.MethodGet, "/broker/accounts", nil)
@@ -133,7 +142,7 @@ func TestConsoleSession(t *testing.T) {
 	c := newConsoleClient(t, g.handler)
 	w := c.ask(http.MethodPost, "/console/session", loginBody)
 	first := c.granted(w)
-	if first.Type != "bearer" || first.ExpiresIn != 86400 || first.RefreshExpiresIn != 30*86400 || !strings.Contains(first.Scope, "marketdata:read") || first.Session == "" {
+	if first.Type != "bearer" || first.ExpiresIn != 43200 || first.RefreshExpiresIn != 43200 || first.Idle != 43200 || !strings.Contains(first.Scope, "marketdata:read") || first.Session == "" {
 		t.Errorf("%+v", first)
 	}
 	if strings.Contains(w.Body.String(), "refresh_token") || strings.Contains(w.Body.String(), "rt1_") {
@@ -141,7 +150,7 @@ func TestConsoleSession(t *testing.T) {
 	}
 	cookie := w.Result().Cookies()[0]
 	if len(w.Result().Cookies()) != 1 || cookie.Name != "rueda_console" || cookie.Path != "/console/session" || !cookie.HttpOnly || cookie.Secure ||
-		cookie.SameSite != http.SameSiteStrictMode || cookie.Domain != "" || cookie.MaxAge != first.RefreshExpiresIn {
+		cookie.SameSite != http.SameSiteStrictMode || cookie.Domain != "" || cookie.MaxAge != 0 || !cookie.Expires.IsZero() {
 		t.Errorf("cookie %v", cookie)
 	}
 	for name, want := range map[string]string{"Cache-Control": "no-store", "Content-Encoding": "", "X-Content-Type-Options": "nosniff"} {
@@ -159,7 +168,7 @@ func TestConsoleSession(t *testing.T) {
 	if c.cookies["rueda_console"] == cookie.Value {
 		t.Error("the cookie was not replaced")
 	}
-	w = c.ask(http.MethodDelete, "/console/session", "")
+	w = c.end(first.Session)
 	if w.Code != http.StatusOK || len(c.cookies) != 0 {
 		t.Errorf("logout: %d %s, cookies %v", w.Code, w.Body, c.cookies)
 	}
@@ -167,9 +176,7 @@ func TestConsoleSession(t *testing.T) {
 		t.Error("an access token is valid after the logout")
 	}
 	wantError(t, "refresh after logout", c.tryRefresh(first.Session), http.StatusUnauthorized, "invalid_refresh_token")
-	if w := c.ask(http.MethodDelete, "/console/session", ""); w.Code != http.StatusOK {
-		t.Errorf("second logout: %d %s", w.Code, w.Body)
-	}
+	wantError(t, "second logout", c.end(first.Session), http.StatusConflict, "conflict")
 	for body, reason := range map[string]string{
 		`{"username":"demo","password":"wrong"}`:              "401 invalid_credentials",
 		`{"username":"careful","password":"careful"}`:         "403 mfa_required",
@@ -208,20 +215,113 @@ func TestConsoleTabs(t *testing.T) {
 // proxy that terminates TLS.
 func TestConsoleOverTLS(t *testing.T) {
 	for name, change := range map[string]func(*rest.Config){
-		"TLS":   func(c *rest.Config) { c.Secure = true },
+		"TLS":   func(c *rest.Config) { c.Secure = web.HostHTTPS },
 		"proxy": func(c *rest.Config) { c.PublicURL = func() string { return "https://api.broker.example" } },
 	} {
 		c := newConsoleClient(t, newConsole(t, change).handler)
 		c.host, c.scheme = "api.broker.example", "https"
 		w := c.ask(http.MethodPost, "/console/session", loginBody)
 		c.granted(w)
-		if cookie := w.Result().Cookies()[0]; cookie.Name != "__Secure-rueda_console" || !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
+		if cookie := w.Result().Cookies()[0]; cookie.Name != "__Host-rueda_console" || cookie.Path != "/" || cookie.Domain != "" || !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
 			t.Errorf("%s: cookie %v", name, cookie)
 		}
 		c.refresh()
 		c.scheme = "http"
 		wantError(t, name, c.tryRefresh(c.session), http.StatusForbidden, "forbidden")
+		// The cookie of a program of before goes on, and is replaced.
+		c.scheme = "https"
+		c.cookies = map[string]string{"__Secure-rueda_console": c.cookies["__Host-rueda_console"]}
+		c.refresh()
+		if len(c.cookies) != 1 || c.cookies["__Host-rueda_console"] == "" {
+			t.Errorf("%s: cookies %v", name, c.cookies)
+		}
 	}
+}
+
+// TestConsoleLogout checks that a logout ends the login that it names, or says that it has not.
+func TestConsoleLogout(t *testing.T) {
+	h := newConsole(t, nil).handler
+	other := newConsoleClient(t, h)
+	other.begin()
+	for name, prepare := range map[string]func(c *consoleClient) (header []string){
+		"cookie": func(*consoleClient) []string { return nil },
+		"behind planted cookies": func(c *consoleClient) []string {
+			for i := range 30 {
+				c.planted = append(c.planted, fmt.Sprintf("rueda_console=x%d.rt1_junk%d", i, i))
+			}
+			return nil
+		},
+		"cookie of another login": func(c *consoleClient) []string {
+			c.planted = []string{"rueda_console=" + other.cookies["rueda_console"]}
+			return nil
+		},
+		"access token alone": func(c *consoleClient) []string {
+			clear(c.cookies)
+			return []string{"Authorization", "Bearer " + c.begin().Access, "Cookie", "-"}
+		},
+	} {
+		c := newConsoleClient(t, h)
+		c.begin()
+		header := prepare(c)
+		session := c.session
+		access := ""
+		if header == nil {
+			access = c.refresh().Access
+		} else {
+			access = strings.TrimPrefix(header[1], "Bearer ")
+		}
+		if w := c.end(session, header...); w.Code != http.StatusOK || c.valid(access) {
+			t.Errorf("%s: %d %s, and the login goes on: %v", name, w.Code, w.Body, c.valid(access))
+		}
+	}
+	if !other.valid(other.refresh().Access) {
+		t.Error("the other login has ended")
+	}
+	// Nothing of the request belongs to the login.
+	for name, header := range map[string][]string{
+		"no cookie":                    {"Cookie", "-"},
+		"another one's access token":   {"Cookie", "-", "Authorization", "Bearer " + other.refresh().Access},
+		"another one's cookie and id":  {"Cookie", "rueda_console=" + other.cookies["rueda_console"]},
+		"this id, another one's token": {"Cookie", "rueda_console=ID." + strings.SplitN(other.cookies["rueda_console"], ".", 2)[1]},
+	} {
+		c := newConsoleClient(t, h)
+		access := c.begin().Access
+		for i := range header {
+			header[i] = strings.Replace(header[i], "ID", c.session, 1)
+		}
+		w := c.end(c.session, header...)
+		wantError(t, name, w, http.StatusConflict, "conflict")
+		if !c.valid(access) || len(w.Result().Cookies()) > 0 {
+			t.Errorf("%s: the login has ended", name)
+		}
+	}
+	if !other.valid(other.refresh().Access) {
+		t.Error("the other login has ended")
+	}
+	// A page of a program of before names no login.
+	old := newConsoleClient(t, h)
+	access := old.begin().Access
+	if w := old.ask(http.MethodDelete, "/console/session", ""); w.Code != http.StatusOK || old.valid(access) {
+		t.Errorf("without a body: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestConsoleIdle checks that a login of the console that is not renewed ends.
+func TestConsoleIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConsoleClient(t, newConsole(t, nil).handler)
+		c.begin()
+		for range 5 {
+			time.Sleep(11 * time.Hour)
+			c.refresh()
+		}
+		access := c.refresh().Access
+		time.Sleep(12*time.Hour + time.Second)
+		if c.valid(access) {
+			t.Error("the access token is valid")
+		}
+		wantError(t, "an idle login", c.tryRefresh(c.session), http.StatusUnauthorized, "invalid_refresh_token")
+	})
 }
 
 // TestConsoleOff checks that a gateway without the console has none of its routes.
@@ -236,7 +336,7 @@ func TestConsoleOff(t *testing.T) {
 func TestConsoleConfig(t *testing.T) {
 	c := newConsoleClient(t, newConsole(t, nil).handler)
 	w := c.ask(http.MethodGet, "/console/config", "", "X-Rueda-Console", "-")
-	if want := `{"success":true,"data":{"dev":true,"version":"1.2.3","hint":{"username":"demo","password":"demo"}}}` + "\n"; w.Body.String() != want {
+	if want := `{"success":true,"data":{"dev":true,"hint":{"username":"demo","password":"demo"}}}` + "\n"; w.Body.String() != want {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -347,9 +447,10 @@ func TestThreat50PlantedCookie(t *testing.T) {
 	for range 20 {
 		visitor.planted = append(visitor.planted, "rueda_console=x.y")
 	}
-	if w := visitor.ask(http.MethodDelete, "/console/session", ""); w.Code != http.StatusOK {
+	if w := visitor.end(own); w.Code != http.StatusOK {
 		t.Errorf("logout: %d %s", w.Code, w.Body)
 	}
+	wantError(t, "refresh after the logout", visitor.tryRefresh(own), http.StatusUnauthorized, "invalid_refresh_token")
 }
 
 // TestConsoleLimits checks that the routes of the console count with those of other logins.

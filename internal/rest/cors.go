@@ -11,7 +11,7 @@ import (
 // cookies, are never allowed: a page sends its token itself.
 const (
 	corsRequestHeaders = "Authorization, Content-Type, If-None-Match, Last-Event-ID, X-Request-Id"
-	corsAnswerHeaders  = "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
+	corsAnswerHeaders  = "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, Rueda-Lost, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
 	corsMaxAge         = "600"
 )
 
@@ -31,7 +31,7 @@ func (h *Handler) crossOrigin(q *request, routes []*route) (preflight bool, f *w
 		}
 		return false, nil
 	}
-	if !web.OriginAllowed(q.Header.Values("Origin"), h.cfg.Origins, q.Host) {
+	if !web.OriginAllowed(q.Header.Values("Origin"), h.cfg.Origins, q.Host, h.cfg.Scheme) {
 		if preflight || unsafe {
 			return false, wire.NewFault(wire.Forbidden, "Origin not allowed")
 		}

@@ -101,6 +101,8 @@ func (s *script) happenToUsers(what string) {
 		if err == nil {
 			_, err = s.local.Join(ctx, "ana", "strict")
 		}
+	case "temporary password of ana":
+		err = s.local.SetTemporaryPassword(ctx, "ana", "of an operator")
 	case "second factor optional":
 		_, err = s.local.RequireFactor(ctx, "strict", false)
 	default:

@@ -93,6 +93,24 @@ func TestBookOfThePast(t *testing.T) {
 		if w := book(500, "depth", "1"); !strings.Contains(w.Body.String(), `"DL":1,"B":[[7049.5,280,3]],"A":[[7050.5,80,1]]`) {
 			t.Errorf("its best levels: %s", w.Body)
 		}
+		// By T it is in the book of its own time, although it was published later.
+		a.keep(ggal, journal.Row{Kind: journal.BookUpdate, Time: now - 400e9, At: now - 100e9, Bids: []market.Level{level(7049.5, 70, 3)}})
+		for _, tt := range []struct {
+			ago  int64
+			by   string
+			size string
+		}{{401, "", "280"}, {400, "", "70"}, {400, "published", "280"}, {101, "published", "280"}, {100, "published", "70"}} {
+			var query []string
+			if tt.by != "" {
+				query = []string{"by", tt.by}
+			}
+			if w := book(tt.ago, query...); !strings.Contains(w.Body.String(), `"B":[[7049.5,`+tt.size+`,3]`) {
+				t.Errorf("%d s ago by %q: %s", tt.ago, tt.by, w.Body)
+			}
+		}
+		if w := book(400, "by", "T"); w.Code != http.StatusBadRequest {
+			t.Errorf("by T: %d", w.Code)
+		}
 		if w := book(3000); w.Code != http.StatusNotFound {
 			t.Errorf("before the first: %d %s", w.Code, w.Body)
 		}

@@ -128,7 +128,7 @@ func message(t testing.TB, id string, r *journal.Row) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(recent.AppendRow(nil, wire.MakeIdent(parsed), r))
+	return string(recent.AppendRow(nil, wire.MakeIdent(parsed), time.UTC, r))
 }
 
 // ask requests a path with the token of user historian; header has names and values in turn.

@@ -97,7 +97,7 @@ func TestBookOfNoFeed(t *testing.T) {
 	const stale, known = "/market/book?instrument=STALE%7CBYMA%7CCI", "/market/book?instrument=GGAL%7CBYMA%7C24hs"
 	check(market.Open, stale, 503, "1", "not known at present")
 	check(market.Open, known, 200, "", "")
-	check(market.FeedDown, known, 503, "10", "the past are had with at=")
+	check(market.FeedDown, known, 503, "10", "With at= there are books of the past")
 	check(market.FeedUp, stale, 503, "1", "not known at present")
 }
 

@@ -81,6 +81,37 @@ func TestLimitsWithoutToken(t *testing.T) {
 	}
 }
 
+// TestRevocationsOfNeighbours checks that revocations of invented tokens keep nobody at the address
+// from ending a login.
+func TestRevocationsOfNeighbours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		access, _ := g.login(t, "demo")
+		_, refresh := g.login(t, "demo")
+		revoke := func(token string) int {
+			return from(t, g.handler, "192.0.2.7:4711", "POST", "/auth/revoke", "application/json", fmt.Sprintf(`{"token":%q}`, token)).Code
+		}
+		for range 120 {
+			revoke("invented")
+		}
+		if got := revoke("invented"); got != http.StatusTooManyRequests {
+			t.Errorf("over the limit: %d", got)
+		}
+		for i := range 121 {
+			want := http.StatusOK
+			if i == 120 {
+				want = http.StatusTooManyRequests
+			}
+			if got := revoke(refresh); got != want {
+				t.Errorf("the same refresh token, %d times: %d", i+1, got)
+			}
+		}
+		if got := revoke(access); got != http.StatusOK {
+			t.Errorf("an access token: %d", got)
+		}
+	})
+}
+
 // TestLimitsOfGrants checks that the token endpoints send the failures that an address has left.
 // Successful logins do not count.
 func TestLimitsOfGrants(t *testing.T) {

@@ -101,8 +101,8 @@ func TestPageOfRemovedDays(t *testing.T) {
 		{nil, 1, 2 * n},
 		{[]string{"order", "desc"}, 2 * n, 1},
 		{[]string{"after_sequence", "1", "limit", "6"}, 2, 7},
-		{[]string{"start", "2026-11-20", "limit", "3"}, 1, 3},
-		{[]string{"start", "2026-11-20", "end", "2026-11-21"}, 1, n},
+		{[]string{"start", "2026-11-20T00:00:00Z", "limit", "3"}, 1, 3},
+		{[]string{"start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z"}, 1, n},
 	} {
 		for days := 3; days <= 4; days++ { // the first day goes, or the second too, which was not closed
 			for step, met := 1, true; met; step++ {
@@ -163,7 +163,7 @@ func wrongPage(w *httptest.ResponseRecorder, first, last int) string {
 func TestPageWaitsWhileDaysGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := shortArchive(t, 4)
-		path := historyPath("trades", "start", "2026-11-20", "end", "2026-11-21")
+		path := historyPath("trades", "start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z")
 		if w := a.ask(path); !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
 			t.Fatalf("a closed day: %v %s", w.Header(), w.Body)
 		}

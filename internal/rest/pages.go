@@ -8,6 +8,7 @@ import (
 	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/rest/console"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -112,7 +113,7 @@ func consoleRoutes(h *Handler) map[string]serveFunc {
 			"GET /console/config": none, "POST /console/session": none, "POST /console/session/refresh": none, "DELETE /console/session": none,
 		}
 	}
-	c := console.New(console.Config{Auth: h.cfg.Auth, Hosts: h.cfg.Hosts, Secure: overHTTPS(&h.cfg), Page: *h.cfg.Console})
+	c := console.New(console.Config{Auth: h.cfg.Auth, Hosts: h.cfg.Hosts, Scheme: h.cfg.Scheme, Secure: overHTTPS(&h.cfg), Page: *h.cfg.Console})
 	granted := func(grant string, serve func(*api.Request) (api.Result, error)) serveFunc {
 		return func(q *request) (api.Result, error) {
 			q.grant = grant
@@ -131,6 +132,6 @@ func consoleRoutes(h *Handler) map[string]serveFunc {
 // through a proxy.
 func overHTTPS(cfg *Config) func() bool {
 	return func() bool {
-		return cfg.Secure || cfg.PublicURL != nil && strings.HasPrefix(cfg.PublicURL(), "https://")
+		return cfg.Secure != web.NoHTTPS || cfg.PublicURL != nil && strings.HasPrefix(cfg.PublicURL(), "https://")
 	}
 }

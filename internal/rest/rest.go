@@ -75,8 +75,11 @@ type Config struct {
 	// the metadata of the token endpoint. nil or "": there is no metadata.
 	PublicURL func() string
 
-	// Secure means that connections use TLS. Answers then contain Strict-Transport-Security.
-	Secure bool
+	// Secure says whether clients connect by HTTPS. Answers then have Strict-Transport-Security.
+	Secure web.HTTPS
+
+	// Scheme is that of pages of the gateway's own host, https or http; "": either.
+	Scheme string
 
 	// Pages are the handlers of web pages, by path, for GET and HEAD requests for which there is no
 	// route. A path that ends in a slash also stands for all paths below it, except for "/". A
@@ -255,6 +258,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer a.done()
 	}
 	h.recordUse(q, &a)
+	q.SetWaiting(q.User.ID == "")
 	a.write(w, q, h.cfg.Secure)
 	took := time.Since(start)
 	h.observe(q, &a, took)

@@ -69,6 +69,7 @@ func (h *Handler) publicRoutes() map[string]serveFunc {
 		"POST /auth/password":        h.password,
 		"POST /auth/otp":             h.otp,
 		"GET /auth/sessions":         h.sessions,
+		"POST /auth/sessions":        h.endLogins,
 		"DELETE /auth/sessions":      h.endSessions,
 		"DELETE /auth/sessions/{id}": h.endSession,
 		"POST /oauth/token":          h.oauthToken,
@@ -225,7 +226,9 @@ func (q *request) chooseMedia() *wire.Fault {
 	} else {
 		q.Out.Add("Vary", "Accept")
 	}
-	if q.Media = api.Negotiate(q.Header.Values("Accept"), offers); q.Media == "" {
+	if q.Media = api.Negotiate(q.Header.Values("Accept"), offers); q.Media == "" && offers[0] == openapi.Text {
+		q.Media = offers[0] // Prometheus knows the format by the answer
+	} else if q.Media == "" {
 		return wire.NewFault(wire.NotAcceptable, "Only "+strings.Join(offers, ", ")+" is served here")
 	}
 	return nil

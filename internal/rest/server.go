@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/proxy"
+	"github.com/ruedahq/rueda/internal/web"
 )
 
 // ServerConfig configures a Server. Handler is required; the other fields have defaults.
 type ServerConfig struct {
 	Handler http.Handler
-	Secure  bool // see Config
+	Secure  web.HTTPS // see Config
 
 	ReadHeaderTimeout time.Duration // for the header section of a request; 0: 5 s
 	ReadTimeout       time.Duration // for a whole request; 0: 10 s
@@ -38,7 +39,7 @@ type Server struct {
 	http    http.Server
 	log     *slog.Logger
 	timeout time.Duration
-	secure  bool
+	https   web.HTTPS
 	panics  *atomic.Uint64
 	conns   *connLimiter
 }
@@ -78,10 +79,10 @@ func NewServer(cfg ServerConfig) *Server {
 		conns:   conns,
 		log:     cfg.Logger,
 		panics:  panics,
-		secure:  cfg.Secure,
+		https:   cfg.Secure,
 		timeout: cfg.ShutdownTimeout,
 		http: http.Server{
-			Handler:                      cfg.Handler,
+			Handler:                      conns.serve(cfg.Handler),
 			ReadHeaderTimeout:            cfg.ReadHeaderTimeout,
 			ReadTimeout:                  cfg.ReadTimeout,
 			WriteTimeout:                 cfg.WriteTimeout,
@@ -102,7 +103,9 @@ func NewServer(cfg ServerConfig) *Server {
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(&listener{Listener: l, log: s.log, panics: s.panics, secure: s.secure}) }()
+	go func() {
+		served <- s.http.Serve(&listener{Listener: l, log: s.log, panics: s.panics, https: s.https, limiter: s.conns})
+	}()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)

@@ -51,7 +51,7 @@ func TestPagesWaitForLateRows(t *testing.T) {
 		return journal.Row{Kind: journal.Bar, Time: at(before), Bar: journal.BarRow{Interval: i, Revised: revised,
 			First: market.Scale, High: market.Scale, Low: market.Scale, Last: market.Scale, Volume: market.Size(market.Scale).Sum(), Trades: 1}}
 	}
-	day := []string{"start", "2026-11-20", "end", "2026-11-21"}
+	day := []string{"start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z"}
 	for _, tt := range []struct {
 		name, list, interval string
 		late                 []lateRow
@@ -128,7 +128,7 @@ func TestPagesSettleAsFilesDo(t *testing.T) {
 		for _, after := range []time.Duration{time.Second, time.Minute - 1, time.Minute, 13*time.Hour - 1, 13 * time.Hour, 27 * time.Hour} {
 			a.publish(over() + int64(after))
 			for _, list := range []string{"trades", "quotes", "bars"} {
-				page := settled(a.ask(historyPath(list, "start", "2026-11-20", "end", "2026-11-21")))
+				page := settled(a.ask(historyPath(list, "start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z")))
 				file := a.ask("/market/export?market=BYMA&date=2026-11-20&type="+list).Code == http.StatusOK
 				if page && !file || file && !page && list != "bars" {
 					t.Errorf("%s after midnight %s are settled on pages: %v, in files: %v", after, list, page, file)
@@ -151,7 +151,7 @@ func TestDelayedPagesWaitForLateRows(t *testing.T) {
 		trade(-time.Second, 30*time.Second)
 		a.publish(midnight.Add(time.Minute).UnixNano())
 		a.run(func() bool { return a.journal.Days()[0].Closed })
-		path := historyPath("trades", "start", midnight.AddDate(0, 0, -1).Format(time.DateOnly), "end", midnight.Format(time.DateOnly))
+		path := historyPath("trades", "start", midnight.AddDate(0, 0, -1).Format(time.RFC3339), "end", midnight.Format(time.RFC3339))
 		if w := a.ask(path); !settled(w) {
 			t.Errorf("to whom they come at once: %v", w.Header())
 		}
@@ -177,7 +177,7 @@ func TestNumbersWithoutEpochAreNotForGood(t *testing.T) {
 		old, _ := closedArchive(t)
 		epoch := old.journal.Epoch()
 		query := []string{"after_sequence", "3", "limit", "5"}
-		day := append([]string{"start", "2026-11-20", "end", "2026-11-21"}, query...)
+		day := append([]string{"start", "2026-11-20T00:00:00Z", "end", "2026-11-21T00:00:00Z"}, query...)
 		next := old.rows(historyPath("trades", query...)).Next
 		for _, tt := range []struct {
 			query []string

@@ -153,7 +153,7 @@ func (h *Handler) staleBook(name string) *wire.Fault {
 	f := &wire.Fault{Reason: wire.Unavailable, Msg: "The order book is not known at present", RetryAfter: 1}
 	if state, ok := h.cfg.Hub.MarketStatus(name); ok && state.Phase == market.FeedDown {
 		f.Msg, f.RetryAfter = "The order book is not known: the feed of "+name+" is down, or has ended", 10
-		f.Hint = "feed_up of *|" + name + "|* tells when it is back; books of the past are had with at="
+		f.Hint = "The status feed_up of *|" + name + "|* says when it is back. With at= there are books of the past"
 	}
 	return f
 }

@@ -95,12 +95,16 @@ func TestDelayedUseIsNotRealTime(t *testing.T) {
 	})
 }
 
-// TestBadBearersAreBounded checks that an address that sends many bad tokens must wait before the
-// next one is verified, which is expensive. Users with known tokens at that address are not
-// affected.
+// TestBadBearersAreBounded checks that an address that sends many invented tokens must wait before
+// the next one is verified, which is expensive. It does not affect tokens of users at that address,
+// known or not. Tokens with the MAC of a login and another signature count for that login.
 func TestBadBearersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, nil)
+		var shared auth.Config
+		first := newGateway(t, func(_ *rest.Config, c *auth.Config) { shared = *c })
+		g := newGateway(t, func(_ *rest.Config, c *auth.Config) {
+			c.Users, c.Store, c.Keys = shared.Users, shared.Store, shared.Keys
+		})
 		ask := func(token, peer string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest(http.MethodGet, "/market/time", nil)
 			r.RemoteAddr = peer
@@ -110,35 +114,44 @@ func TestBadBearersAreBounded(t *testing.T) {
 			return w
 		}
 		access, _ := g.login(t, "demo")
-		fresh, _ := g.login(t, "basic")
-		if w := ask(access, "192.0.2.7:1"); w.Code != http.StatusOK {
-			t.Fatalf("a good token: %d", w.Code)
+		elsewhere, _ := first.login(t, "demo") // which this node has not seen
+		other, _ := first.login(t, "basic")
+		third, _ := first.login(t, "basic")
+		signed := func(i int) string { // the claims of a login, with another signature
+			return elsewhere[:strings.LastIndexByte(elsewhere, '.')+1] + fmt.Sprintf("%086d", i)
 		}
-		forged := func(i int) string { // another signature
-			body := access[:strings.LastIndexByte(access, '.')+1]
-			return body + fmt.Sprintf("%086d", i)
+		invented := func(i int) string {
+			parts := strings.Split(access, ".")
+			return parts[0] + ".e30." + fmt.Sprintf("%086d", i)
 		}
-		for i := range 600 {
-			if w := ask(forged(i), "192.0.2.7:1"); w.Code != http.StatusUnauthorized {
-				t.Fatalf("bad token %d: %d %s", i, w.Code, w.Body)
+		for _, forged := range []func(int) string{invented, signed} {
+			for i := range 600 {
+				if w := ask(forged(i), "192.0.2.7:1"); w.Code != http.StatusUnauthorized {
+					t.Fatalf("bad token %d: %d %s", i, w.Code, w.Body)
+				}
+			}
+			for i := range 3 {
+				w := ask(forged(600+i), "192.0.2.7:1")
+				if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || member(t, w, "reason") != "rate_limited" {
+					t.Errorf("over the limit: %d %v %s", w.Code, w.Header(), w.Body)
+				}
+				wantLimit(t, w.Header(), "address", 600, 60, 0, 60)
 			}
 		}
-		for i := range 3 {
-			w := ask(forged(600+i), "192.0.2.7:1")
-			if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || member(t, w, "reason") != "rate_limited" {
-				t.Errorf("over the limit: %d %v %s", w.Code, w.Header(), w.Body)
+		if w := ask(elsewhere, "192.0.2.8:1"); w.Code != http.StatusTooManyRequests {
+			t.Errorf("the token whose claims were used: %d", w.Code)
+		}
+		if w := ask(invented(700), "192.0.2.8:1"); w.Code != http.StatusUnauthorized {
+			t.Errorf("another address: %d", w.Code)
+		}
+		for i, token := range []string{access, other, third, other} {
+			if w := ask(token, "192.0.2.7:1"); w.Code != http.StatusOK {
+				t.Errorf("token %d of the same address: %d", i, w.Code)
 			}
-			wantLimit(t, w.Header(), "address", 600, 60, 0, 60)
-		}
-		if w := ask(access, "192.0.2.7:1"); w.Code != http.StatusOK {
-			t.Errorf("a good token of the same address: %d", w.Code)
-		}
-		if w := ask(forged(700), "192.0.2.8:1"); w.Code != http.StatusUnauthorized {
-			t.Errorf("the neighbour: %d", w.Code)
 		}
 		time.Sleep(time.Second)
-		if w := ask(fresh, "192.0.2.7:1"); w.Code != http.StatusOK {
-			t.Errorf("a new token, a second later: %d", w.Code)
+		if w := ask(elsewhere, "192.0.2.7:1"); w.Code != http.StatusOK {
+			t.Errorf("the token whose claims were used, a second later: %d", w.Code)
 		}
 	})
 }

@@ -30,12 +30,12 @@ func NewError(status int, reason wire.Reason, msg string, header ...string) *Err
 }
 
 // fields yields the header of the answer to the request with an id.
-func (e *Error) fields(id string, secure bool) iter.Seq2[string, string] {
+func (e *Error) fields(id string, https HTTPS) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if !yield("Cache-Control", "no-store") || !yield("Content-Type", "application/json") || !yield("X-Request-Id", id) {
 			return
 		}
-		for name, value := range SecurityHeader(secure) {
+		for name, value := range SecurityHeader(https) {
 			if !yield(name, value) {
 				return
 			}
@@ -48,9 +48,9 @@ func (e *Error) fields(id string, secure bool) iter.Seq2[string, string] {
 	}
 }
 
-// Write answers the request with an id. secure says that the connection uses TLS.
-func (e *Error) Write(w http.ResponseWriter, id string, secure bool) {
-	for name, value := range e.fields(id, secure) {
+// Write answers the request with an id.
+func (e *Error) Write(w http.ResponseWriter, id string, https HTTPS) {
+	for name, value := range e.fields(id, https) {
 		w.Header().Set(name, value)
 	}
 	w.WriteHeader(e.Status)
@@ -58,25 +58,37 @@ func (e *Error) Write(w http.ResponseWriter, id string, secure bool) {
 }
 
 // Append appends the answer in HTTP/1.1, for a connection that ends with it.
-func (e *Error) Append(b []byte, id string, secure bool) []byte {
+func (e *Error) Append(b []byte, id string, https HTTPS) []byte {
 	body := wire.AppendFailure(nil, e.Status, &e.Failure, id)
 	b = fmt.Appendf(b, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Length: %d\r\n", e.Status, http.StatusText(e.Status), len(body))
-	for name, value := range e.fields(id, secure) {
+	for name, value := range e.fields(id, https) {
 		b = fmt.Appendf(b, "%s: %s\r\n", name, value)
 	}
 	return append(append(b, "\r\n"...), body...)
 }
 
+// HTTPS says whether browsers reach a gateway by HTTPS, directly or through a proxy, and what its
+// answers say about that.
+type HTTPS uint8
+
+// Values of HTTPS.
+const (
+	NoHTTPS         HTTPS = iota
+	HostHTTPS             // for a year, browsers use no HTTP with this host
+	SubdomainsHTTPS       // the same with its subdomains
+)
+
 // SecurityHeader yields the fields of every answer that concern browsers: no answer is a page that
 // another site may sniff, frame or load. Pages of allowed origins read answers by CORS, to which
 // the resource policy does not apply.
-func SecurityHeader(secure bool) iter.Seq2[string, string] {
+func SecurityHeader(https HTTPS) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		_ = yield("X-Content-Type-Options", "nosniff") &&
 			yield("Referrer-Policy", "no-referrer") &&
 			yield("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") &&
 			yield("Cross-Origin-Resource-Policy", "same-origin") &&
-			(!secure || yield("Strict-Transport-Security", "max-age=31536000")) // a year, for this host only
+			(https != HostHTTPS || yield("Strict-Transport-Security", "max-age=31536000")) &&
+			(https != SubdomainsHTTPS || yield("Strict-Transport-Security", "max-age=31536000; includeSubDomains"))
 	}
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"net"
@@ -99,8 +100,9 @@ func HostAllowed(origins []string, host string, allowed []string) bool {
 }
 
 // OriginAllowed reports whether pages of the Origin of a request may use the gateway. An allowed
-// "*" means every page. If none is allowed, the host of the request is.
-func OriginAllowed(given, allowed []string, host string) bool {
+// "*" means every page. If none is allowed, the host of the request is, with the scheme of the
+// gateway: https or http, or "" if a proxy may serve either.
+func OriginAllowed(given, allowed []string, host, scheme string) bool {
 	if slices.Contains(allowed, "*") {
 		return true
 	}
@@ -112,8 +114,8 @@ func OriginAllowed(given, allowed []string, host string) bool {
 		return false
 	}
 	if len(allowed) == 0 {
-		scheme, _, _ := strings.Cut(origin, "://")
-		allowed = []string{scheme + "://" + host}
+		own, _, _ := strings.Cut(origin, "://")
+		allowed = []string{cmp.Or(scheme, own) + "://" + host}
 	}
 	return slices.ContainsFunc(allowed, func(s string) bool {
 		known, ok := ParseOrigin(s)

@@ -18,10 +18,10 @@ func TestErrorBothWays(t *testing.T) {
 	e := NewError(http.StatusTooManyRequests, wire.RateLimited, "Too many", "Retry-After", "3")
 	q := Quota{Limit: 5, Window: time.Minute, Reset: 1500 * time.Millisecond}
 	q.SetHeader(e.Header, "user")
-	for _, secure := range []bool{false, true} {
+	for https, want := range map[HTTPS]string{NoHTTPS: "", HostHTTPS: "max-age=31536000", SubdomainsHTTPS: "max-age=31536000; includeSubDomains"} {
 		w := httptest.NewRecorder()
-		e.Write(w, "req-1", secure)
-		r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(e.Append(nil, "req-1", secure))), nil)
+		e.Write(w, "req-1", https)
+		r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(e.Append(nil, "req-1", https))), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,8 +33,8 @@ func TestErrorBothWays(t *testing.T) {
 		if !reflect.DeepEqual(r.Header, w.Header()) || body.String() != w.Body.String() {
 			t.Errorf("by hand %v %s\nby net/http %v %s", r.Header, body.String(), w.Header(), w.Body)
 		}
-		if w.Header().Get("RateLimit") != `"user";r=0;t=2` || (w.Header().Get("Strict-Transport-Security") != "") != secure {
-			t.Errorf("secure %v: %v", secure, w.Header())
+		if w.Header().Get("RateLimit") != `"user";r=0;t=2` || w.Header().Get("Strict-Transport-Security") != want {
+			t.Errorf("%q: %v", want, w.Header())
 		}
 	}
 }
@@ -57,25 +57,31 @@ func TestOriginAllowed(t *testing.T) {
 	for _, c := range []struct {
 		origin, host string
 		allowed      []string
+		scheme       string
 		want         bool
 	}{
-		{"https://app.example.com", "gw", listed, true},
-		{"HTTPS://APP.example.com:443", "gw", listed, true},
-		{"http://local", "gw", listed, true},
-		{"http://app.example.com", "gw", listed, false},
-		{"https://gw", "gw", listed, false},
-		{"https://gw", "gw:443", nil, true},
-		{"http://gw:443", "gw", nil, false},
-		{"null", "gw", nil, false},
-		{"https://gw/x", "gw", nil, false},
-		{"https://a@gw", "gw", nil, false},
-		{"null", "gw", []string{"*"}, true},
+		{"https://app.example.com", "gw", listed, "http", true},
+		{"HTTPS://APP.example.com:443", "gw", listed, "http", true},
+		{"http://local", "gw", listed, "http", true},
+		{"http://app.example.com", "gw", listed, "http", false},
+		{"https://gw", "gw", listed, "http", false},
+		{"https://gw", "gw:443", nil, "https", true},
+		{"https://gw", "gw:443", nil, "", true},
+		{"https://gw:8080", "gw:8080", nil, "http", false},
+		{"http://gw:8080", "gw:8080", nil, "http", true},
+		{"http://gw:8080", "gw:8080", nil, "https", false},
+		{"http://gw:8080", "gw:8080", nil, "", true},
+		{"http://gw:443", "gw", nil, "", false},
+		{"null", "gw", nil, "", false},
+		{"https://gw/x", "gw", nil, "", false},
+		{"https://a@gw", "gw", nil, "", false},
+		{"null", "gw", []string{"*"}, "", true},
 	} {
-		if got := OriginAllowed([]string{c.origin}, c.allowed, c.host); got != c.want {
+		if got := OriginAllowed([]string{c.origin}, c.allowed, c.host, c.scheme); got != c.want {
 			t.Errorf("%s at %s, allowed %q: %v", c.origin, c.host, c.allowed, got)
 		}
 	}
-	if OriginAllowed([]string{"https://gw", "https://gw"}, nil, "gw") {
+	if OriginAllowed([]string{"https://gw", "https://gw"}, nil, "gw", "") {
 		t.Error("two origins are allowed")
 	}
 }

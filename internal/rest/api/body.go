@@ -19,7 +19,9 @@ func (q *Request) ReadBody(media string, limit int64) ([]byte, error) {
 	if q.ContentLength > limit {
 		return nil, &wire.Fault{Reason: wire.BodyTooBig}
 	}
+	q.SetWaiting(q.User.ID == "")
 	body, err := io.ReadAll(io.LimitReader(q.Body, limit+1))
+	q.SetWaiting(false)
 	switch {
 	case int64(len(body)) > limit:
 		return nil, &wire.Fault{Reason: wire.BodyTooBig}

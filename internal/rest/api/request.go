@@ -60,6 +60,14 @@ type Use struct {
 // ErrGone means that the client has disconnected, so nobody reads the answer.
 var ErrGone = errors.New("the client is gone")
 
+// SetWaiting records whether the connection waits for its client. One that waits may be closed for
+// a new connection.
+func (q *Request) SetWaiting(waits bool) {
+	if c, ok := q.Conn.(interface{ SetWaiting(waits bool) }); ok {
+		c.SetWaiting(waits)
+	}
+}
+
 // Right decides whether the user may have the data that a asks for, and at which delay. It counts
 // the instrument if the right is limited.
 func (q *Request) Right(a entitlement.Ask) entitlement.Decision {

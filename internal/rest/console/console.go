@@ -5,17 +5,20 @@
 //
 // POST /console/session logs in as POST /auth/token does, with the same limits and audit rows, and
 // puts the refresh token into a cookie instead of the answer. The cookie is HttpOnly, so that no
-// script reads it, SameSite=Strict, and sent only to /console/session. POST
-// /console/session/refresh answers with a new access token and replaces the cookie. The presented
-// token stays valid until a successor is used, so that several tabs may refresh at the same time.
-// DELETE /console/session ends the login.
+// script reads it, SameSite=Strict, and ends with the browser. Over HTTPS its name has the prefix
+// __Host-, so that no other host can set it. POST /console/session/refresh answers with a new
+// access token and replaces the cookie. The presented token stays valid until a successor is used,
+// so that several tabs may refresh at the same time. DELETE /console/session ends the login.
+//
+// Tokens of the console live for Page.Idle at most. A page renews them while somebody uses it.
 //
 // # Requests of other pages
 //
 // A browser attaches the cookie by itself, so every request must come from a page of the gateway's
 // own origin (fromOwnPage). A refresh must name its login, which the page keeps in the storage of
-// its origin. A page of a sibling domain can set a cookie for this path, but it cannot write that
-// storage. The console therefore never continues a login that it has not begun (session fixation).
+// its origin. Without HTTPS, a page of a sibling domain can set cookies of the name, but it cannot
+// write that storage. The console therefore never continues a login that it has not begun (session
+// fixation). A logout names its login too, and succeeds only if it has ended that one.
 package console
 
 import (
@@ -34,33 +37,36 @@ import (
 // another origin cannot send it without a preflight, which is refused.
 const Header = "X-Rueda-Console"
 
-// Path is the path of the routes of sessions, and of the cookie.
+// Path is the path of the routes of sessions, and of cookies without HTTPS.
 const Path = "/console/session"
 
-// Names of the cookie. Browsers accept the second one only with Secure, over HTTPS.
+// Names of the cookie. Browsers accept hostCookieName only from this host, by HTTPS and for all
+// paths. Programs up to 0.1.0 and builds of 0.2.0-dev have set oldCookieName, for Path.
 const (
-	cookieName       = "rueda_console"
-	secureCookieName = "__Secure-rueda_console"
+	cookieName     = "rueda_console"
+	hostCookieName = "__Host-rueda_console"
+	oldCookieName  = "__Secure-rueda_console"
 )
 
 const (
-	maxBody    = 8 << 10
-	maxCookies = 4 // of that name in a request; a sibling domain may have set others
+	maxBody   = 8 << 10
+	maxTokens = 4 // of one login in a request
 )
 
 // Config configures Routes. Auth is required.
 type Config struct {
 	Auth   *auth.Service
 	Hosts  []string    // names of the gateway; see rest.Config
+	Scheme string      // of pages of the gateway; see rest.Config
 	Secure func() bool // whether browsers reach the gateway by HTTPS
 	Page   Page        // for GET /console/config
 }
 
 // Page is what the page needs to know before a login.
 type Page struct {
-	Dev     bool   `json:"dev"`     // a development gateway, with faults on request
-	Version string `json:"version"` // of the gateway
-	Hint    *Hint  `json:"hint,omitempty"`
+	Dev  bool          `json:"dev"` // a development gateway, with faults on request
+	Hint *Hint         `json:"hint,omitempty"`
+	Idle time.Duration `json:"-"` // how long tokens of the console live at most
 }
 
 // Hint is a login that the page suggests. Only a gateway that others cannot reach has one.
@@ -82,7 +88,8 @@ type session struct {
 	ExpiresIn        int64  `json:"expires_in"`         // seconds
 	RefreshExpiresIn int64  `json:"refresh_expires_in"` // seconds
 	Scope            string `json:"scope"`
-	Session          string `json:"session"` // id of the login
+	Session          string `json:"session"`      // id of the login
+	Idle             int64  `json:"idle_timeout"` // seconds after which the page logs out without input
 }
 
 // Config serves GET /console/config.
@@ -104,7 +111,7 @@ func (c *Routes) Begin(q *api.Request) (api.Result, error) {
 	if f != nil {
 		return api.Result{}, f
 	}
-	tokens, err := c.cfg.Auth.Password(q.Context(), login.Username, login.Password, login.OTP, origin(q))
+	tokens, err := c.cfg.Auth.Password(q.Context(), login.Username, login.Password, login.OTP, c.origin(q))
 	return c.answer(q, &tokens, err)
 }
 
@@ -121,29 +128,48 @@ func (c *Routes) Refresh(q *api.Request) (api.Result, error) {
 	if f != nil {
 		return api.Result{}, f
 	}
-	token := ""
-	for _, t := range c.cookies(q) {
-		if t.session == id && id != "" {
-			token = t.token
-			break
-		}
-	}
-	if token == "" {
+	tokens := c.tokensOf(q, id)
+	if id == "" || len(tokens) == 0 {
 		return api.Result{}, &wire.Fault{Reason: wire.InvalidRefreshToken, Msg: "The browser has no token of this session"}
 	}
-	tokens, err := auth.RefreshOf(q.Context(), c.cfg.Auth, auth.NewSecret(token), id, origin(q))
-	return c.answer(q, &tokens, err)
+	granted, err := auth.RefreshOf(q.Context(), c.cfg.Auth, auth.NewSecret(tokens[0]), id, c.origin(q))
+	return c.answer(q, &granted, err)
 }
 
-// End serves DELETE /console/session: a logout, with or without a cookie.
+// End serves DELETE /console/session: the end of the login that the body names, by its token in a
+// cookie, or by its access token. Without a body, that is the login of the cookies, for pages that
+// programs of before have served. It is a conflict if no login has ended.
 func (c *Routes) End(q *api.Request) (api.Result, error) {
 	if f := c.fromOwnPage(q); f != nil {
 		return api.Result{}, f
 	}
-	for _, t := range c.cookies(q) {
-		if err := c.cfg.Auth.Revoke(q.Context(), auth.NewSecret(t.token), origin(q)); err != nil {
+	id := ""
+	if q.ContentLength != 0 {
+		body, err := q.ReadBody(api.MediaJSON, maxBody)
+		if err != nil {
 			return api.Result{}, err
 		}
+		var f *wire.Failure
+		if id, f = wire.ReadMember(body, "session"); f != nil {
+			return api.Result{}, f
+		}
+	}
+	tokens := c.tokensOf(q, id)
+	if access, ok := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer "); ok && id != "" {
+		tokens = append(tokens, access)
+	}
+	ended := false
+	for _, token := range tokens {
+		switch err := auth.RevokeOf(q.Context(), c.cfg.Auth, auth.NewSecret(token), id, c.origin(q)); {
+		case err == nil:
+			ended = true
+		case !auth.IsReason(err, auth.NotFound):
+			return api.Result{}, err
+		}
+	}
+	if !ended {
+		return api.Result{}, &wire.Fault{Reason: wire.Conflict, Msg: "The browser has no token of this session, which has not ended",
+			Hint: "End it with DELETE /auth/sessions/{sid}, or change the password"}
 	}
 	c.setCookie(q, "", -1)
 	return api.Result{Object: []byte("{}")}, nil
@@ -152,48 +178,51 @@ func (c *Routes) End(q *api.Request) (api.Result, error) {
 // answer returns the answer to a grant, and sets the cookie.
 func (c *Routes) answer(q *api.Request, t *auth.Tokens, err error) (api.Result, error) {
 	var left web.Quota
-	left.Limit, left.Remaining, left.Reset, left.Window = c.cfg.Auth.Limit(origin(q))
+	left.Limit, left.Remaining, left.Reset, left.Window = c.cfg.Auth.Limit(c.origin(q))
 	left.SetHeader(q.Out, "address")
 	if err != nil {
 		return api.Result{}, err
 	}
 	s := session{
 		Access: t.Access.Reveal(), Type: "bearer", ExpiresIn: int64(t.ExpiresIn / time.Second),
-		RefreshExpiresIn: int64(t.RefreshExpiresIn / time.Second), Scope: t.Scope, Session: t.Session,
+		RefreshExpiresIn: int64(t.RefreshExpiresIn / time.Second), Scope: t.Scope, Session: t.Session, Idle: int64(c.cfg.Page.Idle / time.Second),
 	}
 	b, err := json.Marshal(&s)
 	if err != nil {
 		return api.Result{}, err
 	}
-	c.setCookie(q, t.Session+"."+t.Refresh.Reveal(), int(s.RefreshExpiresIn))
+	c.setCookie(q, t.Session+"."+t.Refresh.Reveal(), 0)
 	return api.Result{Object: b}, nil
 }
 
-// setCookie sets the cookie for some seconds, or removes it if age is negative.
+// setCookie sets the cookie until the end of the browser, or removes it if age is negative. It
+// removes a cookie of a program of before.
 func (c *Routes) setCookie(q *api.Request, value string, age int) {
-	cookie := http.Cookie{Name: c.name(), Value: value, Path: Path, MaxAge: age, HttpOnly: true, Secure: c.cfg.Secure(), SameSite: http.SameSiteStrictMode}
-	q.Out.Set("Set-Cookie", cookie.String())
-}
-
-func (c *Routes) name() string {
+	cookie := http.Cookie{Name: cookieName, Value: value, Path: Path, MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 	if c.cfg.Secure() {
-		return secureCookieName
+		cookie.Name, cookie.Path, cookie.Secure = hostCookieName, "/", true
 	}
-	return cookieName
+	q.Out.Set("Set-Cookie", cookie.String())
+	if c.cfg.Secure() && len(q.CookiesNamed(oldCookieName)) > 0 {
+		old := http.Cookie{Name: oldCookieName, Path: Path, MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode}
+		q.Out.Add("Set-Cookie", old.String())
+	}
 }
 
-// kept is a cookie: the id of a login with its refresh token.
-type kept struct{ session, token string }
-
-// cookies returns the cookies of sessions of a request.
-func (c *Routes) cookies(q *api.Request) (list []kept) {
-	for _, cookie := range q.CookiesNamed(c.name()) {
-		id, token, ok := strings.Cut(cookie.Value, ".")
-		if ok && len(list) < maxCookies {
-			list = append(list, kept{id, token})
+// tokensOf returns the refresh tokens of a login, or of all if id is empty, that the cookies of a
+// request have. A cookie is the id of a login, a dot and a refresh token.
+func (c *Routes) tokensOf(q *api.Request, id string) (tokens []string) {
+	cookies := q.CookiesNamed(cookieName)
+	if c.cfg.Secure() {
+		cookies = append(q.CookiesNamed(hostCookieName), q.CookiesNamed(oldCookieName)...)
+	}
+	for _, cookie := range cookies {
+		session, token, _ := strings.Cut(cookie.Value, ".")
+		if token != "" && (id == "" || session == id) && len(tokens) < maxTokens {
+			tokens = append(tokens, token)
 		}
 	}
-	return list
+	return tokens
 }
 
 // fromOwnPage refuses a request that does not come from a page of the gateway's own origin. It must
@@ -205,7 +234,7 @@ func (c *Routes) fromOwnPage(q *api.Request) *wire.Fault {
 		return &wire.Fault{Reason: wire.Forbidden, Msg: "Only the console sends this request", Hint: "Programs use POST /auth/token"}
 	}
 	given := q.Header.Values("Origin")
-	own := web.OriginAllowed(given, nil, q.Host)
+	own := web.OriginAllowed(given, nil, q.Host, c.cfg.Scheme)
 	if own && c.cfg.Secure() {
 		own = strings.HasPrefix(strings.ToLower(given[0]), "https://")
 	}
@@ -219,6 +248,6 @@ func (c *Routes) fromOwnPage(q *api.Request) *wire.Fault {
 }
 
 // origin returns the client of a request, for package auth.
-func origin(q *api.Request) auth.Origin {
-	return auth.Origin{Address: q.Address, Client: q.UserAgent()}
+func (c *Routes) origin(q *api.Request) auth.Origin {
+	return auth.Origin{Address: q.Address, Client: q.UserAgent(), Idle: c.cfg.Page.Idle}
 }

@@ -3,6 +3,8 @@ package history
 import (
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/journal"
@@ -11,15 +13,27 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
+// publishedWithin is how long after the time of a book by T a change may be published and still be
+// in it.
+const publishedWithin = time.Hour
+
 // Book serves GET /market/book?at=: the book at a time, as one O message. The caller has checked
 // the right to the book; delay is the user's.
 func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int) (api.Result, error) {
 	if f := req.NeedScope(broker.ScopeHistory); f != nil {
 		return api.Result{}, f
 	}
-	at, f := parseTime(req.Params, "at")
+	at, f := parseTime(req.Params, "at", h.hub.Zone(id.Market))
 	if f != nil {
 		return api.Result{}, f
+	}
+	published, event := at+int64(publishedWithin), at
+	switch req.Params.Get("by") {
+	case "":
+	case "published":
+		published, event = at, math.MaxInt64
+	default:
+		return api.Result{}, wire.NewFailure(wire.BadField, "by", "must be published")
 	}
 	if h.journal == nil {
 		return api.Result{}, noJournal()
@@ -29,9 +43,12 @@ func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int
 		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The instrument has no order book"}
 	}
 	newest := h.hub.Present() - int64(seconds(delay))
-	tooLate := wire.NewFailure(wire.BadField, "at", "is later than what has been told")
-	if at > newest && !in.VirtualClock {
-		return api.Result{}, tooLate
+	tooLate := wire.NewFailure(wire.BadField, "at", "is later than what has been sent")
+	if !in.VirtualClock {
+		if at > newest {
+			return api.Result{}, tooLate
+		}
+		published = min(published, newest)
 	}
 	slot, err := h.readers.acquire(req.Context(), req.User.ID)
 	if err != nil {
@@ -43,7 +60,8 @@ func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int
 		return api.Result{}, err
 	}
 	waits := h.waitsForDays() // before the read: days may be added meanwhile
-	book, err := h.journal.BookAt(req.Context(), id, at)
+	book, err := h.journal.BookAt(req.Context(), id, published, event)
+	_, damaged := errors.AsType[*journal.Damage](err)
 	switch {
 	case req.Context().Err() != nil:
 		return api.Result{}, api.ErrGone
@@ -52,7 +70,13 @@ func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int
 	case errors.Is(err, journal.ErrNoBook):
 		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The order book was not known then"}
 	case errors.Is(err, journal.ErrNotKept):
-		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "That time is not kept", Hint: h.keptHint()}
+		hint := h.keptHint()
+		if days := h.journal.Days(); len(days) > 0 && at >= days[0].Complete {
+			hint = "Rows of the book are missing before that time"
+		}
+		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "That time is not kept", Hint: hint}
+	case damaged:
+		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The rows of the order book are damaged at that time"}
 	case err != nil:
 		return api.Result{}, fmt.Errorf("read the book of %s: %w", id, err)
 	}

@@ -94,14 +94,44 @@ func (h *Routes) Export(req *api.Request) (api.Result, error) {
 	if coding != api.CodingNone {
 		req.Out.Set("Content-Encoding", coding)
 	}
+	if err := h.setLost(req, &r, hash); err != nil {
+		slot.release()
+		slot.releaseUser()
+		return api.Result{}, err
+	}
 	return api.Result{
 		Status: http.StatusOK,
-		Stream: func(w http.ResponseWriter) int64 { return h.writeExport(w, req, &r, markets, coding) },
+		Stream: func(w http.ResponseWriter) int64 { return h.writeExport(w, req, &r, markets, coding, hash) },
 		Done: func() {
 			slot.release()
 			slot.releaseUser()
 		},
 	}, nil
+}
+
+// setLost sets the headers of a file that lacks rows, as far as is known. Such a file, one of a day
+// with damage, and one of depth, which may lack rows, are not cached and have no tag.
+func (h *Routes) setLost(req *api.Request, r *export.Request, hash string) error {
+	_, damaged := h.damagedDays.Load(hash)
+	if !damaged && !export.MayLack(h.journal.Archive, *r) {
+		return nil
+	}
+	if err := h.readers.enter(req.Context()); err != nil {
+		return err
+	}
+	defer h.readers.exit()
+	lost, err := export.KnownLost(req.Context(), h.journal.Archive, *r)
+	if err != nil {
+		return fmt.Errorf("export %s: %w", r.Date, err)
+	}
+	if len(lost) > 0 {
+		req.Out.Set(lostHeader, string(export.AppendLost(nil, lost, maxLostHeader)))
+	}
+	if len(lost) > 0 || damaged || r.Type == export.Depth {
+		req.Out.Set("Cache-Control", "private, no-cache")
+		req.Out.Del("ETag")
+	}
+	return nil
 }
 
 // exportTimes has the time of the last export of each user.
@@ -215,7 +245,11 @@ func (h *Routes) closedDay(date string) (hash string, err error) {
 	if follows {
 		return "", notYet(0)
 	}
-	return "", &wire.Fault{Reason: wire.NotFound, Msg: "The day is not kept", Hint: h.keptHint()}
+	hint := h.keptHint()
+	if before, after := export.Around(h.journal.Days(), date); before != "" && after != "" {
+		hint = "The nearest days that are kept are " + before + " and " + after
+	}
+	return "", &wire.Fault{Reason: wire.NotFound, Msg: "The day is not kept", Hint: hint}
 }
 
 func fileName(r *export.Request) string {
@@ -229,23 +263,35 @@ func fileName(r *export.Request) string {
 // fileBuffer is how much of a file is collected for one write.
 const fileBuffer = 64 << 10
 
+// errDamage means that a file was sent as complete, and rows of it cannot be read.
+var errDamage = errors.New("rows of the day are damaged: another request gets the others")
+
 // writeExport writes the file and returns its length. An error after the first byte can only be
-// reported by cutting the file off.
-func (h *Routes) writeExport(w http.ResponseWriter, req *api.Request, r *export.Request, markets []string, coding string) int64 {
+// reported by cutting the file off. That is also done with a file that lacks rows and has a tag,
+// because caches would keep it. The next one of its day has none.
+func (h *Routes) writeExport(w http.ResponseWriter, req *api.Request, r *export.Request, markets []string, coding, hash string) int64 {
 	if req.Method == http.MethodHead {
 		return 0
 	}
 	out := newDeadlineWriter(req.Context(), w, h.readers)
 	out.recheck = func() error { return h.recheckExport(req, r, markets) }
 	err := out.control.SetReadDeadline(time.Time{}) // a file may take longer than a request
+	var lost []export.Lost
 	if err == nil || errors.Is(err, http.ErrNotSupported) {
-		err = h.writeFile(out, r, coding)
+		lost, err = h.writeFile(out, r, coding)
 	}
 	if err == nil {
 		_, err = h.closedDay(r.Date) // rows of a day that was removed meanwhile may be missing
 	}
+	if err == nil && len(lost) > 0 && w.Header().Get("ETag") != "" {
+		h.damagedDays.Store(hash, nil)
+		err = errDamage
+	}
 	switch {
 	case err == nil:
+		if list := string(export.AppendLost(nil, lost, maxLostHeader)); len(lost) > 0 && list != w.Header().Get(lostHeader) {
+			w.Header().Set(http.TrailerPrefix+lostHeader, list)
+		}
 		return out.written
 	case out.failed == nil && req.Context().Err() == nil:
 		h.log.LogAttrs(req.Context(), slog.LevelError, "export failed", slog.String("request_id", req.ID), slog.Any("error", err))
@@ -262,23 +308,24 @@ func (h *Routes) recheckExport(req *api.Request, r *export.Request, markets []st
 	return h.authorizeExport(&again, r, markets)
 }
 
-func (h *Routes) writeFile(out *deadlineWriter, r *export.Request, coding string) error {
+// writeFile writes the file, and returns which rows are missing in it.
+func (h *Routes) writeFile(out *deadlineWriter, r *export.Request, coding string) (lost []export.Lost, err error) {
 	if err := out.enter(); err != nil {
-		return err
+		return nil, err
 	}
 	defer out.exit()
 	buffered := bufio.NewWriterSize(out, fileBuffer)
 	compressed, err := h.compressors.Writer(buffered, coding)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if compressed == nil {
-		_, err = export.Write(out.ctx, buffered, h.journal.Archive, *r)
+		_, lost, err = export.Write(out.ctx, buffered, h.journal.Archive, *r)
 	} else {
-		_, err = export.Write(out.ctx, compressed, h.journal.Archive, *r)
+		_, lost, err = export.Write(out.ctx, compressed, h.journal.Archive, *r)
 		err = errors.Join(err, compressed.Close())
 	}
-	return errors.Join(err, buffered.Flush())
+	return lost, errors.Join(err, buffered.Flush())
 }
 
 // deadlineWriter writes a file to a client, with a time limit for each chunk. During a write it

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/hub"
@@ -60,6 +61,8 @@ type Routes struct {
 
 	firstExports *limiter // of users without an export in exportMemory
 	exportTimes  exportTimes
+	damagedDays  sync.Map // hashes of closed days in which an export met damage
+	oldestDay    atomic.Pointer[oldestDay]
 
 	buffers bufferPool // of pages
 }
@@ -175,11 +178,15 @@ func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 	defer found.Close()
 	// A tag from before the wait for a slot is valid for these rows if it has not changed since.
 	tag := q.tag
-	if h.settle(req, q); q.tag != tag {
-		q.tag = ""
-	}
+	h.settle(req, q)
 	if err := fillFrom(req.Context(), q, p, epochs, found, &limit); err != nil {
 		return err
+	}
+	if err := h.addBeginning(req.Context(), q, p, found, &limit); err != nil {
+		return err
+	}
+	if q.tag != tag || len(p.lost) > 0 {
+		q.tag = ""
 	}
 	if absent.hides(q, p) {
 		return notYet(absent.until)
@@ -192,11 +199,12 @@ func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 
 // fillFrom reads the rows of a page that Find has found.
 func fillFrom(ctx context.Context, q *query, p *page, epochs []string, found *journal.Found, limit *horizon) error {
-	for _, epoch := range epochs {
+	for i, epoch := range epochs {
 		r, ok := q.rangeIn(epoch)
 		if !ok {
 			continue
 		}
+		r.SkipDamage = true
 		err := found.Read(ctx, r, func(epoch string, row *journal.Row) bool {
 			switch {
 			case limit.hides(epoch, row):
@@ -214,6 +222,9 @@ func fillFrom(ctx context.Context, q *query, p *page, epochs []string, found *jo
 			}
 			return true
 		})
+		if err == nil {
+			err = p.addLost(ctx, found, r, epochs[i+1:], limit)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return api.ErrGone

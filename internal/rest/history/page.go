@@ -27,7 +27,8 @@ type page struct {
 		n  uint64
 		at int64
 	} // of the row that was added last
-	next *cursor   // nil: there are no more rows
+	next *cursor // nil: there are no more rows
+	lost []export.Range
 	sum  hash.Hash // of the body
 }
 
@@ -58,13 +59,13 @@ func (p *page) add(epoch string, row *journal.Row) {
 	p.rows++
 	p.epoch, p.last.n, p.last.at = epoch, row.N, row.At
 	if p.media == api.MediaCSV {
-		p.body = export.AppendCSV(p.body, p.query.series.Instrument, epoch, row, p.query.delay == 0)
+		p.body = export.AppendCSV(p.body, p.query.series.Instrument, epoch, row, p.query.zone, p.query.delay == 0)
 		return
 	}
 	if p.media == api.MediaJSON && p.rows > 1 {
 		p.body = append(p.body, ',')
 	}
-	p.body = recent.AppendRow(p.body, p.ident, row)
+	p.body = recent.AppendRow(p.body, p.ident, p.query.zone, row)
 	if p.media == api.MediaLines {
 		p.body = append(p.body, '\n')
 	}
@@ -81,12 +82,20 @@ func (h *Routes) finish(req *api.Request, q *query, p *page) api.Result {
 	if p.epoch == "" {
 		p.epoch = current
 	}
+	if len(p.lost) > 0 {
+		list := export.AppendLost(nil, p.lost, maxLostHeader)
+		req.Out.Set(lostHeader, string(list))
+		_, _ = p.sum.Write(list)
+	}
 	hashed := len(p.body)
 	if p.media == api.MediaJSON {
 		p.body = append(p.body, `],"epoch":`...)
 		p.body = wire.AppendString(p.body, p.epoch)
 		if n := q.completeFrom; n > 1 && p.epoch == current {
 			p.body = strconv.AppendUint(append(p.body, `,"complete_from":`...), n, 10)
+		}
+		if len(p.lost) > 0 {
+			p.body = export.AppendLost(append(p.body, `,"lost":`...), p.lost, 0)
 		}
 		if next != "" {
 			p.body = append(append(append(p.body, `,"next_cursor":"`...), next...), '"')
@@ -99,7 +108,7 @@ func (h *Routes) finish(req *api.Request, q *query, p *page) api.Result {
 		_, _ = p.sum.Write(p.body[hashed:])
 		tag = api.QuoteTag(p.sum.Sum(nil))
 	}
-	setCaching(req, q, settled || h.fullAndClosed(q, p))
+	setCaching(req, q, len(p.lost) == 0 && (settled || h.fullAndClosed(q, p)))
 	return req.Tagged(tag, api.Result{Status: http.StatusOK, Raw: p.body})
 }
 

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +30,7 @@ type query struct {
 	list       string // name of the rows in an answer
 	series     journal.Series
 	instrument market.Instrument // of series
+	zone       *time.Location    // of its market
 
 	delay      int // of the user's data, in seconds
 	start, end int64
@@ -59,6 +62,7 @@ func (h *Routes) parse(req *api.Request, q *query) error {
 	}
 	q.series.Instrument = id
 	q.instrument, _ = h.hub.Instrument(id)
+	q.zone = h.hub.Zone(id.Market)
 	channel := streamChannel(q.series)
 	if q.series.Channel == journal.Bars {
 		channel = wire.Trades // whose right includes bars
@@ -105,33 +109,41 @@ func (h *Routes) parseInstrument(p api.Params, markets bool) (market.InstrumentI
 
 // parseTimes reads start and end.
 func (q *query) parseTimes(p api.Params) (f *wire.Failure) {
-	if q.start, f = parseTime(p, "start"); f != nil {
+	if q.start, f = parseTime(p, "start", q.zone); f != nil {
 		return f
 	}
-	if q.end, f = parseTime(p, "end"); f != nil {
+	if q.end, f = parseTime(p, "end", q.zone); f != nil {
 		return f
 	}
 	if q.end != 0 && q.end <= q.start {
-		return wire.NewFailure(wire.BadField, "end", "must be after start")
+		f := wire.NewFailure(wire.BadField, "end", "must be after start")
+		if q.end == q.start {
+			f.Hint = "end is exclusive: for a whole day, write the next day"
+		}
+		return f
 	}
 	return nil
 }
 
-// parseTime reads a time in Unix nanoseconds, 0 if it is not given: RFC 3339, a date, which is its
-// midnight in UTC, or Unix nanoseconds.
-func parseTime(p api.Params, name string) (int64, *wire.Failure) {
+// parseTime reads a time in Unix nanoseconds, 0 if it is not given: RFC 3339, a date, which is the
+// start of that trading day in a time zone, or Unix nanoseconds from 1973 on.
+func parseTime(p api.Params, name string, zone *time.Location) (int64, *wire.Failure) {
 	text := p.Get(name)
 	if text == "" {
 		return 0, nil
 	}
-	if ns, err := strconv.ParseUint(text, 10, 63); err == nil && ns > 0 {
-		return int64(ns), nil
-	}
-	if len(text) == len(time.DateOnly) {
-		text += "T00:00:00Z"
+	if n, err := strconv.ParseUint(text, 10, 63); err == nil && n >= leastUnix {
+		return int64(n), nil
+	} else if err == nil {
+		f := wire.NewFailure(wire.BadField, name, "must be in Unix nanoseconds, from 1973 on")
+		f.Hint = unixHint(int64(n))
+		return 0, f
 	}
 	ns, err := wire.ParseTime(text)
-	if err != nil || ns == 0 {
+	if date, bad := market.ParseDate(text); bad == nil {
+		ns, err = date.Start(zone).UnixNano(), nil
+	}
+	if err != nil || ns <= 0 {
 		f := wire.NewFailure(wire.BadField, name, "must be a time like 2026-11-20T14:30:00Z, a date, or Unix nanoseconds")
 		if strings.Contains(text, " ") { // a query decodes + to a space
 			f.Hint = "In a query + is written %2B"
@@ -139,6 +151,24 @@ func parseTime(p api.Params, name string) (int64, *wire.Failure) {
 		return 0, f
 	}
 	return ns, nil
+}
+
+// leastUnix is the least integer that is a time, in March 1973. A smaller one is in another unit.
+const leastUnix = 1e17
+
+// unixHint returns the time that an integer stands for in the unit that was probably meant; "": in
+// none.
+func unixHint(n int64) string {
+	for _, unit := range []struct {
+		name string
+		ns   int64
+	}{{"seconds", 1e9}, {"milliseconds", 1e6}, {"microseconds", 1e3}} {
+		if n >= leastUnix/unit.ns && n <= math.MaxInt64/unit.ns {
+			at := time.Unix(0, n*unit.ns).UTC().Format(time.RFC3339Nano)
+			return fmt.Sprintf("It looks like Unix %s: write %s, or %d", unit.name, at, n*unit.ns)
+		}
+	}
+	return ""
 }
 
 // parseRows reads limit and order.

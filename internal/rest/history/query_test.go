@@ -4,10 +4,12 @@ import (
 	"encoding/base64"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 func tradesQuery() *query {
@@ -75,7 +77,7 @@ func FuzzTime(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if ns, fault := parseTime(api.Params{"start": {text}}, "start"); fault == nil && ns <= 0 && text != "" {
+		if ns, fault := parseTime(api.Params{"start": {text}}, "start", time.FixedZone("", 9*3600)); fault == nil && ns <= 0 && text != "" {
 			t.Errorf("%q is %d", text, ns)
 		}
 	})
@@ -104,8 +106,43 @@ func TestEpochsBehindCursor(t *testing.T) {
 // TestHintOfPlus checks that the hint about + comes only with a time in which a + was decoded.
 func TestHintOfPlus(t *testing.T) {
 	for text, want := range map[string]bool{"yesterday": false, "2026-02-30": false, "2026-11-20T11:00:10 03:00": true} {
-		if _, f := parseTime(api.Params{"at": {text}}, "at"); f == nil || (f.Hint != "") != want {
+		if _, f := parseTime(api.Params{"at": {text}}, "at", time.UTC); f == nil || (f.Hint != "") != want {
 			t.Errorf("%s: %+v", text, f)
+		}
+	}
+}
+
+// TestUnixTimes checks integers in other units: they are refused, with the time that they stand
+// for.
+func TestUnixTimes(t *testing.T) {
+	for text, want := range map[string]string{
+		"1795942800":           "It looks like Unix seconds: write 2026-11-29T09:00:00Z, or 1795942800000000000",
+		"1795942800123":        "It looks like Unix milliseconds: write 2026-11-29T09:00:00.123Z, or 1795942800123000000",
+		"1795942800123456":     "It looks like Unix microseconds: write 2026-11-29T09:00:00.123456Z, or 1795942800123456000",
+		"99999999999999999":    "",
+		"7":                    "",
+		"0":                    "",
+		"100000000000000000":   "1973-03-03T09:46:40Z",
+		"1795942800123456789":  "2026-11-29T09:00:00.123456789Z",
+		"99999999999999999999": "",
+	} {
+		ns, f := parseTime(api.Params{"start": {text}}, "start", time.FixedZone("", 9*3600))
+		if f == nil {
+			if at := time.Unix(0, ns).UTC().Format(time.RFC3339Nano); at != want {
+				t.Errorf("%s is %s, want %s", text, at, want)
+			}
+		} else if f.Reason != wire.BadField || f.Hint != want {
+			t.Errorf("%s: %+v, want the hint %q", text, f, want)
+		}
+	}
+}
+
+// TestEmptyRange checks the hint for a range that ends where it begins.
+func TestEmptyRange(t *testing.T) {
+	for end, want := range map[string]string{"2026-11-20": "end is exclusive: for a whole day, write the next day", "2026-11-19": ""} {
+		var q query
+		if f := q.parseTimes(api.Params{"start": {"2026-11-20"}, "end": {end}}); f == nil || f.Hint != want {
+			t.Errorf("end %s: %+v", end, f)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (r *Routes) addUser(q *Request) (api.Result, error) {
 		return api.Result{}, r.failure(q, err, "password")
 	}
 	if _, err := users.Add(q.Context(), local.NewUser{
-		Username: body.Username, Password: body.Password, Scopes: own.Scopes, Entitlements: own.Entitlements, Limits: own.Limits,
+		Username: body.Username, Password: body.Password, MustChange: body.MustChange, Scopes: own.Scopes, Entitlements: own.Entitlements, Limits: own.Limits,
 		Networks: own.Networks, Groups: body.Groups,
 	}); err != nil {
 		return api.Result{}, r.failure(q, err, "username")
@@ -84,6 +84,9 @@ func ChangeUser(text []byte, action string) (func(ctx context.Context, users *lo
 		return func(ctx context.Context, users *local.Base, username string) error {
 			if err := users.CheckPassword(username, *body.Password); err != nil {
 				return wire.NewFailure(wire.BadField, "password", "cannot be used: "+err.Error())
+			}
+			if body.MustChange {
+				return users.SetTemporaryPassword(ctx, username, *body.Password)
 			}
 			return users.SetPassword(ctx, username, *body.Password)
 		}, nil
