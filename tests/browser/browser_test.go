@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -126,6 +127,7 @@ type page struct {
 	t   *testing.T
 	ctx context.Context
 	url string
+	own []string // hosts that the page may call
 
 	mu       sync.Mutex
 	problems []string
@@ -142,15 +144,11 @@ func open(t *testing.T, gateway, path string, options ...func(*page)) *page {
 	if err := chromedp.Run(ctx); err != nil { // the tab lives as long as this context
 		t.Fatal(err)
 	}
-	p := &page{t: t, ctx: ctx, url: gateway}
+	p := &page{t: t, ctx: ctx, url: gateway, own: []string{host(t, gateway)}}
 	for _, o := range options {
 		o(p)
 	}
-	own, err := url.Parse(gateway)
-	if err != nil {
-		t.Fatal(err)
-	}
-	chromedp.ListenTarget(ctx, func(event any) { p.heard(event, own.Host) })
+	chromedp.ListenTarget(ctx, p.heard)
 	t.Cleanup(func() {
 		defer end()
 		if t.Failed() {
@@ -169,8 +167,18 @@ func open(t *testing.T, gateway, path string, options ...func(*page)) *page {
 	return p
 }
 
+// host returns host and port of an address.
+func host(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
 // heard records what the browser reports.
-func (p *page) heard(event any, host string) {
+func (p *page) heard(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	say := func(text string) {
@@ -197,7 +205,7 @@ func (p *page) heard(event any, host string) {
 			say(e.Entry.Text + " " + e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
-		if u, err := url.Parse(e.Request.URL); err == nil && u.Host != host && u.Scheme != "data" && u.Scheme != "blob" {
+		if u, err := url.Parse(e.Request.URL); err == nil && !slices.Contains(p.own, u.Host) && u.Scheme != "data" && u.Scheme != "blob" {
 			p.foreign = append(p.foreign, e.Request.URL)
 		}
 	case *network.EventLoadingFinished:

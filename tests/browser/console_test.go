@@ -3,8 +3,13 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +50,30 @@ func TestSignIn(t *testing.T) {
 	}
 	p.button("Sign out")
 	p.do(chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery), chromedp.Reload(), chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery))
+}
+
+// TestSignOutFails signs out while the gateway cannot be reached. The page says that the login goes
+// on, and the next try ends it.
+func TestSignOutFails(t *testing.T) {
+	p := open(t, dev(t), "/console/")
+	p.signIn("demo")
+	p.live()
+	js[bool](p, `(globalThis.real = fetch, globalThis.fetch = () => Promise.reject(new TypeError("no network")), true)`)
+	p.button("Sign out")
+	p.until("the failure is shown", `document.querySelector(".who [role=alert]")?.innerText.startsWith("You are still signed in")`)
+	js[bool](p, `(globalThis.fetch = globalThis.real, true)`)
+	p.button("Sign out")
+	p.do(chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery))
+}
+
+// TestIdle moves the clock of the page by 13 hours without input. The page logs out, and says why.
+func TestIdle(t *testing.T) {
+	p := open(t, dev(t), "/console/", func(p *page) { p.allowed = []string{"401"} })
+	p.signIn("demo")
+	p.live()
+	js[bool](p, `(Date.now = ((real) => () => real() + 13 * 3600_000)(Date.now), true)`)
+	p.until("the login has ended", `document.querySelector(".notice[role=alert]")?.innerText === "You were signed out because nobody used the page."`)
+	p.do(chromedp.Reload(), chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery))
 }
 
 // TestDemo signs in by the button that a development gateway offers.
@@ -375,6 +404,93 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// TestHistoryIsIncomplete removes the first day of a journal, and the segment in the middle of
+// another one. The page says what it lacks, in both orders, and says nothing of a time from which
+// all is there. A page of another origin reads the same from the header.
+func TestHistoryIsIncomplete(t *testing.T) {
+	data, copied := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	_, stop := devUntil(t, "--data", data, "--clock", "virtual", "--speed", "3000", "--start", "2026-11-18", "--instruments", "12")
+	for deadline := time.Now().Add(3 * patience); ; time.Sleep(100 * time.Millisecond) {
+		if closed, _ := filepath.Glob(filepath.Join(data, "journal", "2026-11-19", "day.idx")); len(closed) > 0 {
+			break // the first day too, and the third one has begun
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the second day is not closed")
+		}
+	}
+	stop()
+	if out, err := exec.Command("cp", "-a", data, copied).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.RemoveAll(filepath.Join(data, "journal", "2026-11-18")); err != nil {
+		t.Fatal(err)
+	}
+	middle, _ := filepath.Glob(filepath.Join(copied, "journal", "2026-11-19", "*.seg*"))
+	if len(middle) != 1 || os.Remove(middle[0]) != nil {
+		t.Fatalf("segments of the second day: %q", middle)
+	}
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+	}))
+	defer elsewhere.Close()
+	for _, want := range []struct{ folder, start, text, header string }{
+		{data, "2026-11-18", `Missing: N 1 to [\d,]+ \(before 2026-11-19 `, `^200 \[\{"from":1,"to":\d+,"end":"2026-11-19T[^}]*\}\]$`},
+		{copied, "2026-11-19", `Missing: N [\d,]+ to [\d,]+ \(before 2026-11-2`, `^200 \[\{"from":\d\d+,"to":\d+,"start":"2026-11-18T[^}]*"end":"2026-11-2[^}]*\}\]$`},
+	} {
+		gateway := dev(t, "--data", want.folder, "--clock", "virtual", "--instruments", "12", "--listen", freeAddress(t), "--origin", elsewhere.URL)
+		historyLacks(t, gateway, want.start, want.text)
+		other := open(t, elsewhere.URL, "/", func(p *page) { p.own = append(p.own, host(t, gateway)) })
+		header := js[string](other, fmt.Sprintf(`(async () => {
+			const login = await fetch(%[1]q + "/auth/token", {method: "POST", headers: {"Content-Type": "application/json"},
+				body: JSON.stringify({grant_type: "password", username: "demo", password: "demo"})});
+			const {data: {access_token}} = await login.json();
+			const rows = await fetch(%[1]q + "/market/trades?order=asc&instrument=GGAL%%7CBYMA%%7C24hs&start=%[2]sT00:00:00Z",
+				{headers: {Authorization: "Bearer " + access_token}});
+			return rows.status + " " + rows.headers.get("Rueda-Lost");
+		})()`, gateway, want.start))
+		if !regexp.MustCompile(want.header).MatchString(header) {
+			t.Errorf("another origin reads %s", header)
+		}
+	}
+}
+
+// freeAddress returns an address that nobody listens on. The origin of the console has its port.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// historyLacks checks what the page of history says of a time whose first rows are missing.
+func historyLacks(t *testing.T, gateway, start, want string) {
+	t.Helper()
+	const lost = `(document.querySelector(".history .lost")?.innerText ?? "no page")`
+	p := open(t, gateway, "/console/")
+	p.signIn("demo")
+	show := func(query string) {
+		t.Helper()
+		p.do(chromedp.Evaluate(`location.hash = "#/history/GGAL%7CBYMA%7C24hs"`+query, nil))
+	}
+	for _, order := range []string{"", "&order=asc"} {
+		if order == "" && start != "2026-11-18" {
+			continue // the newest rows of that time are not next to the missing ones
+		}
+		show(`+ "?start=` + start + `T00:00:00Z` + order + `"`)
+		p.until("what is lost", "/"+want+"/.test("+lost+")")
+		p.until("rows", `document.querySelector(".history tbody td")`)
+	}
+	if start != "2026-11-18" {
+		return // a copy beside the journal begins a new epoch, and the end of the one before may be missing
+	}
+	show("")
+	p.until("nothing is lost", lost+` === ""`)
+	p.until("rows without a start", `document.querySelector(".history tbody td")`)
+}
+
 // download waits for a file and returns its content.
 func download(t *testing.T, folder, name string) string {
 	t.Helper()
@@ -398,6 +514,45 @@ func TestAccounts(t *testing.T) {
 	p.until("two accounts", `document.querySelectorAll(".accounts table:first-of-type tbody tr").length >= 2`)
 	p.until("this page", `document.querySelector(".accounts").innerText.includes("this page")`)
 	p.picture("accounts")
+}
+
+// TestEndSession ends another session of the user, for which the page asks for the password.
+func TestEndSession(t *testing.T) {
+	gateway := dev(t)
+	answer, err := http.Post(gateway+"/auth/token", "application/json", strings.NewReader(`{"grant_type":"password","username":"demo","password":"demo"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var other struct {
+		Data struct {
+			Token string `json:"access_token"`
+		}
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&other); err != nil || other.Data.Token == "" {
+		t.Fatalf("log in: %d, %v", answer.StatusCode, err)
+	}
+	p := open(t, gateway, "/console/#/accounts", func(p *page) { p.allowed = []string{"401"} })
+	p.signIn("demo")
+	buttons := `document.querySelectorAll(".accounts table button").length`
+	p.until("two sessions", buttons+` === 1`)
+	p.button("End")
+	p.fill(`.ending input[name=password]`, "wrong\r")
+	p.until("the password is refused", `document.querySelector(".ending .error").innerText !== "" && `+buttons+` === 1`)
+	p.fill(`.ending input[name=password]`, "demo\r")
+	p.until("one session", buttons+` === 0 && !document.querySelector(".ending")`)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, gateway+"/auth/sessions", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+other.Data.Token)
+	if answer, err = http.DefaultClient.Do(request); err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the other session still works: %d", answer.StatusCode)
+	}
 }
 
 // TestLimitedUser shows a user without rights what is missing.

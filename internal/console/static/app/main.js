@@ -6,6 +6,7 @@ import { go, link, route } from "./router.js";
 import { about, ask, resume, signedIn, signOut, user } from "./session.js";
 import * as health from "./health.js";
 import { run } from "./market.js";
+import { failure } from "./views/words.js";
 import { Pulse } from "./views/pulse.js";
 import { Login } from "./views/login.js";
 import { Watch } from "./views/watch.js";
@@ -19,6 +20,14 @@ import { Simulator } from "./views/simulator.js";
 const views = { watch: Watch, i: Instrument, history: History, accounts: Accounts, health: Health, inspect: Inspect, sim: Simulator };
 
 const help = signal(false);
+
+// stays is why the last try to sign out has failed.
+const stays = signal(undefined);
+
+async function leave() {
+  stays.value = undefined;
+  await signOut().catch((err) => (stays.value = err));
+}
 
 function pages() {
   const list = [["watch", t("Market")], ["history", t("History")], ["accounts", t("Accounts")], ["health", t("Connection")], ["inspect", t("Messages")]];
@@ -84,7 +93,8 @@ function Shell() {
       <${Pulse} />
       <${Controls} />
       <div class="who"><span class="name" title=${t("Signed in as {0}", user.value)}>${user.value}</span>
-        <button class="quiet" onClick=${signOut}>${t("Sign out")}</button></div>
+        ${stays.value && html`<span class="error" role="alert">${t("You are still signed in: {0}", failure(stays.value))}</span>`}
+        <button class="quiet" onClick=${leave}>${t("Sign out")}</button></div>
     </header>
     <main id="main" tabindex="-1" ref=${main}><${View} key=${view + id} id=${id} /></main>
     <${Help} />`;

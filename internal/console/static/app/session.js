@@ -1,6 +1,7 @@
 // Signing in. The access token is in memory only. The refresh token is in a cookie that no script
 // can read: the gateway takes it at console/session, and nowhere else.
 import { signal } from "./lib.js";
+import { unused } from "./idle.js";
 import { keep, stored } from "./prefs.js";
 import { Tap } from "./wire.js";
 import { Client } from "../../client/index.js";
@@ -18,13 +19,14 @@ export const user = signal(stored("user"));
 export const scopes = signal([]);
 
 // about is what the gateway says of itself. hint has the name and password of a demonstration.
-export const about = signal({ dev: false, version: "", hint: undefined });
+export const about = signal({ dev: false, hint: undefined });
 
 // ended is why the last login has ended, as a reason word.
 export const ended = signal("");
 
 let access = "";
 let client;
+let idle = Infinity; // after so many milliseconds without input, the login ends
 
 // token returns the newest access token.
 export const token = () => access;
@@ -46,7 +48,10 @@ export class Failure extends Error {
 function session(method, path, body, signal) {
   return fetch(`${base}/console/session${path}`, {
     method, signal, credentials: "same-origin", cache: "no-store",
-    headers: { "X-Rueda-Console": "1", ...(body && { "Content-Type": "application/json" }) },
+    headers: {
+      "X-Rueda-Console": "1", ...(body && { "Content-Type": "application/json" }),
+      ...(method === "DELETE" && access && { Authorization: `Bearer ${access}` }),
+    },
     ...(body && { body: JSON.stringify(body) }),
   });
 }
@@ -66,6 +71,7 @@ async function dataOf(answer) {
 function accept(data) {
   access = data.access_token;
   scopes.value = (data.scope ?? "").split(" ");
+  idle = data.idle_timeout * 1000 || Infinity;
   if (data.session) keep("session", data.session);
   return data;
 }
@@ -75,12 +81,13 @@ function accept(data) {
 async function through(address, init) {
   const { pathname } = new URL(address);
   if (pathname.endsWith("/auth/token")) {
+    if (unused() >= idle) throw new Error("nobody uses the page");
     const answer = await session("POST", "/refresh", { session: stored("session") }, init.signal);
     if (!answer.ok) return answer;
     const data = accept(await dataOf(answer));
     return new Response(JSON.stringify({ success: true, data: { ...data, refresh_token: "cookie" } }));
   }
-  if (pathname.endsWith("/auth/revoke")) return session("DELETE", "");
+  if (pathname.endsWith("/auth/revoke")) return session("DELETE", "", { session: stored("session") });
   return fetch(address, init);
 }
 
@@ -108,6 +115,25 @@ export async function signIn(username, password, otp) {
   open(data);
 }
 
+// post sends a request without a token and a cookie, and returns its data. It throws a Failure.
+async function post(path, body) {
+  return dataOf(await fetch(base + path, {
+    method: "POST", credentials: "omit", cache: "no-store", headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  }));
+}
+
+// changePassword sets the password of a user who may not sign in with the present one. The login of
+// the answer ends, because it has no cookie. It throws a Failure.
+export async function changePassword(username, password, otp, next) {
+  const { refresh_token: token } = await post("/auth/password", { username, password, new_password: next, ...(otp && { otp }) });
+  await post("/auth/revoke", { token });
+}
+
+// endSession ends another login of the user, which needs the password. It throws a Failure.
+export const endSession = (sid, password, otp) =>
+  post("/auth/sessions", { username: user.value, password, sid, ...(otp && { otp }) });
+
 // resume continues the login of the cookie, if there is one.
 export async function resume() {
   if (!stored("session")) {
@@ -134,29 +160,38 @@ export function over(reason) {
   signedIn.value = "no";
 }
 
-// signOut ends the login and deletes the cookie.
+// signOut ends the login and deletes the cookie. It throws if the gateway has not ended the login.
 export async function signOut() {
-  await session("DELETE", "").catch(() => undefined);
+  await dataOf(await session("DELETE", "", { session: stored("session") }));
   keep("session", "");
   over("");
 }
 
+// A login that nobody uses ends, and its tokens soon after it if the gateway cannot be reached.
+setInterval(async () => {
+  if (signedIn.value !== "yes" || unused() < idle) return;
+  const ending = signOut();
+  over("idle");
+  await ending.catch(() => undefined);
+}, 15_000);
+
 // ask reads the public description of the gateway.
 export async function ask() {
   try {
-    about.value = { dev: false, version: "", hint: undefined, ...(await dataOf(await fetch(`${base}/console/config`))) };
+    about.value = { dev: false, hint: undefined, ...(await dataOf(await fetch(`${base}/console/config`))) };
   } catch {
     // An older gateway, or none at the moment.
   }
 }
 
-// download requests a path with the access token, and saves the answer as a file. It throws a
-// Failure.
+// download requests a path with the access token, and saves the answer as a file. It returns the
+// ranges that the file lacks, as its header lists them, and throws a Failure.
 export async function download(path, name, accept) {
   const headers = { Authorization: `Bearer ${access}`, ...(accept && { Accept: accept }) };
   const answer = await fetch(base + path, { headers });
   if (!answer.ok) await dataOf(answer);
   save(await answer.blob(), name);
+  return JSON.parse(answer.headers.get("Rueda-Lost") ?? "[]");
 }
 
 // save saves a Blob as a file.

@@ -125,17 +125,17 @@ class Plot {
 
   #load(list) {
     const byTime = new Map(); // a revision replaces the bar
-    for (const b of list) if (b.open && b.close) byTime.set(Date.parse(b.time) / 1000, b);
+    for (const b of list) if (b.open && b.close) byTime.set(placeOf(b), b);
     const bars = [...byTime].sort(([a], [b]) => a - b);
     this.candles.setData(bars.map(([time, b]) => candle(time, b)));
     this.volume.setData(bars.map(([time, b]) => this.#bar(time, b.volume.toNumber(), b.close.toNumber() >= b.open.toNumber())));
     const last = bars.at(-1);
-    if (last) this.#closedUntil = last[0] + this.seconds;
+    if (last) this.#closedUntil = Date.parse(last[1].time) / 1000 + this.seconds;
   }
 
   #bar(time, value, up) {
-    this.#volumes.set(zone(time), value);
-    return { time: zone(time), value, color: up ? this.colours.upVolume : this.colours.downVolume };
+    this.#volumes.set(time, value);
+    return { time, value, color: up ? this.colours.upVolume : this.colours.downVolume };
   }
 
   paint(r) {
@@ -143,7 +143,7 @@ class Plot {
     this.#newestBar = r.bars.at(-1);
     for (const b of bars) {
       const time = Date.parse(b.time) / 1000;
-      this.#update(time, candle(time, b), b.volume.toNumber());
+      this.#update(candle(placeOf(b), b), b.volume.toNumber());
       this.#closedUntil = Math.max(this.#closedUntil, time + this.seconds);
       if (this.#forming && this.#forming.start <= time) this.#forming = undefined;
     }
@@ -155,7 +155,7 @@ class Plot {
       if (row.kind === "trade" && this.bar !== "1d") changed = this.#trade(row.e) || changed;
     }
     const f = this.#forming;
-    if (changed && f) this.#update(f.start, { time: zone(f.start), open: f.open, high: f.high, low: f.low, close: f.close }, f.volume);
+    if (changed && f) this.#update({ time: zone(f.start), open: f.open, high: f.high, low: f.low, close: f.close }, f.volume);
   }
 
   // trade adds a trade to the candle that is being made. It returns false if a bar has it already.
@@ -176,11 +176,11 @@ class Plot {
     return true;
   }
 
-  #update(time, c, volume) {
+  #update(c, volume) {
     try {
       const old = c.time < (this.newestTime ?? 0);
       this.candles.update(c, old);
-      this.volume.update(this.#bar(time, volume, c.close >= c.open), old);
+      this.volume.update(this.#bar(c.time, volume, c.close >= c.open), old);
       this.newestTime = Math.max(this.newestTime ?? 0, c.time);
     } catch {
       // A revision of a bar that is not on the chart.
@@ -195,7 +195,10 @@ class Plot {
   }
 }
 
-const candle = (time, b) => ({ time: zone(time), open: b.open.toNumber(), high: b.high.toNumber(), low: b.low.toNumber(), close: b.close.toNumber() });
+// placeOf returns where a bar is on the axis: the one of a day is at its trading date.
+const placeOf = (b) => (b.interval === "1d" && b.tradingDate ? Date.parse(b.tradingDate) / 1000 : zone(Date.parse(b.time) / 1000));
+
+const candle = (time, b) => ({ time, open: b.open.toNumber(), high: b.high.toNumber(), low: b.low.toNumber(), close: b.close.toNumber() });
 
 // after returns the elements that follow one of a list.
 function after(list, known) {
@@ -236,7 +239,7 @@ class Phases {
     const visible = scale.getVisibleRange();
     if (!visible) return;
     for (const [i, p] of this.#list.entries()) {
-      if (calm(p.phase)) continue;
+      if (calm(p.phase) || p.phase === "unknown") continue;
       const to = this.#list[i + 1]?.from ?? visible.to;
       if (to < visible.from || p.from > visible.to) continue;
       const x1 = this.#x(scale, Math.max(p.from, visible.from), 0);

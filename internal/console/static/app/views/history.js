@@ -1,12 +1,12 @@
 // Stored market data: rows of an instrument, and files of closed days.
-import { html, useEffect, useState } from "../lib.js";
+import { html, useEffect, useRef, useState } from "../lib.js";
 import { t } from "../i18n.js";
 import { at, group, number, price } from "../num.js";
 import { go, link, route, setQuery } from "../router.js";
 import { totals } from "../health.js";
 import { download, gateway } from "../session.js";
 import { details, first, known } from "../market.js";
-import { failure, phaseName, words } from "./words.js";
+import { absent, failure, phaseName, words } from "./words.js";
 import { Search } from "./search.js";
 
 const channels = { trades: "trades", quotes: "quotes", statuses: "statuses", bars: "bars" };
@@ -18,19 +18,25 @@ export function History({ id }) {
   const channel = Object.hasOwn(channels, q.of ?? "") ? q.of : "trades";
   const [rows, setRows] = useState(undefined);
   const [cursor, setCursor] = useState(undefined);
+  const [lost, setLost] = useState([]); // ranges that the rows lack
   const [error, setError] = useState(undefined); // its text is in the language of the page
   useEffect(() => {
     if (!id) first(1).then(([one]) => one && location.replace(link("history", one, q)), setError);
     else details(id).catch(() => undefined);
   }, [id]);
   const query = (more) => ({ instrument: id, start: q.start, end: q.end, order: q.order === "asc" ? undefined : "desc", limit: 200, interval: channel === "bars" ? (q.bar ?? "1m") : undefined, ...more });
+  const latest = useRef(0); // counts the choices: an answer to an earlier one comes too late
   const read = async (from) => {
     setError(undefined);
+    const choice = from ? latest.current : ++latest.current;
     try {
       const data = await gateway().get(`/market/${channel}`, query({ cursor: from }));
+      if (choice !== latest.current) return;
       setRows((old) => (from ? [...(old ?? []), ...data[channel]] : data[channel]));
+      setLost((old) => [...(from ? old : []), ...(data.lost ?? [])]);
       setCursor(data.next_cursor);
     } catch (err) {
+      if (choice !== latest.current) return;
       setError(err);
       if (!from) setRows([]);
     }
@@ -38,6 +44,7 @@ export function History({ id }) {
   useEffect(() => {
     if (!id) return;
     setRows(undefined);
+    setLost([]);
     read(undefined);
   }, [id, channel, q.start, q.end, q.order, q.bar]);
   useEffect(() => {
@@ -47,7 +54,12 @@ export function History({ id }) {
     setError(undefined);
     const search = new URLSearchParams(Object.entries(query({ limit: 10000 })).filter(([, v]) => v !== undefined));
     const name = `${id.replaceAll("|", "-")}-${channel}.${kind === "csv" ? "csv" : "ndjson"}`;
-    await download(`/market/${channel}?${search}`, name, kind === "csv" ? "text/csv" : "application/x-ndjson").catch(setError);
+    try {
+      const more = await download(`/market/${channel}?${search}`, name, kind === "csv" ? "text/csv" : "application/x-ndjson");
+      if (more.length > 0) setLost(more);
+    } catch (err) {
+      setError(err);
+    }
   };
   return html`<section class="history" aria-labelledby="history-title">
     <div class="bar"><h1 id="history-title">${t("History")}</h1>${id && html`<a class="subject" href=${link("i", id)}>${id.split("|")[0]} <span class="term">${id.split("|").slice(1).join(" ")}</span></a>`}
@@ -62,6 +74,7 @@ export function History({ id }) {
       <button type="button" disabled=${!id} onClick=${() => file("csv")}>CSV</button><button type="button" disabled=${!id} onClick=${() => file("ndjson")}>JSON</button>
     </form>
     <p class="error" role="alert">${error && failure(error)}</p>
+    <p class="error lost" role="status">${absent(lost)}</p>
     <div class="two wide"><${Rows} rows=${rows} failed=${error !== undefined} channel=${channel} decimals=${known(id)?.price_decimals ?? 0} more=${cursor && (() => read(cursor))} /><${Day} /></div>
   </section>`;
 }
@@ -91,7 +104,7 @@ const tables = {
   bars: {
     right: [1, 2, 3, 4, 5, 6],
     head: () => [t("Time"), t("Open"), t("High"), t("Low"), t("Close"), t("Volume"), t("Trades"), ""],
-    row: (m, d) => [at(m.T), price(m.OP, d), price(m.HI, d), price(m.LO, d), price(m.CL, d), m.TV ? group(String(m.TV)) : "", number(m.TC), m.R ? t("revision") : ""],
+    row: (m, d) => [m.IV === "1d" && m.TD ? m.TD : at(m.T), price(m.OP, d), price(m.HI, d), price(m.LO, d), price(m.CL, d), m.TV ? group(String(m.TV)) : "", number(m.TC), m.R ? t("revision") : ""],
   },
   statuses: {
     right: [4],
@@ -126,8 +139,8 @@ function Day() {
     e.preventDefault();
     setState(t("Loading …"));
     try {
-      await download(`/market/export?type=${type}&date=${date}&format=${format}`, `${type}-${date}.${format}`);
-      setState(t("Saved."));
+      const lost = await download(`/market/export?type=${type}&date=${date}&format=${format}`, `${type}-${date}.${format}`);
+      setState(`${t("Saved.")} ${absent(lost)}`);
     } catch (err) {
       setState(err.status === 404 ? t("This day is not closed, or is not stored.") : failure(err));
     }

@@ -1,11 +1,12 @@
 // Words of the protocol, for people.
 import { t } from "../i18n.js";
+import { day, number } from "../num.js";
 
 export function phaseName(phase) {
   const names = {
     pre_open: t("pre-open"), auction: t("auction"), open: t("open"), quoting: t("quoting"), halt: t("halted"), pause: t("paused"),
     suspended: t("suspended"), pre_close: t("pre-close"), closed: t("closed"), post_close: t("post-close"), feed_down: t("feed down"),
-    feed_up: t("feed up"), gap: t("gap in the feed"),
+    feed_up: t("feed up"), gap: t("gap in the feed"), unknown: t("status unknown"),
   };
   return names[phase] ?? phase ?? "";
 }
@@ -22,6 +23,19 @@ export function failure(err) {
   if (err.reason === "rate_limited") return t("Too many requests. Wait a moment and try again.");
   if (err.reason === "unavailable" || !(err.reason || err.status)) return t("The gateway does not answer. This page asks again when the connection is back.");
   return err.message;
+}
+
+// absent says which rows the gateway does not have, or is empty.
+export function absent(lost) {
+  if (lost.length === 0) return "";
+  const texts = lost.slice(0, 3).map((l) => {
+    const rows = l.instrument ? `${l.instrument}: ` : "";
+    const n = l.from && l.to ? t("N {0} to {1}", number(l.from), number(l.to)) : l.from ? t("from N {0} on, if there were any", number(l.from)) : t("earlier rows, if there were any");
+    const time = l.end ? t("before {0}", day(l.end)) : l.start ? t("after {0}", day(l.start)) : "";
+    return `${rows}${n}${time && ` (${time})`}`;
+  });
+  if (lost.length > texts.length) texts.push(t("{0} other ranges", lost.length - texts.length));
+  return t("The gateway does not have all of these rows. Missing: {0}.", texts.join("; "));
 }
 
 // refusal says that a channel of an instrument is refused.
