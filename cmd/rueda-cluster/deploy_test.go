@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -156,6 +158,7 @@ func TestManifestsE2E(t *testing.T) {
 	if err := os.WriteFile(operators, []byte(strings.Repeat("operator", 5)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	secrets := makeCertificates(t)
 	for role, replicas := range map[string]int{"sequencer": 2, "edge": 3} {
 		m := found["rueda-"+role]
 		c := m.Spec.Template.Spec.Containers[0]
@@ -165,7 +168,8 @@ func TestManifestsE2E(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "rueda.toml")
 		text, err := os.ReadFile(filepath.Join(manifests, "rueda.toml"))
 		if err == nil {
-			changed := strings.NewReplacer("/var/lib/rueda/data", filepath.Join(t.TempDir(), "data"), "/etc/rueda-operators/operators", operators).Replace(string(text))
+			changed := strings.NewReplacer("/var/lib/rueda/data", filepath.Join(t.TempDir(), "data"), "/etc/rueda-operators/operators", operators,
+				"/etc/rueda-nats/ca.crt", filepath.Join(secrets, "ca.crt"), "/etc/rueda-nats/tls.", filepath.Join(secrets, "node.")).Replace(string(text))
 			err = os.WriteFile(file, []byte(changed), 0o600)
 		}
 		if err != nil {
@@ -192,17 +196,101 @@ func TestManifestsE2E(t *testing.T) {
 			t.Errorf("%s: port %d, config maps %v", m.Metadata.Name, c.Ports[0].ContainerPort, generated)
 		}
 	}
-	checkNats(t, found["rueda-nats"], services["rueda-nats"])
+	checkNats(t, found["rueda-nats"], services["rueda-nats"], natsOptions(t, secrets))
 }
 
-// checkNats compares the NATS servers of the manifests with their configuration and that of nodes.
-func checkNats(t *testing.T, m, service *manifest) {
+// makeCertificates runs the script that makes the certificates of the manifests, and returns their
+// folder.
+func makeCertificates(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		if os.Getenv("RUEDA_REQUIRE_ALL") != "" {
+			t.Fatal("openssl is missing")
+		}
+		t.Skip("openssl is missing")
+	}
+	folder := filepath.Join(t.TempDir(), "secrets")
+	if out, err := exec.Command(filepath.Join(manifests, "certificates"), folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return folder
+}
+
+// natsOptions reads the configuration of the first NATS server, with certificates of a folder.
+func natsOptions(t *testing.T, secrets string) *server.Options {
 	t.Helper()
 	t.Setenv("POD_NAME", "rueda-nats-0")
-	o, err := server.ProcessConfigFile(filepath.Join(manifests, "nats.conf"))
+	text, err := os.ReadFile(filepath.Join(manifests, "nats.conf"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	changed := strings.NewReplacer("/etc/nats-tls/ca.crt", filepath.Join(secrets, "ca.crt"), "/etc/nats-tls/tls.", filepath.Join(secrets, "server.")).Replace(string(text))
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := server.ProcessConfigFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestManifestNatsE2E runs a NATS server with the configuration of the manifests, alone. A node gets
+// in by its certificate, and may do what a node does. Nobody else gets in.
+func TestManifestNatsE2E(t *testing.T) {
+	secrets := makeCertificates(t)
+	o := natsOptions(t, secrets)
+	o.Host, o.Port, o.HTTPPort, o.StoreDir = "127.0.0.1", server.RANDOM_PORT, 0, t.TempDir()
+	o.Cluster, o.Routes = server.ClusterOpts{}, nil
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the server is not ready")
+	}
+	url := fmt.Sprintf("tls://127.0.0.1:%d", s.Addr().(*net.TCPAddr).Port)
+	authority := nats.RootCAs(filepath.Join(secrets, "ca.crt"))
+	name := func(o *nats.Options) error { // of the pod
+		o.TLSConfig.ServerName = "rueda-nats-1.rueda-nats"
+		return nil
+	}
+	with := func(name string) nats.Option {
+		return nats.ClientCert(filepath.Join(secrets, name+".crt"), filepath.Join(secrets, name+".key"))
+	}
+	stranger := makeCertificates(t)
+	for who, own := range map[string]nats.Option{
+		"nobody": func(*nats.Options) error { return nil }, "a server": with("server"),
+		"another authority": nats.ClientCert(filepath.Join(stranger, "node.crt"), filepath.Join(stranger, "node.key")),
+	} {
+		if c, err := nats.Connect(url, authority, own, name, nats.MaxReconnects(0)); err == nil {
+			t.Errorf("%s gets in", who)
+			c.Close()
+		}
+	}
+	refused := make(chan error, 1)
+	c, err := nats.Connect(url, authority, with("node"), name, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Request("$JS.API.INFO", nil, time.Minute); err != nil {
+		t.Errorf("a node: %v", err)
+	}
+	if err := errors.Join(c.Publish("elsewhere", nil), c.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("a node outside of its subjects: %v", err)
+	}
+}
+
+// checkNats compares the NATS servers of the manifests with their configuration and that of nodes.
+func checkNats(t *testing.T, m, service *manifest, o *server.Options) {
+	t.Helper()
 	toml, err := os.ReadFile(filepath.Join(manifests, "rueda.toml"))
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +317,7 @@ func checkNats(t *testing.T, m, service *manifest) {
 		if u.Host != fmt.Sprintf("%s:%d", host, o.Cluster.Port) {
 			t.Errorf("route %s, and the server is %s", u, host)
 		}
-		if want := fmt.Sprintf("\"nats://%s:%d\"", host, o.Port); !strings.Contains(string(toml), want) {
+		if want := fmt.Sprintf("\"tls://%s:%d\"", host, o.Port); !strings.Contains(string(toml), want) {
 			t.Errorf("rueda.toml does not have %s", want)
 		}
 	}

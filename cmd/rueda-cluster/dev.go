@@ -183,7 +183,7 @@ func (d *devCluster) start(ctx context.Context, n *devNode, failed chan error) e
 	bound := make(chan gateway.Bound, 1)
 	cfg := gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Logger: d.log, Drain: time.Second, Faults: d.fault,
-		Journal: gateway.Journal{Folder: filepath.Join(d.folder, n.name, "journal"), Days: 2, Bytes: 1 << 30, Segment: 64 << 20},
+		Journal: gateway.Journal{Folder: filepath.Join(d.folder, n.name, "journal"), Days: 100 * 365, Bytes: 1 << 30, Segment: 64 << 20},
 		Cluster: gateway.Cluster{Name: "dev", Node: n.name, Role: n.role, NATS: []string{"nats://" + n.relay.address()}, Replicas: d.cfg.nats, Bytes: 1 << 30},
 		Limits:  gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600},
 		OnReady: func(b gateway.Bound) { bound <- b },

@@ -546,7 +546,7 @@ func (r *rig) readLog(p *process) (log map[string]*logged, hash string) {
 		if row.N != x.first+uint64(len(x.sums))-1 {
 			t.Errorf("%s: %s has N %d after %d rows from %d", p.name, def.ID, row.N, len(x.sums)-1, x.first)
 		}
-		text = recent.AppendRow(text[:0], wire.MakeIdent(def.ID), row)
+		text = recent.AppendRow(text[:0], wire.MakeIdent(def.ID), time.UTC, row)
 		x.sums = append(x.sums, x.sums[len(x.sums)-1]+hashOf(text))
 		if def.ID.String() == ownInstrument {
 			x.ids = append(x.ids, row.ID)

@@ -122,6 +122,9 @@ func startRig(t *testing.T, o rigOptions) *rig {
 		data.Folder, data.Postgres = "", database.String()
 	}
 	addUsers(t, data, 1+o.clients/clientsOfBot, o.delays)
+	if o.program != "" { // an older one
+		downgrade(t, database)
+	}
 	for _, p := range take(2) {
 		r.feeds = append(r.feeds, local1(p))
 	}

@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,9 +51,28 @@ func older(t *testing.T) (program string) {
 	return program
 }
 
+// downgrade gives the users of a new database the schema of the older commit, 7.
+func downgrade(t *testing.T, database *url.URL) {
+	t.Helper()
+	db, err := sql.Open("pgx", database.String()) // package gateway has registered the driver
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{
+		`ALTER TABLE second_factors DROP COLUMN wrong`, `ALTER TABLE users DROP COLUMN must_change`,
+		`DELETE FROM users_version WHERE version_id > 7`,
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
 // TestRollingUpgradeE2E upgrades the nodes of a cluster from an older version under load: one edge
 // after another, and then the sequencers, the one that leads last. No client loses or doubles a
-// trade, and the clients of a node leave it one after another.
+// trade, and the clients of a node leave it one after another. Nobody is logged out: tokens of nodes
+// of either version are valid at all of them.
 func TestRollingUpgradeE2E(t *testing.T) {
 	newer, err := rueda()
 	if err != nil {
@@ -64,6 +87,8 @@ func TestRollingUpgradeE2E(t *testing.T) {
 	all := r.swarm(ctx, &running)
 	r.awaitTrades(all, 20)
 	r.program = newer // for status too
+	var kept []*tokens
+	r.useLogins(&kept)
 	times := newRecoveries()
 	upgrade := func(p *process) {
 		times.measure(r, all, "upgrade of "+p.kind, p.kind == "edge", func() {
@@ -78,6 +103,7 @@ func TestRollingUpgradeE2E(t *testing.T) {
 		})
 		r.awaitReady(2 * time.Minute)
 		t.Logf("%s has the new version", p.name)
+		r.useLogins(&kept)
 	}
 	for _, p := range r.edges {
 		for _, f := range all {
@@ -97,6 +123,54 @@ func TestRollingUpgradeE2E(t *testing.T) {
 	r.checkStatus()
 	times.print(t)
 	source.check(t, r.checkAll(all, cancel, &running))
+}
+
+// useLogins logs in at each edge. It uses the access token of each login at each edge, and then
+// refreshes the login there.
+func (r *rig) useLogins(kept *[]*tokens) {
+	r.t.Helper()
+	grant := func(edge *process, body string) *tokens {
+		var answer struct{ Data tokens }
+		if status := r.request(edge, http.MethodPost, "/auth/token", "", body, &answer); status != http.StatusOK {
+			r.t.Fatalf("%s, %.40s...: %d", edge.name, body, status)
+		}
+		return &answer.Data
+	}
+	for _, edge := range r.edges {
+		*kept = append(*kept, grant(edge, `{"grant_type":"password","username":"`+botName(0)+`","password":"`+botSecret+`"}`))
+	}
+	for i, login := range *kept {
+		for _, edge := range r.edges {
+			if status := r.request(edge, http.MethodGet, "/auth/sessions", login.Access, "", nil); status != http.StatusOK {
+				r.t.Fatalf("%s, token of login %d: %d", edge.name, i, status)
+			}
+			*login = *grant(edge, `{"grant_type":"refresh_token","refresh_token":"`+login.Refresh+`"}`)
+		}
+	}
+}
+
+// request sends a request to a node, and decodes the answer into v, unless it is nil.
+func (r *rig) request(p *process, method, path, token, body string, v any) (status int) {
+	r.t.Helper()
+	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+p.address+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		q.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := (&http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}).Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if v != nil {
+		if err := json.NewDecoder(answer.Body).Decode(v); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return answer.StatusCode
 }
 
 // checkSpread checks that the connections of an edge have not ended at once, and that clients were

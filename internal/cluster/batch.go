@@ -60,8 +60,8 @@ type Member struct {
 }
 
 // FormatVersion is the version of batches that this program writes. It reads older ones, and no
-// newer ones. Version 1 has no compressed pieces.
-const FormatVersion = 2
+// newer ones. Version 1 has no compressed pieces, version 2 no trading status unknown.
+const FormatVersion = 3
 
 // Errors of Decode.
 var (

@@ -34,6 +34,16 @@ func (c *Clock) Read(now time.Duration, wall int64) int64 {
 // set sets the clock to a time that was heard in a term.
 func (c *Clock) set(now time.Duration, t int64, term uint64) { *c = Clock{t, now, true, term} }
 
+// hear sets the clock to the time of a batch of a term. The batch may have come late, and the clock
+// of the leader has moved meanwhile. So a batch of the term of the clock does not set it back.
+func (c *Clock) hear(now time.Duration, t int64, term uint64) {
+	if c.live && c.term == term {
+		elapsed := int64(now - c.at)
+		t = max(t, c.time+elapsed-2*elapsed/slew) // not faster than any leader
+	}
+	c.set(now, t, term)
+}
+
 // of reports whether the clock is that of a term.
 func (c *Clock) of(t Term) bool { return c.live && c.term >= t.Number }
 

@@ -7,9 +7,14 @@ import (
 
 // row sends a batch of term 1 without rows as the next message of the stream.
 func (b *bench) row(kind BatchKind, number uint64, at time.Duration) {
-	x := Batch{Cluster: "c", ID: ID{Term{1, 5}, number}, Epoch: "e", Kind: kind, First: true, Final: true, Time: int64(at)}
+	b.rowOf(Term{1, 5}, kind, number, at)
+}
+
+// rowOf sends a batch of a term without rows as the next message of the stream.
+func (b *bench) rowOf(term Term, kind BatchKind, number uint64, at time.Duration) {
+	x := Batch{Cluster: "c", ID: ID{term, number}, Epoch: "e", Kind: kind, First: true, Final: true, Time: int64(at)}
 	if kind == TermRow {
-		x.History = History{"e", []Start{{Term{1, 5}, 0}}}
+		x.History = History{"e", []Start{{term, 0}}}
 	}
 	b.seq++
 	b.do(Received{b.seq, AppendBatch(nil, &x)})
@@ -41,6 +46,49 @@ func TestClockOfOldMessages(t *testing.T) {
 	b.row(NewRows, 4, 3*time.Minute+time.Second)
 	if r := b.node.Report(); r.Time < int64(239*time.Second) {
 		t.Errorf("after a minute without a connection: the clock of the log is %v", time.Duration(r.Time))
+	}
+}
+
+// TestClockOfLateMessages requires that a message which comes late does not set the clock back. The
+// clock of a node is never ahead of that of the leader, which may move more slowly than time.
+func TestClockOfLateMessages(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a"})
+	b.do(Attached{})
+	b.row(TermRow, 0, time.Hour)
+	b.now += 5 * time.Second
+	b.row(NewRows, 1, time.Hour+10*time.Millisecond)
+	got := time.Duration(b.node.Report().Time)
+	if want := time.Hour + 5*time.Second; got < want-20*time.Millisecond || got > want {
+		t.Errorf("after a message that came 5 s late: the clock of the log is %v", got)
+	}
+	at := time.Hour + 5*time.Second
+	for i := range uint64(1000) { // the clock of the leader moves back towards that of its machine
+		b.now += time.Second
+		at += time.Second - time.Millisecond
+		b.row(NewRows, 2+i, at)
+		if got := time.Duration(b.node.Report().Time); got != at {
+			t.Fatalf("message %d: the clock of the log is %v, that of the leader %v", i, got, at)
+		}
+	}
+}
+
+// TestClockOfALateTerm requires that the row of a term does not set the clock back, because it may
+// have been made long before it came to the stream. The batches of its leader do.
+func TestClockOfALateTerm(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Name: "a"})
+	b.do(Attached{})
+	b.row(TermRow, 0, time.Hour)
+	b.row(NewRows, 1, time.Hour)
+	b.now += 5 * time.Second
+	b.rowOf(Term{2, 5}, TermRow, 0, time.Hour+time.Second)
+	if got := time.Duration(b.node.Report().Time); got < time.Hour+4900*time.Millisecond {
+		t.Errorf("after a term row that is 4 s old: the clock of the log is %v", got)
+	}
+	b.rowOf(Term{2, 5}, NewRows, 1, time.Hour+2*time.Second)
+	if r := b.node.Report(); r.Time != int64(time.Hour+2*time.Second) || r.TimeTerm != 2 {
+		t.Errorf("after a batch of term 2: the clock of the log is %v of term %d", time.Duration(r.Time), r.TimeTerm)
 	}
 }
 

@@ -42,7 +42,8 @@ func StateOfCopy(before, after State) (State, error) {
 	s.History = h.clone()
 	s.Sources = slices.Clone(before.Sources)
 	s.Highest = max(before.Highest, after.Highest)
-	s.Gaps = true // until the leader has named this node
+	s.Number, s.Registering = 0, false // those of the other node
+	s.Gaps = true                      // until the leader has named this node
 	s.Unproven = after.Position
 	return s, nil
 }

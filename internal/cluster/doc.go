@@ -40,10 +40,12 @@
 // has all rows up to that batch, the leader removes the retired one from the list: a census is
 // complete without it. A node that has lost rows of its journal is complete again when it has a
 // batch that names it as joined. The leader of that batch led before the node reported to it, so
-// the log has all rows that the node may have shown.
+// the log has all rows that the node may have shown. A node has also lost rows if it was registered
+// after its state was stored: its disk is an older one.
 //
 // # What the host guarantees
 //
 // Events of a session, which is a connection to the log, are not passed after its end, and nothing
-// is sent for it. If the stream loses messages, the sessions of all nodes end.
+// is sent for it. If the stream loses messages, the sessions of nodes should end. Otherwise a node
+// notices it when an append is refused, or when another node reports a newer term.
 package cluster

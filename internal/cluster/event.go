@@ -52,10 +52,12 @@ type LastRead struct {
 }
 
 // LeaseRead is the lease in the key-value store, when it was read or has changed. A missing lease
-// has an empty Holder, and the revision with which a write creates it.
+// has an empty Holder, and the revision with which a write creates it. Checked states that it was
+// read because a write has failed. An older revision then means that the store has lost newer ones.
 type LeaseRead struct {
 	Revision uint64
 	Holder   string
+	Checked  bool
 }
 
 // LeaseWritten answers the action WriteLease. Done is false if the lease has another revision than

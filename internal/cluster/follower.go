@@ -19,22 +19,28 @@ type follower struct {
 	out *[]Action
 
 	State
-	mode     followMode
-	restart  bool   // reads from the beginning of the stream
-	first    uint64 // Attached
-	found    uint64 // sequence of the newest message at Attached
-	end      uint64 // sequence of the newest message of the stream that is known
-	handled  uint64 // sequence of the newest message that was received
-	short    bool   // the stream has lost messages since the newest term row
-	member   Member // this node, as it is registered
-	retired  bool   // the node may not show rows until it registers again
-	diverged bool   // the node has rows that are not in the log
-	upto     uint64 // fetching: rows up to this position are missing
-	wanted   uint64 // fetching: number of a term that the node does not know; 0: none
-	retryAt  time.Duration
-	tries    int
-	blind    bool // no node sends the missing rows: only a term row can help
-	ready    bool // knowsLog was true once in this process
+	mode        followMode
+	restart     bool   // reads from the beginning of the stream
+	first       uint64 // Attached
+	found       uint64 // sequence of the newest message at Attached
+	end         uint64 // sequence of the newest message of the stream that is known
+	handled     uint64 // sequence of the newest message that was received
+	short       bool   // the stream has lost messages since the newest term row
+	doubtSeq    uint64 // short is wrong if this message comes again with doubtID; 0: it is certain
+	doubtID     ID
+	member      Member // this node, as it is registered
+	interrupted bool   // an earlier process may have registered since State.Number
+	retired     bool   // the node may not show rows until it registers again
+	diverged    bool   // the node has rows that are not in the log
+	upto        uint64 // fetching: rows up to this position are missing
+	wanted      uint64 // fetching: number of a term that the node does not know; 0: none
+	retryAt     time.Duration
+	tries       int
+	blind       bool          // no node sends the missing rows: only a term row can help
+	damaged     bool          // the message that was received last ends a group that cannot be read
+	foreign     bool          // the newest message that was received is of a term that the node does not have
+	ready       bool          // knowsLog was true once in this process
+	behind      time.Duration // since when another node has known a newer term; 0: none has
 
 	number  uint64 // of the next batch of the term; 0: unknown
 	part    []byte // records of a group whose end was not received
@@ -65,6 +71,10 @@ const (
 // saveEvery is the time between two actions Save, unless one is needed earlier.
 const saveEvery = time.Second
 
+// giveUpAfter is how long the follower waits for what other nodes or the stream may still send,
+// before it does without.
+const giveUpAfter = time.Second
+
 // The follower asks other nodes for rows again after fetchRetry. After fetchTries requests without
 // success it reads the stream to its end without them, and then again from the missing rows on.
 const (
@@ -73,7 +83,7 @@ const (
 )
 
 func newFollower(cfg *Config, out *[]Action, s State, j Journal) follower {
-	f := follower{cfg: cfg, out: out, State: s, member: Member{Name: cfg.Name}, sources: make(map[string]uint64)}
+	f := follower{cfg: cfg, out: out, State: s, member: Member{Name: cfg.Name}, interrupted: s.Registering, sources: make(map[string]uint64)}
 	f.Gaps = s.Gaps || !j.Complete || s.History.Epoch == ""
 	for _, x := range s.Sources {
 		f.sources[x.Name] = x.Sequence
@@ -95,12 +105,21 @@ func newFollower(cfg *Config, out *[]Action, s State, j Journal) follower {
 
 func (f *follower) emit(a Action) { *f.out = append(*f.out, a) }
 
+// registered notes the registration of the node. If the node has registered since its state was
+// stored, its disk is an older one, and rows that it has shown may be missing. A process that was
+// killed before it had the number has shown none.
+func (f *follower) registered(e Registered) {
+	older := f.Number > 0 && e.Number != f.Number+1 && !(f.interrupted && e.Number == f.Number+2)
+	f.Gaps = (f.Gaps || older) && !e.New
+	f.Number, f.member.Number, f.Registering, f.interrupted = e.Number, e.Number, false, false
+}
+
 // rowID returns the RowID of the node's newest row.
 func (f *follower) rowID() RowID { return RowID{f.History.At(f.Position), f.Position} }
 
 // attach asks for messages from the one that was handled last.
 func (f *follower) attach() {
-	f.mode, f.restart, f.number = attaching, f.Seq == 0, 0
+	f.mode, f.restart, f.number, f.foreign = attaching, f.Seq == 0, 0, false
 	f.part, f.inPart = nil, false
 	f.emit(Attach{max(1, f.Seq)})
 }
@@ -114,6 +133,21 @@ func (f *follower) attachFirst() {
 	f.attach()
 }
 
+// reported handles the report of another node. If that has known a newer term for a time, and the
+// stream has not shown it, the stream has lost messages, and its consumer skips those that it has
+// in their place. So a new consumer begins.
+func (f *follower) reported(now time.Duration, r *Report) {
+	switch {
+	case r.History.Newest().Number <= f.History.Newest().Number || !f.caughtUp():
+		f.behind = 0
+	case f.behind == 0:
+		f.behind = max(1, now)
+	case now-f.behind >= giveUpAfter:
+		f.behind = 0
+		f.attach()
+	}
+}
+
 func (f *follower) detach() {
 	f.mode, f.stream = detached, 0
 	f.part, f.inPart = nil, false
@@ -123,9 +157,10 @@ func (f *follower) detach() {
 func (f *follower) caughtUp() bool { return f.mode == reading && !f.diverged && f.handled >= f.end }
 
 // knowsLog reports whether the node has the rows that the log had when the node attached. If the
-// stream is empty, a node knows the log that has the epoch of an earlier run of its process.
+// stream is empty, a node knows the log that has the epoch of an earlier run of its process. A node
+// with an older disk does not know it, if the log has gone on in another way since.
 func (f *follower) knowsLog() bool {
-	return f.caughtUp() && f.History.Epoch != "" && f.Position >= max(f.stream, f.History.base())
+	return f.caughtUp() && !f.foreign && f.History.Epoch != "" && f.Position >= max(f.stream, f.History.base())
 }
 
 func (f *follower) attached(e Attached) {
@@ -133,7 +168,9 @@ func (f *follower) attached(e Attached) {
 		return
 	}
 	if e.Last < f.Seq {
-		f.short = true
+		if !f.short {
+			f.short, f.doubtSeq, f.doubtID = true, f.Seq, f.ID
+		}
 		f.attachFirst()
 		return
 	}
@@ -154,7 +191,7 @@ func (f *follower) attached(e Attached) {
 
 // received handles a message.
 func (f *follower) received(now time.Duration, e Received) error {
-	f.batchID = ID{}
+	f.batchID, f.damaged = ID{}, false
 	if f.mode != reading || e.Seq <= f.handled {
 		return nil
 	}
@@ -165,12 +202,15 @@ func (f *follower) received(now time.Duration, e Received) error {
 	}
 	if !f.restart && f.handled < f.Seq { // the message that was handled last
 		if e.Seq != f.Seq || b.ID != f.ID {
-			f.short = true
+			f.short, f.doubtSeq = true, 0
 			f.attachFirst()
 			return nil
 		}
-		f.handled, f.stream = e.Seq, f.Stream
+		f.handled, f.stream, f.foreign = e.Seq, f.Stream, !f.History.begun(b.ID.Term)
 		return nil
+	}
+	if e.Seq == f.doubtSeq && b.ID == f.doubtID { // it is still there: a former leader had answered
+		f.short, f.doubtSeq = false, 0
 	}
 	f.handled, f.end, f.batchID = e.Seq, max(f.end, e.Seq), b.ID
 	if err == nil && f.validBatch(&b) {
@@ -178,6 +218,7 @@ func (f *follower) received(now time.Duration, e Received) error {
 	} else {
 		f.ignored++
 	}
+	f.foreign = !f.ready && !f.History.begun(b.ID.Term)
 	if f.mode == reading && !f.inPart && !f.blind {
 		f.Seq, f.ID, f.Stream = e.Seq, b.ID, f.stream
 	}
@@ -210,7 +251,7 @@ func (f *follower) batch(now time.Duration, b *Batch) {
 	}
 	if !b.First || !b.Final {
 		if len(f.part)+len(b.Data) > maxGroup {
-			f.part, f.inPart = nil, false
+			f.part, f.inPart, f.damaged = nil, false, true
 			f.ignored++
 			return
 		}
@@ -246,6 +287,7 @@ func (f *follower) otherTerm(now time.Duration, b *Batch, cur Term) {
 func (f *follower) group(now time.Duration, b *Batch) {
 	data, err := f.unpack.group(b.Data, b.Prev, b.Last)
 	if err != nil {
+		f.damaged = true
 		f.ignored++
 		return
 	}

@@ -274,11 +274,13 @@ func (n *Node) unanswered(now time.Duration) (silent, missing bool, patience tim
 	return silent, missing, patience
 }
 
-// awaited returns what a candidate waits for: the list of members, nodes that have not answered, or
-// the node whose rows it needs.
+// awaited returns what a candidate waits for: the right time, the list of members, nodes that have
+// not answered, or the node whose rows it needs.
 func (n *Node) awaited() (list []string) {
 	l := &n.leader
 	switch {
+	case n.ahead && !n.leads():
+		return []string{"the right time: the clock of this machine is more than 24 h ahead of those of the other nodes"}
 	case l.phase == catchingUp:
 		return []string{l.chosen}
 	case l.phase != census:
@@ -316,6 +318,10 @@ func (n *Node) decide(now time.Duration, wall int64) {
 	}
 	if newest := f.History.Newest(); newest.Number > 0 && !n.clock.of(newest) && !n.timers.due(now, l.since+4*n.cfg.Heartbeat) {
 		return // a report may bring the clock of that term
+	}
+	if n.ahead = n.isAhead(wall); n.ahead {
+		n.giveUp(now, "the clock of this machine is wrong")
+		return
 	}
 	own := n.Report()
 	best := own
@@ -406,6 +412,18 @@ func (n *Node) firstTime(now time.Duration, wall int64) int64 {
 		t = max(t, r.Seen)
 	}
 	return t
+}
+
+// isAhead reports whether a term would begin with the clock of this machine, and half of the nodes
+// that have answered, or more, have clocks by which they could ignore its batches.
+func (n *Node) isAhead(wall int64) bool {
+	behind := 0
+	for _, r := range n.leader.answers {
+		if r.Wall > 0 && wall > r.Wall+clocksApart {
+			behind++
+		}
+	}
+	return behind > 0 && 2*behind >= len(n.leader.answers) && !n.clock.live
 }
 
 // announce appends the term row.
@@ -500,6 +518,9 @@ func (n *Node) appended(now time.Duration, e Appended) {
 	case e.Result == AppendRefused && !l.flight.retried: // otherwise the first append may have succeeded late
 		l.inFlight = false
 		n.abandon(now, "an append was refused: another node has appended, or the stream has lost messages")
+		if n.follower.mode == reading {
+			n.follower.attach() // in the second case the consumer does not show it
+		}
 	default:
 		l.flight.read = true
 		if l.flight.until == 0 {

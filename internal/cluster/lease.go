@@ -27,10 +27,11 @@ type lease struct {
 // read handles the content of the lease, and reports whether that has changed. If it names this
 // node while a write is in progress, the write has succeeded, even if its answer is lost.
 func (l *lease) read(now time.Duration, e LeaseRead) (changed bool) {
-	changed = !l.known || e.Revision > l.revision
+	lost := e.Checked && l.known && e.Revision < l.revision // the store has lost newer revisions
+	changed = !l.known || e.Revision > l.revision || lost
 	switch {
 	case !changed:
-	case l.writing && !l.releases && e.Holder == l.cfg.Name:
+	case l.writing && !l.releases && !lost && e.Holder == l.cfg.Name:
 		l.written(now, LeaseWritten{l.expected, true, e.Revision})
 	default:
 		l.known, l.revision, l.holder, l.since = true, e.Revision, e.Holder, now

@@ -58,6 +58,7 @@ type Node struct {
 	now        time.Duration // of the newest Handle
 	wall       int64
 	leader     leader
+	ahead      bool                   // this node did not become the leader, because the clock of its machine is ahead
 	ledUntil   time.Duration          // another node counts as leader until then: a lease after its newest batch
 	lateUntil  time.Duration          // batches before this time are late ones of a leader that has released the lease
 	known      map[string]heardReport // newest reports of other nodes
@@ -119,7 +120,7 @@ func (n *Node) handle(now time.Duration, wall int64, e Event) error {
 		n.disconnected(now)
 	case Registered:
 		n.asking, n.registered, f.retired = false, true, false
-		f.member.Number, f.Gaps = e.Number, f.Gaps && !e.New
+		f.registered(e)
 	case Attached:
 		f.attached(e)
 	case Received:
@@ -165,12 +166,15 @@ func (n *Node) received(now time.Duration, e Received) error {
 	if l := &n.leader; l.inFlight && !l.abandoned && f.batchID == l.flight.id {
 		n.acknowledged(now, e.Seq)
 	}
+	if f.damaged && n.leads() { // without a new term, nobody ever has the rows after them
+		n.giveUp(now, "the log has rows of this term that cannot be read")
+	}
 	if !f.timed || n.leads() {
 		return nil
 	}
 	live := e.Seq > f.found && f.caughtUp()
-	if live {
-		n.clock.set(now, f.logTime, f.History.Newest().Number)
+	if live && (f.number > 1 || !n.clock.live) { // a term row may be late, and is followed by a batch
+		n.clock.hear(now, f.logTime, f.History.Newest().Number)
 	}
 	n.heard(now, live)
 	return nil
@@ -185,7 +189,7 @@ func (n *Node) heard(now time.Duration, live bool) {
 	if n.follower.History.Newest() == l.term || now < n.lateUntil || !live && !other {
 		return
 	}
-	n.ledUntil = now + n.cfg.Lease
+	n.ledUntil, n.ahead = now+n.cfg.Lease, false
 	if live && (l.phase == census || l.phase == catchingUp) {
 		n.abandon(now, "another node leads")
 	}
@@ -218,7 +222,7 @@ func (n *Node) Report() Report {
 	}
 	sources, sourcesAt := sourcesToSend(f.listSources(), f.SourcesAt)
 	return Report{
-		Time: at, TimeTerm: n.clock.term, Seen: f.Time,
+		Time: at, TimeTerm: n.clock.term, Seen: f.Time, Wall: n.wall,
 		Node: n.cfg.Name, Shows: f.shows(), Number: f.member.Number, Complete: !f.Gaps, Short: f.short,
 		History: f.History.clone(), Highest: f.Highest, Position: f.Position, Seq: max(f.Seq, f.handled), Sources: sources, SourcesAt: sourcesAt,
 	}
@@ -244,6 +248,7 @@ func (n *Node) reported(now time.Duration, r Report) {
 		return
 	}
 	n.clock.setByReport(now, &r)
+	n.follower.reported(now, &r)
 	n.answered(now, r)
 }
 
@@ -257,7 +262,8 @@ func (n *Node) step(now time.Duration, wall int64) {
 	}
 	if n.connected {
 		if n.cfg.Shows && !n.registered && !n.asking {
-			n.asking = true
+			n.asking, f.Registering = true, true
+			f.save(now)
 			n.emit(Register{})
 		}
 		if f.mode == detached && (n.registered || !n.cfg.Shows) {
@@ -289,10 +295,10 @@ func (n *Node) retryFetch(now time.Duration) {
 	f.tries++
 	switch {
 	case f.wanted > 0:
-		f.unknown = now + saveEvery
+		f.unknown = now + giveUpAfter
 		f.attach()
 	case f.tries >= fetchTries:
-		f.blind, f.retryAt = true, now+saveEvery
+		f.blind, f.retryAt = true, now+giveUpAfter
 		f.attach()
 	default:
 		f.fetch(now, f.upto, 0)

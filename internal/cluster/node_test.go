@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type bench struct {
 	seq  uint64 // of the newest message of the stream
 	rev  uint64 // of the lease
 	out  []Action
+	wall int64 // 0: an hour
 }
 
 func newBench(t *testing.T, cfg Config) *bench {
@@ -32,7 +34,7 @@ func newBench(t *testing.T, cfg Config) *bench {
 
 func (b *bench) do(e Event) {
 	b.now += time.Millisecond
-	b.out = slices.Clone(b.node.Handle(b.now, int64(time.Hour), e))
+	b.out = slices.Clone(b.node.Handle(b.now, cmp.Or(b.wall, int64(time.Hour)), e))
 }
 
 // of returns the first action of a type.
@@ -505,9 +507,13 @@ func TestFirstRows(t *testing.T) {
 		found uint64  // in the stream when the node attaches
 		list  []Batch // after the message State.Seq - 1; the last one allows the node to show rows
 	}{
-		"the log has not begun":    {list: []Batch{termRow(early)}},
-		"a new node":               {found: 3, list: []Batch{termRow(early), rows(1, 0, 2), rows(2, 2, 3)}},
-		"a term row without rows":  {found: 1, list: []Batch{termRow(late), {ID: ID{term, 1}, Kind: OldRows, Last: 10, Data: rowsOf(0, 10, 0)}}},
+		"the log has not begun":   {list: []Batch{termRow(early)}},
+		"a new node":              {found: 3, list: []Batch{termRow(early), rows(1, 0, 2), rows(2, 2, 3)}},
+		"a term row without rows": {found: 1, list: []Batch{termRow(late), {ID: ID{term, 1}, Kind: OldRows, Last: 10, Data: rowsOf(0, 10, 0)}}},
+		"an older disk": {
+			state: State{History: History{"d", []Start{{Term{3, 9}, 0}}}, Position: 2}, found: 1,
+			list: []Batch{termRow(early), {ID: ID{Term: Term{4, 6}}, Kind: TermRow, History: History{"e", []Start{{Term{4, 6}, 0}}}}},
+		},
 		"a node that starts again": {state: restarted, found: 4, list: []Batch{rows(1, 0, 2), rows(2, 2, 3), rows(3, 3, 4)}},
 	} {
 		t.Run(name, func(t *testing.T) {

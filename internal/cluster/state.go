@@ -14,6 +14,9 @@ type State struct {
 	Highest   uint64 // greatest number of a term that the node has seen
 	Gaps      bool   // rows that the node has shown may be missing
 	Unproven  uint64 // the rows up to this position are a copy that the log has not confirmed; 0: none
+
+	Number      uint64 // of the newest registration; 0: none, or the state of an older program
+	Registering bool   // another one has begun, and its number is not known
 }
 
 // Report states how far a node is. Nodes send it regularly, and when a census asks.
@@ -33,6 +36,7 @@ type Report struct {
 	Time      int64  // the log's clock, Unix ns; 0: the node has not heard it since its start
 	TimeTerm  uint64 // number of the term in which it was heard
 	Seen      int64  // newest time of the log that the node has seen, also before its start
+	Wall      int64  // the clock of its machine, Unix ns; 0: of a node that does not state it
 }
 
 // rowID returns the RowID of the newest row of the node.

@@ -54,6 +54,11 @@ func (h *History) Newest() Term {
 // Has reports whether the rows up to a row belong to the history.
 func (h *History) Has(r RowID) bool { return h.At(r.Position) == r.Term }
 
+// begun reports whether a term is one of the history.
+func (h *History) begun(t Term) bool {
+	return t == h.Newest() || slices.ContainsFunc(h.Starts, func(s Start) bool { return s.Term == t })
+}
+
 // base returns the position after which the newest term begins.
 func (h *History) base() uint64 {
 	if len(h.Starts) == 0 {

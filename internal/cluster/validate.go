@@ -12,15 +12,20 @@ const (
 	maxTerms    = 1 << 32 // terms that another node may be ahead
 	maxRows     = 1 << 48 // rows that another node may be ahead
 	clocksApart = int64(24 * time.Hour)
+	maxTime     = 1 << 62 // Unix ns, in the year 2116
 )
 
-// validReport reports whether a node of the cluster may have sent a report. It removes a time that
-// is too far ahead of this machine's clock from the report.
+// validReport reports whether a node of the cluster may have sent a report. It removes times that
+// are too far ahead of this machine's clock from the report.
 func (n *Node) validReport(r *Report) bool {
 	f := &n.follower
 	term, highest := max(f.Highest, f.History.Newest().Number), max(r.Highest, r.History.Newest().Number)
-	if r.Time < 0 || r.Time > max(n.wall, f.Time)+clocksApart || r.TimeTerm > highest {
+	latest := latestTime(n.wall, f.Time)
+	if r.Time < 0 || r.Time > latest || r.TimeTerm > highest {
 		r.Time = 0
+	}
+	if r.Seen < 0 || r.Seen > latest {
+		r.Seen = 0
 	}
 	upto := max(r.Position, r.History.base())
 	switch {
@@ -40,7 +45,17 @@ func (f *follower) validBatch(b *Batch) bool {
 	if n := b.ID.Term.Number; n > term && n-term > maxTerms {
 		return false
 	}
-	return b.Time >= 0 && b.Time <= max(f.wall, f.Time)+clocksApart
+	return b.Time >= 0 && b.Time <= latestTime(f.wall, f.Time)
+}
+
+// latestTime returns the latest time of the log that a node accepts. wall is the time of its
+// machine, and seen the newest time of the log that it has seen. A node that has seen none, 0,
+// accepts what the first sequencer says.
+func latestTime(wall, seen int64) int64 {
+	if seen == 0 {
+		return maxTime
+	}
+	return max(wall, seen) + clocksApart
 }
 
 // keep keeps the newest report of a node. It returns false if too many nodes report.

@@ -30,8 +30,8 @@ func TestForgedReports(t *testing.T) {
 			t.Fatalf("the report with a wrong %.20s is kept: %+v", name, r)
 		}
 	}
-	b.do(Reported{Report{Node: "time", History: first, Time: math.MaxInt64}})
-	if c := b.node.Clock(); c.Read(b.now, int64(time.Hour)) > int64(2*time.Hour) {
+	b.do(Reported{Report{Node: "time", History: first, Time: math.MaxInt64, Seen: math.MaxInt64}})
+	if c := b.node.Clock(); c.Read(b.now, int64(time.Hour)) > int64(2*time.Hour) || b.node.firstTime(b.now, int64(time.Hour)) > int64(2*time.Hour) {
 		t.Error("a report of a node has moved the clock of the log to a far future")
 	}
 	for i := range 2 * maxKnown {

@@ -471,7 +471,7 @@ func (h *Host) performRemote(ctx context.Context, a cluster.Action) error {
 		if a.To != "" {
 			subject += "." + a.To
 		}
-		h.failed("send a report", h.send(subject, report{a.Report, h.duplicates.process}))
+		h.failed("send a report", h.send(subject, report{a.Report, h.duplicates.at(time.Since(h.began))}))
 	case cluster.Fetch:
 		h.start(h.ofSession, h.generation, func(ctx context.Context) cluster.Event { return h.fetch(ctx, s, a) })
 	default:

@@ -143,7 +143,7 @@ func (h *Host) writeLease(s *jetstream.Session, a cluster.WriteLease) {
 		if h.failed("read the lease", err) {
 			return nil
 		}
-		return cluster.LeaseRead{Revision: revision, Holder: holder}
+		return cluster.LeaseRead{Revision: revision, Holder: holder, Checked: true}
 	})
 }
 
@@ -236,7 +236,7 @@ func (h *Host) noted(ctx context.Context, m jetstream.Message) error {
 			return nil
 		}
 		if r.Node == h.name {
-			return h.duplicates.heard(&r)
+			return h.duplicates.heard(&r, time.Since(h.began))
 		}
 		return h.handle(ctx, cluster.Reported{Report: r.Report})
 	}

@@ -88,6 +88,23 @@ type Session struct {
 	heard time.Time          // when the consumer last sent anything
 }
 
+// errorsEvery is the time between two log records about errors of a connection.
+const errorsEvery = 10 * time.Second
+
+// logErrors returns a handler that logs the first error of a connection, and later ones at most
+// once in errorsEvery, with how many came in between. The library calls it on one goroutine.
+func logErrors(log *slog.Logger) nats.ErrHandler {
+	var last time.Time
+	count := 0
+	return func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		count++
+		if now := time.Now(); last.IsZero() || now.Sub(last) >= errorsEvery {
+			log.Warn("error of the connection to NATS", "error", err, "count", count)
+			last, count = now, 0
+		}
+	}
+}
+
 // Dial connects to NATS. It creates the lease if it is missing, and the stream too unless
 // cfg.MustExist is set: a missing stream is then an error. Call cfg.Fill first. The caller closes
 // the Session.
@@ -97,9 +114,7 @@ func Dial(ctx context.Context, cfg Config) (*Session, error) {
 		nats.Name("rueda " + cfg.Cluster + " " + cfg.Node), nats.NoReconnect(), nats.Timeout(requestTimeout),
 		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2), nats.FlusherTimeout(requestTimeout),
 		nats.ClosedHandler(func(*nats.Conn) { close(s.closed) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			cfg.Logger.Warn("error of the connection to NATS", "error", err)
-		}),
+		nats.ErrorHandler(logErrors(cfg.Logger)),
 	}
 	if cfg.Credentials != "" {
 		options = append(options, nats.UserCredentials(cfg.Credentials))

@@ -50,7 +50,7 @@ func (h *host) copyOf(from *host) {
 			}
 			after, ok := from.standing()
 			state, err := cluster.StateOfCopy(before.State, after.State)
-			if ok && err == nil && before.process == after.process && before.epochs == after.epochs && epoch == state.History.Epoch {
+			if ok && err == nil && before.process == after.process && before.epochs == after.epochs && from.disk.damaged == 0 && epoch == state.History.Epoch {
 				w.note("%s copies %s up to %d", h.cfg.Name, from.cfg.Name, base+uint64(len(rows)))
 				h.disk = disk{state: state, epoch: epoch, base: base, rows: rows, gaps: true}
 				h.synced = h.disk

@@ -37,6 +37,8 @@ type host struct {
 
 	disk   disk
 	synced disk // what a power failure leaves
+	left   disk // what a process before the last one left
+	double bool // a second node of its name, which does not start again
 }
 
 // task is an action that was not performed yet, and the connection that it is for.
@@ -65,11 +67,12 @@ func (q *queue[T]) take() (x T) {
 
 // disk is what a process finds when it starts.
 type disk struct {
-	state cluster.State
-	epoch string
-	base  uint64 // position before the first row
-	rows  []row
-	gaps  bool // rows are missing that were there
+	state   cluster.State
+	epoch   string
+	base    uint64 // position before the first row
+	rows    []row
+	gaps    bool   // rows are missing that were there
+	damaged uint64 // this row cannot be read; 0: all can
 }
 
 // row is a row of a journal.
@@ -87,6 +90,10 @@ func (d *disk) position() uint64 { return d.base + uint64(len(d.rows)) }
 func (h *host) start() {
 	if h.node != nil {
 		return
+	}
+	if h.disk.damaged > 0 { // the journal is moved away
+		h.disk = disk{gaps: true}
+		h.synced = h.disk
 	}
 	h.process++
 	h.began, h.heard, h.waking, h.allowed, h.current, h.opened = h.w.now, -1, false, false, false, false
@@ -158,7 +165,9 @@ func (h *host) kill(away time.Duration, power bool) {
 	}
 	h.w.note("%s is killed, power failure: %v", h.cfg.Name, power)
 	h.node, h.lead, h.paused = nil, nil, false
-	h.process++
+	if h.process++; h.w.chance(30) {
+		h.left = h.disk
+	}
 	h.inbox, h.actions = queue[func()]{}, queue[task]{}
 	if h.conn != nil {
 		h.conn.ended, h.conn.until = true, h.w.now+h.w.upTo(20*time.Millisecond)
@@ -173,7 +182,9 @@ func (h *host) kill(away time.Duration, power bool) {
 		}
 		h.synced = h.disk
 	}
-	h.w.in(away, h.startAgain)
+	if !h.double {
+		h.w.in(away, h.startAgain)
+	}
 }
 
 // pause stops the process for a time.
@@ -267,8 +278,17 @@ func (h *host) perform(t task) {
 	w := h.w
 	switch a := t.action.(type) {
 	case cluster.Save:
-		h.disk.state = a.State
+		switch fails := h.diskFails(); {
+		case !fails:
+			h.disk.state = a.State
+		case !a.Regular:
+			h.kill(w.downTime(), false)
+		}
 	case cluster.Apply:
+		if h.diskFails() {
+			h.kill(w.downTime(), false)
+			return
+		}
 		h.apply(a)
 	case cluster.Stored: // checked by the rules of the sources
 	case cluster.BeginEpoch:
@@ -283,23 +303,21 @@ func (h *host) perform(t task) {
 			}
 		}
 	case cluster.Register:
-		w.in(w.delay(), func() {
-			w.registrations++
-			e := cluster.Registered{Number: w.registrations, New: w.members[h.cfg.Name] == 0}
-			w.members[h.cfg.Name] = w.registrations
-			if h.receive(e); w.broken == earlyShow {
-				h.enqueue(func() { h.show(cluster.Show{Current: h.current}) })
-			}
-		})
+		h.register()
 	case cluster.Unregister:
 		w.note("%s takes %v from the members", h.cfg.Name, a.Member)
-		w.in(w.delay(), func() {
-			if w.members[a.Member.Name] == a.Member.Number {
+		w.in(w.membersDelay(), func() {
+			if w.now >= w.membersAway && w.members[a.Member.Name] == a.Member.Number {
 				delete(w.members, a.Member.Name)
 			}
 		})
 	case cluster.ReadMembers:
-		w.in(w.delay(), func() { h.receive(w.readMembers()) })
+		process := h.process
+		w.in(w.membersDelay(), func() {
+			if h.process == process {
+				h.receive(w.readMembers())
+			}
+		})
 	case cluster.Refill:
 		h.receive(h.refill(a))
 	case cluster.Lead:
@@ -315,6 +333,26 @@ func (h *host) perform(t task) {
 	default:
 		h.performOn(t)
 	}
+}
+
+// diskFails reports whether a write to the disk fails.
+func (h *host) diskFails() bool { return h.w.disks && !h.w.quiet && h.w.rng.IntN(5000) == 0 }
+
+// register registers the node. The store may do so although the process has ended.
+func (h *host) register() {
+	w, process := h.w, h.process
+	w.in(max(w.membersDelay(), w.membersAway-w.now), func() {
+		name := h.cfg.Name
+		w.registrations[name]++
+		e := cluster.Registered{Number: w.registrations[name], New: w.members[name] == 0}
+		w.members[name] = e.Number
+		if h.process != process {
+			return
+		}
+		if h.receive(e); w.broken == earlyShow {
+			h.enqueue(func() { h.show(cluster.Show{Current: h.current}) })
+		}
+	})
 }
 
 // performOn performs an action that needs the connection.
@@ -340,7 +378,7 @@ func (h *host) performOn(t task) {
 			return
 		}
 		for _, to := range w.hosts {
-			if to != h && to.conn != nil && !to.conn.ended && (w.quiet || !w.chance(2)) {
+			if to != h && to.conn != nil && !to.conn.ended && w.now >= w.apart[[2]*host{h, to}] && (w.quiet || !w.chance(2)) {
 				to.conn.send(cluster.CensusAsked{From: h.cfg.Name, ID: a.ID})
 			}
 		}
@@ -426,6 +464,9 @@ func (h *host) groups(after, upto uint64) (list []cluster.Group) {
 	if after < h.disk.base {
 		return nil
 	}
+	if damaged := h.disk.damaged; after < damaged && damaged <= upto {
+		upto = damaged - 1
+	}
 	for after < upto && len(list) < 5 {
 		var e cluster.Encoder
 		to := min(upto, after+1+h.w.rng.Uint64N(40))
@@ -453,6 +494,9 @@ func (h *host) serve(from *host, a cluster.Fetch) {
 		return
 	}
 	e := cluster.Fetched{From: h.node.Report(), Groups: h.groups(a.After.Position, a.Upto)}
+	if len(e.Groups) == 0 {
+		return
+	}
 	h.w.exchange(h, from, func() { from.receive(e) })
 }
 
@@ -523,5 +567,10 @@ func (h *host) number(x *numbering) (g cluster.Group, ok bool) {
 		return g, false
 	}
 	e.Source("feed", x.source)
-	return e.Group(prev), true
+	g = e.Group(prev)
+	if w.disks && !w.quiet && w.rng.IntN(500) == 0 {
+		w.note("%s damages its rows after %d", h.cfg.Name, prev)
+		g.Data[0]++
+	}
+	return g, true
 }

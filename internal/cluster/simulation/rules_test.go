@@ -191,7 +191,7 @@ func (w *world) agree() {
 		switch s := d.rows; {
 		case h.node == nil:
 			w.fail("%s does not run", h.cfg.Name)
-		case !h.current && w.now-h.stale > time.Second:
+		case !h.current && w.now-h.stale > time.Second && w.failed == nil:
 			for _, x := range w.hosts {
 				if x.node != nil {
 					s := x.node.Status()

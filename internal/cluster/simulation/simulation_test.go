@@ -129,6 +129,7 @@ func TestBrokenFences(t *testing.T) {
 		{"nodes do not learn that a connection has ended", endlessOffice, everything},
 		{"nodes that have lost rows state that they did not", proudDisk, everything},
 		{"nodes show rows before they know the log", earlyShow, list[0]},
+		{"an older disk counts as that of the newest registration", sameNumber, everything},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -30,6 +30,8 @@ type conn struct {
 	ended   bool
 	until   time.Duration // ended: what arrives later is lost
 	arrival time.Duration // of the newest message
+	sendsAt time.Duration // what the host sends arrives later than that
+	hearsAt time.Duration // what the server sends arrives later than that
 	at      *consumer
 }
 
@@ -49,7 +51,7 @@ func (w *world) delay() time.Duration {
 // send delivers an event to the host of a connection, after what was sent before.
 func (c *conn) send(e cluster.Event) {
 	w := c.host.w
-	c.arrival = max(c.arrival, w.now+w.delay())
+	c.arrival = max(c.arrival, w.now+w.delay(), c.hearsAt)
 	at := c.arrival
 	w.in(at-w.now, func() {
 		if c.ended && at > c.until || c.process != c.host.process {
@@ -64,15 +66,34 @@ func (c *conn) send(e cluster.Event) {
 	})
 }
 
+// sendLate delivers an event that others may overtake: the host reads the lease on a goroutine of
+// its own.
+func (c *conn) sendLate(e cluster.Event) {
+	c.host.w.in(c.host.w.upTo(100*time.Millisecond), func() {
+		if !c.ended && c.process == c.host.process && c.host.session == c {
+			c.host.receive(e)
+		}
+	})
+}
+
 // request performs something on the server after a network delay.
 func (c *conn) request(do func()) {
 	w := c.host.w
 	lost := w.stream.lost
-	w.in(w.delay(), func() {
-		if !c.ended && w.stream.lost == lost || c.ended && w.stream.lost == lost && w.now <= c.until {
+	w.in(max(w.delay(), c.sendsAt-w.now), func() {
+		if !c.ended || w.stream.lost == lost && w.now <= c.until {
 			do()
 		}
 	})
+}
+
+// lastSeen returns the sequence of the newest message, as the server that answers knows it.
+func (w *world) lastSeen() uint64 {
+	s := &w.stream
+	if w.now < w.staleUntil {
+		return max(s.first-1, min(s.last(), w.staleLast))
+	}
+	return s.last()
 }
 
 // attach makes a consumer.
@@ -87,8 +108,10 @@ func (c *conn) attach(seq uint64) {
 		s := &w.stream
 		x.next = max(seq, s.first)
 		s.consumers = append(s.consumers, x)
-		c.host.need = w.present()
-		c.sendOf(x, cluster.Attached{First: s.first, Last: s.last()}, -1)
+		if c.host.need = w.present(); w.now < w.staleUntil {
+			c.host.need = standard{} // nobody can know that there is more
+		}
+		c.sendOf(x, cluster.Attached{First: s.first, Last: w.lastSeen()}, -1)
 		w.deliver(-1)
 	})
 }
@@ -96,7 +119,7 @@ func (c *conn) attach(seq uint64) {
 // sendOf sends an event of a consumer, unless the host has replaced it. since is as for receiveOf.
 func (c *conn) sendOf(x *consumer, e cluster.Event, since time.Duration) {
 	w := c.host.w
-	c.arrival = max(c.arrival, w.now+w.delay())
+	c.arrival = max(c.arrival, w.now+w.delay(), c.hearsAt)
 	at := c.arrival
 	w.in(at-w.now, func() {
 		if c.ended && at > c.until || c.process != c.host.process {
@@ -180,9 +203,10 @@ func (c *conn) performAppend(e cluster.Append, b *cluster.Batch, answer func(clu
 func (c *conn) readLast(a cluster.ReadLast) {
 	c.request(func() {
 		s := &c.host.w.stream
-		e := cluster.LastRead{Expected: a.Expected, Seq: s.last(), Failed: c.host.w.chance(5)}
-		if len(s.list) > 0 {
-			e.Data = s.list[len(s.list)-1]
+		last := c.host.w.lastSeen()
+		e := cluster.LastRead{Expected: a.Expected, Seq: last, Failed: c.host.w.chance(5)}
+		if last >= s.first {
+			e.Data = s.list[last-s.first]
 		}
 		c.send(e)
 	})
@@ -203,7 +227,7 @@ func (c *conn) writeLease(e cluster.WriteLease) {
 	w.in(timeLimit, func() {
 		if !answered && !c.ended && c.process == c.host.process {
 			answer(cluster.LeaseWritten{})
-			c.request(func() { c.send(w.lease) })
+			c.checkLease()
 		}
 	})
 	late := time.Duration(0)
@@ -216,12 +240,22 @@ func (c *conn) writeLease(e cluster.WriteLease) {
 	w.in(late, func() { c.performLease(e, answer) })
 }
 
+// checkLease reads the lease after a write that has failed.
+func (c *conn) checkLease() {
+	c.request(func() {
+		e := c.host.w.lease
+		e.Checked = true
+		c.send(e)
+	})
+}
+
 // performLease performs a write of the lease on the server.
 func (c *conn) performLease(e cluster.WriteLease, answer func(cluster.LeaseWritten)) {
 	w := c.host.w
 	c.request(func() {
 		if w.lease.Revision != e.Expected {
 			answer(cluster.LeaseWritten{})
+			c.checkLease()
 			return
 		}
 		w.lease = cluster.LeaseRead{Revision: e.Expected + 1}
@@ -232,8 +266,12 @@ func (c *conn) performLease(e cluster.WriteLease, answer func(cluster.LeaseWritt
 			answer(cluster.LeaseWritten{Done: true, Revision: w.lease.Revision})
 		}
 		for _, h := range w.hosts {
-			if h.conn != nil && !h.conn.ended {
-				h.conn.send(w.lease)
+			switch c := h.conn; {
+			case c == nil || c.ended:
+			case !w.quiet && w.chance(5):
+				c.sendLate(w.lease)
+			default:
+				c.send(w.lease)
 			}
 		}
 	})
@@ -241,7 +279,7 @@ func (c *conn) performLease(e cluster.WriteLease, answer func(cluster.LeaseWritt
 
 // exchange sends a message between nodes. It may be lost, come twice, and overtake others.
 func (w *world) exchange(from *host, to *host, do func()) {
-	if from.conn == nil || from.conn.ended || !w.quiet && w.chance(2) {
+	if from.conn == nil || from.conn.ended || w.now < w.apart[[2]*host{from, to}] || !w.quiet && w.chance(2) {
 		return
 	}
 	process := to.process
@@ -254,12 +292,20 @@ func (w *world) exchange(from *host, to *host, do func()) {
 	}
 }
 
+// membersDelay returns how long the store of the members takes.
+func (w *world) membersDelay() time.Duration {
+	if w.now < w.membersSlow {
+		return w.upTo(2 * time.Second)
+	}
+	return w.delay()
+}
+
 // readMembers returns the registered nodes.
 func (w *world) readMembers() cluster.MembersRead {
-	e := cluster.MembersRead{Failed: !w.quiet && w.chance(5)}
+	e := cluster.MembersRead{Failed: w.now < w.membersAway || !w.quiet && w.chance(5)}
 	for _, x := range w.hosts {
 		n := w.members[x.cfg.Name]
-		if n == 0 || w.broken == noCensus || w.broken == noPatience && (x.conn == nil || x.conn.ended) {
+		if n == 0 || x.double || w.broken == noCensus || w.broken == noPatience && (x.conn == nil || x.conn.ended) {
 			continue
 		}
 		e.List = append(e.List, cluster.Member{Name: x.cfg.Name, Number: n})

@@ -34,26 +34,27 @@ const (
 	endlessOffice          // nodes do not learn that a connection has ended
 	proudDisk              // nodes that have lost rows state that they have all
 	earlyShow              // nodes show rows as soon as they are registered
+	sameNumber             // an older disk has the number of the newest registration
 )
 
 // world is one schedule.
 type world struct {
 	profile
-	broken            breakage
-	rng               *rand.Rand
-	seed              uint64
-	now               time.Duration
-	events            schedule
-	count             int // of events
-	stream            stream
-	lease             cluster.LeaseRead
-	leaseStalledUntil time.Duration     // writes of the lease come late or are lost until then
-	members           map[string]uint64 // number of the registration, by name
-	registrations     uint64
-	hosts             []*host
-	clients           []*client
-	quiet             bool // no more faults
-	feedEnd           time.Duration
+	broken breakage
+	rng    *rand.Rand
+	seed   uint64
+	now    time.Duration
+	events schedule
+	count  int // of events
+	stream stream
+	lease  cluster.LeaseRead
+	faults
+	members       map[string]uint64 // number of the registration, by name
+	registrations map[string]uint64 // how many there were, by name
+	hosts         []*host
+	clients       []*client
+	quiet         bool // no more faults
+	feedEnd       time.Duration
 
 	rules
 	trace  []string
@@ -116,8 +117,9 @@ const (
 )
 
 func newWorld(seed uint64, p profile, broken breakage) *world {
-	w := &world{profile: p, broken: broken, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), members: map[string]uint64{}, lease: cluster.LeaseRead{Revision: 1}}
+	w := &world{profile: p, broken: broken, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), members: map[string]uint64{}, registrations: map[string]uint64{}, lease: cluster.LeaseRead{Revision: 1}}
 	w.rules = newRules()
+	w.apart = map[[2]*host]time.Duration{}
 	w.stream.first = 1
 	for i := range 5 {
 		h := &host{w: w, skew: w.rng.Int64N(int64(20 * time.Minute))}
@@ -135,6 +137,9 @@ func newWorld(seed uint64, p profile, broken breakage) *world {
 			h.cfg.Linger = 2 * time.Millisecond
 		}
 		w.hosts = append(w.hosts, h)
+	}
+	if w.chance(5) { // from the first start on
+		w.hosts[w.rng.IntN(2)].skew += dayAhead
 	}
 	for range 3 {
 		w.clients = append(w.clients, &client{w: w})
@@ -190,109 +195,5 @@ func (w *world) note(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("%8.3f ", w.now.Seconds())+fmt.Sprintf(format, args...))
 	if len(w.trace) > 2*traceEnd {
 		w.trace = append(w.trace[:0], w.trace[len(w.trace)-traceEnd:]...)
-	}
-}
-
-// fault injects a fault, and the next one later.
-func (w *world) fault() {
-	if w.quiet {
-		return
-	}
-	w.in(w.upTo(1200*time.Millisecond), w.fault)
-	h := w.hosts[w.rng.IntN(len(w.hosts))]
-	switch w.rng.IntN(9) {
-	case 8:
-		if w.pauses {
-			w.leaseStalledUntil = w.now + w.pauseTime()
-			w.note("writes of the lease stall until %v", w.leaseStalledUntil)
-		}
-	case 7:
-		if w.kills { // an upgrade begins with this
-			w.note("%s resigns", h.cfg.Name)
-			h.receive(cluster.Resigned{})
-		}
-	case 0:
-		if w.kills {
-			h.kill(w.downTime(), false)
-		}
-	case 1:
-		if w.pauses {
-			h.pause(w.pauseTime())
-		}
-	case 2:
-		if w.cuts {
-			w.note("%s is cut from the stream", h.cfg.Name)
-			h.cut(w.downTime())
-		}
-	case 3:
-		if w.truncate {
-			w.loseMessages()
-		}
-	case 4:
-		if w.disks {
-			h.kill(w.downTime(), true)
-		}
-	case 5:
-		if w.kills && w.chance(30) { // all at once
-			for _, h := range w.hosts {
-				h.kill(w.upTo(400*time.Millisecond), w.disks && w.chance(20))
-			}
-		}
-	case 6:
-		if w.disks && w.truncate && w.chance(30) { // a power failure of all machines
-			for _, h := range w.hosts {
-				h.kill(w.upTo(400*time.Millisecond), true)
-			}
-			w.loseMessages()
-		}
-	}
-}
-
-// downTime returns how long a node is away: mostly for less than the patience of a census.
-func (w *world) downTime() time.Duration {
-	if w.oneEpoch && w.strict || w.chance(70) {
-		return w.upTo(400 * time.Millisecond)
-	}
-	return w.upTo(5 * time.Second)
-}
-
-func (w *world) pauseTime() time.Duration {
-	if w.oneEpoch && w.strict {
-		return w.upTo(400 * time.Millisecond)
-	}
-	return w.upTo(2 * time.Second)
-}
-
-// loseMessages removes the newest messages of the stream, or all. All connections end.
-func (w *world) loseMessages() {
-	s := &w.stream
-	switch w.rng.IntN(6) {
-	case 0:
-		w.note("the stream is made again")
-		s.list, s.first = nil, 1
-	case 1:
-		w.note("the stream is emptied at %d", s.last())
-		s.first, s.list = s.last()+1, nil
-	default:
-		n := min(w.rng.IntN(12), len(s.list))
-		s.list = s.list[:len(s.list)-n]
-		w.note("the stream loses %d messages and ends at %d", n, s.last())
-	}
-	s.lost++
-	s.term = 0
-	if w.chance(30) {
-		w.lease = cluster.LeaseRead{Revision: max(1, w.lease.Revision-w.rng.Uint64N(3))}
-	}
-	for _, h := range w.hosts {
-		h.cut(w.upTo(300 * time.Millisecond))
-	}
-}
-
-// heal ends all faults.
-func (w *world) heal() {
-	w.note("no more faults")
-	w.quiet, w.leaseStalledUntil = true, 0
-	for _, h := range w.hosts {
-		h.resume()
 	}
 }
