@@ -18,10 +18,11 @@ const (
 	firstBackoff = 500 * time.Millisecond
 	maxBackoff   = 30 * time.Second
 	maxRequested = time.Hour // longest wait that a gateway may request
-	maxMessage   = 16 << 20
-	maxMore      = 64 << 10 // entries beyond the limit of the queue
+	maxMessage   = 16 << 20  // of a gateway that states no higher bound
+	maxMore      = 64 << 10  // entries beyond the limit of the queue
 
 	firstHeartbeat = 10 * time.Second // until the gateway has stated the interval of its pings
+	maxHeartbeat   = 30 * time.Second // whatever it has stated
 )
 
 // engine keeps the stream connected. It has what is known over all connections. While Events is in

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/coder/websocket"
 
@@ -65,6 +67,7 @@ func isFinal(err error) bool {
 	}
 	switch e.Reason {
 	case wire.InvalidCredentials, wire.InvalidRefreshToken, wire.InvalidRequest, wire.BadField, wire.MFARequired, wire.EnrolmentRequired,
+		wire.PasswordChangeRequired, wire.SecondFactorLocked,
 		wire.TokenRevoked, wire.AddressNotAllowed, wire.Replaced, wire.MessageTooBig:
 		return true
 	}
@@ -93,14 +96,45 @@ func responseError(resp *http.Response, body []byte) *Error {
 	_ = json.Unmarshal(body, &answer) // without a body, the status says what there is
 	seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 20)
 	return &Error{
-		Code: resp.StatusCode, Reason: answer.Error.Reason, Msg: answer.Error.Msg, Hint: answer.Error.Hint,
-		RequestID: answer.Error.RequestID, RetryAfter: time.Duration(seconds) * time.Second,
+		Code: resp.StatusCode, Reason: wire.Reason(printable(string(answer.Error.Reason))),
+		Msg: printable(answer.Error.Msg), Hint: printable(answer.Error.Hint),
+		RequestID: printable(answer.Error.RequestID), RetryAfter: time.Duration(seconds) * time.Second,
 	}
 }
 
-// streamError converts an Error message.
+// streamError converts an Error message, whose texts are printable.
 func streamError(c *stream.Control) *Error {
 	return &Error{Code: c.Code, Reason: c.Reason, Msg: c.Msg, Hint: c.Hint, RetryAfter: c.RetryAfter}
+}
+
+// maxText is how many bytes of a text for people a client keeps.
+const maxText = 1000
+
+// printable returns a text of a gateway for people, of at most maxText bytes. What a terminal could
+// act on is replaced.
+func printable(s string) string {
+	s = strings.ToValidUTF8(s[:min(len(s), maxText)], "")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// makePrintable makes the texts for people of a control message printable.
+func makePrintable(c *stream.Control) {
+	c.Reason, c.Msg, c.Hint = wire.Reason(printable(string(c.Reason))), printable(c.Msg), printable(c.Hint)
+	for _, list := range [][]stream.Rejection{c.Rejected, c.Removed} {
+		for i := range list {
+			r := &list[i]
+			r.Channel, r.Instrument = printable(r.Channel), printable(r.Instrument)
+			r.Reason, r.Msg, r.Hint = wire.Reason(printable(string(r.Reason))), printable(r.Msg), printable(r.Hint)
+		}
+	}
+	for i := range c.Moved {
+		c.Moved[i].Channel, c.Moved[i].Instrument = printable(c.Moved[i].Channel), printable(c.Moved[i].Instrument)
+	}
 }
 
 // closeError returns what ended a connection: the Error that the gateway sent before the close, or
@@ -115,7 +149,7 @@ func closeError(err error, last *Error) error {
 	}
 	code := int(closed.Code) - 4000
 	if last == nil || last.Code != code {
-		last = &Error{Code: code, Reason: wire.Reason(closed.Reason)}
+		last = &Error{Code: code, Reason: wire.Reason(printable(closed.Reason))}
 	}
 	last.Closed = true
 	return last

@@ -123,16 +123,34 @@ type Recovered struct {
 	History  bool // they came from history over REST
 }
 
-// Lost reports messages that cannot be delivered. From and To are inclusive; 0: unknown.
+// Lost reports messages that cannot be delivered, or rows that history does not have. From and To
+// are inclusive; 0: unknown.
 type Lost struct {
 	stream.Series
 	From, To uint64
 	Reason   string // as in the protocol, or missing, or overflow
+
+	// Start and End are the event times of the rows before and after the range. Only history has
+	// them; zero: unknown.
+	Start, End time.Time
 }
 
 // String returns the series, the range and the reason.
 func (l Lost) String() string {
-	return fmt.Sprintf("lost %s from %d to %d: %s", l.Series, l.From, l.To, l.Reason)
+	text := "lost " + l.Series.String()
+	if l.From > 0 {
+		text += fmt.Sprintf(" from %d", l.From)
+	}
+	if l.To > 0 {
+		text += fmt.Sprintf(" to %d", l.To)
+	}
+	if !l.Start.IsZero() {
+		text += " after " + l.Start.UTC().Format(time.RFC3339Nano)
+	}
+	if !l.End.IsZero() {
+		text += " before " + l.End.UTC().Format(time.RFC3339Nano)
+	}
+	return text + ": " + l.Reason
 }
 
 // String returns the series and the range.

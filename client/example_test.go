@@ -166,6 +166,26 @@ func ExampleClient_Trades() {
 	// 3 31400 30
 }
 
+func ExampleRange_lost() {
+	c := demo()
+	defer c.Close()
+	var lost []client.Lost
+	n := 0
+	r := client.Range{Start: time.Now().AddDate(0, 0, -60), Lost: &lost}
+	for _, err := range c.Trades(context.Background(), "YPFD|BYMA|24hs", r) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		n++
+	}
+	for _, l := range lost {
+		fmt.Println(l)
+	}
+	fmt.Println(n, "trades")
+	// Output: 3 trades
+}
+
 func ExampleClient_Accounts() {
 	c := demo()
 	defer c.Close()

@@ -109,13 +109,6 @@ func (c *Client) rows(ctx context.Context, s stream.Series, r Range) (rows []num
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	path, name, query := "/market/trades", "trades", r.query(s.Instrument.String())
-	if interval, ok := s.Channel.Interval(); ok {
-		path, name = "/market/bars", "bars"
-		query.Set("interval", interval.String())
-	} else if s.Channel == wire.Status {
-		path, name = "/market/statuses", "statuses"
-	}
 	var d stream.Decoder
 	decode := func(raw json.RawMessage, epoch string) (numberedEvent, error) {
 		var m stream.Message
@@ -124,7 +117,7 @@ func (c *Client) rows(ctx context.Context, s stream.Series, r Range) (rows []num
 		numberedHeader(ev).Replayed = true
 		return numberedEvent{n: m.N, time: m.Time, event: ev, epoch: epoch}, err
 	}
-	for x, failed := range pages(ctx, c, path, name, query, r.Limit, decode) {
+	for x, failed := range pages(ctx, c, historyOf(s.Channel, s.Instrument.String(), r), decode) {
 		if failed != nil {
 			return rows, failed
 		}

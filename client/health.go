@@ -29,7 +29,7 @@ type Health struct {
 // InstrumentHealth is the health of an instrument of which something was received.
 type InstrumentHealth struct {
 	Age   time.Duration // since it was last known to be complete: by a message, or an Alive mark
-	Phase market.Phase  // newest trading status; NoPhase: unknown
+	Phase market.Phase  // newest trading status; NoPhase: none yet, or a word of a newer server
 	Book  bool          // its book is valid
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -30,8 +31,9 @@ type Account struct {
 
 // Accounts iterates over the accounts of the user. It ends at the first error.
 func (c *Client) Accounts(ctx context.Context) iter.Seq2[Account, error] {
-	return pages(ctx, c, "/broker/accounts", "accounts", url.Values{"limit": {"1000"}}, 0, func(row json.RawMessage, _ string) (a Account, err error) {
-		return a, json.Unmarshal(row, &a)
+	l := list{path: "/broker/accounts", name: "accounts", query: url.Values{"limit": {"1000"}}}
+	return pages(ctx, c, l, func(row json.RawMessage, _ string) (a Account, err error) {
+		return a, unmarshal(row, &a)
 	})
 }
 
@@ -62,7 +64,7 @@ func (c *Client) Instruments(ctx context.Context, f Filter) iter.Seq2[Instrument
 			query.Set(name, value)
 		}
 	}
-	return pages(ctx, c, "/market/instruments", "instruments", query, 0, decodeInstrument)
+	return pages(ctx, c, list{path: "/market/instruments", name: "instruments", query: query}, decodeInstrument)
 }
 
 func decodeInstrument(row json.RawMessage, _ string) (Instrument, error) {
@@ -82,7 +84,7 @@ func decodeInstrument(row json.RawMessage, _ string) (Instrument, error) {
 		Status         string
 		Channels       []string
 	}
-	err := json.Unmarshal(row, &v)
+	err := unmarshal(row, &v)
 	in := Instrument{Channels: v.Channels, Raw: row}
 	if err == nil {
 		in.ID, err = market.ParseInstrumentID(v.Instrument)
@@ -181,98 +183,37 @@ func (c *Client) OrderBook(ctx context.Context, instrument string, depth int, at
 	return decodeRow[BookUpdate](raw, "")
 }
 
-// Range selects rows of history. Its zero value selects all.
-type Range struct {
-	Start, End time.Time // event times, Start inclusive and End exclusive; zero: no bound
-	After      uint64    // rows above this N of the current epoch; 0: no bound
-	Epoch      string    // rows of this epoch, or an error epoch_changed; "": any
-	Newest     bool      // the newest rows first
-	Limit      int       // number of rows; 0: all
+// list is a list that comes in pages.
+type list struct {
+	path, name string
+	query      url.Values
+	limit      int                         // number of rows; 0: all
+	lost       func(json.RawMessage) error // called with the member lost of each page; nil: it has none
 }
 
-func (r *Range) query(instrument string) url.Values {
-	q := url.Values{"instrument": {instrument}, "limit": {"10000"}}
-	if r.Limit > 0 && r.Limit < 10_000 {
-		q.Set("limit", strconv.Itoa(r.Limit))
-	}
-	if !r.Start.IsZero() {
-		q.Set("start", strconv.FormatInt(r.Start.UnixNano(), 10))
-	}
-	if !r.End.IsZero() {
-		q.Set("end", strconv.FormatInt(r.End.UnixNano(), 10))
-	}
-	if r.After > 0 || r.Epoch != "" {
-		q.Set("after_sequence", strconv.FormatUint(r.After, 10))
-	}
-	if r.Epoch != "" {
-		q.Set("epoch", r.Epoch)
-	}
-	if r.Newest {
-		q.Set("order", "desc")
-	}
-	return q
-}
-
-// Trades iterates over past trades, cancels and corrections in order of N. It ends at the first
-// error. History needs the scope marketdata:history, and a gateway with a journal.
-func (c *Client) Trades(ctx context.Context, instrument string, r Range) iter.Seq2[Trade, error] {
-	return pages(ctx, c, "/market/trades", "trades", r.query(instrument), r.Limit, decodeRow[Trade])
-}
-
-// Quotes iterates over past quotes.
-func (c *Client) Quotes(ctx context.Context, instrument string, r Range) iter.Seq2[Quote, error] {
-	return pages(ctx, c, "/market/quotes", "quotes", r.query(instrument), r.Limit, decodeRow[Quote])
-}
-
-// Statuses iterates over past statuses. Those of a market as a whole are of *|MARKET|*.
-func (c *Client) Statuses(ctx context.Context, instrument string, r Range) iter.Seq2[Status, error] {
-	return pages(ctx, c, "/market/statuses", "statuses", r.query(instrument), r.Limit, decodeRow[Status])
-}
-
-// Bars iterates over past bars, with their revisions.
-func (c *Client) Bars(ctx context.Context, instrument string, interval market.Interval, r Range) iter.Seq2[Bar, error] {
-	query := r.query(instrument)
-	query.Set("interval", interval.String())
-	return pages(ctx, c, "/market/bars", "bars", query, r.Limit, decodeRow[Bar])
-}
-
-// decodeRow decodes a row of history.
-func decodeRow[E any](raw json.RawMessage, _ string) (e E, err error) {
-	var d stream.Decoder
-	var m stream.Message
-	if err = d.Decode(raw, &m); err != nil {
-		return e, err
-	}
-	ev, ok := any(newEvent(&m, raw, time.Now())).(*E)
-	if !ok {
-		return e, stream.ErrMessage
-	}
-	return *ev, nil
-}
-
-// pages iterates over the rows of a list that comes in pages. decode gets a row and the epoch of
-// its page, if it has one.
-func pages[R any](ctx context.Context, c *Client, path, name string, query url.Values, limit int, decode func(json.RawMessage, string) (R, error)) iter.Seq2[R, error] {
+// pages iterates over the rows of a list. decode gets a row and the epoch of its page, if it has
+// one.
+func pages[R any](ctx context.Context, c *Client, l list, decode func(json.RawMessage, string) (R, error)) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var none R
 		cursor := ""
 		for n := 0; ; {
-			q := url.Values{}
-			for key, values := range query {
-				q[key] = values
-			}
+			q := maps.Clone(l.query)
 			if cursor != "" {
 				q.Set("cursor", cursor)
 			}
 			var page map[string]json.RawMessage
 			var rows []json.RawMessage
 			var epoch string
-			err := c.Get(ctx, path, q, &page)
+			err := c.Get(ctx, l.path, q, &page)
 			cursor = ""
-			for member, to := range map[string]any{name: &rows, "epoch": &epoch, "next_cursor": &cursor} {
+			for member, to := range map[string]any{l.name: &rows, "epoch": &epoch, "next_cursor": &cursor} {
 				if err == nil && page[member] != nil {
-					err = json.Unmarshal(page[member], to)
+					err = unmarshal(page[member], to)
 				}
+			}
+			if err == nil && l.lost != nil && page["lost"] != nil {
+				err = l.lost(page["lost"])
 			}
 			if err != nil {
 				yield(none, err)
@@ -283,7 +224,7 @@ func pages[R any](ctx context.Context, c *Client, path, name string, query url.V
 				if !yield(row, err) || err != nil {
 					return
 				}
-				if n++; n == limit {
+				if n++; n == l.limit {
 					return
 				}
 			}

@@ -66,6 +66,9 @@ func (l *link) handle(ctx context.Context, m *stream.Message, f frame) error {
 	if !m.Kind.IsData() {
 		signal(l.changed) // deadlines may be others
 	}
+	if m.Control != nil {
+		makePrintable(m.Control)
+	}
 	if m.Kind.IsData() || m.Kind == stream.Alive || m.Kind == stream.Subscription || m.Kind == stream.CaughtUp {
 		l.data, l.streamed = laterOf(l.data, f.at), f.at
 	}
@@ -163,8 +166,9 @@ func (l *link) success(ctx context.Context, c *stream.Control) error {
 	if c.Limits.MessageBytes > 0 {
 		l.most = min(maxItems, max(c.Limits.MessageBytes/maxItemBytes, 1))
 	}
+	l.conn.SetReadLimit(int64(min(max(maxMessage, c.Limits.MaxMessageBytes), maxAnswer)))
 	if interval := c.Heartbeat.Interval; l.opts.Heartbeat == 0 && interval > 0 {
-		l.heartbeat = interval / 2
+		l.heartbeat = min(interval/2, maxHeartbeat)
 	}
 	l.prune()
 	for _, cur := range l.series {
@@ -252,16 +256,17 @@ func (l *link) lost(s stream.Series, r wire.Range) {
 		if cur == nil {
 			return
 		}
+		l.recovered(s, cur, cur.n)
 		from := max(r.From, cur.n+1)
 		if cur.known && (r.To == 0 || from <= r.To) {
-			l.report(Lost{Series: s, From: from, To: r.To, Reason: r.Reason})
+			l.report(Lost{Series: s, From: from, To: r.To, Reason: printable(r.Reason)})
 		}
 		cur.n, cur.since, cur.known, cur.named = max(r.To, cur.n), max(r.To, cur.n), r.To > 0, false
 		return
 	}
 	for series, cur := range l.series {
 		if series.Channel == s.Channel && s.Instrument.Matches(series.Instrument) && cur.known {
-			l.report(Lost{Series: series, From: cur.n + 1, Reason: r.Reason})
+			l.report(Lost{Series: series, From: cur.n + 1, Reason: printable(r.Reason)})
 			cur.known = false
 		}
 	}
@@ -283,9 +288,7 @@ func (l *link) caughtUp(ctx context.Context, position string) error {
 		if cur.to > 0 {
 			to = cur.to
 		}
-		if cur.since > 0 && to > cur.since && cur.fill == nil {
-			l.report(Recovered{Series: s, From: cur.since + 1, To: to})
-		}
+		l.recovered(s, cur, to)
 		cur.since, cur.to, cur.named = 0, 0, false
 	}
 	if position != "" {
@@ -294,6 +297,13 @@ func (l *link) caughtUp(ctx context.Context, position string) error {
 	l.settle()
 	l.reconcile()
 	return nil
+}
+
+// recovered reports what a replay has delivered of a series, up to N to.
+func (l *link) recovered(s stream.Series, cur *cursor, to uint64) {
+	if cur.since > 0 && to > cur.since && cur.fill == nil {
+		l.report(Recovered{Series: s, From: cur.since + 1, To: to})
+	}
 }
 
 // alive handles an Alive mark. It shows messages that were lost without a later one.

@@ -128,14 +128,22 @@ func decodeData(body []byte, data any) error {
 		Success bool            `json:"success"`
 		Data    json.RawMessage `json:"data"`
 	}
-	err := json.Unmarshal(body, &answer)
+	err := unmarshal(body, &answer)
 	if err != nil || !answer.Success {
 		return errors.Join(errors.New("client: the answer is not from a gateway"), err)
 	}
 	if data == nil {
 		return nil
 	}
-	return json.Unmarshal(answer.Data, data)
+	return unmarshal(answer.Data, data)
+}
+
+// unmarshal decodes a part of an answer. The error says what is wrong, in a printable text.
+func unmarshal(text []byte, to any) error {
+	if err := json.Unmarshal(text, to); err != nil {
+		return errors.New(printable("client: " + err.Error()))
+	}
+	return nil
 }
 
 // sleep waits, or returns the error of the context.

@@ -27,6 +27,7 @@ import (
 type fake struct {
 	t       *testing.T
 	scripts []func(*fakeConn)
+	any     func(*fakeConn)         // in place of scripts, for every connection
 	refuse  []http.Header           // answers to the next handshakes, 503 with these headers
 	life    int                     // of access tokens, in seconds
 	format  wire.Format             // that the client requests; the gateway knows only JSON
@@ -136,14 +137,17 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			f.t.Error(err)
 			return
 		}
-		if f.opened++; f.opened > len(f.scripts) {
+		if f.opened++; f.any == nil && f.opened > len(f.scripts) {
 			f.t.Errorf("connection %d", f.opened)
 			_ = conn.CloseNow()
 			return
 		}
 		c := &fakeConn{conn, f.t, context.WithoutCancel(r.Context())}
 		defer func() { _ = conn.CloseNow() }()
-		script := f.scripts[f.opened-1]
+		script := f.any
+		if script == nil {
+			script = f.scripts[f.opened-1]
+		}
 		f.mu.Unlock()
 		defer f.mu.Lock()
 		script(c)
@@ -352,8 +356,10 @@ func TestHintsScript(t *testing.T) {
 		func(c *fakeConn) {
 			c.begin()
 			c.want(`{"action":"subscribe","id":1,"trades":["GGAL|BYMA|24hs"],"alive":true,"resume":{"epoch":"e1","position":"e1:1","trades":{"GGAL|BYMA|24hs":1}}}`)
-			c.send(`{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:1","trades":["GGAL|BYMA|24hs"],"count":{"trades":1},"lost":{"trades":{"GGAL|BYMA|24hs":{"from":2,"to":6,"reason":"buffer_exceeded"}}}}`)
-			c.send(caughtUp, tradeText(7))
+			c.send(`{"type":"Subscription","code":200,"msg":"Subscribed","id":1,"epoch":"e1","position":"e1:1","trades":["GGAL|BYMA|24hs"],"count":{"trades":1},"resumed":{"trades":{"GGAL|BYMA|24hs":12}},"lost":{"trades":{"GGAL|BYMA|24hs":{"from":2,"to":6,"reason":"buffer_exceeded"}}}}`)
+			c.send(tradeText(7), tradeText(8))
+			c.send(`{"type":"Subscription","code":200,"msg":"Rows lost","epoch":"e1","lost":{"trades":{"GGAL|BYMA|24hs":{"from":9,"to":10,"reason":"buffer_exceeded"}}}}`)
+			c.send(tradeText(11), tradeText(12), strings.ReplaceAll(caughtUp, `":3`, `":12`))
 			c.send(`{"type":"Subscription","code":200,"msg":"Rights changed","epoch":"e1","moved":[{"channel":"trades","instrument":"GGAL|BYMA|24hs","delay":900}]}`)
 			c.send(`{"type":"Subscription","code":200,"msg":"Rights changed","epoch":"e1","trades":[],"count":{"trades":0},"removed":[{"channel":"trades","instrument":"GGAL|BYMA|24hs","reason":"not_entitled"}]}`)
 			c.drain()
@@ -369,7 +375,8 @@ func TestHintsScript(t *testing.T) {
 		return !s.has("rejected trades GGAL|BYMA|24hs not_entitled true")
 	})
 	for _, want := range []string{
-		"waiting: shutting_down: Shutting down", "lost trades GGAL|BYMA|24hs from 2 to 6: buffer_exceeded", "trade 7", "delayed GGAL|BYMA|24hs 15m0s",
+		"waiting: shutting_down: Shutting down", "lost trades GGAL|BYMA|24hs from 2 to 6: buffer_exceeded", "trade 7",
+		"recovered trades GGAL|BYMA|24hs from 7 to 8", "lost trades GGAL|BYMA|24hs from 9 to 10: buffer_exceeded", "recovered trades GGAL|BYMA|24hs from 11 to 12", "delayed GGAL|BYMA|24hs 15m0s",
 	} {
 		if !s.has(want) {
 			t.Errorf("%q is not in %q", want, s.list)

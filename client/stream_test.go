@@ -216,9 +216,9 @@ func TestNewEpoch(t *testing.T) {
 		journal bool
 		want    []string
 	}{
-		"without a journal": {false, []string{"1", "2", "3", "lost trades GGAL|BYMA|24hs from 4 to 0: epoch_changed", "1", "2", "3"}},
+		"without a journal": {false, []string{"1", "2", "3", "lost trades GGAL|BYMA|24hs from 4: epoch_changed", "1", "2", "3"}},
 		"with a journal": {true, []string{"1", "2", "3", "4 again", "5 again", "recovered trades GGAL|BYMA|24hs from 4 to 5",
-			"lost trades GGAL|BYMA|24hs from 6 to 0: epoch_changed", "1 again", "2 again", "recovered trades GGAL|BYMA|24hs from 1 to 2", "3"}},
+			"lost trades GGAL|BYMA|24hs from 6: epoch_changed", "1 again", "2 again", "recovered trades GGAL|BYMA|24hs from 1 to 2", "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

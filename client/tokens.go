@@ -130,7 +130,8 @@ type tokens struct {
 	renew    time.Time // when to renew
 	loaded   bool      // from the store
 	attempts int
-	err      error // of the last attempt
+	tried    time.Time // the last attempt
+	err      error     // of it
 }
 
 func (t *tokens) init(c *Client) { t.Client, t.renewing = c, make(chan struct{}, 1) }
@@ -184,6 +185,7 @@ func (t *tokens) attempt(ctx context.Context, old Tokens) (Tokens, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.attempts++
+	t.tried = time.Now()
 	switch {
 	case err == nil:
 		t.now, t.renew = fresh, began.Add(life*8/10+rand.N(life/20+1))
@@ -292,12 +294,20 @@ func (t *tokens) grant(ctx context.Context, body map[string]string) (Tokens, tim
 	if err == nil && answer.Access == "" {
 		err = errors.New("client: the answer to a login has no token")
 	}
-	life := time.Duration(answer.ExpiresIn) * time.Second
+	life := lifetime(answer.ExpiresIn)
 	return Tokens{
 		Access: answer.Access, Expires: began.Add(life),
-		Refresh: answer.Refresh, RefreshExpires: began.Add(time.Duration(answer.RefreshExpires) * time.Second),
+		Refresh: answer.Refresh, RefreshExpires: began.Add(lifetime(answer.RefreshExpires)),
 		Scope: answer.Scope,
 	}, life, err
+}
+
+// maxLife is the longest lifetime of a token that a client believes.
+const maxLife = 10 * 365 * 24 * time.Hour
+
+// lifetime returns a number of seconds of an answer as a duration from 0 to maxLife.
+func lifetime(seconds int64) time.Duration {
+	return time.Duration(min(max(seconds, 0), int64(maxLife/time.Second))) * time.Second
 }
 
 // invalidate discards an access token that the gateway has refused.
@@ -309,11 +319,15 @@ func (t *tokens) invalidate(access Secret) {
 	}
 }
 
-// untilRenewal returns how long to wait before the next renewal.
+// renewAgain is the shortest time between two renewals of a stream, whatever lifetimes a gateway
+// states. Tokens may live a second, the shortest lifetime that a gateway can have.
+const renewAgain = 500 * time.Millisecond
+
+// untilRenewal returns how long a stream waits before the next renewal.
 func (t *tokens) untilRenewal() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return time.Until(t.renew)
+	return time.Until(laterOf(t.renew, t.tried.Add(renewAgain)))
 }
 
 // renewWithin makes get renew the tokens no later than after a time.
