@@ -24,6 +24,8 @@ from .errors import (
     EpochChanged,
     Forbidden,
     GatewayError,
+    IncompleteHistory,
+    IncompleteHistoryWarning,
     InvalidBook,
     InvalidCredentials,
     LimitExceeded,
@@ -59,6 +61,7 @@ from .events import (
     Trade,
     decode,
 )
+from .history import AsyncRows, Rows
 from .queue import Overflow
 from .subscription import ALL_LEVELS, Subscriptions
 from .sync import Client
@@ -68,6 +71,7 @@ __all__ = [
     "ALL_LEVELS",
     "Account",
     "AsyncClient",
+    "AsyncRows",
     "AuthenticationError",
     "Bar",
     "Book",
@@ -86,6 +90,8 @@ __all__ = [
     "Forbidden",
     "GatewayError",
     "Health",
+    "IncompleteHistory",
+    "IncompleteHistoryWarning",
     "Instrument",
     "InstrumentHealth",
     "InstrumentSnapshot",
@@ -106,6 +112,7 @@ __all__ = [
     "Rejected",
     "Replaced",
     "RequestError",
+    "Rows",
     "RuedaError",
     "SecondFactorRequired",
     "State",

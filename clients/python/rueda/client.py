@@ -7,10 +7,10 @@ import secrets
 import ssl as ssl_module
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from types import TracebackType
-from typing import Any, AsyncIterator, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, AsyncIterator, Awaitable, Mapping, Optional, Sequence, Union
 
 from ._version import __version__
 from .book import Book
@@ -19,7 +19,6 @@ from .errors import InvalidBook, ProtocolError
 from .events import (
     Bar,
     BookUpdate,
-    DataEvent,
     Event,
     Quote,
     State,
@@ -29,13 +28,13 @@ from .events import (
     build,
     utc,
 )
+from .history import MAX_PAGE, AsyncRows, E, rows_of
 from .queue import NUMBERED, Entry, EventQueue, Overflow, Series
 from .rest import Rest, parse_url, path_part
 from .subscription import ALL_LEVELS, CHANNELS, INTERVALS, Subscriptions
 from .tokens import OTP, TokenKeeper, Tokens, TokenStore
+from .values import BROKEN, number, printable, text, whole
 
-E = TypeVar("E", bound=DataEvent)
-MAX_PAGE = 10_000
 
 
 @dataclass(frozen=True)
@@ -124,17 +123,25 @@ class InstrumentSnapshot:
 class Range:
     """Selects rows of history; all by default.
 
-    start (inclusive) and end (exclusive) are event times. after: rows above this N of the current
-    epoch. epoch: rows of this epoch, or an error EpochChanged. newest: the newest rows first.
-    limit: number of rows, 0 for all.
+    start (inclusive) and end (exclusive) are event times: a datetime with a zone, or a date for the
+    start of that trading day in the market. after: rows above this N of the current epoch. epoch:
+    rows of this epoch, or an error EpochChanged. newest: the newest rows first. limit: number of
+    rows, 0 for all. require_complete: lost rows are an error IncompleteHistory; None: the option of
+    the client decides. ValueError: a time has no zone. TypeError: it is no time.
     """
 
-    start: Optional[datetime] = None
-    end: Optional[datetime] = None
+    start: Union[datetime, date, None] = None
+    end: Union[datetime, date, None] = None
     after: Optional[int] = None
     epoch: str = ""
     newest: bool = False
     limit: int = 0
+    require_complete: Optional[bool] = None
+
+    def __post_init__(self) -> None:
+        for at in (self.start, self.end):
+            if at is not None:
+                utc(at)
 
     def query(self, instrument: str) -> dict[str, str]:
         """Returns the parameters of a request."""
@@ -144,8 +151,8 @@ class Range:
             q["start"] = utc(self.start)
         if self.end is not None:
             q["end"] = utc(self.end)
-        if self.after is not None or self.epoch:
-            q["after_sequence"] = str(self.after or 0)
+        if self.after is not None:
+            q["after_sequence"] = str(self.after)
         if self.epoch:
             q["epoch"] = self.epoch
         if self.newest:
@@ -171,8 +178,8 @@ class AsyncClient:
     half of the interval of the gateway's own pings. Without an answer in the same time again, it
     connects again. compress asks for compressed messages. ssl has the authorities of a broker, or a
     certificate of your own. insecure allows http:// to other machines. resume continues where an
-    earlier client stopped. user_agent is the name and version of the program. ValueError: a URL or
-    option is not valid.
+    earlier client stopped. require_complete makes lost rows of history an error IncompleteHistory.
+    user_agent is the name and version of the program. ValueError: a URL or option is not valid.
     """
 
     def __init__(
@@ -192,6 +199,7 @@ class AsyncClient:
         ssl: Optional[ssl_module.SSLContext] = None,
         insecure: bool = False,
         resume: Optional[Checkpoint] = None,
+        require_complete: bool = False,
         user_agent: str = "rueda-python/" + __version__,
     ) -> None:
         if isinstance(urls, str):
@@ -208,6 +216,7 @@ class AsyncClient:
         settings = Settings(session, strict, heartbeat, compress, user_agent, ssl)
         self._engine = Engine(self._rest, self._tokens, self._queue, settings)
         self._engine.history = self._history
+        self._require_complete = require_complete
         self._done = Checkpoint()
         self._current: Optional[Entry] = None  # in progress
         if resume is not None:
@@ -376,7 +385,7 @@ class AsyncClient:
 
     async def accounts(self) -> AsyncIterator[Account]:
         """Iterates over the accounts of the user."""
-        async for v in self._pages("/broker/accounts", "accounts", {"limit": "1000"}, 0):
+        async for v in self._pages("/broker/accounts", "accounts", {"limit": "1000"}):
             yield _account(v)
 
     async def account(self, account_id: str) -> Account:
@@ -389,25 +398,31 @@ class AsyncClient:
         """Iterates over the catalogue. text is a part of the symbol, name or ISIN."""
         query = {"market": market, "term": term, "kind": kind, "q": text, "limit": "1000"}
         query = {name: value for name, value in query.items() if value}
-        async for v in self._pages("/market/instruments", "instruments", query, 0):
+        async for v in self._pages("/market/instruments", "instruments", query):
             yield _instrument(v)
 
     async def snapshot(self, *instruments: str) -> list[InstrumentSnapshot]:
         """Returns the newest trade, quote, summary and status of each instrument."""
         v = await self._rest.get("/market/snapshot", {"instruments": ",".join(instruments)})
         found = []
-        for row in _rows(v, "instruments"):
+        for row in rows_of(v, "instruments"):
+            if not isinstance(row, dict):
+                raise ProtocolError("an instrument without members")
             events = [build(m) for m in row.values() if isinstance(m, dict)]
             names = {Trade: "trade", Quote: "quote", Summary: "summary", Status: "status"}
             members: dict[str, Any] = {names[type(e)]: e for e in events if type(e) in names}
-            name = row.get("instrument") or next((e.instrument for e in events if e), "")
+            names_of = (e.instrument for e in events if e)
+            name = printable(row.get("instrument")) or next(names_of, "")
             found.append(InstrumentSnapshot(name, **members))
         return found
 
     async def order_book(
-        self, instrument: str, depth: int = ALL_LEVELS, at: Optional[datetime] = None
+        self,
+        instrument: str,
+        depth: int = ALL_LEVELS,
+        at: Union[datetime, date, None] = None,
     ) -> Book:
-        """Returns the book of an instrument now, or at a time."""
+        """Returns the book of an instrument now, or at a time, as in Range."""
         query = {"instrument": instrument, "depth": str(depth)}
         if at is not None:
             query["at"] = utc(at)
@@ -418,56 +433,54 @@ class AsyncClient:
         book.apply(update)
         return book
 
-    async def trades(self, instrument: str, rows: Range = ALL) -> AsyncIterator[Trade]:
+    def trades(self, instrument: str, rows: Range = ALL) -> AsyncRows[Trade]:
         """Iterates over past trades, cancels and corrections in order of N.
 
         History needs the scope marketdata:history, and a gateway with a journal.
         """
-        async for e in self._past(Trade, "/market/trades", "trades", rows.query(instrument), rows):
-            yield e
+        return self._past(Trade, ("trades", instrument), rows)
 
-    async def quotes(self, instrument: str, rows: Range = ALL) -> AsyncIterator[Quote]:
+    def quotes(self, instrument: str, rows: Range = ALL) -> AsyncRows[Quote]:
         """Iterates over past quotes."""
-        async for e in self._past(Quote, "/market/quotes", "quotes", rows.query(instrument), rows):
-            yield e
+        return self._past(Quote, ("quotes", instrument), rows)
 
-    async def statuses(self, instrument: str, rows: Range = ALL) -> AsyncIterator[Status]:
+    def statuses(self, instrument: str, rows: Range = ALL) -> AsyncRows[Status]:
         """Iterates over past statuses. Those of a market as a whole are of *|MARKET|*."""
-        query = rows.query(instrument)
-        async for e in self._past(Status, "/market/statuses", "statuses", query, rows):
-            yield e
+        return self._past(Status, ("status", instrument), rows)
 
-    async def bars(
-        self, instrument: str, interval: str = "1m", rows: Range = ALL
-    ) -> AsyncIterator[Bar]:
+    def bars(self, instrument: str, interval: str = "1m", rows: Range = ALL) -> AsyncRows[Bar]:
         """Iterates over past bars, with their revisions."""
         if interval not in INTERVALS:
             raise ValueError(f"interval {interval!r}: it is one of {', '.join(INTERVALS)}")
-        query = {**rows.query(instrument), "interval": interval}
-        async for e in self._past(Bar, "/market/bars", "bars", query, rows):
-            yield e
+        return self._past(Bar, ("bars", f"{instrument}|{interval}"), rows)
 
-    async def _past(
-        self, kind: type[E], path: str, name: str, query: dict[str, str], rows: Range
-    ) -> AsyncIterator[E]:
-        async for v in self._pages(path, name, query, rows.limit):
-            event = build(v) if isinstance(v, dict) else None
-            if not isinstance(event, kind):
-                raise ProtocolError("a row of history is not a message of its kind")
-            yield event
+    def _past(
+        self, kind: type[E], series: Series, rows: Range, asked: bool = False
+    ) -> AsyncRows[E]:
+        channel, instrument = series
+        interval = {}
+        if channel == "bars":
+            instrument, _, interval["interval"] = instrument.rpartition("|")
+        member = "statuses" if channel == "status" else channel
+        complete = rows.require_complete
+        if complete is None:
+            complete = self._require_complete
+
+        def get(query: Mapping[str, str]) -> Awaitable[Any]:
+            return self._rest.get("/market/" + member, query)
+
+        query = {**rows.query(instrument), **interval}
+        return AsyncRows(get, member, query, rows.limit, kind, series, complete, asked)
 
     async def _pages(
-        self, path: str, name: str, query: Mapping[str, str], limit: int
+        self, path: str, name: str, query: Mapping[str, str]
     ) -> AsyncIterator[Any]:
         """Iterates over the rows of a list that comes in pages."""
-        cursor, n = "", 0
+        cursor = ""
         while True:
             page = await self._rest.get(path, {**query, "cursor": cursor} if cursor else query)
-            for row in _rows(page, name):
+            for row in rows_of(page, name):
                 yield row
-                n += 1
-                if n == limit:
-                    return
             cursor = page.get("next_cursor", "")
             if not cursor:
                 return
@@ -475,47 +488,42 @@ class AsyncClient:
     def _history(
         self, series: Series, after: int, last: int, epoch: str
     ) -> AsyncIterator[Any]:
-        """Iterates over the messages of a gap."""
-        channel, name = series
-        rows = Range(after=after, epoch=epoch, limit=last - after)
-        if channel == "bars":
-            instrument, _, interval = name.rpartition("|")
-            return self.bars(instrument, interval, rows)
-        return self.statuses(name, rows) if channel == "status" else self.trades(name, rows)
-
-
-
-
-def _rows(page: Any, name: str) -> list[Any]:
-    rows = page.get(name) if isinstance(page, dict) else None
-    if not isinstance(rows, list):
-        raise ProtocolError(f"an answer without {name}")
-    return rows
+        """Iterates over the messages of a gap. The stream reports those that are lost."""
+        kind: type[Any] = {"bars": Bar, "status": Status}.get(series[0], Trade)
+        rows = Range(after=after, epoch=epoch, limit=last - after, require_complete=False)
+        return self._past(kind, series, rows, asked=True)
 
 
 def _account(v: Any) -> Account:
     try:
         return Account(
-            v["account_id"], v["number"], v["type"], v["status"], v["currency"], v
+            text(v["account_id"]),
+            text(v["number"]),
+            text(v["type"]),
+            text(v["status"]),
+            text(v["currency"]),
+            v,
         )
-    except (KeyError, TypeError) as err:
+    except BROKEN as err:
         raise ProtocolError("an account without a member") from err
 
 
 def _instrument(v: Any) -> Instrument:
     try:
+        for price, step in v.get("tick", ()):
+            number(price), number(step)
         return Instrument(
-            v["instrument"],
-            v["symbol"],
-            v["market"],
-            v["term"],
-            v.get("name", ""),
-            v.get("currency", ""),
-            v.get("price_decimals", 0),
-            v.get("size_decimals", 0),
-            v.get("status", ""),
-            tuple(v.get("channels", ())),
+            text(v["instrument"]),
+            text(v["symbol"]),
+            text(v["market"]),
+            text(v["term"]),
+            text(v.get("name", "")),
+            text(v.get("currency", "")),
+            whole(v.get("price_decimals", 0)),
+            whole(v.get("size_decimals", 0)),
+            text(v.get("status", "")),
+            tuple(map(text, v.get("channels", ()))),
             v,
         )
-    except (KeyError, TypeError, AttributeError) as err:
+    except BROKEN as err:
         raise ProtocolError("an instrument without a member") from err

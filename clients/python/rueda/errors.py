@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Mapping, Optional
+from typing import TYPE_CHECKING, Mapping, Optional, Sequence
 
-MAX_REQUESTED = 3600.0
-"""Longest wait in seconds that a gateway may request."""
+from .values import MAX_REQUESTED, printable
+
+if TYPE_CHECKING:
+    from .events import Lost
 
 
 class RuedaError(Exception):
@@ -15,6 +17,9 @@ class RuedaError(Exception):
 
 class ConnectionBroken(RuedaError):
     """The connection ended, or could not be made. The client connects again by itself."""
+
+    def __init__(self, msg: str = "") -> None:
+        super().__init__(printable(msg))
 
 
 class ProtocolError(RuedaError):
@@ -31,6 +36,18 @@ class ChainError(InvalidBook):
 
 class ChecksumError(InvalidBook):
     """The checksum of the book is wrong."""
+
+
+class IncompleteHistory(RuedaError):
+    """Rows of history that were requested are lost. lost has the ranges that are known so far."""
+
+    def __init__(self, msg: str, lost: Sequence[Lost]) -> None:
+        super().__init__(msg)
+        self.lost = list(lost)
+
+
+class IncompleteHistoryWarning(UserWarning):
+    """Rows of history that were requested are lost, and the program has not called lost."""
 
 
 class GatewayError(RuedaError):
@@ -50,13 +67,14 @@ class GatewayError(RuedaError):
         request_id: str = "",
         closed: bool = False,
     ) -> None:
+        reason, msg = printable(reason), printable(msg)
         super().__init__(f"{reason}: {msg}" if msg else reason or f"the server answered {code}")
         self.code = code
         self.reason = reason
         self.msg = msg
-        self.hint = hint
+        self.hint = printable(hint)
         self.retry_after = min(max(retry_after, 0.0), MAX_REQUESTED)
-        self.request_id = request_id
+        self.request_id = printable(request_id)
         self.closed = closed
 
     @property
@@ -119,7 +137,7 @@ class Unavailable(GatewayError):
 
 _FINAL = frozenset(
     "invalid_credentials invalid_refresh_token mfa_required mfa_enrolment_required invalid_otp"
-    " token_revoked address_not_allowed replaced message_too_big".split()
+    " password_change_required second_factor_locked token_revoked address_not_allowed replaced message_too_big".split()
 )
 
 _GROUPS: list[tuple[type[GatewayError], str]] = [
@@ -135,7 +153,8 @@ _GROUPS: list[tuple[type[GatewayError], str]] = [
     (SecondFactorRequired, "mfa_required mfa_enrolment_required"),
     (LoginEnded, "token_revoked invalid_refresh_token"),
     (TokenExpired, "invalid_token token_expired auth_timeout"),
-    (Forbidden, "forbidden address_not_allowed subject_mismatch"),
+    (Forbidden, "forbidden address_not_allowed subject_mismatch password_change_required"
+        " second_factor_locked"),
     (NotEntitled, "not_entitled"),
     (NotFound, "not_found unknown_instrument unknown_channel"),
     (Replaced, "replaced"),

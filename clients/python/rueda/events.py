@@ -5,13 +5,23 @@ from __future__ import annotations
 import enum
 import json
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from decimal import Decimal, InvalidOperation
-from typing import Any, Callable, NamedTuple, NoReturn, Optional, Union
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
 
 from .errors import ProtocolError
+from .values import BROKEN, MAX_INT, MAX_N, constant, decimal_of, number, text, whole
 
 Raw = dict[str, Any]
+V = TypeVar("V")
+
+
+def _read(convert: Callable[[Any], V], value: Any) -> V:
+    """Converts a member when a program asks for it. An error is a ProtocolError."""
+    try:
+        return convert(value)
+    except BROKEN as err:
+        raise ProtocolError("a message has a wrong member") from err
 
 
 class State(enum.Enum):
@@ -51,13 +61,12 @@ class MarketEvent:
     @property
     def time(self) -> datetime:
         """The event time, to microseconds."""
-        return datetime.fromisoformat(self.timestamp[:26] + "+00:00")
+        return _read(lambda at: datetime.fromisoformat(at[:26] + "+00:00"), self.timestamp)
 
     @property
     def time_ns(self) -> int:
         """The event time in nanoseconds since 1970."""
-        seconds = datetime.fromisoformat(self.timestamp[:19] + "+00:00").timestamp()
-        return int(seconds) * 1_000_000_000 + int(self.timestamp[20:29])
+        return _read(_nanoseconds, self.timestamp)
 
     @property
     def latency(self) -> Optional[int]:
@@ -95,7 +104,7 @@ class Trade(MarketEvent):
     @property
     def conditions(self) -> tuple[str, ...]:
         """Conditions, as the market names them."""
-        return tuple(self.raw.get("C", ()))
+        return _read(lambda list_: tuple(map(text, list_)), self.raw.get("C", ()))
 
     @property
     def original_n(self) -> Optional[int]:
@@ -105,12 +114,12 @@ class Trade(MarketEvent):
     @property
     def old_price(self) -> Optional[Decimal]:
         """The price before a correction."""
-        return _optional(self.raw.get("XP"))
+        return _read(_optional, self.raw.get("XP"))
 
     @property
     def old_size(self) -> Optional[Decimal]:
         """The size before a correction."""
-        return _optional(self.raw.get("XZ"))
+        return _read(_optional, self.raw.get("XZ"))
 
 
 @dataclass(slots=True)
@@ -191,6 +200,12 @@ class Bar(MarketEvent):
     revised: bool = False
     replayed: bool = False
 
+    @property
+    def trading_date(self) -> Optional[date]:
+        """The date of the trading day that it belongs to. None: unknown."""
+        day = self.raw.get("TD")
+        return None if day is None else _read(date.fromisoformat, day)
+
 
 @dataclass(slots=True)
 class StateChange:
@@ -217,7 +232,9 @@ class Recovered:
 class Lost:
     """A range that cannot be delivered, both ends included. last None: up to an unknown number.
 
-    With the reason epoch_changed the numbers of the instrument begin again.
+    With the reason epoch_changed the numbers of the instrument begin again. In history, first is 0
+    if it is unknown, and start and end are the event times of the rows before and after the range,
+    as text, "" if they are unknown.
     """
 
     channel: str
@@ -225,6 +242,8 @@ class Lost:
     first: int
     last: Optional[int]
     reason: str
+    start: str = ""
+    end: str = ""
 
 
 @dataclass(slots=True)
@@ -269,26 +288,19 @@ DataEvent = Union[Trade, Quote, BookUpdate, Status, Summary, Bar]
 Event = Union[DataEvent, StateChange, Recovered, Lost, BookInvalid, Rejected, Delayed, Notice]
 
 
-def _constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number")
-
-
-_scan = json.JSONDecoder(parse_float=Decimal, parse_constant=_constant).raw_decode
+_scan = json.JSONDecoder(parse_float=decimal_of, parse_constant=constant).raw_decode
 _new_level = tuple.__new__
 
 
-def _decimal(value: Any) -> Decimal:
-    if value.__class__ is Decimal:
-        return value  # type: ignore[no-any-return]
-    if value.__class__ is int:
-        return Decimal(value)
-    raise TypeError("not a number")
+def _nanoseconds(at: str) -> int:
+    seconds = datetime.fromisoformat(at[:19] + "+00:00").timestamp()
+    return int(seconds) * 1_000_000_000 + int(at[20:29])
 
 
 def _optional(value: Any) -> Optional[Decimal]:
     if value is None or value.__class__ is Decimal:
         return value  # type: ignore[no-any-return]
-    if value.__class__ is int:
+    if value.__class__ is int and -MAX_INT < value < MAX_INT:  # as number, without a call
         return Decimal(value)
     raise TypeError("not a number")
 
@@ -298,9 +310,9 @@ def _levels(m: Raw, name: str) -> list[Level]:
     for level in m.get(name, ()):
         price, size = level[0], level[1]
         if price.__class__ is not Decimal:
-            price = _decimal(price)
+            price = number(price)
         if size.__class__ is not Decimal:
-            size = _decimal(size)
+            size = number(size)
         out.append(_new_level(Level, (price, size, level[2] if len(level) > 2 else None)))
     return out
 
@@ -308,9 +320,9 @@ def _levels(m: Raw, name: str) -> list[Level]:
 def _trade(m: Raw) -> Trade:
     price, size = m["P"], m["Z"]
     if price.__class__ is not Decimal:
-        price = _decimal(price)
+        price = number(price)
     if size.__class__ is not Decimal:
-        size = _decimal(size)
+        size = number(size)
     return Trade(m["I"], m["N"], m["T"], m, price, size, m["type"])
 
 
@@ -334,7 +346,7 @@ def _book(m: Raw) -> BookUpdate:
 
 
 def _status(m: Raw) -> Status:
-    return Status(m["I"], m["N"], m["T"], m, m["E"], m.get("R", False))
+    return Status(m["I"], m["N"], m["T"], m, text(m["E"]), m.get("R", False))
 
 
 def _summary(m: Raw) -> Summary:
@@ -349,9 +361,9 @@ def _summary(m: Raw) -> Summary:
         _optional(get("LO")),
         _optional(get("LA")),
         _optional(get("CL")),
-        _decimal(m["TV"]),
-        _decimal(m["EV"]),
-        m["TC"],
+        number(m["TV"]),
+        number(m["EV"]),
+        whole(m["TC"]),
         _optional(get("VW")),
         _optional(get("SE")),
         _optional(get("OI")),
@@ -371,9 +383,9 @@ def _bar(m: Raw) -> Bar:
         _optional(get("HI")),
         _optional(get("LO")),
         _optional(get("CL")),
-        _decimal(m["TV"]),
-        _decimal(m["EV"]),
-        m["TC"],
+        number(m["TV"]),
+        number(m["EV"]),
+        whole(m["TC"]),
         _optional(get("VW")),
         get("R", False),
     )
@@ -390,14 +402,11 @@ _BUILD: dict[str, Callable[[Raw], DataEvent]] = {
     "K": _bar,
 }
 
-_BROKEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, InvalidOperation)
-
-
-def parse(text: str) -> Raw:
+def parse(message: str) -> Raw:
     """Parses a message. Numbers with a point are Decimals. An error is a ProtocolError."""
     try:
-        m, _ = _scan(text)
-    except (ValueError, RecursionError) as err:
+        m, _ = _scan(message)
+    except (ValueError, ArithmeticError, RecursionError) as err:
         raise ProtocolError("a message is not JSON") from err
     if m.__class__ is not dict:
         raise ProtocolError("a message is not an object")
@@ -410,20 +419,34 @@ def build(m: Raw) -> Optional[DataEvent]:
         make = _BUILD.get(m.get("type", ""))
         if make is None:
             return None
-        if m["N"].__class__ is not int or not m["I"].__class__ is m["T"].__class__ is str:
+        n = m["N"]
+        header = n.__class__ is int and m["I"].__class__ is m["T"].__class__ is str
+        if not header or not 0 <= n <= MAX_N:
             raise TypeError("not a header")
         return make(m)
-    except _BROKEN as err:
-        raise ProtocolError(f"the message {m.get('type')} has a wrong member") from err
+    except BROKEN as err:
+        raise ProtocolError("a message has a wrong member") from err
 
 
-def decode(text: str) -> Optional[DataEvent]:
+def decode(message: str) -> Optional[DataEvent]:
     """Decodes a message of the stream or of history, None if it is not market data."""
-    return build(parse(text))
+    return build(parse(message))
 
 
-def utc(at: datetime) -> str:
-    """Returns a time as the protocol writes it. A time without a zone is in UTC."""
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=timezone.utc)
-    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
+def utc(at: Union[datetime, date]) -> str:
+    """Returns a time as the protocol writes it, and a date as it is.
+
+    ValueError: the time has no zone. TypeError: it is neither a datetime nor a date.
+    """
+    if isinstance(at, datetime):
+        if at.utcoffset() is None:
+            raise ValueError(
+                f"the time {at} has no zone: add tzinfo=timezone.utc, or .astimezone() if it is"
+                " local to this machine"
+            )
+        nanoseconds = getattr(at, "nanosecond", 0)  # pandas.Timestamp has them
+        at = at.astimezone(timezone.utc)
+        return at.strftime("%Y-%m-%dT%H:%M:%S.%f") + f"{nanoseconds:03}Z"
+    if isinstance(at, date):
+        return at.isoformat()
+    raise TypeError(f"{at!r} is not a time: write a datetime with a zone, or a date")

@@ -12,7 +12,6 @@ from .book import Book
 from .engine import DIAL_TIMEOUT, Cursor, Engine, Seen
 from .errors import (
     CLOSING,
-    MAX_REQUESTED,
     ChainError,
     ConnectionBroken,
     GatewayError,
@@ -42,6 +41,7 @@ from .fill import Filler
 from .queue import NUMBERED, Series
 from .subscription import NO_OPTIONS, Options, is_pattern, matches
 from .tokens import Tokens
+from .values import BROKEN, MAX_LIFE, MAX_REQUESTED, printable, seconds, text, whole
 
 WRITE_TIMEOUT = 10.0
 STREAM_SILENCE = 25.0  # an Alive mark comes every 15 s
@@ -422,7 +422,7 @@ class Link:
                 pulse.data = self._data = now
             try:
                 _CONTROL[kind](self, m)
-            except (KeyError, TypeError, AttributeError, ValueError) as err:
+            except BROKEN as err:
                 raise ProtocolError(f"the message {kind} has a wrong member") from err
 
     def _event(self, event: DataEvent, now: float) -> None:
@@ -452,13 +452,13 @@ class Link:
     def _status(self, event: Status) -> None:
         """Records a status. While a feed is interrupted, its books are not known."""
         engine, market = self.engine, event.instrument.split("|")[1:2]
-        whole = is_pattern(event.instrument)
-        if event.phase == "feed_down" and whole:
+        seen = engine.pulse.instruments.get(event.instrument)  # None: of the whole market
+        if event.phase == "feed_down" and seen is None:
             engine.pulse.down.update(market)
-        elif event.phase == "feed_up" and whole:
+        elif event.phase == "feed_up" and seen is None:
             engine.pulse.down.difference_update(market)
-        elif event.phase not in ("gap", "feed_down", "feed_up") and not whole:
-            engine.pulse.instruments[event.instrument].phase = event.phase
+        elif event.phase not in ("gap", "feed_down", "feed_up") and seen is not None:
+            seen.phase = event.phase
         if event.phase != "feed_down":
             return
         for instrument, book in engine.books.items():
@@ -498,9 +498,9 @@ class Link:
             return  # a re-authentication
         self.ready = True
         if self.engine.settings.heartbeat is None:
-            interval = float(m.get("heartbeat", {}).get("interval", 20))
-            self._heartbeat = min(max(interval / 2, 1.0), 30.0)
-        size = int(m.get("limits", {}).get("message_bytes", 0))
+            interval = seconds(m.get("heartbeat", {}).get("interval", 20), 60.0)
+            self._heartbeat = max(interval / 2, 1.0)
+        size = whole(m.get("limits", {}).get("message_bytes", 0))
         if size > 0:
             self._most = min(MAX_ITEMS, max(size // MAX_ITEM_BYTES, 1))
         self._prune()
@@ -519,21 +519,23 @@ class Link:
     def _acknowledged(self, m: Raw) -> None:
         ask = self.asks.pop(m.get("id", 0), None)
         engine = self.engine
-        if m["epoch"] != engine.epoch:
+        if text(m["epoch"]) != engine.epoch:
             engine.new_epoch(m["epoch"])
         if self.replays == 0:
-            engine.move_to(m.get("position", ""))
+            engine.move_to(text(m.get("position", "")))
         self._reject(m.get("rejected", ()), False)
         self._reject(m.get("removed", ()), True)
         for v in m.get("moved", ()):
-            engine.report(Delayed(v["channel"], v["instrument"], v["delay"]))
+            delay = int(seconds(v["delay"], MAX_LIFE))
+            engine.report(Delayed(printable(v["channel"]), printable(v["instrument"]), delay))
         for channel, ranges in m.get("lost", {}).items():
             for name, v in ranges.items():
-                self._lost((channel, name), v.get("from", 0), v.get("to", 0), v["reason"])
+                first, last = whole(v.get("from", 0)), whole(v.get("to", 0))
+                self._lost((channel, name), first, last, printable(text(v["reason"])))
         for channel, numbers in m.get("resumed", {}).items():
             for name, n in numbers.items():
                 cursor = engine.series.get((channel, name))
-                if cursor is not None and n > cursor.n:
+                if cursor is not None and whole(n) > cursor.n:
                     cursor.to = n
         for item in ask.items if ask is not None else ():
             if ask is not None and ask.remove:
@@ -547,9 +549,10 @@ class Link:
     def _reject(self, rows: Any, removed: bool) -> None:
         """Reports refused or removed identifiers."""
         for v in rows:
-            item, reason = (v["channel"], v["instrument"]), v["reason"]
+            item, reason = (text(v["channel"]), text(v["instrument"])), printable(text(v["reason"]))
+            msg, hint = printable(v.get("msg")), printable(v.get("hint"))
             self.engine.report(
-                Rejected(item[0], item[1], reason, v.get("msg", ""), v.get("hint", ""), removed)
+                Rejected(printable(item[0]), printable(item[1]), reason, msg, hint, removed)
             )
             if item not in self.sent:
                 continue
@@ -568,6 +571,7 @@ class Link:
             cursor = engine.series.get(series)
             if cursor is None:
                 return
+            self._recovered(series, cursor, cursor.n)
             first = max(first, cursor.n + 1)
             if cursor.known and (last == 0 or first <= last):
                 engine.report(Lost(*series, first, last or None, reason))
@@ -580,7 +584,7 @@ class Link:
                 cursor.known = False
 
     def _caught_up(self, m: Raw) -> None:
-        self.caught_up(m.get("position", ""))
+        self.caught_up(text(m.get("position", "")))
 
     def caught_up(self, position: str) -> None:
         """Ends the replay of a resume. After the last one, what was missed is delivered."""
@@ -592,14 +596,13 @@ class Link:
             if cursor.fill is None and cursor.known and cursor.n < cursor.to:
                 self._filler.gap(series, cursor, cursor.to)
                 continue
-            self._recovered(series, cursor)
+            self._recovered(series, cursor, cursor.to or cursor.n)
             cursor.since, cursor.to, cursor.named = 0, 0, False
         self.engine.move_to(position)
         self._settle()
         self.reconcile()
 
-    def _recovered(self, series: Series, cursor: Cursor) -> None:
-        last = cursor.to or cursor.n
+    def _recovered(self, series: Series, cursor: Cursor, last: int) -> None:
         if 0 < cursor.since < last and cursor.fill is None:
             self.engine.report(Recovered(*series, cursor.since + 1, last))
 
@@ -607,6 +610,7 @@ class Link:
         """Handles an Alive mark. It shows messages that were lost without a later one."""
         for channel, numbers in m.get("last", {}).items():
             for name, n in numbers.items():
+                whole(n)
                 instrument = name.rsplit("|", 1)[0] if channel == "bars" else name
                 if not is_pattern(instrument):
                     seen = self.engine.pulse.instruments.setdefault(instrument, Seen(0.0))
@@ -620,22 +624,24 @@ class Link:
                 elif n > cursor.n and cursor.fill is None and self.replays == 0:
                     self._filler.gap(series, cursor, n)
         if self.replays == 0:
-            self.engine.move_to(m.get("position", ""))
+            self.engine.move_to(text(m.get("position", "")))
 
     def _warning(self, m: Raw) -> None:
-        if m["reason"] == "shutting_down":
-            wait = min(m.get("reconnect_in_ms", 0) / 1000, MAX_REQUESTED)
+        reason = printable(text(m["reason"]))
+        if reason == "shutting_down":
+            wait = seconds(m.get("reconnect_in_ms", 0), 1000 * MAX_REQUESTED) / 1000
             self.engine.reconnect_at = time.monotonic() + wait
-        elif m["reason"] == "token_expiring":
-            self.engine.tokens.renew_within(float(m.get("expires_in", 0)) * 0.8)
+        elif reason == "token_expiring":
+            self.engine.tokens.renew_within(seconds(m.get("expires_in", 0), MAX_LIFE) * 0.8)
             self._wake.set()
-        self.engine.report(Notice(m["reason"], m.get("msg", ""), m.get("hint", "")))
+        self.engine.report(Notice(reason, printable(m.get("msg")), printable(m.get("hint"))))
 
     def _refused(self, m: Raw) -> None:
         """Handles an Error. One without an answer to a request explains the close that follows."""
-        reason, msg, hint = m["reason"], m.get("msg", ""), m.get("hint", "")
-        wait = float(m.get("retry_after", 0))
-        self._error = gateway_error(m["code"], reason, msg, hint, wait)
+        reason, msg = printable(text(m["reason"])), printable(m.get("msg"))
+        hint = printable(m.get("hint"))
+        wait = seconds(m.get("retry_after", 0), MAX_REQUESTED)
+        self._error = gateway_error(whole(m["code"]), reason, msg, hint, wait)
         ask = self.asks.pop(m.get("id", 0), None)
         if "id" in m and reason == "internal":  # in place of a CaughtUp
             raise ConnectionBroken("the gateway could not complete a resume")
@@ -665,7 +671,7 @@ class Link:
                 self.sent[item] = Options(-1)  # unlike any wanted ones
             else:
                 self.sent.pop(item, None)
-        self._paused = self._again = time.monotonic() + min(max(wait, 1.0), MAX_REQUESTED)
+        self._paused = self._again = time.monotonic() + max(wait, 1.0)
         self._wake.set()
         if ask.resume:
             self.replays -= 1

@@ -10,12 +10,12 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from decimal import Decimal
 from typing import Any, Mapping, Optional, Sequence
 
 from ._threads import in_thread
 from .errors import ConnectionBroken, GatewayError, ProtocolError, response_error
 from .tokens import TokenKeeper
+from .values import constant, decimal_of
 
 ANSWER_TIMEOUT = 30.0
 MAX_ANSWER = 64 << 20
@@ -136,9 +136,7 @@ class Rest:
             with opener.open(request, timeout=ANSWER_TIMEOUT) as answer:
                 data: bytes = answer.read(MAX_ANSWER + 1)
         except urllib.error.HTTPError as err:
-            with err:
-                text = err.read(1 << 16)
-            raise response_error(err.code, dict(err.headers.items()), text) from None
+            raise _refusal(err) from None
         except urllib.error.URLError as err:
             raise ConnectionBroken(f"connection broken: {err.reason}") from err
         except (OSError, http.client.HTTPException) as err:
@@ -148,10 +146,20 @@ class Rest:
         return data
 
 
+def _refusal(err: urllib.error.HTTPError) -> GatewayError:
+    """Returns the error of an answer with a status of an error."""
+    with err:
+        try:
+            text = err.read(1 << 16)
+        except (OSError, http.client.HTTPException):
+            text = b""  # the status says what there is
+    return response_error(err.code, dict(err.headers.items()), text)
+
+
 def _data(body: bytes) -> Any:
     try:
-        answer = json.loads(body, parse_float=Decimal)
-    except (ValueError, RecursionError) as err:
+        answer = json.loads(body, parse_float=decimal_of, parse_constant=constant)
+    except (ValueError, ArithmeticError, RecursionError) as err:
         raise ProtocolError("the answer is not from a gateway") from err
     if not isinstance(answer, dict) or answer.get("success") is not True:
         raise ProtocolError("the answer is not from a gateway")

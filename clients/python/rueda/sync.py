@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from datetime import datetime
+from datetime import date, datetime
 from types import TracebackType
-from typing import Any, AsyncIterator, Callable, Coroutine, Iterator, Optional, TypeVar
+from typing import Any, AsyncIterator, Callable, Coroutine, Iterator, Optional, TypeVar, Union
 
 from .book import Book
 from .client import (
@@ -22,6 +22,7 @@ from .client import (
 from .engine import Checkpoint
 from .errors import RuedaError
 from .events import Bar, Event, Quote, Status, Trade
+from .history import Rows
 from .queue import Entry
 from .subscription import ALL_LEVELS, Subscriptions
 from .tokens import Tokens
@@ -222,23 +223,26 @@ class Client:
         return self._call(self._client.snapshot(*instruments))
 
     def order_book(
-        self, instrument: str, depth: int = ALL_LEVELS, at: Optional[datetime] = None
+        self,
+        instrument: str,
+        depth: int = ALL_LEVELS,
+        at: Union[datetime, date, None] = None,
     ) -> Book:
-        """Returns the book of an instrument now, or at a time."""
+        """Returns the book of an instrument now, or at a time, as in Range."""
         return self._call(self._client.order_book(instrument, depth, at))
 
-    def trades(self, instrument: str, rows: Range = ALL) -> Iterator[Trade]:
+    def trades(self, instrument: str, rows: Range = ALL) -> Rows[Trade]:
         """Iterates over past trades, cancels and corrections in order of N."""
-        return self._iterate(self._client.trades(instrument, rows))
+        return Rows(self._call, self._client.trades(instrument, rows))
 
-    def quotes(self, instrument: str, rows: Range = ALL) -> Iterator[Quote]:
+    def quotes(self, instrument: str, rows: Range = ALL) -> Rows[Quote]:
         """Iterates over past quotes."""
-        return self._iterate(self._client.quotes(instrument, rows))
+        return Rows(self._call, self._client.quotes(instrument, rows))
 
-    def statuses(self, instrument: str, rows: Range = ALL) -> Iterator[Status]:
+    def statuses(self, instrument: str, rows: Range = ALL) -> Rows[Status]:
         """Iterates over past statuses."""
-        return self._iterate(self._client.statuses(instrument, rows))
+        return Rows(self._call, self._client.statuses(instrument, rows))
 
-    def bars(self, instrument: str, interval: str = "1m", rows: Range = ALL) -> Iterator[Bar]:
+    def bars(self, instrument: str, interval: str = "1m", rows: Range = ALL) -> Rows[Bar]:
         """Iterates over past bars, with their revisions."""
-        return self._iterate(self._client.bars(instrument, interval, rows))
+        return Rows(self._call, self._client.bars(instrument, interval, rows))

@@ -16,6 +16,9 @@ from typing import Any, Awaitable, Callable, Optional, Protocol, Union
 
 from ._threads import in_thread
 from .errors import GatewayError, ProtocolError, RuedaError
+from .values import BROKEN, MAX_LIFE, seconds, text
+
+RENEW_AGAIN = 0.5  # between two renewals of a stream, whatever lifetimes a gateway states
 
 log = logging.getLogger("rueda")
 
@@ -39,6 +42,13 @@ class TokenStore(Protocol):
 
     def save(self, tokens: Tokens) -> None:
         """Stores tokens. It returns when they are durable."""
+
+
+def _token(value: Any) -> str:
+    """Returns a token, which a header can have."""
+    if not text(value).isascii() or not value.isprintable() or " " in value or not value:
+        raise ValueError("not a token")
+    return str(value)
 
 
 def _text(at: float) -> str:
@@ -126,6 +136,7 @@ class TokenKeeper:
         self._store = store
         self._now = Tokens()
         self._renew = 0.0  # of the monotonic clock
+        self._tried = 0.0  # the last attempt, likewise
         self._loaded = store is None
         self._attempt: Optional[asyncio.Task[Tokens]] = None
 
@@ -136,8 +147,11 @@ class TokenKeeper:
 
     @property
     def until_renewal(self) -> float:
-        """Seconds until the next renewal."""
-        return self._renew - time.monotonic()
+        """Seconds until a stream renews the tokens."""
+        return max(self._renew, self._tried + RENEW_AGAIN) - time.monotonic()
+
+    def _valid(self) -> bool:
+        return self._now.access != "" and time.monotonic() < self._renew
 
     def renew_within(self, seconds: float) -> None:
         """Makes get renew the tokens no later than after a time."""
@@ -154,7 +168,7 @@ class TokenKeeper:
         One attempt serves all callers, and goes on if one of them is cancelled. If it fails, the
         old tokens are used while they are valid.
         """
-        if self._now.access and self.until_renewal > 0:
+        if self._valid():
             return self._now
         if self._attempt is None:
             self._attempt = asyncio.create_task(self._renewed())
@@ -189,12 +203,13 @@ class TokenKeeper:
     async def _renewed(self) -> Tokens:
         if not self._loaded:
             await self._load()
-            if self._now.access and self.until_renewal > 0:
+            if self._valid():
                 return self._now
         began, old = time.monotonic(), self._now
         try:
             fresh, life = await self._request(old)
         except (RuedaError, OSError) as err:
+            self._tried = time.monotonic()
             rest = old.expires - time.time()
             final = isinstance(err, GatewayError) and err.final
             if not old.access or rest <= 0 or final:
@@ -202,6 +217,7 @@ class TokenKeeper:
             self._renew = time.monotonic() + max(rest / 10, 1.0)
             return old
         self._now = await self._saved(fresh, old)
+        self._tried = time.monotonic()
         self._renew = began + life * (0.8 + random.random() * 0.05)
         return self._now
 
@@ -264,14 +280,14 @@ class TokenKeeper:
         began = time.time()
         v = await self._post("/auth/token", body)
         try:
-            life = float(v["expires_in"])
+            life = seconds(v["expires_in"], MAX_LIFE)
             tokens = Tokens(
-                str(v["access_token"]),
+                _token(v["access_token"]),
                 began + life,
-                str(v["refresh_token"]),
-                began + float(v["refresh_expires_in"]),
-                str(v.get("scope", "")),
+                _token(v["refresh_token"]),
+                began + seconds(v["refresh_expires_in"], MAX_LIFE),
+                text(v.get("scope", "")),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as err:
+        except BROKEN as err:
             raise ProtocolError("the answer to a login has no tokens") from err
         return tokens, life

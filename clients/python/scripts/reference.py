@@ -21,14 +21,16 @@ GROUPS = [
     ("Other events", ["StateChange", "Recovered", "Lost", "BookInvalid", "Rejected", "Delayed",
                       "Notice", "Event"]),
     ("Books", ["Book"]),
-    ("Requests", ["Range", "Account", "Instrument", "InstrumentSnapshot"]),
+    ("Requests", ["Range", "AsyncRows", "Rows", "Account", "Instrument", "InstrumentSnapshot"]),
     ("Tokens", ["Tokens", "TokenStore", "FileStore"]),
-    ("Errors", ["RuedaError", "ConnectionBroken", "ProtocolError", "InvalidBook", "ChainError",
+    ("Errors", ["RuedaError", "ConnectionBroken", "ProtocolError", "IncompleteHistory",
+                "IncompleteHistoryWarning", "InvalidBook", "ChainError",
                 "ChecksumError", "GatewayError", "RequestError", "AuthenticationError",
                 "InvalidCredentials", "SecondFactorRequired", "LoginEnded", "TokenExpired",
                 "Forbidden", "NotEntitled", "NotFound", "Replaced", "EpochChanged",
                 "LimitExceeded", "Unavailable", "reason_of"]),
 ]
+NOT_MADE = {"RuedaError", "AsyncIterator[E]", "Iterator[E]"}  # bases of what no program makes
 PANDAS = ["trades", "trades_async", "trades_frame", "quotes", "quotes_async", "quotes_frame",
           "bars", "bars_async", "bars_frame"]
 
@@ -133,7 +135,7 @@ def class_text(c: ast.ClassDef) -> Iterator[str]:
     for statement, doc in body_of(c.body):
         name = name_of(statement)
         if name == "__init__" and isinstance(statement, ast.FunctionDef):
-            if bases != ["RuedaError"]:  # programs make no errors
+            if not set(bases) & NOT_MADE:
                 lines = [call("class " + c.name, parameters(statement.args, True), "")]
         elif not name or name.startswith("_"):
             continue

@@ -18,9 +18,11 @@ FAKE = "FAKE|SIM|CI"
 
 
 class Gateway:
-    """A `rueda dev` on a port of its own. RUEDA has the program; by default it is built."""
+    """A `rueda dev` on a port of its own, or `rueda` with other arguments. RUEDA has the program; by
+    default it is built."""
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: str) -> None:
+        self.arguments = arguments or ("dev", "--speed", "5")
         self._process: Optional[subprocess.Popen[str]] = None
         folder = tempfile.TemporaryDirectory()
         self.folder = Path(folder.name)
@@ -35,7 +37,7 @@ class Gateway:
     def start(self, listen: str) -> str:
         """Starts it, and returns its address when it is ready."""
         data = self.folder / "data"
-        command = [self.program, "dev", "--listen", listen, "--speed", "5", "--data", str(data)]
+        command = [self.program, *self.arguments, "--listen", listen, "--data", str(data)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         self._process = process
@@ -43,7 +45,7 @@ class Gateway:
             found = re.search(r"REST +(http://\S+)", line)
             if found:
                 return found[1]
-        raise RuntimeError("rueda dev has not started")
+        raise RuntimeError(f"rueda {self.arguments[0]} has not started")
 
     def restart(self) -> None:
         """Stops and starts it at the same address."""

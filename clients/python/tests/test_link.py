@@ -182,8 +182,15 @@ class LinkTest(unittest.IsolatedAsyncioTestCase):
         self.engine.restore(Checkpoint("e", "e:5", {f"trades {ID}": 5}))
         self.want(trades=[ID])
         lost = {"trades": {ID: {"from": 6, "to": 9, "reason": "buffer_exceeded"}}}
-        await self.connect(self.answer(1, lost=lost), trade(10))
-        self.assertEqual(self.numbers(), [rueda.Lost("trades", ID, 6, 9, "buffer_exceeded"), 10])
+        missing = {"trades": {ID: {"from": 12, "to": 13, "reason": "buffer_exceeded"}}}
+        rows_lost = {"type": "Subscription", "msg": "Rows lost", "epoch": "e", "lost": missing}
+        await self.connect(self.answer(1, lost=lost), trade(10), trade(11), rows_lost, trade(14))
+        expected = [
+            rueda.Lost("trades", ID, 6, 9, "buffer_exceeded"), 10, 11,
+            rueda.Recovered("trades", ID, 10, 11, False),
+            rueda.Lost("trades", ID, 12, 13, "buffer_exceeded"), 14,
+        ]
+        self.assertEqual(self.numbers(), expected)
 
     async def test_epoch(self) -> None:
         self.engine.restore(Checkpoint("old", "old:5", {f"trades {ID}": 5}))
@@ -240,6 +247,7 @@ class LinkTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(str(await self.ended()), "the connection is silent")
         self.assertEqual(self.socket.sent[-1]["action"], "ping")
 
+    @mock.patch("rueda.tokens.RENEW_AGAIN", 0.0)
     async def test_reauthentication(self) -> None:
         await self.connect({"type": "Warning", "code": 200, "reason": "token_expiring",
                             "msg": "", "expires_in": 0})

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import time
 import unittest
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +18,7 @@ from .gateway import GGAL, GatewayTest
 
 def bar(n: int, second: int, close: str, trades: int = 1, interval: str = "1s") -> rueda.Bar:
     m: dict[str, Any] = {"type": "K", "I": GGAL, "N": n, "IV": interval, "TC": trades, "R": n > 2}
-    m |= {"T": f"2026-11-20T14:30:{second:02}.000000000Z", "TV": 1, "EV": 2}
+    m |= {"T": f"2026-11-20T14:30:{second:02}.000000000Z", "TV": 1, "EV": 2, "TD": "2026-11-21"}
     text = json.dumps(m)[:-1]
     if trades:
         text += "".join(f',"{name}":{close}' for name in ("OP", "HI", "LO", "CL", "VW"))
@@ -37,6 +38,9 @@ class PandasTest(GatewayTest):
         frame = rueda.pandas.bars_frame(bars, exact=True)
         self.assertEqual(list(frame["close"]), [Decimal("0.3")])
         self.assertEqual(list(frame["n"]), [3])
+        self.assertEqual(list(frame["trading_date"]), [date(2026, 11, 21)])
+        del bars[0].raw["TD"]  # a file of an older gateway
+        self.assertIsNone(bars[0].trading_date)
         self.assertEqual(frame.index[0].isoformat(), "2026-11-20T14:30:00+00:00")
         self.assertEqual(str(rueda.pandas.bars_frame(bars)["close"].dtype), "float64")
         with self.assertRaises(ValueError):
