@@ -1,5 +1,6 @@
 import { Book } from "./book.js";
 import { Engine } from "./engine.js";
+import { ProtocolError } from "./errors.js";
 import { eventOf } from "./events.js";
 import { Health } from "./health.js";
 import { listOf, rowsOf } from "./history.js";
@@ -17,12 +18,14 @@ export class Client {
     #health = new Health();
     #desired = new Map();
     #books = new Map();
+    #requireComplete;
     #running = false;
     /** Takes one or more URLs such as https://api.broker.example. Throws a TypeError. */
     constructor(urls, options = {}) {
         const list = (typeof urls === "string" ? [urls] : urls).map((url) => parseURL(url, options.insecure ?? false));
         if (list.length === 0)
             throw new TypeError("no URL");
+        this.#requireComplete = options.requireComplete ?? false;
         this.#rest = new Rest(list, options.fetch ?? globalThis.fetch.bind(globalThis));
         this.#queue = new Queue(options.queue ?? 8192, options.overflow ?? "conflate");
         const warn = (reason, err) => {
@@ -167,7 +170,8 @@ export class Client {
         return this.#rows(seriesOf("bars", `${instrument}|${interval}`), range);
     }
     #rows(s, range) {
-        return rowsOf(this.#rest, this.#tokens, s, range);
+        const ifLost = (range.requireComplete ?? this.#requireComplete) ? "throw" : "warn";
+        return rowsOf(this.#rest, this.#tokens, s, range, ifLost);
     }
     /** Iterates over the instruments of the catalogue. text is a part of symbol, name or ISIN. */
     instruments(filter = {}) {
@@ -184,7 +188,7 @@ export class Client {
         const book = new Book();
         const event = eventOf(data, Date.now());
         if (event?.type !== "book" || book.apply(event))
-            throw new Error("the answer has no valid book");
+            throw new ProtocolError("the answer has no valid book");
         return book;
     }
 }

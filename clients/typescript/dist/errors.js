@@ -1,8 +1,16 @@
 import { ms } from "./time.js";
-/** What a gateway refused, over REST or on the stream. */
+const maxText = 1000; // characters of a text for people
+/**
+ * Returns a text for people, at most 1,000 characters of it, and "" for what is not a text. What a
+ * terminal could act on is replaced.
+ */
+export function printable(value) {
+    return typeof value === "string" ? value.slice(0, maxText).replace(/\p{C}|\p{Zl}|\p{Zp}/gu, "\ufffd") : "";
+}
+/** What a gateway refused, over REST or on the stream. It is the base of the other errors. */
 export class RuedaError extends Error {
     name = "RuedaError";
-    /** As in HTTP. */
+    /** As in HTTP; 0: the gateway has refused nothing. */
     code;
     /** The word to branch on; "": the answer is not from a gateway. */
     reason;
@@ -14,19 +22,31 @@ export class RuedaError extends Error {
     requestId;
     /** The stream was closed with it. */
     closed;
-    constructor(fields) {
-        super(fields.msg ? `${fields.reason}: ${fields.msg}` : fields.reason || `the server answered ${fields.code}`);
+    constructor(fields, options) {
+        const reason = printable(fields.reason);
+        const msg = printable(fields.msg);
+        super([reason, msg].filter(Boolean).join(": ") || `the server answered ${fields.code}`, options);
         this.code = fields.code;
-        this.reason = fields.reason;
-        this.hint = fields.hint;
+        this.reason = reason;
+        this.hint = printable(fields.hint) || undefined;
         this.retryAfter = Math.min(fields.retryAfter ?? 0, ms.maxRequested);
-        this.requestId = fields.requestId;
+        this.requestId = printable(fields.requestId) || undefined;
         this.closed = fields.closed ?? false;
     }
 }
 /** The connection broke, or a gateway cannot be reached. The client tries again. */
-export class ConnectionError extends Error {
+export class ConnectionError extends RuedaError {
     name = "ConnectionError";
+    constructor(msg, options) {
+        super({ code: 0, reason: "", msg }, options);
+    }
+}
+/** A message or an answer is not one of a gateway. */
+export class ProtocolError extends RuedaError {
+    name = "ProtocolError";
+    constructor(msg, options) {
+        super({ code: 0, reason: "", msg }, options);
+    }
 }
 /** The program is slower than its events, and the client has stopped reading until it is ready. */
 export class BehindError extends ConnectionError {
@@ -35,8 +55,20 @@ export class BehindError extends ConnectionError {
         super("the queue of events is full");
     }
 }
+/** Rows of history that were requested are lost, and requireComplete makes that an error. */
+export class IncompleteError extends RuedaError {
+    lost;
+    name = "IncompleteError";
+    constructor(msg, 
+    /** The ranges that are known so far. */
+    lost) {
+        super({ code: 0, reason: "", msg });
+        this.lost = lost;
+    }
+}
 const final = new Set([
     "invalid_credentials", "invalid_refresh_token", "mfa_required", "mfa_enrolment_required", "invalid_otp",
+    "password_change_required", "second_factor_locked",
     "token_revoked", "address_not_allowed", "replaced", "message_too_big",
 ]);
 // isFinal reports whether trying again cannot help.

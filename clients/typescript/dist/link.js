@@ -1,11 +1,12 @@
 import { Book } from "./book.js";
-import { ConnectionError, RuedaError, closeError, closes } from "./errors.js";
+import { ConnectionError, RuedaError, closeError, closes, printable } from "./errors.js";
 import { eventOf } from "./events.js";
 import { read } from "./json.js";
 import { Sequences } from "./sequences.js";
 import { Sets } from "./sets.js";
 import { identifierOf, matches } from "./subscriptions.js";
 import { ms, now } from "./time.js";
+import { bounded, text } from "./values.js";
 // How often deadlines are checked. A check that is late by more than this much says that the program
 // or the machine stood still, and not the gateway.
 const tick = 200;
@@ -172,7 +173,7 @@ export class Link {
                 return this.sets.acknowledged(m);
             case "CaughtUp":
                 this.#streamed(at);
-                return this.sequences.caughtUp(m.position ?? "");
+                return this.sequences.caughtUp(text(m.position ?? ""));
             case "Alive":
                 this.#streamed(at);
                 return this.sequences.alive(m, at);
@@ -252,11 +253,11 @@ export class Link {
         if (this.ready)
             return; // a re-authentication
         this.ready = true;
-        if (this.engine.options.heartbeat === undefined && m.heartbeat.interval > 0) {
-            this.#heartbeat = Math.min(m.heartbeat.interval * 500, defaultHeartbeat);
-        }
+        const half = bounded(m.heartbeat?.interval * 500, defaultHeartbeat);
+        if (this.engine.options.heartbeat === undefined && half > 0)
+            this.#heartbeat = Math.max(half, ms.minHeartbeat);
         this.#data = now();
-        this.sets.limit(m.limits.message_bytes);
+        this.sets.limit(bounded(m.limits?.message_bytes, Infinity));
         this.sets.prune();
         for (const c of this.engine.series.values())
             c.since = c.n;
@@ -273,26 +274,30 @@ export class Link {
     }
     #warning(m) {
         if (m.reason === "shutting_down")
-            this.engine.reconnectAt = now() + Math.min(m.reconnect_in_ms, ms.maxRequested);
+            this.engine.reconnectAt = now() + bounded(m.reconnect_in_ms, ms.maxRequested);
         if (m.reason === "token_expiring")
-            this.engine.tokens.renewWithin(m.expires_in * 800);
-        this.engine.report({ type: "notice", reason: m.reason, msg: m.msg, hint: undefined });
+            this.engine.tokens.renewWithin(bounded(m.expires_in * 800, ms.maxLife));
+        this.engine.report({ type: "notice", reason: printable(m.reason), msg: printable(m.msg), hint: undefined });
     }
     // refused handles an Error. One without an answer to a request explains the close that follows.
     #refused(m) {
-        const { code, reason, msg, hint, retry_after } = m;
-        this.#last = new RuedaError({ code, reason, msg, ...(hint && { hint }), retryAfter: (retry_after ?? 0) * 1000 });
+        const { code, msg, hint, retry_after = 0 } = m;
+        const reason = text(m.reason);
+        this.#last = new RuedaError({ code: bounded(code, 999), reason, msg, ...(hint && { hint }), retryAfter: bounded(retry_after * 1000, ms.maxRequested) });
         if (m.id !== undefined && reason === "internal")
             return this.end(new ConnectionError("the gateway could not complete a resume"));
         if (this.sets.refused(m, this.#last.retryAfter))
             return;
         if (!closes(reason))
-            this.engine.report({ type: "notice", reason, msg, hint });
+            this.engine.report({ type: "notice", reason: this.#last.reason, msg: printable(msg), hint: this.#last.hint });
     }
     /** Reports a refused identifier. */
     reject(r, removed) {
-        const { channel, instrument, reason, msg, hint } = r;
-        this.engine.report({ type: "rejected", channel, instrument, reason, msg, hint, removed });
+        const channel = printable(r.channel);
+        const instrument = printable(r.instrument);
+        const msg = printable(r.msg) || undefined;
+        const hint = printable(r.hint) || undefined;
+        this.engine.report({ type: "rejected", channel, instrument, reason: printable(r.reason), msg, hint, removed });
     }
     /** Reports the refusal of a whole request for one series. */
     rejectSeries(s, m) {

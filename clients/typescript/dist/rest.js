@@ -1,7 +1,10 @@
-import { RuedaError } from "./errors.js";
+import { ConnectionError, ProtocolError, RuedaError } from "./errors.js";
 import { read } from "./json.js";
 import { ms, sleep } from "./time.js";
+import { bounded } from "./values.js";
 const maxTries = 3;
+const maxAnswer = 64 << 20; // bytes
+const maxRefusal = 64 << 10; // of the text of an error
 /** Requests of REST to one of several URLs. */
 export class Rest {
     urls;
@@ -74,10 +77,18 @@ export class Rest {
                 ...(r.body !== undefined && { body: JSON.stringify(r.body) }),
                 signal: stop.signal,
             });
-            const text = await response.text();
+            const { text, whole } = await textOf(response, response.ok ? maxAnswer : maxRefusal);
             if (!response.ok)
                 throw refusal(response, text);
+            if (!whole)
+                throw new ProtocolError(`the answer of ${r.path} is longer than 64 MiB`);
             return text;
+        }
+        catch (err) {
+            if (r.signal?.aborted || err instanceof RuedaError)
+                throw err;
+            const { message } = stop.signal.aborted ? stop.signal.reason : err;
+            throw new ConnectionError(`the connection broke: ${message}`, { cause: err });
         }
         finally {
             clearTimeout(timer);
@@ -85,6 +96,25 @@ export class Rest {
         }
     }
 }
+// textOf returns at most the first bytes of an answer, and whether they are the whole of it.
+async function textOf(response, most) {
+    const reader = response.body?.getReader();
+    const decoder = new TextDecoder();
+    let text = "";
+    for (let length = 0; reader;) {
+        const { done, value } = await reader.read();
+        if (done)
+            break;
+        length += value.length;
+        if (length > most) {
+            await reader.cancel();
+            return { text, whole: false };
+        }
+        text += decoder.decode(value, { stream: true });
+    }
+    return { text: text + decoder.decode(), whole: true };
+}
+// refusal returns the error of an answer. The constructor takes no texts of another type.
 function refusal(response, text) {
     let e = {};
     try {
@@ -93,15 +123,21 @@ function refusal(response, text) {
     catch {
         // Without a body, the status says what there is.
     }
-    const seconds = Number(response.headers.get("Retry-After"));
+    const retryAfter = bounded(Number(response.headers.get("Retry-After")) * 1000, ms.maxRequested);
     return new RuedaError({
         code: response.status, reason: e.reason ?? "", ...(e.msg && { msg: e.msg }), ...(e.hint && { hint: e.hint }),
-        ...(e.request_id && { requestId: e.request_id }), retryAfter: seconds > 0 ? seconds * 1000 : 0,
+        ...(e.request_id && { requestId: e.request_id }), retryAfter,
     });
 }
 function dataOf(text) {
-    const answer = read(text);
+    let answer;
+    try {
+        answer = read(text);
+    }
+    catch (err) {
+        throw new ProtocolError("the answer is not from a gateway", { cause: err });
+    }
     if (answer?.success !== true)
-        throw new Error("the answer is not from a gateway");
+        throw new ProtocolError("the answer is not from a gateway");
     return answer.data;
 }

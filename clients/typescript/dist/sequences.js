@@ -1,6 +1,7 @@
-import { BehindError, ConnectionError, RuedaError } from "./errors.js";
+import { BehindError, ConnectionError, RuedaError, printable } from "./errors.js";
 import { rowsOf } from "./history.js";
 import { isPattern, matches, replays, splitSeries } from "./subscriptions.js";
+import { text, whole } from "./values.js";
 // Limits of a gap that is filled from history.
 const maxFill = 1_000_000;
 const maxHeld = 100_000; // messages that came meanwhile
@@ -90,11 +91,11 @@ export class Sequences {
         let known = true;
         try {
             const range = { epoch: engine.epoch, after: from - 1, limit: to - from + 1 };
-            for await (const row of rowsOf(engine.rest, engine.tokens, s, range, this.link.abort.signal))
+            for await (const row of rowsOf(engine.rest, engine.tokens, s, range, "nothing", this.link.abort.signal))
                 rows.push(row);
         }
         catch (err) {
-            known = err instanceof RuedaError; // otherwise the connection broke; what is missing is resumed
+            known = err instanceof RuedaError && err.code > 0; // otherwise the connection broke; what is missing is resumed
         }
         if (this.link.over || engine.series.get(s) !== c || !c.fill)
             return; // unsubscribed meanwhile
@@ -127,7 +128,7 @@ export class Sequences {
         for (const [channel, resumed] of Object.entries(m.resumed ?? {})) {
             for (const [id, n] of Object.entries(resumed)) {
                 const c = this.link.engine.series.get(`${channel} ${id}`);
-                if (c && n > c.n)
+                if (c && whole(n) > c.n)
                     c.to = n;
             }
         }
@@ -136,13 +137,19 @@ export class Sequences {
     // pattern stands for all its series.
     #lost(s, r) {
         const { engine } = this.link;
-        const { reason } = r;
+        const reason = printable(r.reason);
+        if (r.from !== undefined)
+            whole(r.from);
+        if (r.to !== undefined)
+            whole(r.to);
         if (!isPattern(s) || (s.startsWith("status ") && engine.series.has(s))) {
             const c = engine.series.get(s);
             if (!c)
                 return;
-            if (c.known)
-                engine.report({ type: "lost", ...splitSeries(s), from: Math.max(r.from ?? 0, c.n + 1), to: r.to, reason });
+            this.#recovered(s, c, c.n);
+            const from = Math.max(r.from ?? 0, c.n + 1);
+            if (c.known && from <= (r.to ?? from))
+                engine.report({ type: "lost", ...splitSeries(s), from, to: r.to, reason });
             c.n = c.since = Math.max(r.to ?? 0, c.n);
             c.known = (r.to ?? 0) > 0;
             c.named = false;
@@ -168,10 +175,7 @@ export class Sequences {
                 this.#gap(s, c, c.to);
                 continue;
             }
-            const to = c.to || c.n;
-            if (c.since > 0 && to > c.since && !c.fill && replays(s)) {
-                engine.report({ type: "recovered", ...splitSeries(s), from: c.since + 1, to, history: false });
-            }
+            this.#recovered(s, c, c.to || c.n);
             c.since = c.to = 0;
             c.named = false;
         }
@@ -182,6 +186,12 @@ export class Sequences {
         this.link.settle();
         this.link.sets.reconcile();
     }
+    // recovered reports what a replay has delivered of a series, up to N to.
+    #recovered(s, c, to) {
+        if (c.since > 0 && to > c.since && !c.fill && replays(s)) {
+            this.link.engine.report({ type: "recovered", ...splitSeries(s), from: c.since + 1, to, history: false });
+        }
+    }
     /** Handles an Alive mark. It shows messages that were lost without a later one. */
     alive(m, at) {
         const { engine, sets } = this.link;
@@ -189,6 +199,7 @@ export class Sequences {
             for (const [id, n] of Object.entries(last)) {
                 if (this.link.over)
                     return;
+                whole(n);
                 const s = `${channel} ${id}`;
                 engine.health.note(channel === "bars" ? id.slice(0, id.lastIndexOf("|")) : id, at);
                 if (!replays(s) || !sets.covered(s))
@@ -204,6 +215,6 @@ export class Sequences {
             }
         }
         if (m.position && this.replaying === 0 && !this.link.over)
-            engine.moveTo(m.position);
+            engine.moveTo(text(m.position));
     }
 }

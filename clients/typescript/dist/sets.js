@@ -1,5 +1,7 @@
+import { printable } from "./errors.js";
 import { channelOf, identifierOf, isPattern, matches, replays } from "./subscriptions.js";
 import { ms, now } from "./time.js";
+import { bounded, text } from "./values.js";
 const maxItems = 300; // in a message
 const maxItemBytes = 200; // of an item, with its place in resume
 /** The set of subscriptions of a connection, which follows the set that the program wants. */
@@ -131,14 +133,15 @@ export class Sets {
     acknowledged(m) {
         const { engine, sequences } = this.link;
         const ask = this.#answered(m.id);
-        if (m.epoch !== engine.epoch)
+        if (text(m.epoch) !== engine.epoch)
             engine.newEpoch(m.epoch);
         if (sequences.replaying === 0 && m.position)
-            engine.moveTo(m.position);
+            engine.moveTo(text(m.position));
         this.#reject(m.rejected ?? [], false);
         this.#reject(m.removed ?? [], true);
-        for (const { channel, instrument, delay } of m.moved ?? [])
-            engine.report({ type: "delayed", channel, instrument, delay });
+        for (const { channel, instrument, delay } of m.moved ?? []) {
+            engine.report({ type: "delayed", channel: printable(channel), instrument: printable(instrument), delay: bounded(delay, ms.maxLife / 1000) });
+        }
         sequences.ranges(m);
         for (const s of ask?.items ?? []) {
             const sent = this.sent.get(s);

@@ -12,6 +12,9 @@ export const ms = {
     ownDelay: 60_000, // how long after a connection broke off its messages may reach the gateway
     maxRequested: 3_600_000, // longest wait that a gateway may request
     maxWait: 60_000, // the same in the middle of a request
+    minHeartbeat: 1_000, // whatever a gateway states, as the following ones
+    maxLife: 10 * 365 * 86_400_000, // of a token
+    renewAgain: 500, // between two renewals of a stream
 };
 // now is a clock that never goes back.
 export const now = () => performance.now();

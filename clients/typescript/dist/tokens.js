@@ -1,5 +1,6 @@
-import { RuedaError, isFinal } from "./errors.js";
-import { now } from "./time.js";
+import { ProtocolError, RuedaError, isFinal } from "./errors.js";
+import { ms, now } from "./time.js";
+import { bounded, members } from "./values.js";
 /**
  * Has the tokens of a client and renews them at 80 % of the life of the access token. All who need
  * a token at the same time share one request.
@@ -10,6 +11,7 @@ export class TokenKeeper {
     warn;
     #state;
     #renewAt = 0;
+    #tried = -Infinity; // the last attempt
     #loaded = false;
     #renewal;
     constructor(rest, options, warn) {
@@ -24,9 +26,9 @@ export class TokenKeeper {
         this.#renewal ??= this.#renew().finally(() => (this.#renewal = undefined));
         return abortable(this.#renewal, signal);
     }
-    /** How long to wait before the next renewal, in ms. */
+    /** How long a stream waits before the next renewal, in ms. */
     untilRenewal() {
-        return this.#renewAt - now();
+        return Math.max(this.#renewAt, this.#tried + ms.renewAgain) - now();
     }
     /** Makes get renew the tokens no later than after a time. */
     renewWithin(wait) {
@@ -69,6 +71,9 @@ export class TokenKeeper {
                 throw err;
             this.#renewAt = now() + Math.max((old.expires - now()) / 10, 1000);
             return loginOf(old.tokens); // valid for some time
+        }
+        finally {
+            this.#tried = now();
         }
     }
     // load reads the stored tokens, once. An access token with little of its life left is not used.
@@ -132,15 +137,19 @@ export class TokenKeeper {
     // does not matter.
     async #grant(body) {
         const began = Date.now();
-        const data = (await this.rest.call({ method: "POST", path: "/auth/token", body }));
-        if (!data.access_token)
-            throw new Error("the answer to a login has no token");
-        const at = (seconds) => new Date(began + seconds * 1000).toISOString();
-        const { access_token, refresh_token, scope } = data;
-        const tokens = { access_token, expires: at(data.expires_in), refresh_token, refresh_expires: at(data.refresh_expires_in), scope };
-        return { tokens, life: data.expires_in * 1000 };
+        const data = members(await this.rest.call({ method: "POST", path: "/auth/token", body }));
+        const { access_token, expires_in, refresh_token, refresh_expires_in, scope = "" } = data;
+        if (!isToken(access_token) || !isToken(refresh_token) || typeof expires_in !== "number" || typeof refresh_expires_in !== "number" || typeof scope !== "string") {
+            throw new ProtocolError("the answer to a login has no tokens");
+        }
+        const life = bounded(expires_in * 1000, ms.maxLife);
+        const at = (ahead) => new Date(began + ahead).toISOString();
+        const tokens = { access_token, expires: at(life), refresh_token, refresh_expires: at(bounded(refresh_expires_in * 1000, ms.maxLife)), scope };
+        return { tokens, life };
     }
 }
+// isToken reports whether a value is a text that a header can have.
+const isToken = (value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value);
 const loginOf = (t) => ({ access: t.access_token, scope: t.scope.split(" ") });
 // abortable leaves a promise when the signal is aborted. The work goes on, for others.
 function abortable(work, signal) {

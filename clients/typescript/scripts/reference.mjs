@@ -13,9 +13,9 @@ const groups = [
   ["Market data", "index.ts", ["MarketEvent", "Header", "Trade", "Quote", "BookUpdate", "Level", "Status", "Figures", "Summary", "Bar"]],
   ["Other events", "index.ts", ["Event", "StateChange", "Recovered", "Lost", "BookInvalid", "Rejected", "Delayed", "Notice"]],
   ["Decimals and books", "index.ts", ["Decimal", "Book", "BookFault", "crc32"]],
-  ["Requests", "index.ts", ["Range", "Account", "Instrument"]],
+  ["Requests", "index.ts", ["Range", "Rows", "Account", "Instrument"]],
   ["Tokens", "index.ts", ["Tokens", "TokenStore"]],
-  ["Errors", "index.ts", ["RuedaError", "ConnectionError", "BehindError"]],
+  ["Errors", "index.ts", ["RuedaError", "ConnectionError", "BehindError", "ProtocolError", "IncompleteError"]],
   ["Messages of the protocol", "index.ts", ["read", "DataMessage", "wire"]],
   ["Module @rueda/client/node", "node.ts", ["FileStore"]],
 ];

@@ -1,9 +1,10 @@
 import { Book } from "./book.js";
 import type { Decimal } from "./decimal.js";
 import { Engine, type Checkpoint } from "./engine.js";
+import { ProtocolError } from "./errors.js";
 import { eventOf, type Bar, type BookUpdate, type DataMessage, type Event, type Quote, type Status, type Trade } from "./events.js";
 import { Health, type HealthReport } from "./health.js";
-import { listOf, rowsOf, type Range } from "./history.js";
+import { listOf, rowsOf, type Range, type Rows } from "./history.js";
 import type * as wire from "./messages.js";
 import { parseURL, type Options } from "./options.js";
 import { Queue, type Entry } from "./queue.js";
@@ -56,12 +57,14 @@ export class Client {
   readonly #health = new Health();
   readonly #desired = new Map<Series, ItemOptions>();
   readonly #books = new Map<Series, Book>();
+  readonly #requireComplete: boolean;
   #running = false;
 
   /** Takes one or more URLs such as https://api.broker.example. Throws a TypeError. */
   constructor(urls: string | string[], options: Options = {}) {
     const list = (typeof urls === "string" ? [urls] : urls).map((url) => parseURL(url, options.insecure ?? false));
     if (list.length === 0) throw new TypeError("no URL");
+    this.#requireComplete = options.requireComplete ?? false;
     this.#rest = new Rest(list, options.fetch ?? globalThis.fetch.bind(globalThis));
     this.#queue = new Queue(options.queue ?? 8192, options.overflow ?? "conflate");
     const warn = (reason: string, err: unknown): void => {
@@ -191,27 +194,28 @@ export class Client {
   }
 
   /** Iterates over stored trades, cancels and corrections. */
-  trades(instrument: string, range: Range = {}): AsyncGenerator<Trade, void, void> {
+  trades(instrument: string, range: Range = {}): Rows<Trade> {
     return this.#rows(seriesOf("trades", instrument), range);
   }
 
   /** Iterates over stored quotes. */
-  quotes(instrument: string, range: Range = {}): AsyncGenerator<Quote, void, void> {
+  quotes(instrument: string, range: Range = {}): Rows<Quote> {
     return this.#rows(seriesOf("quotes", instrument), range);
   }
 
   /** Iterates over stored statuses. */
-  statuses(instrument: string, range: Range = {}): AsyncGenerator<Status, void, void> {
+  statuses(instrument: string, range: Range = {}): Rows<Status> {
     return this.#rows(seriesOf("status", instrument), range);
   }
 
   /** Iterates over stored bars, including revisions. */
-  bars(instrument: string, interval: wire.Interval, range: Range = {}): AsyncGenerator<Bar, void, void> {
+  bars(instrument: string, interval: wire.Interval, range: Range = {}): Rows<Bar> {
     return this.#rows(seriesOf("bars", `${instrument}|${interval}`), range);
   }
 
-  #rows<T>(s: Series, range: Range): AsyncGenerator<T, void, void> {
-    return rowsOf(this.#rest, this.#tokens, s, range) as unknown as AsyncGenerator<T, void, void>;
+  #rows<T>(s: Series, range: Range): Rows<T> {
+    const ifLost = (range.requireComplete ?? this.#requireComplete) ? "throw" : "warn";
+    return rowsOf(this.#rest, this.#tokens, s, range, ifLost) as unknown as Rows<T>;
   }
 
   /** Iterates over the instruments of the catalogue. text is a part of symbol, name or ISIN. */
@@ -230,7 +234,7 @@ export class Client {
     const data = (await this.get("/market/book", { instrument, ...options })) as DataMessage;
     const book = new Book();
     const event = eventOf(data, Date.now());
-    if (event?.type !== "book" || book.apply(event)) throw new Error("the answer has no valid book");
+    if (event?.type !== "book" || book.apply(event)) throw new ProtocolError("the answer has no valid book");
     return book;
   }
 }

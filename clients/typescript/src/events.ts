@@ -1,4 +1,5 @@
-import type { Decimal } from "./decimal.js";
+import { Decimal } from "./decimal.js";
+import { ProtocolError } from "./errors.js";
 import type * as wire from "./messages.js";
 
 /** What all market data has. */
@@ -103,6 +104,8 @@ export interface Summary extends Figures {
 export interface Bar extends Figures {
   type: "bar";
   interval: wire.Interval;
+  /** Date of the trading day that it belongs to, such as "2026-11-20". */
+  tradingDate: string | undefined;
   close: Decimal | undefined;
   /** True: it revises a bar that was sent before. */
   revision: boolean;
@@ -142,6 +145,10 @@ export interface Lost {
   from: number | undefined;
   /** Last n; undefined: unknown, as in a new epoch. */
   to: number | undefined;
+  /** In history: the time of the row before the range; undefined: unknown. */
+  start?: string | undefined;
+  /** In history: the time of the row after the range; undefined: unknown. */
+  end?: string | undefined;
   reason: string;
 }
 
@@ -193,11 +200,52 @@ export type DataMessage =
 const levelOf = (l: wire.BookLevel): Level => ({ price: l[0], size: l[1], orders: l[2] });
 
 function bestOf(price: Decimal | undefined, size: Decimal | undefined, orders: number | undefined): Level | undefined {
-  return price && size && { price, size, orders };
+  return price && size ? { price, size, orders } : undefined;
 }
 
-// eventOf converts a data message; undefined: this version does not know it.
+/** Converts a data message; undefined: this version does not know it. Throws a ProtocolError. */
 export function eventOf(m: DataMessage, received: number, replayed = false): MarketEvent | undefined {
+  let event: MarketEvent | undefined;
+  try {
+    event = convert(m, received, replayed);
+  } catch (err) {
+    throw new ProtocolError("a message has a wrong member", { cause: err });
+  }
+  if (event && !isRight(event)) throw new ProtocolError("a message has a wrong member");
+  return event;
+}
+
+const isNumber = (v: unknown): boolean => typeof v === "number" && Number.isSafeInteger(v) && v >= 0;
+const isText = (v: unknown): boolean => typeof v === "string";
+const isDecimal = (v: unknown): boolean => v instanceof Decimal;
+const isAbsent = (v: unknown): boolean => v === undefined || v === null;
+const isLevel = (v: Level): boolean => isDecimal(v.price) && isDecimal(v.size);
+
+// isRight reports whether what a message has is of its type.
+function isRight(e: MarketEvent): boolean {
+  if (!isText(e.instrument) || !isText(e.time) || !isNumber(e.n)) return false;
+  switch (e.type) {
+    case "trade":
+      if (!isAbsent(e.oldPrice) && !isDecimal(e.oldPrice)) return false;
+      return isDecimal(e.price) && isDecimal(e.size) && Array.isArray(e.conditions) && (isAbsent(e.oldSize) || isDecimal(e.oldSize));
+    case "quote":
+      return (!e.bid || isLevel(e.bid)) && (!e.ask || isLevel(e.ask));
+    case "book":
+      return isNumber(e.depth) && isNumber(e.previous) && isNumber(e.checksum) && e.bids.every(isLevel) && e.asks.every(isLevel);
+    case "status":
+      return isText(e.phase);
+    case "summary":
+      return areFigures(e) && [e.last, e.previousClose, e.settlement, e.openInterest].every((v) => isAbsent(v) || isDecimal(v));
+    case "bar":
+      return areFigures(e) && isText(e.interval) && (isAbsent(e.close) || isDecimal(e.close));
+  }
+}
+
+function areFigures(e: Figures): boolean {
+  return isDecimal(e.volume) && isDecimal(e.turnover) && [e.open, e.high, e.low, e.average].every((v) => isAbsent(v) || isDecimal(v));
+}
+
+function convert(m: DataMessage, received: number, replayed: boolean): MarketEvent | undefined {
   const header = { instrument: m.I, n: m.N, time: m.T, latency: m.D, delay: m.DE ?? 0, received, replayed };
   switch (m.type) {
     case "T":
@@ -223,7 +271,7 @@ export function eventOf(m: DataMessage, received: number, replayed = false): Mar
         last: m.LA, previousClose: m.CL, settlement: m.SE, openInterest: m.OI,
       };
     case "K":
-      return { type: "bar", ...header, ...figuresOf(m), interval: m.IV, close: m.CL, revision: m.R };
+      return { type: "bar", ...header, ...figuresOf(m), interval: m.IV, tradingDate: m.TD, close: m.CL, revision: m.R };
   }
   return undefined;
 }

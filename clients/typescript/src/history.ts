@@ -1,12 +1,14 @@
-import { eventOf, type DataMessage, type MarketEvent } from "./events.js";
+import { IncompleteError, printable } from "./errors.js";
+import { eventOf, type DataMessage, type Lost, type MarketEvent } from "./events.js";
 import type { Access, Rest } from "./rest.js";
-import { channelOf, identifierOf, type Series } from "./subscriptions.js";
+import { channelOf, identifierOf, splitSeries, type Series } from "./subscriptions.js";
+import { list, members, whole } from "./values.js";
 
 const page = 1000;
 
 /** Which rows of history to read. Without members, all of them in order of n. */
 export interface Range {
-  /** Event times, from start on and before end: RFC 3339, or a date. */
+  /** Event times from start to before end: RFC 3339, or a date, the start of a trading day. */
   start?: string;
   end?: string;
   /** Only rows above this n. */
@@ -17,18 +19,43 @@ export interface Range {
   limit?: number;
   /** True: the newest row first. */
   newestFirst?: boolean;
+  /** True: rows that are lost are an IncompleteError. By default the client's option decides. */
+  requireComplete?: boolean;
+}
+
+/** Stored rows, which come page after page. The loop over them may be left at any time. */
+export interface Rows<T> extends AsyncGenerator<T, void, void> {
+  /**
+   * Returns the ranges of rows that cannot be delivered, of the pages that were read. If none was
+   * read, it reads the first one, which has the rows that are no longer kept. Later pages can have
+   * more ranges. A program that does not call it is warned once, with console.warn.
+   */
+  lost(): Promise<Lost[]>;
+}
+
+/** What happens if rows of a page are lost, and lost was not called. */
+export type IfLost = "warn" | "throw" | "nothing";
+
+interface Page {
+  rows: DataMessage[];
+  lost: Lost[];
+  cursor: string | undefined; // of the next page
 }
 
 const routes: Record<string, string> = { trades: "trades", quotes: "quotes", status: "statuses", bars: "bars" };
 
 /** Iterates over rows of history, page after page. */
-export async function* rowsOf(rest: Rest, tokens: Access, s: Series, r: Range, signal?: AbortSignal): AsyncGenerator<MarketEvent, void, void> {
+export function rowsOf(rest: Rest, tokens: Access, s: Series, r: Range, ifLost: IfLost, signal?: AbortSignal): Rows<MarketEvent> {
   const what = routes[channelOf(s)]!;
   const id = identifierOf(s);
   const cut = what === "bars" ? id.lastIndexOf("|") : id.length;
+  const lost: Lost[] = [];
   let left = r.limit ?? Infinity;
-  for (let cursor: string | undefined; left > 0; ) {
-    const data = (await rest.call(
+  let first: Promise<Page> | undefined;
+  let silent = ifLost === "nothing";
+
+  const read = async (cursor?: string): Promise<Page> => {
+    const data = members(await rest.call(
       {
         method: "GET", path: `/market/${what}`, signal,
         query: {
@@ -37,16 +64,61 @@ export async function* rowsOf(rest: Rest, tokens: Access, s: Series, r: Range, s
         },
       },
       tokens,
-    )) as Record<string, DataMessage[]> & { next_cursor?: string };
-    for (const row of data[what] ?? []) {
-      const event = eventOf(row, Date.now());
-      if (!event) continue;
-      yield event;
-      if (--left <= 0) return;
+    ));
+    const ranges = list(data.lost).map((range) => lostOf(s, members(range)));
+    lost.push(...ranges);
+    return { rows: list(data[what]) as DataMessage[], lost: ranges, cursor: cursorOf(data) };
+  };
+  const begin = (): Promise<Page> =>
+    (first ??= read().catch((err: unknown) => {
+      first = undefined; // to try again
+      throw err;
+    }));
+
+  async function* rows(): AsyncGenerator<MarketEvent, void, void> {
+    if (left <= 0) return;
+    for (let p = await begin(); ; p = await read(p.cursor)) {
+      if (p.lost.length > 0 && ifLost === "throw") throw new IncompleteError(textOf(lost), [...lost]);
+      if (p.lost.length > 0 && !silent) {
+        silent = true;
+        console.warn(`${textOf(lost)}. The method lost has all ranges. requireComplete makes it an error`);
+      }
+      for (const row of p.rows) {
+        const event = eventOf(row, Date.now());
+        if (!event) continue;
+        yield event;
+        if (--left <= 0) return;
+      }
+      if (!p.cursor) return;
     }
-    cursor = data.next_cursor;
-    if (!cursor) return;
   }
+
+  return Object.assign(rows(), {
+    async lost(): Promise<Lost[]> {
+      silent = true;
+      if (left > 0) await begin();
+      return [...lost];
+    },
+  });
+}
+
+function lostOf(s: Series, { from, to, start, end, reason }: Record<string, unknown>): Lost {
+  const n = (value: unknown): number | undefined => (value === undefined ? undefined : whole(value));
+  const at = (value: unknown): string | undefined => printable(value) || undefined;
+  return { type: "lost", ...splitSeries(s), from: n(from), to: n(to), start: at(start), end: at(end), reason: printable(reason) };
+}
+
+const cursorOf = ({ next_cursor }: Record<string, unknown>): string | undefined => (typeof next_cursor === "string" ? next_cursor : undefined);
+
+// textOf returns the first lost range, for people.
+function textOf(lost: Lost[]): string {
+  const { channel, instrument, from, to, start, end, reason } = lost[0]!;
+  const words = [
+    "lost rows", from !== undefined && `from N ${from}`, to !== undefined && `to N ${to}`, start !== undefined && `after ${start}`,
+    end !== undefined && `before ${end}`, `(${reason})`,
+  ];
+  const more = lost.length > 1 ? `, and ${lost.length - 1} more` : "";
+  return `${channel} ${instrument}: history is incomplete: ${words.filter(Boolean).join(" ")}${more}`;
 }
 
 /** Iterates over the elements of a list that REST returns in pages. */
@@ -54,9 +126,9 @@ export async function* listOf<T>(
   rest: Rest, tokens: Access, path: string, what: string, query: Record<string, string | undefined>,
 ): AsyncGenerator<T, void, void> {
   for (let cursor: string | undefined; ; ) {
-    const data = (await rest.call({ method: "GET", path, query: { ...query, cursor } }, tokens)) as Record<string, T[]> & { next_cursor?: string };
-    yield* data[what] ?? [];
-    cursor = data.next_cursor;
+    const data = members(await rest.call({ method: "GET", path, query: { ...query, cursor } }, tokens));
+    for (const row of list(data[what])) yield members(row) as T;
+    cursor = cursorOf(data);
     if (!cursor) return;
   }
 }

@@ -1,6 +1,6 @@
 import { Book } from "./book.js";
 import type { Engine } from "./engine.js";
-import { ConnectionError, RuedaError, closeError, closes } from "./errors.js";
+import { ConnectionError, RuedaError, closeError, closes, printable } from "./errors.js";
 import { eventOf, type BookUpdate, type DataMessage, type MarketEvent, type Status } from "./events.js";
 import { read } from "./json.js";
 import type * as wire from "./messages.js";
@@ -10,6 +10,7 @@ import { Sets } from "./sets.js";
 import { identifierOf, matches, type Series } from "./subscriptions.js";
 import { ms, now } from "./time.js";
 import type { Login } from "./tokens.js";
+import { bounded, text } from "./values.js";
 
 // How often deadlines are checked. A check that is late by more than this much says that the program
 // or the machine stood still, and not the gateway.
@@ -175,7 +176,7 @@ export class Link {
         return this.sets.acknowledged(m);
       case "CaughtUp":
         this.#streamed(at);
-        return this.sequences.caughtUp(m.position ?? "");
+        return this.sequences.caughtUp(text(m.position ?? ""));
       case "Alive":
         this.#streamed(at);
         return this.sequences.alive(m, at);
@@ -255,11 +256,10 @@ export class Link {
   #success(m: wire.Success): void {
     if (this.ready) return; // a re-authentication
     this.ready = true;
-    if (this.engine.options.heartbeat === undefined && m.heartbeat.interval > 0) {
-      this.#heartbeat = Math.min(m.heartbeat.interval * 500, defaultHeartbeat);
-    }
+    const half = bounded(m.heartbeat?.interval * 500, defaultHeartbeat);
+    if (this.engine.options.heartbeat === undefined && half > 0) this.#heartbeat = Math.max(half, ms.minHeartbeat);
     this.#data = now();
-    this.sets.limit(m.limits.message_bytes);
+    this.sets.limit(bounded(m.limits?.message_bytes, Infinity));
     this.sets.prune();
     for (const c of this.engine.series.values()) c.since = c.n;
     this.engine.enter("syncing", this.url);
@@ -275,24 +275,28 @@ export class Link {
   }
 
   #warning(m: wire.TokenExpiring | wire.SlowClient | wire.ShuttingDown): void {
-    if (m.reason === "shutting_down") this.engine.reconnectAt = now() + Math.min(m.reconnect_in_ms, ms.maxRequested);
-    if (m.reason === "token_expiring") this.engine.tokens.renewWithin(m.expires_in * 800);
-    this.engine.report({ type: "notice", reason: m.reason, msg: m.msg, hint: undefined });
+    if (m.reason === "shutting_down") this.engine.reconnectAt = now() + bounded(m.reconnect_in_ms, ms.maxRequested);
+    if (m.reason === "token_expiring") this.engine.tokens.renewWithin(bounded(m.expires_in * 800, ms.maxLife));
+    this.engine.report({ type: "notice", reason: printable(m.reason), msg: printable(m.msg), hint: undefined });
   }
 
   // refused handles an Error. One without an answer to a request explains the close that follows.
   #refused(m: wire.Error): void {
-    const { code, reason, msg, hint, retry_after } = m;
-    this.#last = new RuedaError({ code, reason, msg, ...(hint && { hint }), retryAfter: (retry_after ?? 0) * 1000 });
+    const { code, msg, hint, retry_after = 0 } = m;
+    const reason = text(m.reason);
+    this.#last = new RuedaError({ code: bounded(code, 999), reason, msg, ...(hint && { hint }), retryAfter: bounded(retry_after * 1000, ms.maxRequested) });
     if (m.id !== undefined && reason === "internal") return this.end(new ConnectionError("the gateway could not complete a resume"));
     if (this.sets.refused(m, this.#last.retryAfter)) return;
-    if (!closes(reason)) this.engine.report({ type: "notice", reason, msg, hint });
+    if (!closes(reason)) this.engine.report({ type: "notice", reason: this.#last.reason, msg: printable(msg), hint: this.#last.hint });
   }
 
   /** Reports a refused identifier. */
   reject(r: { channel: string; instrument: string; reason: string; msg?: string; hint?: string }, removed: boolean): void {
-    const { channel, instrument, reason, msg, hint } = r;
-    this.engine.report({ type: "rejected", channel, instrument, reason, msg, hint, removed });
+    const channel = printable(r.channel);
+    const instrument = printable(r.instrument);
+    const msg = printable(r.msg) || undefined;
+    const hint = printable(r.hint) || undefined;
+    this.engine.report({ type: "rejected", channel, instrument, reason: printable(r.reason), msg, hint, removed });
   }
 
   /** Reports the refusal of a whole request for one series. */

@@ -195,6 +195,8 @@ export type Success = {
     messages_per_second: number;
     /** Bytes of a message of the client. */
     message_bytes: number;
+    /** Bytes of the longest message of the gateway. */
+    max_message_bytes: number;
     /** Connections of the user at the same time. */
     connections: number;
     /** Greatest depth of order books, 0 for all levels. Absent: no order books. */
@@ -648,6 +650,7 @@ export type Bar = {
    */
   D?: number;
   IV: Interval;
+  TD?: TradingDate;
   /** First price. Absent without trades, as HI, LO and CL. */
   OP?: Price;
   /** Highest price. */
@@ -776,6 +779,9 @@ export type Turnover = Decimal;
 /** RFC 3339 in UTC with nine fraction digits, so that times sort as text. */
 export type Time = string;
 
+/** Date of a trading day, which is a calendar day in the time zone of its market. */
+export type TradingDate = string;
+
 /** Opaque name of a series of sequence numbers. */
 export type Epoch = string;
 
@@ -789,12 +795,13 @@ export type Sequence = number;
 export type Delay = number;
 
 /**
- * Trading status. The words feed_down, feed_up and gap are about the source and not about
- * trading.
+ * Trading status. It is unknown until a source that states it has stated one. The words
+ * feed_down, feed_up and gap are about the source and not about trading.
  */
 export type Phase = 
   | "pre_open" | "auction" | "open" | "quoting" | "halt" | "pause" | "suspended"
-  | "pre_close" | "closed" | "post_close" | "feed_down" | "feed_up" | "gap" | (string & {});
+  | "pre_close" | "closed" | "post_close" | "feed_down" | "feed_up" | "gap" | "unknown"
+  | (string & {});
 
 /** Length of a bar. */
 export type Interval = "1s" | "1m" | "5m" | "15m" | "1h" | "1d";

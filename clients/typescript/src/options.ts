@@ -48,6 +48,8 @@ export interface Options {
   insecure?: boolean;
   /** Continues where an earlier client stopped. By default only new data comes. */
   resume?: Checkpoint;
+  /** True: rows of history that are lost are an IncompleteError. By default the client warns. */
+  requireComplete?: boolean;
   /** By default that of the platform. Node before version 22 has none: pass that of package ws. */
   WebSocket?: WebSocketConstructor;
   /** By default that of the platform. */

@@ -1,10 +1,11 @@
-import { BehindError, ConnectionError, RuedaError } from "./errors.js";
+import { BehindError, ConnectionError, RuedaError, printable } from "./errors.js";
 import type { Cursor } from "./engine.js";
 import type { MarketEvent } from "./events.js";
 import { rowsOf } from "./history.js";
 import type { Link } from "./link.js";
 import type * as wire from "./messages.js";
 import { isPattern, matches, replays, splitSeries, type Series } from "./subscriptions.js";
+import { text, whole } from "./values.js";
 
 // Limits of a gap that is filled from history.
 const maxFill = 1_000_000;
@@ -90,9 +91,9 @@ export class Sequences {
     let known = true;
     try {
       const range = { epoch: engine.epoch, after: from - 1, limit: to - from + 1 };
-      for await (const row of rowsOf(engine.rest, engine.tokens, s, range, this.link.abort.signal)) rows.push(row);
+      for await (const row of rowsOf(engine.rest, engine.tokens, s, range, "nothing", this.link.abort.signal)) rows.push(row);
     } catch (err) {
-      known = err instanceof RuedaError; // otherwise the connection broke; what is missing is resumed
+      known = err instanceof RuedaError && err.code > 0; // otherwise the connection broke; what is missing is resumed
     }
     if (this.link.over || engine.series.get(s) !== c || !c.fill) return; // unsubscribed meanwhile
     const { held } = c.fill;
@@ -119,7 +120,7 @@ export class Sequences {
     for (const [channel, resumed] of Object.entries(m.resumed ?? {})) {
       for (const [id, n] of Object.entries(resumed)) {
         const c = this.link.engine.series.get(`${channel as wire.Channel} ${id}`);
-        if (c && n > c.n) c.to = n;
+        if (c && whole(n) > c.n) c.to = n;
       }
     }
   }
@@ -128,10 +129,13 @@ export class Sequences {
   // pattern stands for all its series.
   #lost(s: Series, r: wire.LostRange): void {
     const { engine } = this.link;
-    const { reason } = r;
+    const reason = printable(r.reason);
+    if (r.from !== undefined) whole(r.from);
+    if (r.to !== undefined) whole(r.to);
     if (!isPattern(s) || (s.startsWith("status ") && engine.series.has(s))) {
       const c = engine.series.get(s);
       if (!c) return;
+      this.#recovered(s, c, c.n);
       const from = Math.max(r.from ?? 0, c.n + 1);
       if (c.known && from <= (r.to ?? from)) engine.report({ type: "lost", ...splitSeries(s), from, to: r.to, reason });
       c.n = c.since = Math.max(r.to ?? 0, c.n);
@@ -157,10 +161,7 @@ export class Sequences {
         this.#gap(s, c, c.to);
         continue;
       }
-      const to = c.to || c.n;
-      if (c.since > 0 && to > c.since && !c.fill && replays(s)) {
-        engine.report({ type: "recovered", ...splitSeries(s), from: c.since + 1, to, history: false });
-      }
+      this.#recovered(s, c, c.to || c.n);
       c.since = c.to = 0;
       c.named = false;
     }
@@ -170,12 +171,20 @@ export class Sequences {
     this.link.sets.reconcile();
   }
 
+  // recovered reports what a replay has delivered of a series, up to N to.
+  #recovered(s: Series, c: Cursor, to: number): void {
+    if (c.since > 0 && to > c.since && !c.fill && replays(s)) {
+      this.link.engine.report({ type: "recovered", ...splitSeries(s), from: c.since + 1, to, history: false });
+    }
+  }
+
   /** Handles an Alive mark. It shows messages that were lost without a later one. */
   alive(m: wire.Alive, at: number): void {
     const { engine, sets } = this.link;
     for (const [channel, last] of Object.entries(m.last)) {
       for (const [id, n] of Object.entries(last)) {
         if (this.link.over) return;
+        whole(n);
         const s: Series = `${channel as wire.Channel} ${id}`;
         engine.health.note(channel === "bars" ? id.slice(0, id.lastIndexOf("|")) : id, at);
         if (!replays(s) || !sets.covered(s)) continue;
@@ -188,6 +197,6 @@ export class Sequences {
         }
       }
     }
-    if (m.position && this.replaying === 0 && !this.link.over) engine.moveTo(m.position);
+    if (m.position && this.replaying === 0 && !this.link.over) engine.moveTo(text(m.position));
   }
 }

@@ -1,7 +1,9 @@
+import { printable } from "./errors.js";
 import type { Link } from "./link.js";
 import type * as wire from "./messages.js";
 import { channelOf, identifierOf, isPattern, matches, replays, type ItemOptions, type Series } from "./subscriptions.js";
 import { ms, now } from "./time.js";
+import { bounded, text } from "./values.js";
 
 const maxItems = 300; // in a message
 const maxItemBytes = 200; // of an item, with its place in resume
@@ -145,11 +147,13 @@ export class Sets {
   acknowledged(m: wire.Subscription): void {
     const { engine, sequences } = this.link;
     const ask = this.#answered(m.id);
-    if (m.epoch !== engine.epoch) engine.newEpoch(m.epoch);
-    if (sequences.replaying === 0 && m.position) engine.moveTo(m.position);
+    if (text(m.epoch) !== engine.epoch) engine.newEpoch(m.epoch);
+    if (sequences.replaying === 0 && m.position) engine.moveTo(text(m.position));
     this.#reject(m.rejected ?? [], false);
     this.#reject(m.removed ?? [], true);
-    for (const { channel, instrument, delay } of m.moved ?? []) engine.report({ type: "delayed", channel, instrument, delay });
+    for (const { channel, instrument, delay } of m.moved ?? []) {
+      engine.report({ type: "delayed", channel: printable(channel), instrument: printable(instrument), delay: bounded(delay, ms.maxLife / 1000) });
+    }
     sequences.ranges(m);
     for (const s of ask?.items ?? []) {
       const sent = this.sent.get(s);

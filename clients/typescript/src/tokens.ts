@@ -1,7 +1,8 @@
-import { RuedaError, isFinal } from "./errors.js";
+import { ProtocolError, RuedaError, isFinal } from "./errors.js";
 import type { Options } from "./options.js";
 import type { Rest } from "./rest.js";
-import { now } from "./time.js";
+import { ms, now } from "./time.js";
+import { bounded, members } from "./values.js";
 
 /** The tokens of a login, with the names of the Go client's file. Times are in RFC 3339. */
 export interface Tokens {
@@ -39,6 +40,7 @@ interface State {
 export class TokenKeeper {
   #state: State | undefined;
   #renewAt = 0;
+  #tried = -Infinity; // the last attempt
   #loaded = false;
   #renewal: Promise<Login> | undefined;
 
@@ -55,9 +57,9 @@ export class TokenKeeper {
     return abortable(this.#renewal, signal);
   }
 
-  /** How long to wait before the next renewal, in ms. */
+  /** How long a stream waits before the next renewal, in ms. */
   untilRenewal(): number {
-    return this.#renewAt - now();
+    return Math.max(this.#renewAt, this.#tried + ms.renewAgain) - now();
   }
 
   /** Makes get renew the tokens no later than after a time. */
@@ -99,6 +101,8 @@ export class TokenKeeper {
       if (!old?.tokens.access_token || now() >= old.expires || isFinal(err)) throw err;
       this.#renewAt = now() + Math.max((old.expires - now()) / 10, 1000);
       return loginOf(old.tokens); // valid for some time
+    } finally {
+      this.#tried = now();
     }
   }
 
@@ -155,16 +159,20 @@ export class TokenKeeper {
   // does not matter.
   async #grant(body: object): Promise<{ tokens: Tokens; life: number }> {
     const began = Date.now();
-    const data = (await this.rest.call({ method: "POST", path: "/auth/token", body })) as {
-      access_token?: string; expires_in: number; refresh_token: string; refresh_expires_in: number; scope: string;
-    };
-    if (!data.access_token) throw new Error("the answer to a login has no token");
-    const at = (seconds: number): string => new Date(began + seconds * 1000).toISOString();
-    const { access_token, refresh_token, scope } = data;
-    const tokens = { access_token, expires: at(data.expires_in), refresh_token, refresh_expires: at(data.refresh_expires_in), scope };
-    return { tokens, life: data.expires_in * 1000 };
+    const data = members(await this.rest.call({ method: "POST", path: "/auth/token", body }));
+    const { access_token, expires_in, refresh_token, refresh_expires_in, scope = "" } = data;
+    if (!isToken(access_token) || !isToken(refresh_token) || typeof expires_in !== "number" || typeof refresh_expires_in !== "number" || typeof scope !== "string") {
+      throw new ProtocolError("the answer to a login has no tokens");
+    }
+    const life = bounded(expires_in * 1000, ms.maxLife);
+    const at = (ahead: number): string => new Date(began + ahead).toISOString();
+    const tokens = { access_token, expires: at(life), refresh_token, refresh_expires: at(bounded(refresh_expires_in * 1000, ms.maxLife)), scope };
+    return { tokens, life };
   }
 }
+
+// isToken reports whether a value is a text that a header can have.
+const isToken = (value: unknown): value is string => typeof value === "string" && /^[\x21-\x7e]+$/.test(value);
 
 const loginOf = (t: Tokens): Login => ({ access: t.access_token, scope: t.scope.split(" ") });
 

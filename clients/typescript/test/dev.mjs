@@ -26,23 +26,40 @@ export async function dev(t, ...args) {
   throw new Error("rueda dev has ended");
 }
 
+// launch starts the program with arguments, and returns its process and URL.
+async function launch(...args) {
+  const p = spawn(process.env.RUEDA, args, { stdio: ["ignore", "pipe", "inherit"] });
+  for await (const line of createInterface({ input: p.stdout })) {
+    const url = /^ {2}REST +(http:\S+)/.exec(line)?.[1];
+    if (url) return p.stdout.resume() && { p, url };
+  }
+  throw new Error(`rueda ${args[0]} has ended`);
+}
+
+async function end(p, signal) {
+  const exit = once(p, "exit");
+  p.kill(signal);
+  await exit;
+}
+
+// replay starts a gateway that keeps its data in a folder and replays a recording. stop ends it.
+export async function replay(t, folder, recording) {
+  const { p, url } = await launch("replay", recording, "--speed", "max", "--listen", "127.0.0.1:0", "--data", folder);
+  const stop = () => p.exitCode === null && end(p, "SIGINT");
+  t.after(stop);
+  return { url, stop };
+}
+
 // mortal starts a gateway that keeps its data in a folder. kill kills it with SIGKILL, or stops it
 // with another signal, and starts it again at the same or another address.
 export async function mortal(t, folder) {
   let p;
   const start = async (listen) => {
-    p = spawn(process.env.RUEDA, ["dev", "--listen", listen, "--speed", "5", "--data", folder], { stdio: ["ignore", "pipe", "inherit"] });
-    for await (const line of createInterface({ input: p.stdout })) {
-      const url = /^ {2}REST +(http:\S+)/.exec(line)?.[1];
-      if (url) return p.stdout.resume() && url;
-    }
-    throw new Error("rueda dev has ended");
+    const started = await launch("dev", "--listen", listen, "--speed", "5", "--data", folder);
+    p = started.p;
+    return started.url;
   };
-  const stop = async (signal) => {
-    const exit = once(p, "exit");
-    p.kill(signal);
-    await exit;
-  };
+  const stop = (signal) => end(p, signal);
   const url = await start("127.0.0.1:0");
   t.after(() => stop("SIGINT"));
   const kill = async (signal = "SIGKILL", listen = url.slice("http://".length)) => {

@@ -16,6 +16,7 @@ export class Gateway {
   logins = 0;
   refuse; // returns {code, reason} to refuse a request, undefined otherwise
   rows = () => []; // of history
+  page = () => ({}); // its other members
   opened = () => undefined; // called with a connection after its first Subscription
   message = () => false; // called with each message; true: it was handled
 
@@ -46,7 +47,7 @@ export class Gateway {
       res.writeHead(refused.code, { "Retry-After": refused.wait ?? 0 });
       return res.end(JSON.stringify({ success: false, error: { code: refused.code, reason: refused.reason, msg: "No" } }));
     }
-    let data = { trades: this.rows(r), epoch: this.epoch };
+    let data = { trades: this.rows(r), epoch: this.epoch, ...this.page(r) };
     if (r.path === "/auth/token") {
       const n = ++this.logins;
       data = { access_token: `access-${n}`, expires_in: this.life, refresh_token: `refresh-${n}`, refresh_expires_in: 86400, scope: this.scope };

@@ -13,7 +13,7 @@ const here = fileURLToPath(new URL("..", import.meta.url));
 const exec = promisify(execFile);
 
 const use = `
-import { Client, Decimal, RuedaError, type Event, type Trade } from "@rueda/client";
+import { Client, Decimal, IncompleteError, RuedaError, type Event, type Lost, type Rows, type Trade } from "@rueda/client";
 import { FileStore } from "@rueda/client/node";
 
 const client = new Client(["https://a.example", "https://b.example"], { tokens: new FileStore("tokens.json"), overflow: "drop" });
@@ -25,6 +25,16 @@ export async function volume(signal: AbortSignal): Promise<Decimal> {
     if (err instanceof RuedaError) console.error(err.reason, err.retryAfter);
   }
   return sum;
+}
+const old: AsyncGenerator<Trade, void, void> = client.trades("GGAL|BYMA|24hs");
+export async function lost(rows: Rows<Trade> = client.trades("GGAL|BYMA|24hs", { requireComplete: true })): Promise<Lost[]> {
+  try {
+    for await (const trade of rows) sizeOf(trade);
+    await old.return();
+    return await rows.lost();
+  } catch (err) {
+    return err instanceof IncompleteError ? err.lost : [{ type: "lost", channel: "trades", instrument: "", from: 1, to: 2, reason: "" }];
+  }
 }
 const sizeOf = (trade: Trade): Decimal => trade.size;
 `.replace("ev: Event of", "ev of");

@@ -95,8 +95,14 @@ test("lost ranges and new epochs are reported", async (t) => {
   gateway.message = (c, m) => {
     if (m.action !== "subscribe" || gateway.connections.length === 1) return false;
     const lost = { trades: { [instrument]: { from: 3, to: 8, reason: "buffer_exceeded" } } };
-    c.send({ type: "Subscription", code: 200, msg: "Subscribed", id: m.id, epoch: gateway.epoch, lost }, { type: "CaughtUp", code: 200, id: m.id, epoch: gateway.epoch });
-    c.trades(gateway.connections.length === 2 ? 9 : 1);
+    const first = gateway.connections.length === 2;
+    const answer = { type: "Subscription", code: 200, msg: "Subscribed", id: m.id, epoch: gateway.epoch };
+    const missing = { trades: { [instrument]: { from: 11, to: 12, reason: "buffer_exceeded" } } };
+    c.send({ ...answer, lost });
+    if (first) c.trades(9, 10);
+    if (first) c.send({ ...answer, id: undefined, msg: "Rows lost", lost: missing });
+    c.trades(first ? 13 : 1);
+    c.send({ type: "CaughtUp", code: 200, id: m.id, epoch: gateway.epoch });
     setTimeout(() => c.ws.terminate(), 50);
     gateway.epoch = "e2";
     return true;
@@ -105,9 +111,10 @@ test("lost ranges and new epochs are reported", async (t) => {
     c.trades(1, 2);
     setTimeout(() => c.ws.terminate(), 50);
   };
-  const list = await take(events, (e, all) => isTrade(1)(e) && all.some(isTrade(9)));
-  const lost = list.filter((e) => e.type === "lost").map((e) => [e.from, e.to, e.reason]);
-  assert.deepEqual(lost, [[3, 8, "buffer_exceeded"], [10, undefined, "epoch_changed"]]);
+  const list = await take(events, (e, all) => isTrade(1)(e) && all.some(isTrade(13)));
+  const lost = list.filter((e) => e.type === "lost" || e.type === "recovered").map((e) => [e.from, e.to, e.reason ?? e.type]);
+  const recovered = [[9, 10, "recovered"], [11, 12, "buffer_exceeded"], [13, 13, "recovered"]];
+  assert.deepEqual(lost, [[3, 8, "buffer_exceeded"], ...recovered, [14, undefined, "epoch_changed"]]);
 });
 
 test("a bad checksum makes the book invalid until a snapshot that the client requests", async (t) => {

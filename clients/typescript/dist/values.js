@@ -1,0 +1,29 @@
+import { ProtocolError } from "./errors.js";
+/** Returns a count or a number n of an answer. Throws a ProtocolError. */
+export function whole(value) {
+    if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0)
+        throw new ProtocolError("a number is wrong");
+    return value;
+}
+/** Returns a text of an answer that programs use. Throws a ProtocolError. */
+export function text(value) {
+    if (typeof value !== "string")
+        throw new ProtocolError("a text is wrong");
+    return value;
+}
+/** Returns the members of an answer that is an object. Throws a ProtocolError. */
+export function members(value) {
+    if (typeof value !== "object" || value === null || Array.isArray(value))
+        throw new ProtocolError("an answer is no object");
+    return value;
+}
+/** Returns a list of an answer; undefined: an empty one. Throws a ProtocolError. */
+export function list(value = []) {
+    if (!Array.isArray(value))
+        throw new ProtocolError("an answer has no list");
+    return value;
+}
+/** Returns a time of an answer from 0 to most. What is no number is 0. */
+export function bounded(value, most) {
+    return typeof value === "number" && value > 0 ? Math.min(value, most) : 0;
+}
