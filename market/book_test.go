@@ -142,7 +142,12 @@ func TestOrderBookModel(t *testing.T) {
 			case 0, 1:
 				m.add(t, id, o)
 			case 2:
-				m.modify(t, id, o)
+				next := id
+				if rng.IntN(2) == 0 {
+					next = rng.Uint64N(ids) * stride
+				}
+				m.modify(t, id, next, o)
+				id = next
 			case 3:
 				m.delete(t, id)
 			case 4:
@@ -182,18 +187,23 @@ func (m *orderModel) add(t *testing.T, id uint64, o modelOrder) {
 	}
 }
 
-func (m *orderModel) modify(t *testing.T, id uint64, o modelOrder) {
+// modify changes an order, which then has the id next.
+func (m *orderModel) modify(t *testing.T, id, next uint64, o modelOrder) {
 	t.Helper()
 	old, had := m.orders[id]
-	side, from, to, err := m.book.Modify(id, o.price, o.size)
+	_, taken := m.orders[next]
+	side, from, to, err := m.book.Replace(id, next, o.price, o.size)
 	switch {
+	case next != id && taken:
+		wantError(t, err, ErrDuplicateOrder)
 	case o.size == 0:
 		wantError(t, err, ErrBadOrder)
 	case !had:
 		wantError(t, err, ErrUnknownOrder)
 	default:
 		wantError(t, err, nil)
-		m.orders[id] = modelOrder{old.side, o.price, o.size}
+		delete(m.orders, id)
+		m.orders[next] = modelOrder{old.side, o.price, o.size}
 		model := bookOf(m.orders)
 		if side != old.side {
 			t.Fatalf("Modify: side %d, want %d", side, old.side)

@@ -50,6 +50,8 @@ const (
 	KindGap
 	// reference figures: PreviousClose, Settlement, OpenInterest; 0: not known
 	KindReference
+	// an order takes the place of another one of its side: OrderID (old), NewID, Price, Size (new)
+	KindOrderReplace
 )
 
 // Event is one normalised market event. It is one flat struct for all kinds, so that a batch is a
@@ -70,7 +72,8 @@ type Event struct {
 	Settlement    Price
 	OpenInterest  Size
 	OrderID       uint64
-	Until         int64 // next expected status change; 0: unknown
+	NewID         uint64 // of the order that replaces OrderID
+	Until         int64  // next expected status change; 0: unknown
 	TradeID       string
 	Reason        string // a lower_snake_case word
 	TradeDetails
@@ -81,7 +84,8 @@ type Event struct {
 // Phase is the trading status of an instrument or a market.
 type Phase uint8
 
-// Phases. Their words are those of the wire protocol (field E of a status message).
+// Phases. Their words are those of the wire protocol (field E of a status message). Journals store
+// the numbers, which must not change.
 const (
 	NoPhase Phase = iota
 	PreOpen
@@ -96,17 +100,18 @@ const (
 	PostClose
 	FeedDown
 	FeedUp
-	Gap // the source lost events; the book is stale only after a KindGap
+	Gap     // the source lost events; the book is stale only after a KindGap
+	Unknown // the source has not stated a status yet, or no longer knows it
 )
 
 var phaseWords = [...]string{
 	"", "pre_open", "auction", "open", "quoting", "halt", "pause", "suspended",
-	"pre_close", "closed", "post_close", "feed_down", "feed_up", "gap",
+	"pre_close", "closed", "post_close", "feed_down", "feed_up", "gap", "unknown",
 }
 
 // OfFeed reports whether p describes the feed and not trading: feed_down, feed_up or gap. The
 // trading phase before it stays in force.
-func (p Phase) OfFeed() bool { return p >= FeedDown }
+func (p Phase) OfFeed() bool { return p >= FeedDown && p <= Gap }
 
 // String returns the phase's word on the wire, "" for NoPhase.
 func (p Phase) String() string {

@@ -20,7 +20,9 @@ type Instrument struct {
 	Ticks          []Tick // by rising From; empty: any price
 	Lot            Size   // sizes are multiples of it; 0: any size
 	MinSize        Size   // smallest order; 0: none
-	Phase          Phase  // status at listing; NoPhase means Open
+	// Phase is the status at listing; NoPhase means Open. NoPhase and Unknown do not change the
+	// status of an instrument that was listed before.
+	Phase Phase
 	// QuotesFromFeed means that quotes come as KindQuote and are not derived from the book.
 	QuotesFromFeed bool `json:"OwnQuotes"`
 	// NoBook means that the feed gives no book; subscriptions to order_book are rejected.
@@ -32,6 +34,9 @@ type Instrument struct {
 	// that no latency is measured.
 	VirtualClock bool
 	Listed       int64 // event time of the listing, Unix ns; 0: now
+	// Timezone is that of the market. The gateway sets it, for readers of the journal; "" is
+	// unknown.
+	Timezone string `json:",omitempty"`
 }
 
 // Tick is a row of a tick-size table: prices at or above From are multiples of Step.

@@ -46,7 +46,7 @@ func TestTickSize(t *testing.T) {
 
 func TestPhaseWords(t *testing.T) {
 	seen := map[string]bool{}
-	for p := PreOpen; p <= FeedUp; p++ {
+	for p := PreOpen; p <= Unknown; p++ {
 		word := p.String()
 		if word == "" || seen[word] {
 			t.Errorf("phase %d has the word %q", p, word)
@@ -55,13 +55,16 @@ func TestPhaseWords(t *testing.T) {
 		if got, ok := ParsePhase(word); !ok || got != p {
 			t.Errorf("ParsePhase(%q) = %d, %v, want %d", word, got, ok, p)
 		}
+		if want := word == "feed_down" || word == "feed_up" || word == "gap"; p.OfFeed() != want {
+			t.Errorf("%s is of the feed: %v", word, !want)
+		}
 	}
 	for _, word := range []string{"", "OPEN", "opened"} {
 		if p, ok := ParsePhase(word); ok || p != NoPhase {
 			t.Errorf("ParsePhase(%q) = %d, %v", word, p, ok)
 		}
 	}
-	if got := (Gap + 1).String(); got != "" {
+	if got := (Unknown + 1).String(); got != "" {
 		t.Errorf("a phase past the last has the word %q", got)
 	}
 }

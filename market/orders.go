@@ -63,6 +63,24 @@ func (b *OrderBook) Add(id uint64, side Side, price Price, size Size) (Level, er
 	return l, nil
 }
 
+// Replace gives an order another id, price and size; the id may be the same. It returns what Modify
+// returns, or ErrDuplicateOrder.
+func (b *OrderBook) Replace(id, newID uint64, price Price, size Size) (side Side, from, to Level, err error) {
+	if newID != id {
+		if _, found := b.orders.find(newID); found {
+			return NoSide, Level{}, Level{}, ErrDuplicateOrder
+		}
+	}
+	if side, from, to, err = b.Modify(id, price, size); err != nil || newID == id {
+		return side, from, to, err
+	}
+	i, _ := b.orders.find(id)
+	b.orders.remove(i)
+	i, _ = b.orders.find(newID)
+	b.orders.insert(i, newOrderSlot(newID, side, price, size))
+	return side, from, to, nil
+}
+
 // Modify changes the price and the size of an order. It returns the order's side and the levels
 // before and after the change, which are the same level if the price did not change. It returns
 // ErrBadOrder, ErrUnknownOrder or ErrRange.

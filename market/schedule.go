@@ -220,7 +220,7 @@ func (s Schedule) Validate() error {
 		case i > 0 && session.Start < s.Sessions[i-1].End:
 			errs = append(errs, fmt.Errorf("%s: starts at %s, before the session above it ends at %s", what, clock(session.Start), clock(s.Sessions[i-1].End)))
 		}
-		if session.Phase == NoPhase || session.Phase.OfFeed() {
+		if session.Phase == NoPhase || session.Phase == Unknown || session.Phase.OfFeed() {
 			errs = append(errs, fmt.Errorf("%s: phase must be one of pre_open, auction, open, quoting, halt, pause, suspended, pre_close, closed, post_close", what))
 		}
 	}

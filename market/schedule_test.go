@@ -186,6 +186,7 @@ func TestScheduleValidate(t *testing.T) {
 		{Schedule{Sessions: []Session{{hm(9, 0), hm(11, 0), PreOpen}, {hm(10, 59) + 30*time.Second, hm(17, 0), Open}}}, "session 2 (open): starts at 10:59:30, before the session above it ends at 11:00"},
 		{Schedule{Sessions: []Session{{0, hm(1, 0), NoPhase}}}, "phase must be one of"},
 		{Schedule{Sessions: []Session{{0, hm(1, 0), FeedDown}}}, "phase must be one of"},
+		{Schedule{Sessions: []Session{{0, hm(1, 0), Unknown}}}, "phase must be one of"},
 		{Schedule{Weekdays: []time.Weekday{7}}, "weekday 7: not a day"},
 		{Schedule{Weekdays: []time.Weekday{1, 1}}, "weekday Monday: listed twice"},
 		{Schedule{Holidays: []Holiday{{Date: "2026-02-30"}}}, `holiday 1: date "2026-02-30" is not a date like 2026-12-24`},

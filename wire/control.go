@@ -34,6 +34,7 @@ type AuthSuccess struct {
 	Subscriptions     int
 	MessagesPerSecond int
 	MessageBytes      int
+	MaxMessageBytes   int // of the server
 	Connections       int
 	MaxDepth          int // deepest book tier: 0 all levels, -1 no books (the member is omitted)
 
@@ -57,6 +58,7 @@ func AppendAuthSuccess(b []byte, s *AuthSuccess) []byte {
 	b = strconv.AppendInt(b, int64(s.Subscriptions), 10)
 	b = appendInt(b, "messages_per_second", s.MessagesPerSecond)
 	b = appendInt(b, "message_bytes", s.MessageBytes)
+	b = appendInt(b, "max_message_bytes", s.MaxMessageBytes)
 	b = appendInt(b, "connections", s.Connections)
 	if s.MaxDepth >= 0 {
 		b = appendInt(b, "max_depth", s.MaxDepth)

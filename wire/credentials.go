@@ -13,6 +13,9 @@ const (
 	WeakPassword      Reason = "weak_password"
 	InvalidEnrolment  Reason = "invalid_enrolment"
 	InvalidOTP        Reason = "invalid_otp"
+
+	PasswordChangeRequired Reason = "password_change_required"
+	SecondFactorLocked     Reason = "second_factor_locked"
 )
 
 // Credentials identify a user who changes them. They have the fields of a login. When printed or
@@ -60,6 +63,51 @@ func ReadPasswordRequest(data []byte) (r PasswordRequest, f *Failure) {
 	}
 	if f != nil {
 		return PasswordRequest{}, f
+	}
+	return r, nil
+}
+
+// SessionsRequest is the body of POST /auth/sessions. When printed or logged it shows nothing.
+type SessionsRequest struct {
+	Credentials
+	Session string // the login that ends; "": all
+	Keep    string // the login that stays if all end; "": none
+}
+
+// ReadSessionsRequest parses the body of POST /auth/sessions and checks the types of its fields.
+// The failure is BadJSON, InvalidRequest or BadField (otp, sid, keep, or an unknown one).
+func ReadSessionsRequest(data []byte) (r SessionsRequest, f *Failure) {
+	body, f := readBody(data)
+	if f != nil {
+		return r, f
+	}
+	if r.Credentials, f = credentials(&body); f != nil {
+		return SessionsRequest{}, f
+	}
+	for _, m := range body.Fields { // a misspelled sid must not end all logins
+		var to *string
+		switch m.Name {
+		case "username", "password", "otp":
+			continue
+		case "sid":
+			to = &r.Session
+		case "keep":
+			to = &r.Keep
+		default:
+			return SessionsRequest{}, &Failure{Fault: Fault{
+				Reason: BadField, Msg: "The body has an unknown member", Hint: "username, password, otp, sid and keep are known",
+			}}
+		}
+		switch {
+		case m.Value.Kind == Null:
+		case m.Value.Kind != String || m.Value.Text == "":
+			return SessionsRequest{}, NewFailure(BadField, m.Name, "must be the sid of a login, or left out")
+		default:
+			*to = m.Value.Text
+		}
+	}
+	if r.Session != "" && r.Keep != "" {
+		return SessionsRequest{}, NewFailure(BadField, "keep", "goes without sid")
 	}
 	return r, nil
 }

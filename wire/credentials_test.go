@@ -150,3 +150,26 @@ func TestReadLogin(t *testing.T) {
 		t.Errorf("%q, %v", text, f)
 	}
 }
+
+// TestReadSessionsRequest checks the body of POST /auth/sessions.
+func TestReadSessionsRequest(t *testing.T) {
+	user := Credentials{Username: "u", Password: "p"}
+	for body, want := range map[string]SessionsRequest{
+		`{"username":"u","password":"p"}`:                          {Credentials: user},
+		`{"username":"u","password":"p","sid":null,"keep":"b"}`:    {Credentials: user, Keep: "b"},
+		`{"username":"u","password":"p","sid":"a","otp":"123456"}`: {Credentials: Credentials{"u", "p", "123456"}, Session: "a"},
+	} {
+		if got, f := ReadSessionsRequest([]byte(body)); f != nil || got != want {
+			t.Errorf("%s: %+v, %v", body, got.Session, f)
+		}
+	}
+	for body, reason := range map[string]Reason{
+		`{"username":"u"}`: InvalidRequest, `[]`: BadJSON, `{"username":"u","password":"p","sid":""}`: BadField,
+		`{"username":"u","password":"p","sdi":"a"}`: BadField,
+		`{"username":"u","password":"p","keep":1}`:  BadField, `{"username":"u","password":"p","sid":"a","keep":"b"}`: BadField,
+	} {
+		if got, f := ReadSessionsRequest([]byte(body)); f == nil || f.Reason != reason || got != (SessionsRequest{}) {
+			t.Errorf("%s: %v, want %s", body, f, reason)
+		}
+	}
+}

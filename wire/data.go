@@ -280,6 +280,7 @@ func AppendSummary(b []byte, h *Header, s *Figures, state bool) []byte {
 type Bar struct {
 	Interval               market.Interval
 	Revised                bool         // replaces a bar that was sent before
+	TradingDate            market.Date  // of the trading day that it belongs to; 0: unknown
 	Open, High, Low, Close market.Price // valid if Trades is above 0
 	Volume, Value          market.Sum   // sum of sizes, sum of prices times sizes
 	Trades                 uint32       // 0: all trades were cancelled
@@ -291,6 +292,11 @@ func AppendBar(b []byte, h *Header, k *Bar) []byte {
 	b = append(b, `,"IV":"`...)
 	b = append(b, k.Interval.String()...)
 	b = append(b, '"')
+	if k.TradingDate != 0 {
+		b = append(b, `,"TD":"`...)
+		b = k.TradingDate.Append(b)
+		b = append(b, '"')
+	}
 	if k.Trades > 0 {
 		b = appendPrice(b, `,"OP":`, k.Open)
 		b = appendPrice(b, `,"HI":`, k.High)

@@ -78,9 +78,9 @@ func TestMessages(t *testing.T) {
 		string(AppendSummary(nil, head(5123, 184200), &Figures{Open: price(t, "7000"), High: price(t, "7110"), Low: price(t, "6980"), Last: p7050,
 			Volume: size(t, "184233").Sum(), Value: price(t, "7040").Times(size(t, "184233")), Trades: 5123, PreviousClose: price(t, "7020"), Settlement: price(t, "7020"), OpenInterest: z100}, false)),
 		string(AppendSummary(nil, head(5123, -1), &Figures{PreviousClose: price(t, "7020")}, true)),
-		string(AppendBar(nil, head(17, 60000184200), &Bar{Interval: market.Minute, Open: p7050, High: price(t, "7055"), Low: price(t, "7048"), Close: price(t, "7052"),
+		string(AppendBar(nil, head(17, 60000184200), &Bar{Interval: market.Minute, TradingDate: 20261120, Open: p7050, High: price(t, "7055"), Low: price(t, "7048"), Close: price(t, "7052"),
 			Volume: size(t, "900").Sum(), Value: price(t, "7051").Times(size(t, "900")), Trades: 14})),
-		string(AppendBar(nil, head(18, -1), &Bar{Interval: market.Day, Revised: true, Open: -one, High: -one, Low: -one, Close: -one,
+		string(AppendBar(nil, head(18, -1), &Bar{Interval: market.Day, Revised: true, TradingDate: 20261120, Open: -one, High: -one, Low: -one, Close: -one,
 			Volume: size(t, "3").Sum(), Value: (-one).Times(size(t, "3")), Trades: 1})),
 		string(AppendBar(nil, head(19, -1), &Bar{Interval: market.Second, Revised: true})),
 	)

@@ -176,7 +176,7 @@ func TestBadLineNamesInstrument(t *testing.T) {
 }
 
 func TestAppendLineOfOrders(t *testing.T) {
-	for _, k := range []market.Kind{market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill} {
+	for _, k := range []market.Kind{market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill, market.KindOrderReplace} {
 		if got := string(AppendLine([]byte("x"), MakeIdent(ggal), &market.Event{Kind: k})); got != "x" {
 			t.Errorf("kind %d: %s", k, got)
 		}

@@ -90,7 +90,7 @@ func readForm(data []byte) (url.Values, *Failure) {
 // reason, and its HTTP status.
 func (r Reason) GrantError(status int) (word string, code int) {
 	switch r {
-	case InvalidCredentials, InvalidRefreshToken, MFARequired, EnrolmentRequired, AddressNotAllowed:
+	case InvalidCredentials, InvalidRefreshToken, MFARequired, EnrolmentRequired, PasswordChangeRequired, SecondFactorLocked, AddressNotAllowed:
 		return "invalid_grant", 400
 	case UnsupportedGrant:
 		return "unsupported_grant_type", 400

@@ -134,17 +134,25 @@ func otpMember(body *Value) (string, *Failure) {
 	return v.Text, CheckOTP(v.Text)
 }
 
+// maxOTP bounds a one-time password with the spaces and dashes that people type, in bytes.
+const maxOTP = 64
+
 // CheckOTP returns a failure unless text is a one-time password of 6 to 8 digits or a recovery code
-// of 16 to 24 letters, digits and dashes.
+// of 16 to 24 letters and digits. Spaces and dashes do not count.
 func CheckOTP(text string) *Failure {
-	digits, code := len(text) >= 6 && len(text) <= 8, len(text) >= 16 && len(text) <= 24
+	digits, letters, others := 0, 0, max(0, len(text)-maxOTP)
 	for i := range len(text) {
-		c := text[i]
-		digit := c >= '0' && c <= '9'
-		digits = digits && digit
-		code = code && (digit || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '-')
+		switch c := text[i]; {
+		case c >= '0' && c <= '9':
+			digits++
+		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z':
+			letters++
+		case c != ' ' && c != '-':
+			others++
+		}
 	}
-	if digits || code {
+	n := digits + letters
+	if others == 0 && (letters == 0 && n >= 6 && n <= 8 || n >= 16 && n <= 24) {
 		return nil
 	}
 	return NewFailure(BadField, "otp", "must be a string of 6 to 8 digits, or a recovery code")

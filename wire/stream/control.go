@@ -109,6 +109,7 @@ func (c *Control) success(v *wire.Value) {
 		Subscriptions:     number(&limits, "subscriptions"),
 		MessagesPerSecond: number(&limits, "messages_per_second"),
 		MessageBytes:      number(&limits, "message_bytes"),
+		MaxMessageBytes:   number(&limits, "max_message_bytes"),
 		Connections:       number(&limits, "connections"),
 		MaxDepth:          number(&limits, "max_depth"),
 	}

@@ -192,7 +192,7 @@ func TestSubscription(t *testing.T) {
 		}
 	}
 	if err := d.Decode([]byte(messages["success"]), &m); err != nil || m.Control.Heartbeat.Interval != 20*time.Second ||
-		m.Control.ExpiresIn != 24*time.Hour || m.Control.Limits.MessageBytes != 65536 || !m.Control.Reauth || m.Control.Session != "bot" {
+		m.Control.ExpiresIn != 24*time.Hour || m.Control.Limits.MessageBytes != 65536 || m.Control.Limits.MaxMessageBytes != 10485760 || !m.Control.Reauth || m.Control.Session != "bot" {
 		t.Errorf("%v, %+v", err, m.Control)
 	}
 }

@@ -131,6 +131,15 @@ func (d *Decoder) rarer(name []byte, m *Message) error {
 			m.Bar.Interval = i
 		}
 		return err
+	case "TD":
+		text, err := d.text(name)
+		if err == nil && text != nil {
+			if m.Bar.TradingDate, err = market.ParseDate(string(text)); err != nil {
+				d.bad(name, err)
+			}
+			return nil
+		}
+		return err
 	case "OP":
 		return d.price(name, &m.Bar.Open)
 	case "HI":

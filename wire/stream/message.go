@@ -158,7 +158,8 @@ type Control struct {
 type Limits struct {
 	Subscriptions     int // of a connection
 	MessagesPerSecond int
-	MessageBytes      int
+	MessageBytes      int // of a message of the client
+	MaxMessageBytes   int // of a message of the server; 0: not stated
 	Connections       int
 	MaxDepth          int // of books; 0: all levels, -1: no books
 }
