@@ -120,7 +120,9 @@ type User struct {
 	Expires        time.Time      `json:"expires_at,omitzero"`
 	SecondFactor   bool           `json:"second_factor"`
 	FactorRequired bool           `json:"second_factor_required"`
-	RecoveryCodes  *int           `json:"recovery_codes,omitempty"` // left; nil: not asked for
+	FactorLocked   bool           `json:"second_factor_locked,omitempty"` // until there is a new password
+	MustChange     bool           `json:"must_change_password,omitempty"` // before a login
+	RecoveryCodes  *int           `json:"recovery_codes,omitempty"`       // left; nil: not asked for
 	Groups         []string       `json:"groups"`
 	Networks       []netip.Prefix `json:"networks"` // the user's own
 	Rights         Rights         `json:"rights"`   // the user's own
@@ -131,7 +133,7 @@ type User struct {
 func NewUser(e *local.Entry, now time.Time) User {
 	u := User{
 		ID: e.ID, Username: e.Username, Status: "active", Created: e.Created, Expires: e.Expires,
-		SecondFactor: e.SecondFactor, Groups: []string{}, Networks: e.Own.Networks, Rights: NewRights(e.Own), Unreadable: e.Unreadable,
+		SecondFactor: e.SecondFactor, FactorLocked: e.FactorLocked, MustChange: e.MustChange, Groups: []string{}, Networks: e.Own.Networks, Rights: NewRights(e.Own), Unreadable: e.Unreadable,
 	}
 	if u.Networks == nil {
 		u.Networks = []netip.Prefix{}
@@ -157,10 +159,11 @@ type Users struct {
 
 // AddUser is the body of POST /admin/users.
 type AddUser struct {
-	Username string   `json:"username"`
-	Password string   `json:"password"`
-	Rights   *Rights  `json:"rights,omitempty"` // nil: none
-	Groups   []string `json:"groups,omitempty"`
+	Username   string   `json:"username"`
+	Password   string   `json:"password"`
+	MustChange bool     `json:"must_change_password,omitempty"` // before a login
+	Rights     *Rights  `json:"rights,omitempty"`               // nil: none
+	Groups     []string `json:"groups,omitempty"`
 }
 
 // Session is a login of a user.
@@ -212,9 +215,10 @@ type AddGroup struct {
 // Change is the body of POST /admin/groups/{id}, and of actions of POST /admin/users/{id}: an
 // action, and the members that it needs.
 type Change struct {
-	Action   string  `json:"action"`
-	Required *bool   `json:"required,omitempty"` // set_second_factor
-	Password *string `json:"password,omitempty"` // set_password
+	Action     string  `json:"action"`
+	Required   *bool   `json:"required,omitempty"`             // set_second_factor
+	Password   *string `json:"password,omitempty"`             // set_password
+	MustChange bool    `json:"must_change_password,omitempty"` // set_password
 	RightsChange
 }
 

@@ -43,7 +43,7 @@ func severity(kind audit.Kind) int {
 	case audit.Reuse:
 		return severityCritical
 	case audit.LoginRefused, audit.LoginThrottled, audit.RefreshRefused, audit.AdminRefused, audit.AccessDenied,
-		audit.AddressRefused:
+		audit.AddressRefused, audit.PasswordExposed, audit.FeedRefused:
 		return severityWarning
 	case audit.Login, audit.Refresh, audit.Logout, audit.SessionEnded, audit.AdminRead:
 		return severityInfo

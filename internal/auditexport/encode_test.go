@@ -106,8 +106,8 @@ func TestMessages(t *testing.T) {
 func TestSeverities(t *testing.T) {
 	want := map[audit.Kind]int{
 		audit.ChainBroken: 1, audit.Reuse: 2,
-		audit.LoginRefused: 4, audit.LoginThrottled: 4, audit.RefreshRefused: 4, audit.AdminRefused: 4, audit.AccessDenied: 4, audit.AddressRefused: 4,
-		audit.UserEnded: 5, audit.UserAdded: 5, audit.UserChanged: 5, audit.GrantChanged: 5, audit.KeyChanged: 5, audit.SettingChanged: 5, audit.ConnectionClosed: 5, audit.Certificate: 5,
+		audit.LoginRefused: 4, audit.LoginThrottled: 4, audit.RefreshRefused: 4, audit.AdminRefused: 4, audit.AccessDenied: 4, audit.AddressRefused: 4, audit.PasswordExposed: 4, audit.FeedRefused: 4,
+		audit.LoginNewDevice: 5, audit.UserEnded: 5, audit.UserAdded: 5, audit.UserChanged: 5, audit.GrantChanged: 5, audit.KeyChanged: 5, audit.SettingChanged: 5, audit.ConnectionClosed: 5, audit.Certificate: 5,
 		audit.Started: 5, audit.Restored: 5, audit.Pruned: 5,
 		audit.Login: 6, audit.Refresh: 6, audit.Logout: 6, audit.SessionEnded: 6, audit.AdminRead: 6,
 	}

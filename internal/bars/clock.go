@@ -40,6 +40,9 @@ func NewClock(zone *time.Location, virtual bool) *Clock { return &Clock{zone: zo
 // Like returns a new clock of the same kind.
 func (c *Clock) Like() *Clock { return NewClock(c.zone, c.virtual) }
 
+// Zone returns the time zone of the trading days.
+func (c *Clock) Zone() *time.Location { return c.zone }
+
 // Virtual reports whether the clock follows event times.
 func (c *Clock) Virtual() bool { return c.virtual }
 

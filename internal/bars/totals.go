@@ -59,4 +59,5 @@ type Bar struct {
 	Changed    bool // since it was sent last
 	Revised    bool // the last message revised an earlier one
 	Start, End int64
+	Date       market.Date // trading date; set in package recent alone
 }

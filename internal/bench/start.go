@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (s *starts) once(ctx context.Context, o *Options, r *Report) (run *Run, err
 		}
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(own)) }()
-	if err := os.CopyFS(own, os.DirFS(journal)); err != nil {
+	if err := errors.Join(s.forgetPages(), os.CopyFS(own, os.DirFS(journal))); err != nil {
 		return nil, err
 	}
 	g, err := hostRig(ctx, o, host.Config{Conns: 1, Instruments: startInstruments, Journal: true, Folder: own})
@@ -60,6 +61,19 @@ func (s *starts) once(ctx context.Context, o *Options, r *Report) (run *Run, err
 		run.Error = fmt.Sprintf("epoch %s does not continue %s of the journal", opened.Epoch, s.epoch)
 	}
 	return run, err
+}
+
+// forgetPages removes what shared memory has of the journal. By that, a copy is older than what the
+// run before it has written, and would begin a new epoch.
+func (s *starts) forgetPages() error {
+	pages, err := filepath.Glob("/dev/shm/rueda-*")
+	for _, name := range pages {
+		page, fault := os.ReadFile(name)
+		if fault == nil && bytes.Contains(page, []byte(s.folder)) {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}
+	return err
 }
 
 // write writes the journal and returns its epoch.

@@ -126,10 +126,14 @@ func changeOrder(changes []Change, o *market.OrderBook, e *market.Event) ([]Chan
 	case market.KindOrderAdd:
 		was = before(e.Price)
 		to, err = o.Add(e.OrderID, e.Side, e.Price, e.Size)
-	case market.KindOrderModify:
+	case market.KindOrderModify, market.KindOrderReplace:
+		id := e.OrderID
+		if e.Kind == market.KindOrderReplace {
+			id = e.NewID
+		}
 		var from market.Level
 		was, wasTo = before(price), before(e.Price)
-		_, from, to, err = o.Modify(e.OrderID, e.Price, e.Size)
+		_, from, to, err = o.Replace(e.OrderID, id, e.Price, e.Size)
 		if err == nil && from.Price != to.Price {
 			changes = append(changes, Change{side, was, from})
 			was = wasTo

@@ -58,7 +58,7 @@ func (r *random) levels(n int) (list []market.Level) {
 }
 
 func (r *random) order() market.Event {
-	kinds := [...]market.Kind{market.KindOrderAdd, market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill}
+	kinds := [...]market.Kind{market.KindOrderAdd, market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill, market.KindOrderReplace}
 	l := r.level()
 	e := market.Event{Kind: kinds[r.IntN(len(kinds))], Price: l.Price, Size: l.Size + 1, Side: market.Buy}
 	if e.Kind == market.KindOrderAdd {
@@ -69,6 +69,10 @@ func (r *random) order() market.Event {
 		return e
 	}
 	e.OrderID = 1 + r.Uint64N(r.ids+1)
+	if e.Kind == market.KindOrderReplace {
+		r.ids++
+		e.NewID = r.ids
+	}
 	return e
 }
 

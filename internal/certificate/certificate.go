@@ -9,6 +9,7 @@ package certificate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,6 +30,7 @@ type Files struct {
 	Certificate string        // the chain, the server's own certificate first
 	Key         string        // its private key, which only the owner and the group may read
 	Reload      time.Duration // interval between two checks for changes; 0: 10 s
+	MinVersion  uint16        // oldest version of TLS, as in crypto/tls; 0: 1.2
 }
 
 const defaultReload = 10 * time.Second
@@ -66,7 +68,7 @@ func Load(files Files, log *slog.Logger) (*Certificate, error) {
 }
 
 // SetFiles reads other files and uses their pair from then on. With an error nothing changes.
-// Files.Reload is ignored.
+// Files.Reload and Files.MinVersion are ignored.
 func (c *Certificate) SetFiles(ctx context.Context, files Files) error {
 	next, err := Load(files, c.log)
 	if err != nil {
@@ -77,7 +79,7 @@ func (c *Certificate) SetFiles(ctx context.Context, files Files) error {
 	}
 	c.mu.Lock()
 	changed := !bytes.Equal(next.chain, c.chain) || !bytes.Equal(next.key, c.key)
-	c.files, c.chain, c.key = Files{files.Certificate, files.Key, c.files.Reload}, next.chain, next.key
+	c.files, c.chain, c.key = Files{files.Certificate, files.Key, c.files.Reload, c.files.MinVersion}, next.chain, next.key
 	c.pair.Store(next.pair.Load())
 	c.mu.Unlock()
 	if changed && c.OnReload != nil {
@@ -155,11 +157,16 @@ func (c *Certificate) Run(ctx context.Context) error {
 	}
 }
 
-// Config returns a server configuration with the certificate in use, TLS 1.2 or later and HTTP/1.1
-// only: HTTP/2 cannot upgrade to a WebSocket.
+// Config returns a server configuration with the certificate in use, TLS 1.3 or, unless
+// Files.MinVersion is higher, TLS 1.2 with AEAD and forward secrecy, and HTTP/1.1 only: HTTP/2
+// cannot upgrade to a WebSocket.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
+		MinVersion: cmp.Or(c.files.MinVersion, tls.VersionTLS12),
+		CipherSuites: []uint16{ // of TLS 1.2
+			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+			tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+		},
 		NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return c.pair.Load(), nil

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +141,70 @@ func TestTLSIsModern(t *testing.T) {
 			t.Errorf("%s: chose %s", name, p)
 		}
 		conn.Close()
+	}
+}
+
+// TestCiphers offers each cipher suite of TLS 1.2 alone. Those with CBC, without forward secrecy or
+// with a broken cipher are refused.
+func TestCiphers(t *testing.T) {
+	c, err := certificate.Load(certtest.Write(t, t.TempDir(), "x"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	agreed := 0
+	for _, suite := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
+		if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
+			continue
+		}
+		err := handshake(c.Config(), &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}})
+		modern := strings.HasPrefix(suite.Name, "TLS_ECDHE_") && (strings.Contains(suite.Name, "GCM") || strings.Contains(suite.Name, "POLY1305_SHA256"))
+		if err == nil && !modern {
+			t.Errorf("%s is agreed", suite.Name)
+		}
+		if err == nil {
+			agreed++
+		}
+	}
+	if agreed == 0 {
+		t.Error("no suite is agreed")
+	}
+}
+
+// handshake returns the error of a client that does not verify the server.
+func handshake(serverConfig, clientConfig *tls.Config) error {
+	server, client := net.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		_ = tls.Server(server, serverConfig).Handshake() // the client checks the result
+		server.Close()
+		close(ended)
+	}()
+	clientConfig.InsecureSkipVerify = true
+	err := tls.Client(client, clientConfig).Handshake()
+	client.Close()
+	<-ended
+	return err
+}
+
+// TestMinVersion refuses TLS 1.2 with a higher oldest version, also after other files are used.
+func TestMinVersion(t *testing.T) {
+	files := certtest.Write(t, t.TempDir(), "x")
+	old := files
+	files.MinVersion = tls.VersionTLS13
+	c, err := certificate.Load(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, most := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+			err := handshake(c.Config(), &tls.Config{MaxVersion: most})
+			if (err == nil) != (most == tls.VersionTLS13) {
+				t.Errorf("%s: %v", tls.VersionName(most), err)
+			}
+		}
+		if err := c.SetFiles(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ func unrunBlocks() map[string]string {
 		"install.md tar -xzf":                      "a release and Docker",
 		"install.md docker run":                    "Docker",
 		"install.md kubectl":                       "Kubernetes",
+		"install.md deploy/kubernetes":             "Kubernetes; cmd/rueda-cluster tests it",
 		"install.md go run ./cmd/rueda dev":        "the source; TestTutorialE2E and make build do it",
 		"metrics.md (umask 077":                    "root and Prometheus",
 		"operations.md ssh":                        "another machine",

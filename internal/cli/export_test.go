@@ -100,3 +100,17 @@ func TestExport(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
+
+// TestExportOfDayBetween exports a day whose folder is removed, between others.
+func TestExportOfDayBetween(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	journalOf(t, filepath.Join(data, "journal"), "2026-11-16", "2026-11-17", "2026-11-18", "2026-11-19")
+	if err := os.RemoveAll(filepath.Join(data, "journal", "2026-11-17")); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := runWith(t.Context(), nil, "export", "--data", data, "--out", t.TempDir(), "--date", "2026-11-17")
+	if want := "rueda: 2026-11-17: the journal does not have this day\n  Its nearest days are 2026-11-16 and 2026-11-18.\n"; status != 4 || out != "" || errs != want {
+		t.Errorf("%d, %q, %q, want %q", status, out, errs, want)
+	}
+}

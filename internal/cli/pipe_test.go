@@ -220,3 +220,34 @@ func TestReplayLoopVerifies(t *testing.T) {
 		t.Errorf("%d book messages: %v", books, report)
 	}
 }
+
+// TestReplayKeepsAllDays replays a recording of ten days with a trade on each. The temporary
+// journal has all of them, because its bytes alone limit it.
+func TestReplayKeepsAllDays(t *testing.T) {
+	t.Parallel()
+	const id = "AAPL|XNAS|T1"
+	day := time.Date(2026, 11, 1, 15, 0, 0, 0, time.UTC)
+	var text strings.Builder
+	fmt.Fprintf(&text, `{"rueda":"recording","version":1,"program":"x","server":"http://x","began":"2026-11-01T00:00:00Z","epoch":"e1","channels":["trades"],"depth":0,"ids":[%q],`+
+		`"instruments":[{"instrument":%[1]q,"symbol":"AAPL","market":"XNAS","term":"T1","settlement_days":1,"name":"Apple","kind":"stock","currency":"USD","multiplier":1,"price_decimals":2,"size_decimals":0,"tick":[[0,0.01]],"lot":1,"min_size":1,"status":"open","channels":["trades"]}],`+
+		`"markets":[{"market":"XNAS","timezone":"UTC","terms":[{"term":"T1","settlement_days":1}]}]}`+"\n", id)
+	fmt.Fprintf(&text, `%d {"type":"Subscription","code":200,"msg":"Subscribed","epoch":"e1","trades":[%q],"count":{"trades":1}}`+"\n", day.UnixNano()-1, id)
+	for n := range 10 {
+		at := day.AddDate(0, 0, n)
+		fmt.Fprintf(&text, `%d {"type":"T","S":"AAPL","I":%q,"N":%d,"T":%q,"P":100,"Z":10,"X":"%[3]d"}`+"\n", at.UnixNano(), id, n+1, at.Format("2006-01-02T15:04:05.000000000Z"))
+	}
+	fmt.Fprintf(&text, `%d {"recording":"end","rows":10}`+"\n", day.AddDate(0, 0, 10).UnixNano())
+	name := filepath.Join(t.TempDir(), "ten.jsonl")
+	if err := os.WriteFile(name, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "replay", name, "--listen", "127.0.0.1:0", "--speed", "max")
+	address := p.line(`^  REST +(http://\S+)`)[1]
+	p.said(`ended`)
+	status, out, _ := execute(t, "trades", id, "--url", address, "-o", "jsonl")
+	if n := strings.Count(out, `"type":"T"`); status != command.ExitOK || n != 10 {
+		t.Errorf("%d: %d trades of 10\n%s", status, n, out)
+	}
+	p.stop()
+	p.exit()
+}

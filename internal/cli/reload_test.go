@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"slices"
@@ -261,14 +262,20 @@ func (g *reloaded) reloadServers() {
 	}
 	g.apply("", "applied: limits.sockets")
 	g.apply("[limits]\nunauthenticated_per_address = 1\n", "applied: limits.unauthenticated_per_address")
-	if first, second := g.refused(), g.refused(); first != 0 || second != http.StatusTooManyRequests {
-		g.Errorf("above unauthenticated_per_address: %d %d", first, second)
+	oldest, _, err := websocket.Dial(g.Context(), "wss://"+g.address+"/stream", &websocket.DialOptions{HTTPClient: g.client()})
+	if err != nil {
+		g.Fatal(err)
 	}
+	defer oldest.CloseNow()
+	if status := g.refused(); status != 0 {
+		g.Errorf("above unauthenticated_per_address: %d", status)
+	}
+	expect(g.T, oldest, `{"type":"Error","code":503,"reason":"overloaded"`)
 	g.apply("", "applied: limits.unauthenticated_per_address")
 
 	g.apply("[limits]\nhandshakes = 1\n", "applied: limits.handshakes")
 	status := 0
-	for range 200 { // one a second is accepted, and some more at first
+	for range 1000 { // 200 are accepted at first, and one a second
 		if status = g.refused(); status != 0 {
 			break
 		}
@@ -290,11 +297,18 @@ func (g *reloaded) reloadServers() {
 	g.status(idle, "/livez")
 	g.apply("[limits]\nhistory_per_user = 1\nrequests = 50\nrequests_per_address = 1\n",
 		"applied: limits.requests", "applied: limits.requests_per_address", "applied: limits.history_per_user")
-	if r, err := g.client().Get("https://" + g.address + "/livez"); err == nil {
-		r.Body.Close()
-		g.Error("a second connection for requests was answered")
+	for range 40 { // each replaces the oldest one of the address, also those of before
+		g.status(g.client(), "/livez")
 	}
-	g.status(idle, "/livez")
+	var reused bool // the connection of idle
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }}
+	again, err := http.NewRequestWithContext(httptrace.WithClientTrace(g.Context(), trace), http.MethodGet, "https://"+g.address+"/livez", nil)
+	if err != nil {
+		g.Fatal(err)
+	}
+	if r, err := idle.Do(again); err != nil || r.Body.Close() != nil || reused {
+		g.Errorf("the oldest connection for requests is used again: %v, %v", reused, err)
+	}
 	g.apply("", "applied: limits.requests", "applied: limits.requests_per_address", "applied: limits.history_per_user")
 	g.status(g.client(), "/livez")
 

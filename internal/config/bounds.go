@@ -29,6 +29,7 @@ func (c *mainFile) checkBounds(doc *document) {
 		{"auth.access_ttl", c.Auth.AccessTTL, maxAccessTTL, "168h, which is a week"},
 		{"auth.grace_period", c.Auth.GracePeriod, maxGrace, "1h"},
 		{"auth.refresh_ttl", c.Auth.RefreshTTL, maxLogin, "87600h, which is ten years"},
+		{"auth.console_idle", c.Auth.ConsoleIdle, maxLogin, "87600h, which is ten years"},
 		{"auth.family_max_age", c.Auth.FamilyMaxAge, maxLogin, "87600h, which is ten years"},
 		{"stream.auth_timeout", c.Stream.AuthTimeout, maxTimeout, "24h"},
 		{"stream.ping_interval", c.Stream.PingInterval, maxTimeout, "24h"},

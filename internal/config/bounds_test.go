@@ -9,6 +9,10 @@ import (
 func TestBounds(t *testing.T) {
 	for text, want := range map[string]string{
 		"[auth]\naccess_ttl = \"168h\"\nrefresh_ttl = \"87600h\"\nfamily_max_age = \"87600h\"\ngrace_period = \"1h\"\npassword_slots = 256\npassword_queue = 100000": "",
+		"[auth]\nconsole_idle = \"10ms\"":               "auth.console_idle: must be at least 1s",
+		"security_contact = \"a@b.example\"":            "security_contact: \"a@b.example\" must be a URI",
+		"security_contact = \"mailto:a@b.example\"":     "",
+		"[tls]\nmin_version = \"1.1\"":                  "tls.min_version: \"1.1\"",
 		"[auth]\naccess_ttl = \"168h1s\"":               "auth.access_ttl: must be at most 168h, which is a week",
 		"[auth]\naccess_ttl = \"2562047h\"":             "auth.access_ttl: must be at most",
 		"[auth]\nrefresh_ttl = \"2562047h\"":            "auth.refresh_ttl: must be at most 87600h, which is ten years",

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,6 +27,8 @@ type mainFile struct {
 	Hosts       []string       `toml:"hosts"`
 	Proxies     []string       `toml:"proxies"`
 	PublicURL   string         `toml:"public_url"`
+	HSTS        bool           `toml:"hsts_subdomains"`
+	Contact     string         `toml:"security_contact"`
 	Console     *bool          `toml:"console"`
 	Markets     string         `toml:"markets"`
 	Instruments string         `toml:"instruments"`
@@ -50,6 +53,15 @@ type tlsConfig struct {
 	Certificate string   `toml:"certificate"`
 	Key         string   `toml:"key"`
 	Reload      duration `toml:"reload"`
+	MinVersion  string   `toml:"min_version"`
+}
+
+// minVersion returns the oldest version of TLS of a listener with a certificate, 0 for the default.
+func (c *tlsConfig) minVersion(certificate string) uint16 {
+	if certificate != "" && c.MinVersion == "1.3" {
+		return tls.VersionTLS13
+	}
+	return 0
 }
 
 type authConfig struct {
@@ -58,6 +70,7 @@ type authConfig struct {
 	AccessTTL        duration  `toml:"access_ttl"`
 	RefreshTTL       duration  `toml:"refresh_ttl"`
 	FamilyMaxAge     duration  `toml:"family_max_age"`
+	ConsoleIdle      duration  `toml:"console_idle"`
 	MaxSessions      int       `toml:"max_sessions"`
 	Rotation         string    `toml:"rotation"`
 	GracePeriod      duration  `toml:"grace_period"`
@@ -65,6 +78,7 @@ type authConfig struct {
 	PasswordQueue    int       `toml:"password_queue"`
 	MinPassword      int       `toml:"min_password"`
 	Breached         string    `toml:"breached_passwords"`
+	ContextWords     []string  `toml:"context_words"`
 	OTPIssuer        string    `toml:"otp_issuer"`
 	PepperFile       string    `toml:"pepper_file"`
 	PepperEnv        string    `toml:"pepper_env"`
@@ -224,13 +238,14 @@ func (c *mainFile) check(doc *document) {
 		doc.wrong(key, "%q: %s", value, suggestion(value, good))
 	}
 	oneOf("auth.rotation", c.Auth.Rotation, "activation", "strict")
+	oneOf("tls.min_version", c.TLS.MinVersion, "1.2", "1.3")
 	oneOf("log.format", c.Log.Format, "text", "json")
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	for _, d := range []struct {
 		key   string
 		value duration
 	}{
-		{"auth.access_ttl", c.Auth.AccessTTL}, {"auth.refresh_ttl", c.Auth.RefreshTTL},
+		{"auth.access_ttl", c.Auth.AccessTTL}, {"auth.refresh_ttl", c.Auth.RefreshTTL}, {"auth.console_idle", c.Auth.ConsoleIdle},
 		{"auth.grace_period", c.Auth.GracePeriod}, {"stream.ping_interval", c.Stream.PingInterval},
 		{"stream.pong_timeout", c.Stream.PongTimeout}, {"stream.auth_timeout", c.Stream.AuthTimeout},
 	} {
@@ -241,7 +256,7 @@ func (c *mainFile) check(doc *document) {
 	for _, d := range []struct {
 		key   string
 		value duration
-	}{{"auth.access_ttl", c.Auth.AccessTTL}, {"auth.refresh_ttl", c.Auth.RefreshTTL}} {
+	}{{"auth.access_ttl", c.Auth.AccessTTL}, {"auth.refresh_ttl", c.Auth.RefreshTTL}, {"auth.console_idle", c.Auth.ConsoleIdle}} {
 		if v := time.Duration(d.value); v > time.Second && v%time.Second != 0 {
 			doc.wrong(d.key, "must be in whole seconds")
 		}
@@ -393,7 +408,7 @@ func (c *mainFile) data(doc *document) database.Config {
 		Folder:        doc.relative(cmp.Or(c.Data, "data")),
 		Postgres:      c.database(doc),
 		PasswordSlots: a.PasswordSlots, PasswordQueue: a.PasswordQueue,
-		MinPassword: a.MinPassword, Breached: c.breached(doc), OTPIssuer: a.OTPIssuer, Peppers: c.peppers(doc),
+		MinPassword: a.MinPassword, Breached: c.breached(doc), ContextWords: a.ContextWords, OTPIssuer: a.OTPIssuer, Peppers: c.peppers(doc),
 	}
 	c.keys(doc, &d)
 	return d
@@ -405,11 +420,12 @@ func (c *mainFile) settings(doc *document) *Settings {
 		Data: c.data(doc),
 		Gateway: gateway.Config{
 			Listen: c.Listen, Insecure: c.Insecure, Origins: c.Origins, Hosts: c.Hosts,
-			Drain:   time.Duration(c.Drain),
-			Console: gateway.Console{Serve: c.Console == nil || *c.Console},
+			Drain:          time.Duration(c.Drain),
+			HSTSSubdomains: c.HSTS, SecurityContact: c.Contact,
+			Console: gateway.Console{Serve: c.Console == nil || *c.Console, Idle: time.Duration(a.ConsoleIdle)},
 			TLS: gateway.TLS{
 				Certificate: doc.relative(c.TLS.Certificate), Key: doc.relative(c.TLS.Key),
-				Reload: time.Duration(c.TLS.Reload),
+				Reload: time.Duration(c.TLS.Reload), MinVersion: c.TLS.minVersion(c.TLS.Certificate),
 			},
 			Auth: gateway.Auth{
 				Issuer: a.Issuer, Audience: a.Audience,

@@ -149,6 +149,7 @@ func TestValues(t *testing.T) {
 		{new(weekday), "sun", nil},
 		{new(phase), "open", phase(market.Open)},
 		{new(phase), "feed_down", nil},
+		{new(phase), "unknown", nil},
 	} {
 		err := tc.into.UnmarshalText([]byte(tc.text))
 		got := reflect.ValueOf(tc.into).Elem().Interface()

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ruedahq/rueda/gateway"
@@ -84,6 +85,9 @@ func (c *mainFile) checkFront(doc *document) {
 			doc.wrong("proxies", "%q is too wide: every host in it could choose its address; give the networks of the proxies, at least /8, or /16 for IPv6", s)
 		}
 	}
+	if u, err := url.Parse(c.Contact); c.Contact != "" && (err != nil || !slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme)) {
+		doc.wrong("security_contact", "%q must be a URI, such as \"mailto:security@broker.example\"", c.Contact)
+	}
 	if c.PublicURL == "" {
 		return
 	}
@@ -114,7 +118,7 @@ func (c *mainFile) front(doc *document, g *gateway.Config) {
 	if a := &c.Admin; a.Listen != "" {
 		g.Admin = gateway.Admin{
 			Listen: a.Listen, TokenFile: doc.relative(a.TokenFile), ClientCA: doc.relative(a.ClientCA), ClientCRL: doc.relative(a.ClientCRL),
-			TLS: gateway.TLS{Certificate: doc.relative(a.Certificate), Key: doc.relative(a.Key)},
+			TLS: gateway.TLS{Certificate: doc.relative(a.Certificate), Key: doc.relative(a.Key), MinVersion: c.TLS.minVersion(a.Certificate)},
 		}
 		if a.TokenCommand != nil {
 			g.Admin.Tokens = doc.secret("admin", "token", secretSource{command: a.TokenCommand})

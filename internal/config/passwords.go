@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ruedahq/rueda/broker/password"
@@ -11,6 +12,8 @@ const (
 	leastMinPassword = 8
 	mostMinPassword  = 64
 	leastPepper      = 16 // bytes
+	leastWord        = 3  // bytes of a context word: a shorter one is part of too many words
+	mostWords        = 100
 	maxIssuer        = 64 // bytes of the name in authenticator apps
 )
 
@@ -31,6 +34,9 @@ func (c *mainFile) peppers(doc *document) (list [][]byte) {
 	a := &c.Auth
 	if n := a.MinPassword; n != 0 && (n < leastMinPassword || n > mostMinPassword) {
 		doc.wrong("auth.min_password", "must be from %d to %d", leastMinPassword, mostMinPassword)
+	}
+	if len(a.ContextWords) > mostWords || slices.ContainsFunc(a.ContextWords, func(w string) bool { return len(w) < leastWord || len(w) > maxIssuer }) {
+		doc.wrong("auth.context_words", "must have at most %d words of %d to %d bytes", mostWords, leastWord, maxIssuer)
 	}
 	if strings.Contains(a.OTPIssuer, ":") || len(a.OTPIssuer) > maxIssuer {
 		doc.wrong("auth.otp_issuer", "must have at most %d bytes and no colon", maxIssuer)

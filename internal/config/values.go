@@ -77,7 +77,7 @@ func (phase) wanted() string {
 
 func (p *phase) UnmarshalText(text []byte) error {
 	v, ok := market.ParsePhase(string(text))
-	if !ok || v.OfFeed() {
+	if !ok || v == market.Unknown || v.OfFeed() {
 		return errForm
 	}
 	*p = phase(v)

@@ -47,6 +47,7 @@ type Store interface {
 	AuditStart(context.Context) (audit.Head, error)
 	AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error]
 	AuditLast(ctx context.Context, n int, user string, kind audit.Kind) ([]audit.Row, error)
+	AuditWritten() (head, missing audit.Head)
 	PruneAudit(ctx context.Context, before time.Time) (int64, error)
 	AppendAudit(context.Context, *sql.Tx, audit.Event) error
 	ClaimExport(ctx context.Context, name, holder string, lease time.Duration) (sent audit.Head, ok bool, err error)
@@ -81,6 +82,7 @@ type Config struct {
 	PasswordWait  time.Duration
 	MinPassword   int
 	Breached      string
+	ContextWords  []string
 	OTPIssuer     string
 	Peppers       [][]byte
 	Actor         string
@@ -191,7 +193,7 @@ func (d *DB) openUsers(ctx context.Context, keysMustExist bool) error {
 	d.Users, err = local.Open(ctx, local.Config{
 		Writer: d.Store.Writer(), Reader: d.Store.Reader(), Postgres: d.cfg.Postgres != "", Listen: d.listen,
 		Slots: d.cfg.PasswordSlots, Queue: d.cfg.PasswordQueue, QueueWait: d.cfg.PasswordWait,
-		MinPassword: d.cfg.MinPassword, Breached: d.cfg.Breached, OTPIssuer: d.cfg.OTPIssuer, Peppers: d.cfg.Peppers,
+		MinPassword: d.cfg.MinPassword, Breached: d.cfg.Breached, Words: d.cfg.ContextWords, OTPIssuer: d.cfg.OTPIssuer, Peppers: d.cfg.Peppers,
 		Secret: keys.AuditKey(), Audit: d.Store.AppendAudit, Actor: d.cfg.Actor,
 	})
 	return err

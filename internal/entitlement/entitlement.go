@@ -39,16 +39,6 @@ func (s Set) Deepest(at time.Time) int {
 	return deepest
 }
 
-// Delays returns the delays, in seconds, at which s grants anything, in the order of the rights.
-func (s Set) Delays(at time.Time) (list []int) {
-	for i := range s {
-		if e := &s[i]; e.Valid(at) && grants(e, wire.Status, 0) && !slices.Contains(list, e.Delay) {
-			list = append(list, e.Delay)
-		}
-	}
-	return list
-}
-
 // Limited reports whether an entitlement has a limit of instruments.
 func (s Set) Limited() bool {
 	return slices.ContainsFunc(s, func(e broker.Entitlement) bool { return e.Instruments > 0 })

@@ -76,7 +76,7 @@ func BenchmarkTable(b *testing.B) {
 							b.Fatal(err)
 						}
 					}
-					if err := x.close(); err != nil {
+					if err := x.close(nil); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"time"
+
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
 )
@@ -67,12 +69,21 @@ type barRow struct {
 	VWAP     decimal `parquet:"vwap,optional,decimal(8:38),dict"`
 	Trades   int64   `parquet:"trades,dict"`
 	Revised  bool    `parquet:"revised"`
+	Date     int32   `parquet:"trading_date,optional,date,dict"`
+}
+
+// daysOf returns the days from 1970 to a date, 0 for no date.
+func daysOf(d market.Date) int32 {
+	if d == 0 {
+		return 0
+	}
+	return int32(d.Start(time.UTC).Unix() / (dayLong / 1e9))
 }
 
 func fillBar(b *barRow, in *listing, epoch string, r *journal.Row, _ bool) (zero zeros) {
 	k := &r.Bar
 	*b = barRow{head: headOf(in, epoch, r.N, r.Time, r.At), Interval: k.Interval.String(), Volume: decimalOfSum(k.Volume),
-		Turnover: decimalOfSum(k.Value), Trades: int64(k.Trades), Revised: k.Revised}
+		Turnover: decimalOfSum(k.Value), Trades: int64(k.Trades), Revised: k.Revised, Date: daysOf(in.date(r.Time))}
 	if k.Trades > 0 {
 		for i, to := range [...]*decimal{&b.Open, &b.High, &b.Low, &b.Close} {
 			p := [...]market.Price{k.First, k.High, k.Low, k.Last}[i]
@@ -169,9 +180,9 @@ func fillLevel(row *depthRow, l *level) zeros {
 	return zeroBit(0, l.Price == 0)
 }
 
-func (d *depthTable) close() error {
+func (d *depthTable) close(lost []Lost) error {
 	if err := d.group(); err != nil {
 		return err
 	}
-	return d.rows.close()
+	return d.rows.close(lost)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
@@ -14,7 +15,7 @@ import (
 var headers = [...]string{
 	Trades: headColumns + tradeColumns,
 	Quotes: headColumns + ",bid_price,bid_size,bid_orders,ask_price,ask_size,ask_orders",
-	Bars:   headColumns + ",interval,open,high,low,close,volume,turnover,vwap,trades,revised",
+	Bars:   headColumns + ",interval,open,high,low,close,volume,turnover,vwap,trades,revised,trading_date",
 	Depth:  headColumns + ",kind,side,price,size,orders",
 }
 
@@ -42,7 +43,7 @@ func (c *csvTable) put(in *listing, epoch string, r *journal.Row, final bool) er
 	case Quotes:
 		c.b = appendQuoteCells(appendHeadCells(c.b, in.cells, epoch, r, true), r)
 	case Bars:
-		c.b = appendBarCells(appendHeadCells(c.b, in.cells, epoch, r, true), &r.Bar, appendExact)
+		c.b = appendBarCells(appendHeadCells(c.b, in.cells, epoch, r, true), &r.Bar, in.date(r.Time), appendExact)
 	case Depth:
 		eachLevel(r, func(side market.Side, l market.Level) {
 			c.b = appendLevelCells(appendHeadCells(c.b, in.cells, epoch, r, true), r.Kind, side, l)
@@ -60,7 +61,7 @@ func (c *csvTable) flush() error {
 	return err
 }
 
-func (c *csvTable) close() error { return c.flush() }
+func (c *csvTable) close([]Lost) error { return c.flush() }
 
 // AppendCSVHeader appends the first line of a CSV page of history. Its columns are those of the
 // exports, without final.
@@ -80,14 +81,14 @@ func AppendCSVHeader(b []byte, c journal.Channel) []byte {
 
 // AppendCSV appends a row of AppendCSVHeader. Sums have the digits of their messages. The
 // publishing time is empty unless published is set.
-func AppendCSV(b []byte, id market.InstrumentID, epoch string, r *journal.Row, published bool) []byte {
+func AppendCSV(b []byte, id market.InstrumentID, epoch string, r *journal.Row, zone *time.Location, published bool) []byte {
 	var cells [96]byte
 	b = appendHeadCells(b, appendInstrumentCells(cells[:0], id), epoch, r, published)
 	switch r.Kind {
 	case journal.Quote:
 		return appendQuoteCells(b, r)
 	case journal.Bar:
-		return appendBarCells(b, &r.Bar, func(b []byte, s market.Sum, decimals int) []byte { return s.Append(b, decimals) })
+		return appendBarCells(b, &r.Bar, market.DateAt(r.Time, zone), func(b []byte, s market.Sum, decimals int) []byte { return s.Append(b, decimals) })
 	case journal.Status:
 		b = append(append(b, r.Phase.String()...), ',')
 		b = append(appendCell(b, r.Reason), ',')
@@ -150,7 +151,7 @@ func top(side []market.Level) (l market.Level, ok bool) {
 }
 
 // appendBarCells appends the cells of a bar, with sums as appendSum writes them.
-func appendBarCells(b []byte, k *journal.BarRow, appendSum func([]byte, market.Sum, int) []byte) []byte {
+func appendBarCells(b []byte, k *journal.BarRow, date market.Date, appendSum func([]byte, market.Sum, int) []byte) []byte {
 	b = append(b, k.Interval.String()...)
 	for _, p := range [...]market.Price{k.First, k.High, k.Low, k.Last} {
 		b = append(b, ',')
@@ -170,6 +171,7 @@ func appendBarCells(b []byte, k *journal.BarRow, appendSum func([]byte, market.S
 	b = strconv.AppendUint(b, uint64(k.Trades), 10)
 	b = append(b, ',')
 	b = strconv.AppendBool(b, k.Revised)
+	b = date.Append(append(b, ','))
 	return append(b, '\n')
 }
 

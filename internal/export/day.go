@@ -28,11 +28,13 @@ type Progress struct {
 	Done   float64 // of the whole job, 0 to 1
 }
 
-// File is a file that a job wrote.
+// File is a file that a job wrote, or would have written if its rows were not missing.
 type File struct {
 	Path  string // in the folder: type=trades/date=2026-11-20/market=BYMA/part-0.parquet
-	Rows  int64
+	Type  Type
+	Rows  int64 // 0: all are missing, and there is no file
 	Bytes int64
+	Lost  []Lost // rows that are missing in it
 }
 
 // Day writes a day as one file for each type and market that has rows. A file gets its name, and
@@ -65,7 +67,7 @@ func Day(ctx context.Context, j *journal.Archive, job Job) ([]File, error) {
 			if err != nil {
 				return files, fmt.Errorf("export %s of %s, %s: %w", t, m, r.Date, err)
 			}
-			if f.Rows > 0 {
+			if f.Rows > 0 || len(f.Lost) > 0 {
 				files = append(files, f)
 			}
 		}
@@ -76,7 +78,7 @@ func Day(ctx context.Context, j *journal.Archive, job Job) ([]File, error) {
 // writeFile writes one file.
 func writeFile(ctx context.Context, j *journal.Archive, folder string, r Request, progress func(int64, float64)) (file File, err error) {
 	name := filepath.Join("type="+r.Type.String(), "date="+r.Date, "market="+r.Market, "part-0."+r.Format.String())
-	file.Path = filepath.ToSlash(name)
+	file.Path, file.Type = filepath.ToSlash(name), r.Type
 	name = filepath.Join(folder, name)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return file, err
@@ -91,7 +93,7 @@ func writeFile(ctx context.Context, j *journal.Archive, folder string, r Request
 		}
 	}()
 	w := bufio.NewWriterSize(temp, 1<<20)
-	file.Rows, err = write(ctx, w, j, r, progress)
+	file.Rows, file.Lost, err = write(ctx, w, j, r, progress)
 	if err != nil || file.Rows == 0 {
 		return file, err
 	}

@@ -21,24 +21,26 @@ type listing struct {
 	order  int // in the table
 	name   string
 	ident  wire.Ident
-	book   book   // used when writing depth
-	cells  []byte // instrument, symbol, market and term of a CSV row, with a trailing comma
+	book   book           // used when writing depth
+	cells  []byte         // instrument, symbol, market and term of a CSV row, with a trailing comma
+	zone   *time.Location // of the market; nil: unknown
 }
 
 // table writes rows in a format.
 type table interface {
 	// put adds a row. It does not keep the row.
 	put(in *listing, epoch string, r *journal.Row, final bool) error
-	// close writes what is buffered. It is not called after an error.
-	close() error
+	// close writes what is buffered, and which rows are missing if the format has a place for them.
+	// It is not called after an error.
+	close(lost []Lost) error
 }
 
-// Write writes the table of a request to w and returns the number of rows (in NDJSON, of messages).
-// Rows are sorted by instrument and sequence. Rows of depth are in the order of the stream in CSV
-// and NDJSON, and sorted within each row group in Parquet.
-func Write(ctx context.Context, w io.Writer, j *journal.Archive, r Request) (rows int64, err error) {
+// Write writes the table of a request to w and returns the number of rows (in NDJSON, of messages),
+// and which rows are missing. Rows are sorted by instrument and sequence. Rows of depth are in the
+// order of the stream in CSV and NDJSON, and sorted within each row group in Parquet.
+func Write(ctx context.Context, w io.Writer, j *journal.Archive, r Request) (rows int64, lost []Lost, err error) {
 	if err := Check(j, r); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	return write(ctx, w, j, r, func(int64, float64) {})
 }
@@ -75,8 +77,20 @@ func listings(j *journal.Archive, r *Request) []*listing {
 }
 
 func newListing(def market.Instrument, number uint32) *listing {
-	return &listing{Instrument: def, number: number, name: def.ID.String(), ident: wire.MakeIdent(def.ID),
+	in := &listing{Instrument: def, number: number, name: def.ID.String(), ident: wire.MakeIdent(def.ID),
 		cells: appendInstrumentCells(nil, def.ID)}
+	if zone, err := time.LoadLocation(def.Timezone); err == nil && def.Timezone != "" {
+		in.zone = zone
+	}
+	return in
+}
+
+// date returns the trading date of a time, 0 if it is unknown.
+func (in *listing) date(at int64) market.Date {
+	if in.zone == nil {
+		return 0
+	}
+	return market.DateAt(at, in.zone)
 }
 
 // tableWriter writes one table.
@@ -89,38 +103,34 @@ type tableWriter struct {
 	rows       int64
 	progress   func(rows int64, done float64)
 	finals     finals
+	found      [2]*journal.Found // of the series, for the day and the next one
+	lost       []Lost
+
+	beginningMissing bool // the first rows of the day are missing
 }
 
-func write(ctx context.Context, w io.Writer, j *journal.Archive, r Request, progress func(int64, float64)) (int64, error) {
+func write(ctx context.Context, w io.Writer, j *journal.Archive, r Request, progress func(int64, float64)) (int64, []Lost, error) {
 	start, err := r.start()
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	x := &tableWriter{journal: j, date: r.Date, start: start, end: start + dayLong, list: listings(j, &r), progress: progress, table: newTable(w, &r)}
+	if err := x.findBeginning(ctx); err != nil {
+		return 0, nil, err
+	}
 	switch r.Type {
-	case Trades:
-		err = x.series(ctx, x.trades)
-	case Quotes:
-		err = x.series(ctx, func(ctx context.Context, in *listing) error {
-			return x.read(ctx, in, journal.Quotes, 0, x.put)
-		})
-	case Bars:
-		err = x.series(ctx, func(ctx context.Context, in *listing) error {
-			for i := range market.NumIntervals {
-				if err := x.read(ctx, in, journal.Bars, i, x.put); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
 	case Depth:
 		err = x.depth(ctx, r.Format == NDJSON)
+	case Trades:
+		err = x.series(ctx, r.Type, x.trades)
+	default:
+		err = x.series(ctx, r.Type, func(ctx context.Context, in *listing) error { return x.read(ctx, in, x.put) })
 	}
 	if err != nil {
-		return x.rows, err
+		return x.rows, x.lost, err
 	}
 	progress(x.rows, 1)
-	return x.rows, x.table.close()
+	return x.rows, x.lost, x.table.close(x.lost)
 }
 
 func newTable(w io.Writer, r *Request) table {
@@ -134,14 +144,40 @@ func newTable(w io.Writer, r *Request) table {
 }
 
 // series writes instrument by instrument.
-func (x *tableWriter) series(ctx context.Context, one func(context.Context, *listing) error) error {
+func (x *tableWriter) series(ctx context.Context, t Type, one func(context.Context, *listing) error) error {
 	for i, in := range x.list {
-		if err := one(ctx, in); err != nil {
-			return fmt.Errorf("%s: %w", in.name, err)
+		for _, s := range t.series(in) {
+			if err := x.oneSeries(ctx, in, s, one); err != nil {
+				return fmt.Errorf("%s: %w", in.name, err)
+			}
 		}
 		x.progress(x.rows, float64(i+1)/float64(len(x.list)))
 	}
 	return nil
+}
+
+// oneSeries finds the rows of a series, writes them, and adds which are missing.
+func (x *tableWriter) oneSeries(ctx context.Context, in *listing, s journal.Series, one func(context.Context, *listing) error) error {
+	for i, date := range []string{x.date, dateOf(x.end)} {
+		found, err := x.journal.FindDay(s, date)
+		if err != nil {
+			return err
+		}
+		defer found.Close()
+		x.found[i] = found
+	}
+	if err := one(ctx, in); err != nil {
+		return err
+	}
+	if err := x.notKept(ctx, in, s); err != nil {
+		return err
+	}
+	n := len(x.lost)
+	err := x.findLost(ctx, in, s, x.found[0])
+	if err == nil && len(x.lost) == n {
+		err = x.findLost(ctx, in, s, x.found[1])
+	}
+	return err
 }
 
 // visit is called for each row read.
@@ -161,11 +197,11 @@ const dayLong = int64(24 * time.Hour)
 // previous day, and its own late rows published after midnight. Later bars also belong to the day
 // in which they begin, because a trading day may be longer, unless they revise others. So every row
 // belongs to one day.
-func (x *tableWriter) read(ctx context.Context, in *listing, c journal.Channel, i market.Interval, do visit) error {
+func (x *tableWriter) read(ctx context.Context, in *listing, do visit) error {
 	var failed error
-	s := journal.Series{Instrument: in.ID, Channel: c, Interval: i}
-	read := func(r journal.Range, start int64, before bool) error {
-		err := x.journal.Read(ctx, s, r, func(epoch string, r *journal.Row) bool {
+	read := func(f *journal.Found, r journal.Range, start int64, before bool) error {
+		r.SkipDamage = true
+		err := f.Read(ctx, r, func(epoch string, r *journal.Row) bool {
 			left := r.Time < start && r.Time >= start-dayLong && (r.At < start+late || r.Kind == journal.Bar && !r.Bar.Revised)
 			if left == before {
 				failed = do(in, epoch, r)
@@ -177,10 +213,10 @@ func (x *tableWriter) read(ctx context.Context, in *listing, c journal.Channel, 
 		}
 		return err
 	}
-	if err := read(journal.Range{Date: x.date}, x.start, false); err != nil {
+	if err := read(x.found[0], journal.Range{}, x.start, false); err != nil {
 		return err
 	}
-	return read(journal.Range{Date: dateOf(x.end), Start: x.start, End: x.end}, x.end, true)
+	return read(x.found[1], journal.Range{Start: x.start, End: x.end}, x.end, true)
 }
 
 func (x *tableWriter) put(in *listing, epoch string, r *journal.Row) error {
@@ -200,12 +236,12 @@ func (x *tableWriter) count() {
 func (x *tableWriter) trades(ctx context.Context, in *listing) error {
 	f := &x.finals
 	f.reset()
-	err := x.read(ctx, in, journal.Trades, 0, func(_ *listing, epoch string, r *journal.Row) error {
+	err := x.read(ctx, in, func(_ *listing, epoch string, r *journal.Row) error {
 		f.add(epoch, r)
 		return nil
 	})
 	if err == nil && f.unresolved() {
-		err = x.read(ctx, in, journal.Trades, 0, func(_ *listing, epoch string, r *journal.Row) error {
+		err = x.read(ctx, in, func(_ *listing, epoch string, r *journal.Row) error {
 			f.resolve(epoch, r)
 			return nil
 		})
@@ -214,7 +250,7 @@ func (x *tableWriter) trades(ctx context.Context, in *listing) error {
 		return err
 	}
 	f.finish()
-	return x.read(ctx, in, journal.Trades, 0, func(_ *listing, epoch string, r *journal.Row) error {
+	return x.read(ctx, in, func(_ *listing, epoch string, r *journal.Row) error {
 		x.count()
 		return x.table.put(in, epoch, r, f.final(epoch, r))
 	})

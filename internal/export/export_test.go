@@ -54,11 +54,11 @@ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",,,,"[""block"",""a,b"",""\""
 2026-11-20T12:00:00.000000013Z,2026-11-20T12:00:00.000000163Z,GAS|SIM|CI,GAS,SIM,CI,4,E,,,,,,
 `},
 		{Bars, `
-2026-11-20T12:00:00.000000000Z,2026-11-20T12:00:00.000000150Z,GAS|SIM|CI,GAS,SIM,CI,1,E,1m,-0.00000001,0,-0.00000002,0.00000005,3,-3703.70367036,-1234.56789012,2,false
-2026-11-19T23:59:00.000000000Z,2026-11-20T02:00:00.000000000Z,GAS|SIM|CI,GAS,SIM,CI,2,E,1m,,,,,0,0,,0,true
-2026-11-20T12:01:00.000000000Z,2026-11-20T12:01:00.000000150Z,GAS|SIM|CI,GAS,SIM,CI,3,E,1m,,,,,0,0,,0,true
-2026-11-20T23:00:00.000000000Z,2026-11-21T13:00:00.000000000Z,GAS|SIM|CI,GAS,SIM,CI,2,E,1h,,,,,0,0,,0,false
-2026-11-20T12:00:00.000000000Z,2026-11-20T12:00:00.000000150Z,GAS|SIM|CI,GAS,SIM,CI,1,E,1d,0.00000001,0.00000001,0.00000001,0.00000001,184467440737.09551621,8507059173023461584739.6907784232501249,46116860184.2739,1,true
+2026-11-20T12:00:00.000000000Z,2026-11-20T12:00:00.000000150Z,GAS|SIM|CI,GAS,SIM,CI,1,E,1m,-0.00000001,0,-0.00000002,0.00000005,3,-3703.70367036,-1234.56789012,2,false,2026-11-20
+2026-11-19T23:59:00.000000000Z,2026-11-20T02:00:00.000000000Z,GAS|SIM|CI,GAS,SIM,CI,2,E,1m,,,,,0,0,,0,true,2026-11-20
+2026-11-20T12:01:00.000000000Z,2026-11-20T12:01:00.000000150Z,GAS|SIM|CI,GAS,SIM,CI,3,E,1m,,,,,0,0,,0,true,2026-11-20
+2026-11-20T23:00:00.000000000Z,2026-11-21T13:00:00.000000000Z,GAS|SIM|CI,GAS,SIM,CI,2,E,1h,,,,,0,0,,0,false,2026-11-21
+2026-11-20T12:00:00.000000000Z,2026-11-20T12:00:00.000000150Z,GAS|SIM|CI,GAS,SIM,CI,1,E,1d,0.00000001,0.00000001,0.00000001,0.00000001,184467440737.09551621,8507059173023461584739.6907784232501249,46116860184.2739,1,true,2026-11-20
 `},
 	} {
 		got := f.write(Request{Type: tt.kind, Format: CSV})
@@ -67,6 +67,26 @@ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",,,,"[""block"",""a,b"",""\""
 		if string(got) != want {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.kind, got, want)
 		}
+	}
+}
+
+// TestNoTradingDate checks that bars have no trading date if the definition of their instrument has
+// no time zone.
+func TestNoTradingDate(t *testing.T) {
+	f := newFixture(t, instrument("GGAL", "BYMA", "24hs"), instrument("AL30", "BYMA", "CI"), instrument("GAS", "SIM", "CI"))
+	f.add(ggal, journal.Row{Kind: journal.Bar, Time: noon(0), Bar: journal.BarRow{Interval: market.Day}})
+	f.closeDay(ggal)
+	r := Request{Type: Bars, Format: CSV, Market: "BYMA"}
+	if got := string(f.write(r)); !strings.HasSuffix(got, ",1d,,,,,0,0,,0,false,\n") {
+		t.Error(got)
+	}
+	r.Format = Parquet
+	if got := readParquet(t, f.write(r)); len(got) != 2 || got[0][18] != "trading_date" || got[1][18] != "" {
+		t.Error(got)
+	}
+	r.Format = NDJSON
+	if got := string(f.write(r)); !strings.HasSuffix(got, `"IV":"1d","TV":0,"EV":0,"TC":0,"R":false}`+"\n") {
+		t.Error(got)
 	}
 }
 
@@ -168,6 +188,8 @@ func texts(t *testing.T, schema *parquet.Schema, row parquet.Row) []string {
 				out[column] = bigDecimal(v.ByteArray(), int(l.Scale))
 			case *format.TimestampType:
 				out[column] = string(wire.AppendTime(nil, v.Int64()))
+			case *format.DateType:
+				out[column] = time.Unix(int64(v.Int32())*86400, 0).UTC().Format(time.DateOnly)
 			}
 		}
 		return true
@@ -293,7 +315,7 @@ func TestMessages(t *testing.T) {
 	}{
 		{Trades, `{"type":"C","S":"GGAL","I":"GGAL|BYMA|24hs","N":6,"T":"2026-11-20T12:00:00.000000003Z","D":150,"X":"1","P":0,"Z":5,"XP":0,"XZ":6,"XN":2}`},
 		{Quotes, `{"type":"Q","S":"GAS","I":"GAS|SIM|CI","N":2,"T":"2026-11-20T12:00:00.000000011Z","D":150,"AP":0.00000001,"AZ":10000000000}`},
-		{Bars, `{"type":"K","S":"GAS","I":"GAS|SIM|CI","N":3,"T":"2026-11-20T12:01:00.000000000Z","D":150,"IV":"1m","TV":0,"EV":0,"TC":0,"R":true}`},
+		{Bars, `{"type":"K","S":"GAS","I":"GAS|SIM|CI","N":3,"T":"2026-11-20T12:01:00.000000000Z","D":150,"IV":"1m","TD":"2026-11-20","TV":0,"EV":0,"TC":0,"R":true}`},
 		{Depth, `{"type":"O","S":"AL30","I":"AL30|BYMA|CI","N":7,"T":"2026-11-19T23:59:55.000000000Z","R":true,"DL":0,"B":[],"A":[[70,5,1]],"K":CRC(|7000:5;|)}`},
 		{Depth, `{"type":"O","S":"AL30","I":"AL30|BYMA|CI","N":8,"T":"2026-11-20T12:00:00.000000002Z","D":150,"L":7,"A":[[70,4,1]],"K":CRC(|7000:4;|)}`},
 		{Depth, `{"type":"O","S":"GGAL","I":"GGAL|BYMA|24hs","N":2,"T":"2026-11-19T23:59:59.999999992Z","D":150,"L":1,"B":[[7049.5,280,3]],"K":CRC(704950:280;704900:150;|705000:1200;|)}`},
@@ -371,7 +393,7 @@ func TestRefused(t *testing.T) {
 		{Request{Type: Depth, Date: testDate}, ErrBadRequest},
 	} {
 		var out bytes.Buffer
-		if _, err := Write(t.Context(), &out, f.archive, tt.r); !errors.Is(err, tt.want) || out.Len() > 0 {
+		if _, _, err := Write(t.Context(), &out, f.archive, tt.r); !errors.Is(err, tt.want) || out.Len() > 0 {
 			t.Errorf("%+v: %v and %d bytes, want %v", tt.r, err, out.Len(), tt.want)
 		}
 	}
@@ -392,10 +414,10 @@ func TestFailing(t *testing.T) {
 	for _, format := range Formats() {
 		for _, kind := range Types() {
 			r := Request{Type: kind, Format: format, Date: testDate, Unfinished: true}
-			if _, err := Write(t.Context(), broken{}, f.archive, r); kind != Depth && !errors.Is(err, errFull) {
+			if _, _, err := Write(t.Context(), broken{}, f.archive, r); kind != Depth && !errors.Is(err, errFull) {
 				t.Errorf("%s as %s to a full disk: %v", kind, format, err)
 			}
-			if _, err := Write(gone, io.Discard, f.archive, r); !errors.Is(err, context.Canceled) {
+			if _, _, err := Write(gone, io.Discard, f.archive, r); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s as %s without a reader: %v", kind, format, err)
 			}
 		}

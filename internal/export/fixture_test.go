@@ -158,7 +158,7 @@ func (f *fixture) write(r Request) []byte {
 	f.t.Helper()
 	r.Date = testDate
 	var out bytes.Buffer
-	if _, err := Write(f.t.Context(), &out, f.archive, r); err != nil {
+	if _, _, err := Write(f.t.Context(), &out, f.archive, r); err != nil {
 		f.t.Fatal(err)
 	}
 	return out.Bytes()
@@ -201,7 +201,9 @@ func levels(text ...string) (list []market.Level) {
 
 // hostile returns a day with extreme but valid data.
 func hostile(t *testing.T) *fixture {
-	f := newFixture(t, instrument("GGAL", "BYMA", "24hs"), instrument("AL30", "BYMA", "CI"), instrument("GAS", "SIM", "CI"),
+	dated := instrument("GAS", "SIM", "CI")
+	dated.Timezone = "Asia/Tokyo"
+	f := newFixture(t, instrument("GGAL", "BYMA", "24hs"), instrument("AL30", "BYMA", "CI"), dated,
 		market.Instrument{ID: market.InstrumentID{Symbol: "*", Market: "BYMA", Term: "*"}})
 	day := noon(-12 * 3600e9)
 	f.add(ggal, journal.Row{Kind: journal.Trade, Time: day - 1, At: day - 1, Price: 1, Size: 1, ID: "yesterday"})

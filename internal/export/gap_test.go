@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,6 +105,11 @@ func depthWithGap(t *testing.T, f *fixture) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	_, lost, err := Write(t.Context(), io.Discard, f.archive, Request{Type: Depth, Date: testDate, Format: CSV, Unfinished: true})
+	id, _ := market.ParseInstrumentID(ggal)
+	if missing := []Lost{{Instrument: id, Epoch: f.archive.Epoch(), Range: Range{From: 2, To: 3, Start: noon(0), End: noon(1001)}}}; err != nil || !slices.Equal(lost, missing) {
+		t.Errorf("missing: %+v, %v, want %+v", lost, err, missing)
 	}
 	lines := string(f.write(Request{Type: Depth, Format: NDJSON, Unfinished: true}))
 	for _, want := range []string{

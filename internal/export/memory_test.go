@@ -37,7 +37,7 @@ func TestMemoryE2E(t *testing.T) {
 				most = max(most, m.HeapAlloc)
 			}
 		}
-		if err := table.close(); err != nil {
+		if err := table.close(nil); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("figure: %d rows of depth as %s: %d MB of heap at most, %.1f bytes a row", rows, format, int64(most-before)>>20, float64(out.n)/float64(rows))

@@ -36,7 +36,7 @@ func (m *messages) put(in *listing, _ string, r *journal.Row, _ bool) error {
 		m.b = wire.AppendQuote(m.b, &h, bid, ask, false)
 	case journal.Bar:
 		k := &r.Bar
-		m.b = wire.AppendBar(m.b, &h, &wire.Bar{Interval: k.Interval, Revised: k.Revised,
+		m.b = wire.AppendBar(m.b, &h, &wire.Bar{Interval: k.Interval, Revised: k.Revised, TradingDate: in.date(r.Time),
 			Open: k.First, High: k.High, Low: k.Low, Close: k.Last,
 			Volume: k.Volume, Value: k.Value, Trades: k.Trades})
 	case journal.BookState, journal.BookUpdate:
@@ -59,7 +59,7 @@ func (m *messages) flush() error {
 	return err
 }
 
-func (m *messages) close() error { return m.flush() }
+func (m *messages) close([]Lost) error { return m.flush() }
 
 func (m *messages) trade(h *wire.Header, r *journal.Row, kind market.Kind) {
 	m.b = wire.AppendTrade(m.b, h, &wire.Trade{Kind: kind, Side: r.Side, Price: r.Price, Size: r.Size, ID: r.ID,

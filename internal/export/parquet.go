@@ -121,9 +121,12 @@ func (p *parquetTable[R]) single(zero zeros) error {
 	return err
 }
 
-func (p *parquetTable[R]) close() error {
+func (p *parquetTable[R]) close(lost []Lost) error {
 	if err := p.flush(); err != nil {
 		return err
+	}
+	if len(lost) > 0 {
+		p.w.SetKeyValueMetadata("rueda.lost", string(AppendLost(nil, lost, 0)))
 	}
 	return p.w.Close()
 }

@@ -105,6 +105,20 @@ var (
 	ErrOpenDay    = errors.New("the day is not closed yet")
 )
 
+// Around returns the newest stored day before a date and the oldest one after it; "" if there is
+// none.
+func Around(days []journal.Day, date string) (before, after string) {
+	for _, d := range days {
+		switch {
+		case d.Date < date:
+			before = d.Date
+		case d.Date > date && after == "":
+			after = d.Date
+		}
+	}
+	return before, after
+}
+
 // start returns the beginning of the request's date, in Unix nanoseconds.
 func (r *Request) start() (int64, error) {
 	t, err := time.Parse(time.DateOnly, r.Date)

@@ -207,7 +207,7 @@ func (r *Registry) trading(s *Supervisor) bool {
 			continue
 		}
 		switch r.phase(name) {
-		case market.NoPhase, market.Open, market.Auction, market.Quoting:
+		case market.NoPhase, market.Unknown, market.Open, market.Auction, market.Quoting:
 			return true
 		}
 	}

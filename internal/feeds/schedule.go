@@ -146,9 +146,9 @@ func (s *Schedule) SetHours(id string, hours market.Schedule) {
 }
 
 // sourcePhase returns p if a source may decide it, else NoPhase: open and closed are the
-// schedule's.
+// schedule's, and a source that states unknown decides nothing.
 func sourcePhase(p market.Phase) market.Phase {
-	if p == market.Open || p == market.Closed {
+	if p == market.Open || p == market.Closed || p == market.Unknown {
 		return market.NoPhase
 	}
 	return p

@@ -145,6 +145,13 @@ func TestHoursOwnOpenAndClosed(t *testing.T) {
 		say(ggal, market.Closed)
 		say(whole, market.FeedDown)
 		check("closed is of the hours, feed_down of the feed", traded, "*|BYMA|* feed_down", traded)
+		say(ggal, market.Halt)
+		say(ggal, market.Unknown)
+		check("the hours decide if the source does not know", "GGAL|BYMA|24hs halt", traded, "GGAL|BYMA|24hs open", traded)
+		if _, err := h.Define(market.Instrument{ID: market.InstrumentID{Symbol: "AL30", Market: "BYMA", Term: "24hs"}, Phase: market.Unknown}); err != nil {
+			t.Fatal(err)
+		}
+		check("also at the definition", "AL30|BYMA|24hs listed open")
 		cancel()
 		if err := <-done; err != nil {
 			t.Fatal(err)

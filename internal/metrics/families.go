@@ -135,7 +135,7 @@ func streamFamilies() []family {
 			one(func(s *Snapshot) uint64 { return s.Market.Conflated })},
 		{group, "rueda_resumes_total", counter, nil, "Identifiers that continued after the last message of a client.", "",
 			one(func(s *Snapshot) uint64 { return s.Market.Resumes })},
-		{group, "rueda_resumes_lost_total", counter, nil, "Identifiers that a client could not resume, because rows are not stored or the epoch is another one.", "After a new epoch this is normal. Otherwise raise `stream.trades_kept` or use a journal.",
+		{group, "rueda_resumes_lost_total", counter, nil, "Identifiers that a client could not resume completely, because rows are not stored or the epoch is another one.", "After a new epoch this is normal. Otherwise raise `stream.trades_kept` or use a journal.",
 			one(func(s *Snapshot) uint64 { return s.Market.Lost })},
 		{group, "rueda_stream_memory_bytes", gauge, nil, "Memory that counts toward `stream.memory`: rings, recent rows, replays and pending output.", "See [memory](operations.md#memory).",
 			one(func(s *Snapshot) int64 { return s.Market.Memory })},

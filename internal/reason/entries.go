@@ -89,6 +89,16 @@ var entries = [...]Entry{
 		Remedy: "Enrol one: POST /auth/otp with the action enrol.",
 	},
 	{
+		Word: wire.PasswordChangeRequired, Status: 403, Msg: "The password must be changed first",
+		Cause:  "The credentials are correct, and an operator has set the password for one use only.",
+		Remedy: "Set another one: POST /auth/password. Its answer has the tokens.",
+	},
+	{
+		Word: wire.SecondFactorLocked, Status: 403, Msg: "Too many one-time passwords were wrong, and a new password is needed",
+		Cause:  "Ten one-time passwords in a row were wrong and came with the correct password. Somebody may know the password.",
+		Remedy: "Set a new password with POST /auth/password, with a recovery code as otp, or ask an operator.",
+	},
+	{
 		Word: wire.NotFound, Status: 404, Msg: "Not found",
 		Cause:  "There is no such route or thing here, or it belongs to another user.",
 		Remedy: "Check the path and the id. hint suggests the nearest path.",

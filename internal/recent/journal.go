@@ -1,18 +1,20 @@
 package recent
 
 import (
+	"time"
+
 	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
-// RowOf converts a row of the journal.
-func RowOf(j *journal.Row) Row {
+// RowOf converts a row of the journal, of a market in a time zone; nil is UTC.
+func RowOf(j *journal.Row, zone *time.Location) Row {
 	r := Row{Pos: j.Position, At: j.At, Time: j.Time, Latency: j.Latency}
 	switch j.Kind {
 	case journal.Bar:
-		b := barOf(j)
+		b := barOf(j, zone)
 		r.Bar = &b
 		return r
 	case journal.Status:
@@ -36,9 +38,10 @@ func RowOf(j *journal.Row) Row {
 }
 
 // barOf returns the bar in a row of the journal.
-func barOf(j *journal.Row) bars.Bar {
+func barOf(j *journal.Row, zone *time.Location) bars.Bar {
 	return bars.Bar{
 		Interval: j.Bar.Interval, Sent: true, Revised: j.Bar.Revised, Start: j.Time, End: j.Time + int64(j.Bar.Interval.Length()),
+		Date: market.DateAt(j.Time, zone),
 		Totals: bars.Totals{
 			First: j.Bar.First, High: j.Bar.High, Low: j.Bar.Low, Last: j.Bar.Last,
 			Volume: j.Bar.Volume, Value: j.Bar.Value, Trades: j.Bar.Trades,
@@ -48,11 +51,11 @@ func barOf(j *journal.Row) bars.Bar {
 
 // AppendRow appends the payload of the message that a row of the journal was made from, byte for
 // byte as it was sent. For rows without such a message (books, checkpoints) it appends nothing.
-// ident must be that of the row's instrument.
-func AppendRow(b []byte, ident wire.Ident, r *journal.Row) []byte {
+// ident and zone must be those of the row's instrument and market.
+func AppendRow(b []byte, ident wire.Ident, zone *time.Location, r *journal.Row) []byte {
 	switch r.Kind {
 	case journal.Trade, journal.Cancel, journal.Correct, journal.Status, journal.Bar:
-		t := RowOf(r)
+		t := RowOf(r, zone)
 		return t.Message(b, ident, r.N)
 	case journal.Quote:
 		h := wire.Header{Ident: ident, N: r.N, Time: r.Time, Latency: r.Latency}

@@ -56,7 +56,7 @@ func (r *Row) Message(b []byte, ident wire.Ident, n uint64) []byte {
 // barMessage converts a bar to its message.
 func barMessage(b *bars.Bar) wire.Bar {
 	return wire.Bar{
-		Interval: b.Interval, Revised: b.Revised,
+		Interval: b.Interval, Revised: b.Revised, TradingDate: b.Date,
 		Open: b.First, High: b.High, Low: b.Low, Close: b.Last,
 		Volume: b.Volume, Value: b.Value, Trades: b.Trades,
 	}

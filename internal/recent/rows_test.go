@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
@@ -102,13 +103,15 @@ func TestViewsStayValid(t *testing.T) {
 // TestMessageOfRow checks that a Row keeps all that its message shows of a row of the journal.
 func TestMessageOfRow(t *testing.T) {
 	ident := wire.MakeIdent(market.InstrumentID{Symbol: "A", Market: "M", Term: "CI"})
+	zone := time.FixedZone("", 9*3600)
 	for want, j := range map[string]journal.Row{
-		`{"type":"T","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","D":1,"P":12,"Z":4,"X":"a","G":"B"}`:               {Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 12e8, Size: 4e8, Side: market.Buy, ID: "a"},
-		`{"type":"T","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","P":12,"Z":4,"C":["odd_lot"]}`:                     {Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: -1, Price: 12e8, Size: 4e8, TradeDetails: market.TradeDetails{Conditions: []string{"odd_lot"}}},
-		`{"type":"X","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","D":1,"X":"a","P":0,"Z":0,"XN":2}`:                 {Kind: journal.Cancel, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, ID: "a", OldPrice: 12e8, OldSize: 4e8, RefN: 2},
-		`{"type":"C","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","D":1,"X":"a","P":13,"Z":5,"XP":12,"XZ":4,"XN":2}`: {Kind: journal.Correct, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 13e8, Size: 5e8, ID: "a", OldPrice: 12e8, OldSize: 4e8, RefN: 2},
+		`{"type":"T","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","D":1,"P":12,"Z":4,"X":"a","G":"B"}`:                              {Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 12e8, Size: 4e8, Side: market.Buy, ID: "a"},
+		`{"type":"T","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","P":12,"Z":4,"C":["odd_lot"]}`:                                    {Kind: journal.Trade, Position: 9, N: 3, Time: 5, At: 6, Latency: -1, Price: 12e8, Size: 4e8, TradeDetails: market.TradeDetails{Conditions: []string{"odd_lot"}}},
+		`{"type":"X","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","D":1,"X":"a","P":0,"Z":0,"XN":2}`:                                {Kind: journal.Cancel, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, ID: "a", OldPrice: 12e8, OldSize: 4e8, RefN: 2},
+		`{"type":"C","S":"A","I":"A|M|CI","N":3,"T":"1970-01-01T00:00:00.000000005Z","D":1,"X":"a","P":13,"Z":5,"XP":12,"XZ":4,"XN":2}`:                {Kind: journal.Correct, Position: 9, N: 3, Time: 5, At: 6, Latency: 1, Price: 13e8, Size: 5e8, ID: "a", OldPrice: 12e8, OldSize: 4e8, RefN: 2},
+		`{"type":"K","S":"A","I":"A|M|CI","N":3,"T":"2026-11-23T15:00:00.000000000Z","D":1,"IV":"1d","TD":"2026-11-24","TV":0,"EV":0,"TC":0,"R":true}`: {Kind: journal.Bar, Position: 9, N: 3, Time: 1795446000e9, At: 6, Latency: 1, Bar: journal.BarRow{Interval: market.Day, Revised: true}},
 	} {
-		r := RowOf(&j)
+		r := RowOf(&j, zone)
 		if got := string(r.Message(nil, ident, j.N)); got != want || r.Pos != j.Position || r.At != j.At {
 			t.Errorf("row %+v with message\n%s, want\n%s", r, got, want)
 		}

@@ -76,6 +76,7 @@ func (e *Events) End(rest []byte, b *decode.Batch) error {
 		return errors.New("it ends within its first line and has no messages")
 	}
 	if len(rest) > 0 {
+		b.Stats.Count(decode.Incomplete)
 		b.Note("torn_line", "the recording ends within a line, %d bytes after line %d", len(rest), e.line)
 	}
 	return nil
@@ -88,6 +89,7 @@ func (e *Events) AllowsTruncation() {}
 func (e *Events) decodeLine(line []byte, b *decode.Batch) error {
 	e.line++
 	if e.meta == nil {
+		b.Skip(decode.OtherType)
 		return e.begin(line, b)
 	}
 	at, body, ok := splitLine(line)
@@ -95,6 +97,7 @@ func (e *Events) decodeLine(line []byte, b *decode.Batch) error {
 		return errNoTime
 	}
 	if isNote(body) {
+		b.Skip(decode.OtherType)
 		return e.note(at, body, b)
 	}
 	e.decoder.Lenient = true
@@ -104,6 +107,7 @@ func (e *Events) decodeLine(line []byte, b *decode.Batch) error {
 	m := &e.message
 	if !m.Kind.IsData() {
 		e.control(m, b)
+		b.Skip(decode.OtherType)
 		return nil
 	}
 	p, ok := e.books[m.ID]
@@ -181,8 +185,11 @@ func (e *Events) list(in market.Instrument, b *decode.Batch) *played {
 	in.QuotesFromFeed = e.has("quotes")
 	in.NoBook = in.NoBook || !e.has("order_book")
 	in.StartsEmpty = false
-	if !e.has("status") {
+	switch {
+	case !e.has("status"):
 		in.Phase = market.NoPhase
+	case in.Phase == market.NoPhase:
+		in.Phase = market.Unknown
 	}
 	p := &played{handle: b.List(in), id: in.ID, phase: in.Phase, zone: cmp.Or(e.zones[in.ID.Market], time.UTC)}
 	e.books[in.ID] = p
@@ -219,6 +226,8 @@ func (e *Events) note(at int64, body []byte, b *decode.Batch) error {
 // control handles a message that is not market data.
 func (e *Events) control(m *stream.Message, b *decode.Batch) {
 	switch {
+	case m.Kind == stream.Unknown:
+		b.Skip(decode.Unsupported)
 	case m.Kind == stream.Warning && m.Control.Reason == "slow_client":
 		conflated(b)
 	case m.Kind == stream.CaughtUp:
@@ -360,6 +369,13 @@ func (e *Events) status(at int64, p *played, m *stream.Message, b *decode.Batch)
 		b.Gap(p.handle, m.Time, at, m.Reason)
 		return
 	case m.Phase.OfFeed(), m.N <= p.status && m.Phase == p.phase:
+		b.Skip(decode.Repeated)
+		return
+	case m.Snapshot && p.status == 0 && m.Phase == p.phase && m.Reason == "" && m.Until == 0:
+		p.status = m.N // the status at listing, with its time
+		if in := &b.Listed[p.handle]; in.Listed == 0 {
+			in.Listed = m.Time
+		}
 		b.Skip(decode.Repeated)
 		return
 	}

@@ -128,7 +128,7 @@ func TestReferences(t *testing.T) {
 	if want := "1: 7089 7479 0; 4: 7089 7479 0; 5: 7089 7480 12"; strings.Join(got, "; ") != want {
 		t.Errorf("%s, want %s", strings.Join(got, "; "), want)
 	}
-	if b.Stats.Lines != 7 || b.Stats.Used != 4 {
+	if b.Stats.Lines != 7 || b.Stats.Used != 3 {
 		t.Errorf("%+v", b.Stats)
 	}
 }

@@ -330,21 +330,21 @@ func TestEvents(t *testing.T) {
 		x := &b.Events[i]
 		got = append(got, fmt.Sprintf("%d/%d/%d/%s", x.Handle, x.Kind, x.Receive, x.Reason))
 	}
-	want := strings.Fields(fmt.Sprintf("0/%d/2/ 0/%d/4/ 0/%d/5/ 0/%d/6/ 0/%d/8/ 0/%d/9/ 0/%d/10/sequence_gap 0/%d/14/ 0/%d/15/feed_down 0/%d/16/volatility 0/%d/18/ 0/%d/19/line_lost",
-		market.KindStatus, market.KindSnapshot, market.KindUpdate, market.KindTrade, market.KindCancel, market.KindQuote, market.KindGap, market.KindSnapshot, market.KindGap, market.KindStatus,
+	want := strings.Fields(fmt.Sprintf("0/%d/4/ 0/%d/5/ 0/%d/6/ 0/%d/8/ 0/%d/9/ 0/%d/10/sequence_gap 0/%d/14/ 0/%d/15/feed_down 0/%d/16/volatility 0/%d/18/ 0/%d/19/line_lost",
+		market.KindSnapshot, market.KindUpdate, market.KindTrade, market.KindCancel, market.KindQuote, market.KindGap, market.KindSnapshot, market.KindGap, market.KindStatus,
 		market.KindSnapshot, market.KindGap))
-	// The first status equals that of the definition.
+	// The first status is that of the definition, and no event.
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 	ids := []string{}
 	for _, in := range b.Listed {
-		ids = append(ids, in.ID.String())
+		ids = append(ids, in.ID.String(), in.Phase.String())
 		if !in.VirtualClock || !in.QuotesFromFeed || in.NoBook {
 			t.Errorf("%+v", in)
 		}
 	}
-	if strings.Join(ids, " ") != "GGAL|BYMA|24hs NEW|BYMA|CI *|BYMA|*" {
+	if strings.Join(ids, " ") != "GGAL|BYMA|24hs open NEW|BYMA|CI unknown *|BYMA|* unknown" {
 		t.Errorf("listed %v", ids)
 	}
 }

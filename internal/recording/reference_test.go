@@ -139,6 +139,8 @@ func (r *plainReader) data(m *plainMessage, t int64) {
 			r.stale(m.S, "")
 			log("gap", m.Y)
 		case m.E == "gap" || m.E == "feed_up" || m.N <= state.status && m.E == state.phase: // repeated
+		case m.R && state.status == 0 && m.E == state.phase && m.Y == "": // in a new epoch
+			state.status = m.N
 		default:
 			state.status, state.phase = m.N, m.E
 			log("status", m.E, t, m.Y)

@@ -45,7 +45,7 @@ func (in *Instrument) Check(e *market.Event) (reason, detail string) {
 		if e.Kind == market.KindSnapshot && !ordered(e) {
 			return "bad_snapshot", "levels must be best first, each price once, with sizes above 0"
 		}
-	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill:
+	case market.KindOrderAdd, market.KindOrderModify, market.KindOrderDelete, market.KindOrderFill, market.KindOrderReplace:
 		if in.Def.NoBook {
 			return "no_book", "the instrument was defined without a book"
 		}

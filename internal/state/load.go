@@ -61,7 +61,7 @@ func (l *Loader) fill(ctx context.Context, in *Instrument, c wire.Channel) error
 		if rows.Stored == 0 && j.N > 1 {
 			rows.Dropped = j.Position - 1
 		}
-		rows.Add(recent.RowOf(j), math.MaxInt, false)
+		rows.Add(recent.RowOf(j, in.Clock.Zone()), math.MaxInt, false)
 		return true
 	})
 	if err == nil && rows.Last != n {

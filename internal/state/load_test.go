@@ -3,7 +3,9 @@ package state
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/ruedahq/rueda/internal/bars"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -24,6 +26,7 @@ func TestFillWithoutMemory(t *testing.T) {
 		space, kept int
 	}{{0, 5, 0}, {2, 0, 0}, {2, 1, 1}, {2, 5, 2}} {
 		in, shared := New(market.Instrument{}), NewShared(1<<20)
+		in.SetClock(bars.NewClock(time.UTC, false))
 		in.Sequences[wire.Trades].N = x.n
 		l := Loader{Read: read, Shared: &shared, Kept: 100, Position: x.n, until: int64(2 * x.space)}
 		if err := l.fill(t.Context(), &in, wire.Trades); err != nil {

@@ -117,7 +117,8 @@ func (in *Instrument) Checkpoint(position uint64, emit func(*journal.Row)) {
 	emit(&r)
 	if q := &in.Sequences[in.StatusChannel()]; q.N > 0 {
 		r = head
-		r.Kind, r.N, r.At, r.Time = journal.Status, q.N, q.At, q.At
+		at := in.Publication(q.At)
+		r.Kind, r.N, r.At, r.Time = journal.Status, q.N, at, at
 		if in.Down {
 			r.Phase = market.FeedDown
 			emit(&r)
@@ -131,13 +132,13 @@ func (in *Instrument) Checkpoint(position uint64, emit func(*journal.Row)) {
 	}
 	if q := &in.Sequences[wire.Quotes]; q.N > 0 {
 		r = head
-		r.Kind, r.N, r.At, r.Time, r.Latency = journal.Quote, q.N, q.At, in.Quoted.Time, in.Quoted.Latency
+		r.Kind, r.N, r.At, r.Time, r.Latency = journal.Quote, q.N, in.Publication(q.At), in.Quoted.Time, in.Quoted.Latency
 		r.Bids, r.Asks = side(in.Bid), side(in.Ask)
 		emit(&r)
 	}
 	if q := &in.Sequences[wire.OrderBook]; q.N > 0 {
 		r = head
-		r.Kind, r.N, r.At, r.Time, r.Latency = journal.BookState, q.N, q.At, in.Changed.Time, in.Changed.Latency
+		r.Kind, r.N, r.At, r.Time, r.Latency = journal.BookState, q.N, in.Publication(q.At), in.Changed.Time, in.Changed.Latency
 		if in.Stale {
 			r.Kind, r.Reason = journal.BookLost, "not_known"
 		} else {

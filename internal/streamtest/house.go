@@ -35,15 +35,16 @@ func (w *House) Replayed(c *Client) {
 
 // House is a hub with a journal that is closed and opened again.
 type House struct {
-	T       testing.TB
-	Folder  string
-	Kept    int // rows in memory
-	Names   []string
-	Journal *journal.Journal
-	Hub     *hub.Hub
-	Shard   *subscription.Shard
-	Handles []market.Handle
-	End     func()
+	T         testing.TB
+	Folder    string
+	Kept      int // rows in memory
+	Names     []string
+	Numbering string // of the sequences of all events; "": they have none
+	Journal   *journal.Journal
+	Hub       *hub.Hub
+	Shard     *subscription.Shard
+	Handles   []market.Handle
+	End       func()
 }
 
 // Begin opens the journal and a hub with it.
@@ -61,6 +62,7 @@ func (w *House) Begin() {
 	w.Handles = w.Handles[:0]
 	for _, name := range w.Names {
 		w.Handles = append(w.Handles, Define(w.T, w.Hub, name, func(in *market.Instrument) { in.VirtualClock, in.Listed = true, 1 }))
+		w.Hub.Number(w.Handles[len(w.Handles)-1], w.Numbering)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup

@@ -107,7 +107,7 @@ func (b *bareTokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (b *bareTokens) sign(subject string) (string, error) {
 	claims, err := json.Marshal(map[string]any{
 		"iss": "rueda", "sub": subject, "aud": "rueda", "exp": time.Now().Unix() + 86400, "iat": time.Now().Unix(),
-		"nbf": time.Now().Unix(), "jti": subject, "client_id": "rueda", "sid": subject, "ver": 1,
+		"jti": subject, "client_id": "rueda", "sid": subject, "ver": 1,
 	})
 	if err != nil {
 		return "", err

@@ -38,7 +38,7 @@ func (s *servedUsers) find(ctx context.Context, username string) (adminapi.User,
 // entry returns a user as the user base has it. groups are all groups.
 func entry(u *adminapi.User, groups []local.Group) (local.Entry, error) {
 	own, err := u.Rights.Local()
-	e := local.Entry{Own: own, Disabled: u.Status == "disabled", SecondFactor: u.SecondFactor, Unreadable: u.Unreadable, Created: u.Created}
+	e := local.Entry{Own: own, Disabled: u.Status == "disabled", SecondFactor: u.SecondFactor, FactorLocked: u.FactorLocked, MustChange: u.MustChange, Unreadable: u.Unreadable, Created: u.Created}
 	e.User = broker.User{
 		ID: u.ID, Username: u.Username, Expires: u.Expires, Limits: own.Limits,
 		Scopes: slices.Clone(own.Scopes), Entitlements: slices.Clone(own.Entitlements), Networks: slices.Clone(own.Networks),
@@ -110,7 +110,7 @@ func (s *servedUsers) CheckPassword(string, string) error { return nil }
 func (s *servedUsers) Add(ctx context.Context, n local.NewUser) (broker.User, error) {
 	rights := adminapi.NewRights(local.Rights{Scopes: n.Scopes, Entitlements: n.Entitlements, Limits: n.Limits, Networks: n.Networks})
 	var u adminapi.User
-	err := s.gateway.Send(ctx, http.MethodPost, "/admin/users", adminapi.AddUser{Username: n.Username, Password: n.Password, Rights: &rights, Groups: n.Groups}, &u)
+	err := s.gateway.Send(ctx, http.MethodPost, "/admin/users", adminapi.AddUser{Username: n.Username, Password: n.Password, MustChange: n.MustChange, Rights: &rights, Groups: n.Groups}, &u)
 	return broker.User{ID: u.ID, Username: u.Username}, existing(err, "user", n.Username)
 }
 
@@ -134,6 +134,12 @@ func (s *servedUsers) action(ctx context.Context, username string, body any) (be
 // SetPassword implements userBase.
 func (s *servedUsers) SetPassword(ctx context.Context, username, password string) error {
 	_, _, err := s.action(ctx, username, adminapi.Change{Action: adminapi.SetPassword, Password: &password})
+	return err
+}
+
+// SetTemporaryPassword implements userBase.
+func (s *servedUsers) SetTemporaryPassword(ctx context.Context, username, password string) error {
+	_, _, err := s.action(ctx, username, adminapi.Change{Action: adminapi.SetPassword, Password: &password, MustChange: true})
 	return err
 }
 

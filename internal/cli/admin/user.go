@@ -24,9 +24,10 @@ import (
 
 // userOptions are the flags that the user commands share.
 type userOptions struct {
-	config    string
-	data      string
-	fromStdin bool
+	config     string
+	data       string
+	fromStdin  bool
+	mustChange bool // the user must change the password before logging in
 
 	gateway operation.Client // flags of a running one
 
@@ -89,6 +90,12 @@ argument, because other users of the machine could read it.`,
 	password.Aliases = []string{"passwd"}
 	for _, c := range []*cobra.Command{add, password} {
 		c.Flags().BoolVar(&o.fromStdin, "password-stdin", false, "read the password from standard input")
+		c.Flags().BoolVar(&o.mustChange, "must-change", false, "the user must change the password before logging in (default true at a terminal, false with --password-stdin)")
+		c.PreRun = func(cmd *cobra.Command, _ []string) {
+			if !cmd.Flags().Changed("must-change") {
+				o.mustChange = !o.fromStdin
+			}
+		}
 	}
 	cmd.AddCommand(add, password,
 		o.command(std, "disable NAME", "Disable a user, and end tokens and sockets", name, o.disable),
@@ -257,7 +264,7 @@ func (o *userOptions) add(ctx context.Context, std command.Streams, users userBa
 	if err := p.checkGroups(ctx, users); err != nil { // before the user is created
 		return err
 	}
-	u := local.NewUser{Username: name, Scopes: own.Scopes, Entitlements: own.Entitlements, Groups: p.groups}
+	u := local.NewUser{Username: name, Scopes: own.Scopes, Entitlements: own.Entitlements, Groups: p.groups, MustChange: o.mustChange}
 	if u.Password, err = command.ReadPassword(std, "Password of "+name, o.fromStdin, func(p string) error { return users.CheckPassword(name, p) }); err != nil {
 		return err
 	}
@@ -271,7 +278,15 @@ func (o *userOptions) add(ctx context.Context, std command.Streams, users userBa
 	if len(p.groups) > 0 {
 		what += ", in " + strings.Join(p.groups, ", ")
 	}
-	return done(std, "Added %s, %s", name, what)
+	return done(std, "Added %s, %s%s", name, what, o.then())
+}
+
+// then says what the user of a new password must do.
+func (o *userOptions) then() string {
+	if o.mustChange {
+		return "; the password must be changed before the first login"
+	}
+	return ""
 }
 
 // own returns the rights of a preset name and of --delay.
@@ -318,10 +333,14 @@ func (o *userOptions) password(ctx context.Context, std command.Streams, users u
 	if err != nil {
 		return err
 	}
-	if err := users.SetPassword(ctx, name, password); err != nil {
+	set := users.SetPassword
+	if o.mustChange {
+		set = users.SetTemporaryPassword
+	}
+	if err := set(ctx, name, password); err != nil {
 		return err
 	}
-	return done(std, "New password for %s; earlier logins have ended", name)
+	return done(std, "New password for %s; earlier logins have ended%s", name, o.then())
 }
 
 func (o *userOptions) disable(ctx context.Context, std command.Streams, users userBase, args []string) error {
@@ -359,17 +378,29 @@ func (o *userOptions) list(ctx context.Context, std command.Streams, users userB
 	if err != nil {
 		return err
 	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Username
+	}
+	twins := local.Twins(names)
 	var table strings.Builder
 	for _, u := range all {
+		state := status(&u)
+		if twins[u.Username] {
+			state += ", twin"
+		}
 		groups := make([]string, len(u.Groups))
 		for i, g := range u.Groups {
 			groups[i] = g.Name
 		}
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Username, status(&u), u.Created.Format(time.DateOnly), strings.Join(u.Scopes, " "), strings.Join(groups, " "), u.ID)
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Username, state, u.Created.Format(time.DateOnly), strings.Join(u.Scopes, " "), strings.Join(groups, " "), u.ID)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(std.Err, "No users yet: rueda user add NAME adds one.")
 		return nil
+	}
+	if len(twins) > 0 {
+		fmt.Fprintln(std.Err, "Note: a twin is a user whose name looks like another one, perhaps with characters that are not shown.")
 	}
 	return printTable(std, "USER\tSTATUS\tSINCE\tSCOPES\tGROUPS\tID\n", table.String())
 }

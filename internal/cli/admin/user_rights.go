@@ -319,6 +319,9 @@ func showUser(ctx context.Context, std command.Streams, users userBase, args []s
 			return err
 		}
 		factor = fmt.Sprintf("one-time passwords, %d recovery codes left", n)
+		if u.FactorLocked {
+			factor += ", locked until there is a new password"
+		}
 	}
 	for _, g := range u.Groups {
 		if g.RequiredFactor {
@@ -335,6 +338,9 @@ func showUser(ctx context.Context, std command.Streams, users userBase, args []s
 	row("since", u.Created.Format(time.DateOnly))
 	if !u.Expires.IsZero() {
 		row("expires", u.Expires.Format(time.RFC3339))
+	}
+	if u.MustChange {
+		row("password", "must be changed before a login")
 	}
 	row("second factor", factor)
 	for _, g := range u.Groups {

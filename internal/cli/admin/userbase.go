@@ -20,6 +20,7 @@ type userBase interface {
 
 	Add(ctx context.Context, n local.NewUser) (broker.User, error)
 	SetPassword(ctx context.Context, username, password string) error
+	SetTemporaryPassword(ctx context.Context, username, password string) error
 	Disable(ctx context.Context, username string) error
 	Enable(ctx context.Context, username string) error
 	Logout(ctx context.Context, username string) error

@@ -214,17 +214,33 @@ func sentences(msg, hint string) string {
 
 // LostText describes lost messages.
 func LostText(l client.Lost) string {
-	return fmt.Sprintf("lost: %s (%s)", span(l.Channel, l.Instrument, l.From, l.To), l.Reason)
+	text := span(l.Channel, l.Instrument, l.From, l.To)
+	if !l.Start.IsZero() {
+		text += " after " + l.Start.UTC().Format(time.RFC3339Nano)
+	}
+	if !l.End.IsZero() {
+		text += " before " + l.End.UTC().Format(time.RFC3339Nano)
+	}
+	return fmt.Sprintf("lost: %s (%s)", text, l.Reason)
+}
+
+// LostLine describes lost rows of history on a line: the first range, and how many there are more.
+func LostLine(list []client.Lost) string {
+	text := LostText(list[0])
+	if n := len(list) - 1; n > 0 {
+		text += fmt.Sprintf(", and %d more", n)
+	}
+	return text
 }
 
 // span describes a range of N, of which 0 is unknown.
 func span(c wire.Channel, id market.InstrumentID, from, to uint64) string {
 	text := c.String() + " " + string(c.Append(nil, id))
-	switch {
-	case from > 0 && to > 0:
-		text += fmt.Sprintf(" from #%d to #%d", from, to)
-	case from > 0:
+	if from > 0 {
 		text += fmt.Sprintf(" from #%d", from)
+	}
+	if to > 0 {
+		text += fmt.Sprintf(" to #%d", to)
 	}
 	return text
 }

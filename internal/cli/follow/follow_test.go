@@ -9,6 +9,9 @@ import (
 
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // TestLostConnections checks the sentence for a connection that has ended: with the silence before
@@ -33,6 +36,31 @@ func TestLostConnections(t *testing.T) {
 		}
 		if _, got, _ := strings.Cut(strings.TrimSpace(errs.String()), "  "); got != tc.want {
 			t.Errorf("got  %s\nwant %s", got, tc.want)
+		}
+	}
+}
+
+// TestLostRanges checks that the texts of a lost range leave out what is unknown.
+func TestLostRanges(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 14, 30, 0, 0, time.UTC)
+	series := stream.Series{Channel: wire.Trades, Instrument: market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "CI"}}
+	for _, tc := range []struct {
+		lost       client.Lost
+		text, line string
+	}{
+		{client.Lost{From: 3, To: 9}, " from 3 to 9", " from #3 to #9"},
+		{client.Lost{From: 3}, " from 3", " from #3"},
+		{client.Lost{To: 9, End: at}, " to 9 before 2026-11-20T14:30:00Z", " to #9 before 2026-11-20T14:30:00Z"},
+		{client.Lost{Start: at}, " after 2026-11-20T14:30:00Z", " after 2026-11-20T14:30:00Z"},
+		{client.Lost{}, "", ""},
+	} {
+		tc.lost.Series, tc.lost.Reason = series, "buffer_exceeded"
+		if got, want := tc.lost.String(), "lost trades GGAL|BYMA|CI"+tc.text+": buffer_exceeded"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if got, want := LostText(tc.lost), "lost: trades GGAL|BYMA|CI"+tc.line+" (buffer_exceeded)"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 }

@@ -16,19 +16,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/follow"
 	"github.com/ruedahq/rueda/internal/export"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
+	"github.com/ruedahq/rueda/wire/stream"
 )
 
 // exportFlags are the flags of export.
 type exportFlags struct {
 	data, out, date, market, format string
 	types, instruments              []string
-	open                            bool
+	open, complete                  bool
 }
 
 // NewExport returns the command export.
@@ -44,11 +48,12 @@ and pandas read:
 
 The gateway of the journal may run meanwhile. A file gets its name when it is complete,
 and replaces an older one. Standard output has the names. docs/export.md has the columns
-and example queries.
+and example queries. If rows of the day are missing in the journal, the files have the others,
+and a line on standard error says which are missing.
 
 Exit status: 0 written, or the day has no rows of those types; 1 other errors, or the day is
 not closed; 2 a mistake on the command line; 4 no such journal or day, or no rows of
---market or --instrument in it; 130 interrupted.`,
+--market or --instrument in it; 8 with --require-complete, rows are missing; 130 interrupted.`,
 		Example: `  rueda export --data /var/lib/rueda --out history
   rueda export --data /var/lib/rueda --out history --date 2026-11-20 --type trades,bars --format csv
   duckdb -c "from read_parquet('history/type=trades/**/*.parquet', hive_partitioning=true) limit 5"`,
@@ -64,6 +69,7 @@ not closed; 2 a mistake on the command line; 4 no such journal or day, or no row
 	fl.StringVar(&f.market, "market", "", "only this market")
 	fl.StringArrayVar(&f.instruments, "instrument", nil, "only this instrument; may be repeated")
 	fl.BoolVar(&f.open, "open", false, "export a day that is not closed too, as far as it exists")
+	fl.BoolVar(&f.complete, "require-complete", false, "end with status 8 if rows of the day are missing")
 	return cmd
 }
 
@@ -95,13 +101,20 @@ func (f *exportFlags) run(ctx context.Context, std command.Streams) (err error) 
 	if err := listFiles(std.Out, job.Folder, files); err != nil {
 		return err
 	}
+	if lost := lostOf(files); len(lost) > 0 {
+		text := follow.LostLine(lost)
+		if f.complete && err == nil {
+			return command.Fail(command.ExitBadData, errors.New(text), "")
+		}
+		fmt.Fprintln(std.Err, command.Printable(text))
+	}
 	if err == nil && len(files) == 0 && (job.Market != "" || len(job.Instruments) > 0) {
 		return f.noRows(j.Archive, job)
 	}
 	if err == nil && len(files) == 0 {
-		fmt.Fprintf(std.Err, "%s has none of these rows. %s --date chooses another day.\n", job.Date, which(days))
+		fmt.Fprintf(std.Err, "%s has none of these rows. %s --date chooses another day.\n", job.Date, which(days, job.Date))
 	}
-	return exportFailure(days, err)
+	return exportFailure(days, job.Date, err)
 }
 
 // noRows returns the error for a day without matching rows. It names the markets of that day.
@@ -198,35 +211,68 @@ func newestDay(days []journal.Day, open bool) (string, error) {
 		}
 	}
 	if len(days) > 0 {
-		return "", exportFailure(days, fmt.Errorf("%s: %w", days[len(days)-1].Date, export.ErrOpenDay))
+		return "", exportFailure(days, "", fmt.Errorf("%s: %w", days[len(days)-1].Date, export.ErrOpenDay))
 	}
-	return "", exportFailure(days, errors.New("this journal has no days"))
+	return "", exportFailure(days, "", errors.New("this journal has no days"))
 }
 
-// which lists the days of the journal.
-func which(days []journal.Day) string {
-	if len(days) == 1 {
+// which lists the days of the journal, and those around a date that it does not have.
+func which(days []journal.Day, date string) string {
+	before, after := export.Around(days, date)
+	switch {
+	case len(days) == 1:
 		return "The journal has " + days[0].Date + " alone."
+	case before != "" && after != "" && !slices.ContainsFunc(days, func(d journal.Day) bool { return d.Date == date }):
+		return "Its nearest days are " + before + " and " + after + "."
 	}
 	return "The journal has " + days[0].Date + " to " + days[len(days)-1].Date + "."
 }
 
-// exportFailure adds advice to an error.
-func exportFailure(days []journal.Day, err error) error {
+// exportFailure adds advice to an error of the export of a date.
+func exportFailure(days []journal.Day, date string, err error) error {
 	switch {
 	case err != nil && len(days) == 0:
 		return command.Fail(command.ExitNotFound, err, "Is it the folder of a journal? Name the data folder of a gateway with --data.")
 	case errors.Is(err, export.ErrNoDay):
-		return command.Fail(command.ExitNotFound, err, which(days))
+		return command.Fail(command.ExitNotFound, err, which(days, date))
 	case errors.Is(err, export.ErrOpenDay):
 		return command.Fail(command.ExitError, err, "A gateway closes a day when the next one has begun. Use --open to export it as far as it exists.")
 	}
 	return err
 }
 
+// lostOf returns the rows that are missing in files.
+func lostOf(files []export.File) (list []client.Lost) {
+	at := func(ns int64) (t time.Time) {
+		if ns != 0 {
+			t = time.Unix(0, ns)
+		}
+		return t
+	}
+	for _, f := range files {
+		for _, l := range f.Lost {
+			channel := wire.Trades
+			if interval, bars := market.ParseInterval(l.Interval); bars {
+				channel = wire.BarsOf(interval)
+			} else if f.Type == export.Quotes {
+				channel = wire.Quotes
+			} else if f.Type == export.Depth {
+				channel = wire.OrderBook
+			}
+			list = append(list, client.Lost{
+				Series: stream.Series{Channel: channel, Instrument: l.Instrument}, From: l.From, To: l.To, Start: at(l.Start), End: at(l.End), Reason: export.LostReason,
+			})
+		}
+	}
+	return list
+}
+
 func listFiles(w io.Writer, folder string, files []export.File) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range files {
+		if f.Rows == 0 {
+			continue
+		}
 		name := filepath.Join(folder, filepath.FromSlash(f.Path))
 		if _, err := fmt.Fprintf(table, "%s\t%d rows\t%s\n", name, f.Rows, progress.Bytes(f.Bytes)); err != nil {
 			return err

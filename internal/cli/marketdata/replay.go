@@ -171,6 +171,9 @@ func openRecordings(ctx context.Context, std command.Streams, files []string, c 
 			return nil, pipes, err
 		}
 		list := source.Instruments()
+		if len(list) == 0 && len(c.Symbols) == 0 {
+			return nil, pipes, command.Fail(command.ExitBadData, fmt.Errorf("%s has no instruments at its beginning", name), "See what rueda verify says about it.")
+		}
 		if len(list) == 0 {
 			advice := "See --symbols."
 			c.Symbols = nil
@@ -226,6 +229,9 @@ func runReplay(ctx context.Context, std command.Streams, o replayOptions, files 
 		g.Feeds = append(g.Feeds, gateway.Feed{Name: "replay of " + filepath.Base(t.name), Source: t})
 		g.Markets = t.source.AppendMarkets(g.Markets)
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go stopUnused(ctx, stop, recordings)
 	defer shown.During(ctx, func() string {
 		var all []string
 		for _, t := range recordings {
@@ -233,9 +239,46 @@ func runReplay(ctx context.Context, std command.Streams, o replayOptions, files 
 		}
 		return strings.Join(all, "; ")
 	})()
-	return server.RunLocal(ctx, std, o.data, g, func(b gateway.Bound, demo bool) {
+	err = server.RunLocal(ctx, std, o.data, g, func(b gateway.Bound, demo bool) {
 		greetReplay(std, o, b, recordings, demo, time.Since(began))
 	})
+	if err != nil {
+		return err
+	}
+	for _, t := range recordings {
+		if bad := t.unused(); bad != nil {
+			return command.Fail(command.ExitBadData, bad, "See what rueda verify says about it.")
+		}
+	}
+	return nil
+}
+
+// stopUnused stops the gateway when all recordings have ended and nothing of them could be played.
+func stopUnused(ctx context.Context, stop func(), recordings []*recordingFeed) {
+	for _, t := range recordings {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.ended:
+		}
+		if t.source.Stats().Used > 0 {
+			return
+		}
+	}
+	stop()
+}
+
+// unused returns an error if the recording has ended and nothing of one of its files could be
+// played.
+func (t *recordingFeed) unused() error {
+	select {
+	case <-t.ended:
+		if bad, ok := errors.AsType[*replay.UnusedError](t.err); ok {
+			return bad
+		}
+	default:
+	}
+	return nil
 }
 
 // status returns the progress of a recording.

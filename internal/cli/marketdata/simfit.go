@@ -95,7 +95,11 @@ func fit(ctx context.Context, std command.Streams, o fitOptions, files []string)
 	c.Class = sim.Classes()
 	for _, name := range files {
 		r := replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == "", Orders: true, Logger: log}
-		if err := fitFile(ctx, std, shown, c, name, r); err != nil {
+		err := fitFile(ctx, std, shown, c, name, r)
+		if unused, ok := errors.AsType[*replay.UnusedError](err); ok {
+			return command.Fail(command.ExitError, unused, "Record order_book or quotes, and status too.")
+		}
+		if err != nil {
 			return err
 		}
 	}

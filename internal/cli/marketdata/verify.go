@@ -2,6 +2,7 @@ package marketdata
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type verifyOptions struct {
 	duration time.Duration
 	json     bool
 	findings int
+	symbols  []string
 	date     string
 }
 
@@ -42,21 +44,24 @@ func NewVerify(std command.Streams) *cobra.Command {
 		Short: "Check a recording or a live stream for inconsistent market data",
 		Long: `Verify reads market data to its end and checks it:
 
-  message    every line is a message with the members of its type
+  message    every line is a message with the members of its type, and S is that of I
   chain      book updates follow each other without a gap
   checksum   K of a book message is that of the book
-  levels     levels are sorted, prices are unique, and removed levels exist
+  levels     levels are sorted, prices are unique and on the tick, and removed levels exist
   crossed    the best bid is below the best ask while the market is open
-  quote      quotes are the top of the book
+  quote      quotes are the top of the book, and each top is quoted
   orders     changes of single orders refer to existing orders
-  sequence   N of trades, status and bars has no gap; the other N increase
-  reference  cancels and corrections refer to existing trades
-  bars       bars are the sums of their trades
+  sequence   N has no gap, except that of books and of what the server conflates
+  reference  cancels and corrections refer to existing trades; ids of trades increase
+  bars       bars are the sums of their trades, and come once
+  summary    summaries follow from the ones before and the trades since
+  aggressor  most buyers trade at the ask, and most sellers at the bid
   time       times do not go back within a channel, except those of late trades
   records    of a file in another format: nearly all records can be used
 
 For each check it prints the number of checked messages, of errors, and of messages that
-could not be checked, and the first errors with their positions.
+could not be checked, the checks that judged nothing, and the first errors with their
+positions.
 
 The format of a FILE is detected from its content: a recording of rueda record, the folder
 of a journal or one segment of it, or any recording that rueda replay plays. - is
@@ -65,7 +70,8 @@ journal it prints a SHA-256 of the meaning of its rows: two runs of one seed hav
 An INSTRUMENT, SYMBOL|MARKET|TERM or a pattern of it, is followed live, for --for or
 until Ctrl-C.
 
-Exit status: 0 no errors; 8 inconsistent data; otherwise as of rueda watch.`,
+Exit status: 0 no errors; 8 inconsistent data, or nothing that could be checked;
+otherwise as of rueda watch.`,
 		Example: `  rueda verify day.jsonl.zst
   rueda verify btcusdt.jsonl.gz --json | jq .good
   rueda verify data/journal
@@ -80,6 +86,7 @@ Exit status: 0 no errors; 8 inconsistent data; otherwise as of rueda watch.`,
 	f.DurationVar(&o.duration, "for", 0, "for a live stream: stop after this time")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per source")
 	f.IntVar(&o.findings, "findings", 5, "largest number of errors to print of each check")
+	f.StringSliceVar(&o.symbols, "symbols", nil, "for a file in another format: symbols or identifiers to check (default all)")
 	f.StringVar(&o.date, "date", "", "the day of a file without a date, as 2006-01-02 (default: from its name)")
 	return cmd
 }
@@ -90,12 +97,15 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 		return err
 	}
 	shown := command.NewProgress(&std)
-	wrong := uint64(0)
+	wrong, empty := uint64(0), ""
 	report := func(r *verify.Report, err error) error {
 		if err != nil {
 			return err
 		}
 		wrong += r.Wrong()
+		if len(r.Checks) == 0 {
+			empty = r.Source
+		}
 		return o.write(std.Out, r)
 	}
 	for _, name := range files {
@@ -110,6 +120,9 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 	}
 	if wrong > 0 {
 		return command.Fail(command.ExitBadData, errors.New(verify.Figure{Name: "findings", Value: wrong}.String()), "")
+	}
+	if empty != "" {
+		return command.Fail(command.ExitBadData, fmt.Errorf("there was nothing to check in %s", empty), "")
 	}
 	return nil
 }
@@ -172,8 +185,19 @@ func verifyInput(ctx context.Context, std command.Streams, o verifyOptions, show
 	return verifyFeed(ctx, o, shown, name, in)
 }
 
+// whole returns an error if instruments were chosen of a source that is verified as a whole.
+func (o *verifyOptions) whole() error {
+	if len(o.symbols) == 0 {
+		return nil
+	}
+	return command.Fail(command.ExitUsage, errors.New("recordings of rueda record and journals are checked as a whole"), "--symbols is for files in other formats.")
+}
+
 // verifyRecording verifies a recording of rueda record.
 func verifyRecording(ctx context.Context, o verifyOptions, shown *progress.Progress, name string, r *recording.Reader) (*verify.Report, error) {
+	if err := o.whole(); err != nil {
+		return nil, err
+	}
 	defer shown.During(ctx, func() string { return partRead(name, r.Progress) })()
 	report, err := verify.Recording(ctx, r, o.findings)
 	if err != nil {
@@ -203,6 +227,9 @@ func verifyFile(ctx context.Context, o verifyOptions, shown *progress.Progress, 
 }
 
 func verifyJournal(ctx context.Context, o verifyOptions, shown *progress.Progress, name string) (*verify.Report, error) {
+	if err := o.whole(); err != nil {
+		return nil, err
+	}
 	var read atomic.Int64
 	defer shown.During(ctx, func() string { return name + "  " + progress.Thousands(read.Load()) + " rows" })()
 	return verify.Journal(ctx, name, o.findings, read.Store)
@@ -215,7 +242,7 @@ func isFolder(name string) bool {
 
 // verifyFeed verifies a recording in a foreign format by its events. in is nil for a file.
 func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, name string, in io.Reader) (*verify.Report, error) {
-	source, err := openSource(name, replay.Config{Speed: -1, Date: o.date, FromName: o.date == "", Input: in})
+	source, err := openSource(name, replay.Config{Speed: -1, Symbols: o.symbols, Date: o.date, FromName: o.date == "", Input: in})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -231,12 +258,18 @@ func verifyFeed(ctx context.Context, o verifyOptions, shown *progress.Progress, 
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if err != nil {
+	if damage, ok := errors.AsType[*replay.Error](err); ok {
+		err = damage
+	}
+	if _, unused := errors.AsType[*replay.UnusedError](err); err != nil && !unused { // Records reports it
 		sink.Unreadable(err)
 	}
+	for _, n := range source.Notes() {
+		sink.Note("%s", n.Detail)
+	}
 	stats := source.Stats()
-	sink.Records(stats.Used, stats.Skipped.Lost(), stats.Skipped.String(), stats.ManyLost())
-	return sink.Report().Describe(name, "recorded %s", source.Instrument().ID.Market), nil
+	sink.Records(stats.Lines, stats.Used, stats.Skipped.Lost(), stats.Skipped.String(), stats.ManyLost())
+	return sink.Report().Describe(name, "recorded %s", cmp.Or(source.Instrument().ID.Market, "data of no instrument")), nil
 }
 
 // partRead returns how much of a file was read.
@@ -259,14 +292,15 @@ func verifyLive(ctx context.Context, std command.Streams, o verifyOptions, shown
 		return nil, err
 	}
 	defer c.Close()
-	live := liveVerifier{Verifier: verify.New(verify.Config{Channels: channelNames(), Findings: o.findings}), decoder: stream.Decoder{Lenient: true}}
+	intervals := []string{market.Minute.String()}
+	live := liveVerifier{Verifier: verify.New(verify.Config{Channels: channelNames(), Intervals: intervals, Findings: o.findings})}
 	rows, listed, err := definitions(ctx, c, ids)
 	if err != nil {
 		return nil, t.Unreached(err)
 	}
 	live.DefineRows(rows)
 	f := follow.Stream{Std: std, Target: t, Client: c}
-	f.Set = subscriptions(ids, withNames(ids, listed), channelNames(), []string{market.Minute.String()}, 0)
+	f.Set = subscriptions(ids, withNames(ids, listed), channelNames(), intervals, 0)
 	f.On = func(ev client.Event) error { live.event(ev); return nil }
 	stop := shown.During(ctx, func() string { return progress.Thousands(live.messages.Load()) + " messages" })
 	err = f.Run(ctx, o.duration)
@@ -282,8 +316,6 @@ func verifyLive(ctx context.Context, std command.Streams, o verifyOptions, shown
 // liveVerifier verifies the events of a client.
 type liveVerifier struct {
 	*verify.Verifier
-	decoder   stream.Decoder
-	message   stream.Message
 	messages  atomic.Int64
 	connected bool
 }
@@ -302,10 +334,6 @@ func (v *liveVerifier) event(ev client.Event) {
 		}
 		v.connected = true
 		n := v.messages.Add(1)
-		if err := v.decoder.Decode(ev.Raw(), &v.message); err != nil {
-			v.Unreadable(n, err)
-			return
-		}
-		v.Message(n, ev.Received.UnixNano(), &v.message)
+		v.Text(n, ev.Received.UnixNano(), ev.Raw())
 	}
 }

@@ -111,7 +111,15 @@ func (w *Writer) Time(t time.Time) string {
 	case w.format == asTable:
 		return t.Local().Format("2006-01-02 15:04:05.000")
 	}
-	return t.UTC().Format(time.RFC3339Nano)
+	return t.UTC().Format("2006-01-02T15:04:05.000000000Z")
+}
+
+// Word returns the word for people in a table, and otherwise the one of the gateway's CSV.
+func (w *Writer) Word(people, csv string) string {
+	if w.format == asTable {
+		return people
+	}
+	return csv
 }
 
 // Cells prints a row of a table or of CSV.

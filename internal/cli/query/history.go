@@ -13,6 +13,7 @@ import (
 
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/follow"
 	"github.com/ruedahq/rueda/internal/cli/output"
 	"github.com/ruedahq/rueda/market"
 )
@@ -24,7 +25,10 @@ const rangeHelp = `
 
 Without a range it prints the 50 newest rows, oldest first, or as many as --limit says. With
 --since, --from or --after it prints all rows from there on. History needs the scope
-marketdata:history, and a gateway with a journal.`
+marketdata:history, and a gateway with a journal.
+
+If the gateway does not have all rows of the range, a line on standard error says which are missing.
+With --require-complete the exit status is then 8.`
 
 // history is a command that prints rows of the past.
 type history struct {
@@ -32,7 +36,9 @@ type history struct {
 	from, to string
 	since    time.Duration
 	after    uint64
+	isAfter  func() bool // --after is on the command line
 	limit    int
+	complete bool
 }
 
 func (h *history) flags(cmd *cobra.Command) *cobra.Command {
@@ -41,11 +47,29 @@ func (h *history) flags(cmd *cobra.Command) *cobra.Command {
 	cmd.ValidArgsFunction = CompleteInstruments
 	f := cmd.Flags()
 	f.DurationVar(&h.since, "since", 0, "rows of the last time, such as 10m")
-	f.StringVar(&h.from, "from", "", "first time, such as 2026-11-20T14:30:00Z or 2026-11-20")
-	f.StringVar(&h.to, "to", "", "time after the last row")
-	f.Uint64Var(&h.after, "after", 0, "rows after this number in the current epoch")
+	f.StringVar(&h.from, "from", "", "first time, such as 2026-11-20T14:30:00Z, or 2026-11-20 for a trading day of the market")
+	f.StringVar(&h.to, "to", "", "time after the last row; for a whole trading day the next date")
+	f.Uint64Var(&h.after, "after", 0, "rows after this number in the current epoch; 0: all of the epoch")
+	h.isAfter = func() bool { return f.Changed("after") }
 	f.IntVar(&h.limit, "limit", 0, "number of rows (default all of the range, or the 50 newest)")
+	f.BoolVar(&h.complete, "require-complete", false, "end with status 8 if rows of the range are missing")
 	return h.query.flags(cmd)
+}
+
+// run prints rows, and then which of a range are missing. With --require-complete that is an error.
+func (h *history) run(r *client.Range, columns []string, print func(c *client.Client, w *output.Writer) error) error {
+	var lost []client.Lost
+	r.Lost = &lost
+	err := h.query.run(columns, print)
+	if len(lost) == 0 {
+		return err
+	}
+	text := follow.LostLine(lost)
+	if h.complete && err == nil {
+		return command.Fail(command.ExitBadData, errors.New(text), "")
+	}
+	fmt.Fprintln(h.std.Err, command.Printable(text))
+	return err
 }
 
 // span returns the range of the flags. The newest rows come in the opposite order.
@@ -56,17 +80,17 @@ func (h *history) span(now time.Time) (r client.Range, err error) {
 	if h.since > 0 && h.from != "" {
 		return r, command.Fail(command.ExitUsage, errors.New("--since and --from exclude each other"), "")
 	}
-	if r.Start, err = parseTime("from", h.from); err != nil {
+	if r.Start, r.StartDate, err = parseBound("from", h.from); err != nil {
 		return r, err
 	}
-	if r.End, err = parseTime("to", h.to); err != nil {
+	if r.End, r.EndDate, err = parseBound("to", h.to); err != nil {
 		return r, err
 	}
 	if h.since > 0 {
 		r.Start = now.Add(-h.since)
 	}
-	r.After, r.Limit = h.after, h.limit
-	if r.Start.IsZero() && r.After == 0 {
+	r.After, r.FromFirst, r.Limit = h.after, h.isAfter() && h.after == 0, h.limit
+	if r.Start.IsZero() && r.StartDate == 0 && !h.isAfter() {
 		r.Newest = true
 		if r.Limit == 0 {
 			r.Limit = defaultRows
@@ -114,9 +138,9 @@ func NewTrades(std command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return h.run([]string{"n", "time", "event", "side", "price", "size", "id", "refers_to"}, func(c *client.Client, w *output.Writer) error {
+			return h.run(&r, []string{"seq", "ts", "kind", "side", "price", "size", "trade_id", "ref_seq"}, func(c *client.Client, w *output.Writer) error {
 				return named(args[0], printRows(c.Trades(cmd.Context(), args[0], r), r.Newest, func(t client.Trade) error {
-					return w.Row(json.RawMessage(t.Raw()), strconv.FormatUint(t.N, 10), w.Time(t.Time), eventOf(t.Kind), sideOf(t.Side),
+					return w.Row(json.RawMessage(t.Raw()), strconv.FormatUint(t.N, 10), w.Time(t.Time), eventOf(t.Kind), sideOf(w, t.Side),
 						t.Price.String(), t.Size.String(), t.ID, reference(t.RefN))
 				}))
 			})
@@ -130,13 +154,19 @@ func eventOf(k market.Kind) string {
 	case market.KindCancel:
 		return "cancel"
 	case market.KindCorrect:
-		return "correction"
+		return "correct"
 	}
 	return "trade"
 }
 
-func sideOf(s market.Side) string {
-	return [...]string{market.NoSide: "", market.Buy: "buy", market.Sell: "sell"}[min(s, market.Sell)]
+func sideOf(w *output.Writer, s market.Side) string {
+	switch s {
+	case market.Buy:
+		return w.Word("buy", "B")
+	case market.Sell:
+		return w.Word("sell", "S")
+	}
+	return ""
 }
 
 func reference(n uint64) string {
@@ -167,8 +197,8 @@ func NewBars(std command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			columns := []string{"n", "time", "open", "high", "low", "close", "volume", "value", "trades", "revised"}
-			return h.run(columns, func(c *client.Client, w *output.Writer) error {
+			columns := []string{"seq", "ts", "open", "high", "low", "close", "volume", "turnover", "trades", "revised", "trading_date"}
+			return h.run(&r, columns, func(c *client.Client, w *output.Writer) error {
 				return named(args[0], printRows(c.Bars(cmd.Context(), args[0], every, r), r.Newest, func(b client.Bar) error {
 					return w.Row(json.RawMessage(b.Raw()), barCells(w, &b)...)
 				}))
@@ -182,14 +212,16 @@ func NewBars(std command.Streams) *cobra.Command {
 
 func barCells(w *output.Writer, b *client.Bar) []string {
 	cells := []string{strconv.FormatUint(b.N, 10), w.Time(b.Time), "", "", "", "", string(b.Volume.Append(nil, market.SizeDecimals)),
-		string(b.Value.Append(nil, market.ValueDecimals)), strconv.FormatUint(uint64(b.Trades), 10), ""}
+		string(b.Value.Append(nil, market.ValueDecimals)), strconv.FormatUint(uint64(b.Trades), 10), "", b.TradingDate.String()}
 	if b.Trades > 0 {
 		for i, p := range []market.Price{b.Open, b.High, b.Low, b.Close} {
 			cells[2+i] = p.String()
 		}
 	}
+	yes := ""
 	if b.Revised {
-		cells[9] = "yes"
+		yes = "yes"
 	}
+	cells[9] = w.Word(yes, strconv.FormatBool(b.Revised))
 	return cells
 }

@@ -172,11 +172,22 @@ func orders(l market.Level) string {
 
 // parseTime parses the value of a flag. "" is the zero time.
 func parseTime(flag, s string) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, s); s == "" || err == nil {
-			return t, nil
-		}
+	t, err := time.Parse(time.RFC3339, s)
+	if s == "" || err == nil {
+		return t, nil
 	}
-	return time.Time{}, command.Fail(command.ExitUsage, errors.New("--"+flag+" "+strconv.Quote(s)+" is not a time"),
-		"It looks like 2026-11-20T16:55:00Z, or 2026-11-20 for its midnight in UTC.")
+	return t, command.Fail(command.ExitUsage, errors.New("--"+flag+" "+strconv.Quote(s)+" is not a time"), "It looks like 2026-11-20T16:55:00Z.")
+}
+
+// parseBound parses the value of a flag that is a time, or the date of a trading day.
+func parseBound(flag, s string) (time.Time, market.Date, error) {
+	if d, err := market.ParseDate(s); err == nil {
+		return time.Time{}, d, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if s == "" || err == nil {
+		return t, 0, nil
+	}
+	return t, 0, command.Fail(command.ExitUsage, errors.New("--"+flag+" "+strconv.Quote(s)+" is not a time"),
+		"It looks like 2026-11-20T16:55:00Z, or 2026-11-20 for the start of that trading day in the market.")
 }

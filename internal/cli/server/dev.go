@@ -151,6 +151,9 @@ func withOwn(origins []string, listen string) []string {
 	return append(slices.Clone(origins), "http://127.0.0.1:"+port, "http://localhost:"+port)
 }
 
+// allDays lets a temporary journal keep whatever its bytes allow.
+const allDays = 100 * 365
+
 // RunLocal runs a gateway for one person on this machine. Users and journal are kept in a folder,
 // or in memory and a temporary folder if folder is "". An empty user base gets the demo users.
 // RunLocal calls ready when the gateway can be reached; demo reports whether the demo users exist.
@@ -166,7 +169,7 @@ func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway
 	}
 	if c.Journal.Folder = filepath.Join(folder, "journal"); folder == "" {
 		var remove func() error
-		if c.Journal, remove, err = (gateway.Journal{Days: 2, Bytes: 1 << 30}).Temporary("rueda-dev-"); err != nil {
+		if c.Journal, remove, err = (gateway.Journal{Days: allDays, Bytes: 1 << 30}).Temporary("rueda-dev-"); err != nil {
 			return command.ExplainFolder(err, "", "the environment variable TMPDIR")
 		}
 		defer func() { err = errors.Join(err, remove()) }()

@@ -86,7 +86,7 @@ func differs(pattern, message string, limits bool) (string, error) {
 // isFree reports whether a gateway chooses the value of a member.
 func isFree(name string) bool {
 	switch name {
-	case "msg", "hint", "version", "session", "epoch", "position", "time", "T", "D", "expires_in", "heartbeat", "limits", "count", "behind_ms", "queued":
+	case "msg", "hint", "version", "session", "epoch", "position", "time", "T", "TD", "D", "expires_in", "heartbeat", "limits", "count", "behind_ms", "queued":
 		return true
 	}
 	return false

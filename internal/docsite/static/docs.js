@@ -67,7 +67,12 @@ export function askLogin() {
   dialog.showModal();
 }
 
-account.addEventListener("click", () => (signedIn() ? signOut() : askLogin()));
+account.addEventListener("click", () => (signedIn() ? leave() : askLogin()));
+
+// leave signs out. What the button says of a failure stays until the next change.
+function leave() {
+  signOut().catch((error) => (account.textContent = `${t("Still signed in")}: ${error.message}`));
+}
 
 function showAccount() {
   account.textContent = signedIn() ? `${t("Sign out")} ${userName()}`.trim() : t("Sign in");

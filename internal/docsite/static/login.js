@@ -36,9 +36,11 @@ export const tail = () => access.slice(-4);
 
 export const userName = () => user;
 
-async function post(path, body, headers) {
+const post = (path, body, headers) => request("POST", path, body, headers);
+
+async function request(method, path, body, headers) {
   const answer = await fetch(path, {
-    method: "POST", credentials: "same-origin", cache: "no-store", headers: { "Content-Type": "application/json", ...headers },
+    method, credentials: "same-origin", cache: "no-store", headers: { "Content-Type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
   const text = await answer.json().catch(() => ({}));
@@ -86,11 +88,16 @@ function forget() {
   changed();
 }
 
-// signOut ends the login.
+// signOut ends the login. It throws if the gateway has not ended it. The page then keeps it, unless
+// the browser has no token of it any more.
 export async function signOut() {
-  const old = access;
-  const cookie = session !== "";
+  try {
+    if (session !== "") {
+      await request("DELETE", "/console/session", { session }, { ...ours, ...(access && { Authorization: `Bearer ${access}` }) });
+    } else if (access) await post("/auth/revoke", { token: access });
+  } catch (error) {
+    if (error.status === 409) forget();
+    throw error;
+  }
   forget();
-  if (cookie) await fetch("/console/session", { method: "DELETE", credentials: "same-origin", headers: ours }).catch(() => undefined);
-  else if (old) await post("/auth/revoke", { token: old }).catch(() => undefined);
 }

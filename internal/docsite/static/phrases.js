@@ -12,6 +12,7 @@ const spanish = {
   "Sending…": "Enviando…",
   "Sign in": "Iniciar sesión",
   "Sign out": "Cerrar la sesión de",
+  "Still signed in": "La sesión sigue abierta",
   "Stopped": "Detenido",
   "The token stays in this page. It is not shown and not stored.": "El token queda en esta página. No se muestra ni se guarda.",
   "User": "Usuario",

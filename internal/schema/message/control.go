@@ -106,6 +106,7 @@ func success() *schema.Schema {
 			schema.Required("subscriptions", schema.Integer("Identifiers in the set of subscriptions.").AtLeast(0).Example(2000)),
 			schema.Required("messages_per_second", schema.Integer("Messages of the client a second.").AtLeast(0).Example(20)),
 			schema.Required("message_bytes", schema.Integer("Bytes of a message of the client.").AtLeast(0).Example(65536)),
+			schema.Required("max_message_bytes", schema.Integer("Bytes of the longest message of the gateway.").AtLeast(0).Example(10485760)),
 			schema.Required("connections", schema.Integer("Connections of the user at the same time.").AtLeast(0).Example(8)),
 			schema.Optional("max_depth", schema.Ref("Depth").Describe("Greatest depth of order books, 0 for all levels. Absent: no order books.")))),
 		schema.Optional("reauth", schema.True("The connection was authenticated before. Absent otherwise.")),

@@ -167,6 +167,7 @@ func summary() *schema.Schema {
 func bar() *schema.Schema {
 	return schema.Object("Bar: the trades of an interval. T is its start.", header("K", slices.Concat([]schema.Field{
 		schema.Required("IV", schema.Ref("Interval")),
+		schema.Optional("TD", schema.Ref("TradingDate")),
 		schema.Optional("OP", price("First price. Absent without trades, as HI, LO and CL.")),
 		schema.Optional("HI", price("Highest price.")),
 		schema.Optional("LO", price("Lowest price.")),

@@ -36,11 +36,13 @@ func Scalars() []schema.Named {
 		named("Turnover", schema.Number("Exact sum of prices times sizes, with at most 15 significant digits.").Example(raw("1297000320"))),
 		named("Time", schema.String("RFC 3339 in UTC with nine fraction digits, so that times sort as text.").
 			Format("date-time").Pattern(timePattern).Example("2026-11-20T14:30:00.123456789Z")),
+		named("TradingDate", schema.String("Date of a trading day, which is a calendar day in the time zone of its market.").
+			Format("date").Pattern(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`).Example("2026-11-20")),
 		named("Epoch", schema.String("Opaque name of a series of sequence numbers.").Length(1, 64).Example("e7k2")),
 		named("Position", schema.String("Opaque name of a point in the whole stream, from which a client can resume.").Length(1, 128).Example("e7k2:918273")),
 		named("Sequence", schema.Integer("Sequence number of a message in its channel of its instrument, from 1 on within the epoch.").AtLeast(1).Example(1042)),
 		named("Delay", schema.Integer("Delay of the data in seconds.").AtLeast(1).Example(900)),
-		named("Phase", schema.Enum("Trading status. The words feed_down, feed_up and gap are about the source and not about trading.", phases()...)),
+		named("Phase", schema.Enum("Trading status. It is unknown until a source that states it has stated one. The words feed_down, feed_up and gap are about the source and not about trading.", phases()...)),
 		named("Interval", schema.Enum("Length of a bar.", intervals()...)),
 		named("Channel", schema.Enum("Kind of data that a client subscribes to.", Channels()...)),
 		named("Depth", schema.Integer("Depth of an order book in levels, 0 for all levels.").Keyword("enum", Depths())),

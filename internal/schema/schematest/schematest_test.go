@@ -64,7 +64,7 @@ func TestDataMessages(t *testing.T) {
 		{"Status", wire.AppendStatus(nil, &bare, market.FeedUp, "", 0, false)},
 		{"Summary", wire.AppendSummary(nil, &full, &figures, true)},
 		{"Summary", wire.AppendSummary(nil, &bare, &wire.Figures{}, false)},
-		{"Bar", wire.AppendBar(nil, &full, &wire.Bar{Interval: market.Day, Revised: true, Trades: 1, Volume: market.Sum{Lo: 5}})},
+		{"Bar", wire.AppendBar(nil, &full, &wire.Bar{Interval: market.Day, TradingDate: 20261120, Revised: true, Trades: 1, Volume: market.Sum{Lo: 5}})},
 		{"Bar", wire.AppendBar(nil, &bare, &wire.Bar{})},
 	} {
 		pointer := "#/components/schemas/" + c.name
