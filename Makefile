@@ -33,7 +33,7 @@ CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test race e2e cluster alerts browser screens clients-python clients-typescript soak fuzz mutants bench compare bench-report lint release test-packages
+.PHONY: help build run test race e2e cluster chaos alerts browser screens clients-python clients-typescript soak fuzz mutants bench compare bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,7 @@ test: ## format, vet, unit tests, scripts and conversations: needs Go alone
 	@echo "  data races              make race (needs a C compiler)"
 	@echo "  real processes, PostgreSQL, LDAP, OAuth, OpenAPI, DuckDB, kills, hostile clients, long computations: make e2e"
 	@echo "  a cluster with NATS     make cluster"
+	@echo "  faults and damage       make chaos"
 	@echo "  alerts that fire        make alerts"
 	@echo "  the Python client       make clients-python"
 	@echo "  the TypeScript client   make clients-typescript"
@@ -91,6 +92,11 @@ endif
 cluster: ## a cluster simulated with a thousand schedules, and one of real processes that are killed, paused, cut off and upgraded (RUEDA_SOAK=10m: with 5,000 clients, for so long)
 	RUEDA_SCHEDULES=1000 $(TESTRUN) -- -count=1 -timeout 20m -run 'Schedules|Broken|Same' ./internal/cluster/simulation
 	$(TESTRUN) -C cmd/rueda-cluster -- -vet=off -timeout 60m ./...
+
+chaos: ## one process and a cluster that are killed, paused, cut off, filled and damaged, from outside; CHAOS has flags of the tests, such as '-duration 20m -seed 7'
+	$(TESTRUN) -C tests/chaos -- -count=1 -vet=off -timeout 20m ./market ./check
+	$(TESTRUN) -C tests/chaos -- -count=1 -vet=off -timeout 180m ./single $(CHAOS)
+	$(TESTRUN) -C tests/chaos -- -count=1 -vet=off -timeout 180m ./cluster $(CHAOS)
 
 alerts: ## applies the cause of each alert to a gateway that a real Prometheus scrapes (a minute; needs Linux, root and Prometheus)
 	RUEDA_ALERTS=1 $(TESTRUN) -- -count=1 -timeout 10m -run TestAlertsE2E ./tests/alerts

@@ -44,7 +44,7 @@ func targets() []*target {
 	return []*target{
 		{cause: "none"},
 		{cause: "killed", alerts: []string{"RuedaDown"}, applied: func(p *target) { _ = p.cmd.Process.Kill() }},
-		{cause: "paused", alerts: []string{"RuedaSlowDelivery"}, applied: pause},
+		{cause: "paused", alerts: []string{"RuedaSlowDelivery"}},
 		{cause: "feed", alerts: []string{"RuedaFeedDown", "RuedaNotReady"}},
 		{cause: "events", alerts: []string{"RuedaFeedRefused"}},
 		{cause: "prices", alerts: []string{"RuedaFeedSuspect"}},
@@ -63,20 +63,14 @@ func targets() []*target {
 	}
 }
 
-// pause stops the process most of the time until it ends.
-func pause(p *target) {
+// resume continues the process, which stops itself after each publication, until it ends.
+func (p *target) resume() {
 	for {
-		for _, s := range []struct {
-			signal syscall.Signal
-			then   time.Duration
-		}{{syscall.SIGSTOP, 100 * time.Millisecond}, {syscall.SIGCONT, 15 * time.Millisecond}} {
-			select {
-			case <-p.ended:
-				return
-			default:
-			}
-			_ = p.cmd.Process.Signal(s.signal)
-			time.Sleep(s.then)
+		select {
+		case <-p.ended:
+			return
+		case <-time.After(100 * time.Millisecond):
+			_ = p.cmd.Process.Signal(syscall.SIGCONT)
 		}
 	}
 }
@@ -101,6 +95,9 @@ func (p *target) start(t *testing.T) {
 		t.Fatalf("%s: %v", p.cause, err)
 	}
 	p.in, p.out, p.ended = in, bufio.NewReader(out), make(chan struct{})
+	if p.cause == "paused" {
+		go p.resume()
+	}
 	t.Cleanup(func() {
 		close(p.ended)
 		_ = p.cmd.Process.Kill()

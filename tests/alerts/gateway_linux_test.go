@@ -33,7 +33,7 @@ import (
 )
 
 // source publishes trades every 10 ms until a cause changes what it does.
-type source struct{ broken, invalid, jumps, many, fast atomic.Bool }
+type source struct{ broken, invalid, jumps, many, paused atomic.Bool }
 
 func (s *source) Run(ctx context.Context, sink feed.Sink) error {
 	one, err := define(sink, "GGAL|BYMA|CI")
@@ -65,13 +65,13 @@ func (s *source) Run(ctx context.Context, sink feed.Sink) error {
 		if more != nil {
 			events, more = append(events, more...), []market.Event{} // once
 		}
-		if s.fast.Load() {
-			events = append(events, repeat(one, 100)...)
-		}
 		for i := range events {
 			events[i].Time = time.Now().UnixNano()
 		}
 		err := sink.Publish(events)
+		if s.paused.Load() {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // before the trade is written to the readers
+		}
 		if s.jumps.Load() {
 			one.Price = 7050*4*market.Scale - one.Price // a third of the price, or three times as much
 		}
@@ -86,14 +86,6 @@ func (s *source) Run(ctx context.Context, sink feed.Sink) error {
 			return err
 		}
 	}
-}
-
-// repeat returns an event n times.
-func repeat(e market.Event, n int) (list []market.Event) {
-	for range n {
-		list = append(list, e)
-	}
-	return list
 }
 
 // define lists an instrument and returns a trade of it.
@@ -244,11 +236,13 @@ func (c *child) apply(ctx context.Context, cause string) error {
 	case "connections":
 		return c.readers(ctx, 10)
 	case "handshakes":
-		go every(ctx, 10*time.Millisecond, func() {
-			if ws, _, err := websocket.Dial(ctx, c.bound.Stream, nil); err == nil {
-				_ = ws.CloseNow()
-			}
-		})
+		for range 4 { // together above the 100 a second of an address
+			go every(ctx, time.Millisecond, func() {
+				if ws, _, err := websocket.Dial(ctx, c.bound.Stream, nil); err == nil {
+					_ = ws.CloseNow()
+				}
+			})
+		}
 	case "descriptors":
 		return exhaust()
 	case "slow":
@@ -256,9 +250,10 @@ func (c *child) apply(ctx context.Context, cause string) error {
 	case "memory":
 		c.source.many.Store(true)
 		return c.subscribe(ctx, true)
-	case "paused": // by the test
-		c.source.fast.Store(true)
-		return c.readers(ctx, 10)
+	case "paused": // the test continues the process
+		err := c.readers(ctx, 10)
+		c.source.paused.Store(true)
+		return err
 	}
 	return nil
 }

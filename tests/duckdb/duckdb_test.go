@@ -259,13 +259,14 @@ func (a *api) quoteLine(id string, list []message) string {
 
 func (a *api) barLine(id, interval string, list []message) string {
 	a.t.Helper()
-	revised, trades := 0, 0
+	revised, trades, first, last := 0, 0, list[0].TD, ""
 	volume, prices := new(big.Int), new(big.Int)
 	for _, m := range list {
 		if m.R {
 			revised++
 		}
 		trades += m.TC
+		first, last = min(first, m.TD), max(last, m.TD)
 		volume.Add(volume, a.number(m.TV.String()))
 		if m.TC > 0 {
 			for _, p := range []string{m.OP.String(), m.HI.String(), m.LO.String(), m.CL.String()} {
@@ -273,7 +274,7 @@ func (a *api) barLine(id, interval string, list []message) string {
 			}
 		}
 	}
-	return fmt.Sprint(id, " ", interval, " ", len(list), " ", revised, " ", trades, " ", volume, " ", prices)
+	return fmt.Sprint(id, " ", interval, " ", len(list), " ", revised, " ", trades, " ", volume, " ", prices, " ", first, " ", last)
 }
 
 func (a *api) bookLine(id string, m *message) string {
@@ -363,7 +364,8 @@ func (d *duck) quotes(date string) []string {
 func (d *duck) bars(date string) []string {
 	return d.lines("bars", `select instrument, "interval", count(*), count(*) filter (revised::boolean), sum(trades::bigint)::varchar,
 			sum(volume`+dec+`)::varchar as exact_volume,
-			coalesce(sum(open`+dec+` + high`+dec+` + low`+dec+` + close`+dec+`), 0)::varchar as exact_prices
+			coalesce(sum(open`+dec+` + high`+dec+` + low`+dec+` + close`+dec+`), 0)::varchar as exact_prices,
+			min(trading_date)::varchar, max(trading_date)::varchar
 		FROM where date = ? group by instrument, "interval"`, date)
 }
 
@@ -391,7 +393,7 @@ func (d *duck) types() {
 			"old_price DECIMAL(38,8), old_size DECIMAL(38,8), conditions VARCHAR[], date DATE, type VARCHAR",
 		"bars": "ts TIMESTAMP_NS, published TIMESTAMP_NS, instrument VARCHAR, symbol VARCHAR, market VARCHAR, term VARCHAR, seq BIGINT, epoch VARCHAR, " +
 			"interval VARCHAR, open DECIMAL(38,8), high DECIMAL(38,8), low DECIMAL(38,8), close DECIMAL(38,8), volume DECIMAL(38,8), " +
-			"turnover DECIMAL(38,16), vwap DECIMAL(38,8), trades BIGINT, revised BOOLEAN, date DATE, type VARCHAR",
+			"turnover DECIMAL(38,16), vwap DECIMAL(38,8), trades BIGINT, revised BOOLEAN, trading_date DATE, date DATE, type VARCHAR",
 	} {
 		var got []string
 		rows, err := d.db.Query("select column_name || ' ' || column_type from (describe from " + fmt.Sprintf(d.from, d.folder, table) + ")")

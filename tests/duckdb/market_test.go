@@ -216,14 +216,14 @@ func (a *api) instruments() (ids []string) {
 
 // message has the fields of a message that the tests read.
 type message struct {
-	Type, I, T, IV, X, G string
-	N, XN                uint64
-	P, Z                 json.Number
-	BP, BZ, AP, AZ       json.Number
-	OP, HI, LO, CL, TV   json.Number
-	TC                   int
-	R                    bool
-	A, B                 [][]json.Number
+	Type, I, T, IV, X, G, TD string
+	N, XN                    uint64
+	P, Z                     json.Number
+	BP, BZ, AP, AZ           json.Number
+	OP, HI, LO, CL, TV       json.Number
+	TC                       int
+	R                        bool
+	A, B                     [][]json.Number
 }
 
 // rows returns all messages of a list and an instrument on a date, page by page.
