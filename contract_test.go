@@ -83,7 +83,7 @@ func dataMessages() map[string][][]byte {
 			wire.AppendStatus(nil, h, market.Halt, "volatility", 1, true)},
 		"### D: summary": {wire.AppendSummary(nil, h, &wire.Figures{Open: 1, High: 1, Low: 1, Last: 1, Volume: sum, Value: sum, Trades: 1,
 			PreviousClose: 1, Settlement: 1, OpenInterest: 1}, true)},
-		"### K: bar": {wire.AppendBar(nil, h, &wire.Bar{Revised: true, Open: 1, High: 1, Low: 1, Close: 1, Volume: sum, Value: sum, Trades: 1})},
+		"### K: bar": {wire.AppendBar(nil, h, &wire.Bar{Revised: true, TradingDate: 20261120, Open: 1, High: 1, Low: 1, Close: 1, Volume: sum, Value: sum, Trades: 1})},
 	}
 }
 

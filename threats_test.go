@@ -20,9 +20,12 @@ const (
 	threats      = 54
 )
 
+// settings are names of settings in a text.
+var settings = regexp.MustCompile("`(auth\\.\\w+|hsts_\\w+|scope)`")
+
 // TestThreatsDocument compares docs/security.md with the tests. Each threat has a row with a
-// promise, a defence and tests. Each named test exists in the named package. Each TestThreat of the
-// tree is in the row of its number.
+// promise, a defence and tests. Each named test exists in the named package, also in the rows about
+// standards. Each TestThreat of the tree is in the row of its number.
 func TestThreatsDocument(t *testing.T) {
 	text, err := os.ReadFile(securityFile)
 	if err != nil {
@@ -38,10 +41,32 @@ func TestThreatsDocument(t *testing.T) {
 		}
 	}
 	shown := map[string]int{} // folder and test; the row that names it
+	named := func(row, cell string) (tests []string) {
+		dir := ""
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
+			switch word := m[1]; {
+			case tree[word] != nil:
+				dir = word
+			case tree[dir][word]:
+				tests = append(tests, dir+" "+word)
+			default:
+				t.Errorf("%s: %q is no package with tests, and no test of %q", row, word, dir)
+			}
+		}
+		return tests
+	}
 	numbers := 0
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
-		n, err := strconv.Atoi(strings.TrimPrefix(cells[0], "| "))
+		requirement := strings.TrimPrefix(cells[0], "| ")
+		if strings.HasPrefix(requirement, "ASVS ") || strings.HasPrefix(requirement, "RFC ") {
+			reason := settings.ReplaceAllString(cells[len(cells)-1], "")
+			if tests := named(requirement, reason); len(cells) != 4 || cells[2] == "met" && len(tests) == 0 && !strings.Contains(reason, "](") {
+				t.Errorf("%s has %d cells and the tests %q", requirement, len(cells), tests)
+			}
+			continue
+		}
+		n, err := strconv.Atoi(requirement)
 		if err != nil {
 			continue
 		}
@@ -49,21 +74,12 @@ func TestThreatsDocument(t *testing.T) {
 			t.Errorf("row %d has number %d and %d cells, want a number, an attack, a promise, a defence and tests", numbers, n, len(cells))
 			continue
 		}
-		dir, named := "", 0
-		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[4], -1) {
-			word := m[1]
-			switch {
-			case tree[word] != nil:
-				dir = word
-			case !tree[dir][word]:
-				t.Errorf("threat %d: %q is no package with tests, and no test of %q", n, word, dir)
-			default:
-				named++
-				shown[dir+" "+word] = n
-			}
-		}
-		if named == 0 {
+		tests := named(fmt.Sprintf("threat %d", n), cells[4])
+		if len(tests) == 0 {
 			t.Errorf("threat %d has no test", n)
+		}
+		for _, test := range tests {
+			shown[test] = n
 		}
 	}
 	if numbers != threats {

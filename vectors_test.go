@@ -269,7 +269,7 @@ func exchangeVectors(t *testing.T) (list []exchangeVector) {
 		{"resume", at("e1", 2, "e1:6"), [][]byte{ack("Subscribed", 4, nil, "e1:6"), trade(3), trade(4), caughtUp(4, "e1:9"), trade(5)}},
 		{"resume-nothing-missed", at("e1", 2, "e1:6"), [][]byte{ack("Subscribed", 2, nil, "e1:6"), caughtUp(2, "e1:6")}},
 		{"resume-lost", at("e1", 2, "e1:6"), [][]byte{
-			ack("Subscribed", 0, &wire.Range{From: 3, To: 1200, Reason: "buffer_exceeded"}, "e1:4806"), caughtUp(0, "e1:4806"), trade(1201)}},
+			ack("Subscribed", 1025, &wire.Range{From: 3, To: 1024, Reason: "buffer_exceeded"}, "e1:1033"), trade(1025), caughtUp(1025, "e1:1034"), trade(1026)}},
 		{"resume-other-epoch", at("e0", 9, "e0:40"), [][]byte{
 			ack("Subscribed", 0, &wire.Range{From: 10, Reason: "epoch_changed"}, "e1:3"), caughtUp(0, "e1:3")}},
 		{"resume-ahead", at("e1", 9, "e1:6"), [][]byte{ack("Subscribed", 0, &wire.Range{Reason: "ahead"}, "e1:6"), caughtUp(0, "e1:6")}},

@@ -101,7 +101,7 @@ func (g *Gateway) buildAdmin() error {
 	users, _ := g.cfg.Users.(*local.Base)
 	handler, err := rest.NewAdmin(rest.AdminConfig{
 		Auth: g.auth, Users: users, Operators: list, Ready: g.ready, Sockets: g.registry.FamilyConnections,
-		Observe: g.monitor.observe, Metrics: page.Body, Secure: a.certificate != nil, Logger: g.log, LogLevel: g.cfg.LogLevel, Record: g.auditLog.Append,
+		Observe: g.monitor.observe, Metrics: page.Body, Secure: g.https(a.certificate != nil), Logger: g.log, LogLevel: g.cfg.LogLevel, Record: g.auditLog.Append,
 		Stream: g.sockets, Reload: g.reloader(), Pages: site, Hosts: c.hosts(g.cfg.Hosts),
 		Feeds: g.feedStates, Cluster: g.node.Describe, Keys: g.keys, Audit: g.auditLog, Usage: func(ctx context.Context, month string) ([]adminapi.Usage, error) {
 			return usage.Report(ctx, g.auditLog, users, month)
@@ -110,7 +110,7 @@ func (g *Gateway) buildAdmin() error {
 	if err != nil {
 		return err
 	}
-	a.server = rest.NewServer(rest.ServerConfig{Handler: handler, Secure: a.certificate != nil, Logger: g.log})
+	a.server = rest.NewServer(rest.ServerConfig{Handler: handler, Secure: g.https(a.certificate != nil), Logger: g.log})
 	g.admin = a
 	return nil
 }

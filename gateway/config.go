@@ -41,6 +41,12 @@ type Config struct {
 	// for OAuth libraries that discover the endpoints; "": the listening address if it is a
 	// loopback address, otherwise there is no discovery.
 	PublicURL string
+	// HSTSSubdomains adds includeSubDomains to the Strict-Transport-Security of answers, which they
+	// have with TLS or with a PublicURL of https.
+	HSTSSubdomains bool
+	// SecurityContact is the URI in /.well-known/security.txt, such as
+	// mailto:security@broker.example, for reports of vulnerabilities; "": there is no such file.
+	SecurityContact string
 	// Console configures the web page for users at /; zero: none.
 	Console Console
 	// Admin configures the listener for administrators; zero: none.
@@ -120,13 +126,15 @@ type TLS struct {
 	Certificate string        // the chain, the server's own certificate first
 	Key         string        // its private key, which only the owner and the group may read
 	Reload      time.Duration // interval between two checks for changes; 0: 10 s
+	MinVersion  uint16        // oldest version of TLS, as in crypto/tls; 0: 1.2
 }
 
 // Console configures the console, a web page for users at / with their own login. If Origins are
 // set, it works at PublicURL only.
 type Console struct {
 	Serve              bool
-	Username, Password string // a login that it suggests to every visitor; "": none
+	Username, Password string        // a login that it suggests to every visitor; "": none
+	Idle               time.Duration // how long its tokens live, and how long it stays signed in unused; 0: 12 h
 }
 
 // Bound has the addresses of a gateway that is ready.

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -14,17 +15,19 @@ import (
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	const app, public = "https://app.example.com", "https://api.broker.example"
-	served := gateway.Console{Serve: true}
+	served, loopback := gateway.Console{Serve: true}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for name, c := range map[string]struct {
 		config       gateway.Config
 		origin, host string // of the page that logs in; "": those of the address
 		pages, login int
 	}{
-		"with it":          {gateway.Config{Console: served}, "", "", 200, 200},
-		"without it":       {gateway.Config{}, "", "", 404, 404},
-		"with origins":     {gateway.Config{Console: served, Origins: []string{app}}, "", "", 200, 403},
-		"of other origins": {gateway.Config{Console: served, Origins: []string{app}}, app, "", 200, 403},
-		"at its URL":       {gateway.Config{Console: served, Origins: []string{app}, PublicURL: public}, public, "api.broker.example", 200, 200},
+		"with it":             {gateway.Config{Console: served}, "", "", 200, 200},
+		"without it":          {gateway.Config{}, "", "", 404, 404},
+		"by HTTPS without it": {gateway.Config{Console: served}, "https://", "", 200, 403},
+		"by HTTPS of a proxy": {gateway.Config{Console: served, Proxies: loopback}, "https://", "", 200, 200},
+		"with origins":        {gateway.Config{Console: served, Origins: []string{app}}, "", "", 200, 403},
+		"of other origins":    {gateway.Config{Console: served, Origins: []string{app}}, app, "", 200, 403},
+		"at its URL":          {gateway.Config{Console: served, Origins: []string{app}, PublicURL: public, HSTSSubdomains: true}, public, "api.broker.example", 200, 200},
 	} {
 		data, err := gateway.OpenData(t.Context(), gateway.DataConfig{})
 		if err != nil {
@@ -51,6 +54,9 @@ func TestConsole(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer answer.Body.Close()
+			if https := answer.Header.Get("Strict-Transport-Security"); (https != "") != (c.config.PublicURL != "") || strings.Contains(https, "includeSubDomains") != c.config.HSTSSubdomains {
+				t.Errorf("%s: %s: Strict-Transport-Security: %v", name, path, https)
+			}
 			text, err := io.ReadAll(answer.Body)
 			if err != nil {
 				t.Fatal(err)
@@ -68,8 +74,11 @@ func TestConsole(t *testing.T) {
 		if status, text := ask("GET", "/", "", "Accept", "application/json"); status != http.StatusNotFound || !strings.Contains(text, `"not_found"`) {
 			t.Errorf("%s: a program gets %d %s", name, status, text)
 		}
-		if c.origin == "" {
+		switch c.origin {
+		case "":
 			c.origin = "http://" + b.Address
+		case "https://":
+			c.origin += b.Address
 		}
 		status, text := ask("POST", "/console/session", `{"username":"ana","password":"ana's own password"}`,
 			"Origin", c.origin, "X-Rueda-Console", "1", "Content-Type", "application/json")

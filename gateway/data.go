@@ -27,6 +27,7 @@ type DataConfig struct {
 	PasswordWait  time.Duration // longest wait of a login for a slot; 0: 2 s
 	MinPassword   int           // characters of a new password; 0: local.DefaultMinPassword
 	Breached      string        // file of breached passwords, which are refused as new ones: lines HASH:COUNT sorted by SHA-1; "": none
+	ContextWords  []string      // names of service and company, which do not count in a new password; nil: OTPIssuer alone
 	OTPIssuer     string        // name of the gateway in authenticator apps, without a colon; "": Rueda
 	Peppers       [][]byte      // keys mixed into passwords, the first one into new ones; nil: none
 	Actor         string        // who changes users, for the audit log; "": gateway

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/feed"
+	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auditexport"
 	"github.com/ruedahq/rueda/internal/auditlog"
 	"github.com/ruedahq/rueda/internal/auth"
@@ -180,9 +183,23 @@ func (g *Gateway) newFeeds(h *hub.Hub, sink feed.Sink) (*feeds.Group, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s, ok := f.Source.(interface {
+			OnWrongToken(func(ctx context.Context, from string))
+		}); ok {
+			s.OnWrongToken(func(ctx context.Context, from string) { g.feedRefused(ctx, f.Name, from) })
+		}
 		cfg.Feeds = append(cfg.Feeds, feeds.Feed{Name: f.Name, Source: f.Source, Late: f.Late, Checks: checks})
 	}
 	return feeds.NewGroup(cfg, sink)
+}
+
+// feedRefused records a wrong token of a producer.
+func (g *Gateway) feedRefused(ctx context.Context, feed, from string) {
+	var origin auth.Origin
+	if a, err := netip.ParseAddrPort(from); err == nil {
+		origin.Address = a.Addr().Unmap()
+	}
+	g.auth.RecordAdmin(ctx, audit.Event{Kind: audit.FeedRefused, Actor: "producer", Detail: feed}, origin)
 }
 
 // ErrDelaysNeedJournal means that delays are configured without a journal.
@@ -276,7 +293,7 @@ func (g *Gateway) buildServers() error {
 	s, l := g.cfg.Stream, g.cfg.Limits
 	g.sockets = socket.New(socket.Config{
 		Env: &session.Env{
-			Verify: g.verify, Known: g.known, Admit: g.admit, Fault: g.faults(), Speed: g.cfg.Speed, Injected: g.injected, Registry: g.registry, Version: g.cfg.Version,
+			Verify: g.verify, Known: g.known, Minted: g.auth.Minted, Admit: g.admit, Fault: g.faults(), Speed: g.cfg.Speed, Injected: g.injected, Registry: g.registry, Version: g.cfg.Version,
 			Used: g.usage.Session, Denied: g.denials.Session,
 			AuthTimeout: s.AuthTimeout, PingInterval: s.PingInterval, PongTimeout: s.PongTimeout,
 			KeepExpired: s.KeepExpired, BookWildcards: s.BookWildcards,
@@ -288,7 +305,8 @@ func (g *Gateway) buildServers() error {
 		Hosts:                        g.cfg.hostNames(),
 		Origins:                      g.cfg.Origins,
 		Proxies:                      g.cfg.Proxies,
-		Secure:                       g.certificate != nil,
+		Secure:                       g.overHTTPS(),
+		Scheme:                       g.scheme(),
 		MaxMessage:                   l.MessageBytes,
 		MaxOpen:                      l.Sockets,
 		MaxUnauthenticatedPerAddress: l.UnauthenticatedPerAddress,
@@ -298,14 +316,16 @@ func (g *Gateway) buildServers() error {
 		IOUring:                      s.IOUring,
 		Logger:                       g.log,
 	})
-	site, err := pages.ForUsers(pages.Console(g.cfg.Console), g.cfg.Faults != nil, g.cfg.Version)
+	site, err := pages.ForUsers(pages.Console(g.cfg.Console), pages.About{
+		Version: g.cfg.Version, Dev: g.cfg.Faults != nil, Contact: g.cfg.SecurityContact, PublicURL: g.cfg.PublicURL,
+	})
 	if err != nil {
 		return err
 	}
 	handler, err := rest.New(rest.Config{
 		Auth: g.auth, Accounts: g.cfg.Accounts, Hub: g.hub, Journal: g.journal,
 		Stream: g.sockets, Connect: g.sockets.Open, Ready: g.ready, Serves: g.node.Serves, Hosts: g.cfg.hostNames(), Origins: g.cfg.Origins,
-		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.certificate != nil, Pages: site.Handlers, Console: site.Console,
+		Proxies: g.cfg.Proxies, PublicURL: g.publicURL, Secure: g.overHTTPS(), Scheme: g.scheme(), Pages: site.Handlers, Console: site.Console,
 		Sockets:           g.registry.FamilyConnections,
 		Used:              g.usage.Request,
 		Denied:            g.denials.Request,
@@ -320,10 +340,38 @@ func (g *Gateway) buildServers() error {
 	}
 	g.requests = handler
 	g.rest = rest.NewServer(rest.ServerConfig{
-		Handler: handler, Secure: g.certificate != nil, Logger: g.log,
+		Handler: handler, Secure: g.overHTTPS(), Logger: g.log,
 		MaxConns: l.Requests, MaxConnsPerAddress: l.RequestsPerAddress, Proxies: g.cfg.Proxies,
 	})
 	return nil
+}
+
+// overHTTPS says whether clients reach the gateway by HTTPS, directly or through a proxy.
+func (g *Gateway) overHTTPS() web.HTTPS {
+	return g.https(g.certificate != nil || strings.HasPrefix(g.cfg.PublicURL, "https://"))
+}
+
+// https says which header about HTTPS the answers of a listener have.
+func (g *Gateway) https(secure bool) web.HTTPS {
+	switch {
+	case !secure:
+		return web.NoHTTPS
+	case g.cfg.HSTSSubdomains:
+		return web.SubdomainsHTTPS
+	}
+	return web.HostHTTPS
+}
+
+// scheme returns the scheme of pages of the gateway's own host, "" for either: a proxy may
+// terminate TLS, and public_url may say so.
+func (g *Gateway) scheme() string {
+	switch {
+	case g.certificate != nil:
+		return "https"
+	case strings.HasPrefix(g.cfg.PublicURL, "https://"), g.cfg.PublicURL == "" && len(g.cfg.Proxies) > 0:
+		return ""
+	}
+	return "http"
 }
 
 // ready returns an error that says why the gateway should not get new clients now, or nil.

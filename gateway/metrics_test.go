@@ -17,15 +17,20 @@ func operatorLine(name, token, role string) string {
 	return name + " " + hex.EncodeToString(sum[:]) + " " + role + "\n"
 }
 
-// scrapePage returns the page of metrics with a token.
+// scrapePage returns the page of metrics with a token, as Prometheus asks for it.
 func scrapePage(t *testing.T, base, token string) (status int, media, body string) {
+	t.Helper()
+	return scrapeAs(t, base, token, "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1")
+}
+
+func scrapeAs(t *testing.T, base, token, accept string) (status int, media, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", base+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Accept", "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1")
+	r.Header.Set("Accept", accept)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +61,11 @@ func TestThreat35MetricsNeedAToken(t *testing.T) {
 			t.Errorf("the page does not have %q", want)
 		}
 	}
+	for _, accept := range []string{"application/openmetrics-text", "application/vnd.google.protobuf"} {
+		if status, media, _ := scrapeAs(t, "http://"+b.Admin, reader, accept); status != http.StatusOK || !strings.HasPrefix(media, "text/plain; version=0.0.4") {
+			t.Errorf("for %s: %d %s", accept, status, media)
+		}
+	}
 	if status, _, body := scrapePage(t, "http://"+b.Admin, "another-token-of-thirty-two-characters"); status != http.StatusUnauthorized || strings.Contains(body, "rueda_") {
 		t.Errorf("with another token: %d", status)
 	}
@@ -64,7 +74,7 @@ func TestThreat35MetricsNeedAToken(t *testing.T) {
 	}
 	_, _, body = scrapePage(t, "http://"+b.Admin, reader)
 	for _, want := range []string{
-		`rueda_requests_total{reason="",route="/metrics",status="200"} 1`,
+		`rueda_requests_total{reason="",route="/metrics",status="200"} 3`,
 		`rueda_requests_total{reason="invalid_token",route="/metrics",status="401"} 1`,
 		`rueda_requests_total{reason="not_found",route="none",status="404"} 1`,
 	} {

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -34,8 +35,13 @@ func TestSessionEndsItsSockets(t *testing.T) {
 	if m == nil || strings.Count(body, `"connections":0,"current":true`) != 1 {
 		t.Fatalf("sessions: %s", body)
 	}
-	if status, body := askAs(t, b.Address, "DELETE", "/auth/sessions/"+m[1], own); status != http.StatusOK {
-		t.Fatalf("end: %d %s", status, body)
+	if status, body := askAs(t, b.Address, "DELETE", "/auth/sessions/"+m[1], own); status != http.StatusForbidden {
+		t.Fatalf("end without the password: %d %s", status, body)
+	}
+	text := fmt.Sprintf(`{"username":"demo","password":"demo-password","sid":%q}`, m[1])
+	answer, body := raw(t, b.Address, fmt.Sprintf("POST /auth/sessions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(text), text))
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("end: %d %s", answer.StatusCode, body)
 	}
 	for _, c := range sockets {
 		last := ""

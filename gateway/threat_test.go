@@ -111,8 +111,8 @@ func TestThreat21CrossSiteHijack(t *testing.T) {
 		bad     []string
 	}{
 		"own host": {
-			nil, []string{"", "https://gw.example", "HTTPS://GW.example", "http://gw.example:80"},
-			[]string{"null", "https://evil.example", "https://gw.example.evil.example", "https://evilgw.example", "https://gw.example:8443", "https://gw.example@evil.example", "https://gw.example/", "gw.example", "file://", "*"},
+			nil, []string{"", "http://gw.example", "HTTP://GW.example", "http://gw.example:80"},
+			[]string{"null", "https://gw.example", "https://evil.example", "https://gw.example.evil.example", "https://evilgw.example", "https://gw.example:8443", "https://gw.example@evil.example", "https://gw.example/", "gw.example", "file://", "*"},
 		},
 		"listed": {
 			[]string{"https://app.example"}, []string{"", "https://app.example", "https://app.example:443"},

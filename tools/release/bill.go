@@ -6,8 +6,11 @@ import (
 	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +18,7 @@ import (
 )
 
 // bill returns the bill of materials of a binary as CycloneDX 1.6 in JSON: Go and the modules that
-// its build information lists, with the hashes of go.sum.
+// its build information lists, with the hashes of go.sum, and the libraries of its web pages.
 func (r *release) bill(binary, goos, arch string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -52,6 +55,11 @@ func (r *release) bill(binary, goos, arch string) ([]byte, error) {
 			Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(hash)}},
 		})
 	}
+	libraries, err := r.libraries()
+	if err != nil {
+		return nil, err
+	}
+	modules = append(modules, libraries...)
 	var refs []string
 	for _, m := range modules {
 		refs = append(refs, m.BOMRef)
@@ -69,6 +77,38 @@ func (r *release) bill(binary, goos, arch string) ([]byte, error) {
 	var out bytes.Buffer
 	err = cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6)
 	return out.Bytes(), err
+}
+
+// vendored is the folder of the console, whose list of libraries is vendored.json.
+const vendored = "internal/console"
+
+// libraries returns the packages of JavaScript and CSS that web pages in the program use, each with
+// its files.
+func (r *release) libraries() (list []cdx.Component, err error) {
+	text, err := os.ReadFile(filepath.Join(r.tree, vendored, "vendored.json"))
+	if err != nil {
+		return nil, err
+	}
+	var files []struct{ File, Package, Version, License, SHA256 string }
+	if err := json.Unmarshal(text, &files); err != nil {
+		return nil, fmt.Errorf("list of libraries: %w", err)
+	}
+	for _, f := range files {
+		url := "pkg:npm/" + strings.Replace(f.Package, "@", "%40", 1) + "@" + f.Version
+		i := slices.IndexFunc(list, func(c cdx.Component) bool { return c.BOMRef == url })
+		if i < 0 {
+			i = len(list)
+			list = append(list, cdx.Component{
+				Type: cdx.ComponentTypeLibrary, Name: f.Package, Version: f.Version, BOMRef: url, PackageURL: url, Scope: cdx.ScopeRequired,
+				Licenses: &cdx.Licenses{{License: &cdx.License{ID: f.License}}}, Components: &[]cdx.Component{},
+			})
+		}
+		*list[i].Components = append(*list[i].Components, cdx.Component{
+			Type: cdx.ComponentTypeFile, Name: f.File, BOMRef: url + "#" + f.File,
+			Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: f.SHA256}},
+		})
+	}
+	return list, nil
 }
 
 // moduleURL returns the package URL of a module. A platform belongs to a binary.

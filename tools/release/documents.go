@@ -144,6 +144,9 @@ func (r *release) licenses(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if err := appendLicenses(&out, "Common passwords", filepath.Join(r.tree, "broker", "local", "common")); err != nil {
+		return nil, err
+	}
 	return out.Bytes(), nil
 }
 

@@ -4,11 +4,14 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"debug/buildinfo"
 	"debug/elf"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +26,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/cli"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/console"
 )
 
 // platform is that of this machine. Tests build only one, because each takes a minute.
@@ -179,8 +183,8 @@ func checkStatic(t *testing.T, program string) {
 	}
 }
 
-// checkBill checks that a bill of materials names all modules of a binary, and that their licenses
-// are known.
+// checkBill checks that a bill of materials names all modules of a binary and all libraries of its
+// pages, and that the licenses are known.
 func checkBill(t *testing.T, name, program string, licenses []byte) {
 	t.Helper()
 	text, err := os.Open(name)
@@ -207,8 +211,13 @@ func checkBill(t *testing.T, name, program string, licenses []byte) {
 		t.Errorf("%s has the text of %d licenses", licensesFile, n)
 	}
 	var got []string
+	libraries := 0
 	for _, c := range *bill.Components {
-		if c.Name == "std" {
+		switch {
+		case c.Name == "std":
+			continue
+		case strings.HasPrefix(c.PackageURL, "pkg:npm/"):
+			libraries++
 			continue
 		}
 		got = append(got, c.Name+" "+c.Version)
@@ -219,9 +228,57 @@ func checkBill(t *testing.T, name, program string, licenses []byte) {
 	if slices.Sort(got); len(want) < 20 || !slices.Equal(got, want) {
 		t.Errorf("the bill has %q, the binary %q", got, want)
 	}
+	if libraries < 5 {
+		t.Errorf("the bill has %d libraries of JavaScript", libraries)
+	}
 	if bill.Metadata.Component.Name != "rueda" || bill.SpecVersion != cdx.SpecVersion1_6 || !strings.HasPrefix(bill.SerialNumber, "urn:uuid:") {
 		t.Errorf("the bill is of %s, version %s", bill.Metadata.Component.Name, bill.SpecVersion)
 	}
+}
+
+// TestLibraries checks that the libraries of a bill are the files that the pages load.
+func TestLibraries(t *testing.T) {
+	list, err := (&release{tree: "../.."}).libraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := []string{"LICENSES.txt"}
+	for _, c := range list {
+		files = append(files, libraryFiles(t, &c)...)
+	}
+	entries, err := fs.ReadDir(console.Files(), "vendor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(files, e.Name()) {
+			t.Errorf("the bill does not have %s", e.Name())
+		}
+	}
+	if len(files) != len(entries) || len(list) != 6 {
+		t.Errorf("%d libraries have the files %q", len(list), files)
+	}
+}
+
+// libraryFiles returns the names of the files of a library, whose hashes it compares with those that
+// the pages load.
+func libraryFiles(t *testing.T, c *cdx.Component) (names []string) {
+	t.Helper()
+	if c.Licenses == nil || c.Version == "" || !strings.HasSuffix(c.PackageURL, strings.TrimPrefix(c.Name, "@")+"@"+c.Version) {
+		t.Errorf("the library %s %s has the package URL %s", c.Name, c.Version, c.PackageURL)
+	}
+	for _, f := range *c.Components {
+		text, err := fs.ReadFile(console.Files(), "vendor/"+f.Name)
+		if err != nil {
+			t.Error(err)
+		}
+		sum := sha256.Sum256(text)
+		if got := hex.EncodeToString(sum[:]); (*f.Hashes)[0].Value != got {
+			t.Errorf("%s has SHA-256 %s, the bill %s", f.Name, got, (*f.Hashes)[0].Value)
+		}
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // unpack returns the files below a folder of an archive.
