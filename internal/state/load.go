@@ -45,9 +45,9 @@ func (l *Loader) Load(ctx context.Context, in *Instrument, among int) error {
 func (l *Loader) fill(ctx context.Context, in *Instrument, c wire.Channel) error {
 	cost := rowCost(c)
 	most := min(MaxRows(c, l.Kept), int(max(0, l.until-l.Shared.Rows)/(2*cost)))
-	rows, n := in.Recent(c), in.Sequences[c].N
+	rows, n, at := in.Recent(c), in.Sequences[c].N, in.Sequences[c].At
 	after := n - min(n, uint64(most))
-	*rows = recent.Rows{Last: after}
+	*rows = recent.Rows{Last: after, LastAt: at}
 	if after > 0 {
 		rows.Dropped = l.Position // until a row gives a better estimate
 	}
@@ -65,7 +65,7 @@ func (l *Loader) fill(ctx context.Context, in *Instrument, c wire.Channel) error
 		return true
 	})
 	if err == nil && rows.Last != n {
-		*rows = recent.Rows{Last: n, Dropped: l.Position}
+		*rows = recent.Rows{Last: n, LastAt: at, Dropped: l.Position}
 	}
 	l.Shared.Rows += cost * int64(rows.Stored)
 	return err

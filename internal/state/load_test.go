@@ -11,6 +11,28 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
+// TestStatusOfLostRow checks that a status has the time of its publication if its row is lost, or
+// not in memory.
+func TestStatusOfLostRow(t *testing.T) {
+	id, _ := market.ParseInstrumentID("GGAL|BYMA|24hs")
+	at := time.Date(2026, 11, 20, 14, 32, 0, 0, time.UTC).UnixNano()
+	lost := func(context.Context, journal.Series, journal.Range, func(*journal.Row) bool) error { return nil }
+	for _, space := range []int64{0, 100} {
+		in, shared := New(market.Instrument{ID: id}), NewShared(1<<20)
+		in.SetClock(bars.NewClock(time.UTC, false))
+		in.Restore(&journal.Row{Kind: journal.Numbers, Counts: journal.Counts{N: [journal.NumChannels]uint64{journal.Statuses: 17}}}, false)
+		in.Restore(&journal.Row{Kind: journal.Status, Checkpoint: true, N: 17, At: at, Time: at, Phase: market.Halt}, false)
+		l := Loader{Read: lost, Shared: &shared, Kept: 100, Position: 30, until: space}
+		if err := l.fill(t.Context(), &in, wire.Status); err != nil {
+			t.Fatal(err)
+		}
+		got := string(in.AppendStatus(nil, in.Phase, "", 0))
+		if want := `{"type":"H","S":"GGAL","I":"GGAL|BYMA|24hs","N":17,"T":"2026-11-20T14:32:00.000000000Z","R":true,"E":"halt"}`; got != want {
+			t.Errorf("memory for %d rows: %s, want %s", space, got, want)
+		}
+	}
+}
+
 // TestFillWithoutMemory checks that rows for which there is no memory count as dropped.
 func TestFillWithoutMemory(t *testing.T) {
 	read := func(_ context.Context, _ journal.Series, r journal.Range, yield func(*journal.Row) bool) error {
