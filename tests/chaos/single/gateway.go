@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,11 +46,13 @@ func Program(folder string) (string, error) {
 	return p, nil
 }
 
-// Verify reports what rueda verify finds in a journal as a violation.
+// Verify reports what rueda verify finds in a journal, without its notes, as a violation.
 func Verify(ctx context.Context, program, journal string, report *check.Report) {
 	out, err := exec.CommandContext(ctx, program, "verify", journal).CombinedOutput()
 	if report.Count("journals verified", 1); err != nil {
-		report.Violation("verify", "%v: %s", err, out)
+		lines := strings.Split(string(out), "\n")
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "note:") })
+		report.Violation("verify", "%v: %s", err, strings.Join(lines, "\n"))
 	}
 }
 
