@@ -175,7 +175,7 @@ func TestRecordAppends(t *testing.T) {
 	})
 	name := filepath.Join(t.TempDir(), "a.jsonl.gz")
 	for i, args := range [][]string{{"GGAL|BYMA|CI", "--channels", "trades"}, {"--append"}} {
-		r := start(t, append([]string{"record", "-f", name, "--url", url, "--for", "200ms"}, args...)...)
+		r := start(t, append([]string{"record", "-f", name, "--url", url, "--for", "1s"}, args...)...)
 		if status := r.exit(); status != command.ExitOK {
 			t.Fatalf("run %d ended with %d", i, status)
 		}
