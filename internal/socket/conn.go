@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/tlslimit"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -88,11 +89,11 @@ type handshakeState struct {
 	evicted bool // its slot went to another connection: the closing handshake does not wait for the peer
 
 	// Event loop only, while the request is read.
-	head           *[]byte       // incomplete request; nil: none
-	headElem       *list.Element // in eventLoop.heads
-	tlsHandshaking bool          // the TLS handshake is not over
-	tlsCounted     bool          // by tlsLimiter
-	verifying      bool          // the Bearer token is being checked
+	head           *[]byte           // incomplete request; nil: none
+	headElem       *list.Element     // in eventLoop.heads
+	tlsWaiting     *tlslimit.Waiting // of tlsLimiter; nil: not counted
+	tlsHandshaking bool              // the TLS handshake is not over
+	verifying      bool              // the Bearer token is being checked
 	upgrade        upgrade
 	mark           session.Mark
 	identity       *session.Identity // of the Bearer token; nil: none was sent

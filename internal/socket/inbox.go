@@ -15,17 +15,18 @@ import (
 type inputKind uint8
 
 const (
-	inputStart    inputKind = iota // a new connection
-	inputData                      // data from the peer of a netConn
-	inputMessage                   // data is a text message of a LocalConn
-	inputEOF                       // end of the input of a netConn; failed: of its output too
-	inputWrote                     // n bytes of a netConn were written; last, failed
-	inputSocket                    // an accepted socket: n is its descriptor, conn is nil
-	inputTLSDone                   // a TLS handshake is over: failed
-	inputVerified                  // a token check is done: result
-	inputEvent                     // an event for the session
-	inputCloseAll                  // all connections are to close: fault; conn is nil
-	inputTask                      // task is to be done; conn is nil
+	inputStart      inputKind = iota // a new connection
+	inputData                        // data from the peer of a netConn
+	inputMessage                     // data is a text message of a LocalConn
+	inputEOF                         // end of the input of a netConn; failed: of its output too
+	inputWrote                       // n bytes of a netConn were written; last, failed
+	inputSocket                      // an accepted socket: n is its descriptor, conn is nil
+	inputTLSDone                     // a TLS handshake is over: failed
+	inputTLSEvicted                  // a newer TLS connection of the address has taken its place
+	inputVerified                    // a token check is done: result
+	inputEvent                       // an event for the session
+	inputCloseAll                    // all connections are to close: fault; conn is nil
+	inputTask                        // task is to be done; conn is nil
 )
 
 // input is an event in the inbox of a shard.

@@ -59,6 +59,10 @@ func (sh *shard) handleConn(now time.Time, c *conn, in *input) {
 		sh.reportQueued(now, c)
 	case inputTLSDone:
 		sh.loop.tlsDone(c, in.failed)
+	case inputTLSEvicted:
+		if c.handshake != nil && c.handshake.tlsWaiting != nil { // its request has not arrived meanwhile
+			sh.end(c, true)
+		}
 	case inputVerified:
 		sh.verified(now, c, in.result)
 	case inputEvent:

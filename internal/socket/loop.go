@@ -269,12 +269,15 @@ func (l *eventLoop) readHead(now time.Time, c *conn, b []byte) {
 	}
 }
 
+// endTLSWaiting ends the count of a TLS connection: its request was read, or it is closed.
+func (l *eventLoop) endTLSWaiting(o *handshakeState) {
+	l.shard.server.tlsLimiter.End(o.tlsWaiting)
+	o.tlsWaiting = nil
+}
+
 // releaseHead releases what is kept while the request is read.
 func (l *eventLoop) releaseHead(o *handshakeState) {
-	if o.tlsCounted {
-		l.shard.server.tlsLimiter.End(o.peer.Addr())
-		o.tlsCounted = false
-	}
+	l.endTLSWaiting(o)
 	if o.headElem != nil {
 		l.heads.Remove(o.headElem)
 		o.headElem = nil
@@ -319,6 +322,7 @@ func (l *eventLoop) checkHandshake(now time.Time, c *conn, b []byte, size int) {
 		o.head = s.buffers.get()
 	}
 	*o.head = append((*o.head)[:0], early...)
+	l.endTLSWaiting(o)
 	o.verifying = true
 	sh.verifyToken(c, hand.token)
 }

@@ -141,10 +141,10 @@ func (s *tlsTransport) waitReady() error {
 	}
 }
 
-// startTLS starts TLS on a new connection. It returns false if the address has too many TLS
-// connections.
+// startTLS starts TLS on a new connection. It returns false if its address makes them too fast.
 func (l *eventLoop) startTLS(now time.Time, c *conn) (ok bool) {
-	if c.handshake.tlsCounted, ok = l.shard.server.tlsLimiter.Begin(c.handshake.peer.Addr(), now); !ok {
+	evict := func() { c.shard.post(input{kind: inputTLSEvicted, conn: c}) }
+	if c.handshake.tlsWaiting, ok = l.shard.server.tlsLimiter.Begin(c.handshake.peer.Addr(), now, evict); !ok {
 		return false
 	}
 	tc := &tlsConn{}

@@ -1,17 +1,22 @@
 package socket
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/proxy"
+	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/tlslimit"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // overTLS is the event loop with TLS.
@@ -72,7 +77,8 @@ func TestThreat17HandshakeMemory(t *testing.T) {
 }
 
 // TestThreat17HandshakesOfAnAddress checks that unfinished TLS connections of an address are
-// bounded, and neither those of others nor those of a proxy.
+// bounded, and neither those of others nor those of a proxy. A new one takes the place of the
+// oldest.
 func TestThreat17HandshakesOfAnAddress(t *testing.T) {
 	const most = 5
 	s := openServer(t, overTLS(), func(c *Config) {
@@ -85,24 +91,30 @@ func TestThreat17HandshakesOfAnAddress(t *testing.T) {
 		return errors.Is(err, os.ErrDeadlineExceeded)
 	}
 	var open []net.Conn
-	for range most {
+	hold := func() {
 		nc := dialFrom(t, s, "127.0.0.2")
 		if _, err := nc.Write([]byte{22}); err != nil { // the first byte of a record
 			t.Fatal(err)
 		}
 		open = append(open, nc)
 	}
-	// Two shards accept connections in any order.
-	waitFor(t, "the byte of each connection", func() bool { return s.tlsLimiter.Pending() == most })
-	if nc, err := tryDialFrom(t, s, "127.0.0.2"); err == nil {
-		nc.SetReadDeadline(time.Now().Add(20 * time.Second))
-		if _, err := nc.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("one more of the address")
-		}
+	for i := range most {
+		hold()
+		// Two shards accept connections in any order.
+		waitFor(t, "the byte of the connection", func() bool { return s.tlsLimiter.Pending() == int64(i+1) })
 	}
-	for i, nc := range open {
+	// One more finishes its handshake. It waits for its request and counts until that is read.
+	secure := tls.Client(dialFrom(t, s, "127.0.0.2"), s.trust)
+	if err := secure.HandshakeContext(t.Context()); err != nil {
+		t.Errorf("one more of the address: %v", err)
+	}
+	open[0].SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := open[0].Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the oldest of the address: %v", err)
+	}
+	for i, nc := range open[1:] {
 		if !isOpen(nc) {
-			t.Errorf("connection %d was closed for another one", i)
+			t.Errorf("connection %d was closed for another one", i+1)
 		}
 	}
 	if !isOpen(dialFrom(t, s, "127.0.0.3")) {
@@ -114,10 +126,35 @@ func TestThreat17HandshakesOfAnAddress(t *testing.T) {
 	if !isOpen(open[len(open)-1]) {
 		t.Error("a proxy is limited")
 	}
-	// Those that have ended or finished do not count.
-	_ = open[0].Close()
-	waitFor(t, "the place of a connection that has ended", func() bool {
-		nc, err := tryDialFrom(t, s, "127.0.0.2")
-		return err == nil && tls.Client(nc, s.trust).HandshakeContext(t.Context()) == nil
+}
+
+// TestThreat17TokenCheckOverTLS checks that a connection whose token is being checked does not wait
+// for its client: newer TLS connections of its address do not take its place.
+func TestThreat17TokenCheckOverTLS(t *testing.T) {
+	const most = 2
+	began, mayEnd := make(chan struct{}), make(chan struct{})
+	s := openServer(t, overTLS(), func(c *Config) {
+		c.HeadTimeout, c.HandshakeBurst = time.Hour, most
+		c.Env.Verify = func(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
+			close(began)
+			<-mayEnd
+			return verify(ctx, token)
+		}
 	})
+	end := sync.OnceFunc(func() { close(mayEnd) })
+	t.Cleanup(end)
+	secure := tls.Client(dialFrom(t, s, "127.0.0.2"), s.trust)
+	c := newClient(t, secure)
+	c.write(goodHandshake + "Authorization: Bearer ana\r\n\r\n")
+	<-began
+	for range 3 * most { // each takes the place of an earlier one
+		if err := tls.Client(dialFrom(t, s, "127.0.0.2"), s.trust).HandshakeContext(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	end()
+	secure.SetReadDeadline(time.Now().Add(time.Minute))
+	if r, err := http.ReadResponse(c.r, nil); err != nil || r.StatusCode != http.StatusSwitchingProtocols {
+		t.Errorf("the connection whose token was checked: %v, %v", r, err)
+	}
 }

@@ -4,13 +4,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 )
 
-// Listen returns a listener of TLS connections that goroutines serve. It closes new connections of
-// an address that has too many. Closing it closes l.
+// Listen returns a listener of TLS connections that goroutines serve. Where an address has too many
+// in their handshake, its oldest is closed. Closing the listener closes inner.
 func (l *Limiter) Listen(inner net.Listener, config *tls.Config) net.Listener {
 	return &listener{Listener: inner, limiter: l, config: config}
 }
@@ -32,8 +31,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		from := c.RemoteAddr()
 		ok := from != nil // otherwise it was reset
 		if at, tcp := from.(*net.TCPAddr); tcp {
-			t.peer = at.AddrPort().Addr().Unmap()
-			t.counted, ok = l.limiter.Begin(t.peer, time.Now())
+			t.waiting, ok = l.limiter.Begin(at.AddrPort().Addr().Unmap(), time.Now(), t.evict)
 		}
 		if !ok {
 			_ = c.Close()
@@ -70,8 +68,7 @@ func (c *conn) Close() error {
 type transport struct {
 	net.Conn
 	limiter *Limiter
-	peer    netip.Addr
-	counted bool // by limiter
+	waiting *Waiting // nil: not counted
 
 	mu   sync.Mutex // guards what follows: a server may close a connection while it is read
 	read Handshake
@@ -118,7 +115,12 @@ func (t *transport) finish() {
 	}
 	t.done = true
 	t.read.End()
-	if t.counted {
-		t.limiter.End(t.peer)
+	t.limiter.End(t.waiting)
+}
+
+// evict closes a connection that is in its handshake.
+func (t *transport) evict() {
+	if !t.finished() {
+		_ = t.Conn.Close()
 	}
 }

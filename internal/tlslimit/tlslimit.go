@@ -8,6 +8,7 @@
 package tlslimit
 
 import (
+	"container/list"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -37,16 +38,23 @@ type Limiter struct {
 	rates   *ratelimit.Limiter[netip.Prefix]
 	read    atomic.Int64 // bytes of handshakes in flight
 
-	mu   sync.Mutex
-	most int // of one address
-	rate ratelimit.Rate
-	open map[netip.Prefix]int
+	mu        sync.Mutex
+	most      int // of one address
+	rate      ratelimit.Rate
+	byAddress map[netip.Prefix]*list.List // of *Waiting, oldest first
+}
+
+// Waiting is a connection that has not sent its request.
+type Waiting struct {
+	key   netip.Prefix
+	evict func()
+	elem  *list.Element // in Limiter.byAddress; nil: it is not counted any more
 }
 
 // New returns a Limiter that allows an address most connections at a time, and perSecond new ones
 // after a burst. A proxy is not limited, because it carries the connections of all clients.
 func New(most int, perSecond float64, burst int, proxies proxy.Trusted) *Limiter {
-	l := &Limiter{proxies: proxies, rates: ratelimit.NewLimiter[netip.Prefix](maxTracked), open: make(map[netip.Prefix]int)}
+	l := &Limiter{proxies: proxies, rates: ratelimit.NewLimiter[netip.Prefix](maxTracked), byAddress: make(map[netip.Prefix]*list.List)}
 	l.SetLimits(most, perSecond, burst)
 	return l
 }
@@ -59,32 +67,59 @@ func (l *Limiter) SetLimits(most int, perSecond float64, burst int) {
 	l.most, l.rate = most, ratelimit.Rate{Interval: interval, Burst: time.Duration(burst) * interval}
 }
 
-// Begin counts a connection until End. counted is false for a proxy. ok is false if the address has
-// too many connections.
-func (l *Limiter) Begin(peer netip.Addr, now time.Time) (counted, ok bool) {
+// Begin counts a connection until End. If the address has too many already, its oldest one goes:
+// Begin calls the evict of that one, which must not block. The result is nil for a proxy, which End
+// accepts. ok is false if the address makes new connections too fast.
+func (l *Limiter) Begin(peer netip.Addr, now time.Time, evict func()) (w *Waiting, ok bool) {
 	if l.proxies.Has(peer) {
-		return false, true
+		return nil, true
 	}
-	key := clientaddr.Client(peer)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, wait := l.rates.Take(key, l.rate, now); wait > 0 {
-		return false, false
+	w = &Waiting{key: clientaddr.Client(peer), evict: evict}
+	oldest, ok := l.add(w, now)
+	if !ok {
+		return nil, false
 	}
-	if l.open[key] >= l.most {
-		return false, false
+	if oldest != nil {
+		oldest.evict()
 	}
-	l.open[key]++
-	return true, true
+	return w, true
 }
 
-// End ends a counted connection: its request was read, or it is closed.
-func (l *Limiter) End(peer netip.Addr) {
+// add counts w, and returns the connection of its address that goes for it, if any.
+func (l *Limiter) add(w *Waiting, now time.Time) (oldest *Waiting, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := clientaddr.Client(peer)
-	if l.open[key]--; l.open[key] == 0 {
-		delete(l.open, key)
+	if _, wait := l.rates.Take(w.key, l.rate, now); wait > 0 {
+		return nil, false
+	}
+	own := l.byAddress[w.key]
+	if own == nil {
+		own = list.New()
+		l.byAddress[w.key] = own
+	}
+	if own.Len() >= l.most {
+		oldest = own.Remove(own.Front()).(*Waiting)
+		oldest.elem = nil
+	}
+	w.elem = own.PushBack(w)
+	return oldest, true
+}
+
+// End ends the count of a connection: its request was read, or it is closed.
+func (l *Limiter) End(w *Waiting) {
+	if w == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.elem == nil {
+		return
+	}
+	own := l.byAddress[w.key]
+	own.Remove(w.elem)
+	w.elem = nil
+	if own.Len() == 0 {
+		delete(l.byAddress, w.key)
 	}
 }
 
