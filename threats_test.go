@@ -18,14 +18,19 @@ const (
 	securityFile = "docs/security.md"
 	modulesFile  = "docs/decisions/0027-modules.md"
 	threats      = 54
+	standards    = 27
 )
 
 // settings are names of settings in a text.
 var settings = regexp.MustCompile("`(auth\\.\\w+|hsts_\\w+|scope)`")
 
+// linkedTests are links to tests of other modules.
+var linkedTests = regexp.MustCompile(`\[([^]]*)\]\(\.\./([^)]*_test\.go)\)`)
+
 // TestThreatsDocument compares docs/security.md with the tests. Each threat has a row with a
 // promise, a defence and tests. Each named test exists in the named package, also in the rows about
-// standards. Each TestThreat of the tree is in the row of its number.
+// standards, which say whether they are met. Each TestThreat of the tree is in the row of its
+// number.
 func TestThreatsDocument(t *testing.T) {
 	text, err := os.ReadFile(securityFile)
 	if err != nil {
@@ -55,15 +60,14 @@ func TestThreatsDocument(t *testing.T) {
 		}
 		return tests
 	}
-	numbers := 0
+	numbers, requirements := 0, 0
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		requirement := strings.TrimPrefix(cells[0], "| ")
 		if strings.HasPrefix(requirement, "ASVS ") || strings.HasPrefix(requirement, "RFC ") {
+			requirements++
 			reason := settings.ReplaceAllString(cells[len(cells)-1], "")
-			if tests := named(requirement, reason); len(cells) != 4 || cells[2] == "met" && len(tests) == 0 && !strings.Contains(reason, "](") {
-				t.Errorf("%s has %d cells and the tests %q", requirement, len(cells), tests)
-			}
+			checkRequirement(t, cells, len(named(requirement, reason)))
 			continue
 		}
 		n, err := strconv.Atoi(requirement)
@@ -82,8 +86,8 @@ func TestThreatsDocument(t *testing.T) {
 			shown[test] = n
 		}
 	}
-	if numbers != threats {
-		t.Errorf("%d threats, want %d", numbers, threats)
+	if numbers != threats || requirements != standards {
+		t.Errorf("%d threats and %d requirements, want %d and %d", numbers, requirements, threats, standards)
 	}
 	for dir, tests := range tree {
 		for name := range tests {
@@ -93,6 +97,26 @@ func TestThreatsDocument(t *testing.T) {
 			}
 			if n, _ := strconv.Atoi(m[1]); shown[dir+" "+name] != n {
 				t.Errorf("row %d of %s does not name `%s` `%s`", n, securityFile, dir, name)
+			}
+		}
+	}
+}
+
+// checkRequirement checks a row about a standard that names tests of this module.
+func checkRequirement(t *testing.T, cells []string, tests int) {
+	requirement, reason := cells[0], cells[len(cells)-1]
+	if len(cells) != 4 || strings.HasPrefix(cells[2], "met") && tests == 0 && !strings.Contains(reason, "](") {
+		t.Errorf("%s has %d cells and %d tests", requirement, len(cells), tests)
+		return
+	}
+	if !slices.Contains([]string{"met", "met, subdomains with a setting", "with a setting", "stays"}, cells[2]) {
+		t.Errorf("%s: is it met? %q", requirement, cells[2])
+	}
+	for _, link := range linkedTests.FindAllStringSubmatch(reason, -1) {
+		file, err := os.ReadFile(link[2])
+		for _, test := range regexp.MustCompile(`\bTest\w+`).FindAllString(link[1], -1) {
+			if !bytes.Contains(file, []byte("\nfunc "+test+"(")) {
+				t.Errorf("%s: %s is not in %s: %v", requirement, test, link[2], err)
 			}
 		}
 	}
