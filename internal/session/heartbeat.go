@@ -36,6 +36,28 @@ func (s *Session) pingAccepted(t instant) {
 	o.pingEnd = 0
 	s.releaseExt()
 	if s.pongDue == 0 {
-		s.pongDue = t.add(s.env.pongTimeout())
+		s.pongDue = max(t, o.unread).add(s.env.pongTimeout())
 	}
+}
+
+// PauseInput reports that the host does not read from the client for a time. Until ResumeInput,
+// time does not count towards the timeout of a pong.
+func (s *Session) PauseInput(now time.Time, d time.Duration) {
+	s.ext().unread = s.env.at(now).add(d)
+	if s.pongDue != 0 {
+		s.pongDue = s.pongDue.add(d)
+	}
+}
+
+// ResumeInput reports that the host reads from the client again.
+func (s *Session) ResumeInput(now time.Time) {
+	o := s.optional
+	if o == nil || o.unread == 0 {
+		return
+	}
+	if late := s.env.at(now) - o.unread; late > 0 && s.pongDue != 0 {
+		s.pongDue += late
+	}
+	o.unread = 0
+	s.releaseExt()
 }

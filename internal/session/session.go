@@ -5,6 +5,7 @@ import (
 	"time"
 	"unique"
 
+	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -86,6 +87,9 @@ func (s *Session) Start(env *Env, peer Peer, shard *subscription.Shard, host Hos
 
 // Address returns the address of the client.
 func (s *Session) Address() netip.Addr { return s.address.Value() }
+
+// Limits returns the present limits of the session.
+func (s *Session) Limits() broker.Limits { return limitsOf(s) }
 
 // Info describes a session for the log.
 type Info struct {

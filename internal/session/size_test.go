@@ -24,6 +24,8 @@ func TestSize(t *testing.T) {
 	for range 3 {
 		now = now.Add(20 * time.Second)
 		s.Handle(now, Event{Kind: Timer})
+		s.PauseInput(now, time.Second)
+		s.ResumeInput(now)
 		s.Handle(now, Event{Kind: Text, Message: []byte(`{"action":"ping"}`)})
 		n := len(s.Output(now, nil, 1<<16))
 		s.Sent(now, n, n)

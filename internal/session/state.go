@@ -58,6 +58,7 @@ type optional struct {
 	rightsDue instant                 // when to check the user's rights
 	rightsAt  time.Time               // when the next of them begins or ends, by the wall clock
 	pingEnd   uint64                  // end in the output of the ping that the kernel has not accepted; 0: none
+	unread    instant                 // until when the host does not read from the client; 0: it reads
 	hasFrame  bool                    // control contains a frame of the host
 	markDue   bool                    // an Alive mark is due
 	quiet     subscription.QuietPlace // of the Alive marks
@@ -84,7 +85,7 @@ func (s *Session) releaseExt() {
 func (o *optional) isEmpty() bool {
 	return len(o.control) == 0 && o.check == nil && o.moving == nil && len(o.left) == 0 && o.faults == nil && !o.markDue &&
 		(o.slow == nil || !o.slow.on && o.slow.warnDue == 0) && o.drainDue == 0 && o.aliveDue == 0 && o.rightsDue == 0 &&
-		o.pingEnd == 0 && o.closed == nil && !o.positions && o.sim == nil
+		o.pingEnd == 0 && o.unread == 0 && o.closed == nil && !o.positions && o.sim == nil
 }
 
 // closeReason returns why the session is over, or nil if it is not.
