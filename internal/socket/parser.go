@@ -83,8 +83,9 @@ const (
 	EventBinary           // a complete binary message
 	EventPing
 	EventPong
-	EventClose  // Code, and the reason in Payload; always the last event
-	EventTooBig // a message exceeds the limit; all later messages are skipped
+	EventClose    // Code, and the reason in Payload; always the last event
+	EventTooBig   // a message exceeds the limit; all later messages are skipped
+	EventFragment // the end of a frame that ends no message, or whose message is skipped
 )
 
 // Event is a message or control frame that Parser.Next has found.
@@ -92,6 +93,8 @@ type Event struct {
 	Kind    EventKind
 	Code    uint16 // EventClose only; 1005 if the frame had none
 	Payload []byte // unmasked; valid until the next call of Next (compressed: of any parser with the inflater)
+
+	Inflated int // bytes of Payload, if the message was compressed
 }
 
 // Parser implements the server's side of RFC 6455 framing. It takes bytes in pieces of any size and
@@ -146,9 +149,9 @@ func (p *Parser) Discard() {
 	}
 }
 
-// Next parses buf up to the end of the next event and returns the number of bytes used. It unmasks
-// payload in buf. EventNone means that all of buf was used. An error is a *ProtocolError; every
-// later call returns it again.
+// Next parses buf up to the next event, which is at the end of a frame or before, and returns the
+// number of bytes used. It unmasks payload in buf. EventNone means that all of buf was used. An
+// error is a *ProtocolError; every later call returns it again.
 func (p *Parser) Next(buf []byte) (ev Event, n int, err error) {
 	p.release()
 	for n < len(buf) {
@@ -328,10 +331,11 @@ func (p *Parser) body(b []byte) (n int, ev Event) {
 	n = int(min(p.need, uint64(len(b))))
 	p.need -= uint64(n)
 	if p.discard && !control {
-		if p.need == 0 {
-			p.endSkipped()
+		if p.need > 0 {
+			return n, Event{}
 		}
-		return n, Event{}
+		p.endSkipped()
+		return n, Event{Kind: EventFragment}
 	}
 	b = b[:n]
 	// No copy if the payload is complete in this buffer and nothing precedes it.
@@ -345,7 +349,7 @@ func (p *Parser) body(b []byte) (n int, ev Event) {
 	}
 	p.payload = false
 	if !control && !p.fin {
-		return n, Event{}
+		return n, Event{Kind: EventFragment}
 	}
 	if !inPlace {
 		if !control {
@@ -383,7 +387,7 @@ func (p *Parser) endSkipped() {
 
 // data returns the event of a complete message.
 func (p *Parser) data(payload []byte) Event {
-	kind := EventBinary
+	kind, inflated := EventBinary, 0
 	if p.compressed {
 		var err error
 		payload, err = p.inflater.Inflate(payload, int(p.limit))
@@ -396,6 +400,7 @@ func (p *Parser) data(payload []byte) Event {
 			p.err = errInflate
 			return Event{}
 		}
+		inflated = len(payload)
 	}
 	if p.message == opText {
 		kind = EventText
@@ -405,7 +410,7 @@ func (p *Parser) data(payload []byte) Event {
 		}
 	}
 	p.message = 0
-	return Event{Kind: kind, Payload: payload}
+	return Event{Kind: kind, Payload: payload, Inflated: inflated}
 }
 
 // control returns the event of a control frame.
