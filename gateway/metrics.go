@@ -111,7 +111,7 @@ func (g *Gateway) streamFigures(s *metrics.Snapshot) {
 	s.Shards, s.Delivery = stale, total.Delivery
 	s.Clients = metrics.Clients{
 		Open: st.Open, Unauthenticated: st.Unauthenticated, Blocked: st.Behind, PendingBytes: st.PendingBytes,
-		Limit: cmp.Or(g.limits.Load().Sockets, defaultSockets), Opened: total.Opened, Closed: total.Closed, Slow: total.Slow,
+		Limit: cmp.Or(g.limits.Load().Sockets, defaultSockets), Opened: total.Opened, Closed: total.Closed, Slow: total.Slow, Pauses: total.Pauses,
 		Refused: st.Refused, Writes: st.Writes, Bytes: total.Bytes,
 	}
 	s.Clients.Backlog, s.Clients.BacklogSessions = g.registry.Backlog()

@@ -113,6 +113,8 @@ func clientFamilies() []family {
 			one(func(s *Snapshot) uint64 { return s.Clients.Refused })},
 		{group, "rueda_slow_clients_total", counter, nil, "Times that a client began to read too slowly.", "One client: its network. Many: the network or processors of this machine.",
 			one(func(s *Snapshot) uint64 { return s.Clients.Slow })},
+		{group, "rueda_input_pauses_total", counter, nil, "Times that the gateway stopped reading a connection for up to a second, because its client sent more than 256 KiB or 200 frames a second.", "The log names one each minute: `client sends too much`. A client that floods is slowed down and costs the others nothing.",
+			one(func(s *Snapshot) uint64 { return s.Clients.Pauses })},
 		{group, "rueda_backlog_bytes", gauge, nil, "Bytes that wait for slow clients and that no other client needs (`stream.max_backlog`).", "The log names them: `client is slow`.",
 			one(func(s *Snapshot) int64 { return s.Clients.Backlog })},
 		{group, "rueda_backlog_connections", gauge, nil, "Clients for which such bytes wait.", "The log names them: `client is slow`.",

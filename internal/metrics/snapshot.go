@@ -49,6 +49,7 @@ type Clients struct {
 	Opened          uint64            // ever
 	Closed          map[string]uint64 // by reason
 	Slow            uint64            // that began to read too slowly
+	Pauses          uint64            // of reading clients that sent too much
 	Refused         uint64            // handshakes above the limit of an address
 	Writes          uint64
 	Bytes           uint64 // written

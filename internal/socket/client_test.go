@@ -45,13 +45,17 @@ func verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) 
 	case strings.HasPrefix(token, "bad"):
 		return nil, &wire.Fault{Reason: wire.InvalidToken}
 	}
+	limits := broker.Limits{Connections: 1 << 20, MessagesPerSecond: 1 << 20}
+	if token == "plain" { // has the default limits
+		limits = broker.Limits{}
+	}
 	return &session.Identity{
 		User: "u-" + token, Username: token, Family: "f-" + token,
 		Expires: time.Now().Add(24 * time.Hour),
 		Grants: session.Grants{
 			Scopes: []string{broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard},
 			Rights: entitlement.Set{{Market: "*", Trades: true, Quotes: true, Depth: -1}},
-			Limits: broker.Limits{Connections: 1 << 20, MessagesPerSecond: 1 << 20},
+			Limits: limits,
 		},
 	}, nil
 }

@@ -33,6 +33,8 @@ type conn struct {
 	back     **conn
 	deadline deadline
 
+	spent deadline // when the whole input budget is available again
+
 	id    int32 // index in the table of the shard
 	fd    int32 // noFD: not on the event loop
 	phase phase
@@ -59,6 +61,7 @@ type optional struct {
 	netConn       *netConn        // nil: on the event loop
 	tls           *tlsConn        // nil: no TLS
 	cancelVerify  *atomic.Bool    // set to skip the pending token check
+	pausedUntil   deadline        // when c is read again, see inputBudget; 0: it is not paused
 	hangupPending bool            // the poller has reported the end or urgent data
 }
 
@@ -168,13 +171,13 @@ func (c *conn) verifying() bool {
 
 // inputBlocked reports whether c accepts no input now.
 func (c *conn) inputBlocked() bool {
-	return c.verifying() || c.in != nil && len(c.in.rest) > 0 || c.answerBlocked()
+	return c.verifying() || c.in != nil && len(c.in.rest) > 0 || c.unread()
 }
 
-// answerBlocked reports whether a pong or a TLS record waits for a full socket. The shard does not
-// read from a peer that does not read its answers.
-func (c *conn) answerBlocked() bool {
-	return c.out != nil && (c.out.tlsPending || c.sess.HoldsFrame())
+// unread reports whether nothing is read from c: it is paused, or a pong or a TLS record waits for
+// a full socket. The shard does not read from a peer that does not read its answers.
+func (c *conn) unread() bool {
+	return c.paused() || c.out != nil && (c.out.tlsPending || c.sess.HoldsFrame())
 }
 
 // address returns the client's address, for the log.

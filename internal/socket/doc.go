@@ -29,6 +29,13 @@
 // and of unauthenticated connections. Above the limit of all unauthenticated connections the
 // oldest one is closed, and so is the oldest connection that has not sent its request.
 //
+// # Input
+//
+// Everything that a peer sends uses up the input budget of its connection, between one frame and
+// the next. Past it the connection is paused: its socket is not read for up to a second, and what
+// was read already waits. Output is not affected. A LocalConn has no budget, because its messages
+// are made by the gateway.
+//
 // # Output
 //
 // A session is asked for output only after the kernel has accepted all of its previous output.

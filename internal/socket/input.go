@@ -106,9 +106,9 @@ func (sh *shard) peerClosed(c *conn) {
 	}
 }
 
-// parse parses the saved input of c, or else b, while its session accepts messages. Unused bytes of
-// a netConn stay in its buffer, because its reader waits. Those of the event loop are copied from
-// the shard's buffer.
+// parse parses the saved input of c, or else b, while its session accepts messages and its input
+// budget lasts. Unused bytes of a netConn stay in its buffer, because its reader waits. Those of
+// the event loop are copied from the shard's buffer.
 func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 	p, owned := &sh.parser, c.netConn != nil
 	if in := c.in; in != nil && len(in.rest) > 0 {
@@ -122,8 +122,9 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 			p.AllowDeflate(&sh.inflater)
 		}
 	}
-	for len(b) > 0 && c.phase != phaseEnded && !c.verifying() {
+	for len(b) > 0 && c.phase != phaseEnded && !c.verifying() && !c.paused() {
 		if c.discardInput {
+			sh.chargeInput(now, c, len(b), &Event{})
 			b = nil
 			break
 		}
@@ -132,6 +133,7 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 		}
 		ev, n, err := p.Next(b)
 		b = b[n:]
+		sh.chargeInput(now, c, n, &ev)
 		var violation *ProtocolError
 		if errors.As(err, &violation) {
 			sh.failProtocol(now, c, violation)
@@ -164,7 +166,7 @@ func (sh *shard) messageLimit(c *conn) int {
 // saveInput keeps unused input: the beginning of a message in p, and bytes that were not parsed.
 func (c *conn) saveInput(p *Parser, rest []byte) {
 	inMessage := !c.discardInput && !p.idle()
-	if len(rest) == 0 && c.netConn != nil && !c.answerBlocked() {
+	if len(rest) == 0 && c.netConn != nil && !c.unread() {
 		c.netConn.usedUp()
 	}
 	if !inMessage && len(rest) == 0 {
@@ -272,6 +274,7 @@ func (sh *shard) verified(now time.Time, c *conn, r *verifier.Result) {
 func (sh *shard) runTimers(now time.Time, c *conn) {
 	defer sh.recoverPanic(now, c)
 	sh.server.reach(c, stepTimer)
+	sh.endPause(now, c)
 	switch deadline := c.closeDeadline(); {
 	case c.phase == phaseHead:
 		sh.end(c, false)

@@ -11,7 +11,7 @@ func (sh *shard) flush(now time.Time, c *conn) {
 	defer sh.recoverPanic(now, c)
 	sh.server.reach(c, stepFlush)
 	if c.in != nil && len(c.in.rest) > 0 {
-		sh.parse(now, c, nil) // input that waited for a token check
+		sh.parse(now, c, nil) // input that waited for a token check or the end of a pause
 	}
 	var began time.Time // the second write
 	more := false
@@ -31,7 +31,7 @@ func (sh *shard) flush(now time.Time, c *conn) {
 	if sh.loop != nil {
 		sh.loop.queueRead(c)
 	}
-	if c.netConn != nil && !c.answerBlocked() && (c.in == nil || len(c.in.rest) == 0) {
+	if c.netConn != nil && !c.unread() && (c.in == nil || len(c.in.rest) == 0) {
 		c.netConn.usedUp()
 	}
 	c.releaseExt()
@@ -78,7 +78,11 @@ func (sh *shard) setDeadline(c *conn) {
 			deadline = d
 		}
 	}
-	sh.wheel.set(c, sh.server.deadline(deadline))
+	due := sh.server.deadline(deadline)
+	if c.paused() && (due == 0 || c.pausedUntil < due) {
+		due = c.pausedUntil
+	}
+	sh.wheel.set(c, due)
 }
 
 // write makes one write: the response to the handshake, output of the session, and control frames.

@@ -44,6 +44,8 @@ type shard struct {
 	figures counters.Shard
 	reason  string // of the connection that is being closed; "": that of its session
 
+	pauseLogged time.Time // last log record of a pause
+
 	inflater deflate.Decompressor // for input of all its connections
 }
 

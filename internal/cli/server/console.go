@@ -69,6 +69,8 @@ func (c *console) text(ctx context.Context, r slog.Record) string {
 		return "connected     " + who()
 	case "client is slow":
 		return "slow          " + who() + " reads too slowly"
+	case "client sends too much":
+		return "slowed down   " + who() + " sends too much"
 	case "client closed":
 		lasted, _ := values["duration"].Any().(time.Duration)
 		sent, _ := values["bytes"].Any().(uint64)

@@ -1,6 +1,6 @@
 // Package connlog writes the log of the connections of the stream: when each one has connected,
-// authenticated, become slow and closed. A flood of connections does not become a flood of lines:
-// at most [PerSecond] of them are written, and the others are counted.
+// authenticated, become slow, sent too much and closed. A flood of connections does not become a
+// flood of lines: at most [PerSecond] of them are written, and the others are counted.
 //
 // # Concurrency
 //
@@ -30,11 +30,12 @@ const (
 	Connected     Kind = iota // the handshake was accepted
 	Authenticated             // User
 	Slow                      // User; the client reads too slowly
+	Paused                    // User; the client sends too much
 	Closed                    // User, Reason, Duration, Bytes
 )
 
 func (k Kind) String() string {
-	return [...]string{"client connected", "client authenticated", "client is slow", "client closed"}[k]
+	return [...]string{"client connected", "client authenticated", "client is slow", "client sends too much", "client closed"}[k]
 }
 
 // Reasons of a closed connection, besides those of the protocol.

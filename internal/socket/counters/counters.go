@@ -22,6 +22,7 @@ type Shard struct {
 	Opened uint64            // sessions that have begun
 	Closed map[string]uint64 // sessions that have ended, by reason
 	Slow   uint64            // sessions that began to read too slowly
+	Pauses uint64            // of reading connections that sent too much
 	Bytes  uint64            // of output that the kernel has accepted
 
 	Stream subscription.Figures // of the shard's subscribers
@@ -56,6 +57,7 @@ func (s *Shard) Copy() Shard {
 func (s *Shard) add(o *Shard) {
 	s.Opened += o.Opened
 	s.Slow += o.Slow
+	s.Pauses += o.Pauses
 	s.Bytes += o.Bytes
 	s.Stream.Messages += o.Stream.Messages
 	s.Stream.Deliveries += o.Stream.Deliveries
