@@ -12,6 +12,7 @@ import (
 type Message struct {
 	Action string
 	ID     []byte // the id as sent, to be echoed; a view of the message; empty: none
+	Values int    // JSON values in the message, those in arrays and objects too; also set by a fault
 	body   Value
 	badID  bool
 }
@@ -20,14 +21,14 @@ type Message struct {
 // object) or BadMessage (no action). A valid id is set even if there is a fault; an invalid one is
 // reported by Fields.
 func ReadMessage(data []byte) (Message, *Fault) {
-	v, err := ParseJSON(data)
+	v, values, err := parse(data)
 	if err != nil {
-		return Message{}, NewFault(BadJSON, err.Error())
+		return Message{Values: values}, NewFault(BadJSON, err.Error())
 	}
 	if v.Kind != Object {
-		return Message{}, NewFault(BadJSON, "")
+		return Message{Values: values}, NewFault(BadJSON, "")
 	}
-	m := Message{body: v}
+	m := Message{Values: values, body: v}
 	switch id := v.Get("id"); {
 	case !validID(&id):
 		m.badID = true

@@ -294,3 +294,19 @@ func FuzzClientMessage(f *testing.F) {
 		}
 	})
 }
+
+// TestMessageValues checks that a message knows how many JSON values it has, even if it is refused.
+func TestMessageValues(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"action":"ping"}`: 2,
+		`{"action":"ping","x":[1,[true,null],{"a":"b"}]}`: 9,
+		`[1,2]`:     3,
+		`{"x":[1,2`: 4,
+		``:          0,
+		"\xff":      0,
+	} {
+		if m, _ := ReadMessage([]byte(text)); m.Values != want {
+			t.Errorf("%s: %d values, want %d", text, m.Values, want)
+		}
+	}
+}

@@ -62,8 +62,15 @@ func (v *Value) Get(name string) Value {
 // duplicates, because readers disagree on which one to use. The result takes at most about 100
 // bytes per byte of input, so callers must limit the input.
 func ParseJSON(data []byte) (Value, error) {
+	v, _, err := parse(data)
+	return v, err
+}
+
+// parse does what ParseJSON does. It also returns the number of values that it has read, which
+// includes those in arrays and objects.
+func parse(data []byte) (_ Value, values int, _ error) {
 	if !utf8.Valid(data) {
-		return Value{}, fmt.Errorf("%w: not UTF-8", ErrJSON)
+		return Value{}, 0, fmt.Errorf("%w: not UTF-8", ErrJSON)
 	}
 	p := newParser(data)
 	p.Space()
@@ -72,20 +79,24 @@ func ParseJSON(data []byte) (Value, error) {
 		err = p.End()
 	}
 	if err != nil {
-		return Value{}, fmt.Errorf("%w: %w", ErrJSON, err)
+		return Value{}, p.values, fmt.Errorf("%w: %w", ErrJSON, err)
 	}
-	return v, nil
+	return v, p.values, nil
 }
 
 // parser parses JSON into values.
-type parser struct{ jsonscan.Scanner }
+type parser struct {
+	jsonscan.Scanner
+	values int // that were begun
+}
 
-func newParser(data []byte) parser { return parser{jsonscan.Scanner{In: data}} }
+func newParser(data []byte) parser { return parser{Scanner: jsonscan.Scanner{In: data}} }
 
 func (p *parser) value(depth int) (Value, error) {
 	if p.At == len(p.In) {
 		return Value{}, p.Fail("unexpected end")
 	}
+	p.values++
 	start := p.At
 	var v Value
 	var text []byte
@@ -170,7 +181,7 @@ func (s *nameSet) add(before []Member, name string, fold bool) bool {
 	}
 	key := func(n string) string {
 		if fold {
-			return strings.Map(leastFold, n)
+			return foldedName(n)
 		}
 		return n
 	}
@@ -185,6 +196,16 @@ func (s *nameSet) add(before []Member, name string, fold bool) bool {
 	}
 	(*s)[key(name)] = struct{}{}
 	return true
+}
+
+// foldedName returns the same text for all names that strings.EqualFold treats as equal.
+func foldedName(name string) string {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return strings.Map(leastFold, name)
+		}
+	}
+	return strings.ToUpper(name) // of a letter of ASCII, the capital is the least one
 }
 
 // leastFold returns the same rune for all runes that strings.EqualFold treats as equal.
