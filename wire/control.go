@@ -33,6 +33,8 @@ type AuthSuccess struct {
 
 	Subscriptions     int
 	MessagesPerSecond int
+	WorkPerSecond     int // units of work of a user that recover in a second
+	Work              int // units of the whole allowance
 	MessageBytes      int
 	MaxMessageBytes   int // of the server
 	Connections       int
@@ -57,6 +59,8 @@ func AppendAuthSuccess(b []byte, s *AuthSuccess) []byte {
 	b = append(b, `},"limits":{"subscriptions":`...)
 	b = strconv.AppendInt(b, int64(s.Subscriptions), 10)
 	b = appendInt(b, "messages_per_second", s.MessagesPerSecond)
+	b = appendInt(b, "work_per_second", s.WorkPerSecond)
+	b = appendInt(b, "work", s.Work)
 	b = appendInt(b, "message_bytes", s.MessageBytes)
 	b = appendInt(b, "max_message_bytes", s.MaxMessageBytes)
 	b = appendInt(b, "connections", s.Connections)

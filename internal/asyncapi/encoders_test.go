@@ -180,7 +180,7 @@ func (v values) bar() []byte {
 
 func (v values) success() []byte {
 	s := wire.AuthSuccess{ID: v.id(), Version: "1.0.0", Time: 1, ExpiresIn: v.IntN(86400), Interval: 20, Timeout: 30,
-		Subscriptions: 1, MessagesPerSecond: 2, MessageBytes: 3, MaxMessageBytes: 5, Connections: 4, MaxDepth: -1, Reauth: v.some()}
+		Subscriptions: 1, MessagesPerSecond: 2, WorkPerSecond: 6, Work: 7, MessageBytes: 3, MaxMessageBytes: 5, Connections: 4, MaxDepth: -1, Reauth: v.some()}
 	if v.some() {
 		s.Session, s.MaxDepth = "bot", []int{0, 1, 5, 10, 25}[v.IntN(5)]
 	}

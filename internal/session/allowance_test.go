@@ -9,6 +9,7 @@ import (
 	"github.com/ruedahq/rueda/internal/entitlement"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // crowded returns a starter with a market of many instruments and a session whose user may send 20
@@ -25,12 +26,17 @@ func crowded(t *testing.T, instruments int) *starter {
 	return s
 }
 
+// identity returns a user with a right to everything but books.
+func (s *starter) identity(user string) *session.Identity {
+	return &session.Identity{User: user, Family: "f", Expires: s.now.Add(time.Hour), Grants: session.Grants{
+		Scopes: []string{"marketdata:read", "marketdata:wildcard"}, Rights: entitlement.Set{{Market: "BYMA", Trades: true, Quotes: true}},
+	}}
+}
+
 // connect starts a session of a user with a right to everything.
 func (s *starter) connect(user string) {
 	s.sess = new(session.Session)
-	s.sess.Start(s.env, session.Peer{Identity: &session.Identity{User: user, Family: "f", Expires: s.now.Add(time.Hour), Grants: session.Grants{
-		Scopes: []string{"marketdata:read", "marketdata:wildcard"}, Rights: entitlement.Set{{Market: "BYMA", Trades: true, Quotes: true}},
-	}}}, s.shard, s, s.now)
+	s.sess.Start(s.env, session.Peer{Identity: s.identity(user)}, s.shard, s, s.now)
 	s.t.Cleanup(s.sess.PeerGone)
 	s.take()
 }
@@ -52,61 +58,75 @@ func (s *starter) refused(pings int) (n int) {
 // everything has the members of a subscribe to all sequences of all instruments of the market.
 const everything = `"trades":["*|BYMA|*"],"status":["*|BYMA|*"],"bars":["*|BYMA|*|1s","*|BYMA|*|1m","*|BYMA|*|5m","*|BYMA|*|15m","*|BYMA|*|1h","*|BYMA|*|1d"]`
 
-// TestStartsAreChargedByWidth checks that a start counts as five messages and one more for each
-// 1,000 sequences, up to a burst. This includes a start that is refused after the search.
-func TestStartsAreChargedByWidth(t *testing.T) {
-	s := crowded(t, 4000)
-	at := s.now.Add(time.Hour).UTC().Format(time.RFC3339)
+// owed returns how many units of work of a user have not recovered.
+func (s *starter) owed(user string) int { return s.env.Owed(user, s.now) }
+
+// TestWorkBelongsToTheUser checks that all connections of a user share one allowance of work. In
+// debt, messages with work are refused on each of them until the debt has recovered. Pings, pongs
+// and tokens are answered, and so are other users.
+func TestWorkBelongsToTheUser(t *testing.T) {
+	s := crowded(t, 1000)
+	s.env.MessagesPerSecond, s.env.Refusals = 1_000_000, 1_000_000
+	s.env.Known = func(string) (*session.Identity, *wire.Fault, bool) { return s.identity("u"), nil, true }
 	s.connect("u")
-	s.text(`{"action":"subscribe","trades":["*|BYMA|*"],"status":["*|BYMA|*"],"start":"` + at + `"}`) // 5, and 8
-	if n := s.refused(60); n != 13 {
-		t.Errorf("%d of a burst refused after a start in 8,000 sequences, want 13", n)
+	s.env.Spend("u", s.now, session.WorkBurst-10)
+	s.text(`{"action":"subscribe","quotes":["*|BYMA|*"],"status":["*|BYMA|*"]}`)
+	if got := s.take(); !strings.Contains(got[0], `"Subscribed"`) || s.owed("u") <= session.WorkBurst {
+		t.Fatalf("%.100q, and the user owes %d", got, s.owed("u"))
 	}
+	s.connect("u")
+	debt := s.owed("u") - session.WorkBurst
+	wait := (debt + session.WorkPerSecond - 1) / session.WorkPerSecond
+	for _, msg := range []string{
+		`{"action":"subscribe","id":1,"trades":["GGAL|BYMA|24hs"]}`, `{"action":"unsubscribe","id":1,"trades":[]}`,
+		`{"action":"resync","id":1,"quotes":[]}`, `{"action":"subscriptions","id":1}`,
+		`{"action":"ping","id":1,"x":[` + strings.Repeat("0,", 100) + `0]}`,
+	} {
+		s.text(msg)
+		want := fmt.Sprintf(`"reason":"rate_limited","msg":"Too many messages","id":1,"retry":true,"retry_after":%d}`, wait)
+		if got := s.take(); len(got) != 1 || !strings.HasSuffix(got[0], want) {
+			t.Errorf("%.40s: got %q, want %s", msg, got, want)
+		}
+	}
+	for msg, want := range map[string]string{
+		`{"action":"ping"}`: `"pong"`, `{"action":"auth_token","token":"` + strings.Repeat("x", 1000) + `"}`: `"Success"`,
+		`{"action":"nothing"}`: `"unknown_action"`, `{"action":"pong","x":1}`: "",
+	} {
+		s.text(msg)
+		if got := strings.Join(s.take(), " "); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: got %q, want %s", msg, got, want)
+		}
+	}
+	subscribe := `{"action":"subscribe","trades":["GGAL|BYMA|24hs"]}`
 	s.connect("v")
-	s.text(`{"action":"subscribe",` + everything + `,"start":"` + at + `"}`) // 5, and 32
-	s.text(`{"action":"subscribe","trades":["GGAL|BYMA|*"],"start":"` + at + `"}`)
-	if n := s.refused(60); n != 42 {
-		t.Errorf("%d of a burst refused after a start in 32,000 sequences and a narrow one, want 42", n)
+	if s.text(subscribe); !strings.Contains(s.take()[0], `"Subscribed"`) {
+		t.Error("another user is refused")
+	}
+	s.sess.PeerGone()
+	debt = s.owed("u") - session.WorkBurst
+	s.now = s.now.Add(time.Duration(debt)*(time.Second/session.WorkPerSecond) - 1)
+	s.connect("u")
+	if s.text(subscribe); !strings.Contains(s.take()[0], `"rate_limited"`) {
+		t.Error("admitted in debt, after the connections have ended")
+	}
+	s.now = s.now.Add(time.Millisecond)
+	if s.text(subscribe); !strings.Contains(s.take()[0], `"Subscribed"`) {
+		t.Error("refused after the debt has recovered")
 	}
 }
 
-// TestResumesAreChargedByWidth checks that resumes of wide patterns are free until all connections
-// of a user have searched two million sequences in a minute. After that, 1,000 of them count as a
-// message.
-func TestResumesAreChargedByWidth(t *testing.T) {
-	s := crowded(t, 10_000)
-	epoch, position := s.hub.Position()
-	resume := `{"action":"subscribe",` + everything + `,"resume":{"epoch":"` + epoch + `","position":"` + position + `"}}`
-	const free = 2_000_000 / (8 * 10_000)
-	for range free - 1 {
-		s.connect("u")
-		s.text(resume)
-		if got := s.take(); len(got) == 0 || !strings.Contains(got[0], `"Subscribed"`) {
-			t.Fatal(got)
-		}
+// TestWorkIsForgotten checks that the registry records no allowance that is whole.
+func TestWorkIsForgotten(t *testing.T) {
+	s := crowded(t, 0)
+	for i := range 1000 {
+		s.connect(fmt.Sprintf("u%d", i))
+		s.text(`{"action":"subscribe","trades":["GGAL|BYMA|24hs"]}`)
+		s.take()
 		s.sess.PeerGone()
+		s.now = s.now.Add(time.Second)
 	}
-	s.connect("u")
-	s.text(resume)
-	if n := s.refused(60); n != 0 {
-		t.Errorf("%d of a burst refused after %d resumes, want none", n, free)
-	}
-	s.connect("u")
-	s.text(`{"action":"subscribe","trades":["*|BYMA|*"],"resume":{"epoch":"` + epoch + `","position":"` + position + `"}}`)
-	if n := s.refused(60); n != 10 {
-		t.Errorf("%d of a burst refused after a resume of 10,000 sequences more, want 10", n)
-	}
-	s.sess.PeerGone()
-	s.now = s.now.Add(4 * time.Second) // a fifteenth of the minute: 133,333 sequences
-	s.connect("u")
-	s.text(resume)
-	if n := s.refused(60); n != 0 {
-		t.Errorf("%d of a burst refused after a resume four seconds later, want none", n)
-	}
-	s.connect("v")
-	s.text(resume)
-	if n := s.refused(60); n != 0 {
-		t.Errorf("%d of a burst of another user refused, want none", n)
+	if n := s.env.Registry.Debts(); n > 10 {
+		t.Errorf("%d debts are recorded", n)
 	}
 }
 

@@ -37,6 +37,11 @@
 // that are no longer allowed are removed. Those that are allowed with another delay move to the
 // topics of that delay (see subscription.Subscriber.Change).
 //
+// # Work
+//
+// Messages pay for the work that they cause, from an allowance of their user on all connections
+// (price.go). The Registry keeps what has not recovered. In debt, messages with work are refused.
+//
 // # Output
 //
 // Control messages (answers, pings, warnings) wait in the session and are sent first. Data goes

@@ -97,6 +97,7 @@ func (s *Session) fail(f *wire.Fault, id []byte, extra wire.Extra) {
 // other sessions: the result must not be modified. The host calls Output when the kernel has
 // accepted all previous output, and Sent after it.
 func (s *Session) Output(now time.Time, dst []byte, max int) []byte {
+	defer s.payReplay(now)
 	o := s.optional
 	if o == nil {
 		return s.sub.Gather(dst, max, s.format, false)

@@ -44,45 +44,13 @@ func (r *request) charge() bool {
 	if r.rate().Wait(r.allowance.ahead(r.t)) > 0 {
 		return false
 	}
-	r.debit(1)
+	r.debit()
 	return true
 }
 
-// debit charges n messages that were answered already, up to a burst.
-func (r *request) debit(n int) {
-	rate := r.rate()
-	r.allowance.whole = max(r.allowance.whole, r.t).add(min(time.Duration(n), rate.Burst/rate.Interval) * rate.Interval)
-}
-
-// The work that counts as one more message: identifiers that leave the set, identifiers that are
-// refused, and instruments that a removed pattern covered or whose snapshots are sent again.
-const (
-	removedPerMessage   = 200
-	refusedPerMessage   = 10 // each has its own answer, and a user can repeat them without limit
-	snapshotsPerMessage = 1000
-)
-
-// debitWork charges the work for a message that was answered already, up to a burst.
-func (r *request) debitWork(removed, refused, snapshots int) {
-	r.debit(removed/removedPerMessage + refused/refusedPerMessage + snapshots/snapshotsPerMessage)
-}
-
-const (
-	// freeSequences is how many sequences the resumes of a user may search in a minute, on all
-	// connections together. It is enough for every connection to resume all data of a large market.
-	freeSequences = 2_000_000
-
-	// sequencesPerMessage is how many sequences count as one more message: those of a start, and
-	// those of resumes above freeSequences.
-	sequencesPerMessage = 1000
-)
-
-// debitSequences charges the sequences that a subscribe has searched, up to a burst.
-func (r *request) debitSequences(looked int, started bool) {
-	if !started && looked > 0 {
-		looked = r.env.Registry.resume(r.entry.user(), r.t, looked)
-	}
-	r.debit(looked / sequencesPerMessage)
+// debit charges a message that was answered already.
+func (r *request) debit() {
+	r.allowance.whole = max(r.allowance.whole, r.t).add(r.rate().Interval)
 }
 
 // overdrawn reports whether free messages have used up another burst.
@@ -90,13 +58,16 @@ func (r *request) overdrawn() bool {
 	return r.allowance.ahead(r.t) > 2*r.rate().Burst
 }
 
-// rejectRate answers a message above the rate. A client that continues is closed.
-func (r *request) rejectRate() {
+// rejectRate answers a message above the rate.
+func (r *request) rejectRate() { r.rejectUntil(r.rate().Wait(r.allowance.ahead(r.t))) }
+
+// rejectUntil answers a message that would be admitted after a wait. A client that continues is
+// closed.
+func (r *request) rejectUntil(wait time.Duration) {
 	if r.ext().faultCounts().rateLimited.add(r.t, r.env.refusals()) {
 		r.fail(&wire.Fault{Reason: wire.TooManyFailures, RetryAfter: 60}, r.id, nil)
 		return
 	}
-	wait := r.rate().Wait(r.allowance.ahead(r.t))
 	r.reply(&wire.Fault{Reason: wire.RateLimited, RetryAfter: max(1, seconds(wait))}, r.id, nil)
 }
 

@@ -36,7 +36,7 @@ type Registry struct {
 // overloaded.
 const keptEvents = 1024
 
-// checkedDebts is how many debts each admission checks.
+// checkedDebts is how many debts are checked before another one is added.
 const checkedDebts = 4
 
 // retryAfterLimit is Retry-After above the limit of connections, in seconds: about as long as a
@@ -172,7 +172,7 @@ func (r *Registry) release(p *entry) {
 	}
 	r.others.remove(p)
 	if whole := p.session.allowance.whole; whole > r.debts[p.user()].messages {
-		r.putDebt(p.user(), debt{whole, r.debts[p.user()].resume})
+		r.putDebt(p.user(), debt{whole, r.debts[p.user()].work})
 	}
 }
 
@@ -180,7 +180,7 @@ func (r *Registry) release(p *entry) {
 // allowance is whole again.
 type debt struct {
 	messages instant // of the closed connection that had used the most; new ones start with it
-	resume   instant // of the sequences that resumes look through
+	work     instant // of all connections
 }
 
 // debt returns when a new connection of a user has its whole allowance of messages.
@@ -191,18 +191,24 @@ func (r *Registry) debt(user string, t instant) instant {
 	return r.debts[user].messages
 }
 
-// resume charges a number of searched sequences to the limit of a user's resumes, and returns how
-// many exceed it.
-func (r *Registry) resume(user string, t instant, sequences int) (beyond int) {
+// inDebt returns how long the allowance of work of a user will be in debt.
+func (r *Registry) inDebt(user string, t instant) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	const each = instant(time.Minute) / freeSequences
-	d := r.debts[user]
-	d.resume = max(d.resume, t)
-	free := min(sequences, int((t+instant(time.Minute)-d.resume)/each))
-	d.resume += instant(free) * each
+	return max(0, time.Duration(r.debts[user].work-t)-workBurst*unitTime)
+}
+
+// pay charges a user for work that was done. The allowance may be in debt by one more burst.
+func (r *Registry) pay(user string, t instant, units int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, known := r.debts[user]
+	if !known {
+		r.removeDebts(t)
+	}
+	most := t.add(2 * workBurst * unitTime)
+	d.work = max(d.work, min(most, max(d.work, t).add(time.Duration(min(units, 2*workBurst))*unitTime)))
 	r.putDebt(user, d)
-	return sequences - free
 }
 
 func (r *Registry) putDebt(user string, d debt) {
@@ -212,12 +218,12 @@ func (r *Registry) putDebt(user string, d debt) {
 	r.debts[user] = d
 }
 
-// removeDebts removes debts that are over. It checks only a few: each admission checks more debts
-// than it may add, so that few debts in the map are over.
+// removeDebts removes debts that are over. It checks only a few: each call checks more debts than
+// the caller may add, so that few debts in the map are over.
 func (r *Registry) removeDebts(t instant) {
 	checked := 0
 	for user, d := range r.debts {
-		if d.messages <= t && d.resume <= t {
+		if d.messages <= t && d.work <= t {
 			delete(r.debts, user)
 		}
 		if checked++; checked == checkedDebts {

@@ -14,11 +14,19 @@ type request struct {
 	now time.Time
 	t   instant
 	id  []byte // of the message, for its answers
+
+	length int // of the message, in bytes; 0: it is handled again after a search
+	values int // JSON values of the message that are not expected
+	units  int // of work, without those for the text
 }
 
 // answer answers a message. Faults have the order of the protocol: size and UTF-8 (checked by the
 // host), rate, JSON, action, authentication, fields, options, limit, items.
 func (r *request) answer(m *wire.Message, fault *wire.Fault) {
+	if wait := r.inDebt(m, fault); wait > 0 {
+		r.rejectUntil(wait)
+		return
+	}
 	// A subscribe may be free, and charges itself.
 	if (fault != nil || m.Action != wire.ActionSubscribe || !r.Authenticated()) && !r.charge() {
 		r.rejectRate()
@@ -83,6 +91,7 @@ func (r *request) authToken(m *wire.Message) {
 	if !r.Authenticated() {
 		r.tokenDue = 0
 	}
+	r.units += r.sub.Len() * priceIdentifier // their rights are checked again
 	c := &check{id: append([]byte(nil), m.ID...), token: a.Token, name: a.Session, slow: a.Slow}
 	r.ext().check = c
 	if r.env.Known == nil {

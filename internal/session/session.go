@@ -153,16 +153,21 @@ func (s *Session) handleMessage(now time.Time, e Event) {
 		r.answer(&m, wire.NewFault(wire.BadMessage, "Messages are text here, not binary"))
 		return
 	}
+	r := request{Session: s, now: now, t: s.env.at(now), id: m.ID}
+	if !r.again() {
+		r.length, r.values = len(e.Message), m.Values
+	}
 	if fault == nil && m.Action == wire.ActionPong {
-		s.pongDue = 0 // it answers every ping before it, and is never charged
+		s.pongDue = 0 // it answers every ping before it, and never counts as a message
+		r.pay()
 		return
 	}
 	if s.pendingCheck() != nil {
 		s.hold(e)
 		return
 	}
-	r := request{Session: s, now: now, t: s.env.at(now), id: m.ID}
 	r.answer(&m, fault)
+	r.pay()
 	if c := s.pendingCheck(); c != nil && c.start != nil && c.start.again.Message == nil {
 		e.Message = append([]byte(nil), e.Message...)
 		c.start.again = e

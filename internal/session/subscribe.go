@@ -19,26 +19,16 @@ type wanted struct {
 	hint    string
 }
 
-// startCost is how many messages a subscribe with a start counts as.
-const startCost = 5
-
 // subscribe adds to the set of subscriptions, or replaces it.
 func (r *request) subscribe(m *wire.Message) {
 	req, f := m.Subscribe()
 	list := wantedOf(&req)
 	fresh := r.countNew(list)
-	// Additions are free: the limit of the set bounds them. A start costs more, because it is searched.
-	hasStart := f == nil && (req.Start != 0 || req.StartOpen)
-	free := f == nil && !req.Replace && !hasStart && fresh > 0 && !r.overdrawn()
-	again := r.optional != nil && r.optional.found != nil // it was charged before
-	if !free && !again && !r.charge() {
+	// Additions do not count as messages: the limit of the set bounds them.
+	free := f == nil && !req.Replace && !asksStart(&req) && fresh > 0 && !r.overdrawn()
+	if !free && !r.again() && !r.charge() {
 		r.rejectRate()
 		return
-	}
-	if hasStart && !again {
-		for range startCost - 1 {
-			r.debit(1)
-		}
 	}
 	if f != nil {
 		r.reject(f, nil)
@@ -53,16 +43,19 @@ func (r *request) subscribe(m *wire.Message) {
 		f.Hint = fmt.Sprintf("This connection may have %d identifiers, and the request makes %d: subscribe to the others on another connection", most, total)
 		r.reject(f, nil)
 		if free {
-			r.debit(1)
+			r.debit()
 		}
 		return
 	}
 	before := r.sub.Len()
 	r.add(&req, list)
 	if free && r.sub.Len() == before {
-		r.debit(1)
+		r.debit()
 	}
 }
+
+// asksStart reports whether a subscribe has a start.
+func asksStart(req *wire.Subscribe) bool { return req.Start != 0 || req.StartOpen }
 
 // refuse answers a subscribe that is refused as a whole. Some faults close the connection.
 func (r *request) refuse(f *wire.Fault, list []wanted) {
@@ -107,14 +100,13 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 	var buf [8]Use
 	before := s.env.uses(&s.sub, buf[:0])
 	if len(items) == 0 && len(list) > 0 {
-		r.debitWork(0, len(list), 0)
+		r.chargeItems(req, list)
+		r.chargeSet(&subscription.Work{})
 		r.rejectAll(list)
 		return
 	}
 	out := s.sub.Subscribe(items, o)
-	if o.Search == nil { // otherwise they were charged before
-		r.debitSequences(out.Looked, o.Start != subscription.Start{})
-	}
+	r.chargeSet(&out.Work)
 	if out.Search != nil {
 		s.ext().check = &check{started: true, start: &start{search: out.Search}}
 		return
@@ -124,7 +116,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 		return
 	}
 	markRejected(list, out.Rejected)
-	r.debitWork(out.Gone, countRefused(list), out.States+out.Left)
+	r.chargeItems(req, list)
 	if len(out.Rejected) == len(items) && len(list) > 0 {
 		r.rejectAll(list)
 		return
@@ -142,7 +134,7 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 		ack.Moved = append(ack.Moved, wire.Moved{Channel: x.Channel.String(), Instrument: identifier(x), Delay: x.Tier.Delay})
 	}
 	r.acknowledgeItems(&ack, req, list)
-	if (req.Resume != nil || req.Start != 0 || req.StartOpen) && s.closeReason() == nil {
+	if (req.Resume != nil || asksStart(req)) && s.closeReason() == nil {
 		id := r.id
 		failed := wire.NewFault(wire.Internal, "A replay ended before it was complete; resume again")
 		caughtUp := func(position string) []byte {
@@ -216,12 +208,15 @@ func (r *request) unsubscribe(m *wire.Message) {
 		}
 		kept = append(kept, w)
 	}
+	r.chargeItems(&req, list)
+	var work subscription.Work
 	if len(items) > 0 {
 		var buf [8]Use
 		before := r.env.uses(&r.sub, buf[:0])
-		r.debitWork(len(items), 0, r.sub.Unsubscribe(items))
+		work = r.sub.Unsubscribe(items)
 		r.countUses(before)
 	}
+	r.chargeSet(&work)
 	r.finish("Unsubscribed", &req, kept)
 }
 
@@ -237,9 +232,10 @@ func (r *request) resync(m *wire.Message) {
 			items = append(items, list[i].item)
 		}
 	}
-	snapshots, rejected := r.sub.Resync(items)
+	work, rejected := r.sub.Resync(items)
 	markRejected(list, rejected)
-	r.debitWork(0, 0, snapshots)
+	r.chargeItems(&req, list)
+	r.chargeSet(&work)
 	r.finish("Resynced", &req, list)
 }
 
@@ -256,6 +252,8 @@ func (r *request) subscriptions(m *wire.Message) {
 		ack.Lists[c] = identifiers(r.sub.List(c))
 	}
 	r.acknowledge(&ack)
+	r.units += r.sub.Len() * priceIdentifier
+	r.chargeSet(&subscription.Work{})
 }
 
 // readItems reads the fields of an unsubscribe or resync.

@@ -158,6 +158,8 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 		Timeout:           seconds(env.pongTimeout()),
 		Subscriptions:     limits.Subscriptions,
 		MessagesPerSecond: limits.MessagesPerSecond,
+		WorkPerSecond:     workPerSecond,
+		Work:              workBurst,
 		MessageBytes:      env.messageBytes(),
 		MaxMessageBytes:   longestMessage(limits.Subscriptions, env.messageBytes()),
 		Connections:       limits.Connections,

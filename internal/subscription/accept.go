@@ -66,6 +66,7 @@ func (t *taking) accept(items []hub.Item) (taken []hub.Item, rejected []Rejected
 		if !listed {
 			hint := "See GET /market/instruments"
 			if hints++; hints <= maxHints {
+				t.out.Work.Hints++
 				if near, ok := h.Catalogue().Suggest(x.ID); ok {
 					hint = "Did you mean " + near.String() + "?"
 				}

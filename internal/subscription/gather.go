@@ -208,6 +208,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 			it.endHold()
 		}
 		if ok {
+			it.sub.shard.replayed++
 			payload = rw.Message(payload[:0], in.Ident, n)
 			dst = wire.AppendText(dst, payload)
 			continue

@@ -67,6 +67,7 @@ func (t *taking) moveDelays(items []hub.Item) {
 	m.run()
 	for _, it := range moved {
 		t.out.Moved = append(t.out.Moved, it.item())
+		t.out.Work.Moved++
 		owner := it
 		if !it.reads() {
 			owner = t.pattern(it.channel(), it.id())
@@ -74,7 +75,7 @@ func (t *taking) moveDelays(items []hub.Item) {
 		if !hasState(it.channel()) || owner == nil {
 			continue
 		}
-		t.out.States += len(owner.view.topic.Members())
+		t.out.Work.countSnapshots(owner)
 		if it.channel() == wire.Status && !t.o.NoSnapshot {
 			owner.requestSnapshot()
 		}
@@ -367,9 +368,8 @@ func (t *taking) passTo(x hub.Item, p *item) *item {
 	}
 	unseen := rows.Exact[x.ID].Unseen
 	it := t.add(x)
-	if hasState(x.Channel) {
-		t.out.States++
-	}
+	t.out.Work.Added++
+	t.out.Work.countSnapshots(it)
 	if state {
 		it.requestSnapshot()
 		it.late.fresh = unseen

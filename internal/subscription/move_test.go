@@ -216,7 +216,7 @@ func TestNothingOfAMoveBeforeTheAnswer(t *testing.T) {
 		time.Sleep(8 * time.Second) // the shard runs no turn
 		synctest.Wait()
 		out := c.Sub.Subscribe([]hub.Item{{Channel: wire.Trades, ID: streamtest.ID("B|M|CI"), Tier: hub.Tier{Delay: 5}}}, subscription.Options{Replace: true})
-		if len(out.Moved) != 1 || out.Gone != 1 {
+		if len(out.Moved) != 1 || out.Work.Removed != 1 {
 			t.Fatalf("%+v", out)
 		}
 		ahead := streamtest.Frames(t, c.Sub.TakeCarry(nil))

@@ -25,12 +25,9 @@ type Outcome struct {
 	Resumed  [wire.NumChannels]map[string]uint64 // by identifier: the N at which its replay ends
 	Lost     [wire.NumChannels]map[string]Lost   // by identifier: the rows that cannot be replayed
 	Moved    []hub.Item                          // items of the set that continue at another delay
-	Gone     int                                 // number of identifiers that were removed from the set
-	States   int                                 // number of instruments whose snapshots are due because their tier has changed
-	Left     int                                 // number of instruments of the patterns that were removed from the set
-	Looked   int                                 // number of sequences in which a resume by position or a start searched its first row
-	Fault    *wire.Fault                         // why the whole request is refused; nothing has changed
-	Search   *Search                             // nothing has changed yet: call Subscribe again when the search has ended
+	Work     Work
+	Fault    *wire.Fault // why the whole request is refused; nothing has changed
+	Search   *Search     // nothing has changed yet: call Subscribe again when the search has ended
 }
 
 // Rejected is an item that was refused, with the reason and a hint for the client.

@@ -58,6 +58,7 @@ func (t *taking) resume(it *item) {
 // resumeByN continues an item after row n of its instrument.
 func (t *taking) resumeByN(it *item, in *hub.Instrument, n uint64) {
 	h, out := t.shard.hub, t.out
+	out.Work.Resumed++
 	last := h.LastCommitted(in.Recent(it.channel()))
 	switch {
 	case n > last && in.Delayed():
@@ -97,7 +98,7 @@ func (t *taking) resumeByPosition(it *item) {
 		it.suppress(&rows)
 	}
 	covered := h.Covered(it.item())
-	t.out.Looked += len(covered)
+	t.out.Work.Looked += len(covered)
 	for in := range c.pieces(covered) {
 		c.behind(in, sent.To{Pos: pos})
 	}

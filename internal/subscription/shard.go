@@ -29,7 +29,8 @@ type Shard struct {
 	next    int // index in ready
 	entries []entry
 
-	visited int // instruments that the present Gather has visited for snapshots
+	visited  int // instruments that the present Gather has visited for snapshots
+	replayed int // rows of replays; see Subscriber.TakeReplayed
 
 	spare []item // memory for the items of the present Subscribe
 

@@ -20,7 +20,8 @@ func (t *taking) findPoints(items []hub.Item) bool {
 	r := startpoint.Find(t.shard.hub, startpoint.Request{
 		Items: items, Start: t.o.Start, Today: t.o.Today, Search: t.o.Search, Found: t.o.Found,
 	})
-	t.points, t.out.Looked, t.out.Fault, t.out.Search = r, r.Looked, r.Fault, r.Search
+	t.points, t.out.Fault, t.out.Search = r, r.Fault, r.Search
+	t.out.Work.Looked, t.out.Work.Read = r.Looked, r.Read
 	return r.Fault == nil && r.Search == nil
 }
 
@@ -28,7 +29,9 @@ func (t *taking) findPoints(items []hub.Item) bool {
 func (t *taking) replayFrom(it *item) {
 	h := t.shard.hub
 	c := catchUp{it: it, out: t.out, at: h.Reached(it.tier().Delay), fresh: true}
-	for in := range c.pieces(h.Covered(it.item())) {
+	covered := h.Covered(it.item())
+	t.out.Work.Looked += len(covered)
+	for in := range c.pieces(covered) {
 		if n, pos, ok := t.points.Point(in, it.channel()); ok {
 			c.behind(in, sent.To{N: n, HasN: true, Exact: true, Pos: pos})
 		}

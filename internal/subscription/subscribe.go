@@ -103,7 +103,7 @@ func (t *taking) take(x hub.Item) {
 		t.replayFrom(it)
 	}
 	if it.state() != replaying && hasState(x.Channel) && !t.o.NoSnapshot {
-		it.requestSnapshot()
+		t.out.Work.requestSnapshot(it)
 		// A resumed status item continues at its N, so that the snapshot does not replace statuses.
 		it.late.fresh = !t.continues(x)
 	}
@@ -136,9 +136,11 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 		}
 		passes := !covered && !x.Channel.Replays() && !x.ID.IsPattern() && t.pattern(x.Channel, x.ID) != nil
 		it = t.add(x)
+		t.out.Work.Added++
+		t.out.Work.Compared += 4 * len(t.patterns())
 		it.inherit()
 		if passes {
-			it.requestSnapshot() // even with NoSnapshot, because the client has the state of another tier
+			t.out.Work.requestSnapshot(it) // even with NoSnapshot, because the client has the state of another tier
 		}
 		return it, !covered
 	}
@@ -152,21 +154,19 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 	}
 	old.drop()
 	old.view = &view{key: x}
+	t.out.Work.Moved++
 	if p := t.covering(x); p != nil {
 		if hasState(x.Channel) {
-			p.requestSnapshot() // the client has the state of another tier
+			t.out.Work.requestSnapshot(p) // the client has the state of another tier
 		}
 		return old, false
 	}
 	old.start()
-	if hasState(x.Channel) {
-		t.out.States += len(old.view.topic.Members())
-	}
 	if rows != nil {
 		old.suppress(rows)
 	}
 	if !x.Channel.Replays() {
-		old.requestSnapshot() // even with NoSnapshot, because the client has the state of another tier
+		t.out.Work.requestSnapshot(old) // even with NoSnapshot, because the client has the state of another tier
 	}
 	return old, true
 }
@@ -176,13 +176,13 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 func (s *Subscriber) remove(gone []*item, out *Outcome) {
 	h := s.shard.hub
 	for piece := range slices.Chunk(gone, hub.LockPiece) {
-		out.Gone += len(piece)
 		leaving := make(map[*item]bool, len(piece))
 		for _, it := range piece {
 			if leaving[it] = true; it.id().IsPattern() {
-				out.Left += len(it.view.topic.Members())
+				out.Work.Compared += len(s.items)
 			}
 		}
+		out.Work.Removed += len(piece)
 		m := move{sub: s, gone: leaving, out: out}
 		m.run()
 		h.Step(len(piece))
@@ -190,9 +190,8 @@ func (s *Subscriber) remove(gone []*item, out *Outcome) {
 }
 
 // Unsubscribe removes identifiers from the set, as the client wrote them. Afterwards Gather returns
-// only messages that other items cover. Unsubscribe returns the number of instruments that the
-// removed patterns cover.
-func (s *Subscriber) Unsubscribe(items []hub.Item) (instruments int) {
+// only messages that other items cover.
+func (s *Subscriber) Unsubscribe(items []hub.Item) Work {
 	s.hold()
 	s.shard.hub.Lock()
 	defer s.shard.hub.Unlock()
@@ -206,12 +205,12 @@ func (s *Subscriber) Unsubscribe(items []hub.Item) (instruments int) {
 	var out Outcome
 	s.settle(gone, nil, make(map[*item]bool))
 	s.remove(gone, &out)
-	return out.Left
+	return out.Work
 }
 
-// Resync makes snapshots due for items of the set. It returns the number of their instruments, and
-// the items that are not in the set.
-func (s *Subscriber) Resync(items []hub.Item) (states int, rejected []Rejected) {
+// Resync makes snapshots due for items of the set. It also returns the items that are not in the
+// set. Snapshots that were due already do not count.
+func (s *Subscriber) Resync(items []hub.Item) (work Work, rejected []Rejected) {
 	s.hold()
 	s.shard.hub.Lock()
 	defer s.shard.hub.Unlock()
@@ -228,10 +227,7 @@ func (s *Subscriber) Resync(items []hub.Item) (states int, rejected []Rejected) 
 		if !it.reads() {
 			it = s.pattern(x.Channel, x.ID)
 		}
-		if it.view.topic != nil && !it.behind().needsSnapshot {
-			states += len(it.view.topic.Members())
-		}
-		it.requestSnapshot()
+		work.requestSnapshot(it)
 	}
-	return states, rejected
+	return work, rejected
 }

@@ -108,6 +108,8 @@ func (c *Control) success(v *wire.Value) {
 	c.Limits = Limits{
 		Subscriptions:     number(&limits, "subscriptions"),
 		MessagesPerSecond: number(&limits, "messages_per_second"),
+		WorkPerSecond:     number(&limits, "work_per_second"),
+		Work:              number(&limits, "work"),
 		MessageBytes:      number(&limits, "message_bytes"),
 		MaxMessageBytes:   number(&limits, "max_message_bytes"),
 		Connections:       number(&limits, "connections"),

@@ -158,6 +158,8 @@ type Control struct {
 type Limits struct {
 	Subscriptions     int // of a connection
 	MessagesPerSecond int
+	WorkPerSecond     int // units of work that recover in a second; 0: not stated
+	Work              int // units that the user's messages may cost at once; 0: not stated
 	MessageBytes      int // of a message of the client
 	MaxMessageBytes   int // of a message of the server; 0: not stated
 	Connections       int

@@ -193,6 +193,10 @@ export type Success = {
     subscriptions: number;
     /** Messages of the client a second. */
     messages_per_second: number;
+    /** Units of work of the user's messages that recover in a second. */
+    work_per_second: number;
+    /** Units of work that the user's messages may cost at once. */
+    work: number;
     /** Bytes of a message of the client. */
     message_bytes: number;
     /** Bytes of the longest message of the gateway. */

@@ -21,15 +21,16 @@ const (
 
 // Search finds the points of a start in the journal, or waits for replicas.
 type Search struct {
-	hub   *hub.Port
-	ask   []missing           // sequences that are not searched yet
-	point map[Sequence]uint64 // N of the last row before the start; nil: it waits for replicas
-	place map[Sequence]uint64 // the position before the next row
-	used  time.Duration       // reading time
-	until time.Time           // when the search fails
-	fault *wire.Fault         // why it failed
-	wait  *readjob.Wait
-	ahead bool // it has waited for rows of the client, or one before it has
+	hub    *hub.Port
+	ask    []missing           // sequences that are not searched yet
+	point  map[Sequence]uint64 // N of the last row before the start; nil: it waits for replicas
+	place  map[Sequence]uint64 // the position before the next row
+	used   time.Duration       // reading time, also of the searches before this one
+	before time.Duration       // reading time of those
+	until  time.Time           // when the search fails
+	fault  *wire.Fault         // why it failed
+	wait   *readjob.Wait
+	ahead  bool // it has waited for rows of the client, or one before it has
 }
 
 // missing is a sequence whose point is not in memory.
@@ -71,7 +72,7 @@ func (x *Search) fill(points map[Sequence]uint64, ask []missing) (left []missing
 func (x *Search) next(h *hub.Port, ask []missing) *Search {
 	y := &Search{hub: h, ask: ask, until: time.Now().Add(searchWait), point: map[Sequence]uint64{}, place: map[Sequence]uint64{}}
 	if x != nil {
-		y.point, y.place, y.until, y.used, y.ahead = x.point, x.place, x.until, x.used, x.ahead
+		y.point, y.place, y.until, y.used, y.before, y.ahead = x.point, x.place, x.until, x.used, x.used, x.ahead
 	}
 	return y
 }

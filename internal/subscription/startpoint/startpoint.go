@@ -44,9 +44,10 @@ type Request struct {
 
 // Result has the points of a Request, or states why there are none.
 type Result struct {
-	Looked int         // number of sequences in which a first row was searched
-	Fault  *wire.Fault // why the request is refused
-	Search *Search     // points are missing: call Find again when the search has ended
+	Looked int           // number of sequences in which a first row was searched
+	Fault  *wire.Fault   // why the request is refused
+	Search *Search       // points are missing: call Find again when the search has ended
+	Read   time.Duration // reading time of the Search of the Request
 
 	points map[Sequence]uint64
 	from   *Search
@@ -73,6 +74,9 @@ func Find(h *hub.Port, r Request) (out Result) {
 	x, ahead := r.Search, r.Search.waited()
 	if x != nil && x.point == nil { // it waited for replicas, or for rows
 		x = nil
+	}
+	if x != nil {
+		out.Read = x.used - x.before
 	}
 	for {
 		if x != nil && x.fault != nil {
