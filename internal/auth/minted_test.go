@@ -1,10 +1,13 @@
 package auth_test
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -179,6 +182,38 @@ func TestNeighboursRefreshTokens(t *testing.T) {
 		if _, err := w.Refresh(t.Context(), earlier, from(2)); err != nil {
 			t.Errorf("a token of an earlier program, from another address: %v", err)
 		}
+	})
+}
+
+// TestForgedSuccessors checks that somebody who has a token, and sends it again and again with
+// another end, causes few look-ups, and nobody else waits.
+func TestForgedSuccessors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, defaultThrottle)
+		counted := &countingStore{Store: w.cfg.Store}
+		w.cfg.Store = counted
+		w.restart()
+		successor := w.refresh(w.login("maria").Refresh).Refresh.Reveal()
+		earlier := w.earlierLogin("otto")
+		prefix, text, _ := strings.Cut(successor, "_")
+		token, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token = token[:len(token)-4] // the checksum
+		before := counted.lookups.Load()
+		for i := range 2000 {
+			binary.BigEndian.PutUint32(token[len(token)-4:], uint32(i))
+			forged := binary.BigEndian.AppendUint32(bytes.Clone(token), crc32.ChecksumIEEE(token))
+			_, err := w.Refresh(t.Context(), auth.NewSecret(prefix+"_"+base64.RawURLEncoding.EncodeToString(forged)), origin)
+			if reason := reasonOf(err); reason != auth.InvalidRefreshToken && reason != auth.RateLimited {
+				t.Fatal(err)
+			}
+		}
+		if n := counted.lookups.Load() - before; n > 201 {
+			t.Errorf("%d look-ups for 2000 forged successors of one token", n)
+		}
+		w.refresh(earlier)
 	})
 }
 
