@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
@@ -26,7 +27,8 @@ type listener struct {
 	panics *atomic.Uint64
 	logged time.Time // last log record of a failed accept
 
-	limiter *connLimiter
+	limiter   *connLimiter
+	anonymous *anonymousLog // of requests that net/http refuses
 }
 
 const (
@@ -51,7 +53,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if from := c.RemoteAddr(); from != nil {
-			return &conn{Conn: c, from: from, log: l.log, panics: l.panics, https: l.https, limiter: l.limiter}, nil
+			return &conn{Conn: c, from: from, log: l.log, panics: l.panics, https: l.https, limiter: l.limiter, anonymous: l.anonymous}, nil
 		}
 		_ = c.Close() // it was reset already
 	}
@@ -79,7 +81,9 @@ type conn struct {
 	framing framing      // owned by the goroutine that reads
 	state   atomic.Int32 // of framing, for handlers
 	last    atomic.Bool  // the request that must be the last was handled
-	limiter *connLimiter
+
+	limiter   *connLimiter
+	anonymous *anonymousLog
 }
 
 // SetWaiting records whether the request of the connection waits for its client. A connection that
@@ -129,9 +133,12 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 	code, usual := statusOf(reason)
 	id := web.RequestID()
-	c.log.LogAttrs(context.Background(), slog.LevelInfo, "request not understood",
-		slog.String("request_id", id), slog.Int("status", code), slog.String("reason", string(reason)),
-		slog.String("address", c.from.String()))
+	peer, _ := netip.ParseAddrPort(c.from.String()) // else all such peers count together
+	if c.anonymous.due(context.Background(), c.log, peer.Addr().Unmap(), time.Now()) {
+		c.log.LogAttrs(context.Background(), slog.LevelInfo, "request not understood",
+			slog.String("request_id", id), slog.Int("status", code), slog.String("reason", string(reason)),
+			slog.String("address", c.from.String()))
+	}
 	if _, err := c.Conn.Write(web.NewError(code, reason, cmp.Or(msg, usual)).Append(nil, id, c.https)); err != nil {
 		return 0, err
 	}

@@ -27,14 +27,9 @@ func (h *Handler) logAccess(q *request, a *answer, took time.Duration) {
 	if !h.log.Enabled(ctx, level) {
 		return
 	}
-	if q.User.ID == "" && a.status >= http.StatusBadRequest {
-		due, left := h.refusals.due(q.Address, time.Now())
-		if left > 0 {
-			h.log.LogAttrs(ctx, slog.LevelWarn, "refused requests not logged", slog.Int("count", left))
-		}
-		if !due {
-			return
-		}
+	granted := q.grant != "" && a.status < http.StatusBadRequest // limited by user
+	if q.User.ID == "" && !granted && !h.anonymous.due(ctx, h.log, q.Address, time.Now()) {
+		return
 	}
 	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(attrs,
@@ -64,15 +59,15 @@ func knownMethod(m string) string {
 	return "other"
 }
 
-// Limits of the records of refused requests without a user, so that a flood does not fill the disk.
+// Limits of the records of requests without a user, so that a flood does not fill the disk.
 const (
-	refusalsPerMinute       = 60 // of an address
-	refusalsPerMinuteInAll  = 1200
+	anonymousPerMinute      = 60 // of an address
+	anonymousPerMinuteInAll = 1200
 	leftOutReportedInterval = time.Minute
 )
 
-// refusalLog decides which refused requests are logged.
-type refusalLog struct {
+// anonymousLog decides which requests without a user are logged.
+type anonymousLog struct {
 	limiter *ratelimit.Limiter[netip.Prefix]
 
 	mu       sync.Mutex
@@ -80,18 +75,29 @@ type refusalLog struct {
 	reported time.Time
 }
 
-func newRefusalLog() *refusalLog {
-	return &refusalLog{limiter: ratelimit.NewLimiter[netip.Prefix](maxKeys)}
+func newAnonymousLog() *anonymousLog {
+	return &anonymousLog{limiter: ratelimit.NewLimiter[netip.Prefix](maxKeys)}
 }
 
-// due reports whether the refusal of an address is logged. left is the number of those that were
-// not, once a minute.
-func (l *refusalLog) due(a netip.Addr, now time.Time) (due bool, left int) {
-	key := clientaddr.Client(a)
-	own, all := ratelimit.Per(refusalsPerMinute, time.Minute, refusalsPerMinute), ratelimit.Per(refusalsPerMinuteInAll, time.Minute, refusalsPerMinuteInAll)
-	_, wait := l.limiter.Take(key, own, now)
-	if due = wait == 0; due {
-		_, wait = l.limiter.Take(netip.Prefix{}, all, now)
+// due reports whether a request of an address is logged. Once a minute it logs how many were not.
+func (l *anonymousLog) due(ctx context.Context, log *slog.Logger, a netip.Addr, now time.Time) bool {
+	due, left := l.take(a, now)
+	if left > 0 {
+		log.LogAttrs(ctx, slog.LevelWarn, "requests without a user not logged", slog.Int("count", left))
+	}
+	return due
+}
+
+// take is due without the log. left is the number of requests to report.
+func (l *anonymousLog) take(a netip.Addr, now time.Time) (due bool, left int) {
+	own, all := ratelimit.Per(anonymousPerMinute, time.Minute, anonymousPerMinute), ratelimit.Per(anonymousPerMinuteInAll, time.Minute, anonymousPerMinuteInAll)
+	due = true
+	if key := clientaddr.Client(a); key.IsValid() {
+		_, wait := l.limiter.Take(key, own, now)
+		due = wait == 0
+	}
+	if due {
+		_, wait := l.limiter.Take(netip.Prefix{}, all, now)
 		due = wait == 0
 	}
 	l.mu.Lock()

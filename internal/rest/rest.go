@@ -123,7 +123,7 @@ type Handler struct {
 	compressors api.Compressors
 	panics      atomic.Uint64
 	perMinute   atomic.Int64 // requests of a user
-	refusals    *refusalLog
+	anonymous   *anonymousLog
 	quota       *entitlement.Daily
 	documents   documents
 	pages       pages
@@ -193,7 +193,7 @@ func newHandler(cfg Config) *Handler {
 		cfg.Sockets = func(string) int { return 0 }
 	}
 	return &Handler{
-		cfg: cfg, log: cfg.Logger, users: newQuotas(), addresses: newQuotas(), refusals: newRefusalLog(),
+		cfg: cfg, log: cfg.Logger, users: newQuotas(), addresses: newQuotas(), anonymous: newAnonymousLog(),
 		quota: entitlement.NewDaily(cfg.Counted),
 	}
 }

@@ -104,7 +104,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	served := make(chan error, 1)
 	go func() {
-		served <- s.http.Serve(&listener{Listener: l, log: s.log, panics: s.panics, https: s.https, limiter: s.conns})
+		served <- s.http.Serve(&listener{Listener: l, log: s.log, panics: s.panics, https: s.https, limiter: s.conns, anonymous: newAnonymousLog()})
 	}()
 	select {
 	case err := <-served:
