@@ -131,7 +131,7 @@ func dialDeflate(t *testing.T, s *Server, offer bool) *client {
 		t.Fatal(err)
 	}
 	if c.inflate = r.Header.Get("Sec-WebSocket-Extensions") != ""; c.inflate != offer {
-		t.Fatalf("handshake answered %s with extensions %q", r.Status, r.Header["Sec-WebSocket-Extensions"])
+		t.Fatalf("handshake answered %s with extensions %q", r.Status, r.Header.Get("Sec-WebSocket-Extensions"))
 	}
 	return c
 }

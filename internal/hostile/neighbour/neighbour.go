@@ -98,6 +98,7 @@ func ask(text func() string) func(*Site, net.Conn) (net.Conn, error) {
 		if err != nil {
 			return nc, err
 		}
+		defer res.Body.Close()
 		_, err = io.Copy(io.Discard, res.Body)
 		if res.Close {
 			err = io.EOF
