@@ -50,6 +50,7 @@ func serve(t *testing.T, instruments ...string) *operated {
 	text, err := os.ReadFile(config)
 	if err == nil {
 		text = regexp.MustCompile(`(?m)^listen = "127\.0\.0\.1:\d+"`).ReplaceAll(text, []byte(`listen = "127.0.0.1:0"`))
+		text = bytes.Replace(text, []byte("# account_free = 5\n"), []byte("account_free = 50\n"), 1) // wrong codes in a row
 		err = os.WriteFile(config, text, 0o600)
 	}
 	if err == nil && len(instruments) > 0 {
@@ -117,9 +118,15 @@ func (g *operated) request(token, method, address, body string) map[string]any {
 // addUser adds a user who may see everything, and returns the id.
 func (g *operated) addUser(name string) string {
 	g.t.Helper()
+	return g.addUserWith(name, false)
+}
+
+// addUserWith is as addUser. With mustChange the password is good for one use.
+func (g *operated) addUserWith(name string, mustChange bool) string {
+	g.t.Helper()
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
-	_ = e.Encode(map[string]any{"username": name, "password": userPassword, "rights": map[string]any{
+	_ = e.Encode(map[string]any{"username": name, "password": userPassword, "must_change_password": mustChange, "rights": map[string]any{
 		"scopes": []string{"marketdata:read", "marketdata:depth", "marketdata:history", "marketdata:wildcard", "accounts:read"}, "limits": map[string]any{}, "networks": []string{},
 		"entitlements": []any{map[string]any{"market": "*", "trades": true, "quotes": true, "depth": -1}},
 	}})
