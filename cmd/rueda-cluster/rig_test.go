@@ -35,6 +35,7 @@ type rigOptions struct {
 	clients     int                      // of swarm; clientsOfBot of them share a user
 	speed       float64                  // of the simulated exchange; 0: 10
 	delays      bool                     // the user late gets trades after dataDelay
+	limits      bool                     // of handshakes and sockets by address are the default ones
 	clocks      map[string]time.Duration // by node: how far its clock is ahead; the program is that of wrongClocks
 }
 
@@ -272,6 +273,10 @@ func (r *rig) config(p *process, number int, urls []string) string {
 		r.t.Fatal(err)
 	}
 	drain, lease, speed := cmp.Or(r.drain, "100ms"), cmp.Or(r.lease, "1s"), cmp.Or(r.speed, 10)
+	limits := "handshakes = 10000\nunauthenticated_per_address = 10000"
+	if r.limits {
+		limits = ""
+	}
 	text := fmt.Sprintf(`listen = %q
 data = %q
 drain = %q
@@ -283,11 +288,14 @@ encryption_key_env = "RUEDA_ENCRYPTION_KEY"
 [limits]
 logins_per_minute = 10000
 login_burst = 10000
-handshakes = 10000
-unauthenticated_per_address = 10000
+%s
 [throttle]
 account_logins_per_minute = 10000
 account_login_burst = 10000
+refreshes_per_minute = 10000
+refresh_burst = 10000
+user_refreshes_per_minute = 10000
+user_refresh_burst = 10000
 [journal]
 folder = %q
 segment = "16MiB"
@@ -299,7 +307,7 @@ nats = ["%s"]
 replicas = %d
 bytes = "512MiB"
 lease = %q
-`, p.address, filepath.Join(r.folder, "data"), drain, p.admin, token, filepath.Join(folder, "journal"), p.name, p.kind, strings.Join(urls, `", "`), len(urls), lease)
+`, p.address, filepath.Join(r.folder, "data"), drain, p.admin, token, limits, filepath.Join(folder, "journal"), p.name, p.kind, strings.Join(urls, `", "`), len(urls), lease)
 	if r.delays {
 		text += fmt.Sprintf("[stream]\ndelays = [%q]\n", dataDelay)
 	}
