@@ -2,7 +2,6 @@ package subscription
 
 import (
 	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/subscription/startpoint"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -85,24 +84,4 @@ func (t *taking) accept(items []hub.Item) (taken []hub.Item, rejected []Rejected
 		taken = append(taken, x)
 	}
 	return taken, rejected
-}
-
-// taking has the state of a Subscribe in progress.
-type taking struct {
-	*Subscriber
-	out     *Outcome
-	o       *Options
-	since   resumePoint
-	points  startpoint.Result
-	settled map[*item]bool
-	stated  []string // markets whose status the set has received, or will
-	passed  passed   // instruments that pass to new items at another delay
-}
-
-// pause counts a visit, and releases the hub's lock for a short time if the present hold is full.
-// Messages that are published meanwhile must be settled again.
-func (t *taking) pause() {
-	if t.shard.hub.Step(1) {
-		clear(t.settled)
-	}
 }

@@ -115,6 +115,9 @@ func (s *Subscriber) Close() {
 		return
 	}
 	s.closed = true
+	if t := s.changing(); t != nil {
+		t.unpin()
+	}
 	sh := s.shard
 	sh.hub.Lock()
 	defer sh.hub.Unlock()

@@ -50,9 +50,10 @@ func (s *Subscriber) settle(leaving []*item, added []hub.Item, done map[*item]bo
 }
 
 // settle takes the messages that wait for an item out of its ring, once. For quotes, books and
-// summaries, it makes a snapshot due instead.
+// summaries, it makes a snapshot due instead. Messages of an item that the present request has
+// added come after its answer.
 func (it *item) settle(done map[*item]bool) {
-	if done[it] || !it.reads() {
+	if done[it] || !it.reads() || it.flag&unanswered != 0 {
 		return
 	}
 	done[it] = true

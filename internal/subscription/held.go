@@ -57,7 +57,7 @@ func (v *view) holds(round uint64) uint64 {
 
 // relieve releases memory that the subscriber keeps, as far as the level of relief requires.
 func (s *Subscriber) relieve() {
-	if !s.shard.hub.MemoryShort() {
+	if !s.shard.hub.MemoryShort() || s.changing() != nil {
 		return
 	}
 	for _, it := range s.queue() {
@@ -75,6 +75,9 @@ func (s *Subscriber) relieve() {
 // Collapse drops the waiting quotes, books and summaries of the subscriber, and makes snapshots due
 // instead. It is for a socket that accepts no data.
 func (s *Subscriber) Collapse() {
+	if s.changing() != nil {
+		return // it sends nothing now
+	}
 	s.hold()
 	for _, it := range s.queue() {
 		if !it.reads() || it.late.at == it.view.tail || it.late.gate != 0 || it.channel().Replays() {

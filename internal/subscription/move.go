@@ -368,6 +368,7 @@ func (t *taking) passTo(x hub.Item, p *item) *item {
 	}
 	unseen := rows.Exact[x.ID].Unseen
 	it := t.add(x)
+	it.flag |= unanswered
 	t.out.Work.Added++
 	t.out.Work.countSnapshots(it)
 	if state {

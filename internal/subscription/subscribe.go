@@ -5,87 +5,14 @@ import (
 
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/subscription/sent"
-	"github.com/ruedahq/rueda/internal/subscription/startpoint"
 	"github.com/ruedahq/rueda/wire"
 )
 
 // Subscribe adds items to the set, or replaces the set with them. An item of the set stays as it
 // is, or moves to another tier. With another delay it continues after the last N that was sent, as
 // with Change. The caller checks rights and limits. The next Gather returns snapshots and replays.
-func (s *Subscriber) Subscribe(items []hub.Item, o Options) (out Outcome) {
-	h := s.shard.hub
-	t := taking{Subscriber: s, out: &out, o: &o, settled: make(map[*item]bool), passed: make(passed)}
-	if t.since, out.Fault = readResume(o.Resume); out.Fault != nil {
-		return out
-	}
-	s.hold()
-	if out.Search = s.Await(items, o.Found); out.Search == nil {
-		out.Search, out.Fault = startpoint.NewAhead(h, o.Resume, t.since.epoch, t.since.For, items).Await(o.Found, o.Search)
-	}
-	if out.Search != nil || out.Fault != nil {
-		return out
-	}
-	defer h.Pin(items)()
-	if t.since.epoch != "" && h.Journal() != nil {
-		t.since.complete = h.Journal().Complete()
-	}
-	if o.Start.Asked() && !t.findPoints(items) {
-		return out
-	}
-	asked := len(items)
-	items, out.Rejected = t.accept(items)
-	h.Prepare(items)
-	h.Lock()
-	h.Commit()
-	s.shard.hub.NoteQuiet()
-	h.Unlock()
-	t.since.safe = s.safe(items...) // without the lock: it visits all waiting messages
-	defer func() {
-		out.Position = s.safe().Text(h.Epoch())
-		s.releaseWait()
-		s.shard.Figures.countResumes(&out)
-	}()
-	h.Lock()
-	defer h.Unlock()
-	h.Commit()
-	out.Epoch, out.CaughtUp = h.Epoch(), t.since.safe.Text(h.Epoch())
-	var gone []*item
-	if o.Replace && (len(items) > 0 || asked == 0) {
-		gone = s.replaced(items)
-		s.settle(gone, items, make(map[*item]bool)) // before the moves, so that no new message comes before the answer
-	}
-	before := s.markets()
-	t.stated = s.statedMarkets()
-	t.moveDelays(items)
-	s.waiting().batch = &batch{}
-	if len(s.items) == 0 {
-		s.shard.spare = make([]item, len(items)) // at once: many small allocations cost more memory
-		s.items = slices.Grow(s.items, len(items))
-	}
-	// Exact items come first. A pattern of the same message then does not own their instruments,
-	// and each exact item has its own resume.
-	for _, patterns := range [2]bool{false, true} {
-		for _, x := range items {
-			if x.ID.IsPattern() == patterns {
-				t.take(x)
-				t.pause()
-			}
-		}
-	}
-	s.shard.spare = nil
-	t.passed.takeFrom()
-	// Items are removed after the new ones were added. An instrument that both cover then passes to
-	// the new item, and no message is lost.
-	s.remove(gone, &out)
-	s.rearrange(before)
-	if o.NoSnapshot {
-		t.bareVenues(before)
-	}
-	if pos := t.since.For(0); t.since.epoch == h.Epoch() && pos <= h.Newest() && len(s.waiting().venues) > 0 {
-		s.wait.since = &pos
-	}
-	h.Published() // a new topic may have taken rows that are not committed
-	return out
+func (s *Subscriber) Subscribe(items []hub.Item, o Options) Outcome {
+	return s.BeginSubscribe(items, o).whole()
 }
 
 // take adds one item, and makes its replay or its snapshot due.
@@ -136,6 +63,7 @@ func (t *taking) put(x hub.Item) (it *item, fresh bool) {
 		}
 		passes := !covered && !x.Channel.Replays() && !x.ID.IsPattern() && t.pattern(x.Channel, x.ID) != nil
 		it = t.add(x)
+		it.flag |= unanswered
 		t.out.Work.Added++
 		t.out.Work.Compared += 4 * len(t.patterns())
 		it.inherit()
@@ -192,20 +120,7 @@ func (s *Subscriber) remove(gone []*item, out *Outcome) {
 // Unsubscribe removes identifiers from the set, as the client wrote them. Afterwards Gather returns
 // only messages that other items cover.
 func (s *Subscriber) Unsubscribe(items []hub.Item) Work {
-	s.hold()
-	s.shard.hub.Lock()
-	defer s.shard.hub.Unlock()
-	s.shard.hub.Commit()
-	var gone []*item
-	for _, x := range items {
-		if it := s.find(x.Channel, x.ID); it != nil {
-			gone = append(gone, it)
-		}
-	}
-	var out Outcome
-	s.settle(gone, nil, make(map[*item]bool))
-	s.remove(gone, &out)
-	return out.Work
+	return s.BeginUnsubscribe(items).whole().Work
 }
 
 // Resync makes snapshots due for items of the set. It also returns the items that are not in the

@@ -39,6 +39,7 @@ type wait struct {
 	venueAt uint64     // venues wait until this position is committed; 0: no wait
 	holders int        // number of replays with holds set
 	slot    int        // in shard.waiters
+	request *taking    // a change of the set that is in progress; nil: none
 
 	unfinished bool // see Subscriber.Unfinished
 }
@@ -61,9 +62,10 @@ type item struct {
 type itemFlag uint8
 
 const (
-	reading itemFlag = 1 << iota // it reads its own ring; no pattern sends its messages
-	overlap                      // some of its instruments are owned by other items
-	bare                         // it was added without snapshots
+	reading    itemFlag = 1 << iota // it reads its own ring; no pattern sends its messages
+	overlap                         // some of its instruments are owned by other items
+	bare                            // it was added without snapshots
+	unanswered                      // a request that is in progress has added it
 )
 
 // itemState says what an item sends next.
@@ -201,7 +203,7 @@ func (s *Subscriber) waiting() *wait {
 
 // releaseWait releases the wait if nothing waits.
 func (s *Subscriber) releaseWait() {
-	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && len(w.gated) == 0 && (w.batch == nil || w.batch.left == 0) {
+	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && len(w.gated) == 0 && w.request == nil && (w.batch == nil || w.batch.left == 0) {
 		s.unwait()
 	}
 }

@@ -88,6 +88,17 @@ func (t *taking) takeStatus(m string) {
 	}
 }
 
+// statusMarkets returns the markets of status items.
+func (s *itemSet) statusMarkets() []string {
+	var list []string
+	for _, it := range s.items {
+		if m := it.id().Market; it.channel() == wire.Status && !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
 // concerns reports whether the subscriber receives a status of a market.
 func (s *Subscriber) concerns(rec *hub.Record) bool {
 	m := rec.Of.ID().Market
@@ -98,6 +109,9 @@ func (s *Subscriber) concerns(rec *hub.Record) bool {
 				return rec.Flag&ring.Lost != 0 && s.wait.since == nil
 			}
 		}
+	}
+	if t := s.changing(); t != nil {
+		return t.received(m, rec.Flag&ring.Notice != 0)
 	}
 	for _, it := range s.items {
 		if in := it.id().Market; in == m || in == market.Any {
