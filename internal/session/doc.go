@@ -41,6 +41,7 @@
 //
 // Messages pay for the work that they cause, from an allowance of their user on all connections
 // (price.go). The Registry keeps what has not recovered. In debt, messages with work are refused.
+// Long messages are handled in pieces, between which the host serves other connections (pieces.go).
 //
 // # Output
 //

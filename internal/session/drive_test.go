@@ -21,6 +21,7 @@ type drive struct {
 	sess    *session.Session
 	now     time.Time
 	notices []session.Event
+	pieces  []session.Event // NextPiece
 	checks  asyncapitest.Conversation
 }
 
@@ -55,7 +56,24 @@ func newDrive(t testing.TB, token string) *drive {
 }
 
 // Post queues an event.
-func (d *drive) Post(n session.Event) { d.notices = append(d.notices, n) }
+func (d *drive) Post(n session.Event) {
+	if n.Kind == session.NextPiece {
+		d.pieces = append(d.pieces, n)
+		return
+	}
+	d.notices = append(d.notices, n)
+}
+
+// nextPiece handles the next piece of a message. It returns false if there is none.
+func (d *drive) nextPiece() bool {
+	if len(d.pieces) == 0 {
+		return false
+	}
+	n := d.pieces[0]
+	d.pieces = d.pieces[1:]
+	d.sess.Handle(d.now, n)
+	return true
+}
 
 // turn makes the shard read what was published.
 func (d *drive) turn() {
@@ -85,8 +103,14 @@ func (d *drive) received(texts []string) {
 	}
 }
 
-// text sends a message.
+// text sends a message, of which all pieces are handled.
 func (d *drive) text(msg string) {
+	for d.begin(msg); d.nextPiece(); {
+	}
+}
+
+// begin sends a message, of which the first piece is handled.
+func (d *drive) begin(msg string) {
 	d.checks.Sent([]byte(msg))
 	d.sess.Handle(d.now, session.Event{Kind: session.Text, Message: []byte(msg)})
 }

@@ -102,6 +102,9 @@ func newEntitledWorld(t *testing.T, seed uint64) *entitledWorld {
 		Registry: &session.Registry{}, Origin: time.Now(), BookWildcards: true,
 		MessagesPerSecond: 1 << 20, Subscriptions: 1 << 20, BadMessages: 1 << 20, PingInterval: time.Hour,
 	}
+	if seed%2 == 1 {
+		w.env.SetPiece(1)
+	}
 	for i, name := range entitledNames {
 		id, err := market.ParseInstrumentID(name)
 		if err != nil {
@@ -243,7 +246,7 @@ func (w *entitledWorld) look() {
 	for w.shard.Turn(); w.shard.Next() != nil; {
 	}
 	for _, c := range w.clients {
-		if c.paused == 0 {
+		if c.nextPiece(); c.paused == 0 {
 			c.take()
 		}
 	}
@@ -295,6 +298,10 @@ func (w *entitledWorld) end() {
 		c.take()
 	}
 	w.pass(time.Minute)
+	for slices.ContainsFunc(w.clients, func(c *entitledClient) bool { return len(c.pieces) > 0 }) {
+		w.look()
+	}
+	w.pass(time.Minute)
 	for _, c := range w.clients {
 		for name, f := range c.follows {
 			if f.n != 0 && f.n != w.traded[name] {
@@ -311,6 +318,7 @@ type entitledClient struct {
 	sess    *session.Session
 	grants  *session.Grants
 	notices []session.Event
+	pieces  []session.Event // NextPiece
 	set     map[entry]bool
 	follows map[string]*followed // instruments whose trades are subscribed
 	paused  int                  // steps for which it reads nothing
@@ -324,7 +332,22 @@ type followed struct {
 	moved bool
 }
 
-func (c *entitledClient) Post(n session.Event) { c.notices = append(c.notices, n) }
+func (c *entitledClient) Post(n session.Event) {
+	if n.Kind == session.NextPiece {
+		c.pieces = append(c.pieces, n)
+		return
+	}
+	c.notices = append(c.notices, n)
+}
+
+// nextPiece handles a piece of a message, if one is left.
+func (c *entitledClient) nextPiece() {
+	if len(c.pieces) > 0 {
+		n := c.pieces[0]
+		c.pieces = c.pieces[1:]
+		c.sess.Handle(time.Now(), n)
+	}
+}
 
 func (c *entitledClient) hear() {
 	for len(c.notices) > 0 {

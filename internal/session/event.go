@@ -17,6 +17,7 @@ const (
 	Timer                               // Deadline has passed
 	Verified                            // the result for a token of TakeToken: Identity, Fault
 	Found                               // the search of a start has ended
+	NextPiece                           // the session handles the next piece of a long message
 	Revoked                             // the token family, or the key of the token, was revoked: closes
 	Replaced                            // another connection took the name of the session: closes
 	Exceeds                             // the user has too many connections on the nodes of a cluster: closes
@@ -42,6 +43,8 @@ type Event struct {
 	Grants   *Grants // shared, not changed
 	In       time.Duration
 	Sim      *wire.Sim // shared, not changed
+
+	pieces *pieces // of NextPiece
 }
 
 // notify handles an event from elsewhere. An authentication since then may have moved the session
@@ -51,8 +54,6 @@ func (s *Session) notify(now time.Time, e *Event) {
 		return
 	}
 	switch e.Kind {
-	case Found:
-		s.resumeFound(now)
 	case Revoked:
 		s.fail(wire.NewFault(wire.TokenRevoked, ""), nil, nil)
 	case Replaced:

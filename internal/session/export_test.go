@@ -8,6 +8,9 @@ const (
 	WorkBurst     = workBurst
 )
 
+// SetPiece sets how many identifiers of a message are handled at once.
+func (e *Env) SetPiece(n int) { e.piece = n }
+
 // Owed returns how many units of the allowance of a user have not recovered.
 func (e *Env) Owed(user string, now time.Time) int {
 	r := e.Registry

@@ -109,7 +109,7 @@ func (s *Session) Output(now time.Time, dst []byte, max int) []byte {
 		return dst
 	}
 	o.control, o.hasFrame = nil, false
-	if o.closed != nil || o.moving != nil {
+	if o.holdsStream() {
 		return dst
 	}
 	// For a client with a warning, waiting quotes and books are conflated.
@@ -170,7 +170,7 @@ func (s *Session) Pending() bool {
 		if len(o.control) > 0 {
 			return true
 		}
-		if o.closed != nil || o.moving != nil {
+		if o.holdsStream() {
 			return false
 		}
 		if o.markDue {
@@ -182,7 +182,7 @@ func (s *Session) Pending() bool {
 
 // Unfinished reports whether the last Output stopped early although more waits, so that the host
 // can serve others first.
-func (s *Session) Unfinished() bool { return s.closeReason() == nil && s.sub.Unfinished() }
+func (s *Session) Unfinished() bool { return !s.optional.holdsStream() && s.sub.Unfinished() }
 
 // Close reports whether the session is over. After the last output the host sends a close frame
 // with code and reason, and ends the connection.

@@ -35,10 +35,26 @@ type till struct {
 	sess  *session.Session
 	names []string
 	buf   []byte
+
+	pieces []session.Event
 }
 
-// Post ignores events; no test here waits for one.
-func (*till) Post(session.Event) {}
+// Post takes the next piece of a message. Nothing here waits for other events.
+func (x *till) Post(e session.Event) {
+	if e.Kind == session.NextPiece {
+		x.pieces = append(x.pieces, e)
+	}
+}
+
+// handle sends a message, of which all pieces are handled.
+func (x *till) handle(msg string) {
+	x.sess.Handle(x.now, session.Event{Kind: session.Text, Message: []byte(msg)})
+	for len(x.pieces) > 0 {
+		e := x.pieces[0]
+		x.pieces = x.pieces[1:]
+		x.sess.Handle(x.now, e)
+	}
+}
 
 func newTill(t testing.TB) *till {
 	t.Helper()
@@ -124,7 +140,7 @@ func (x *till) send(messages ...string) (took time.Duration, units int) {
 	x.drain()
 	begin := time.Now()
 	for _, msg := range messages {
-		x.sess.Handle(x.now, session.Event{Kind: session.Text, Message: []byte(msg)})
+		x.handle(msg)
 		first := x.drain()
 		if strings.Contains(first, `"rate_limited"`) || strings.Contains(first, `"subscription_limit"`) {
 			x.t.Fatalf("%.100s: %s", msg, first)
@@ -210,7 +226,7 @@ func (x *till) actions() []priced {
 
 // ackMember returns a text of the acknowledgement of a subscribe.
 func ackMember(x *till, name string) string {
-	x.sess.Handle(x.now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","trades":["` + x.names[0] + `"]}`)})
+	x.handle(`{"action":"subscribe","trades":["` + x.names[0] + `"]}`)
 	text := x.drain()
 	_, rest, ok := strings.Cut(text, `"`+name+`":"`)
 	if !ok {

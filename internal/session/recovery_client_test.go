@@ -21,7 +21,8 @@ type recoveryClient struct {
 	user    string
 	sess    *session.Session
 	notices []session.Event
-	paused  int // steps for which it reads nothing
+	pieces  []session.Event // NextPiece
+	paused  int             // steps for which it reads nothing
 
 	set     map[entry]bool
 	follows map[entry]*recoveryProgress // trades and statuses of each instrument that is covered
@@ -71,7 +72,26 @@ type recoveryMessage struct {
 }
 
 // Post queues an event.
-func (c *recoveryClient) Post(n session.Event) { c.notices = append(c.notices, n) }
+func (c *recoveryClient) Post(n session.Event) {
+	if n.Kind == session.NextPiece {
+		c.pieces = append(c.pieces, n)
+		return
+	}
+	c.notices = append(c.notices, n)
+}
+
+// nextPieces handles some of the pieces that its messages have left.
+func (c *recoveryClient) nextPieces() {
+	for range c.w.rng.IntN(3) {
+		if len(c.pieces) == 0 {
+			return
+		}
+		c.w.count.Pieces++
+		n := c.pieces[0]
+		c.pieces = c.pieces[1:]
+		c.sess.Handle(time.Now(), n)
+	}
+}
 
 func (c *recoveryClient) hear() {
 	for len(c.notices) > 0 {
@@ -97,7 +117,7 @@ func (c *recoveryClient) fatal(format string, args ...any) {
 }
 
 func (c *recoveryClient) connect() {
-	c.sess, c.notices = new(session.Session), nil
+	c.sess, c.notices, c.pieces = new(session.Session), nil, nil
 	c.set, c.follows, c.books = map[entry]bool{}, map[entry]*recoveryProgress{}, map[string]uint64{}
 	c.waits, c.replays = map[int]*recoveryRequest{}, map[int]*recoveryRequest{}
 	id := &session.Identity{User: c.user, Family: "f", Expires: time.Now().Add(1e6 * time.Second), Grants: *c.w.grants[c.user]}

@@ -25,8 +25,8 @@ import (
 
 // TestRecoveryModel runs random clients against a gateway with a journal and checks every frame
 // that they receive. The clients use overlapping patterns, resumes by N and by position,
-// unsubscribes and slow reads. Rights change, data is delayed, and the gateway restarts cleanly or
-// after a kill.
+// unsubscribes and slow reads. In half of the runs, messages are handled in small pieces. Rights
+// change, data is delayed, and the gateway restarts cleanly or after a kill.
 //
 // Trades and statuses must have no gap and no repetition. Updates of a book must fit together.
 // Delayed data must not come early. An N of an epoch must mean the same row for every client.
@@ -68,14 +68,14 @@ func runRecoveryModel(t *testing.T, runs int) {
 		}
 	}
 	t.Logf("figure: recovery model: %d runs: %+v", runs, sum)
-	if runs > 1 && (sum.Frames < runs*steps || sum.Replayed == 0 || sum.Kills == 0 || sum.Moves == 0) {
+	if runs > 1 && (sum.Frames < runs*steps || sum.Replayed == 0 || sum.Kills == 0 || sum.Moves == 0 || sum.Pieces == 0) {
 		t.Errorf("the model reached too little: %+v", sum)
 	}
 }
 
 // recoveryCount counts what happened in a run.
 type recoveryCount struct {
-	Frames, Resumes, Replayed, Lost, Restarts, Kills, Moves, SlowClosed int
+	Frames, Resumes, Replayed, Lost, Restarts, Kills, Moves, SlowClosed, Pieces int
 }
 
 func (c *recoveryCount) add(o recoveryCount) {
@@ -87,6 +87,7 @@ func (c *recoveryCount) add(o recoveryCount) {
 	c.Kills += o.Kills
 	c.Moves += o.Moves
 	c.SlowClosed += o.SlowClosed
+	c.Pieces += o.Pieces
 }
 
 var (
@@ -173,6 +174,9 @@ func (w *recoveryWorld) start() {
 		Registry: &session.Registry{}, Origin: time.Now(), BookWildcards: true, Connections: 100,
 		MessagesPerSecond: 1 << 20, Subscriptions: 1 << 20, BadMessages: 1 << 20,
 		PingInterval: 1000 * time.Hour,
+	}
+	if w.seed%2 == 0 {
+		w.env.SetPiece(1 + int(w.seed/2%3))
 	}
 	w.handles = nil
 	for i, name := range recoveryNames {
@@ -315,7 +319,7 @@ func (w *recoveryWorld) turn() {
 		}
 	}
 	for _, c := range w.clients {
-		if c.paused == 0 {
+		if c.nextPieces(); c.paused == 0 {
 			c.read([]int{200, 2000, 64 << 10}[w.rng.IntN(3)])
 		}
 	}
@@ -371,6 +375,9 @@ func (w *recoveryWorld) finish() {
 			w.woken.Store(false)
 			for _, c := range w.clients {
 				c.paused = 0
+				if len(c.pieces) > 0 {
+					w.woken.Store(true)
+				}
 			}
 		}
 	}
@@ -397,6 +404,9 @@ func (w *recoveryWorld) finish() {
 		if len(names) > 0 {
 			judge.send(map[string]any{"action": "subscribe", "trades": names,
 				"resume": map[string]any{"epoch": w.hub.Epoch(), "trades": want}}, &recoveryRequest{resumed: want})
+			for len(judge.pieces) > 0 {
+				judge.nextPieces()
+			}
 			judge.read(64 << 10)
 			for _, name := range names {
 				if n := judge.resumed[name]; n != want[name] {

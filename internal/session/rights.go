@@ -55,7 +55,7 @@ func (s *Session) checkRights(now time.Time) {
 	case now.Before(o.rightsAt):
 		s.watchRights(now)
 	default:
-		s.reviewRights(now)
+		s.afterPieces(now, func() { s.reviewRights(now) })
 	}
 }
 

@@ -126,8 +126,12 @@ func (s *Session) Handle(now time.Time, e Event) {
 		s.runTimers(now)
 	case Verified:
 		s.verified(now, e.Identity, e.Fault)
+	case NextPiece:
+		s.nextPiece(now, e.pieces)
+	case Found:
+		s.resumeFound(now)
 	default:
-		s.notify(now, &e)
+		s.afterPieces(now, func() { s.notify(now, &e) })
 	}
 }
 
@@ -227,6 +231,9 @@ func (s *Session) release() {
 		}
 		if c.over != nil {
 			c.over.Stop()
+		}
+		if p := c.pieces; p != nil {
+			s.pay(p.at, workPrice(&p.request.Outcome().Work))
 		}
 		s.check = nil
 	}

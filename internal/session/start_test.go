@@ -24,7 +24,13 @@ type starter struct {
 }
 
 // Post queues an event; any goroutine may call it.
-func (s *starter) Post(n session.Event) { s.done <- n }
+func (s *starter) Post(n session.Event) {
+	if n.Kind == session.NextPiece {
+		s.drive.Post(n)
+		return
+	}
+	s.done <- n
+}
 
 func newStarter(t *testing.T) *starter {
 	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})

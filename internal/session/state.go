@@ -39,8 +39,8 @@ func (s *Session) State() State {
 // Authenticated reports whether the session has had a valid token.
 func (s *Session) Authenticated() bool { return s.authenticated }
 
-// Busy reports whether a token is being checked, a start searched, or delayed data loaded. Messages
-// wait for the end, so that the host should leave them in the socket.
+// Busy reports whether a token is being checked, a start searched, delayed data loaded, or a long
+// message handled. Messages wait for the end, so that the host should leave them in the socket.
 func (s *Session) Busy() bool { return s.pendingCheck() != nil }
 
 // optional is state that a session rarely has: answers and pings that wait, a token that is being
@@ -94,6 +94,12 @@ func (o *optional) closeReason() *wire.Fault {
 		return nil
 	}
 	return o.closed
+}
+
+// holdsStream reports whether nothing of the stream may be sent: the session is over, subscriptions
+// wait to move to another delay, or a message in pieces is not answered.
+func (o *optional) holdsStream() bool {
+	return o != nil && (o.closed != nil || o.moving != nil || o.inProgress() != nil)
 }
 
 // awaitMove reports whether subscriptions wait to move to another delay, and makes messages wait

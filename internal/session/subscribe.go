@@ -42,16 +42,10 @@ func (r *request) subscribe(m *wire.Message) {
 		f := wire.NewFault(wire.SubscriptionLimit, "At most "+strconv.Itoa(most)+" identifiers")
 		f.Hint = fmt.Sprintf("This connection may have %d identifiers, and the request makes %d: subscribe to the others on another connection", most, total)
 		r.reject(f, nil)
-		if free {
-			r.debit()
-		}
+		r.debitFree(free)
 		return
 	}
-	before := r.sub.Len()
-	r.add(&req, list)
-	if free && r.sub.Len() == before {
-		r.debit()
-	}
+	r.add(&req, list, free)
 }
 
 // asksStart reports whether a subscribe has a start.
@@ -82,9 +76,11 @@ func (r *request) countNew(list []wanted) (n int) {
 	return n
 }
 
-// add subscribes to the items that the user may have, and answers.
-func (r *request) add(req *wire.Subscribe, list []wanted) {
+// add subscribes to the items that the user may have, and answers. If free is set, the message
+// counts only if nothing is added.
+func (r *request) add(req *wire.Subscribe, list []wanted, free bool) {
 	s := r.Session
+	size := s.sub.Len()
 	items := r.authorized(req, list)
 	o := subscription.Options{
 		Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
@@ -97,15 +93,32 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 	if o.Search == nil {
 		r.recordDenied(list)
 	}
-	var buf [8]Use
-	before := s.env.uses(&s.sub, buf[:0])
+	used := s.env.uses(&s.sub, nil)
+	r.chargeItems(req, list)
 	if len(items) == 0 && len(list) > 0 {
-		r.chargeItems(req, list)
 		r.chargeSet(&subscription.Work{})
 		r.rejectAll(list)
+		r.debitFree(free)
 		return
 	}
-	out := s.sub.Subscribe(items, o)
+	changes := s.sub.BeginSubscribe(items, o)
+	r.inPieces(changes, func(r *request) {
+		r.added(req, list, changes.Outcome(), len(items), used)
+		r.debitFree(free && s.sub.Len() == size)
+	})
+}
+
+// debitFree counts a message that would have been free.
+func (r *request) debitFree(free bool) {
+	if free {
+		r.debit()
+	}
+}
+
+// added answers a subscribe. asked is how many items were subscribed or rejected, and used has the
+// uses of before.
+func (r *request) added(req *wire.Subscribe, list []wanted, out *subscription.Outcome, asked int, used []Use) {
+	s := r.Session
 	r.chargeSet(&out.Work)
 	if out.Search != nil {
 		s.ext().check = &check{started: true, start: &start{search: out.Search}}
@@ -116,16 +129,15 @@ func (r *request) add(req *wire.Subscribe, list []wanted) {
 		return
 	}
 	markRejected(list, out.Rejected)
-	r.chargeItems(req, list)
-	if len(out.Rejected) == len(items) && len(list) > 0 {
+	if len(out.Rejected) == asked && len(list) > 0 {
 		r.rejectAll(list)
 		return
 	}
 	if req.Alive != nil {
 		s.switchAlive(r.t, *req.Alive)
 	}
-	s.countUses(before)
-	renameAsWritten(list, &out)
+	s.countUses(used)
+	renameAsWritten(list, out)
 	ack := wire.Subscription{Msg: "Subscribed", ID: r.id, Epoch: out.Epoch, Position: out.Position, Resumed: out.Resumed}
 	for c := range out.Lost {
 		ack.Lost[c] = ranges(out.Lost[c])
@@ -209,15 +221,13 @@ func (r *request) unsubscribe(m *wire.Message) {
 		kept = append(kept, w)
 	}
 	r.chargeItems(&req, list)
-	var work subscription.Work
-	if len(items) > 0 {
-		var buf [8]Use
-		before := r.env.uses(&r.sub, buf[:0])
-		work = r.sub.Unsubscribe(items)
-		r.countUses(before)
-	}
-	r.chargeSet(&work)
-	r.finish("Unsubscribed", &req, kept)
+	used := r.env.uses(&r.sub, nil)
+	changes := r.sub.BeginUnsubscribe(items)
+	r.inPieces(changes, func(r *request) {
+		r.countUses(used)
+		r.chargeSet(&changes.Outcome().Work)
+		r.finish("Unsubscribed", &req, kept)
+	})
 }
 
 // resync sends the snapshots of books, quotes and statuses again.

@@ -17,7 +17,7 @@ import (
 // millisecond.
 func TestTalk(t *testing.T) {
 	for _, script := range conversations(t) {
-		t.Run(script.Name, func(t *testing.T) { converse(t, script, wire.JSON) })
+		t.Run(script.Name, func(t *testing.T) { converse(t, script, wire.JSON, 0) })
 	}
 }
 
@@ -39,7 +39,7 @@ func talkIn(t *testing.T, formats ...wire.Format) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s+%d/%s", f.Subprotocol(), f&wire.Deflate, script.Name), func(t *testing.T) {
-				converse(t, script, f)
+				converse(t, script, f, 0)
 			})
 		}
 	}
@@ -54,12 +54,22 @@ func conversations(t *testing.T) []*talk.Script {
 	return scripts
 }
 
-func converse(t *testing.T, script *talk.Script, f wire.Format) {
+// TestTalkPieces runs the conversations with one identifier a piece. No answer depends on that.
+func TestTalkPieces(t *testing.T) {
+	for _, script := range conversations(t) {
+		t.Run(script.Name, func(t *testing.T) { converse(t, script, wire.JSON, 1) })
+	}
+}
+
+// converse runs a conversation. piece is how many identifiers of a message are handled at once; 0:
+// the default.
+func converse(t *testing.T, script *talk.Script, f wire.Format, piece int) {
 	synctest.Test(t, func(t *testing.T) {
 		world, err := script.World()
 		if err != nil {
 			t.Fatal(err)
 		}
+		world.Env.SetPiece(piece)
 		h := newHost(world)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

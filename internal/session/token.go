@@ -8,10 +8,11 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// check is a token that is being checked, or a search that a subscribe or a move waits for.
-// Messages wait for its end.
+// check is a token that is being checked, a search that a subscribe or a move waits for, or a
+// message in pieces. Other messages wait for its end.
 type check struct {
-	start *start // nil: a token
+	start  *start  // nil: a token, or pieces
+	pieces *pieces // of a message; nil: none
 
 	id      []byte // of the request
 	token   string
@@ -104,7 +105,7 @@ func (s *Session) resumeFound(now time.Time) {
 // verified handles the result of a token check.
 func (s *Session) verified(now time.Time, id *Identity, fault *wire.Fault) {
 	c := s.pendingCheck()
-	if c == nil || !c.started || c.start != nil {
+	if c == nil || !c.started || c.start != nil || c.pieces != nil {
 		return
 	}
 	s.check = nil

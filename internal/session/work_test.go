@@ -89,7 +89,7 @@ func (c *crowd) open() {
 // ask sends a message of the present connection and reads the answer and all data.
 func (c *crowd) ask(msg, want string) {
 	c.t.Helper()
-	c.sess.Handle(c.now, session.Event{Kind: session.Text, Message: []byte(msg)})
+	c.handle(msg)
 	if got := c.drain(); !strings.Contains(got, want) {
 		c.t.Fatalf("%.60s: %s", msg, got)
 	}
