@@ -1,0 +1,57 @@
+package socket
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/market"
+)
+
+// TestOthersBetweenPieces checks that an iteration of the event loop handles one piece of a long
+// message, and the messages of other connections before the next piece.
+func TestOthersBetweenPieces(t *testing.T) {
+	h := hub.New(hub.Config{})
+	var names []string
+	for i := range 5 * 64 {
+		id := market.InstrumentID{Symbol: fmt.Sprintf("W%d", i), Market: "BYMA", Term: "CI"}
+		if _, err := h.Define(market.Instrument{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, id.String())
+	}
+	s := newServer(func(c *Config) { c.Hub, c.FlushInterval, c.Shards = h, -1, 1 })
+	sh, long, _ := connOnStoppedShard(t, s)
+	sh.loop = &eventLoop{shard: sh, buffer: make([]byte, readBufferSize)}
+	_, other, peer := connOnStoppedShard(t, s)
+	now := time.Now()
+	for _, action := range []string{"subscribe", "unsubscribe"} {
+		order := ""
+		s.onStep = func(c *conn, st step) {
+			switch {
+			case c == long && st == stepEvent:
+				order += "p"
+			case c == other && st == stepMessage:
+				order += "o"
+			}
+		}
+		long.sess.Handle(now, session.Event{Kind: session.Text, Message: []byte(`{"action":"` + action + `","trades":["` + strings.Join(names, `","`) + `"]}`)})
+		for range 4 {
+			if !long.sess.Busy() {
+				t.Errorf("%s is answered after %q", action, order)
+			}
+			if _, err := syscall.Write(peer, []byte(frame(0x81, `{"action":"ping"}`))); err != nil {
+				t.Fatal(err)
+			}
+			sh.loop.handleEvents(now, []pollEvent{{Fd: other.id, Events: syscall.EPOLLIN}})
+			sh.runOnce(now)
+		}
+		if want := "opopopop"; order != want || long.sess.Busy() {
+			t.Errorf("%s: order of pieces and other messages %q, busy %v; want %q", action, order, long.sess.Busy(), want)
+		}
+	}
+}
