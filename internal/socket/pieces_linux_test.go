@@ -1,7 +1,6 @@
 package socket
 
 import (
-	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,21 +8,13 @@ import (
 
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/market"
 )
 
 // TestOthersBetweenPieces checks that an iteration of the event loop handles one piece of a long
 // message, and the messages of other connections before the next piece.
 func TestOthersBetweenPieces(t *testing.T) {
 	h := hub.New(hub.Config{})
-	var names []string
-	for i := range 5 * 64 {
-		id := market.InstrumentID{Symbol: fmt.Sprintf("W%d", i), Market: "BYMA", Term: "CI"}
-		if _, err := h.Define(market.Instrument{ID: id}); err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, id.String())
-	}
+	names := defineMany(t, h, 5*64)
 	s := newServer(func(c *Config) { c.Hub, c.FlushInterval, c.Shards = h, -1, 1 })
 	sh, long, _ := connOnStoppedShard(t, s)
 	sh.loop = &eventLoop{shard: sh, buffer: make([]byte, readBufferSize)}
