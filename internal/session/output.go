@@ -97,9 +97,12 @@ func (s *Session) fail(f *wire.Fault, id []byte, extra wire.Extra) {
 // other sessions: the result must not be modified. The host calls Output when the kernel has
 // accepted all previous output, and Sent after it.
 func (s *Session) Output(now time.Time, dst []byte, max int) []byte {
-	defer s.payReplay(now)
 	o := s.optional
-	if o == nil {
+	switch {
+	case o != nil:
+	case s.sub.Waits():
+		return s.gather(now, dst, max, s.format, false)
+	default: // the usual case
 		return s.sub.Gather(dst, max, s.format, false)
 	}
 	n := wholeFrames(o.control, max)
@@ -118,9 +121,9 @@ func (s *Session) Output(now time.Time, dst []byte, max int) []byte {
 		conflate := !s.strict && o.isSlow()
 		var b []byte
 		if o.sim != nil {
-			b = s.simOutput(s.env.at(now), dst[n:], max-n, conflate)
+			b = s.simOutput(now, dst[n:], max-n, conflate)
 		} else {
-			b = s.sub.Gather(dst[n:], max-n, s.format, conflate)
+			b = s.gather(now, dst[n:], max-n, s.format, conflate)
 		}
 		dst = joined(dst, b)
 		if o.positions && len(b) > 0 {
@@ -138,6 +141,15 @@ func (s *Session) Output(now time.Time, dst []byte, max int) []byte {
 	}
 	s.releaseExt()
 	return dst
+}
+
+// gather returns the data that waits, and charges the user for the rows that are replayed.
+func (s *Session) gather(now time.Time, dst []byte, max int, f wire.Format, conflate bool) []byte {
+	b := s.sub.Gather(dst, max, f, conflate)
+	if n := s.sub.TakeReplayed(); n > 0 {
+		s.pay(s.env.at(now), (n+perRows-1)/perRows)
+	}
+	return b
 }
 
 // joined returns dst with b, which is shared memory if dst is empty.

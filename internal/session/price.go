@@ -94,13 +94,6 @@ func (s *Session) pay(t instant, units int) {
 	}
 }
 
-// payReplay charges the user for the rows that the last output has replayed.
-func (s *Session) payReplay(now time.Time) {
-	if n := s.sub.TakeReplayed(); n > 0 {
-		s.pay(s.env.at(now), (n+perRows-1)/perRows)
-	}
-}
-
 // inDebt returns how long a message has to wait because the user's allowance of work is in debt. A
 // message without work does not wait, and neither does a token, without which the connection ends.
 func (r *request) inDebt(m *wire.Message, fault *wire.Fault) time.Duration {

@@ -208,12 +208,12 @@ func (s *Session) runSim(now time.Time) {
 
 // simOutput returns the output of the stream with simulated faults. It changes messages in JSON,
 // whatever the format of the client.
-func (s *Session) simOutput(t instant, dst []byte, max int, conflate bool) []byte {
+func (s *Session) simOutput(now time.Time, dst []byte, max int, conflate bool) []byte {
 	x := s.sim
 	if x.slowEnd != 0 {
 		if x.budget <= 0 {
 			if s.out == nil && s.sub.Pending() { // it is behind, as if its socket were full
-				s.out = s.env.newOutput(t)
+				s.out = s.env.newOutput(s.env.at(now))
 			}
 			return dst
 		}
@@ -222,7 +222,7 @@ func (s *Session) simOutput(t instant, dst []byte, max int, conflate bool) []byt
 	// A host does not ask again after an empty result, so that this continues after dropped messages,
 	// but not for a whole replay at once.
 	for range 16 {
-		raw := s.sub.Gather(nil, max, wire.JSON, conflate)
+		raw := s.gather(now, nil, max, wire.JSON, conflate)
 		if kept := x.corrupt(raw); len(kept) > 0 {
 			dst = s.sub.Transcode(dst, kept, s.format)
 			break

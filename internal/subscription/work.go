@@ -59,10 +59,16 @@ func levels(in *hub.Instrument, depth int) (n int) {
 	return n
 }
 
+// Waits reports whether Gather may return more than the messages of the present turn, such as rows
+// of a replay.
+func (s *Subscriber) Waits() bool { return s.wait != nil }
+
 // TakeReplayed returns the number of rows that Gather has replayed since the last call, for this
 // subscriber or others of its shard.
 func (s *Subscriber) TakeReplayed() int {
 	n := s.shard.replayed
-	s.shard.replayed = 0
+	if n > 0 {
+		s.shard.replayed = 0
+	}
 	return n
 }
