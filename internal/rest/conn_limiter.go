@@ -147,8 +147,20 @@ func (l *connLimiter) add(c net.Conn) (evicted net.Conn) {
 	}
 	added.address.count++
 	l.conns[c] = added
-	l.startWaiting(added)
+	if !hasRequest(c) {
+		l.startWaiting(added)
+	}
 	return evicted
+}
+
+// hasRequest reports whether a new connection already has a whole request, so that it waits for the
+// server and not for its client.
+func hasRequest(c net.Conn) bool {
+	if own, ok := c.(*conn); ok {
+		c = own.Conn
+	}
+	accepted, ok := c.(interface{ HasRequest() bool })
+	return ok && accepted.HasRequest()
 }
 
 func (l *connLimiter) startWaiting(c *limitedConn) {

@@ -19,7 +19,10 @@ type visitor struct {
 	net.Conn
 	from   string
 	closed bool
+	asks   bool // was accepted with a whole request
 }
+
+func (v *visitor) HasRequest() bool { return v.asks }
 
 func (v *visitor) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(v.from))
@@ -87,6 +90,30 @@ func TestConnLimiterOfOneAddress(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 {
 		t.Errorf("%d lines in the log: %s", n, &log)
+	}
+}
+
+// TestConnLimiterKeepsNewRequests checks that an address does not lose connections that were
+// accepted with their request, before it is served, to later ones that have been answered.
+func TestConnLimiterKeepsNewRequests(t *testing.T) {
+	var log bytes.Buffer
+	g := newTestLimiter(1000, 3, &log)
+	first := &visitor{from: "192.0.2.1:1", asks: true}
+	g.setState(first, http.StateNew)
+	idle := g.come(2, "192.0.2.1:2%d")
+	for range 20 {
+		newest := &visitor{from: "192.0.2.1:3", asks: true}
+		g.setState(newest, http.StateNew)
+		if first.closed || newest.closed {
+			t.Fatal("a connection with a request was closed")
+		}
+		g.setState(newest, http.StateIdle) // it was answered
+	}
+	if closed(idle) != 2 {
+		t.Error("older connections without a request were kept")
+	}
+	if hasRequest(&conn{Conn: idle[0]}) || !hasRequest(&conn{Conn: first}) {
+		t.Error("the request of a connection is not seen")
 	}
 }
 

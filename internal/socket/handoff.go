@@ -99,7 +99,7 @@ func (l *httpListener) Accept() (net.Conn, error) {
 		case h := <-l.queue:
 			l.count(h.key, -1)
 			if nc, err := h.open(l.kernel); err == nil { // else no descriptors are left
-				return &httpConn{Conn: nc, peer: h.peer, early: h.early}, nil
+				return &httpConn{Conn: nc, peer: h.peer, early: h.early, hasRequest: hasRequest(h.early)}, nil
 			}
 		}
 	}
@@ -147,9 +147,13 @@ func (l *httpListener) Addr() net.Addr { return l.addr }
 // has the address it was accepted with, which a socket that was reset no longer knows.
 type httpConn struct {
 	net.Conn
-	peer  netip.AddrPort
-	early []byte
+	peer       netip.AddrPort
+	early      []byte
+	hasRequest bool // early began with a whole request
 }
+
+// HasRequest reports whether the connection was accepted with a whole request.
+func (c *httpConn) HasRequest() bool { return c.hasRequest }
 
 // RemoteAddr implements net.Conn.
 func (c *httpConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.peer) }

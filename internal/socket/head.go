@@ -3,6 +3,7 @@ package socket
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/ruedahq/rueda/internal/deflate"
@@ -169,6 +170,25 @@ func bearerOf(b []byte) string {
 		}
 	}
 	return ""
+}
+
+// hasRequest reports whether b begins with a whole request, for which the gateway need not wait.
+func hasRequest(b []byte) bool {
+	head, body, whole := bytes.Cut(b, []byte("\r\n\r\n"))
+	size := 0
+	for line := range bytes.SplitSeq(head, []byte("\r\n")) {
+		name, value, _ := strings.Cut(string(line), ":")
+		switch {
+		case strings.EqualFold(name, "Transfer-Encoding"):
+			return false
+		case strings.EqualFold(name, "Content-Length"):
+			var err error
+			if size, err = strconv.Atoi(strings.Trim(value, " \t")); err != nil {
+				return false
+			}
+		}
+	}
+	return whole && len(body) >= size
 }
 
 // notText reports whether r is unusual in a field value. net/http handles bytes above 0x7f.

@@ -114,3 +114,22 @@ func TestSizes(t *testing.T) {
 		t.Errorf("a connection is %d bytes with its session", size)
 	}
 }
+
+// TestHasRequest checks which first bytes are a whole request.
+func TestHasRequest(t *testing.T) {
+	for text, want := range map[string]bool{
+		"":                                      false,
+		"GET / HTTP/1.1\r\nHost: x\r\n":         false,
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":     true,
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\nmore": true,
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nab":                  false,
+		"POST / HTTP/1.1\r\nHost: x\r\ncontent-length:  3\r\n\r\nabc":                true,
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\nabc":                 false,
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n": false,
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n":           false,
+	} {
+		if got := hasRequest([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
