@@ -138,12 +138,21 @@ func TestSlowE2E(t *testing.T) {
 	good(t, r, err)
 }
 
-// TestHostileE2E has a user send expensive messages.
+// TestHostileE2E makes an attack of each kind: with messages, with frames, and without reading.
 func TestHostileE2E(t *testing.T) {
-	o := tiny(t, 5)
-	o.Window = time.Second
-	r, err := bench.Hostile(t.Context(), o)
-	good(t, r, err)
+	for _, only := range []string{"resyncs", "pings of RFC 6455", "not read"} {
+		o := tiny(t, 5)
+		o.Only, o.Window = only, 300*time.Millisecond
+		r, err := bench.Hostile(t.Context(), o)
+		good(t, r, err)
+		if len(r.Cases) != 1 || len(r.Checks) != 3 {
+			t.Fatalf("%s: %d attacks, %d checks", only, len(r.Cases), len(r.Checks))
+		}
+		c := r.Cases[0]
+		if c.Attacked.Rate <= 0 || len(c.Attacked.Pings[0]) != 1 || len(c.Attacked.Pings[1]) != 1 || c.Old[0].Deliveries+c.New[0].Deliveries == 0 {
+			t.Errorf("%s: %+v, %+v, %+v", only, c.Attacked, c.Old[0], c.New[0])
+		}
+	}
 }
 
 func TestResumeE2E(t *testing.T) {

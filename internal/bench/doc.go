@@ -28,5 +28,6 @@
 // # Concurrency
 //
 // Everything runs on the caller's goroutine, which waits for the processes. When several work at
-// the same time, it reads their answers one after another.
+// the same time, it reads their answers one after another. Each client that makes requests during a
+// window, and each connection of a hostile user, has its own goroutines, which end with it.
 package bench

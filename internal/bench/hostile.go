@@ -1,86 +1,64 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/ruedahq/rueda/internal/bench/host"
 	"github.com/ruedahq/rueda/internal/bench/load"
-	"github.com/ruedahq/rueda/internal/bench/pairs"
 	"github.com/ruedahq/rueda/internal/bench/pattern"
+	"github.com/ruedahq/rueda/internal/bench/proc"
+	"github.com/ruedahq/rueda/internal/bench/witness"
 )
 
 const (
-	hostileConns    = 8  // of the hostile user: the limit of a user
-	hostilePerSec   = 19 // messages of each; the limit is 20
-	hostileReaders  = 20 // connections of other users
-	hostileRatio    = 1.5
-	hostileRounds   = 5   // windows of each kind in a run, in turn: a busy moment of the machine spoils one
-	hostileNames    = 600 // identifiers in a message
-	hostilePatterns = 64
-)
+	hostileConns   = 8  // of the hostile user: the limit of a user
+	hostileReaders = 20 // connections of other users
+	hostileRuns    = 3  // default pairs of windows
+	hostileTopics  = 400
+	hostileRate    = 1000 // trades a second, in rotation
 
-// Workloads of Hostile.
-const (
-	hostileUnknown  = "unknown identifiers"
-	hostileWildcard = "patterns"
+	witnessConns = 8                     // of the user whose pings are timed
+	witnessEvery = 55 * time.Millisecond // below the limit of messages
+
+	// Bounds: the latency of others compared with the control, and the processor time beyond it.
+	hostileRatio = 3
+	hostileCore  = 10 // percent of one core
+
+	searchWarmups = 12 // times Options.Warmup are the time in which a rate is found
 )
 
 // HostileHelp describes Hostile.
-const HostileHelp = `Hostile has one user send on 8 connections, 19 messages a second each, what costs the gateway much: 600
-unknown identifiers a message ("unknown identifiers", by a user with quotes alone), or 64 patterns over 10,000
-instruments that come and go ("patterns"), while 20 others follow 1,000 trades a second. What is compared are
-windows with as many bytes that cost little, and windows with the hostile messages, in turn; of each kind the one
-with the middle p99 counts. A connection that the gateway closes connects again. By default it takes about 4
-minutes.
+const HostileHelp = `Hostile has one user attack the gateway on 8 connections, each attack at the highest rate that is not
+refused. It finds that rate first: it sends faster until messages are refused or the gateway reads its connections
+more slowly, and takes what was accepted on average when the burst is used up. Then windows with the attack alternate
+with windows of a control, which sends as many frames and bytes that have no effect.
 
-Bound: p99 of the others at most 1.5 times that with harmless messages.`
+A witness of another user sends pings all the time, and 20 connections of others follow 1,000 trades a second. By
+default it takes about half an hour.
 
-// An attack is a set of expensive messages of a hostile user, and as many bytes of cheap ones.
-type attack struct {
-	name        string
-	user        string
-	instruments int // of the gateway
-	harmless    []string
-	hostile     []string // sent in rotation
+Bounds: p99 of the witness's pings, and of the data of the others, at most 3 times that of the control, and at most
+10 % of one core beyond the control.`
+
+// Attacked is the result of an attack.
+type Attacked struct {
+	Unit    string  // of the rate
+	Rate    float64 // found, a second, of all connections
+	Bytes   float64 // of it, a second
+	Refused float64 // share that was refused in the windows
+
+	Pings  [2][]float64 // p99 in ms of each window: of the control, of the attack
+	Silent bool         `json:",omitempty"` // nothing is read in the windows
+	Closed int64        `json:",omitempty"` // connections that the gateway closed in the windows
 }
 
-func attacks() []attack {
-	names, patterns := make([]string, hostileNames), make([]string, hostilePatterns)
-	for i := range names {
-		names[i] = fmt.Sprintf(`"S%dXABCDEFGHIJKLMNOPQRS|BENCH|CI"`, i)
-	}
-	shapes := []string{`"*|*|*"`, `"*|%[1]s|*"`, `"*|*|%[2]s"`, `"*|%[1]s|%[2]s"`}
-	id := pattern.ID(0)
-	for i := range patterns {
-		if patterns[i] = fmt.Sprintf(`"S%dXABCDEFGHIJKLMNOPQRS|*|*"`, i); i < len(shapes) {
-			patterns[i] = strings.ReplaceAll(strings.ReplaceAll(shapes[i], "%[1]s", id.Market), "%[2]s", id.Term)
-		}
-	}
-	message := func(action string, list []string) string {
-		return fmt.Sprintf(`{"action":%q,"quotes":[%s]}`, action, strings.Join(list, ","))
-	}
-	return []attack{
-		{hostileUnknown, "uq0000", 67, []string{message("unsubscribe", names)}, []string{message("subscribe", names)}},
-		{hostileWildcard, "u900000", 10_000, []string{message("unsubscribe", patterns)},
-			[]string{message("subscribe", patterns), message("unsubscribe", patterns)}},
-	}
-}
-
-// Hostile measures how the messages of one user affect the latency of others: first bytes that cost
-// the gateway little, then as many that cost it much.
+// Hostile measures how one user who does what costs the gateway most affects others.
 func Hostile(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("hostile")
 	if err != nil {
@@ -91,146 +69,172 @@ func Hostile(ctx context.Context, o Options) (*Report, error) {
 			continue
 		}
 		if err := o.attacked(ctx, r, &a); err != nil {
-			return r, err
+			return r, fmt.Errorf("%s: %w", a.name, err)
 		}
 	}
 	r.end()
 	return r, nil
 }
 
-func (o *Options) attacked(ctx context.Context, r *Report, a *attack) error {
+// attacked makes the windows of one attack.
+func (o *Options) attacked(ctx context.Context, r *Report, a *attack) (err error) {
 	conns := o.sizes(hostileReaders)[0]
-	c := &Case{Name: a.name, Conns: conns}
-	r.Cases = append(r.Cases, c)
-	var ratio []float64
-	for i := range o.Runs {
-		harmless, hostile, err := o.attackedOnce(ctx, r, a, conns)
-		if err != nil {
-			return err
-		}
-		c.Rueda = append(c.Rueda, harmless, hostile)
-		if harmless.Samples > 0 && hostile.Samples > 0 {
-			ratio = append(ratio, part(hostile.P99, harmless.P99))
-		}
-		o.talk("%s %d: p99 of the others %.3f ms with harmless messages, %.3f with hostile ones", a.name, i+1, harmless.P99, hostile.P99)
-	}
-	r.atMost(a.name+": p99 of the others, of that with harmless messages", pairs.Median(ratio), hostileRatio, "%.3f")
-	return nil
-}
-
-// middleRun returns the window with the middle p99.
-func middleRun(runs []*Run) *Run {
-	return slices.SortedFunc(slices.Values(runs), func(a, b *Run) int { return cmp.Compare(a.P99, b.P99) })[len(runs)/2]
-}
-
-// attackedOnce makes one run: short windows with harmless and with hostile messages in turn. It
-// returns the middle one of each kind.
-func (o *Options) attackedOnce(ctx context.Context, r *Report, a *attack, conns int) (harmless, hostile *Run, err error) {
-	g, err := hostRig(ctx, o, host.Config{Conns: conns, Instruments: a.instruments})
+	g, err := hostRig(ctx, o, host.Config{Conns: conns, Instruments: a.instruments, Journal: true})
 	defer func() { err = errors.Join(err, g.close()) }()
-	if err != nil {
-		return nil, nil, err
-	}
-	r.Limits = g.limits
-	if _, err := g.open(load.Config{Conns: conns, Sets: oneTopic(), Sample: 3}); err != nil {
-		return nil, nil, err
-	}
-	if err := g.publish(pattern.Pattern{Kind: pattern.Rate, Rate: 1000, Batch: 1}); err != nil {
-		return nil, nil, err
-	}
-	bearer, err := token(ctx, http.DefaultClient, g.rest, a.user)
-	if err != nil {
-		return nil, nil, err
-	}
-	during := func(messages []string) (run *Run, err error) {
-		ctx, stop := context.WithCancel(ctx)
-		var all sync.WaitGroup
-		defer all.Wait()
-		defer stop()
-		var sent atomic.Int64
-		for range hostileConns {
-			all.Go(func() { sendAgain(ctx, g, bearer, messages, &sent) })
-		}
-		if err := wait(ctx, o.Warmup/hostileRounds); err != nil {
-			return nil, err
-		}
-		before := sent.Load()
-		if run, err = g.window(ctx, o.Window/hostileRounds); err == nil && sent.Load() == before {
-			err = errors.New("the hostile user sent nothing")
-		}
-		return run, err
-	}
-	var windows [2][]*Run
-	for range hostileRounds {
-		for kind, messages := range [2][]string{a.harmless, a.hostile} {
-			run, err := during(messages)
-			if err != nil {
-				return nil, nil, err
-			}
-			windows[kind] = append(windows[kind], run)
-		}
-	}
-	harmless, hostile = middleRun(windows[0]), middleRun(windows[1])
-	if _, err := g.stop(0); err != nil {
-		if b := (*badRun)(nil); !errors.As(err, &b) {
-			return nil, nil, err
-		}
-		hostile.Error = err.Error()
-	}
-	return harmless, hostile, nil
-}
-
-// sendAgain sends messages in rotation until ctx ends, and reconnects after a close.
-func sendAgain(ctx context.Context, g *rig, bearer string, messages []string, sent *atomic.Int64) {
-	for ctx.Err() == nil {
-		_ = sendUntilClosed(ctx, g, bearer, messages, sent) // the gateway may close it
-		_ = wait(ctx, time.Second/hostilePerSec)
-	}
-}
-
-func sendUntilClosed(ctx context.Context, g *rig, bearer string, messages []string, sent *atomic.Int64) error {
-	ws, _, err := websocket.Dial(ctx, "ws://"+g.address+"/stream", &websocket.DialOptions{
-		HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}}})
 	if err != nil {
 		return err
 	}
-	ws.SetReadLimit(64 << 20)
-	ctx, stop := context.WithCancel(ctx)
-	var reader sync.WaitGroup
-	defer reader.Wait()
-	defer func() { _ = ws.CloseNow() }()
-	defer stop()
-	reader.Go(func() {
-		defer stop()
-		buf := make([]byte, 16<<10) // answers are dropped cheaply: this process shares the cores
-		for {
-			_, message, err := ws.Reader(ctx)
-			if err != nil {
-				return
-			}
-			n, err := io.ReadFull(message, buf[:256])
-			if err == nil {
-				_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, message, buf[256:])
-			}
-			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				return
-			}
-			if bytes.Contains(buf[:n], []byte(`"action":"ping"`)) {
-				_ = ws.Write(ctx, websocket.MessageText, []byte(`{"action":"pong"}`))
-			}
-		}
-	})
-	tick := time.NewTicker(time.Second / hostilePerSec)
-	defer tick.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-		if err := ws.Write(ctx, websocket.MessageText, []byte(messages[i%len(messages)])); err != nil {
+	r.Limits = g.limits
+	opened, err := g.open(load.Config{Conns: conns, Sets: followers(), Sample: 3})
+	if err != nil {
+		return err
+	}
+	if err := g.publish(pattern.Pattern{Kind: pattern.Rate, Rate: hostileRate, Batch: 1, Spread: hostileTopics, Quotes: true}); err != nil {
+		return err
+	}
+	w, err := o.witnessed(ctx, g)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	bearer, err := token(ctx, http.DefaultClient, g.rest, cmp.Or(a.user, "u900000"))
+	if err != nil {
+		return err
+	}
+	s := newAttackers(g.address, bearer, a, opened.Epoch)
+	s.start(ctx)
+	defer s.stop()
+	c := &Case{Name: a.name, Conns: hostileConns, Attacked: &Attacked{Unit: cmp.Or(a.unit, "messages"), Silent: a.silent}}
+	r.Cases = append(r.Cases, c)
+	if err := s.find(ctx, searchWarmups*o.Warmup); err != nil {
+		return err
+	}
+	c.Attacked.Rate, c.Attacked.Bytes = s.rate, s.rate*s.meanSize()
+	if err := o.windows(ctx, g, w, s, c); err != nil {
+		return err
+	}
+	if _, err := g.stop(0); err != nil {
+		if b := (*badRun)(nil); !errors.As(err, &b) {
 			return err
 		}
-		sent.Add(1)
+		c.New[0].Error = err.Error()
 	}
+	c.judge(r)
+	o.talk("%s: %s", c.Name, strings.Join(c.attackedLine(), "  "))
+	return s.fault()
+}
+
+// windows alternates windows of the control and of the attack.
+func (o *Options) windows(ctx context.Context, g *rig, w *proc.Child, s *attackers, c *Case) error {
+	x := c.Attacked
+	var sent, refused int64
+	for i := range 2 * o.Runs {
+		kind := (i + 1) / 2 % 2 // control, attack, attack, control, and so on
+		s.use(kind == 0, x.Silent)
+		if err := wait(ctx, o.Warmup); err != nil {
+			return err
+		}
+		if err := w.Ask("mark", nil, nil); err != nil {
+			return err
+		}
+		before := s.counts()
+		run, err := g.window(ctx, 2*o.Window)
+		if err != nil {
+			return err
+		}
+		var m witness.Mark
+		if err := w.Ask("mark", nil, &m); err != nil {
+			return err
+		}
+		x.Pings[kind] = append(x.Pings[kind], float64(m.Pings.At(0.99))/ms)
+		if kind == 0 {
+			c.Old = append(c.Old, run)
+			continue
+		}
+		c.New = append(c.New, run)
+		after := s.counts()
+		sent, refused = sent+after.sent-before.sent, refused+after.refused-before.refused
+		x.Closed += after.closed - before.closed
+	}
+	if sent == 0 {
+		return errors.New("the hostile user sent nothing")
+	}
+	x.Refused = float64(refused) / float64(sent)
+	return nil
+}
+
+// judge compares the windows with the bounds.
+func (c *Case) judge(r *Report) {
+	p := c.pings()
+	r.atMost(c.Name+": p99 of a witness's pings, of that with the control", part(p[1], p[0]), hostileRatio, "%.2f")
+	r.atMost(c.Name+": p99 of data of others, of that with the control", part(median(c.New, p99), median(c.Old, p99)), hostileRatio, "%.2f")
+	r.atMost(c.Name+": % of one core beyond the control", max(0.01, c.beyond()), hostileCore, "%.1f")
+}
+
+// beyond returns the processor time of the gateway in attacks beyond that in controls, in percent
+// of one core.
+func (c *Case) beyond() float64 { return 100 * (median(c.New, cores) - median(c.Old, cores)) }
+
+// pings returns the medians of the p99 of pings in controls and attacks.
+func (c *Case) pings() (m [2]float64) {
+	for i, list := range c.Attacked.Pings {
+		if sorted := slices.Sorted(slices.Values(list)); len(sorted) > 0 {
+			m[i] = sorted[len(sorted)/2]
+		}
+	}
+	return m
+}
+
+// attackLines returns the table of attacks: a head and a line of each. It is empty without attacks.
+func (r *Report) attackLines() (lines [][]string) {
+	for _, c := range r.Cases {
+		if c.Attacked == nil {
+			continue
+		}
+		if lines == nil {
+			lines = append(lines, []string{"attack", "rate of 8 connections", "KiB/s", "p99 of pings, ms", "ratio", "p99 of data, ms", "ratio",
+				"gateway, % of a core", "beyond the control", "refused", "closed"})
+		}
+		lines = append(lines, c.attackedLine())
+	}
+	return lines
+}
+
+func (c *Case) attackedLine() []string {
+	x, p := c.Attacked, c.pings()
+	data := [2]float64{median(c.Old, p99), median(c.New, p99)}
+	f := func(format string, v float64) string { return fmt.Sprintf(format, v) }
+	return []string{
+		c.Name, f("%.1f ", x.Rate) + x.Unit + "/s", f("%.0f", x.Bytes/1024),
+		fmt.Sprintf("%.2f, %.2f", p[0], p[1]), f("%.2f", part(p[1], p[0])),
+		fmt.Sprintf("%.2f, %.2f", data[0], data[1]), f("%.2f", part(data[1], data[0])),
+		fmt.Sprintf("%.0f, %.0f", 100*median(c.Old, cores), 100*median(c.New, cores)), f("%.1f", c.beyond()),
+		f("%.1f %%", 100*x.Refused), fmt.Sprint(x.Closed),
+	}
+}
+
+// followers returns the set of the connections whose data are timed.
+func followers() []load.Set {
+	ids := make([]string, hostileTopics)
+	for i := range ids {
+		ids[i] = pattern.ID(i).String()
+	}
+	return []load.Set{{Subscribe: listing("subscribe", "trades", ids, ""), Trades: ids}}
+}
+
+// witnessed starts the witness.
+func (o *Options) witnessed(ctx context.Context, g *rig) (*proc.Child, error) {
+	bearer, err := token(ctx, http.DefaultClient, g.rest, "u800000")
+	if err != nil {
+		return nil, err
+	}
+	child, err := g.start(ctx, RoleWitness)
+	if err != nil {
+		return nil, err
+	}
+	err = child.Ask("open", witness.Config{Address: g.address, Token: bearer, Conns: witnessConns, Every: witnessEvery}, nil)
+	if err != nil {
+		return nil, errors.Join(err, child.Close())
+	}
+	return child, nil
 }

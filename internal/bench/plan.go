@@ -23,6 +23,8 @@ func Runs(what string) int {
 		return slowRuns
 	case "compare":
 		return comparePairs
+	case "hostile":
+		return hostileRuns
 	}
 	return defaultRuns
 }
@@ -81,7 +83,9 @@ func Workloads(what string, o Options) []string {
 	case "slow":
 		names = []string{slowStopped, slowTenth}
 	case "hostile":
-		names = []string{hostileUnknown, hostileWildcard}
+		for _, a := range attacks() {
+			names = append(names, a.name)
+		}
 	case "history":
 		names = []string{historyQuestions, historyJournal, historyDelays}
 	case "auth":
@@ -141,7 +145,7 @@ func (o *Options) reduced(what string) string {
 	if o.Runs < Runs(what) {
 		list = append(list, plural(o.Runs, "run"))
 	}
-	if windowed := what == "fanout" || what == "latency" || what == "slow" || what == "auth" || what == "compare"; windowed {
+	if windowed := what == "fanout" || what == "latency" || what == "slow" || what == "auth" || what == "compare" || what == "hostile"; windowed {
 		if o.Window < defaultWindow {
 			list = append(list, fmt.Sprintf("windows of %v", o.Window))
 		}

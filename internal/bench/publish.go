@@ -176,6 +176,7 @@ func (r *Report) writeMarkdown(b *strings.Builder) {
 				m("%.3f", cpu), m("%.2f", p50), m("%.2f", p99), m("%.2f", p999), median(s.runs, foreign))
 		}
 	}
+	r.writeAttackTable(b)
 	figures := false
 	for _, c := range r.Cases {
 		for _, f := range c.Figures {
@@ -186,13 +187,17 @@ func (r *Report) writeMarkdown(b *strings.Builder) {
 			fmt.Fprintf(b, "| %s | %s | %s |\n", c.Name, f.Name, f.Text)
 		}
 	}
-	if len(r.Checks) > 0 {
+	checks := r.Checks
+	if len(r.attackLines()) > 0 {
+		checks = nil // the table has the ratios
+	}
+	if len(checks) > 0 {
 		if r.Reduced != "" {
 			fmt.Fprintf(b, "\nBounds are for the default sizes; here: %s.\n", r.Reduced)
 		}
 		b.WriteString("\n| bound | measured | |\n|---|---|---|\n")
 	}
-	for _, c := range r.Checks {
+	for _, c := range checks {
 		result := "kept"
 		switch {
 		case c.missed():
@@ -204,6 +209,34 @@ func (r *Report) writeMarkdown(b *strings.Builder) {
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(b, "\n%s\n", n)
+	}
+}
+
+// writeAttackTable writes the table of the attacks and the bounds that they miss.
+func (r *Report) writeAttackTable(b *strings.Builder) {
+	lines := r.attackLines()
+	for i, line := range lines {
+		fmt.Fprintf(b, "| %s |\n", strings.Join(line, " | "))
+		if i == 0 {
+			b.WriteString("|---" + strings.Repeat("|--:", len(line)-1) + "|\n")
+		}
+	}
+	if lines == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nBounds: ratios of at most %d, and %d %% of one core beyond the control.", hostileRatio, hostileCore)
+	missed := 0
+	for _, c := range r.Checks {
+		if c.Pass || c.Unmeasured {
+			continue
+		}
+		if missed++; missed == 1 {
+			b.WriteString(" Missed:\n\n")
+		}
+		fmt.Fprintf(b, "- %s: %s\n", c.Name, c.Text)
+	}
+	if missed == 0 {
+		b.WriteString(" All are kept.\n")
 	}
 }
 

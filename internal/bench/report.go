@@ -52,6 +52,8 @@ type Case struct {
 	New     []*Run          `json:",omitempty"`
 	Figures []Figure        `json:",omitempty"` // results that are not Runs
 	Others  map[string]*Run `json:",omitempty"`
+
+	Attacked *Attacked `json:",omitempty"` // Old are windows of the control, New those of the attack
 }
 
 // runs returns all runs of a case.

@@ -16,6 +16,7 @@ import (
 	"github.com/ruedahq/rueda/internal/bench/pattern"
 	"github.com/ruedahq/rueda/internal/bench/proc"
 	"github.com/ruedahq/rueda/internal/bench/tokens"
+	"github.com/ruedahq/rueda/internal/bench/witness"
 )
 
 // Roles are the programs of a measurement. Role runs one, whose name is the last argument of its
@@ -26,6 +27,8 @@ const (
 	RoleLoad  = "load"
 
 	RoleTokens = "tokens"
+
+	RoleWitness = "witness"
 )
 
 // Role runs one of the programs until its input ends.
@@ -39,6 +42,8 @@ func Role(name string, in io.Reader, out io.Writer) error {
 		return load.Run(in, out)
 	case RoleTokens:
 		return tokens.Run(in, out)
+	case RoleWitness:
+		return witness.Run(in, out)
 	}
 	return fmt.Errorf("no program of a measurement is called %q", name)
 }

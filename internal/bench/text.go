@@ -23,6 +23,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "INCOMPLETE: %s\n", r.Incomplete)
 	}
 	r.writeRuns(&b)
+	r.writeAttacks(&b)
 	if len(r.Comparisons) > 0 {
 		b.WriteString("\nratios above 1: the newer program is worse\n")
 		_ = pairs.WriteTable(&b, r.Comparisons) // in memory: cannot fail
@@ -130,6 +131,18 @@ func writeTable(b *strings.Builder, cases []*Case) {
 	write(func(i int) string { return columns[i].head })
 	for _, line := range lines {
 		write(func(i int) string { return line[i] })
+	}
+	_ = t.Flush() // in memory: cannot fail
+}
+
+// writeAttacks writes a table of the attacks, if there are any.
+func (r *Report) writeAttacks(b *strings.Builder) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for i, line := range r.attackLines() {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintln(t, strings.Join(line, "\t"))
 	}
 	_ = t.Flush() // in memory: cannot fail
 }

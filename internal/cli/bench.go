@@ -75,7 +75,7 @@ func newBench(std command.Streams) *cobra.Command {
 		cmd.AddCommand(newBenchmark(std, &b))
 	}
 	cmd.AddCommand(newBenchReport(std))
-	for _, role := range []string{bench.RoleServe, bench.RoleBare, bench.RoleLoad, bench.RoleTokens} {
+	for _, role := range []string{bench.RoleServe, bench.RoleBare, bench.RoleLoad, bench.RoleTokens, bench.RoleWitness} {
 		cmd.AddCommand(&cobra.Command{
 			Use: role, Hidden: true, Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return bench.Role(role, std.In, std.Out) },
