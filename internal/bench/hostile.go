@@ -153,8 +153,11 @@ func (o *Options) windows(ctx context.Context, g *rig, w *proc.Child, s *attacke
 		}
 		c.New = append(c.New, run)
 		after := s.counts()
-		sent, refused = sent+after.sent-before.sent, refused+after.refused-before.refused
 		x.Closed += after.closed - before.closed
+		now, no := after.sent-before.sent, after.refused-before.refused
+		if sent, refused = sent+now, refused+no; no > 0 && now > 0 {
+			s.rate *= 1 - float64(no)/float64(now) // its price has risen
+		}
 	}
 	if sent == 0 {
 		return errors.New("the hostile user sent nothing")
