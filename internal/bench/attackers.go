@@ -197,7 +197,8 @@ func (s *attackers) send(ctx context.Context, c *witness.Conn) error {
 	tick := time.NewTicker(attackTick)
 	defer tick.Stop()
 	last, probed := time.Now(), time.Now()
-	credit, next := 0.0, 0
+	credit := 0.0
+	next := map[*byte]int{} // places in the rotations, by their first frame: a message may be in parts
 	for {
 		var now time.Time
 		select {
@@ -209,10 +210,11 @@ func (s *attackers) send(ctx context.Context, c *witness.Conn) error {
 		credit = min(credit+o.rate*now.Sub(last).Seconds(), 1+o.rate/4)
 		last = now
 		for ; credit >= 1 && len(o.frames) > 0; credit-- {
-			if err := c.Write(o.frames[next%len(o.frames)]); err != nil {
+			at := &o.frames[0][0]
+			if err := c.Write(o.frames[next[at]%len(o.frames)]); err != nil {
 				return err
 			}
-			next++
+			next[at]++
 			s.count(func(n *attackCounts) { n.sent++ })
 		}
 		if now.Sub(probed) >= probeEvery && !o.silent {
