@@ -36,13 +36,15 @@ func TestNeighboursAcrossNodesE2E(t *testing.T) {
 	for _, n := range neighbour.Neighbours() {
 		for _, level := range levels {
 			address++
-			results, rate := site.Measure(n, level, tries)
-			for _, x := range results {
-				t.Logf("figure: %s, %s (%.0f a second): %s refused %d of %d times %v", n.Name, level.Name, rate, x.Other, x.Total(), x.Tries, x.Refused)
-			}
-			for _, wrong := range n.Unexpected(level, results) {
-				t.Error(wrong)
-			}
+			t.Run(n.Name+" "+level.Name, func(t *testing.T) {
+				results, rate := site.Measure(n, level, tries)
+				for _, x := range results {
+					t.Logf("figure: %s, %s (%.0f a second): %s refused %d of %d times %v", n.Name, level.Name, rate, x.Other, x.Total(), x.Tries, x.Refused)
+				}
+				for _, wrong := range n.Unexpected(level, results) {
+					t.Error(wrong)
+				}
+			})
 		}
 	}
 }
