@@ -19,7 +19,7 @@ func TestControl(t *testing.T) {
 		string(AppendPong(nil, nil, someTime)),
 		string(AppendAuthSuccess(nil, &AuthSuccess{
 			ID: id, Session: "bot", Version: "1.0.0", Time: someTime, ExpiresIn: 86400, Interval: 20, Timeout: 30,
-			Subscriptions: 2000, MessagesPerSecond: 20, WorkPerSecond: 100_000, Work: 2_000_000, MessageBytes: 65536, MaxMessageBytes: 10485760, Connections: 8, Reauth: true,
+			Subscriptions: 2000, MessagesPerSecond: 20, WorkPerSecond: 50_000, Work: 2_000_000, MessageBytes: 65536, MaxMessageBytes: 10485760, Connections: 8, Reauth: true,
 		})),
 		string(AppendAuthSuccess(nil, &AuthSuccess{Version: "1.0.0", Time: someTime, MaxDepth: -1})),
 		string(AppendSubscription(nil, &Subscription{

@@ -15,7 +15,7 @@ import (
 // A message is admitted unless the allowance is in debt. What it costs is known afterwards, so it
 // may put the allowance into debt.
 const (
-	workPerSecond = 100_000   // units that recover in a second: about six percent of a core
+	workPerSecond = 50_000    // units that recover in a second: about three percent of a core
 	workBurst     = 2_000_000 // units of the whole allowance
 
 	unitTime = time.Second / workPerSecond // in which one unit recovers

@@ -105,7 +105,7 @@ func success() *schema.Schema {
 		schema.Required("limits", schema.Object("Limits of the connection.",
 			schema.Required("subscriptions", schema.Integer("Identifiers in the set of subscriptions.").AtLeast(0).Example(2000)),
 			schema.Required("messages_per_second", schema.Integer("Messages of the client a second.").AtLeast(0).Example(20)),
-			schema.Required("work_per_second", schema.Integer("Units of work of the user's messages that recover in a second.").AtLeast(0).Example(100000)),
+			schema.Required("work_per_second", schema.Integer("Units of work of the user's messages that recover in a second.").AtLeast(0).Example(50000)),
 			schema.Required("work", schema.Integer("Units of work that the user's messages may cost at once.").AtLeast(0).Example(2000000)),
 			schema.Required("message_bytes", schema.Integer("Bytes of a message of the client.").AtLeast(0).Example(65536)),
 			schema.Required("max_message_bytes", schema.Integer("Bytes of the longest message of the gateway.").AtLeast(0).Example(10485760)),
