@@ -30,6 +30,7 @@ type rigOptions struct {
 	postgres    bool                     // the nodes share PostgreSQL instead of a SQLite file
 	relays      bool                     // between the processes, so that pairs of them can be cut
 	program     string                   // of the nodes; "": built from this tree
+	older       bool                     // program is that of older; needs postgres
 	drain       string                   // of a node; "": 100ms
 	lease       string                   // of the sequencer; "": 1s
 	clients     int                      // of swarm; clientsOfBot of them share a user
@@ -123,7 +124,7 @@ func startRig(t *testing.T, o rigOptions) *rig {
 		data.Folder, data.Postgres = "", database.String()
 	}
 	addUsers(t, data, 1+o.clients/clientsOfBot, o.delays)
-	if o.program != "" { // an older one
+	if o.older {
 		downgrade(t, database)
 	}
 	for _, p := range take(2) {

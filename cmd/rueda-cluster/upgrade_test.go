@@ -79,7 +79,7 @@ func TestRollingUpgradeE2E(t *testing.T) {
 		t.Fatal(err)
 	}
 	const drain = 4 * time.Second
-	r := startRig(t, rigOptions{nats: 3, edges: 3, postgres: true, program: older(t), drain: drain.String(), speed: 20, clients: 60})
+	r := startRig(t, rigOptions{nats: 3, edges: 3, postgres: true, program: older(t), older: true, drain: drain.String(), speed: 20, clients: 60})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer func() { cancel(); running.Wait() }()
