@@ -196,12 +196,27 @@ func (g *reloaded) refused() int {
 	return answer.StatusCode
 }
 
+// answerPings answers the pings of the gateway on all sockets, until the test ends.
+func (g *reloaded) answerPings() {
+	for {
+		select {
+		case <-g.Context().Done():
+			return
+		case <-time.After(5 * time.Second):
+		}
+		for _, c := range g.sockets {
+			_ = c.Write(g.Context(), websocket.MessageText, []byte(`{"action":"pong"}`)) // the test checks whether it is open
+		}
+	}
+}
+
 // TestReload changes each setting that applies while a gateway runs, with open sockets. None of
 // them is lost.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	n := soakCount(5000)
 	g := startReloaded(t, n)
+	go g.answerPings()
 	began := time.Now()
 	g.apply("")
 	g.reloadSessions()
