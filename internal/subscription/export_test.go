@@ -24,9 +24,6 @@ func (s *Shard) Port() *hub.Port { return s.hub }
 // Views returns the number of topics that the shard reads.
 func (s *Shard) Views() int { return len(s.views) }
 
-// Waits reports whether the subscriber keeps memory for data that waits.
-func (s *Subscriber) Waits() bool { return s.wait != nil }
-
 // Carry returns the number of bytes of encoded frames that are sent first.
 func (s *Subscriber) Carry() int { return len(s.wait.carry) }
 
