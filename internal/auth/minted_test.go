@@ -90,7 +90,7 @@ func TestMinted(t *testing.T) {
 		case float64:
 			changed[name] = int64(v) + 1
 		case string:
-			changed[name] = "x" + v[1:]
+			changed[name] = string("xy"[strings.Count(v[:1], "x")]) + v[1:]
 		case []any:
 			changed[name] = "x"
 		default:
