@@ -137,9 +137,7 @@ func newPair(t *testing.T, seed uint64) *pair {
 		env.SetPiece([]int{1 << 20, 1 + int(seed%3)}[i])
 		p.sides[i] = side{p: p, env: env, user: fmt.Sprint("u", i)}
 	}
-	for _, name := range []string{"A|M|X", "B|M|X", "C|M|Y", "D|M|Y", "E|N|X", "F|N|Y", "G|N|X"} {
-		p.names = append(p.names, name)
-	}
+	p.names = append(p.names, "A|M|X", "B|M|X", "C|M|Y", "D|M|Y", "E|N|X", "F|N|Y", "G|N|X")
 	p.define()
 	for i := range p.sides {
 		p.sides[i].start()

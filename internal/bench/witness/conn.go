@@ -57,6 +57,7 @@ func (c *Conn) upgrade(address, token string) error {
 	if err != nil {
 		return err
 	}
+	defer res.Body.Close() // there is none after a handshake
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		return fmt.Errorf("answered %s", res.Status)
 	}

@@ -64,16 +64,14 @@ func (w *witness) open(cfg Config) (struct{}, error) {
 		// Pings of all connections are spread evenly.
 		begin := time.Now().Add(cfg.Every * time.Duration(i) / time.Duration(cfg.Conns))
 		w.all.Go(func() {
-			if err := w.ping(c, begin, cfg.Every); err != nil {
-				w.fail(err)
-			}
+			w.fail(w.ping(c, begin, cfg.Every))
 		})
 	}
 	return struct{}{}, nil
 }
 
 // ping sends a ping at each tick and waits for its pong. A ping that is due while another one has
-// no pong yet counts as sent at its tick.
+// no pong yet counts as sent at its tick. ping returns the error that ends it.
 func (w *witness) ping(c *Conn, tick time.Time, every time.Duration) error {
 	message := Text(`{"action":"ping","id":1}`)
 	for {
