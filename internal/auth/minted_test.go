@@ -185,8 +185,8 @@ func TestNeighboursRefreshTokens(t *testing.T) {
 	})
 }
 
-// TestForgedSuccessors checks that somebody who has a token, and sends it again and again with
-// another end, causes few look-ups, and nobody else waits.
+// TestForgedSuccessors sends a genuine refresh token with 2,000 different ends. They cause few
+// look-ups, and another user does not wait.
 func TestForgedSuccessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle)
@@ -217,8 +217,8 @@ func TestForgedSuccessors(t *testing.T) {
 	})
 }
 
-// TestReplayedRefreshTokens checks that somebody who sends the token of a login that is over again
-// and again causes few look-ups, and nobody else waits.
+// TestReplayedRefreshTokens sends the token of an ended login many times. It causes few look-ups,
+// and another user does not wait.
 func TestReplayedRefreshTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, defaultThrottle, func(c *auth.Config) { c.RefreshTTL = time.Hour })
