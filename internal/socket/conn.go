@@ -61,7 +61,7 @@ type optional struct {
 	netConn       *netConn        // nil: on the event loop
 	tls           *tlsConn        // nil: no TLS
 	cancelVerify  *atomic.Bool    // set to skip the pending token check
-	pausedUntil   deadline        // when c is read again, see inputBudget; 0: it is not paused
+	pausedUntil   deadline        // when c is read again, see chargeInput; 0: it is not paused
 	hangupPending bool            // the poller has reported the end or urgent data
 }
 
