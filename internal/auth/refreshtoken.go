@@ -26,7 +26,7 @@ const (
 	successorSize = signedSize + sha256.Size
 	signedSize    = sha256.Size + 8 + 8 + nonceSize // parent, issued, expires, nonce
 	nonceSize     = 9
-	nonceMAC      = 7 // of nonceSize
+	nonceMAC      = 4 // of nonceSize: 40 random bits remain
 	checksumSize  = 4
 )
 
