@@ -66,13 +66,20 @@ func TestSignOutFails(t *testing.T) {
 	p.do(chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery))
 }
 
-// TestIdle moves the clock of the page by 13 hours without input. The page logs out, and says why.
+// TestIdle moves the clock of the page by 13 hours without input. The page logs out, and says why
+// also after the gateway has answered.
 func TestIdle(t *testing.T) {
 	p := open(t, dev(t), "/console/", func(p *page) { p.allowed = []string{"401"} })
 	p.signIn("demo")
 	p.live()
+	js[bool](p, `(globalThis.fetch = ((real) => async (...request) => {
+		const answer = await real(...request);
+		if (request[1]?.method === "DELETE") setTimeout(() => { globalThis.ended = true; }, 200);
+		return answer;
+	})(fetch), true)`)
 	js[bool](p, `(Date.now = ((real) => () => real() + 13 * 3600_000)(Date.now), true)`)
-	p.until("the login has ended", `document.querySelector(".notice[role=alert]")?.innerText === "You were signed out because nobody used the page."`)
+	p.until("the gateway has ended the login", `globalThis.ended`)
+	p.until("the page says why", `document.querySelector(".notice[role=alert]")?.innerText === "You were signed out because nobody used the page."`)
 	p.do(chromedp.Reload(), chromedp.WaitVisible(`input[name=username]`, chromedp.ByQuery))
 }
 

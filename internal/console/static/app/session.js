@@ -160,17 +160,24 @@ export function over(reason) {
   signedIn.value = "no";
 }
 
-// signOut ends the login and deletes the cookie. It throws if the gateway has not ended the login.
+// end ends the login at the gateway, which deletes the cookie. It throws if the gateway has not done
+// so.
+async function end() {
+  const name = stored("session");
+  await dataOf(await session("DELETE", "", { session: name }));
+  if (stored("session") === name) keep("session", ""); // else somebody has signed in again
+}
+
+// signOut ends the login. It throws if the gateway has not ended it.
 export async function signOut() {
-  await dataOf(await session("DELETE", "", { session: stored("session") }));
-  keep("session", "");
+  await end();
   over("");
 }
 
 // A login that nobody uses ends, and its tokens soon after it if the gateway cannot be reached.
 setInterval(async () => {
   if (signedIn.value !== "yes" || unused() < idle) return;
-  const ending = signOut();
+  const ending = end();
   over("idle");
   await ending.catch(() => undefined);
 }, 15_000);
