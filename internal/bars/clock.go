@@ -188,7 +188,7 @@ func (s *Series) catchUp(send SendFunc) {
 			c.addOpen(s, i, end)
 		}
 	}
-	s.pass = c.pass
+	s.pass, s.unsent = c.pass, false
 }
 
 // closedUntil returns the time up to which the bars of a series have been sent.

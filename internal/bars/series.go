@@ -19,6 +19,7 @@ type Series struct {
 	pass   uint32                    // number of the last pass that sent its bars
 	trades tradeLog
 	hours  bool // there is a new bar of an hour, so prune is due
+	unsent bool // MarkChanged was called, so the next pass looks at every bar
 }
 
 // SendFunc sends a bar that has ended, or that changed after it was sent; Revised distinguishes the
@@ -260,7 +261,7 @@ func (s *Series) close(i market.Interval, t int64, send SendFunc) (next int64) {
 	}
 	list := s.lists[i]
 	k := len(list)
-	for k > 0 && (list[k-1].End > s.closedUntil() || !list[k-1].Sent) {
+	for k > 0 && (s.unsent || list[k-1].End > s.closedUntil() || !list[k-1].Sent) {
 		k--
 	}
 	for ; k < len(list); k++ {
@@ -304,8 +305,18 @@ func (s *Series) MarkSent(i market.Interval, at int64) {
 	}
 }
 
-// DropSeconds drops the bars of seconds that are marked as sent, of which there may be a whole day.
+// MarkChanged marks the bar that contains a time as changed since it was sent, before a restart.
+// The next pass of the clock sends it, if it has ended.
+func (s *Series) MarkChanged(i market.Interval, at int64) {
+	start, _ := s.clock.Bounds(i, at)
+	if b := s.At(i, start); b != nil {
+		b.Changed, s.unsent = true, true
+	}
+}
+
+// DropSeconds drops the bars of seconds that are marked as sent and not as changed. There may be
+// those of a whole day.
 func (s *Series) DropSeconds() {
-	open := slices.DeleteFunc(s.lists[market.Second], func(b Bar) bool { return b.Sent })
+	open := slices.DeleteFunc(s.lists[market.Second], func(b Bar) bool { return b.Sent && !b.Changed })
 	s.lists[market.Second] = slices.Clone(open)
 }

@@ -80,8 +80,9 @@ func (l *Loader) loadDay(ctx context.Context, in *Instrument) error {
 	}
 	closed := in.Clock.ClosedUntil
 	in.Clock.ClosedUntil = 0 // so that no bar is sent while it is counted
+	counted := make([]int64, len(rows))
 	for i := range rows {
-		in.recount(&rows[i], l.Shared)
+		counted[i] = in.recount(&rows[i], l.Shared)
 		l.Pause()
 	}
 	in.Clock.ClosedUntil = closed
@@ -101,8 +102,17 @@ func (l *Loader) loadDay(ctx context.Context, in *Instrument) error {
 		if len(rows) == 0 {
 			continue
 		}
-		if err := l.markSent(ctx, in, i, day); err != nil {
+		newest, err := l.markSent(ctx, in, i, day)
+		if err != nil {
 			return err
+		}
+		for k := len(rows) - 1; k >= 0 && rows[k].Position > newest; k-- {
+			if counted[k] != 0 {
+				in.Bars.MarkChanged(i, counted[k])
+			}
+		}
+		if i == market.Second {
+			in.Bars.DropSeconds()
 		}
 	}
 	return nil
@@ -158,21 +168,25 @@ func (l *Loader) dayRows(ctx context.Context, in *Instrument) (day int64, rows [
 	return day, rows, nil
 }
 
-// recount counts a row in the same way as when it was published, and sends nothing.
-func (in *Instrument) recount(j *journal.Row, s *Shared) {
+// recount counts a row in the same way as when it was published, and sends nothing. It returns the
+// time whose bars the row may have changed, 0 if there is none.
+func (in *Instrument) recount(j *journal.Row, s *Shared) (at int64) {
 	send := func(*bars.Series, *bars.Bar) {}
 	in.Dated(j.Time, j.At)
 	in.Day.stamp = StampOf(j)
 	switch j.Kind {
 	case journal.Trade:
 		in.CountTrade(bars.Trade{N: j.N, ID: s.TradeID(j.ID), At: j.Time, Price: j.Price, Size: j.Size}, j.At, s, send)
+		return j.Time
 	case journal.Reference:
 		in.Day.Refer(j.Price, j.OldPrice, j.Size)
 	default:
 		if t, _ := in.FindTrade(j.ID, s); t != nil {
 			in.Amend(t, j.Kind == journal.Cancel, j.Price, j.Size, j.At, send)
+			return t.At
 		}
 	}
+	return 0
 }
 
 // loadClose takes the previous close from the bar of the day before.
@@ -187,21 +201,20 @@ func (l *Loader) loadClose(ctx context.Context, in *Instrument, day int64) error
 	})
 }
 
-// markSent notes which bars of an interval were sent since a day began. Bars that have ended but
-// were not sent, because the process ended first, are sent at the next pass of the clock.
-func (l *Loader) markSent(ctx context.Context, in *Instrument, i market.Interval, day int64) error {
+// markSent notes which bars of an interval were sent since a day began, and returns the position of
+// the newest of their rows. Bars that have ended but were not sent, because the process ended
+// first, are sent at the next pass of the clock.
+func (l *Loader) markSent(ctx context.Context, in *Instrument, i market.Interval, day int64) (newest uint64, err error) {
 	n := in.Sequences[wire.BarsOf(i)].N
 	if n == 0 {
-		return nil
+		return 0, nil
 	}
-	err := l.Read(ctx, in.Series(wire.BarsOf(i)), journal.Range{Start: day, ToN: n}, func(j *journal.Row) bool {
+	err = l.Read(ctx, in.Series(wire.BarsOf(i)), journal.Range{Start: day, ToN: n}, func(j *journal.Row) bool {
 		in.Bars.MarkSent(i, j.Time)
+		newest = max(newest, j.Position)
 		return true
 	})
-	if i == market.Second {
-		in.Bars.DropSeconds()
-	}
-	return err
+	return newest, err
 }
 
 // hasBars reports whether bars were sent, even if their trades are no longer stored.
