@@ -3,6 +3,8 @@
 package entitlement
 
 import (
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -42,6 +44,23 @@ func (s Set) Deepest(at time.Time) int {
 // Limited reports whether an entitlement has a limit of instruments.
 func (s Set) Limited() bool {
 	return slices.ContainsFunc(s, func(e broker.Entitlement) bool { return e.Instruments > 0 })
+}
+
+// Hash returns a hash of what decides about delays at a moment, the same on every node: scopes and
+// the entitlements that are valid. It has 32 bits and is not 0. Or it is 0, if the subscriptions of
+// a client decide too, because an entitlement has a limit of instruments.
+func (s Set) Hash(scopes []string, at time.Time) uint64 {
+	if s.Limited() {
+		return 0
+	}
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%q", scopes)
+	for i := range s {
+		if e := &s[i]; e.Valid(at) {
+			fmt.Fprintf(h, "%q %t %t %d %d\n", e.Market, e.Trades, e.Quotes, e.Depth, e.Delay)
+		}
+	}
+	return max(1, uint64(h.Sum32()))
 }
 
 // Next returns when the next entitlement begins or ends after a moment, or zero if none does.

@@ -1,6 +1,7 @@
 package entitlement
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -98,5 +99,35 @@ func TestQuota(t *testing.T) {
 		if m.Right != nil {
 			quota.Use(m.Right, id(c.id))
 		}
+	}
+}
+
+// TestHash checks that rights have the same hash while they give the same delays, and others have
+// another one.
+func TestHash(t *testing.T) {
+	now := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	all := Set{{Market: "*", Trades: true, Delay: 900}, {Market: "BYMA", Trades: true, From: now.Add(time.Hour)}}
+	read := []string{"market:read"}
+	first := all.Hash(read, now)
+	if first == 0 || first>>32 != 0 {
+		t.Fatalf("hash %d", first)
+	}
+	for what, x := range map[string]struct {
+		hash uint64
+		same bool
+	}{
+		"a minute later":          {all.Hash(read, now.Add(time.Minute)), true},
+		"a right that ended":      {append(slices.Clone(all), broker.Entitlement{Market: "M", Quotes: true, Until: now}).Hash(read, now), true},
+		"a right that has begun":  {all.Hash(read, now.Add(time.Hour)), false},
+		"another delay":           {Set{{Market: "*", Trades: true, Delay: 60}}.Hash(read, now), false},
+		"another scope":           {all.Hash([]string{"market:read", "admin"}, now), false},
+		"a number of instruments": {append(slices.Clone(all), broker.Entitlement{Market: "M", Instruments: 1}).Hash(read, now), false},
+	} {
+		if (x.hash == first) != x.same {
+			t.Errorf("%s: hash %d after %d", what, x.hash, first)
+		}
+	}
+	if x := (Set{{Market: "M", Trades: true, Instruments: 1}}).Hash(read, now); x != 0 {
+		t.Errorf("hash %d of rights that depend on the subscriptions", x)
 	}
 }

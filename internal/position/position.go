@@ -14,7 +14,8 @@ import (
 
 // Positions is a position for each delay. The zero Positions is before the first row.
 type Positions struct {
-	Unknown bool // a replay has not found its first row yet
+	Unknown bool   // a replay has not found its first row yet
+	Rights  uint64 // see Under; 0: not stated
 
 	base uint64 // of all delays that more does not name
 	more []Delayed
@@ -56,8 +57,23 @@ func (p *Positions) For(delay int) uint64 {
 	return p.base
 }
 
+// Under returns the positions for a client with other rights, perhaps. Rights decide which delay
+// each subscription has, and rights is a hash of them, or 0 if they depend on more. With the same
+// rights the positions are the same. With others, a subscription may have had any of the delays, so
+// that the earliest of the positions counts for all of them.
+func (p Positions) Under(rights uint64) Positions {
+	if len(p.more) == 0 || rights != 0 && p.Rights == rights {
+		return p
+	}
+	return At(p.base)
+}
+
+// rightsDelay is the delay in whose place a text has Rights. No gateway serves it, and programs
+// that do not know it ignore it.
+const rightsDelay = math.MaxInt32
+
 // Text returns the text of positions: EPOCH:N, followed by ,DELAY:N for each delay with a different
-// one. It is "" if they are unknown.
+// one and then Rights. It is "" if they are unknown.
 func (p Positions) Text(epoch string) string {
 	if p.Unknown {
 		return ""
@@ -67,6 +83,9 @@ func (p Positions) Text(epoch string) string {
 	for _, x := range p.more {
 		b = strconv.AppendInt(append(b, ','), int64(x.Delay), 10)
 		b = strconv.AppendUint(append(b, ':'), x.Position, 10)
+	}
+	if len(p.more) > 0 && p.Rights != 0 {
+		b = strconv.AppendUint(append(strconv.AppendInt(append(b, ','), rightsDelay, 10), ':'), p.Rights, 10)
 	}
 	return string(b)
 }
@@ -92,6 +111,10 @@ func Parse(s string) (epoch string, p Positions, err error) {
 		x := Delayed{Delay: int(d)}
 		if x.Position, err = strconv.ParseUint(pos, 10, 63); err != nil {
 			return "", p, errText
+		}
+		if x.Delay == rightsDelay {
+			p.Rights = x.Position
+			continue
 		}
 		p.more = append(p.more, x)
 	}

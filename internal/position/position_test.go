@@ -33,6 +33,33 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestUnder checks that positions of several delays hold for a client with the same rights, and
+// that the earliest counts for one with others, or whose rights are not known.
+func TestUnder(t *testing.T) {
+	p := Of([]Delayed{{0, 70}, {900, 20}})
+	p.Rights = 1<<63 - 1
+	text := p.Text("e1")
+	if want := "e1:20,0:70,2147483647:9223372036854775807"; text != want {
+		t.Fatalf("%q, want %q", text, want)
+	}
+	_, q, err := Parse(text)
+	if err != nil || !reflect.DeepEqual(p, q) {
+		t.Fatalf("read as %+v: %v", q, err)
+	}
+	for rights, want := range map[uint64]uint64{1<<63 - 1: 70, 5: 20, 0: 20} {
+		if x := q.Under(rights); x.For(0) != want || x.For(900) != 20 {
+			t.Errorf("under rights %d: %+v", rights, x)
+		}
+	}
+	unknown, one := Of([]Delayed{{0, 70}, {900, 20}}), At(70)
+	if x := unknown.Under(0); x.For(0) != 20 {
+		t.Errorf("without rights: %+v", x)
+	}
+	if x := one.Under(5); x.For(0) != 70 {
+		t.Errorf("of one delay: %+v", x)
+	}
+}
+
 // FuzzParse checks that a text is refused, or read as positions whose text has the same meaning.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"e1:5", "e1:5,60:7", "e1:", ":5", "e1:5,", "e1:-1", "e1:5,60", "e1:5,60:", "e1:5,60:7,60:8"} {

@@ -97,6 +97,7 @@ func (s *Session) reviewRights(now time.Time) {
 		kept++
 	}
 	if len(gone)+len(moved) == 0 {
+		s.noteRights(now)
 		return
 	}
 	if x := s.sub.Await(moved, s.postFound()); x != nil {
@@ -110,8 +111,14 @@ func (s *Session) reviewRights(now time.Time) {
 	for c, lost := range s.sub.Change(gone, moved) {
 		ack.Lost[c] = ranges(lost)
 	}
+	s.noteRights(now)
 	s.countUses(before)
 	s.sendChange(now, &ack, removals, moves)
+}
+
+// noteRights notes the rights for positions with several delays.
+func (s *Session) noteRights(now time.Time) {
+	s.sub.SetRights(s.grants.Rights.Hash(s.grants.Scopes, now))
 }
 
 // sendChange sends the changes of the subscriptions, by channel.

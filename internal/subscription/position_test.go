@@ -3,6 +3,8 @@ package subscription_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/journal"
@@ -116,4 +118,51 @@ func TestPositionOfAnInheritedResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestPositionAfterAChangeOfRights checks a position of two delays, from which a client resumes
+// whose rights have changed meanwhile. What had a delay is in real time now, so that the position
+// of real time is after rows that were not sent. With the same rights it is exact.
+func TestPositionAfterAChangeOfRights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := streamtest.RunningHub(t, hub.Config{Delays: []time.Duration{time.Minute}})
+		a, b := streamtest.Define(t, h, "A|M|CI", nil), streamtest.Define(t, h, "B|M|CI", nil)
+		sh := subscription.NewShard(h, func(bool) {})
+		item := func(name string, delay int) hub.Item {
+			return hub.Item{Channel: wire.Trades, ID: streamtest.ID(name + "|M|CI"), Tier: hub.Tier{Delay: delay}}
+		}
+		const before, after = 11, 13 // hashes of rights
+		c := streamtest.NewClient(t, sh)
+		c.Sub.SetRights(before)
+		c.Sub.Subscribe([]hub.Item{item("A", 60), item("B", 0)}, subscription.Options{})
+		for n := 1; n <= 3; n++ {
+			streamtest.Publish(t, h, streamtest.Trade(a, n), streamtest.Trade(b, n))
+			time.Sleep(40 * time.Second)
+			synctest.Wait()
+			streamtest.Turn(sh)
+			c.Read(1<<20, false)
+		}
+		if !slices.Equal(c.Trades["A|M|CI"], []uint64{1, 2}) || !slices.Equal(c.Trades["B|M|CI"], []uint64{1, 2, 3}) {
+			t.Fatalf("got %v", c.Trades)
+		}
+		_, pos := c.Sub.Position()
+		for rights, want := range map[uint64][2][]uint64{before: {{3}, nil}, after: {{3}, {3}}, 0: {{3}, {3}}} {
+			d, delay := streamtest.NewClient(t, sh), 0
+			if rights == before {
+				delay = 60
+			}
+			d.Sub.SetRights(rights)
+			d.Sub.Subscribe([]hub.Item{item("A", delay), item("B", 0)}, subscription.Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: pos}})
+			if delay > 0 {
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				streamtest.Turn(sh)
+			}
+			d.Read(1<<20, false)
+			if got := [2][]uint64{d.Trades["A|M|CI"], d.Trades["B|M|CI"]}; !slices.Equal(got[0], want[0]) || !slices.Equal(got[1], want[1]) {
+				t.Errorf("rights %d, from %s: trades %v, want %v", rights, pos, got, want)
+			}
+			d.Sub.Close()
+		}
+	})
 }

@@ -18,7 +18,8 @@ type Subscriber struct {
 	shard *Shard
 	key   any
 	itemSet
-	wait *wait // nil: nothing waits except the messages of the present turn
+	rights uint64 // of the client; see position.Positions.Under
+	wait   *wait  // nil: nothing waits except the messages of the present turn
 
 	head, tail int32 // its entries in the present turn, from 1; 0: none
 	slot       int32 // in shard.subs
@@ -32,6 +33,7 @@ type wait struct {
 	queue   []*item    // items with something to send
 	carry   []byte     // encoded frames that are sent first
 	batch   *batch     // replays of the last Subscribe
+	behind  *batch     // the newest batch with replays that have not ended
 	venues  []venueDue // markets whose status is due
 	since   *uint64    // position from which statuses of new markets are replayed; nil: their snapshots are sent
 	reading []*item    // items that wait for rows of the journal
@@ -203,7 +205,7 @@ func (s *Subscriber) waiting() *wait {
 
 // releaseWait releases the wait if nothing waits.
 func (s *Subscriber) releaseWait() {
-	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && len(w.gated) == 0 && w.request == nil && (w.batch == nil || w.batch.left == 0) {
+	if w := s.wait; w != nil && len(w.queue) == 0 && len(w.carry) == 0 && len(w.venues) == 0 && len(w.reading) == 0 && len(w.gated) == 0 && w.request == nil && w.behind == nil {
 		s.unwait()
 	}
 }
