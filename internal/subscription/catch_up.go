@@ -159,7 +159,7 @@ func (c *catchUp) replay(batches ...*batch) {
 	r.Add(c.parts, c.older)
 	for _, b := range batches {
 		if !slices.Contains(r.batches, b) {
-			b.left++
+			b.begin(c.it.sub.waiting())
 			r.batches = append(r.batches, b)
 		}
 	}

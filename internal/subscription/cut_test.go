@@ -1,6 +1,7 @@
 package subscription_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,5 +42,39 @@ func TestReplayCutShort(t *testing.T) {
 		if strings.Contains(text, "Whole") != all || strings.Contains(text, "Cut") == all {
 			t.Errorf("all %v: the replay ended with %q", all, text[max(0, len(text)-40):])
 		}
+	}
+}
+
+// TestReplayEndsBeforeALaterOne checks two resumes of one client. The replay of the first one ends
+// while that of the second one has rows left. The message behind it has no position: a client that
+// resumes the whole set from there would lose those rows.
+func TestReplayEndsBeforeALaterOne(t *testing.T) {
+	h := hub.New(hub.Config{})
+	sh := subscription.NewShard(h, func(bool) {})
+	few, many := streamtest.Define(t, h, "A|M|CI", nil), streamtest.Define(t, h, "B|M|CI", nil)
+	_, from := h.Position()
+	streamtest.Publish(t, h, streamtest.Trade(few, 1))
+	for i := range 1000 {
+		streamtest.Publish(t, h, streamtest.Trade(many, i))
+	}
+	c := streamtest.NewClient(t, sh)
+	for _, name := range []string{"A", "B"} {
+		c.Sub.Subscribe([]hub.Item{{Channel: wire.Trades, ID: streamtest.ID(name + "|M|CI")}},
+			subscription.Options{Resume: &wire.Resume{Epoch: h.Epoch(), Position: from}})
+		c.Sub.AfterReplay(subscription.ReplayEnd{
+			Whole: wire.AppendText(nil, []byte(`{"type":"Whole`+name+`"}`)),
+			Cut:   wire.AppendText(nil, []byte(`{"type":"Cut`+name+`"}`)),
+		})
+	}
+	var ends []string
+	for c.Sub.Pending() {
+		for _, m := range streamtest.Frames(t, c.Sub.Gather(nil, 200, wire.JSON, false)) {
+			if m.N == 0 {
+				ends = append(ends, m.Type)
+			}
+		}
+	}
+	if !slices.Equal(ends, []string{"CutA", "WholeB"}) {
+		t.Errorf("the replays ended with %v", ends)
 	}
 }

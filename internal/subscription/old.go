@@ -26,12 +26,41 @@ type itemReplay struct {
 type batch struct {
 	left int
 	end  ReplayEnd
+
+	older, newer *batch // with replays that have not ended; see wait.behind
+}
+
+// begin counts a replay of a batch that has not ended.
+func (b *batch) begin(w *wait) {
+	if b.left++; b.left == 1 {
+		if b.older = w.behind; b.older != nil {
+			b.older.newer = b
+		}
+		w.behind = b
+	}
+}
+
+// finish is called when the last replay of a batch has ended. The position of its message is before
+// rows that a later Subscribe still replays, so that it is left out then.
+func (b *batch) finish(w *wait) {
+	if b.newer != nil {
+		if b.newer.older = b.older; b.end.Cut != nil {
+			b.end.Whole = b.end.Cut
+		}
+	} else {
+		w.behind = b.older
+	}
+	if b.older != nil {
+		b.older.newer = b.newer
+	}
+	w.carry = append(w.carry, b.end.Whole...)
+	*b = batch{}
 }
 
 // ReplayEnd has the framed messages that can end the replays of one Subscribe. One of them is sent.
 type ReplayEnd struct {
 	Whole  []byte // all rows were sent
-	Cut    []byte // some rows were not sent, because the client removed their items from its set; nil: Whole is sent
+	Cut    []byte // without a position: the client removed items with rows left, or a later Subscribe has some; nil: Whole is sent
 	Failed []byte // some rows could not be read; it is sent at once, and the others are not sent
 }
 
@@ -43,9 +72,7 @@ func (r *itemReplay) done(s *Subscriber, whole bool) {
 		}
 		b.left--
 		if b.left == 0 {
-			w := s.waiting()
-			w.carry = append(w.carry, b.end.Whole...)
-			b.end = ReplayEnd{}
+			b.finish(s.waiting())
 		}
 	}
 	r.batches = nil
