@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -271,5 +272,43 @@ func forge(t *testing.T, file string, change func(*dayfile.Meta)) {
 	binary.LittleEndian.PutUint64(foot[sums:], uint64(record.Checksum(foot[:sums])))
 	if err := os.WriteFile(file, slices.Concat(body, text, foot), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOldestBySegmentsAndIndex damages the list of blocks of a closed day's first segment. Its rows
+// are also in the index, so that every series but books begins where it began before.
+func TestOldestBySegmentsAndIndex(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Segment = 80_000
+	src := newRowSource(21, 3)
+	j := begin(t, cfg, src)
+	writeDays(t, j, src, 2, 3_000)
+	if err := errors.Join(j.closeDays(t.Context(), testEncoder(t)), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	oldest := func() map[Series]uint64 {
+		j := begin(t, cfg, newRowSource(22, 3))
+		defer func() { _ = j.Close() }()
+		list := map[Series]uint64{}
+		for _, def := range src.defs {
+			for slot := range record.NumSlots {
+				if slot != record.SlotSummaries { // its rows do not have every N
+					list[seriesOf(def.ID, slot)] = j.Oldest(seriesOf(def.ID, slot))
+				}
+			}
+		}
+		return list
+	}
+	want := oldest()
+	first := segmentFiles(t, cfg.Folder)[0]
+	info, err := os.Stat(first)
+	if err != nil || filepath.Ext(first) != packedEnding {
+		t.Fatalf("%s: %v", first, err)
+	}
+	if err := os.Truncate(first, info.Size()-footerSize); err != nil {
+		t.Fatal(err)
+	}
+	if got := oldest(); !maps.Equal(got, want) {
+		t.Errorf("series begin at\n%v, before the damage at\n%v", got, want)
 	}
 }

@@ -101,8 +101,9 @@ func (a *Archive) readMinSeqs(ctx context.Context, views []segmentView) (minSeqs
 		done, err := a.readSegmentMinSeqs(ctx, &views[i], f)
 		var d *Damage
 		switch {
-		case errors.As(err, &d):
+		case errors.As(err, &d) && (from > 0 || !a.setIndexed(&views[i], f)):
 			f = minSeqs{} // the readable rows begin after it
+		case d != nil:
 		case err != nil:
 			return nil, err
 		case done:
@@ -110,6 +111,33 @@ func (a *Archive) readMinSeqs(ctx context.Context, views []segmentView) (minSeqs
 		}
 	}
 	return f, nil
+}
+
+// setIndexed records where the series of a segment that is damaged now begin in the index of its
+// day, which has their rows too, but no rows of books. It reports false if there is no index, or if
+// that cannot be read.
+func (a *Archive) setIndexed(v *segmentView, f minSeqs) bool {
+	if v.index == nil {
+		return false
+	}
+	for n := range v.index.Recorded.All() {
+		def, ok := a.table.get(n)
+		for slot := range record.NumSlots {
+			list, err := v.index.Find(def.ID, slot)
+			if err != nil {
+				return false
+			}
+			for _, x := range list {
+				if ok && v.index.Meta.Epochs[x.Epoch] == v.epoch {
+					f.set(n, slot, x.First)
+				}
+			}
+		}
+	}
+	for _, x := range f {
+		x[slotBooks] = 0
+	}
+	return true
 }
 
 // lossy reports whether written rows of the segment are lost.
