@@ -176,6 +176,9 @@ func (h *Hub) AwaitStored(ctx context.Context, list []feed.Held) error {
 		return err
 	}
 	if _, _, lost := j.Suspended(); lost {
+		h.mu.Lock()
+		h.commitSoon() // it may have space again, and perhaps nothing is published
+		h.mu.Unlock()
 		return feed.ErrNotStored
 	}
 	return nil

@@ -1,13 +1,18 @@
 package subscription_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/recent"
 	"github.com/ruedahq/rueda/internal/streamtest"
@@ -166,5 +171,42 @@ func TestSlowReplayWhileSuspended(t *testing.T) {
 	}
 	c.Sub.Close()
 	restore()
+	w.Leave(true)
+}
+
+// TestStoredWithoutNewRows checks that a producer that sends nothing while it waits learns that its
+// numbers are stored, after a full disk has space again.
+func TestStoredWithoutNewRows(t *testing.T) {
+	w := &streamtest.House{T: t, Folder: t.TempDir(), Kept: 100, Names: []string{"A|M|CI"}, Numbering: "day"}
+	w.Begin()
+	ctx, cancel := context.WithCancel(t.Context())
+	var runs sync.WaitGroup
+	runs.Go(func() { _ = w.Journal.Run(ctx) })
+	publish := func(n int) []feed.Held {
+		e := streamtest.Trade(w.Handles[0], n)
+		e.Sequence = uint64(n)
+		streamtest.Publish(t, w.Hub, e)
+		return []feed.Held{{Handle: w.Handles[0], ID: streamtest.ID("A|M|CI"), Channel: feed.Trades, Sequence: uint64(n)}}
+	}
+	if err := w.Hub.AwaitStored(ctx, publish(1)); err != nil {
+		t.Fatal(err)
+	}
+	restore := fullDisk(t)
+	list := publish(2)
+	if err := w.Hub.AwaitStored(ctx, list); !errors.Is(err, feed.ErrNotStored) {
+		t.Fatalf("on a full disk: %v", err)
+	}
+	restore()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := w.Hub.AwaitStored(ctx, list)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, feed.ErrNotStored) || time.Now().After(end) {
+			t.Fatalf("with space again: %v", err)
+		}
+	}
+	cancel()
+	runs.Wait()
 	w.Leave(true)
 }

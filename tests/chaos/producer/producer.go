@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -37,7 +38,9 @@ type Producer struct {
 	sent    []int64
 	acked   []map[byte]int64 // by instrument and channel
 	refused []string
-	lost    []string
+
+	forgotten []map[byte]int64 // acked of instruments when the gateway did not know them any more
+	lost      []string
 
 	// Connections counts the Hellos that were accepted, Forgotten those whose answer knew no line
 	// although lines were acknowledged. Lines were lost then, and N begins again.
@@ -56,6 +59,7 @@ func New(c Config) *Producer {
 			acked[channel] = in.Count(channel, c.From-1)
 		}
 		p.sent, p.acked = append(p.sent, c.From-1), append(p.acked, acked)
+		p.forgotten = append(p.forgotten, nil)
 	}
 	return p
 }
@@ -93,6 +97,13 @@ func (p *Producer) Drained() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.end != 0 && p.behind(p.end-1) == ""
+}
+
+// Behind says what Drained waits for.
+func (p *Producer) Behind() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.behind(p.end - 1)
 }
 
 // behind says what is not acknowledged of the events up to e.
@@ -230,10 +241,14 @@ func (p *Producer) begin(a answer, next []int64) {
 			for _, channel := range channels {
 				p.acked[i][channel] = in.Count(channel, p.sent[i])
 			}
+			p.forgotten[i] = maps.Clone(p.acked[i])
 			continue
 		}
 		for _, channel := range channels {
 			n := last[string(channel)]
+			if n == 0 && p.acked[i][channel] == p.forgotten[i][channel] {
+				continue // no line of the channel has come since
+			}
 			if acked := p.acked[i][channel]; n < acked && len(p.lost) < 20 {
 				p.lost = append(p.lost, fmt.Sprintf("%s: the log has %c up to %d, and acknowledged %d", in.ID, channel, n, acked))
 			}

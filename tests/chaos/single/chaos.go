@@ -188,7 +188,7 @@ func (x *run) settle(ctx context.Context, last bool) error {
 		x.producer.Continue()
 	}()
 	if !producer.Until(ctx, x.producer.Drained) {
-		x.report.Violation("drain", "the producer has no Ack for lines of a minute ago")
+		x.report.Violation("drain", "the producer has no Ack for lines of a minute ago: %s", x.producer.Behind())
 		return nil
 	}
 	producer.Wait(ctx, 1500*time.Millisecond) // the last bars of 1 s
