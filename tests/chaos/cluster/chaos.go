@@ -86,7 +86,7 @@ func (c *Cluster) Chaos(ctx context.Context, config Config) error {
 		}
 	}
 	for _, n := range c.Nodes {
-		single.Verify(ctx, c.program, filepath.Join(n.data(), "journal"), x.Report)
+		single.Verify(ctx, c.program, filepath.Join(n.data(), "journal"), false, x.Report)
 	}
 	x.Report.Count("connections of the producer", x.producer.Connections.Load())
 	x.Report.Count("longest silence in ms", x.watch.longest.Load()/int64(time.Millisecond))

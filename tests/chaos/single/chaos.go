@@ -94,7 +94,7 @@ func start(ctx context.Context, c Config, disk *Disk, full bool) (*check.Report,
 	if err := gateway.Stop(syscall.SIGTERM); err != nil {
 		return x.report, err
 	}
-	Verify(ctx, c.Program, gateway.Journal(), x.report)
+	Verify(ctx, c.Program, gateway.Journal(), full, x.report)
 	return x.report, nil
 }
 

@@ -58,7 +58,7 @@ func prepare(ctx context.Context, c Config, name string, virtual bool, end sysca
 	if err := gateway.Stop(end); err != nil {
 		return nil, err
 	}
-	Verify(ctx, c.Program, gateway.Journal(), report)
+	Verify(ctx, c.Program, gateway.Journal(), false, report)
 	if n, first := report.Violations(); n > 0 {
 		return nil, fmt.Errorf("%d violations while %s was prepared: %q", n, name, first)
 	}
