@@ -227,7 +227,10 @@ func (l *eventLoop) addSocket(now time.Time, fd int32, from netip.AddrPort) {
 		return
 	}
 	if l.heads.Len() > max(1, sh.server.cfg.MaxHeads/len(sh.server.shards)) {
-		sh.end(l.heads.Front().Value.(*conn), true)
+		oldest := l.heads.Front().Value.(*conn)
+		if l.receive(now, oldest); oldest.phase == phaseHead { // its request has not arrived
+			sh.end(oldest, true)
+		}
 	}
 }
 

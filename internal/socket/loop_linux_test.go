@@ -82,6 +82,46 @@ func testSilentHandshakes(t *testing.T, tr transport) {
 	})
 }
 
+// TestArrivedRequestIsKept holds the event loop while it adds a connection, at the limit of those
+// whose request is awaited, until the request of the oldest one has arrived. It is answered.
+func TestArrivedRequestIsKept(t *testing.T) { forEventLoops(t, testArrivedRequestIsKept) }
+
+func testArrivedRequestIsKept(t *testing.T, tr transport) {
+	s := newServer(func(c *Config) { raiseLimits(c); c.MaxHeads, c.Shards = 1, 1 })
+	added, adding, arrived := 0, make(chan struct{}), make(chan struct{})
+	s.onStep = func(_ *conn, st step) {
+		if st != stepAddSocket {
+			return
+		}
+		if added++; added == 2 {
+			close(adding)
+			<-arrived
+		}
+	}
+	p := runServer(t, tr, s)
+	oldest := p.dial()
+	second := make(chan error, 1)
+	go func() {
+		nc, err := p.tryDial()
+		if err == nil {
+			err = nc.Close()
+		}
+		second <- err
+	}()
+	<-adding
+	if _, err := io.WriteString(oldest, "GET /echo HTTP/1.1\r\nHost: gw\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	close(arrived)
+	oldest.SetReadDeadline(time.Now().Add(time.Minute))
+	if res, err := http.ReadResponse(bufio.NewReader(oldest), nil); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("the oldest: %v, %v", res, err)
+	}
+	if err := <-second; err != nil {
+		t.Errorf("the newest: %v", err)
+	}
+}
+
 // TestRequestsToHTTP checks that requests which are not for the stream reach net/http unchanged,
 // however their bytes are divided and whatever follows.
 func TestRequestsToHTTP(t *testing.T) { forEventLoops(t, testRequestsToHTTP) }

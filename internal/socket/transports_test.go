@@ -92,7 +92,12 @@ func listenWrapped(t testing.TB, s *Server, p transport, wrap func(net.Listener)
 // openServer runs a server on a transport until the test ends.
 func openServer(t testing.TB, p transport, change func(*Config)) *testServer {
 	t.Helper()
-	s := newServer(change)
+	return runServer(t, p, newServer(change))
+}
+
+// runServer runs a server, and net/http beside it, until the test ends.
+func runServer(t testing.TB, p transport, s *Server) *testServer {
+	t.Helper()
 	pl, l := listenOn(t, s, p)
 	mux := http.NewServeMux()
 	mux.Handle("/stream", s)
