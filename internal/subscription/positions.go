@@ -76,14 +76,25 @@ func (s *Subscriber) safe(added ...hub.Item) position.Positions {
 		unknown = unknown || not
 	}
 	p := position.Of(list)
-	p.Unknown, p.Rights = unknown, s.rights
+	p.Unknown, p.Rights = unknown, s.rights()
 	return p
 }
 
 // SetRights sets the hash of the rights by which the items have their delays, 0 if it is not known.
 // A position with several delays is exact for a client with the same rights. Call it when the items
 // have been moved.
-func (s *Subscriber) SetRights(hash uint64) { s.rights = hash }
+func (s *Subscriber) SetRights(hash uint64) {
+	if len(s.shard.hub.Delays()) > 0 {
+		s.more().rights = hash
+	}
+}
+
+func (s *Subscriber) rights() uint64 {
+	if s.set == nil {
+		return 0
+	}
+	return s.set.rights
+}
 
 // safeAt returns a position from which a client can resume the items of a delay. unknown is true
 // while a replay has not found its first row. Items that suppress rows are ahead of their replica.

@@ -110,7 +110,7 @@ func (t *taking) begin(items []hub.Item) bool {
 	if t.since, out.Fault = readResume(o.Resume); out.Fault != nil {
 		return false
 	}
-	t.since.Positions = t.since.Under(s.rights)
+	t.since.Positions = t.since.Under(s.rights())
 	s.hold()
 	if out.Search = s.Await(items, o.Found); out.Search == nil {
 		out.Search, out.Fault = startpoint.NewAhead(h, o.Resume, t.since.epoch, t.since.For, items).Await(o.Found, o.Search)

@@ -17,16 +17,18 @@ type itemKey struct {
 // itemSet has the identifiers of a subscriber.
 type itemSet struct {
 	items []*item // in the order in which they were added
-	set   *set    // nil: few items, all of them exact
+	set   *set    // nil: few items, all of them exact, of a hub without delays
 }
 
-// set has the parts of an itemSet that only sets with many identifiers or with patterns need.
+// set has the parts of an itemSet that only sets with many identifiers or with patterns need, or
+// those of a hub with delays.
 type set struct {
 	index    map[itemKey]*item // nil: few items, which are searched one by one
 	patterns []*item
 	noticed  map[noticeKey]uint64 // N of the newest notice of an instrument that was sent as an echo
 
-	noticedBytes int // memory that is counted for noticed
+	noticedBytes int    // memory that is counted for noticed
+	rights       uint64 // of the client; see Subscriber.SetRights
 }
 
 // Len returns the number of identifiers in the set.

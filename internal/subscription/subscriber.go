@@ -18,8 +18,7 @@ type Subscriber struct {
 	shard *Shard
 	key   any
 	itemSet
-	rights uint64 // of the client; see position.Positions.Under
-	wait   *wait  // nil: nothing waits except the messages of the present turn
+	wait *wait // nil: nothing waits except the messages of the present turn
 
 	head, tail int32 // its entries in the present turn, from 1; 0: none
 	slot       int32 // in shard.subs
