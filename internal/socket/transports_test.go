@@ -95,7 +95,7 @@ func openServer(t testing.TB, p transport, change func(*Config)) *testServer {
 	return runServer(t, p, newServer(change))
 }
 
-// runServer runs a server, and net/http beside it, until the test ends.
+// runServer runs a server and net/http until the test ends.
 func runServer(t testing.TB, p transport, s *Server) *testServer {
 	t.Helper()
 	pl, l := listenOn(t, s, p)
