@@ -77,7 +77,8 @@ func TestLibrariesAreThoseOfNPM(t *testing.T) {
 	}
 }
 
-// TestClientIsCompiled compiles the TypeScript client and compares the modules with those of dist.
+// TestClientIsCompiled compiles the TypeScript client and compares the modules and their types with
+// those of dist.
 func TestClientIsCompiled(t *testing.T) {
 	const client = "../../clients/typescript"
 	folder := packages(t, client+"/package.json", client+"/package-lock.json", client+"/tsconfig.json", client+"/tsconfig.node.json")
@@ -92,8 +93,8 @@ func TestClientIsCompiled(t *testing.T) {
 		}
 	}
 	modules := func(folder string) map[string]string {
-		files, err := filepath.Glob(filepath.Join(folder, "dist", "*.js"))
-		if err != nil || len(files) == 0 {
+		files, err := filepath.Glob(filepath.Join(folder, "dist", "*.*s"))
+		if err != nil || len(files) < 2 {
 			t.Fatalf("%d modules in %s, %v", len(files), folder, err)
 		}
 		texts := map[string]string{}
