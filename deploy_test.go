@@ -170,7 +170,7 @@ func TestDrainFits(t *testing.T) {
 }
 
 // TestVersions checks that clients and documents have the version of the program, in the spelling
-// of each ecosystem.
+// of each ecosystem, and that the clients have its license.
 func TestVersions(t *testing.T) {
 	version := command.ReadBuild().Version
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-dev)?$`).MatchString(version) {
@@ -189,6 +189,8 @@ func TestVersions(t *testing.T) {
 		{"clients/typescript/package-lock.json", "{\n  \"name\": \"@rueda/client\",\n  \"version\": \"" + version + `",`},
 		{"clients/typescript/package-lock.json", "{\n      \"name\": \"@rueda/client\",\n      \"version\": \"" + version + `",`},
 		{"clients/typescript/README.md", "/rueda-client-" + version + ".tgz\n"},
+		{"clients/python/LICENSE", read(t, "LICENSE")},
+		{"clients/typescript/LICENSE", read(t, "LICENSE")},
 	} {
 		if !strings.Contains(read(t, want.name), want.part) {
 			t.Errorf("%s does not have %q", want.name, want.part)
