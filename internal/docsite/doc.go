@@ -1,6 +1,6 @@
 // Package docsite serves the documentation of a gateway at /docs: the documents of package docs,
-// and a search. Each route of REST, each channel and message of the stream and each reason word has
-// a page.
+// the guides and references of the clients, and a search. Each route of REST, each channel and
+// message of the stream and each reason word has a page.
 //
 // The pages of documents are made from Markdown. HTML in it is not passed on. The pages of routes
 // and channels are made from the OpenAPI and AsyncAPI documents, so that they describe what is

@@ -54,7 +54,7 @@ func newMarkdown() *markdown {
 		goldmark.WithRendererOptions(plain))}
 }
 
-// article renders a document. dir is its folder below docs/, and lang the language of the pages
+// article renders a document. dir is its folder in the tree, and lang the language of the pages
 // that its links lead to.
 func (m *markdown) article(source []byte, dir, lang string) (*article, error) {
 	root := m.engine.Parser().Parse(text.NewReader(source))
@@ -121,7 +121,7 @@ func anchor(heading string) string {
 	}, heading)
 }
 
-// target returns where a link of a document in a folder leads from its page.
+// target returns where a link of a document in a folder of the tree leads from its page.
 func target(link, dir, lang string) string {
 	if u, err := url.Parse(link); err != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || u.Path[0] == '/' {
 		return link // goldmark drops it if its scheme is dangerous
@@ -130,8 +130,8 @@ func target(link, dir, lang string) string {
 	if found {
 		fragment = "#" + fragment
 	}
-	file = path.Join("docs", dir, file)
-	name, ok := strings.CutPrefix(file, "docs/")
+	file = path.Join(dir, file)
+	name, ok := nameOf(file)
 	if !ok {
 		return repository + file + fragment
 	}

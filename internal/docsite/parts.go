@@ -63,23 +63,6 @@ func (s *Site) makeParts() *parts {
 // pair gives an inner template two values.
 type pair struct{ A, B any }
 
-// titles returns the first heading of each document.
-func (s *Site) titles() map[string]string {
-	all := map[string]string{}
-	_ = fs.WalkDir(s.files, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path.Ext(name) != ".md" {
-			return err
-		}
-		source, err := s.read(name)
-		if _, rest, ok := strings.Cut("\n"+string(source), "\n# "); ok {
-			line, _, _ := strings.Cut(rest, "\n")
-			all[name] = strings.ReplaceAll(line, "`", "")
-		}
-		return err
-	})
-	return all
-}
-
 // source returns the file of a document in a language, or its English file if it has not been
 // translated. It returns "" if there is none.
 func (s *Site) source(lang, name string) string {
@@ -91,14 +74,16 @@ func (s *Site) source(lang, name string) string {
 		files = append([]string{"es/" + files[0], "es/" + files[1]}, files...)
 	}
 	for _, file := range files {
-		if _, err := fs.Stat(s.files, file); err == nil {
-			return file
+		if in, rest := s.folderOf(file); fs.ValidPath(rest) {
+			if _, err := fs.Stat(in, rest); err == nil {
+				return file
+			}
 		}
 	}
 	return ""
 }
 
-// language returns the language of a file of package docs.
+// language returns the language of a document.
 func language(file string) string {
 	if strings.HasPrefix(file, "es/") {
 		return "es"
@@ -128,9 +113,9 @@ func (s *Site) outline(p *parts, lang string) []group {
 			if !entering || len(list) == 0 || path.Ext(to) != ".md" || strings.Contains(to, "://") {
 				break
 			}
-			to = path.Join(path.Dir(file), to)
+			to, ok := nameOf(path.Join(path.Dir(inTree(file)), to))
 			name := pageName(strings.TrimPrefix(to, "es/"))
-			if at := s.source(lang, name); at != "" && !seen[at] {
+			if at := s.source(lang, name); ok && at != "" && !seen[at] {
 				seen[at] = true
 				last := &list[len(list)-1]
 				last.Links = append(last.Links, link{Path: place{lang, name}.path(), Text: p.titles[at], Lang: language(at)})
@@ -260,22 +245,21 @@ func (s *Site) finish(f *frame, name string, content any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// document renders a document of package docs.
+// document renders a document.
 func (s *Site) document(at place) ([]byte, error) {
 	file := s.source(at.lang, at.name)
 	source, err := s.read(file)
 	if err != nil {
 		return nil, err
 	}
-	dir := path.Dir(file)
-	a, err := s.parts().markdown.article(source, dir, at.lang)
+	a, err := s.parts().markdown.article(source, path.Dir(inTree(file)), at.lang)
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", file, err)
 	}
 	f := s.frame(at, a.title)
 	f.TextLang, f.Contents = language(file), a.headings
 	f.Markdown = place{at.lang, strings.TrimPrefix(file, "es/")}.path()
-	f.Edit = repository + "docs/" + file
+	f.Edit = repository + inTree(file)
 	return s.finish(f, "document", struct {
 		First bool
 		HTML  template.HTML

@@ -67,7 +67,7 @@ func (s *Site) buildIndex(lang string) ([]entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := p.markdown.article(source, path.Dir(file), lang)
+		a, err := p.markdown.article(source, path.Dir(inTree(file)), lang)
 		if err != nil {
 			return nil, err
 		}

@@ -7,14 +7,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/ruedahq/rueda/docs"
 )
 
 // Options configures a Site. The zero value is usable.
@@ -26,7 +23,7 @@ type Options struct {
 // Site serves the pages below /docs.
 type Site struct {
 	options Options
-	files   fs.FS
+	folders []folder
 	parts   func() *parts // made at the first request
 
 	mu    sync.Mutex
@@ -53,7 +50,7 @@ const (
 // New returns a Site. It does no work: documents are read and pages are made when they are asked
 // for.
 func New(o Options) *Site {
-	s := &Site{options: o, files: docs.Files(), pages: map[string]*page{}}
+	s := &Site{options: o, folders: folders(), pages: map[string]*page{}}
 	s.parts = sync.OnceValue(s.makeParts)
 	return s
 }
@@ -195,18 +192,6 @@ func picture(name string) string {
 		return "image/webp"
 	}
 	return ""
-}
-
-// read returns a file of package docs.
-func (s *Site) read(name string) ([]byte, error) {
-	if !fs.ValidPath(name) {
-		return nil, errNoPage
-	}
-	text, err := fs.ReadFile(s.files, name)
-	if err != nil {
-		return nil, errNoPage
-	}
-	return text, nil
 }
 
 func newPage(media string, body []byte) (*page, error) {

@@ -7,18 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/ruedahq/rueda/docs"
 	"github.com/ruedahq/rueda/internal/asyncapi"
 	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/reason"
@@ -49,14 +46,15 @@ func bodyOf(t *testing.T, res *http.Response) string {
 func allPaths(t *testing.T, s *Site) (paths []string) {
 	t.Helper()
 	var names []string
-	err := fs.WalkDir(docs.Files(), ".", func(name string, d fs.DirEntry, err error) error {
-		if path.Ext(name) == ".md" && !strings.HasPrefix(name, "es/") {
+	for name := range s.titles() {
+		if !strings.HasPrefix(name, "es/") {
 			names = append(names, pageName(name))
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, name := range []string{"", "protocol", "clients", "clients/python", "clients/python/REFERENCE", "clients/typescript", "clients/typescript/REFERENCE"} {
+		if !slices.Contains(names, name) {
+			t.Fatalf("no document is %q", name)
+		}
 	}
 	c, err := s.parts().contract()
 	if err != nil {
@@ -219,7 +217,8 @@ func TestPages(t *testing.T) {
 func TestRepositoryLinks(t *testing.T) {
 	for link, want := range map[string]string{
 		"../README.md":                   repository + "README.md",
-		"../clients/python/README.md":    repository + "clients/python/README.md",
+		"../clients/python/README.md#x":  "/docs/clients/python#x",
+		"../clients/python/examples":     repository + "clients/python/examples",
 		"protocol.md#tokens":             "/docs/protocol#tokens",
 		"decisions/README.md":            "/docs/decisions",
 		"es/reasons.md":                  "/docs/es/reasons",
@@ -229,7 +228,7 @@ func TestRepositoryLinks(t *testing.T) {
 		"#tokens":                        "#tokens",
 		"https://www.rfc-editor.org/rfc": "https://www.rfc-editor.org/rfc",
 	} {
-		if got := target(link, ".", "en"); got != want {
+		if got := target(link, "docs", "en"); got != want {
 			t.Errorf("%s leads to %s, want %s", link, got, want)
 		}
 	}
@@ -238,7 +237,7 @@ func TestRepositoryLinks(t *testing.T) {
 			t.Errorf("%s is %q", file, got)
 		}
 	}
-	if got := target("../protocol.md#tokens", "es", "es"); got != "/docs/es/protocol#tokens" {
+	if got := target("../protocol.md#tokens", "docs/es", "es"); got != "/docs/es/protocol#tokens" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -260,7 +259,7 @@ func TestMarkdownIsSafe(t *testing.T) {
 		"## A `_b`, *c*: [d](e.md)!":           `id="a-_b-c-d"`,
 		"# x\n\n## x":                          `id="x-1"`,
 	} {
-		a, err := m.article([]byte(source), ".", "en")
+		a, err := m.article([]byte(source), "docs", "en")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,6 +409,8 @@ func TestSearch(t *testing.T) {
 		"/docs/search?q=rotate+signing+keys": "/docs/keys",
 		"/docs/search?q=/market/book":        "/docs/api/getBook",
 		"/docs/search?q=order_book":          "/docs/stream/order_book",
+		"/docs/search?q=pandas+frame":        "/docs/clients/python",
+		"/docs/search?q=AbortSignal":         "/docs/clients/typescript",
 		"/docs/es/search?q=renovar+sesion":   "/docs/es/",
 		"/docs/es/search?q=%C3%A9poca":       "/docs/es/",
 	} {
