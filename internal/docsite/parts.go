@@ -212,7 +212,11 @@ func (s *Site) frame(at place, title string) *frame {
 		Version: s.options.Version, Console: s.options.Console, Stamp: p.stamp, spanish: p.spanish,
 	}
 	reference := group{Title: f.T("Reference")}
-	for _, r := range [][2]string{{"api", "REST routes"}, {"stream", "Stream"}, {"reasons", "Errors"}} {
+	pages := [][2]string{{"api", "REST routes"}, {"stream", "Stream"}, {"reasons", "Errors"}}
+	if s.options.Clients != nil {
+		pages = append(pages, [2]string{clientsName, "Clients"})
+	}
+	for _, r := range pages {
 		reference.Links = append(reference.Links, link{Path: place{at.lang, r[0]}.path(), Text: f.T(r[1]), Lang: at.lang})
 	}
 	f.Menu = append(f.Menu, reference)

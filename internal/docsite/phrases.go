@@ -1,7 +1,31 @@
 package docsite
 
+import "maps"
+
 // spanish returns the phrases of the templates in Spanish, by their English text.
 func spanish() map[string]string {
+	all := spanishClients()
+	maps.Copy(all, spanishPages())
+	return all
+}
+
+// spanishClients returns the phrases of the page about the packages of the clients.
+func spanishClients() map[string]string {
+	return map[string]string{
+		"Clients": "Clientes",
+		"File":    "Archivo",
+		"Files":   "Archivos",
+		"Guide":   "Guía",
+		"Packages for bots, which this gateway hands out. They log in, reconnect, resume, and check books.": "Paquetes para bots, que entrega este gateway. Inician sesión, se reconectan, reanudan y verifican los libros.",
+		"Size": "Tamaño",
+		"The module has no tag yet. In your own module:":          "El módulo todavía no tiene un tag. En su propio módulo:",
+		"What needs a registry, and how to turn this off":         "Qué necesita un registro, y cómo desactivar esto",
+		"pip gets websockets from PyPI. Without PyPI, on Debian:": "pip obtiene websockets de PyPI. Sin PyPI, en Debian:",
+	}
+}
+
+// spanishPages returns the phrases of the other pages.
+func spanishPages() map[string]string {
 	return map[string]string{
 		"A client in ten minutes":                               "Un cliente en diez minutos",
 		"A page for each, with programs and a request to send.": "Una página para cada una, con programas y un pedido para enviar.",

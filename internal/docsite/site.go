@@ -12,15 +12,20 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/ruedahq/rueda/internal/downloads"
 )
 
 // Options configures a Site. The zero value is usable.
 type Options struct {
 	Version string // of the gateway, shown on each page; "": not shown
 	Console bool   // pages link to /console/, and readers stay signed in with /console/session
+
+	// Clients returns the packages of the clients, for a page at /client/; nil: there is no such page.
+	Clients func() ([]downloads.File, error)
 }
 
-// Site serves the pages below /docs.
+// Site serves the pages below /docs, and the page about the packages of the clients.
 type Site struct {
 	options Options
 	folders []folder
@@ -58,7 +63,8 @@ func New(o Options) *Site {
 // errNoPage says that no page has a path.
 var errNoPage = errors.New("there is no such page")
 
-// ServeHTTP answers GET and HEAD for /docs and the paths below it. It sets the header fields that
+// ServeHTTP answers GET and HEAD for /docs and the paths below it, and for /client, /client/ and
+// /client/es. It sets the header fields that
 // depend on the page. The caller has set those of every answer. A path without a page is answered
 // with 404, and with a page about it only if the client accepts HTML by name.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -106,10 +112,16 @@ func redirect(path string) (to string, ok bool) {
 // place is what a path names.
 type place struct {
 	lang string // en or es
-	name string // below /docs or /docs/es; "": the first page
+	name string // below /docs or /docs/es, or clientsName; "": the first page
 }
 
 func locate(path string) place {
+	switch path {
+	case "/client", clientsName:
+		return place{"en", clientsName}
+	case "/client/es":
+		return place{"es", clientsName}
+	}
 	name := strings.TrimPrefix(strings.TrimPrefix(path, "/docs"), "/")
 	if name == "es" {
 		return place{"es", ""}
@@ -126,8 +138,11 @@ func (p place) path() string {
 	if p.lang == "es" {
 		base = "/docs/es"
 	}
-	if p.name == "" {
+	switch p.name {
+	case "":
 		return base
+	case clientsName:
+		return strings.Replace(base, "/docs", "/client", 1) + map[string]string{"en": "/"}[p.lang]
 	}
 	return base + "/" + p.name
 }
@@ -169,6 +184,8 @@ func (s *Site) render(at place) (media string, body []byte, err error) {
 		body, err = s.channel(at, rest)
 	case first == "reasons":
 		body, err = s.reason(at, rest)
+	case at.name == clientsName:
+		body, err = s.clients(at)
 	case picture(at.name) != "" && at.lang == "en":
 		body, err = s.read(at.name)
 		return picture(at.name), body, err

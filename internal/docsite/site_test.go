@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/asyncapi"
+	"github.com/ruedahq/rueda/internal/downloads"
 	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/reason"
 )
@@ -70,6 +71,7 @@ func allPaths(t *testing.T, s *Site) (paths []string) {
 	for _, e := range reason.All() {
 		names = append(names, "reasons/"+string(e.Word))
 	}
+	names = append(names, clientsName)
 	for _, lang := range []string{"en", "es"} {
 		for _, name := range names {
 			paths = append(paths, place{lang, name}.path())
@@ -167,7 +169,7 @@ func (c *checked) element(t *testing.T, at string, e element) {
 // what the gateway has, and has no inline script or style. All links and anchors lead to pages that
 // exist.
 func TestPages(t *testing.T) {
-	s := New(Options{Version: "v1.2.3", Console: true})
+	s := New(Options{Version: "v1.2.3", Console: true, Clients: downloads.Files})
 	c := checked{ids: map[string]map[string]bool{}}
 	for _, at := range allPaths(t, s) {
 		res := get(t, s, at)
@@ -189,6 +191,13 @@ func TestPages(t *testing.T) {
 		}
 	}
 	known := map[string]bool{"/console/": true, "/openapi.json": true, "/asyncapi.json": true}
+	files, err := downloads.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		known["/client/"+f.Name] = true
+	}
 	for _, l := range c.links {
 		to, anchor, _ := strings.Cut(l.to, "#")
 		anchor, err := url.PathUnescape(anchor)
@@ -400,6 +409,44 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestClients checks what the page about the packages of the clients shows, in both languages, and
+// that a gateway without packages has neither the page nor links to it.
+func TestClients(t *testing.T) {
+	files, err := downloads.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, without := New(Options{Clients: func() ([]downloads.File, error) { return files, nil }}), New(Options{})
+	for at, words := range map[string][]string{
+		"/client": {"Clients", "Guide"}, "/client/": {"Clients", "Guide"}, "/client/es": {"Clientes", "Guía"},
+	} {
+		text := bodyOf(t, get(t, s, at))
+		plain := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text, "")
+		want := append([]string{"pip install " + exampleOrigin, "-replace github.com/ruedahq/rueda=../rueda"}, words...)
+		want = append(want, "npm install "+exampleOrigin+"/client/"+files[1].Name, "pip install --no-deps "+exampleOrigin+"/client/"+files[0].Name)
+		for _, f := range files {
+			want = append(want, f.SHA256)
+			if !strings.Contains(text, `href="/client/`+f.Name+`"`) {
+				t.Errorf("%s does not link to %s", at, f.Name)
+			}
+		}
+		for _, part := range want {
+			if !strings.Contains(plain, part) {
+				t.Errorf("%s does not have %q", at, part)
+			}
+		}
+		if res := get(t, without, at); res.StatusCode != http.StatusNotFound {
+			t.Errorf("%s without packages: %d", at, res.StatusCode)
+		}
+	}
+	if text := bodyOf(t, get(t, without, "/docs")); strings.Contains(text, `"/client/`) {
+		t.Error("a page links to packages that are not there")
+	}
+	if text := bodyOf(t, get(t, s, "/docs/es")); !strings.Contains(text, `href="/client/es"`) {
+		t.Error("the Spanish menu does not have the page")
+	}
+}
+
 // TestSearch checks what is found first, in both languages, and that queries are only text.
 func TestSearch(t *testing.T) {
 	s := New(Options{})
@@ -436,7 +483,7 @@ func TestSearch(t *testing.T) {
 
 // TestMemory checks how much memory all pages and both indexes of the search hold.
 func TestMemory(t *testing.T) {
-	s := New(Options{})
+	s := New(Options{Clients: downloads.Files})
 	paths := allPaths(t, s)
 	for _, at := range paths {
 		_ = get(t, s, at)
@@ -548,8 +595,8 @@ func BenchmarkNew(b *testing.B) {
 // TestPhrases checks that each phrase of the templates and scripts is translated.
 func TestPhrases(t *testing.T) {
 	known := spanish()
-	used := map[string]bool{}
-	for _, name := range []string{"templates/page.html", "templates/reference.html"} {
+	used := map[string]bool{"Clients": true} // in the menu
+	for _, name := range []string{"templates/page.html", "templates/reference.html", "templates/clients.html"} {
 		text, err := assets.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
