@@ -49,6 +49,8 @@ type Config struct {
 	SecurityContact string
 	// Console configures the web page for users at /; zero: none.
 	Console Console
+	// ClientDownloads serves the page /client/, and the packages of the clients for pip and npm.
+	ClientDownloads bool
 	// Admin configures the listener for administrators; zero: none.
 	Admin Admin
 

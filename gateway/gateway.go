@@ -317,7 +317,7 @@ func (g *Gateway) buildServers() error {
 		Logger:                       g.log,
 	})
 	site, err := pages.ForUsers(pages.Console(g.cfg.Console), pages.About{
-		Version: g.cfg.Version, Dev: g.cfg.Faults != nil, Contact: g.cfg.SecurityContact, PublicURL: g.cfg.PublicURL,
+		Version: g.cfg.Version, Packages: g.cfg.ClientDownloads, Dev: g.cfg.Faults != nil, Contact: g.cfg.SecurityContact, PublicURL: g.cfg.PublicURL,
 	})
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ type mainFile struct {
 	HSTS        bool           `toml:"hsts_subdomains"`
 	Contact     string         `toml:"security_contact"`
 	Console     *bool          `toml:"console"`
+	Downloads   *bool          `toml:"client_downloads"`
 	Markets     string         `toml:"markets"`
 	Instruments string         `toml:"instruments"`
 	TLS         tlsConfig      `toml:"tls"`
@@ -422,7 +423,8 @@ func (c *mainFile) settings(doc *document) *Settings {
 			Listen: c.Listen, Insecure: c.Insecure, Origins: c.Origins, Hosts: c.Hosts,
 			Drain:          time.Duration(c.Drain),
 			HSTSSubdomains: c.HSTS, SecurityContact: c.Contact,
-			Console: gateway.Console{Serve: c.Console == nil || *c.Console, Idle: time.Duration(a.ConsoleIdle)},
+			Console:         gateway.Console{Serve: c.Console == nil || *c.Console, Idle: time.Duration(a.ConsoleIdle)},
+			ClientDownloads: c.Downloads == nil || *c.Downloads,
 			TLS: gateway.TLS{
 				Certificate: doc.relative(c.TLS.Certificate), Key: doc.relative(c.TLS.Key),
 				Reload: time.Duration(c.TLS.Reload), MinVersion: c.TLS.minVersion(c.TLS.Certificate),

@@ -270,15 +270,19 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// TestConsole checks that the console is served unless the configuration says otherwise.
-func TestConsole(t *testing.T) {
-	for text, want := range map[string]bool{"": true, "console = true": true, "console = false": false} {
+// TestPages checks that the console and the packages of the clients are served unless the
+// configuration says otherwise, each by a setting of its own.
+func TestPages(t *testing.T) {
+	for text, want := range map[string][2]bool{
+		"": {true, true}, "console = true\nclient_downloads = true": {true, true}, "console = false": {false, true}, "client_downloads = false": {true, false},
+	} {
 		var c mainFile
 		doc, err := decode("rueda.toml", []byte(text), &c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.settings(doc).Gateway.Console.Serve; got != want {
+		g := c.settings(doc).Gateway
+		if got := [2]bool{g.Console.Serve, g.ClientDownloads}; got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

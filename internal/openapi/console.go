@@ -8,7 +8,7 @@ import (
 // Pages returns the paths of the web pages for users. A path that ends in a slash also stands for
 // all paths below it, except for "/". Routes have priority.
 func Pages() []string {
-	return []string{"/", "/console", "/console/", "/client/", "/docs", "/docs/", "/.well-known/security.txt"}
+	return []string{"/", "/console", "/console/", "/client", "/client/", "/docs", "/docs/", "/.well-known/security.txt"}
 }
 
 // AdminPages returns the paths of the web pages for operators, in the form of Pages.

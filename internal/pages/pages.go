@@ -1,6 +1,6 @@
-// Package pages has the web pages of a gateway: the console and the documentation for users, on
-// their listener, and the operations page on that of administrators. The pages for users contain
-// no file of the operations page.
+// Package pages has the web pages of a gateway: the console, the documentation and the packages of
+// the clients for users, on their listener, and the operations page on that of administrators. The
+// pages for users contain no file of the operations page.
 package pages
 
 import (
@@ -8,11 +8,13 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/ruedahq/rueda/clients/typescript"
 	"github.com/ruedahq/rueda/internal/console"
 	"github.com/ruedahq/rueda/internal/docsite"
+	"github.com/ruedahq/rueda/internal/downloads"
 	"github.com/ruedahq/rueda/internal/operations"
 	session "github.com/ruedahq/rueda/internal/rest/console"
 	"github.com/ruedahq/rueda/internal/webassets"
@@ -36,6 +38,7 @@ type Site struct {
 // About is what pages say of a gateway.
 type About struct {
 	Version   string
+	Packages  bool   // the gateway hands out the packages of the clients
 	Dev       bool   // clients may request faults
 	Contact   string // for reports of vulnerabilities, a URI; "": there is no security.txt
 	PublicURL string // "": unknown
@@ -43,26 +46,56 @@ type About struct {
 
 // ForUsers returns the pages for users. The error names a file that cannot be served.
 func ForUsers(c Console, about About) (Site, error) {
-	docs := docsite.New(docsite.Options{Version: about.Version, Console: c.Serve})
+	options, packages := docsite.Options{Version: about.Version, Console: c.Serve}, downloads.NewServer()
+	if about.Packages {
+		options.Clients = packages.Files
+	}
+	docs := docsite.New(options)
 	s := Site{Handlers: map[string]http.Handler{"/docs": docs, "/docs/": docs}}
 	if about.Contact != "" {
 		s.Handlers[securityPath] = securityText(about.Contact, about.PublicURL)
 	}
-	if !c.Serve {
-		return s, nil
+	if c.Serve {
+		if err := s.addConsole(c, about.Dev); err != nil {
+			return Site{}, err
+		}
 	}
-	s.Console = &session.Page{Dev: about.Dev, Idle: cmp.Or(c.Idle, defaultIdle)}
+	if about.Packages {
+		s.Handlers["/client"] = docs
+		s.Handlers["/client/"] = clients(docs, http.StripPrefix("/client", packages), s.Handlers["/client/"])
+	}
+	return s, nil
+}
+
+// addConsole adds the console, and below /client/ the modules that it imports.
+func (s *Site) addConsole(c Console, dev bool) error {
+	s.Console = &session.Page{Dev: dev, Idle: cmp.Or(c.Idle, defaultIdle)}
 	if c.Username != "" {
 		s.Console.Hint = &session.Hint{Username: c.Username, Password: c.Password}
 	}
 	page, err := webassets.New(console.Files(), webassets.Options{})
 	client, failed := webassets.New(typescript.Files(), webassets.Options{})
 	if err = errors.Join(err, failed); err != nil {
-		return Site{}, err
+		return err
 	}
 	s.Handlers["/"], s.Handlers["/console"] = page, http.StripPrefix("/console", page)
 	s.Handlers["/console/"], s.Handlers["/client/"] = http.StripPrefix("/console", page), http.StripPrefix("/client", client)
-	return s, nil
+	return nil
+}
+
+// clients serves the paths below /client/: the page about the packages, the packages, and the
+// modules for browsers. modules is nil if they are not served.
+func clients(docs, packages, modules http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch name := r.URL.Path[len("/client/"):]; {
+		case name == "" || name == "es":
+			docs.ServeHTTP(w, r)
+		case modules != nil && path.Ext(name) == ".js":
+			modules.ServeHTTP(w, r)
+		default:
+			packages.ServeHTTP(w, r)
+		}
+	})
 }
 
 // ForOperators returns the page for operators, by path, for rest.AdminConfig.Pages. It uses the

@@ -8,19 +8,21 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ruedahq/rueda/clients/typescript"
 	"github.com/ruedahq/rueda/internal/console"
+	"github.com/ruedahq/rueda/internal/downloads"
 	"github.com/ruedahq/rueda/internal/openapi"
 	"github.com/ruedahq/rueda/internal/operations"
 )
 
 func forUsers(t *testing.T) Site {
 	t.Helper()
-	s, err := ForUsers(Console{Serve: true, Username: "demo", Password: "demo"}, About{Version: "1.0.0", Dev: true, Contact: "mailto:security@broker.example", PublicURL: "https://api.broker.example"})
+	s, err := ForUsers(Console{Serve: true, Username: "demo", Password: "demo"}, About{Version: "1.0.0", Packages: true, Dev: true, Contact: "mailto:security@broker.example", PublicURL: "https://api.broker.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +78,28 @@ func TestForUsers(t *testing.T) {
 	}
 	if end, err := time.Parse(time.RFC3339, string(fields[1])); err != nil || time.Until(end) < 90*24*time.Hour || time.Until(end) > 365*24*time.Hour {
 		t.Errorf("security.txt expires at %s, %v", fields[1], err)
+	}
+	for console, wants := range map[bool]map[bool]string{
+		false: {false: "404 404 404 404 404", true: "200 200 200 200 404"},
+		true:  {false: "404 404 404 404 200", true: "200 200 200 200 200"},
+	} {
+		for packages, want := range wants {
+			s, err := ForUsers(Console{Serve: console}, About{Packages: packages})
+			if err != nil {
+				t.Fatal(err)
+			}
+			files, err := downloads.Files()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, target := range []string{"/client", "/client/", "/client/es", "/client/" + files[0].Name, "/client/index.js"} {
+				got = append(got, strconv.Itoa(ask(t, s.Handlers, target).StatusCode))
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("with the console %v and packages %v: %v, want %s", console, packages, got, want)
+			}
+		}
 	}
 	off, err := ForUsers(Console{}, About{Dev: true})
 	if err != nil || off.Handlers[securityPath] != nil || off.Console != nil || off.Handlers["/"] != nil || off.Handlers["/console/"] != nil {

@@ -174,7 +174,7 @@ func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway
 		}
 		defer func() { err = errors.Join(err, remove()) }()
 	}
-	c.Data, c.Version, c.Drain = data, command.ReadBuild().Version, time.Second
+	c.Data, c.Version, c.Drain, c.ClientDownloads = data, command.ReadBuild().Version, time.Second, true
 	if c.Console.Serve = true; demo && !c.Insecure {
 		c.Console.Username, c.Console.Password = "demo", "demo"
 	}
@@ -366,6 +366,7 @@ func greet(std command.Streams, o devOptions, b gateway.Bound, m *devMarket, tok
 	fmt.Fprintf(std.Out, "  REST         %s\n", b.REST)
 	fmt.Fprintf(std.Out, "  Stream       %s\n", b.Stream)
 	fmt.Fprintf(std.Out, "  Docs         %s/docs\n", b.REST)
+	fmt.Fprintf(std.Out, "  Clients      %s/client/ for Python, TypeScript and Go\n", b.REST)
 	if m.lines != nil {
 		fmt.Fprintf(std.Out, "  JSON lines   %s\n", m.lines.Addr())
 	}
