@@ -185,6 +185,7 @@ func TestVersions(t *testing.T) {
 		{"README.md", "\nThis is version " + version + "."},
 		{"CHANGELOG.md", "# Changelog\n\n" + heading},
 		{"clients/python/rueda/_version.py", `__version__ = "` + python + "\"\n"},
+		{"clients/python/README.md", "/rueda-" + python + "-py3-none-any.whl\n"},
 		{"clients/typescript/package.json", "{\n  \"name\": \"@rueda/client\",\n  \"version\": \"" + version + `",`},
 		{"clients/typescript/package-lock.json", "{\n  \"name\": \"@rueda/client\",\n  \"version\": \"" + version + `",`},
 		{"clients/typescript/package-lock.json", "{\n      \"name\": \"@rueda/client\",\n      \"version\": \"" + version + `",`},
