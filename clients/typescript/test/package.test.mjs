@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -39,19 +39,35 @@ export async function lost(rows: Rows<Trade> = client.trades("GGAL|BYMA|24hs", {
 const sizeOf = (trade: Trade): Decimal => trade.size;
 `.replace("ev: Event of", "ev of");
 
-test("the packed client works in an empty folder, as README says", { skip: !process.env.RUEDA && "RUEDA is not set" }, async (t) => {
+// names returns the names of the files below a folder.
+const names = async (folder) =>
+  (await readdir(folder, { recursive: true, withFileTypes: true })).filter((f) => f.isFile()).map((f) => relative(folder, join(f.parentPath, f.name))).sort();
+
+test("the client of a gateway works in an empty folder, as README says", { skip: !process.env.RUEDA && "RUEDA is not set" }, async (t) => {
   const url = await dev(t);
   const folder = await mkdtemp(join(tmpdir(), "package-"));
   t.after(() => rm(folder, { recursive: true }));
-  await exec("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: here });
-  const [tarball] = await readdir(folder);
+  const page = await (await fetch(`${url}/client/`)).text();
+  const [, path] = /href="(\/client\/rueda-client-[^"]+)"/.exec(page);
   const { version } = JSON.parse(await readFile(join(here, "package.json"), "utf8"));
-  assert.equal(tarball, `rueda-client-${version}.tgz`);
+  assert.equal(path, `/client/rueda-client-${version}.tgz`);
+  const readme = await readFile(join(here, "README.md"), "utf8");
+  assert.ok(readme.includes(`$ npm install http://127.0.0.1:8080${path}\n`));
   await exec("npm", ["init", "-y"], { cwd: folder });
-  await exec("npm", ["install", "--offline", "--no-audit", "--no-fund", tarball], { cwd: folder });
+  await exec("npm", ["install", "--no-audit", "--no-fund", url + path], { cwd: folder });
   assert.deepEqual((await readdir(join(folder, "node_modules"))).filter((name) => name[0] !== "."), ["@rueda"]);
 
-  const readme = await readFile(join(here, "README.md"), "utf8");
+  await t.test("it has the files of npm pack", async () => {
+    await exec("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: here });
+    await exec("tar", ["-xzf", `rueda-client-${version}.tgz`], { cwd: folder });
+    const packed = join(folder, "package");
+    const installed = join(folder, "node_modules/@rueda/client");
+    const files = await names(packed);
+    assert.ok(files.includes("dist/index.d.ts"));
+    assert.deepEqual(await names(installed), files);
+    for (const file of files) assert.equal(await readFile(join(installed, file), "utf8"), await readFile(join(packed, file), "utf8"), file);
+  });
+
   const programs = [...readme.matchAll(/```js\n(.*?)```/gs)].map((m) => m[1]);
   assert.ok(programs.length >= 5);
   for (const [i, program] of programs.entries()) {
