@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/ruedahq/rueda/internal/cli"
+	"github.com/ruedahq/rueda/internal/downloads"
 )
 
 // Folders of an archive.
@@ -26,12 +27,14 @@ const (
 	manFolder        = "man/"
 	completionFolder = "completions/"
 	docsFolder       = "docs/"
+	clientsFolder    = "clients/"
 	deployFolder     = "deploy/"
 	licensesFile     = "THIRD_PARTY_LICENSES.txt"
 )
 
 // commonFiles returns the files that the archives of all platforms have: texts of the checkout, files
-// for deployment, man pages, completions, and the licenses of the modules that are linked.
+// for deployment, the packages of the clients, man pages, completions, and the licenses of the
+// modules that are linked.
 func (r *release) commonFiles(ctx context.Context) ([]file, error) {
 	var all []file
 	names, err := r.tracked(ctx, docsFolder, deployFolder)
@@ -44,6 +47,13 @@ func (r *release) commonFiles(ctx context.Context) ([]file, error) {
 			return nil, err
 		}
 		all = append(all, file{name: name, mode: 0o644, data: text})
+	}
+	packages, err := downloads.Files()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range packages {
+		all = append(all, file{name: clientsFolder + p.Name, mode: 0o644, data: p.Data})
 	}
 	licenses, err := r.licenses(ctx)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/console"
+	"github.com/ruedahq/rueda/internal/downloads"
 )
 
 // platform is that of this machine. Tests build only one, because each takes a minute.
@@ -129,6 +130,15 @@ func TestArchive(t *testing.T) {
 		"deploy/systemd/rueda.service", "deploy/docker/Dockerfile", "completions/rueda.bash", "completions/_rueda", "completions/rueda.fish", "completions/rueda.ps1"} {
 		if len(files[name]) < 200 {
 			t.Errorf("%s has %d bytes", name, len(files[name]))
+		}
+	}
+	packages, err := downloads.Files()
+	if err != nil || len(packages) == 0 {
+		t.Fatal(len(packages), err)
+	}
+	for _, p := range packages {
+		if !bytes.Equal(files[clientsFolder+p.Name], p.Data) {
+			t.Errorf("the archive does not have %s as a gateway has it", p.Name)
 		}
 	}
 	program := filepath.Join(t.TempDir(), "rueda")
