@@ -66,11 +66,11 @@ func TestFirstMinutesE2E(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := func(pattern string) string {
-		m := regexp.MustCompile(`(?m)^\$ (\./rueda ` + pattern + `[^#\n]*)`).FindSubmatch(text)
+		m := regexp.MustCompile(`(?m)^\$ (?:\./rueda|go run \./cmd/rueda) (` + pattern + `[^#\n]*)`).FindSubmatch(text)
 		if m == nil {
 			t.Fatalf("the README has no command rueda %s", pattern)
 		}
-		return string(m[1])
+		return "./rueda " + string(m[1])
 	}
 	folder := t.TempDir()
 	name := filepath.Join(folder, "rueda")

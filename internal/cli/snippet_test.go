@@ -7,12 +7,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
-// TestSnippetGoE2E compiles the program that snippet prints, and runs it.
+// TestSnippetGoE2E compiles the program that snippet prints in a module of its own, with the
+// commands in its comment and this tree as the clone, and runs it.
 func TestSnippetGoE2E(t *testing.T) {
 	t.Parallel()
 	_, url := startMarket(t, "--speed", "20")
@@ -25,11 +27,21 @@ func TestSnippetGoE2E(t *testing.T) {
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "vet", source).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	tree, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	lines := regexp.MustCompile(`(?m)^//\t(go mod .+)$`).FindAllStringSubmatch(text, -1)
+	if len(lines) != 3 {
+		t.Fatalf("the comment has the commands %q", lines)
+	}
+	for _, line := range append(lines, []string{"", "go vet ."}, []string{"", "go build -o " + program + " ."}) {
+		args := strings.Fields(strings.ReplaceAll(line[1], "../rueda", tree))
+		command := exec.Command(args[0], args[1:]...)
+		command.Dir = folder
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", line[1], err, out)
+		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -41,10 +53,10 @@ func TestSnippetGoE2E(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(out)
+	printed := bufio.NewScanner(out)
 	for _, pattern := range []string{`^quote [\d.]+ [\d.]+$`, `^trade \d+ [\d.]+ \d+$`, `^trade \d+ [\d.]+ \d+$`} {
-		if !lines.Scan() || !regexp.MustCompile(pattern).MatchString(lines.Text()) {
-			t.Errorf("printed %q, want %s", lines.Text(), pattern)
+		if !printed.Scan() || !regexp.MustCompile(pattern).MatchString(printed.Text()) {
+			t.Errorf("printed %q, want %s", printed.Text(), pattern)
 		}
 	}
 	cancel()
