@@ -43,7 +43,7 @@ func (s *Site) clients(at place) ([]byte, error) {
 		"go mod edit -require github.com/ruedahq/rueda@v0.0.0 -replace github.com/ruedahq/rueda=../rueda\n" +
 		"go mod tidy\n")
 	f := s.frame(at, "")
-	f.Title = f.T("Clients")
+	f.Title = f.T("Install a client")
 	return s.finish(f, "clients", v)
 }
 

@@ -214,7 +214,7 @@ func (s *Site) frame(at place, title string) *frame {
 	reference := group{Title: f.T("Reference")}
 	pages := [][2]string{{"api", "REST routes"}, {"stream", "Stream"}, {"reasons", "Errors"}}
 	if s.options.Clients != nil {
-		pages = append(pages, [2]string{clientsName, "Clients"})
+		pages = append(pages, [2]string{clientsName, "Install a client"})
 	}
 	for _, r := range pages {
 		reference.Links = append(reference.Links, link{Path: place{at.lang, r[0]}.path(), Text: f.T(r[1]), Lang: at.lang})

@@ -12,10 +12,10 @@ func spanish() map[string]string {
 // spanishClients returns the phrases of the page about the packages of the clients.
 func spanishClients() map[string]string {
 	return map[string]string{
-		"Clients": "Clientes",
-		"File":    "Archivo",
-		"Files":   "Archivos",
-		"Guide":   "Guía",
+		"File":             "Archivo",
+		"Files":            "Archivos",
+		"Guide":            "Guía",
+		"Install a client": "Instalar un cliente",
 		"Packages for bots, which this gateway hands out. They log in, reconnect, resume, and check books.": "Paquetes para bots, que entrega este gateway. Inician sesión, se reconectan, reanudan y verifican los libros.",
 		"Size": "Tamaño",
 		"The module has no tag yet. In your own module:":          "El módulo todavía no tiene un tag. En su propio módulo:",

@@ -115,7 +115,7 @@ func TestDocsWithoutScript(t *testing.T) {
 func TestDocsLayout(t *testing.T) {
 	t.Parallel()
 	p := open(t, dev(t), "/docs")
-	pages := strings.Fields("/docs /docs/protocol /docs/client-tutorial /docs/api /docs/api/getBook /docs/api/getTokens /docs/stream /docs/stream/order_book /docs/reasons /docs/reasons/slow_client /docs/search?q=book")
+	pages := strings.Fields("/docs /docs/protocol /docs/client-tutorial /docs/api /docs/api/getBook /docs/api/getTokens /docs/stream /docs/stream/order_book /docs/reasons /docs/reasons/slow_client /docs/search?q=book /client/ /client/es")
 	for _, width := range []int64{1440, 360} {
 		for i, at := range pages {
 			for _, lang := range []string{"", "/es"} {
@@ -156,7 +156,7 @@ func TestDocsAxe(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open(t, dev(t), "/docs")
-	for i, at := range strings.Fields("/docs /docs/es/protocol /docs/client-tutorial /docs/api /docs/es/api/getBook /docs/api/getTokens /docs/stream/trades /docs/reasons /docs/es/reasons/slow_client /docs/search?q=book") {
+	for i, at := range strings.Fields("/docs /docs/es/protocol /docs/client-tutorial /docs/api /docs/es/api/getBook /docs/api/getTokens /docs/stream/trades /docs/reasons /docs/es/reasons/slow_client /docs/search?q=book /client/ /client/es") {
 		p.do(chromedp.Navigate(p.url + at))
 		p.until("a button to sign in", `document.querySelector(".account")`)
 		js[bool](p, fmt.Sprintf(`(document.documentElement.dataset.theme = %q, true)`, []string{"light", "dark"}[i%2]))
