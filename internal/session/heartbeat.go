@@ -61,3 +61,18 @@ func (s *Session) ResumeInput(now time.Time) {
 	o.unread = 0
 	s.releaseExt()
 }
+
+// KeepInput records that the whole input budget of the session's connection, which the host counts,
+// is available again after a time. The host calls it at the end of a connection.
+func (s *Session) KeepInput(now time.Time, ahead time.Duration) {
+	if s.entry.identity != nil {
+		s.env.Registry.keepInput(s.entry.user(), s.env.at(now).add(ahead))
+	}
+}
+
+// KeptInput returns the longest time of KeepInput that is left for the user of the session, which
+// has authenticated.
+func (s *Session) KeptInput(now time.Time) time.Duration {
+	t := s.env.at(now)
+	return max(0, time.Duration(s.env.Registry.debt(s.entry.user(), t).input-t))
+}

@@ -172,7 +172,19 @@ func (r *Registry) release(p *entry) {
 	}
 	r.others.remove(p)
 	if whole := p.session.allowance.whole; whole > r.debts[p.user()].messages {
-		r.putDebt(p.user(), debt{whole, r.debts[p.user()].work})
+		d := r.debts[p.user()]
+		d.messages = whole
+		r.putDebt(p.user(), d)
+	}
+}
+
+// keepInput records when the input budget of a closed connection is whole again.
+func (r *Registry) keepInput(user string, whole instant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d := r.debts[user]; whole > d.input {
+		d.input = whole
+		r.putDebt(user, d)
 	}
 }
 
@@ -180,15 +192,16 @@ func (r *Registry) release(p *entry) {
 // allowance is whole again.
 type debt struct {
 	messages instant // of the closed connection that had used the most; new ones start with it
+	input    instant // the same
 	work     instant // of all connections
 }
 
-// debt returns when a new connection of a user has its whole allowance of messages.
-func (r *Registry) debt(user string, t instant) instant {
+// debt returns the debts of a user, with which a new connection starts.
+func (r *Registry) debt(user string, t instant) debt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removeDebts(t)
-	return r.debts[user].messages
+	return r.debts[user]
 }
 
 // inDebt returns how long the allowance of work of a user will be in debt.
@@ -223,7 +236,7 @@ func (r *Registry) putDebt(user string, d debt) {
 func (r *Registry) removeDebts(t instant) {
 	checked := 0
 	for user, d := range r.debts {
-		if d.messages <= t && d.work <= t {
+		if d.messages <= t && d.input <= t && d.work <= t {
 			delete(r.debts, user)
 		}
 		if checked++; checked == checkedDebts {

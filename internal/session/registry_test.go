@@ -258,7 +258,7 @@ func TestDebtsAreForgotten(t *testing.T) {
 		n.sess.allowance.whole = 10
 		r.release(&n.entry)
 	}
-	if owed := r.debt("7", 1); owed != 10 {
+	if owed := r.debt("7", 1).messages; owed != 10 {
 		t.Errorf("owed until %d, want 10", owed)
 	}
 	for range users/checkedDebts + users {

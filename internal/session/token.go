@@ -145,7 +145,7 @@ func (s *Session) welcome(now time.Time, id *Identity, c *check) {
 	again := s.authenticated
 	s.authenticated = true
 	if !again {
-		s.allowance.whole = max(s.allowance.whole, env.Registry.debt(id.User, env.at(now)))
+		s.allowance.whole = max(s.allowance.whole, env.Registry.debt(id.User, env.at(now)).messages)
 	}
 	if c.slow != "" {
 		s.strict = c.slow == wire.SlowStrict

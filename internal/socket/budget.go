@@ -14,6 +14,14 @@ const (
 	inputBurst = 6 * time.Second // how much of the rate may be used at once: 1.5 MiB
 	frameCost  = inputRate / 200 // of each frame in addition: 200 empty frames a second
 	partCost   = 128             // of each part of a frame that arrives alone
+
+	// Of each compressed byte in addition. A block of eleven bytes may be empty, and takes a
+	// microsecond to inflate.
+	inflateCost = 8
+
+	// How much of the rate may be used at once before authentication: 64 KiB. New connections cost
+	// their peer little.
+	earlyBurst = 250 * time.Millisecond
 )
 
 // Past its budget a connection is paused: the shard does not read its socket, so that the flood
@@ -37,16 +45,19 @@ func (sh *shard) chargeInput(now time.Time, c *conn, n int, ev *Event) {
 	if ev.Kind == EventNone {
 		n += partCost
 	} else {
-		n += frameCost + ev.Inflated
+		n += frameCost + ev.Inflated + inflateCost*ev.Deflated
 	}
-	t := sh.server.deadline(now)
+	t, burst := sh.server.deadline(now), inputBurst
+	if c.phase == phaseOpen && !c.authenticated() {
+		burst = earlyBurst
+	}
 	c.spent = max(c.spent, t) + deadline(time.Duration(n)*time.Second/time.Duration(inputRate*sh.inputScale(c)))
-	debt := time.Duration(c.spent-t) - inputBurst
+	debt := time.Duration(c.spent-t) - burst
 	if debt <= 0 {
 		return
 	}
 	pause := min(debt+minPause, maxPause)
-	c.spent = t + deadline(inputBurst-minPause+pause)
+	c.spent = t + deadline(burst-minPause+pause)
 	c.ext().pausedUntil = t + deadline(pause)
 	if c.phase == phaseOpen {
 		c.sess.PauseInput(now, pause)
@@ -57,6 +68,18 @@ func (sh *shard) chargeInput(now time.Time, c *conn, n int, ev *Event) {
 		info := session.InfoOf(&c.sess, now)
 		sh.server.connLog.Add(connlog.Event{Kind: connlog.Paused, Address: c.address(), User: info.User})
 	}
+}
+
+// keepInput records what c has used up of its input budget, for later connections of its user.
+func (sh *shard) keepInput(now time.Time, c *conn) {
+	if ahead := time.Duration(c.spent - sh.server.deadline(now)); ahead > 0 {
+		c.sess.KeepInput(now, ahead)
+	}
+}
+
+// inheritInput charges c what earlier connections of its user have used up of their input budgets.
+func (sh *shard) inheritInput(now time.Time, c *conn) {
+	c.spent = max(c.spent, sh.server.deadline(now)+deadline(c.sess.KeptInput(now)))
 }
 
 // inputScale returns by what the input budget of c is multiplied: at least 1, and more if other

@@ -22,7 +22,8 @@ type pieces struct {
 	name     string
 	deflate  bool
 	list     []string // sent in rotation
-	inflated int      // bytes of each, if they are compressed
+	deflated int      // bytes of each message, if it is compressed
+	inflated int      // the same, when it is inflated
 }
 
 // inputKinds returns input that no other limit applies to.
@@ -38,6 +39,8 @@ func inputKinds() []pieces {
 	for _, b := range []byte(frame(opText, pong+strings.Repeat(" ", 1000))) {
 		bytes = append(bytes, string([]byte{b}))
 	}
+	short := string(new(deflate.Compressor).Append(nil, []byte(long)))
+	empty := emptyBlocks(20_000)
 	return []pieces{
 		{name: "pings", list: []string{frame(opPing, "")}},
 		{name: "pongs", list: []string{frame(opPong, "")}},
@@ -45,9 +48,43 @@ func inputKinds() []pieces {
 		{name: "empty fragments", list: fragments},
 		{name: "long messages", list: []string{frame(opText, long)}},
 		{name: "single bytes", list: bytes},
-		{name: "compressed messages", deflate: true, inflated: len(long),
-			list: []string{compressedFrame(opText, string(new(deflate.Compressor).Append(nil, []byte(long))))}},
+		{name: "compressed messages", deflate: true, deflated: len(short), inflated: len(long), list: []string{compressedFrame(opText, short)}},
+		{name: "empty blocks", deflate: true, deflated: len(empty), inflated: len(pong), list: []string{compressedFrame(opText, empty)}},
 	}
+}
+
+// emptyBlocks returns at most n bytes of deflate, and hardly fewer, that are inflated to a pong.
+// Before it they have empty blocks with codes of their own, which take the most time to inflate.
+func emptyBlocks(n int) string {
+	const pong = `{"action":"pong"}`
+	var out []byte
+	var word uint64
+	bits := 0
+	put := func(v uint64, n int) {
+		word |= v << bits
+		for bits += n; bits >= 8; bits -= 8 {
+			out, word = append(out, byte(word)), word>>8
+		}
+	}
+	for len(out) < n-len(pong)-18 {
+		put(2<<1, 3)    // dynamic codes
+		put(14<<10, 14) // of 257 symbols and one distance; 18 lengths of codes follow
+		for i := range 18 {
+			length := uint64(0)
+			if i == 2 || i == 17 { // of the symbols 18, many zeros, and 1
+				length = 1
+			}
+			put(length, 3)
+		}
+		put(1|127<<1, 8) // 138 zeros
+		put(1|107<<1, 8) // 118 zeros
+		put(0, 3)        // the end of block, a distance, and the end
+	}
+	if put(0, 3); bits > 0 { // a stored block
+		put(0, 8-bits)
+	}
+	out = append(out, byte(len(pong)), 0, ^byte(len(pong)), 0xff)
+	return string(append(append(out, pong...), 0))
 }
 
 // cost returns what the pieces to the nth one take from the budget.
@@ -55,7 +92,7 @@ func (p *pieces) cost(n int) (bytes int) {
 	for i := range n {
 		size := len(p.list[i%len(p.list)])
 		parts := (size + readSize - 1) / readSize
-		bytes += size + p.inflated + parts*partCost
+		bytes += size + inflateCost*p.deflated + p.inflated + parts*partCost
 		if size > 1 || (i+1)%len(p.list) == 0 { // the end of a frame
 			bytes += frameCost - partCost
 		}
@@ -108,6 +145,37 @@ func flood(t *testing.T, p *pieces) {
 	if total, _ := s.Counters(); total.Pauses < 12 || total.Pauses > 130 {
 		t.Errorf("%d pauses", total.Pauses)
 	}
+}
+
+// TestInputOfBefore closes connections that have used up their input budget. A new one of the same
+// user starts with what is left of it, and one of another user with a whole one.
+func TestInputOfBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, nil)
+		pauses := func(token string, pongs int) int {
+			before, _ := s.Counters()
+			c := dial(t, s)
+			c.auth(token)
+			c.write(strings.Repeat(frame(opPong, ""), pongs))
+			synctest.Wait()
+			after, _ := s.Counters()
+			c.nc.Close()
+			synctest.Wait()
+			return int(after.Pauses - before.Pauses)
+		}
+		for _, x := range []struct {
+			token       string
+			pongs, want int
+		}{{"plain", 1150, 0}, {"plain", 100, 1}, {"other", 1150, 0}, {"plain", 100, 1}} {
+			if got := pauses(x.token, x.pongs); got != x.want {
+				t.Errorf("%s, %d pongs: %d pauses, want %d", x.token, x.pongs, got, x.want)
+			}
+		}
+		time.Sleep(6 * time.Second)
+		if got := pauses("plain", 1100); got != 0 {
+			t.Errorf("%d pauses after 6 s", got)
+		}
+	})
 }
 
 // dialDeflate connects over a pipe with a handshake, which may offer compression.

@@ -148,6 +148,7 @@ func (sh *shard) endSession(c *conn) {
 		}
 	}()
 	defer c.sess.PeerGone()
+	sh.keepInput(time.Now(), c)
 	if _, word, over := c.sess.Close(); over {
 		reason = word
 	}

@@ -117,11 +117,9 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 	if c.in != nil && c.in.inMessage {
 		p = &c.in.parser
 	} else {
-		*p = NewParser(sh.messageLimit(c))
-		if c.format&wire.Deflate != 0 {
-			p.AllowDeflate(&sh.inflater)
-		}
+		*p = sh.newParser(c)
 	}
+	early := !c.authenticated()
 	for len(b) > 0 && c.phase != phaseEnded && !c.verifying() && !c.paused() {
 		if c.discardInput {
 			sh.chargeInput(now, c, len(b), &Event{})
@@ -140,6 +138,10 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 			continue
 		}
 		sh.handleEvent(now, c, ev)
+		if early && c.authenticated() {
+			p.release()
+			*p, early = sh.newParser(c), false // with the limits of now
+		}
 	}
 	if c.phase == phaseEnded {
 		return
@@ -155,12 +157,25 @@ func (sh *shard) parse(now time.Time, c *conn, b []byte) {
 // unauthenticated connections may each hold an incomplete message.
 const maxEarlyMessage = 16 << 10
 
-// messageLimit returns the maximum size in bytes of the next message of c.
-func (sh *shard) messageLimit(c *conn) int {
-	if c.phase == phaseOpen && c.sess.Authenticated() {
-		return int(sh.server.maxMessage.Load())
+// maxEarlyDeflated bounds a compressed message before authentication. Inflating 4 KiB may take half
+// a millisecond.
+const maxEarlyDeflated = 4 << 10
+
+// authenticated reports whether c has a session that has authenticated.
+func (c *conn) authenticated() bool { return c.phase == phaseOpen && c.sess.Authenticated() }
+
+// newParser returns a parser for the next message of c.
+func (sh *shard) newParser(c *conn) Parser {
+	most := int(sh.server.maxMessage.Load())
+	deflated := most
+	if !c.authenticated() {
+		most, deflated = min(most, maxEarlyMessage), min(most, maxEarlyDeflated)
 	}
-	return min(int(sh.server.maxMessage.Load()), maxEarlyMessage)
+	p := NewParser(most)
+	if c.format&wire.Deflate != 0 {
+		p.AllowDeflate(&sh.inflater, deflated)
+	}
+	return p
 }
 
 // saveInput keeps unused input: the beginning of a message in p, and bytes that were not parsed.
@@ -242,6 +257,7 @@ func (sh *shard) serviceSession(now time.Time, c *conn) {
 		sh.server.slots.markAuthenticated(c.handshake)
 		sh.server.connLog.Add(connlog.Event{Kind: connlog.Authenticated, Address: c.handshake.address, User: session.InfoOf(&c.sess, now).User})
 		c.ext().handshake = nil
+		sh.inheritInput(now, c)
 	}
 }
 

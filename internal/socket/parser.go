@@ -94,7 +94,8 @@ type Event struct {
 	Code    uint16 // EventClose only; 1005 if the frame had none
 	Payload []byte // unmasked; valid until the next call of Next (compressed: of any parser with the inflater)
 
-	Inflated int // bytes of Payload, if the message was compressed
+	// Of a compressed message, also of one that is refused: its bytes, and those of Payload.
+	Deflated, Inflated int
 }
 
 // Parser implements the server's side of RFC 6455 framing. It takes bytes in pieces of any size and
@@ -113,6 +114,7 @@ type Parser struct {
 	err   *ProtocolError // the first violation
 	need  uint64         // payload bytes of the current frame that are missing
 	limit int32          // of a message, in bytes
+	small int32          // of a compressed message before it is inflated
 	base  int32          // start of the current frame in carry
 	key   uint32         // mask of the current frame, rotated to its next byte
 
@@ -137,8 +139,11 @@ func NewParser(maxMessage int) Parser {
 }
 
 // AllowDeflate makes the parser accept messages that are compressed without context takeover (RFC
-// 7692). Parsers of one goroutine may share an inflater. Call it before Next.
-func (p *Parser) AllowDeflate(inflater *deflate.Decompressor) { p.inflater = inflater }
+// 7692), with at most limit bytes. Parsers of one goroutine may share an inflater. Call it before
+// Next.
+func (p *Parser) AllowDeflate(inflater *deflate.Decompressor, limit int) {
+	p.inflater, p.small = inflater, min(p.limit, int32(limit))
+}
 
 // Discard makes the parser skip data messages and return control frames only. It is for connections
 // that are closing.
@@ -181,7 +186,7 @@ func (p *Parser) Next(buf []byte) (ev Event, n int, err error) {
 		k, ev := p.body(buf[n:])
 		n += k
 		if p.err != nil {
-			return Event{}, n, p.err
+			return Event{Deflated: ev.Deflated}, n, p.err
 		}
 		if ev.Kind != EventNone {
 			return ev, n, nil
@@ -322,7 +327,11 @@ func (p *Parser) exceedsLimit() bool {
 	if p.opcode >= opClose || p.discard {
 		return false
 	}
-	return p.need > uint64(int(p.limit)-len(p.carry)) || p.fragments > maxFragments
+	limit := p.limit
+	if p.compressed {
+		limit = p.small
+	}
+	return p.need > uint64(int(limit)-len(p.carry)) || p.fragments > maxFragments
 }
 
 // body consumes payload from b and returns the event that it completes.
@@ -387,18 +396,19 @@ func (p *Parser) endSkipped() {
 
 // data returns the event of a complete message.
 func (p *Parser) data(payload []byte) Event {
-	kind, inflated := EventBinary, 0
+	kind, deflated, inflated := EventBinary, 0, 0
 	if p.compressed {
+		deflated = len(payload)
 		var err error
 		payload, err = p.inflater.Inflate(payload, int(p.limit))
 		switch {
 		case errors.Is(err, deflate.ErrTooBig):
 			p.discard, p.carry, p.held = true, nil, false
 			p.endSkipped()
-			return Event{Kind: EventTooBig}
+			return Event{Kind: EventTooBig, Deflated: deflated}
 		case err != nil:
 			p.err = errInflate
-			return Event{}
+			return Event{Deflated: deflated}
 		}
 		inflated = len(payload)
 	}
@@ -406,11 +416,11 @@ func (p *Parser) data(payload []byte) Event {
 		kind = EventText
 		if !utf8.Valid(payload) {
 			p.err = errText
-			return Event{}
+			return Event{Deflated: deflated}
 		}
 	}
 	p.message = 0
-	return Event{Kind: kind, Payload: payload, Inflated: inflated}
+	return Event{Kind: kind, Payload: payload, Deflated: deflated, Inflated: inflated}
 }
 
 // control returns the event of a control frame.

@@ -68,7 +68,7 @@ func script(t testing.TB, limit int, inflater *deflate.Decompressor, pieces ...[
 	t.Helper()
 	p := NewParser(limit)
 	if inflater != nil {
-		p.AllowDeflate(inflater)
+		p.AllowDeflate(inflater, limit)
 	}
 	var out []string
 	for _, piece := range pieces {

@@ -11,8 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/deflate"
 	"github.com/ruedahq/rueda/internal/hub"
 	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/wire"
 )
 
 func TestConversation(t *testing.T) {
@@ -179,6 +181,43 @@ func TestTooBigBeforeAuthentication(t *testing.T) {
 		c.write(frame(opText, `{"action":"auth_token","token":"ana"}`) + long)
 		c.want(`"Success"`)
 		c.want(`"action":"pong"`)
+	})
+	synctest.Test(t, func(t *testing.T) { // of a token that is known, and needs no check
+		s := start(t, func(c *Config) {
+			c.Env.Known = func(token string) (*session.Identity, *wire.Fault, bool) {
+				id, fault := verify(t.Context(), token)
+				return id, fault, true
+			}
+		})
+		c := dial(t, s)
+		c.write(frame(opText, `{"action":"auth_token","token":"ana"}`) + long)
+		c.want(`"Success"`)
+		c.want(`"action":"pong"`)
+	})
+}
+
+// TestCompressedBeforeAuthentication closes a connection whose first message is compressed and has
+// more than 4 KiB, which may take a millisecond to inflate, and reads others slowly.
+func TestCompressedBeforeAuthentication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, nil)
+		long := dialDeflate(t, s, true)
+		long.write(compressedFrame(opText, emptyBlocks(maxEarlyDeflated+100)))
+		long.want(`"code":413,"reason":"message_too_big"`)
+		long.wantClose(4413, "message_too_big")
+		c := dialDeflate(t, s, true)
+		c.write(compressedFrame(opText, emptyBlocks(4000)))
+		if total, _ := s.Counters(); total.Pauses != 0 {
+			t.Fatalf("%d pauses after a message", total.Pauses)
+		}
+		c.write(compressedFrame(opText, emptyBlocks(4000)))
+		synctest.Wait()
+		if total, _ := s.Counters(); total.Pauses != 1 {
+			t.Fatalf("%d pauses after two messages", total.Pauses)
+		}
+		time.Sleep(time.Second)
+		c.write(compressedFrame(opText, string(new(deflate.Compressor).Append(nil, []byte(`{"action":"auth_token","token":"ana"}`)))))
+		c.want(`"Success"`)
 	})
 }
 
