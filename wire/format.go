@@ -49,8 +49,17 @@ type Transcoder struct {
 	// takeover, without the trailing four bytes. If it is nil, Deflate has no effect.
 	Compress func(dst, payload []byte) []byte
 
+	Done Transcoded // by all calls
+
 	payload []byte
 	small   []byte
+}
+
+// Transcoded counts what a Transcoder has done that takes time.
+type Transcoded struct {
+	Messages   int // that were converted to MessagePack
+	Compressed int // frames
+	Bytes      int // in these frames, before they were compressed
 }
 
 // Append appends the messages of frames in format f. frames is a sequence of complete text frames
@@ -79,6 +88,7 @@ func (t *Transcoder) Append(dst, frames []byte, f Format) []byte {
 		first := byte(frame.Text)
 		if f&Msgpack != 0 {
 			first = frame.Binary
+			t.Done.Messages++
 			t.payload = AppendMsgpack(t.payload[:0], payload)
 			payload = t.payload
 		}
@@ -112,6 +122,8 @@ func (t *Transcoder) appendBatch(dst, frames []byte, f Format) (out, left []byte
 
 func (t *Transcoder) appendFrame(dst []byte, first byte, payload []byte, f Format) []byte {
 	if f&Deflate != 0 && len(payload) >= minDeflate {
+		t.Done.Compressed++
+		t.Done.Bytes += len(payload)
 		t.small = t.Compress(t.small[:0], payload)
 		if len(t.small) < len(payload) {
 			first, payload = first|frame.Compressed, t.small

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/frame"
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -143,11 +144,12 @@ func (s *Session) Output(now time.Time, dst []byte, max int) []byte {
 	return dst
 }
 
-// gather returns the data that waits, and charges the user for the rows that are replayed.
+// gather returns the data that waits, and charges the user for replays and the encoding of
+// snapshots.
 func (s *Session) gather(now time.Time, dst []byte, max int, f wire.Format, conflate bool) []byte {
 	b := s.sub.Gather(dst, max, f, conflate)
-	if n := s.sub.TakeReplayed(); n > 0 {
-		s.pay(s.env.at(now), (n+perRows-1)/perRows)
+	if r := s.sub.TakeReplayed(); r != (subscription.Replayed{}) {
+		s.pay(s.env.at(now), replayPrice(&r))
 	}
 	return b
 }

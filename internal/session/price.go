@@ -31,11 +31,14 @@ const (
 	priceSnapshot   = 1 // an instrument whose snapshot is due
 	priceResumed    = 3 // an identifier that continues after an N
 	priceHint       = 8 // a hint with a similar identifier
+	priceMsgpack    = 1 // a message of a replay or a snapshot in MessagePack
+	priceCompressed = 8 // a compressed frame with such messages
 
 	perSet      = 16   // identifiers of the set, for each message that reads or changes it
 	perLevels   = 30   // levels of a book whose snapshot is due
 	perLooked   = 4    // sequences in which a resume by position or a start searches its first row
 	perRows     = 3    // rows that are replayed
+	perDeflated = 64   // bytes of a compressed frame, before they are compressed
 	perCompared = 64   // comparisons of a pattern with an identifier of the set
 	perValues   = 4    // JSON values that are not expected, such as unknown members
 	perBytes    = 1024 // bytes of a message
@@ -61,6 +64,13 @@ func workPrice(w *subscription.Work) int {
 		w.Snapshots*priceSnapshot + w.Levels/perLevels +
 		w.Resumed*priceResumed + w.Looked/perLooked + int(w.Read/readTime) +
 		w.Compared/perCompared + w.Hints*priceHint
+}
+
+// replayPrice returns the price of replays and of the encoding of snapshots. The live data of a
+// format is encoded once for all, and is free.
+func replayPrice(r *subscription.Replayed) int {
+	x := &r.Transcoded
+	return (r.Rows+perRows-1)/perRows + x.Messages*priceMsgpack + x.Compressed*priceCompressed + x.Bytes/perDeflated
 }
 
 // chargeItems charges the identifiers of a request. They and the N of a resume are expected values.

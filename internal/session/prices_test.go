@@ -15,6 +15,7 @@ import (
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // The market in which prices are measured.
@@ -100,11 +101,49 @@ func newTill(t testing.TB) *till {
 		}
 	}
 	h.Commit()
-	x.sess = new(session.Session)
-	x.sess.Start(x.env, session.Peer{Identity: x.identity(now)}, x.shard, x, now)
-	t.Cleanup(x.sess.PeerGone)
-	x.drain()
+	x.open(wire.JSON)
 	return x
+}
+
+// open opens a session in a format.
+func (x *till) open(f wire.Format) {
+	x.sess = new(session.Session)
+	x.sess.Start(x.env, session.Peer{Identity: x.identity(x.now), Format: f}, x.shard, x, x.now)
+	x.t.Cleanup(x.sess.PeerGone)
+	x.drain()
+}
+
+// TestFormatsArePaid checks that replays and snapshots in formats which are made for one client pay
+// for that, and live data does not.
+func TestFormatsArePaid(t *testing.T) {
+	x := newTill(t)
+	const n = 100
+	books := `{"action":"subscribe","replace":true,"order_book":` + x.list(n) + `}`
+	resync := `{"action":"resync","order_book":` + x.list(n) + `}`
+	unseen := strings.ReplaceAll(strings.Trim(x.list(n), "[]"), `",`, `":0,`) + ":0"
+	trades := `{"action":"subscribe","replace":true,"trades":` + x.list(n) + `,"resume":{"epoch":"` + epochOf(x) + `","trades":{` + unseen + `}}}`
+	plain := map[string]int{}
+	for _, f := range []wire.Format{wire.JSON, wire.Batch, wire.Msgpack, wire.Deflate, wire.Batch | wire.Deflate} {
+		x.open(f)
+		x.send(books)
+		got := map[string]int{}
+		_, got["snapshots"] = x.send(resync)
+		_, got["rows"] = x.send(trades)
+		if f == wire.JSON {
+			plain = got
+		}
+		const rows = n * pricedRows
+		want := map[wire.Format]map[string]int{ // beyond those of JSON; twice as many are tolerated
+			wire.Msgpack:              {"snapshots": n, "rows": rows},
+			wire.Deflate:              {"snapshots": 11 * n}, // rows are too short
+			wire.Batch | wire.Deflate: {"snapshots": 3 * n, "rows": rows},
+		}[f]
+		for what, units := range got {
+			if more := units - plain[what]; more < want[what] || more > 2*want[what]+n {
+				t.Errorf("%v: %s cost %d units beyond those of JSON, want %v", f, what, more, want[what])
+			}
+		}
+	}
 }
 
 // identity returns a user with a right to everything.

@@ -22,8 +22,16 @@ func (s *Subscriber) Gather(dst []byte, max int, f wire.Format, conflate bool) [
 	if f == wire.JSON {
 		return s.gatherWaiting(dst, max, conflate)
 	}
-	b := s.gatherWaiting(s.shard.scratch[:0], max, conflate)
+	sh := s.shard
+	rows, before := sh.replayed.Rows, sh.transcoder.Done
+	b := s.gatherWaiting(sh.scratch[:0], max, conflate)
 	dst = s.Transcode(dst, b, f)
+	if done := sh.transcoder.Done; sh.replayed.Rows > rows || sh.visited > 0 {
+		x := &sh.replayed.Transcoded
+		x.Messages += done.Messages - before.Messages
+		x.Compressed += done.Compressed - before.Compressed
+		x.Bytes += done.Bytes - before.Bytes
+	}
 	if cap(b) <= 4*maxPlain {
 		s.shard.scratch = b[:0]
 	}
@@ -208,7 +216,7 @@ func (it *item) gatherReplay(dst []byte, limit int) []byte {
 			it.endHold()
 		}
 		if ok {
-			it.sub.shard.replayed++
+			it.sub.shard.replayed.Rows++
 			payload = rw.Message(payload[:0], in.Ident, n)
 			dst = wire.AppendText(dst, payload)
 			continue

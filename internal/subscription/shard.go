@@ -29,8 +29,8 @@ type Shard struct {
 	next    int // index in ready
 	entries []entry
 
-	visited  int // instruments that the present Gather has visited for snapshots
-	replayed int // rows of replays; see Subscriber.TakeReplayed
+	visited  int      // instruments that the present Gather has visited for snapshots
+	replayed Replayed // see Subscriber.TakeReplayed
 
 	spare []item // memory for the items of the present Subscribe
 

@@ -63,12 +63,15 @@ func levels(in *hub.Instrument, depth int) (n int) {
 // of a replay.
 func (s *Subscriber) Waits() bool { return s.wait != nil }
 
-// TakeReplayed returns the number of rows that Gather has replayed since the last call, for this
-// subscriber or others of its shard.
-func (s *Subscriber) TakeReplayed() int {
-	n := s.shard.replayed
-	if n > 0 {
-		s.shard.replayed = 0
-	}
-	return n
+// Replayed counts what Gather has done for replays and snapshots.
+type Replayed struct {
+	Rows       int             // of replays
+	Transcoded wire.Transcoded // of replays and snapshots, for this subscriber alone
+}
+
+// TakeReplayed returns what Gather has done since the last call, for this subscriber or others of
+// its shard.
+func (s *Subscriber) TakeReplayed() (r Replayed) {
+	r, s.shard.replayed = s.shard.replayed, Replayed{}
+	return r
 }
