@@ -11,9 +11,9 @@ import (
 // which the shard serves its other connections. Until the answer, nothing of the stream is sent,
 // and further messages wait, so that the client cannot see the pieces.
 //
-// Before an event from elsewhere, what is left of the message is handled at once. A change of
-// rights and a new epoch therefore come after the answer, and before any data of the message. If
-// the session ends meanwhile, what is left is neither handled nor paid.
+// Before an event from elsewhere, what is left of the message is handled at once, unless the event
+// is a refresh. A change of rights and a new epoch therefore come after the answer, and before any
+// data of the message. If the session ends meanwhile, what is left is neither handled nor paid.
 
 // pieces is a message whose identifiers are added or removed in pieces.
 type pieces struct {

@@ -46,6 +46,26 @@ func TestPiecesEqualWhole(t *testing.T) {
 	}
 }
 
+// TestRefreshBetweenPieces checks that a refresh of the token, which a client may make at any time,
+// does not make the rest of a message be handled at once.
+func TestRefreshBetweenPieces(t *testing.T) {
+	p := newPair(t, 0) // pieces of one identifier
+	p.grants = session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: market.Any, Trades: true}}}
+	x := &p.sides[1]
+	x.start()
+	x.sess.Handle(p.now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","trades":["` + strings.Join(p.names, `","`) + `"]}`)})
+	x.env.Registry.Extend("f"+x.user, p.now.Add(2e6*time.Hour))
+	x.hear()
+	if texts := x.take(); len(texts) > 0 {
+		t.Fatalf("answered at once: %q", texts)
+	}
+	for x.piece() {
+	}
+	if texts := x.take(); len(texts) != 1 || !strings.Contains(texts[0], `"count":{"trades":7}`) {
+		t.Errorf("answers %q", texts)
+	}
+}
+
 // side is one of the two sessions of a pair.
 type side struct {
 	p      *pair

@@ -130,6 +130,8 @@ func (s *Session) Handle(now time.Time, e Event) {
 		s.nextPiece(now, e.pieces)
 	case Found:
 		s.resumeFound(now)
+	case Extended: // changes nothing that a message in pieces reads
+		s.notify(now, &e)
 	default:
 		s.afterPieces(now, func() { s.notify(now, &e) })
 	}
