@@ -17,6 +17,7 @@ import (
 const (
 	dialTimeout   = 15 * time.Second
 	answerTimeout = 30 * time.Second // until the header of an answer
+	wholeTimeout  = 2 * time.Minute  // until its end
 	maxAnswer     = 64 << 20
 	maxTries      = 3
 	maxWait       = time.Minute // longest wait that a gateway may request in the middle of a call
@@ -83,6 +84,8 @@ func (c *Client) anywhere(ctx context.Context, r request, access Secret) (body [
 
 // send sends a request to one URL and returns the body of a successful answer.
 func (c *Client) send(ctx context.Context, base *url.URL, r request, access Secret) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	defer cancel()
 	u := *base
 	u.Path += r.path
 	u.RawQuery = r.query.Encode()

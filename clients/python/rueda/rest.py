@@ -7,6 +7,7 @@ import http.client
 import ipaddress
 import json
 import ssl
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -17,7 +18,8 @@ from .errors import ConnectionBroken, GatewayError, ProtocolError, response_erro
 from .tokens import TokenKeeper
 from .values import constant, decimal_of
 
-ANSWER_TIMEOUT = 30.0
+ANSWER_TIMEOUT = 30.0  # between two parts of an answer
+WHOLE_TIMEOUT = 120.0  # until its end
 MAX_ANSWER = 64 << 20
 MAX_TRIES = 3
 MAX_WAIT = 60.0  # longest wait that a gateway may request in the middle of a call
@@ -114,7 +116,10 @@ class Rest:
         for i in range(len(self.urls)):
             base = self.urls[(self.at + i) % len(self.urls)]
             try:
-                return await in_thread(lambda: self._send(base, method, path, body, access))
+                async with asyncio.timeout(WHOLE_TIMEOUT):
+                    return await in_thread(lambda: self._send(base, method, path, body, access))
+            except TimeoutError:
+                failure = ConnectionBroken("connection broken: the answer does not end")
             except GatewayError as err:
                 if err.code != 503 and err.reason:
                     raise
@@ -134,7 +139,7 @@ class Rest:
         opener = self._direct if is_loopback(host) else self._proxied
         try:
             with opener.open(request, timeout=ANSWER_TIMEOUT) as answer:
-                data: bytes = answer.read(MAX_ANSWER + 1)
+                data = _read(answer, time.monotonic() + WHOLE_TIMEOUT)
         except urllib.error.HTTPError as err:
             raise _refusal(err) from None
         except urllib.error.URLError as err:
@@ -144,6 +149,16 @@ class Rest:
         if len(data) > MAX_ANSWER:
             raise ProtocolError("an answer is longer than 64 MiB")
         return data
+
+
+def _read(answer: Any, end: float) -> bytes:
+    """Returns an answer, or a part that is longer than MAX_ANSWER. It ends at a time."""
+    data = bytearray()
+    while len(data) <= MAX_ANSWER and (part := answer.read1(1 << 16)):
+        if time.monotonic() > end:
+            raise OSError("the answer does not end")
+        data += part
+    return bytes(data)
 
 
 def _refusal(err: urllib.error.HTTPError) -> GatewayError:
