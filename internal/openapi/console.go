@@ -51,7 +51,7 @@ func consoleOperations() []Operation {
 			Reasons:     []wire.Reason{wire.NotFound, wire.InvalidRefreshToken, wire.AddressNotAllowed, wire.RateLimited, wire.Unavailable},
 		},
 		{
-			ID: "endConsoleSession", Method: "DELETE", Path: "/console/session", Tag: tagConsole, Lax: true, Limit: revokesPerMinute,
+			ID: "endConsoleSession", Method: "DELETE", Path: "/console/session", Tag: tagConsole, Lax: true, Limit: revokesPerMinute, ByToken: true,
 			Summary:     "Log out from the console",
 			Description: "Only a page of the gateway's own origin may send this. It ends the login that the body names, by the cookie or by its access token in Authorization, and removes the cookie. If it has ended no login, the answer is 409.",
 			Header:      own(),

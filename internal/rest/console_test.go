@@ -473,3 +473,36 @@ func TestConsoleLimits(t *testing.T) {
 		}
 	})
 }
+
+// TestConsoleLogoutOfNeighbours checks that invented sessions that clients of an address end do not
+// keep a user there from logging out, and that a token has a limit too.
+func TestConsoleLogoutOfNeighbours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newConsole(t, nil)
+		neighbour, user := newConsoleClient(t, g.handler), newConsoleClient(t, g.handler)
+		count := func(c *consoleClient, session string) (codes map[int]int) {
+			codes = map[int]int{}
+			for range 125 {
+				codes[c.end(session).Code]++
+			}
+			return codes
+		}
+		neighbour.planted = []string{"rueda_console=x.rt1_invented"}
+		if codes := count(neighbour, "x"); codes[http.StatusTooManyRequests] == 0 {
+			t.Errorf("invented: %v", codes)
+		}
+		for _, header := range [][]string{nil, {"Cookie", "-"}} {
+			s := user.begin()
+			if header != nil {
+				header = append(header, "Authorization", "Bearer "+s.Access)
+			}
+			if w := user.end(s.Session, header...); w.Code != http.StatusOK {
+				t.Errorf("%v: %d %s", header, w.Code, w.Body)
+			}
+		}
+		user.begin()
+		if codes := count(user, "x"); codes[http.StatusTooManyRequests] == 0 {
+			t.Errorf("a token: %v", codes)
+		}
+	})
+}

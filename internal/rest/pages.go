@@ -124,7 +124,12 @@ func consoleRoutes(h *Handler) map[string]serveFunc {
 		"GET /console/config":           part(c.Config),
 		"POST /console/session":         granted(wire.GrantPassword, c.Begin),
 		"POST /console/session/refresh": granted(wire.GrantRefresh, c.Refresh),
-		"DELETE /console/session":       part(c.End),
+		"DELETE /console/session": func(q *request) (api.Result, error) {
+			if err := h.spendLimit(q, c.LimitKey(&q.Request)); err != nil {
+				return api.Result{}, err
+			}
+			return c.End(&q.Request)
+		},
 	}
 }
 

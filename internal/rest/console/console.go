@@ -155,7 +155,7 @@ func (c *Routes) End(q *api.Request) (api.Result, error) {
 		}
 	}
 	tokens := c.tokensOf(q, id)
-	if access, ok := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer "); ok && id != "" {
+	if access := accessOf(q); access != "" && id != "" {
 		tokens = append(tokens, access)
 	}
 	ended := false
@@ -173,6 +173,26 @@ func (c *Routes) End(q *api.Request) (api.Result, error) {
 	}
 	c.setCookie(q, "", -1)
 	return api.Result{Object: []byte("{}")}, nil
+}
+
+// LimitKey returns what a logout counts by: the first of its tokens that the gateway has minted, or
+// the client's address.
+func (c *Routes) LimitKey(q *api.Request) string {
+	address := c.cfg.Auth.LimitKey(auth.Secret{}, c.origin(q))
+	for _, token := range append(c.tokensOf(q, ""), accessOf(q)) {
+		if key := c.cfg.Auth.LimitKey(auth.NewSecret(token), c.origin(q)); key != address {
+			return key
+		}
+	}
+	return address
+}
+
+// accessOf returns the access token of a request, or "".
+func accessOf(q *api.Request) string {
+	if token, ok := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer "); ok {
+		return token
+	}
+	return ""
 }
 
 // answer returns the answer to a grant, and sets the cookie.
