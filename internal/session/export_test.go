@@ -34,6 +34,7 @@ func Prices() map[string]float64 {
 	return map[string]float64{
 		"message": priceMessage, "identifier": priceIdentifier, "added": priceAdded, "removed": priceRemoved,
 		"moved": priceMoved, "snapshot": priceSnapshot, "resumed": priceResumed, "hint": priceHint,
+		"msgpack": priceMsgpack, "compressed": priceCompressed,
 		"set": 1. / perSet, "level": 1. / perLevels, "looked": 1. / perLooked, "row": 1. / perRows,
 		"compared": 1. / perCompared, "value": 1. / perValues, "byte": 1. / perBytes,
 	}

@@ -198,6 +198,7 @@ type priced struct {
 	count  int    // how many things of this price the messages have
 	before string // message that is sent before, and is not measured; "": none
 	send   []string
+	format wire.Format
 }
 
 // actions returns actions that have each price. The first one is the unit.
@@ -239,27 +240,31 @@ func (x *till) actions() []priced {
 	}
 	everything := `"trades":["*|BYMA|*"],"status":["*|BYMA|*"],"bars":["*|BYMA|*|1s","*|BYMA|*|1m","*|BYMA|*|5m","*|BYMA|*|15m","*|BYMA|*|1h"]`
 	position := positionOf(x)
+	resync := `{"action":"resync","order_book":` + all + `}`
 	return []priced{
-		{"unchanged", "identifier", n, trades, []string{`{"action":"subscribe","trades":` + all + `}`}},
-		{"message", "message", 40, none, times(20, `{"action":"subscribe","trades":["`+x.names[0]+`"]}`, `{"action":"subscriptions"}`)},
-		{"of a large set", "set", 40 * n, trades, times(20, `{"action":"unsubscribe","trades":["`+x.names[0]+`"]}`, `{"action":"subscribe","trades":["`+x.names[0]+`"]}`)},
-		{"added", "added", n, none, []string{trades}},
-		{"added bars", "added", n, none, []string{`{"action":"subscribe","bars":` + all + `,"interval":"1s"}`}},
-		{"removed", "removed", n, trades, []string{none}},
-		{"other depth", "moved", n, books(5, "none"), []string{books(10, "1s")}},
-		{"snapshots", "snapshot", n, books(1, "none"), []string{`{"action":"resync","order_book":` + all + `}`}},
-		{"deep snapshots", "level", 2 * pricedDeep * pricedLevels, replaced("order_book", `"depth":0,`, x.list(pricedDeep)), []string{`{"action":"resync","order_book":` + x.list(pricedDeep) + `}`}},
-		{"resumed", "resumed", n, none, []string{`{"action":"subscribe","trades":` + all + `,` + resume(`"trades":{`+seen+`}`)}},
-		{"replayed", "row", n * pricedRows, none, []string{`{"action":"subscribe","trades":` + all + `,` + resume(`"trades":{`+unseen+`}`)}},
-		{"unknown", "identifier", 1000, none, []string{`{"action":"subscribe","trades":` + names(1000, "V") + `}`}},
-		{"hints", "hint", 10, none, []string{`{"action":"subscribe","trades":` + names(10, "WW") + `}`}},
-		{"unknown members", "value", len(unknown), none, []string{`{"action":"ping",` + strings.Join(unknown, ",") + `}`}},
-		{"long text", "byte", 60_000, none, []string{`{"action":"ping","x":"` + strings.Repeat("x", 60_000) + `"}`}},
-		{"resumed pattern", "looked", 7 * pricedInstruments, none, []string{`{"action":"subscribe","snapshot":false,` + everything + `,` + resume(`"position":"`+position+`"`)}},
-		{"start of pattern", "looked", 2 * 7 * pricedInstruments, none, []string{`{"action":"subscribe","snapshot":false,` + everything + `,"start":"` + x.now.Add(1e4*time.Hour).UTC().Format(time.RFC3339) + `"}`}},
-		{"pattern of all", "", 1, none, []string{`{"action":"subscribe","snapshot":false,` + everything + `}`}},
-		{"removed patterns", "compared", 63 * 1963, replaced("trades", "", x.list(1900), patterns), []string{replaced("trades", "", x.list(1900))}},
-		{"added to patterns", "compared", 1900 * 63 * 4, replaced("trades", "", patterns), []string{`{"action":"subscribe","trades":` + x.list(1900) + `}`}},
+		{"unchanged", "identifier", n, trades, []string{`{"action":"subscribe","trades":` + all + `}`}, wire.JSON},
+		{"message", "message", 40, none, times(20, `{"action":"subscribe","trades":["`+x.names[0]+`"]}`, `{"action":"subscriptions"}`), wire.JSON},
+		{"of a large set", "set", 40 * n, trades, times(20, `{"action":"unsubscribe","trades":["`+x.names[0]+`"]}`, `{"action":"subscribe","trades":["`+x.names[0]+`"]}`), wire.JSON},
+		{"added", "added", n, none, []string{trades}, wire.JSON},
+		{"added bars", "added", n, none, []string{`{"action":"subscribe","bars":` + all + `,"interval":"1s"}`}, wire.JSON},
+		{"removed", "removed", n, trades, []string{none}, wire.JSON},
+		{"other depth", "moved", n, books(5, "none"), []string{books(10, "1s")}, wire.JSON},
+		{"snapshots", "snapshot", n, books(1, "none"), []string{resync}, wire.JSON},
+		{"deep snapshots", "level", 2 * pricedDeep * pricedLevels, replaced("order_book", `"depth":0,`, x.list(pricedDeep)), []string{`{"action":"resync","order_book":` + x.list(pricedDeep) + `}`}, wire.JSON},
+		{"resumed", "resumed", n, none, []string{`{"action":"subscribe","trades":` + all + `,` + resume(`"trades":{`+seen+`}`)}, wire.JSON},
+		{"replayed", "row", n * pricedRows, none, []string{`{"action":"subscribe","trades":` + all + `,` + resume(`"trades":{`+unseen+`}`)}, wire.JSON},
+		{"unknown", "identifier", 1000, none, []string{`{"action":"subscribe","trades":` + names(1000, "V") + `}`}, wire.JSON},
+		{"hints", "hint", 10, none, []string{`{"action":"subscribe","trades":` + names(10, "WW") + `}`}, wire.JSON},
+		{"unknown members", "value", len(unknown), none, []string{`{"action":"ping",` + strings.Join(unknown, ",") + `}`}, wire.JSON},
+		{"long text", "byte", 60_000, none, []string{`{"action":"ping","x":"` + strings.Repeat("x", 60_000) + `"}`}, wire.JSON},
+		{"resumed pattern", "looked", 7 * pricedInstruments, none, []string{`{"action":"subscribe","snapshot":false,` + everything + `,` + resume(`"position":"`+position+`"`)}, wire.JSON},
+		{"start of pattern", "looked", 2 * 7 * pricedInstruments, none, []string{`{"action":"subscribe","snapshot":false,` + everything + `,"start":"` + x.now.Add(1e4*time.Hour).UTC().Format(time.RFC3339) + `"}`}, wire.JSON},
+		{"pattern of all", "", 1, none, []string{`{"action":"subscribe","snapshot":false,` + everything + `}`}, wire.JSON},
+		{"removed patterns", "compared", 63 * 1963, replaced("trades", "", x.list(1900), patterns), []string{replaced("trades", "", x.list(1900))}, wire.JSON},
+		{"added to patterns", "compared", 1900 * 63 * 4, replaced("trades", "", patterns), []string{`{"action":"subscribe","trades":` + x.list(1900) + `}`}, wire.JSON},
+		{"snapshots in MessagePack", "msgpack", n, books(1, "none"), []string{resync}, wire.Msgpack},
+		{"compressed snapshots", "compressed", n, books(10, "none"), []string{resync}, wire.Deflate},
+		{"compressed snapshots in batches", "", n, books(10, "none"), []string{resync}, wire.Batch | wire.Deflate},
 	}
 }
 
@@ -291,14 +296,23 @@ func (x *till) measure(runs int) []measured {
 	for _, a := range x.actions() {
 		list = append(list, measured{priced: a, took: 1 << 62})
 	}
+	plain := x.sess
 	for range runs {
 		for i := range list {
 			m := &list[i]
+			if m.format != wire.JSON {
+				x.send(`{"action":"subscribe","replace":true}`) // what another session reads costs less
+				x.open(m.format)
+			}
 			if m.before != "" {
 				x.send(m.before)
 			}
 			took, units := x.send(m.send...)
 			m.took, m.units = min(m.took, took), units
+			if x.sess != plain {
+				x.sess.PeerGone()
+				x.sess = plain
+			}
 		}
 	}
 	return list
