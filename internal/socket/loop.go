@@ -228,7 +228,8 @@ func (l *eventLoop) addSocket(now time.Time, fd int32, from netip.AddrPort) {
 	}
 	if l.heads.Len() > max(1, sh.server.cfg.MaxHeads/len(sh.server.shards)) {
 		oldest := l.heads.Front().Value.(*conn)
-		if l.receive(now, oldest); oldest.phase == phaseHead { // its request has not arrived
+		oldest.readPending = true // its request may have arrived
+		if l.readIfPending(now, oldest); oldest.phase == phaseHead {
 			sh.end(oldest, true)
 		}
 	}
