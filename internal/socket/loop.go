@@ -228,8 +228,11 @@ func (l *eventLoop) addSocket(now time.Time, fd int32, from netip.AddrPort) {
 	}
 	if l.heads.Len() > max(1, sh.server.cfg.MaxHeads/len(sh.server.shards)) {
 		oldest := l.heads.Front().Value.(*conn)
-		oldest.readPending = true // its request may have arrived
-		if l.readIfPending(now, oldest); oldest.phase == phaseHead {
+		if oldest.tls == nil { // another goroutine may read a TLS handshake
+			oldest.readPending = true // its request may have arrived
+			l.readIfPending(now, oldest)
+		}
+		if oldest.phase == phaseHead {
 			sh.end(oldest, true)
 		}
 	}
