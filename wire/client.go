@@ -17,11 +17,15 @@ type Message struct {
 	badID  bool
 }
 
+// maxMembers is the largest number of members of a client message, not counting those of nested
+// objects.
+const maxMembers = 64
+
 // ReadMessage parses a client message up to its action and id. The fault is BadJSON (not a JSON
 // object) or BadMessage (no action). A valid id is set even if there is a fault; an invalid one is
 // reported by Fields.
 func ReadMessage(data []byte) (Message, *Fault) {
-	v, values, err := parse(data)
+	v, values, err := parse(data, maxMembers)
 	if err != nil {
 		return Message{Values: values}, NewFault(BadJSON, err.Error())
 	}

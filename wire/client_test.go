@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -10,6 +11,15 @@ import (
 
 	"github.com/ruedahq/rueda/market"
 )
+
+// unknownMembers returns the text of members with different names.
+func unknownMembers(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`"m%d":1`, i)
+	}
+	return strings.Join(list, ",")
+}
 
 func TestReadMessage(t *testing.T) {
 	for _, c := range []struct {
@@ -29,6 +39,8 @@ func TestReadMessage(t *testing.T) {
 		{"id object", `{"action":"ping","id":{}}`, "ping", "", "", true},
 		{"not JSON", `ping`, "", "", BadJSON, false},
 		{"array", `["ping"]`, "", "", BadJSON, false},
+		{"64 members", `{"action":"ping","x":{` + unknownMembers(100) + `},` + unknownMembers(62) + `}`, "ping", "", "", false},
+		{"65 members", `{"action":"ping",` + unknownMembers(64) + `}`, "", "", BadJSON, false},
 		{"no action", `{"id":3}`, "", "3", BadMessage, false},
 		{"action number", `{"id":3,"action":1}`, "", "3", BadMessage, false},
 		{"action null", `{"action":null}`, "", "", BadMessage, false},
@@ -308,5 +320,13 @@ func TestMessageValues(t *testing.T) {
 		if m, _ := ReadMessage([]byte(text)); m.Values != want {
 			t.Errorf("%s: %d values, want %d", text, m.Values, want)
 		}
+	}
+}
+
+// TestTooManyMembers checks that the error states the limit.
+func TestTooManyMembers(t *testing.T) {
+	_, f := ReadMessage([]byte(`{"action":"ping",` + unknownMembers(64) + `}`))
+	if f == nil || !strings.Contains(f.Msg+f.Hint, "more than 64 members") {
+		t.Errorf("%+v", f)
 	}
 }

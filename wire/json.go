@@ -62,17 +62,19 @@ func (v *Value) Get(name string) Value {
 // duplicates, because readers disagree on which one to use. The result takes at most about 100
 // bytes per byte of input, so callers must limit the input.
 func ParseJSON(data []byte) (Value, error) {
-	v, _, err := parse(data)
+	v, _, err := parse(data, 0)
 	return v, err
 }
 
 // parse does what ParseJSON does. It also returns the number of values that it has read, which
-// includes those in arrays and objects.
-func parse(data []byte) (_ Value, values int, _ error) {
+// includes those in arrays and objects. members is the largest number of members of the outermost
+// object; 0: no limit.
+func parse(data []byte, members int) (_ Value, values int, _ error) {
 	if !utf8.Valid(data) {
 		return Value{}, 0, fmt.Errorf("%w: not UTF-8", ErrJSON)
 	}
 	p := newParser(data)
+	p.members = members
 	p.Space()
 	v, err := p.value(0)
 	if err == nil {
@@ -87,7 +89,8 @@ func parse(data []byte) (_ Value, values int, _ error) {
 // parser parses JSON into values.
 type parser struct {
 	jsonscan.Scanner
-	values int // that were begun
+	values  int // that were begun
+	members int // that the outermost object may have; 0: any
 }
 
 func newParser(data []byte) parser { return parser{Scanner: jsonscan.Scanner{In: data}} }
@@ -147,6 +150,9 @@ func (p *parser) object(depth int) (Value, error) {
 		text, err := p.Text()
 		if err != nil {
 			return v, err
+		}
+		if depth == 1 && p.members > 0 && len(v.Fields) == p.members {
+			return v, p.Fail(fmt.Sprintf("more than %d members", p.members))
 		}
 		name := string(text)
 		if !seen.add(v.Fields, name, depth == 1) {
