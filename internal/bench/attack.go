@@ -137,14 +137,14 @@ func listing(action, channel string, ids []string, more string) string {
 	return fmt.Sprintf(`{"action":%q,%q:["%s"]%s}`, action, channel, strings.Join(ids, `","`), more)
 }
 
-// members returns a message with many unknown members.
+// members returns a message with many unknown members. They are in a nested object, because a
+// message has at most 64 members.
 func members(action string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `{"action":%q`, action)
-	for i := range attackMembers {
-		fmt.Fprintf(&b, `,"m%04d":1`, i)
+	list := make([]string, attackMembers)
+	for i := range list {
+		list[i] = fmt.Sprintf(`"m%04d":1`, i)
 	}
-	return b.String() + "}"
+	return fmt.Sprintf(`{"action":%q,"x":{%s}}`, action, strings.Join(list, ","))
 }
 
 // unknown returns identifiers that do not exist.

@@ -19,7 +19,7 @@ type Groups[T Listed] struct {
 // Group has the listed instruments that an identifier covers. It grows with the catalogue.
 type Group[T Listed] struct {
 	Members []T // in the order of listing; it is only appended to
-	Set     Set // the same
+	Set     Set // Members as a set; empty if the identifier is not a pattern
 	Readers int // the group of a pattern with readers is kept
 }
 
@@ -88,19 +88,13 @@ func (g *Groups[T]) Make(id market.InstrumentID, members []T) *Group[T] {
 			}
 		}
 	}
-	p := NewGroup(members...)
-	if g.byPattern == nil {
-		g.byPattern = make(map[market.InstrumentID]*Group[T])
-	}
-	g.byPattern[id] = p
-	return p
-}
-
-// NewGroup returns a group that does not grow.
-func NewGroup[T Listed](members ...T) *Group[T] {
 	p := &Group[T]{Members: members}
 	for _, x := range members {
 		p.Set.Add(x.Index())
 	}
+	if g.byPattern == nil {
+		g.byPattern = make(map[market.InstrumentID]*Group[T])
+	}
+	g.byPattern[id] = p
 	return p
 }

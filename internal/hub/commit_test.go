@@ -240,7 +240,7 @@ func TestGapBehindHeldState(t *testing.T) {
 		for _, h := range lost {
 			streamtest.Publish(t, w.Hub, market.Event{Kind: market.KindGap, Handle: h, Reason: "line_lost"}, snapshot(h))
 		}
-		c.Sub.Resync([]hub.Item{{Channel: wire.OrderBook, ID: streamtest.ID("*|M|*")}})
+		c.Sub.Resync([]hub.Item{{Channel: wire.OrderBook, ID: streamtest.ID("*|M|*")}}, new(subscription.Work))
 		w.take(c)
 		gaps := func() (n int) {
 			for i := range c.Notes {
@@ -561,7 +561,7 @@ func TestLagCountsOnce(t *testing.T) {
 	streamtest.Publish(t, w.Hub, quote(1))
 	end := w.StallCommit()
 	streamtest.Publish(t, w.Hub, quote(2))
-	c.Sub.Resync([]hub.Item{x})
+	c.Sub.Resync([]hub.Item{x}, new(subscription.Work))
 	w.take(c)
 	before := c.Sub.Lag()
 	if c.Sub.Pending() || before.Held == 0 {

@@ -68,7 +68,7 @@ func (d *directory) lists(id market.InstrumentID) bool {
 
 // covered returns the instruments that an item covers, at its delay. The hub's lock is held.
 func (d *directory) covered(x Item) []*Instrument {
-	list := slices.Clip(d.group(x.ID).Members)
+	list := d.members(x.ID)
 	if x.Tier.Delay == 0 {
 		return list
 	}
@@ -81,15 +81,22 @@ func (d *directory) covered(x Item) []*Instrument {
 	return delayed
 }
 
-// group returns the group of an identifier. It makes the group if none exists. For a pattern this
-// may take a long time, so callers call Prepare first. The hub's lock is held.
-func (d *directory) group(id market.InstrumentID) *Group {
-	if !id.IsPattern() {
-		if in := d.lookup(id); in != nil {
-			return catalogue.NewGroup(in)
-		}
-		return &Group{}
+// members returns the instruments that an identifier covers. Neither callers nor later listings
+// change the result. The hub's lock is held.
+func (d *directory) members(id market.InstrumentID) []*Instrument {
+	if id.IsPattern() {
+		return slices.Clip(d.group(id).Members)
 	}
+	i, ok := d.catalog.Index(id)
+	if !ok {
+		return nil
+	}
+	return d.groups.All()[i : i+1 : i+1]
+}
+
+// group returns the group of a pattern. It makes the group if there is none. That may take long, so
+// callers call Prepare first. The hub's lock is held.
+func (d *directory) group(id market.InstrumentID) *Group {
 	if g := d.groups.Find(id); g != nil {
 		return g
 	}

@@ -315,7 +315,7 @@ func clientOperations() []operation {
 		{"unsubscribe of 2,000", fresh(twoThousand, func(_ *crowd, s *subscription.Subscriber, had []hub.Item) { s.Unsubscribe(had) })},
 		{"unsubscribe of 64 patterns", fresh(patterns, func(_ *crowd, s *subscription.Subscriber, had []hub.Item) { s.Unsubscribe(had) })},
 		{"subscriptions, with 64 patterns", fresh(patterns, func(_ *crowd, s *subscription.Subscriber, _ []hub.Item) { s.Count(wire.Quotes) })},
-		{"resync of 64 patterns", fresh(patterns, func(_ *crowd, s *subscription.Subscriber, had []hub.Item) { s.Resync(had) })},
+		{"resync of 64 patterns", fresh(patterns, func(_ *crowd, s *subscription.Subscriber, had []hub.Item) { s.Resync(had, new(subscription.Work)) })},
 		{"states of all instruments", fresh(nil, func(_ *crowd, s *subscription.Subscriber, _ []hub.Item) {
 			s.Subscribe([]hub.Item{{Channel: wire.OrderBook, ID: streamtest.ID("*|M|*")}}, subscription.Options{})
 			for s.Pending() {

@@ -17,18 +17,19 @@ import (
 
 // Config has the settings of a Hub. The zero value is ready for use.
 type Config struct {
-	Epoch       string           // name of the numbering; "": New makes a new one
-	Markets     []market.Market  // known before their instruments are defined
-	TradesKept  int              // rows kept for each instrument for resume; 0: 10,000
-	Delays      []time.Duration  // delays of delayed data, in whole seconds; needs Journal
-	PerTurn     int              // most messages of a topic that a shard takes in one turn, while at most 64 KiB of it wait; 0: all
-	RecentBytes int64            // bytes of rows kept for all instruments; trades that bars are counted from may use as much again; 0: 256 MiB
-	Memory      int64            // bytes of rings, rows kept, replays and the output of slow clients together; 0: 1 GiB
-	Journal     *journal.Journal // stores the numbered rows, and serves history; nil: no rows are stored
-	Logger      *slog.Logger     // nil: logs are discarded
-	Following   bool             // the hub applies the rows of another hub; callers use Follow instead of Publish
-	Log         RowLog           // takes the numbered rows instead of Journal, which is then nil; nil: see Journal
-	Now         func() int64     // time of publication, Unix ns, from any goroutine; nil: the clock of this machine
+	Epoch       string                // name of the numbering; "": New makes a new one
+	Markets     []market.Market       // known before their instruments are defined
+	TradesKept  int                   // rows kept for each instrument for resume; 0: 10,000
+	Delays      []time.Duration       // delays of delayed data, in whole seconds; needs Journal
+	PerTurn     int                   // most messages of a topic that a shard takes in one turn, while at most 64 KiB of it wait; 0: all
+	RecentBytes int64                 // bytes of rows kept for all instruments; trades that bars are counted from may use as much again; 0: 256 MiB
+	Memory      int64                 // bytes of rings, rows kept, replays and the output of slow clients together; 0: 1 GiB
+	Journal     *journal.Journal      // stores the numbered rows, and serves history; nil: no rows are stored
+	Restoring   func(done, total int) // called during Restore with numbers of instruments; nil: no calls
+	Logger      *slog.Logger          // nil: logs are discarded
+	Following   bool                  // the hub applies the rows of another hub; callers use Follow instead of Publish
+	Log         RowLog                // takes the numbered rows instead of Journal, which is then nil; nil: see Journal
+	Now         func() int64          // time of publication, Unix ns, from any goroutine; nil: the clock of this machine
 }
 
 // RowLog takes the rows that a hub numbers, such as the log of a cluster. The hub calls it under

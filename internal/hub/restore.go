@@ -53,6 +53,9 @@ func (h *Hub) restore(ctx context.Context, j *journal.Journal) error {
 		return err
 	}
 	for i, in := range r.order {
+		if h.cfg.Restoring != nil && j == h.cfg.Journal {
+			h.cfg.Restoring(i, len(r.order))
+		}
 		if err := h.refill(ctx, j, in, h.position, len(r.order)-i); err != nil {
 			return fmt.Errorf("%s: %w", in.id, err)
 		}

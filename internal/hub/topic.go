@@ -113,7 +113,11 @@ func (h *publisher) topic(key Item) *Topic {
 	}
 	tp := &Topic{key: key, ring: ring.New[*Instrument](), seen: make([]portSeen, len(h.ports))}
 	if key.Channel != state.MarketStatus {
-		tp.group = h.group(key.ID)
+		if key.ID.IsPattern() {
+			tp.group = h.group(key.ID)
+		} else {
+			tp.group = &Group{Members: h.members(key.ID)}
+		}
 		tp.group.Readers++
 	}
 	h.topics[key] = tp

@@ -64,8 +64,9 @@
 //
 // # Concurrency
 //
-// A Session belongs to one goroutine. [Env] is shared and not changed. The [Registry] has a mutex,
-// and any goroutine may call it. It calls Host.Post with its mutex held, so that a Post must
-// neither block nor call back. The only other lock is the hub's, which package subscription takes.
-// The registry's mutex is never held during a call of that package.
+// A Session belongs to one goroutine, which also resumes the coroutine of a message in pieces.
+// [Env] is shared and not changed. The [Registry] has a mutex, and any goroutine may call it. It
+// calls Host.Post with its mutex held, so that a Post must neither block nor call back. The only
+// other lock is the hub's, which package subscription takes. The registry's mutex is never held
+// during a call of that package.
 package session

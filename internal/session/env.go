@@ -73,7 +73,7 @@ type Env struct {
 	Burst             int // messages at once; three seconds' worth
 	MessageBytes      int // the socket's limit, sent in Success; 64 KiB
 
-	piece int // identifiers of a message that are handled at once; 64
+	piece int // identifiers of a message that are changed at once; 16
 
 	latest atomic.Pointer[Limits] // of SetLimits; nil: it was not called
 
@@ -142,7 +142,7 @@ func (e *Env) stallTimeout() time.Duration  { return cmp.Or(e.StallTimeout, 30*t
 func (e *Env) maxWaiting() int              { return cmp.Or(e.MaxWaiting, 1<<20) }
 func (e *Env) maxBacklog() int              { return cmp.Or(e.MaxBacklog, 256<<20) }
 func (e *Env) messageBytes() int            { return cmp.Or(e.present().MessageBytes, 64<<10) }
-func (e *Env) pieceItems() int              { return cmp.Or(e.piece, 64) }
+func (e *Env) pieceItems() int              { return cmp.Or(e.piece, 16) }
 func (e *Env) badMessages() int             { return cmp.Or(e.BadMessages, 10) }
 func (e *Env) refusals() int                { return cmp.Or(e.Refusals, 100) }
 

@@ -8,6 +8,12 @@ const (
 	WorkBurst     = workBurst
 )
 
+// Changing reports whether a message in pieces has begun to change the set.
+func (s *Session) Changing() bool {
+	p := s.inProgress()
+	return p != nil && p.request.work != nil
+}
+
 // SetPiece sets how many identifiers of a message are handled at once.
 func (e *Env) SetPiece(n int) { e.piece = n }
 
@@ -34,8 +40,8 @@ func Prices() map[string]float64 {
 	return map[string]float64{
 		"message": priceMessage, "identifier": priceIdentifier, "added": priceAdded, "removed": priceRemoved,
 		"moved": priceMoved, "snapshot": priceSnapshot, "resumed": priceResumed, "hint": priceHint,
-		"msgpack": priceMsgpack, "compressed": priceCompressed,
+		"msgpack": 1. / perMsgpack, "compressed": priceCompressed,
 		"set": 1. / perSet, "level": 1. / perLevels, "looked": 1. / perLooked, "row": 1. / perRows,
-		"compared": 1. / perCompared, "value": 1. / perValues, "byte": 1. / perBytes,
+		"compared": 1. / perCompared, "value": 1. / perValues, "deflated": 1. / perDeflated, "byte": 1. / perBytes,
 	}
 }

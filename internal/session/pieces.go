@@ -1,51 +1,121 @@
 package session
 
 import (
-	"math"
+	"fmt"
+	"iter"
+	"runtime/debug"
 	"time"
-
-	"github.com/ruedahq/rueda/internal/subscription"
 )
 
 // A message with thousands of identifiers takes milliseconds. It is handled in pieces, between
 // which the shard serves its other connections. Until the answer, nothing of the stream is sent,
 // and further messages wait, so that the client cannot see the pieces.
 //
+// A coroutine handles the message. It calls visit for the identifiers that it has visited. When the
+// piece is full, visit pauses the coroutine, which then holds no lock.
+//
 // Before an event from elsewhere, what is left of the message is handled at once, unless the event
-// is a refresh. A change of rights and a new epoch therefore come after the answer, and before any
-// data of the message. If the session ends meanwhile, what is left is neither handled nor paid.
+// is a refresh or closes the session. A change of rights therefore comes after the answer, and
+// before any data of the message. So does a new epoch, if the message has begun to change the set.
+// If the session ends meanwhile, what is left is neither handled nor paid.
 
-// pieces is a message whose identifiers are added or removed in pieces.
+// pieces is a message that is handled in pieces.
 type pieces struct {
-	request *subscription.Request
-	id      []byte           // of the message
-	at      instant          // of the last piece
-	answer  func(r *request) // after the last piece
+	request  *request
+	step     func() (_ struct{}, more bool) // handles the next piece
+	stop     func()                         // ends the coroutine
+	yield    func(struct{}) bool            // false: the session is over
+	running  bool                           // a piece is being handled
+	whole    bool                           // the rest is one piece
+	changing bool                           // it is changing the set, and has not recorded the uses
+	over     bool                           // the session is over
+	visited  int                            // by the present piece
 }
 
-// inPieces makes the changes of a message and answers it. If they are many, it makes the first of
-// them, and lets the host continue.
-func (r *request) inPieces(changes *subscription.Request, answer func(r *request)) {
-	if changes.Step(r.env.pieceItems()) {
-		answer(r)
+const (
+	// visitsPerItem is how many visits of identifiers take as long as adding one to the set.
+	visitsPerItem = 32
+
+	bytesPerVisit = 16 // of a message, which are parsed in the time of a visit
+
+	// A message is handled at once if its text and the set of subscriptions are small.
+	wholeText = 2 << 10
+	wholeSet  = 64
+)
+
+// isWhole reports whether a message is handled at once. text is its length in bytes, set the number
+// of identifiers in the set.
+func (e *Env) isWhole(text, set int) bool {
+	return text <= wholeText && set <= wholeSet && e.piece == 0
+}
+
+// inPieces starts a coroutine that handles a message, and runs its first piece.
+func (r *request) inPieces(handle func()) {
+	p := &pieces{request: r}
+	r.pieces = p
+	p.step, p.stop = iter.Pull(func(yield func(struct{}) bool) {
+		p.yield = yield
+		defer p.recoverPanic()
+		handle()
+	})
+	r.ext().long = p
+	r.runPiece(p)
+}
+
+// recoverPanic ends a message whose session is over. To any other panic it adds the stack of the
+// coroutine, which a panic of the resuming goroutine does not show.
+func (p *pieces) recoverPanic() {
+	switch v := recover(); {
+	case v == nil:
+	case p.over:
+		p.request.payPart()
+	default:
+		panic(fmt.Sprintf("%v\n%s", v, debug.Stack()))
+	}
+}
+
+// runPiece handles the next piece. It reports whether the message is answered.
+func (s *Session) runPiece(p *pieces) (done bool) {
+	p.running, p.visited = true, 0
+	_, more := p.step()
+	p.running = false
+	if !more && s.optional != nil && s.long == p {
+		s.long = nil
+	}
+	return !more
+}
+
+// visit notes that the message has visited n identifiers. If the piece is full, the host continues
+// with the next one after its other connections.
+func (r *request) visit(n int) {
+	if p := r.pieces; p != nil && !p.whole {
+		if p.visited += n; p.visited >= visitsPerItem*r.env.pieceItems() {
+			r.pause()
+		}
+	}
+}
+
+// pause ends the piece.
+func (r *request) pause() {
+	p := r.pieces
+	if p == nil || p.whole {
 		return
 	}
-	p := &pieces{request: changes, id: append([]byte(nil), r.id...), at: r.t, answer: answer}
-	r.ext().check = &check{started: true, pieces: p}
-	r.postNext(p)
-}
-
-// postNext lets the host handle the next piece after what its other connections have.
-func (s *Session) postNext(p *pieces) {
-	s.sub.Key().(Host).Post(Event{Kind: NextPiece, pieces: p})
+	if p.over = r.closeReason() != nil; !p.over {
+		r.sub.Key().(Host).Post(Event{Kind: NextPiece, pieces: p})
+		p.over = !p.yield(struct{}{})
+	}
+	if p.over {
+		panic("the session is over") // recovered
+	}
 }
 
 // inProgress returns the message in pieces that is not answered, or nil.
 func (o *optional) inProgress() *pieces {
-	if o == nil || o.check == nil {
+	if o == nil {
 		return nil
 	}
-	return o.check.pieces
+	return o.long
 }
 
 // nextPiece handles the next piece of a message.
@@ -53,32 +123,29 @@ func (s *Session) nextPiece(now time.Time, p *pieces) {
 	if p == nil || p != s.inProgress() {
 		return // the message was answered
 	}
-	if p.at = s.env.at(now); !p.request.Step(s.env.pieceItems()) {
-		s.postNext(p)
-		return
+	p.request.at(now)
+	if s.runPiece(p) {
+		s.handleHeld(now)
 	}
-	s.handleHeld(now, s.endPieces(now))
 }
 
-// endPieces handles what is left of a message in pieces, and answers it. It returns the check of
-// the message, whose waiting messages the caller handles, or nil if there was none.
-func (s *Session) endPieces(now time.Time) *check {
-	p, c := s.inProgress(), s.pendingCheck()
-	if p == nil {
-		return nil
-	}
-	p.request.Step(math.MaxInt)
-	s.check = nil
-	r := request{Session: s, now: now, t: s.env.at(now), id: p.id}
-	p.answer(&r)
-	r.pay()
-	return c
-}
-
-// afterPieces acts after the message in pieces, if there is one, and before those that wait for it.
+// afterPieces calls act after the message in pieces, if there is one, and before the messages that
+// wait for it.
 func (s *Session) afterPieces(now time.Time, act func()) {
-	c := s.endPieces(now)
-	if act(); c != nil {
-		s.handleHeld(now, c)
+	p := s.inProgress()
+	if p != nil {
+		p.whole = true
+		p.request.at(now)
+		s.runPiece(p)
+	}
+	if act(); p != nil {
+		s.handleHeld(now)
+	}
+}
+
+// end ends a message in pieces, because the session is over.
+func (p *pieces) end() {
+	if p != nil && !p.running {
+		p.stop()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,150 @@ func TestRefreshBetweenPieces(t *testing.T) {
 	}
 	if texts := x.take(); len(texts) != 1 || !strings.Contains(texts[0], `"count":{"trades":7}`) {
 		t.Errorf("answers %q", texts)
+	}
+}
+
+// TestEpochBeforeChanges checks that an epoch that comes while a message is parsed comes before the
+// message.
+func TestEpochBeforeChanges(t *testing.T) {
+	p := newPair(t, 0) // pieces of one identifier
+	p.grants = session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: market.Any, Trades: true}}}
+	for i := range p.sides {
+		p.sides[i].start()
+	}
+	p.send(`{"action":"subscribe","trades":["` + strings.Join(p.names[:2], `","`) + `"],"resume":{"epoch":"e0","trades":{"` + p.names[0] + `":0}}}` + strings.Repeat(" ", 1000))
+	if x := &p.sides[1]; !p.busy() || x.sess.Changing() {
+		t.Fatalf("busy %v, changing %v", p.busy(), x.sess.Changing())
+	}
+	p.sides[0].take()
+	p.beginEpoch()
+	for p.sides[1].piece() {
+	}
+	texts := p.sides[1].take()
+	if len(texts) != 2 || !strings.Contains(texts[0], `"epoch":"e1"`) || !strings.Contains(texts[0], `"reason":"epoch_changed"`) || !strings.Contains(texts[1], `"CaughtUp"`) {
+		t.Errorf("answers %q", texts)
+	}
+}
+
+// TestEndedPieces checks that a message whose session ends leaves no coroutine behind.
+func TestEndedPieces(t *testing.T) {
+	p := newPair(t, 0) // pieces of one identifier
+	p.grants = session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: market.Any, Trades: true}}}
+	before := runtime.NumGoroutine()
+	x := &p.sides[1]
+	for i := range 50 {
+		x.start()
+		x.sess.Handle(p.now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","trades":["` + strings.Join(p.names, `","`) + `"]}`)})
+		for range i % 10 {
+			x.piece()
+		}
+		if i%3 == 0 {
+			x.sess.Handle(p.now, session.Event{Kind: session.TooBig})
+		}
+		x.sess.PeerGone()
+		x.piece() // that was posted
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}
+
+// TestEndedPiecesArePaid checks that a client pays for the text and the identifiers of a message
+// that it leaves before the answer.
+func TestEndedPiecesArePaid(t *testing.T) {
+	p := newPair(t, 0) // pieces of one identifier
+	p.grants = session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: market.Any, Trades: true}}}
+	x := &p.sides[1]
+	x.start()
+	before := x.env.Owed(x.user, p.now)
+	x.sess.Handle(p.now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","trades":["` + strings.Join(p.names, `","`) + `"]}` + strings.Repeat(" ", 10<<10))})
+	for !x.sess.Changing() && x.piece() {
+	}
+	if !x.sess.Changing() || len(x.take()) > 0 {
+		t.Fatal("the message is answered")
+	}
+	x.sess.PeerGone()
+	if paid, least := x.env.Owed(x.user, p.now)-before, 8+len(p.names); paid < least {
+		t.Errorf("%d units are paid, want at least %d", paid, least)
+	}
+}
+
+// TestEndedPiecesAreNotUsed checks that a message whose session ends between two pieces neither
+// ends the uses of other sessions of the user nor leaves its own open.
+func TestEndedPiecesAreNotUsed(t *testing.T) {
+	for _, message := range []string{`{"action":"subscribe","trades":["%s"]}`, `{"action":"unsubscribe","trades":["%s"]}`} {
+		for pieces := range 20 {
+			p := newPair(t, 0) // pieces of one identifier
+			p.grants = session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: market.Any, Trades: true}}}
+			x, open := &p.sides[1], map[session.Use]int{}
+			x.env.Used = func(_ string, u session.Use, by int) { open[u] += by }
+			x.start()
+			list := strings.Join(p.names, `","`)
+			if !strings.HasPrefix(message, `{"action":"subscribe"`) {
+				x.sess.Handle(p.now, session.Event{Kind: session.Text, Message: fmt.Appendf(nil, `{"action":"subscribe","trades":["%s"]}`, list)})
+				for x.piece() {
+				}
+			}
+			x.sess.Handle(p.now, session.Event{Kind: session.Text, Message: fmt.Appendf(nil, message, list)})
+			for range pieces {
+				x.piece()
+			}
+			x.sess.PeerGone()
+			for u, n := range open {
+				if n != 0 {
+					t.Errorf("%s: after %d pieces, %d sessions use %v", message[:22], pieces, n, u)
+				}
+			}
+		}
+	}
+}
+
+// TestEndedResyncIsPaid checks that a client pays for the snapshots of a resync even if it
+// disconnects before the answer.
+func TestEndedResyncIsPaid(t *testing.T) {
+	p := newPair(t, 0)
+	p.grants = session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: market.Any, Trades: true, Quotes: true}}}
+	x := &p.sides[1]
+	x.start()
+	list := strings.Join(p.names, `","`)
+	x.sess.Handle(p.now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","quotes":["` + list + `"]}`)})
+	for x.piece() {
+	}
+	x.take()
+	resync := session.Event{Kind: session.Text, Message: []byte(`{"action":"resync","quotes":["` + list + `"]}` + strings.Repeat(" ", 4<<10))}
+	before, pieces := x.env.Owed(x.user, p.now), 0
+	x.sess.Handle(p.now, resync)
+	for ; x.piece(); pieces++ {
+	}
+	x.take()
+	whole := x.env.Owed(x.user, p.now) - before
+	x.sess.Handle(p.now, resync)
+	for range pieces - 1 {
+		x.piece()
+	}
+	if texts := x.take(); len(texts) > 0 {
+		t.Fatalf("answered: %q", texts)
+	}
+	x.sess.PeerGone()
+	if paid := x.env.Owed(x.user, p.now) - before - whole; paid < len(p.names)+4 {
+		t.Errorf("%d of %d units are paid before the last of %d pieces", paid, whole, pieces)
+	}
+}
+
+// TestClosedPieces checks that an event that closes a session drops the rest of its message. A
+// client can cause Replaced at any time.
+func TestClosedPieces(t *testing.T) {
+	for _, kind := range []session.EventKind{session.Revoked, session.Replaced, session.Exceeds, session.Overload, session.ByOperator, session.Broken} {
+		p := newPair(t, 0) // pieces of one identifier
+		p.grants = session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: market.Any, Trades: true}}}
+		x := &p.sides[1]
+		x.start()
+		x.sess.Handle(p.now, session.Event{Kind: session.Text, Message: []byte(`{"action":"subscribe","trades":["` + strings.Join(p.names, `","`) + `"]}`)})
+		x.sess.Handle(p.now, session.Event{Kind: kind})
+		if texts := x.take(); len(texts) != 1 || !strings.Contains(texts[0], `"Error"`) {
+			t.Errorf("kind %d: %q", kind, texts)
+		}
+		x.sess.PeerGone()
 	}
 }
 
@@ -262,7 +407,9 @@ func (p *pair) step() {
 		case 0:
 			p.changeRights()
 		case 1:
-			if p.rng.IntN(4) == 0 {
+			// Without the second condition, the epoch may come before the message; see
+			// TestEpochBeforeChanges.
+			if p.rng.IntN(4) == 0 && (!p.busy() || p.sides[1].sess.Changing()) {
 				p.beginEpoch()
 			}
 		case 2:
@@ -348,24 +495,29 @@ func (p *pair) close() {
 	if p.busy() {
 		p.closes++
 	}
-	gone := p.rng.IntN(2) == 0
+	gone, left := p.rng.IntN(2) == 0, p.busy()
 	for i := range p.sides {
-		x := &p.sides[i]
-		if !gone {
+		switch x := &p.sides[i]; {
+		case gone:
+			x.sess.PeerGone()
+		case left:
+			x.take() // only the first session has answered
+			fallthrough
+		default:
 			x.sess.Handle(p.now, session.Event{Kind: session.Revoked})
 		}
+	}
+	if whole, pieces := p.owed(); gone || left { // the second session was not at the end of its message
+		if pieces > whole {
+			p.t.Errorf("the whole costs %d, some pieces %d", whole, pieces)
+		}
+		p.sides[1].env.Spend("u1", p.now, max(0, whole-pieces))
 	}
 	if !gone {
 		p.compare()
 	}
 	for i := range p.sides {
 		p.sides[i].sess.PeerGone()
-	}
-	if whole, pieces := p.owed(); gone { // the second session was not at the end of its message
-		if pieces > whole {
-			p.t.Errorf("the whole costs %d, some pieces %d", whole, pieces)
-		}
-		p.sides[1].env.Spend("u1", p.now, max(0, whole-pieces))
 	}
 	for i := range p.sides {
 		p.sides[i].start()

@@ -31,14 +31,14 @@ const (
 	priceSnapshot   = 1 // an instrument whose snapshot is due
 	priceResumed    = 3 // an identifier that continues after an N
 	priceHint       = 8 // a hint with a similar identifier
-	priceMsgpack    = 1 // a message of a replay or a snapshot in MessagePack
 	priceCompressed = 8 // a compressed frame with such messages
 
 	perSet      = 16   // identifiers of the set, for each message that reads or changes it
 	perLevels   = 30   // levels of a book whose snapshot is due
 	perLooked   = 4    // sequences in which a resume by position or a start searches its first row
 	perRows     = 3    // rows that are replayed
-	perDeflated = 64   // bytes of a compressed frame, before they are compressed
+	perMsgpack  = 3    // messages of a replay or a snapshot in MessagePack
+	perDeflated = 256  // bytes of a compressed frame, before they are compressed
 	perCompared = 64   // comparisons of a pattern with an identifier of the set
 	perValues   = 4    // JSON values that are not expected, such as unknown members
 	perBytes    = 1024 // bytes of a message
@@ -70,7 +70,8 @@ func workPrice(w *subscription.Work) int {
 // format is encoded once for all, and is free.
 func replayPrice(r *subscription.Replayed) int {
 	x := &r.Transcoded
-	return (r.Rows+perRows-1)/perRows + x.Messages*priceMsgpack + x.Compressed*priceCompressed + x.Bytes/perDeflated
+	return (r.Rows+perRows-1)/perRows + (x.Messages+perMsgpack-1)/perMsgpack +
+		x.Compressed*priceCompressed + x.Bytes/perDeflated
 }
 
 // chargeItems charges the identifiers of a request. They and the N of a resume are expected values.
@@ -87,6 +88,7 @@ func (r *request) chargeItems(req *wire.Subscribe, list []wanted) {
 // chargeSet charges a message that reads or changes the set.
 func (r *request) chargeSet(w *subscription.Work) {
 	r.units += priceMessage + r.sub.Len()/perSet + workPrice(w)
+	r.work = nil
 }
 
 // pay charges the user for the message.
@@ -94,8 +96,17 @@ func (r *request) pay() {
 	r.Session.pay(r.t, r.units+textPrice(r.length, r.values))
 }
 
+// payPart charges the user for what was handled of a message whose session is over.
+func (r *request) payPart() {
+	units := r.units + textPrice(r.length, 0) // which of its values are expected may not be known
+	if r.work != nil {
+		units += workPrice(r.work)
+	}
+	r.Session.pay(r.t, units)
+}
+
 // again reports whether the message is handled again after a search. Its text was paid before.
-func (r *request) again() bool { return r.optional != nil && r.found != nil }
+func (r *request) again() bool { return r.found != nil }
 
 // pay charges the user for work that was done.
 func (s *Session) pay(t instant, units int) {

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/subscription"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -15,9 +17,59 @@ type request struct {
 	t   instant
 	id  []byte // of the message, for its answers
 
+	pieces *pieces              // nil: the message is handled at once
+	found  *subscription.Search // that the message has waited for; nil: none
+	work   *subscription.Work   // not charged yet; nil: none has begun
+	used   []Use                // of the session before the message changed the set
+
 	length int // of the message, in bytes; 0: it is handled again after a search
 	values int // JSON values of the message that are not expected
 	units  int // of work, without those for the text
+}
+
+// at sets the time of the following work.
+func (r *request) at(now time.Time) { r.now, r.t = now, r.env.at(now) }
+
+// handle parses and answers a message. Without pieces it does not retain the text.
+func (r *request) handle(e Event) {
+	s := r.Session
+	var m wire.Message
+	var fault *wire.Fault
+	switch {
+	case e.Kind == Text:
+		m, fault = wire.ReadMessage(e.Message)
+	case s.format&^wire.Deflate == wire.Msgpack:
+		m, fault = wire.ReadMsgpack(e.Message)
+	default:
+		r.answer(&m, wire.NewFault(wire.BadMessage, "Messages are text here, not binary"))
+		return
+	}
+	r.id = m.ID
+	if !r.again() {
+		r.length, r.values = len(e.Message), m.Values
+	}
+	switch {
+	case fault == nil && m.Action == wire.ActionPong:
+		s.pongDue = 0 // it answers every ping before it, and never counts as a message
+		r.pay()
+	case s.pendingCheck() != nil || s.inProgress() != r.pieces:
+		s.hold(e)
+	case r.pieces == nil && fault == nil && readsSet(m.Action) && !s.env.isWhole(0, s.sub.Len()):
+		e.Message, r.id = bytes.Clone(e.Message), bytes.Clone(r.id)
+		r.inPieces(func() { r.finish(e, &m, nil) })
+	default:
+		r.finish(e, &m, fault)
+	}
+}
+
+// finish answers a message and charges the user for it. It keeps a message that waits for a search.
+func (r *request) finish(e Event, m *wire.Message, fault *wire.Fault) {
+	r.answer(m, fault)
+	r.pay()
+	if c := r.pendingCheck(); c != nil && c.start != nil && c.start.again.Message == nil {
+		e.Message = bytes.Clone(e.Message)
+		c.start.again = e
+	}
 }
 
 // answer answers a message. Faults have the order of the protocol: size and UTF-8 (checked by the

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"net/netip"
 	"time"
 	"unique"
@@ -119,7 +120,7 @@ func (s *Session) Handle(now time.Time, e Event) {
 	}
 	switch e.Kind {
 	case Text, Binary:
-		s.handleMessage(now, e)
+		s.handleMessage(now, e, nil)
 	case TooBig:
 		s.fail(wire.NewFault(wire.MessageTooBig, ""), nil, nil)
 	case Timer:
@@ -130,8 +131,8 @@ func (s *Session) Handle(now time.Time, e Event) {
 		s.nextPiece(now, e.pieces)
 	case Found:
 		s.resumeFound(now)
-	case Extended: // changes nothing that a message in pieces reads
-		s.notify(now, &e)
+	case Extended, Revoked, Replaced, Exceeds, Overload, ByOperator, Broken:
+		s.notify(now, &e) // e changes nothing that a message in pieces reads, or closes the session
 	default:
 		s.afterPieces(now, func() { s.notify(now, &e) })
 	}
@@ -141,42 +142,26 @@ func (s *Session) Handle(now time.Time, e Event) {
 const usualPong = `{"action":"pong"}`
 
 // handleMessage answers a complete message: JSON in a text message, or MessagePack in a binary one
-// if the client asked for that. During a token check or the search of a start it keeps the message
-// for later.
-func (s *Session) handleMessage(now time.Time, e Event) {
-	var m wire.Message
-	var fault *wire.Fault
-	switch {
-	case e.Kind == Text && string(e.Message) == usualPong:
+// if the client asked for that. While the session is busy it keeps the message for later. found is
+// the search that the message has waited for; nil: none.
+func (s *Session) handleMessage(now time.Time, e Event, found *subscription.Search) {
+	if e.Kind == Text && string(e.Message) == usualPong {
 		s.pongDue = 0
 		return
-	case e.Kind == Text:
-		m, fault = wire.ReadMessage(e.Message)
-	case s.format&^wire.Deflate == wire.Msgpack:
-		m, fault = wire.ReadMsgpack(e.Message)
-	default:
-		r := request{Session: s, now: now, t: s.env.at(now)}
-		r.answer(&m, wire.NewFault(wire.BadMessage, "Messages are text here, not binary"))
-		return
 	}
-	r := request{Session: s, now: now, t: s.env.at(now), id: m.ID}
-	if !r.again() {
-		r.length, r.values = len(e.Message), m.Values
-	}
-	if fault == nil && m.Action == wire.ActionPong {
-		s.pongDue = 0 // it answers every ping before it, and never counts as a message
-		r.pay()
-		return
-	}
-	if s.pendingCheck() != nil {
+	r := &request{Session: s, found: found}
+	r.at(now)
+	switch {
+	case s.env.isWhole(len(e.Message), 0):
+		r.handle(e)
+	case s.Busy():
 		s.hold(e)
-		return
-	}
-	r.answer(&m, fault)
-	r.pay()
-	if c := s.pendingCheck(); c != nil && c.start != nil && c.start.again.Message == nil {
-		e.Message = append([]byte(nil), e.Message...)
-		c.start.again = e
+	default:
+		e.Message = bytes.Clone(e.Message)
+		r.inPieces(func() {
+			r.visit(len(e.Message) / bytesPerVisit)
+			r.handle(e)
+		})
 	}
 }
 
@@ -225,7 +210,8 @@ func (s *Session) PeerGone() {
 func (s *Session) release() {
 	s.env.Registry.release(&s.entry)
 	var buf [8]Use
-	before := s.env.uses(&s.sub, buf[:0])
+	before := s.recorded(buf[:0])
+	s.inProgress().end()
 	s.sub.Close()
 	if c := s.pendingCheck(); c != nil {
 		if c.start != nil {
@@ -233,9 +219,6 @@ func (s *Session) release() {
 		}
 		if c.over != nil {
 			c.over.Stop()
-		}
-		if p := c.pieces; p != nil {
-			s.pay(p.at, workPrice(&p.request.Outcome().Work))
 		}
 		s.check = nil
 	}

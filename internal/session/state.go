@@ -41,14 +41,16 @@ func (s *Session) Authenticated() bool { return s.authenticated }
 
 // Busy reports whether a token is being checked, a start searched, delayed data loaded, or a long
 // message handled. Messages wait for the end, so that the host should leave them in the socket.
-func (s *Session) Busy() bool { return s.pendingCheck() != nil }
+func (s *Session) Busy() bool { return s.pendingCheck() != nil || s.inProgress() != nil }
 
 // optional is state that a session rarely has: answers and pings that wait, a token that is being
 // checked, faults of the client, and rare options.
 type optional struct {
 	control   []byte // frames that wait, before any of the stream
 	check     *check
-	found     *subscription.Search // of the subscribe that is being read again
+	long      *pieces              // a message in pieces that is not answered; nil: none
+	waiting   []Event              // messages that came while the session was busy
+	held      int                  // bytes of waiting
 	left      []hub.Item           // subscriptions that wait for an epoch to begin
 	moving    *subscription.Search // subscriptions wait to move to a delay whose data is being loaded; nil: none
 	faults    *faultCounts         // in the last minute
@@ -83,7 +85,7 @@ func (s *Session) releaseExt() {
 }
 
 func (o *optional) isEmpty() bool {
-	return len(o.control) == 0 && o.check == nil && o.moving == nil && len(o.left) == 0 && o.faults == nil && !o.markDue &&
+	return len(o.control) == 0 && o.check == nil && o.long == nil && len(o.waiting) == 0 && o.moving == nil && len(o.left) == 0 && o.faults == nil && !o.markDue &&
 		(o.slow == nil || !o.slow.on && o.slow.warnDue == 0) && o.drainDue == 0 && o.aliveDue == 0 && o.rightsDue == 0 &&
 		o.pingEnd == 0 && o.unread == 0 && o.closed == nil && !o.positions && o.sim == nil
 }

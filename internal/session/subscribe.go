@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/ruedahq/rueda/broker"
@@ -22,7 +23,7 @@ type wanted struct {
 // subscribe adds to the set of subscriptions, or replaces it.
 func (r *request) subscribe(m *wire.Message) {
 	req, f := m.Subscribe()
-	list := wantedOf(&req)
+	list := r.wantedOf(&req)
 	fresh := r.countNew(list)
 	// Additions do not count as messages: the limit of the set bounds them.
 	free := f == nil && !req.Replace && !asksStart(&req) && fresh > 0 && !r.overdrawn()
@@ -72,6 +73,7 @@ func (r *request) countNew(list []wanted) (n int) {
 		if w := &list[i]; w.reason != "" || !r.sub.Has(w.item.Channel, w.item.ID) {
 			n++
 		}
+		r.visit(1)
 	}
 	return n
 }
@@ -85,15 +87,13 @@ func (r *request) add(req *wire.Subscribe, list []wanted, free bool) {
 	o := subscription.Options{
 		Replace: req.Replace, NoSnapshot: !req.Snapshot, Resume: req.Resume,
 		Start: subscription.Start{Time: req.Start, Open: req.StartOpen}, Today: !s.grants.has(broker.ScopeHistory),
-	}
-	o.Found = s.postFound()
-	if s.optional != nil {
-		o.Search = s.optional.found
+		Found: s.postFound(), Search: r.found, Visit: r.visit,
 	}
 	if o.Search == nil {
 		r.recordDenied(list)
 	}
-	used := s.env.uses(&s.sub, nil)
+	r.noteUses()
+	r.visit(size)
 	r.chargeItems(req, list)
 	if len(items) == 0 && len(list) > 0 {
 		r.chargeSet(&subscription.Work{})
@@ -101,11 +101,20 @@ func (r *request) add(req *wire.Subscribe, list []wanted, free bool) {
 		r.debitFree(free)
 		return
 	}
-	changes := s.sub.BeginSubscribe(items, o)
-	r.inPieces(changes, func(r *request) {
-		r.added(req, list, changes.Outcome(), len(items), used)
-		r.debitFree(free && s.sub.Len() == size)
-	})
+	out := r.make(s.sub.BeginSubscribe(items, o))
+	r.visit(s.sub.Len())
+	r.added(req, list, out, len(items))
+	r.debitFree(free && s.sub.Len() == size)
+}
+
+// make makes changes of the set step by step, and may pause between the steps.
+func (r *request) make(changes *subscription.Request) *subscription.Outcome {
+	out := changes.Outcome()
+	r.work = &out.Work
+	for n := r.env.pieceItems(); !changes.Step(n); {
+		r.visit(n * visitsPerItem)
+	}
+	return out
 }
 
 // debitFree counts a message that would have been free.
@@ -115,9 +124,8 @@ func (r *request) debitFree(free bool) {
 	}
 }
 
-// added answers a subscribe. asked is how many items were subscribed or rejected, and used has the
-// uses of before.
-func (r *request) added(req *wire.Subscribe, list []wanted, out *subscription.Outcome, asked int, used []Use) {
+// added answers a subscribe. asked is how many items were subscribed or rejected.
+func (r *request) added(req *wire.Subscribe, list []wanted, out *subscription.Outcome, asked int) {
 	s := r.Session
 	r.chargeSet(&out.Work)
 	if out.Search != nil {
@@ -136,7 +144,8 @@ func (r *request) added(req *wire.Subscribe, list []wanted, out *subscription.Ou
 	if req.Alive != nil {
 		s.switchAlive(r.t, *req.Alive)
 	}
-	s.countUses(used)
+	r.countUses()
+	r.visit(s.sub.Len())
 	renameAsWritten(list, out)
 	ack := wire.Subscription{Msg: "Subscribed", ID: r.id, Epoch: out.Epoch, Position: out.Position, Resumed: out.Resumed}
 	for c := range out.Lost {
@@ -174,6 +183,7 @@ func (r *request) authorized(req *wire.Subscribe, list []wanted) []hub.Item {
 		if w.reason == "" {
 			items = append(items, w.item)
 		}
+		r.visit(1)
 	}
 	return items
 }
@@ -219,15 +229,17 @@ func (r *request) unsubscribe(m *wire.Message) {
 			items = append(items, w.item)
 		}
 		kept = append(kept, w)
+		r.visit(1)
 	}
 	r.chargeItems(&req, list)
-	used := r.env.uses(&r.sub, nil)
-	changes := r.sub.BeginUnsubscribe(items)
-	r.inPieces(changes, func(r *request) {
-		r.countUses(used)
-		r.chargeSet(&changes.Outcome().Work)
-		r.finish("Unsubscribed", &req, kept)
-	})
+	r.noteUses()
+	r.visit(r.sub.Len())
+	out := r.make(r.sub.BeginUnsubscribe(items, r.visit))
+	r.visit(r.sub.Len())
+	r.countUses()
+	r.visit(r.sub.Len())
+	r.chargeSet(&out.Work)
+	r.acknowledgeOrReject("Unsubscribed", &req, kept)
 }
 
 // resync sends the snapshots of books, quotes and statuses again.
@@ -242,11 +254,17 @@ func (r *request) resync(m *wire.Message) {
 			items = append(items, list[i].item)
 		}
 	}
-	work, rejected := r.sub.Resync(items)
-	markRejected(list, rejected)
 	r.chargeItems(&req, list)
+	var work subscription.Work
+	r.work = &work
+	var rejected []subscription.Rejected
+	for part := range slices.Chunk(items, 4*r.env.pieceItems()) {
+		rejected = append(rejected, r.sub.Resync(part, &work)...)
+		r.visit(len(part) * visitsPerItem / 4)
+	}
+	markRejected(list, rejected)
 	r.chargeSet(&work)
-	r.finish("Resynced", &req, list)
+	r.acknowledgeOrReject("Resynced", &req, list)
 }
 
 // subscriptions lists the whole set.
@@ -273,7 +291,7 @@ func (r *request) readItems(m *wire.Message) (wire.Subscribe, []wanted, bool) {
 		r.reject(f, nil)
 		return req, nil, false
 	}
-	list := wantedOf(&req)
+	list := r.wantedOf(&req)
 	// The answer names those that are refused.
 	if most := max(limitsOf(r.Session).Subscriptions, leastNamed); len(list) > most {
 		f := wire.NewFault(wire.SubscriptionLimit, "At most "+strconv.Itoa(most)+" identifiers")
@@ -284,8 +302,8 @@ func (r *request) readItems(m *wire.Message) (wire.Subscribe, []wanted, bool) {
 	return req, list, true
 }
 
-// finish acknowledges a request, or rejects it if all its items are refused.
-func (r *request) finish(msg string, req *wire.Subscribe, list []wanted) {
+// acknowledgeOrReject acknowledges a request, or rejects it if all its items are refused.
+func (r *request) acknowledgeOrReject(msg string, req *wire.Subscribe, list []wanted) {
 	accepted := len(list) == 0
 	for i := range list {
 		accepted = accepted || list[i].reason == ""
@@ -312,6 +330,7 @@ func (r *request) acknowledgeItems(ack *wire.Subscription, req *wire.Subscribe, 
 		}
 	}
 	ack.Rejected = rejections(list)
+	r.visit(len(list)) // not after the answer, so that it is paid with it
 	r.acknowledge(ack)
 }
 
@@ -343,7 +362,7 @@ func countRefused(list []wanted) (n int) {
 }
 
 // wantedOf parses the identifiers of a request. Invalid ones are marked as refused.
-func wantedOf(req *wire.Subscribe) []wanted {
+func (r *request) wantedOf(req *wire.Subscribe) []wanted {
 	n := 0
 	for c := range req.Lists {
 		n += len(req.Lists[c])
@@ -364,6 +383,7 @@ func wantedOf(req *wire.Subscribe) []wanted {
 				w.reason, w.hint = f.Reason, "Write SYMBOL|MARKET|TERM, as in GGAL|BYMA|24hs"
 			}
 			list = append(list, w)
+			r.visit(1)
 		}
 	}
 	return list

@@ -8,11 +8,10 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// check is a token that is being checked, a search that a subscribe or a move waits for, or a
-// message in pieces. Other messages wait for its end.
+// check is a token that is being checked, or a search that a subscribe or a move waits for. Other
+// messages wait for its end.
 type check struct {
-	start  *start  // nil: a token, or pieces
-	pieces *pieces // of a message; nil: none
+	start *start // nil: a token
 
 	id      []byte // of the request
 	token   string
@@ -20,8 +19,6 @@ type check struct {
 	slow    string // policy; "": not given
 	started bool   // the host has the token
 	mark    Mark
-	waiting []Event // messages that came meanwhile
-	bytes   int     // of waiting
 
 	over *subscription.Search // waits for the epoch that begins during the check; nil: none does
 }
@@ -47,24 +44,22 @@ func (s *Session) TakeToken() (token, takeover string, ok bool) {
 	return token, c.name, true
 }
 
-// hold keeps the message of e until the pending check is over.
+// hold keeps the message of e until the session is no longer busy.
 func (s *Session) hold(e Event) {
-	c := s.check
-	if c.bytes += len(e.Message); c.bytes > s.env.maxWaiting() {
+	o := s.ext()
+	if o.held += len(e.Message); o.held > s.env.maxWaiting() {
 		s.fail(wire.NewFault(wire.TooManyFailures, "Too many messages before the answer to auth_token, or to a start"), nil, nil)
 		return
 	}
 	e.Message = append([]byte(nil), e.Message...)
-	c.waiting = append(c.waiting, e)
+	o.waiting = append(o.waiting, e)
 }
 
-// handleHeld handles the messages that have waited for c.
-func (s *Session) handleHeld(now time.Time, c *check) {
-	for i, e := range c.waiting {
-		if next := s.pendingCheck(); next != nil { // they wait for another one
-			next.waiting, next.bytes = c.waiting[i:], next.bytes+c.bytes
-			return
-		}
+// handleHeld handles the messages that have waited, until the session is busy again.
+func (s *Session) handleHeld(now time.Time) {
+	for !s.Busy() && s.optional != nil && len(s.waiting) > 0 {
+		e := s.waiting[0]
+		s.waiting, s.held = s.waiting[1:], s.held-len(e.Message)
 		s.Handle(now, e)
 	}
 }
@@ -91,21 +86,21 @@ func (s *Session) resumeFound(now time.Time) {
 	switch again := c.start.again; {
 	case again.Message == nil:
 	case s.pendingCheck() != nil: // the epoch waits for delayed data
-		c.waiting = slices.Insert(c.waiting, 0, again)
+		s.waiting, s.held = slices.Insert(s.waiting, 0, again), s.held+len(again.Message)
 	default:
-		if s.ext().found = c.start.search; c.start.stale {
-			s.found = nil
+		found := c.start.search
+		if c.start.stale {
+			found = nil
 		}
-		s.Handle(now, again)
-		s.ext().found = nil
+		s.handleMessage(now, again, found)
 	}
-	s.handleHeld(now, c)
+	s.handleHeld(now)
 }
 
 // verified handles the result of a token check.
 func (s *Session) verified(now time.Time, id *Identity, fault *wire.Fault) {
 	c := s.pendingCheck()
-	if c == nil || !c.started || c.start != nil || c.pieces != nil {
+	if c == nil || !c.started || c.start != nil {
 		return
 	}
 	s.check = nil
@@ -119,12 +114,11 @@ func (s *Session) verified(now time.Time, id *Identity, fault *wire.Fault) {
 	}
 	switch {
 	case c.over == nil:
-		s.handleHeld(now, c)
+		s.handleHeld(now)
 	case s.closeReason() != nil:
 		c.over.Stop()
 	default: // the session has left an epoch, and waits for the next one
 		s.ext().check = &check{started: true, start: &start{search: c.over}}
-		s.handleHeld(now, c)
 		s.resumeFound(now)
 	}
 }

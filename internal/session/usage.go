@@ -47,6 +47,32 @@ func (s *Session) countUses(before []Use) {
 	record(before, now, -1)
 }
 
+// noteUses stores the uses of the session before a message changes the set. If the session ends
+// before countUses, these are the uses that end with it.
+func (r *request) noteUses() {
+	r.used = r.env.uses(&r.sub, nil)
+	if r.pieces != nil {
+		r.pieces.changing = true
+	}
+}
+
+// countUses records the uses that the message has begun and ended.
+func (r *request) countUses() {
+	r.Session.countUses(r.used)
+	if r.pieces != nil {
+		r.pieces.changing = false
+	}
+}
+
+// recorded appends the uses of the session that have been recorded. While a message in pieces
+// changes the set, they are those from before the message.
+func (s *Session) recorded(list []Use) []Use {
+	if p := s.inProgress(); p != nil && p.changing {
+		return append(list, p.request.used...)
+	}
+	return s.env.uses(&s.sub, list)
+}
+
 // recordDenied records the items that were refused because of a missing right or scope.
 func (r *request) recordDenied(list []wanted) {
 	if r.env.Denied == nil {

@@ -31,18 +31,16 @@ func TestOthersBetweenPieces(t *testing.T) {
 			}
 		}
 		long.sess.Handle(now, session.Event{Kind: session.Text, Message: []byte(`{"action":"` + action + `","trades":["` + strings.Join(names, `","`) + `"]}`)})
-		for range 4 {
-			if !long.sess.Busy() {
-				t.Errorf("%s is answered after %q", action, order)
-			}
+		n := 0
+		for ; n < 100 && long.sess.Busy(); n++ {
 			if _, err := syscall.Write(peer, []byte(frame(0x81, `{"action":"ping"}`))); err != nil {
 				t.Fatal(err)
 			}
 			sh.loop.handleEvents(now, []pollEvent{{Fd: other.id, Events: syscall.EPOLLIN}})
 			sh.runOnce(now)
 		}
-		if want := "opopopop"; order != want || long.sess.Busy() {
-			t.Errorf("%s: order of pieces and other messages %q, busy %v; want %q", action, order, long.sess.Busy(), want)
+		if order != strings.Repeat("op", n) || n < 4 || n == 100 {
+			t.Errorf("%s: order of pieces and other messages %q, busy %v", action, order, long.sess.Busy())
 		}
 	}
 }

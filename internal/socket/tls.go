@@ -175,6 +175,9 @@ func (s *Server) runTLSHandshake(c *conn, tc *tlsConn) {
 	s.tlsSlots <- struct{}{}
 	tc.transport.slots, tc.transport.read = s.tlsSlots, s.tlsLimiter.Handshake()
 	err := s.tlsHandshake(c, tc)
+	if answer := tlslimit.Plain(err); answer != nil {
+		_ = s.kernel.write(tc.transport.fd, answer)
+	}
 	tc.transport.slots = nil
 	tc.transport.read.End()
 	<-s.tlsSlots

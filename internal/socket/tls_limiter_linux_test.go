@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,6 +41,18 @@ func tryDialFrom(t *testing.T, s *testServer, from string) (net.Conn, error) {
 		t.Cleanup(func() { nc.Close() })
 	}
 	return nc, err
+}
+
+// TestPlainRequestOnTLS sends a request without TLS to the event loop: the answer names https://.
+func TestPlainRequestOnTLS(t *testing.T) {
+	nc := dialFrom(t, openServer(t, overTLS(), nil), "127.0.0.1")
+	if _, err := io.WriteString(nc, "GET /time HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(nc)
+	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 400 ") || !strings.Contains(string(text), "use https:// or wss://") {
+		t.Errorf("%q, %v", text, err)
+	}
 }
 
 // TestThreat17HandshakeMemory sends a ClientHello of 64,000 bytes in pieces: the server ends the

@@ -34,6 +34,7 @@ func (t *taking) accept(items []hub.Item) (taken []hub.Item, rejected []Rejected
 		rejected = append(rejected, Rejected{x, reason, hint})
 	}
 	for _, x := range items {
+		t.o.visit(1)
 		if !t.Serves(x.Tier.Delay) {
 			reject(x, wire.NotEntitled, "Data at your delay are not served here")
 			continue

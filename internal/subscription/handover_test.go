@@ -131,7 +131,7 @@ func TestNoStatusIsSkipped(t *testing.T) {
 		streamtest.Publish(t, h, market.Event{Kind: market.KindStatus, Handle: hd, Phase: p}, market.Event{Kind: market.KindStatus, Handle: venue, Phase: p})
 	}
 	streamtest.Turn(sh)
-	c.Sub.Resync([]hub.Item{{Channel: wire.Status, ID: streamtest.ID("A|M|CI")}})
+	c.Sub.Resync([]hub.Item{{Channel: wire.Status, ID: streamtest.ID("A|M|CI")}}, new(subscription.Work))
 	streamtest.Subscribe(t, c.Sub, wire.Status, "B|M|CI")
 	received := map[string]int{}
 	for _, m := range c.Read(1<<20, false) {

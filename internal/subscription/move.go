@@ -46,22 +46,30 @@ func (s *Subscriber) Change(gone, moved []hub.Item) (lost [wire.NumChannels]map[
 	return result.Lost
 }
 
+// otherDelays returns those of a list that are in the set at another delay.
+func (t *taking) otherDelays(items []hub.Item) (moved []hub.Item) {
+	for _, x := range items {
+		if it := t.find(x.Channel, x.ID); it != nil && it.tier().Delay != x.Tier.Delay {
+			moved = append(moved, x)
+		}
+		t.o.visit(1)
+	}
+	return moved
+}
+
 // moveDelays moves items that are subscribed again at another delay. The hub's lock is held.
 func (t *taking) moveDelays(items []hub.Item) {
+	if len(items) == 0 {
+		return
+	}
 	tiers := make(map[*item]hub.Tier)
 	var moved []*item
 	for _, x := range items {
 		it := t.find(x.Channel, x.ID)
-		if it == nil || it.tier().Delay == x.Tier.Delay {
-			continue
-		}
 		if _, twice := tiers[it]; !twice {
 			moved = append(moved, it)
 		}
 		tiers[it] = x.Tier
-	}
-	if len(moved) == 0 {
-		return
 	}
 	m := move{sub: t.Subscriber, tiers: tiers, out: t.out}
 	m.run()
@@ -148,8 +156,11 @@ type move struct {
 
 // leaves reports whether an item is removed, or moves to another tier.
 func (m *move) leaves(it *item) bool {
+	if m.gone[it] {
+		return true
+	}
 	_, moves := m.tiers[it]
-	return moves || m.gone[it]
+	return moves
 }
 
 // noteSent records how far the leaving items have sent the rows of their instruments. Exact items

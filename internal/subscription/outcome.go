@@ -14,6 +14,16 @@ type Options struct {
 	Today      bool         // do not replay rows that need the right to history
 	Found      func()       // any goroutine calls it when the Search of an Outcome has ended; nil: Subscribe waits
 	Search     *Search      // from the Outcome of an earlier Subscribe of the same items
+
+	// Visit is called after n visits of items, while the hub's lock is not held; nil: no calls. If it
+	// panics, the set is unchanged.
+	Visit func(n int)
+}
+
+func (o *Options) visit(n int) {
+	if o.Visit != nil {
+		o.Visit(n)
+	}
 }
 
 // Outcome has the result of Subscribe.

@@ -34,25 +34,32 @@ func (s *Subscriber) BeginSubscribe(items []hub.Item, o Options) *Request {
 	return r
 }
 
-// BeginUnsubscribe begins an Unsubscribe.
-func (s *Subscriber) BeginUnsubscribe(items []hub.Item) *Request {
-	r := &Request{}
+// BeginUnsubscribe begins what Unsubscribe does, and Step completes it. visit is as in Options.
+func (s *Subscriber) BeginUnsubscribe(items []hub.Item, visit func(n int)) *Request {
+	r := &Request{options: Options{Visit: visit}}
 	r.t = taking{Subscriber: s, out: &r.outcome, o: &r.options, unpin: func() {}}
-	s.hold()
-	s.shard.hub.Lock()
-	defer s.shard.hub.Unlock()
-	s.shard.hub.Commit()
 	for _, x := range items {
 		if it := s.find(x.Channel, x.ID); it != nil {
 			r.t.gone = append(r.t.gone, it)
 		}
+		r.options.visit(1)
 	}
 	r.t.note()
+	s.hold() // there may have been turns during the visits
+	s.shard.hub.Lock()
+	defer s.shard.hub.Unlock()
+	s.shard.hub.Commit()
+	s.waiting().request = &r.t
 	s.settle(r.t.gone, nil, make(map[*item]bool))
 	return r
 }
 
-// Step adds or removes up to n items. done reports whether the request is complete.
+// removedAtOnce is how many items a step removes in the time of one that it adds. Each step with
+// removals visits the whole set.
+const removedAtOnce = 4
+
+// Step adds up to n items or removes four times as many. done reports whether the request is
+// complete.
 func (r *Request) Step(n int) (done bool) {
 	if !r.over {
 		r.over = r.t.step(n)
@@ -65,7 +72,7 @@ func (r *Request) Outcome() *Outcome { return &r.outcome }
 
 // whole makes the request at once.
 func (r *Request) whole() Outcome {
-	r.Step(math.MaxInt)
+	r.Step(math.MaxInt / removedAtOnce)
 	return r.outcome
 }
 
@@ -89,10 +96,10 @@ type taking struct {
 	unpin    func()     // ends the use of replicas
 }
 
-// note records the set of before. The request is in progress from now on.
+// note records the markets of the set before the change.
 func (t *taking) note() {
 	t.before, t.followed = t.markets(), t.statusMarkets()
-	t.waiting().request = t
+	t.o.visit(2 * len(t.items))
 }
 
 // changing returns the request of the subscriber in progress, or nil.
@@ -118,16 +125,28 @@ func (t *taking) begin(items []hub.Item) bool {
 	if out.Search != nil || out.Fault != nil {
 		return false
 	}
+	begun := false
 	t.unpin = h.Pin(items)
+	defer func() {
+		if !begun {
+			t.unpin()
+		}
+	}()
 	if t.since.epoch != "" && h.Journal() != nil {
 		t.since.complete = h.Journal().Complete()
 	}
 	if o.Start.Asked() && !t.findPoints(items) {
-		t.unpin()
 		return false
 	}
 	asked := len(items)
 	items, out.Rejected = t.accept(items)
+	if o.Replace && (len(items) > 0 || asked == 0) {
+		t.gone = s.replaced(items, o.visit)
+	}
+	moved := t.otherDelays(items)
+	t.note()
+	t.stated = s.statedMarkets()
+	s.hold() // there may have been turns during the visits
 	h.Prepare(items)
 	h.Lock()
 	h.Commit()
@@ -138,13 +157,9 @@ func (t *taking) begin(items []hub.Item) bool {
 	defer h.Unlock()
 	h.Commit()
 	out.Epoch, out.CaughtUp = h.Epoch(), t.since.safe.Text(h.Epoch())
-	t.note()
-	if o.Replace && (len(items) > 0 || asked == 0) {
-		t.gone = s.replaced(items)
-		s.settle(t.gone, items, make(map[*item]bool)) // before the moves, so that no new message comes before the answer
-	}
-	t.stated = s.statedMarkets()
-	t.moveDelays(items)
+	t.waiting().request = t
+	s.settle(t.gone, items, make(map[*item]bool)) // before the moves, so that no new message comes before the answer
+	t.moveDelays(moved)
 	if t.spares = len(s.items) == 0; t.spares {
 		s.items = slices.Grow(s.items, len(items))
 	}
@@ -157,6 +172,7 @@ func (t *taking) begin(items []hub.Item) bool {
 			}
 		}
 	}
+	begun = true
 	return true
 }
 
@@ -202,7 +218,7 @@ func (t *taking) stepLocked(n int) (done bool) {
 			t.passed.takeFrom()
 		}
 	}
-	removed := min(n, len(t.gone))
+	removed := min(n*removedAtOnce, len(t.gone))
 	s.remove(t.gone[:removed], t.out)
 	if t.gone = t.gone[removed:]; len(t.left)+len(t.gone) > 0 {
 		return false

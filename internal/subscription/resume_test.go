@@ -158,7 +158,8 @@ func TestTierMoves(t *testing.T) {
 	if got := book(5); len(got) != 1 || len(got[0].B) != 3 || got[0].DL != 5 {
 		t.Fatalf("%+v", got)
 	}
-	if work, rejected := c.Sub.Resync([]hub.Item{{Channel: wire.OrderBook, ID: streamtest.ID("A|M|CI")}, {Channel: wire.OrderBook, ID: streamtest.ID("B|M|CI")}}); len(rejected) != 1 || work.Snapshots != 1 {
+	var work subscription.Work
+	if rejected := c.Sub.Resync([]hub.Item{{Channel: wire.OrderBook, ID: streamtest.ID("A|M|CI")}, {Channel: wire.OrderBook, ID: streamtest.ID("B|M|CI")}}, &work); len(rejected) != 1 || work.Snapshots != 1 {
 		t.Fatalf("%+v", rejected)
 	}
 	if got := c.Read(1<<20, false); len(got) != 1 || !got[0].R {

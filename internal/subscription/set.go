@@ -90,16 +90,19 @@ func (s *itemSet) covering(x hub.Item) *item {
 	return nil
 }
 
-// replaced returns the items of the set that are not in a list.
-func (s *itemSet) replaced(items []hub.Item) (gone []*item) {
+// replaced returns the items of the set that are not in a list. It calls visit for each item of the
+// list and of the set.
+func (s *itemSet) replaced(items []hub.Item, visit func(n int)) (gone []*item) {
 	keep := make(map[itemKey]bool, len(items))
 	for _, x := range items {
 		keep[itemKey{x.Channel, x.ID}] = true
+		visit(1)
 	}
 	for _, it := range s.items {
 		if !keep[it.key()] {
 			gone = append(gone, it)
 		}
+		visit(1)
 	}
 	return gone
 }

@@ -106,7 +106,7 @@ func testStatesInPieces(t *testing.T, seeds uint64) {
 			}
 			switch rng.IntN(12) {
 			case 0:
-				r.Sub.Resync([]hub.Item{{Channel: channels[rng.IntN(3)], ID: streamtest.ID("*|M|*")}})
+				r.Sub.Resync([]hub.Item{{Channel: channels[rng.IntN(3)], ID: streamtest.ID("*|M|*")}}, new(subscription.Work))
 			case 1:
 				r.Sub.Collapse()
 			case 2:

@@ -120,12 +120,12 @@ func (s *Subscriber) remove(gone []*item, out *Outcome) {
 // Unsubscribe removes identifiers from the set, as the client wrote them. Afterwards Gather returns
 // only messages that other items cover.
 func (s *Subscriber) Unsubscribe(items []hub.Item) Work {
-	return s.BeginUnsubscribe(items).whole().Work
+	return s.BeginUnsubscribe(items, nil).whole().Work
 }
 
-// Resync makes snapshots due for items of the set. It also returns the items that are not in the
-// set. Snapshots that were due already do not count.
-func (s *Subscriber) Resync(items []hub.Item) (work Work, rejected []Rejected) {
+// Resync makes snapshots due for items of the set, and returns the items that are not in the set.
+// It adds what it has caused to work. Snapshots that were due already do not count.
+func (s *Subscriber) Resync(items []hub.Item, work *Work) (rejected []Rejected) {
 	s.hold()
 	s.shard.hub.Lock()
 	defer s.shard.hub.Unlock()
@@ -144,5 +144,5 @@ func (s *Subscriber) Resync(items []hub.Item) (work Work, rejected []Rejected) {
 		}
 		work.requestSnapshot(it)
 	}
-	return work, rejected
+	return rejected
 }

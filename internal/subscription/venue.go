@@ -16,9 +16,10 @@ import (
 // markets returns the markets of a set, each once, in the order in which they were added.
 func (s *itemSet) markets() []string {
 	var list []string
+	last := ""
 	for _, it := range s.items {
-		if m := it.id().Market; !slices.Contains(list, m) {
-			list = append(list, m)
+		if m := it.id().Market; m != last && !slices.Contains(list, m) {
+			list, last = append(list, m), m
 		}
 	}
 	return list
