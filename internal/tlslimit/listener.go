@@ -52,6 +52,9 @@ func (c *conn) Read(b []byte) (int, error) {
 	if !c.transport.finished() {
 		err := c.Handshake() //nolint:noctx // the server has set a deadline
 		if c.transport.finish(); err != nil {
+			if answer := Plain(err); answer != nil {
+				_, _ = c.transport.Conn.Write(answer) // the client may be gone
+			}
 			return 0, err
 		}
 	}
