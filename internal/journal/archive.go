@@ -35,6 +35,7 @@ type Archive struct {
 	oldest  atomic.Pointer[epochBegin]  // of the oldest epoch, if it lacks rows
 	lost    losses                      // rows lost while the journal is suspended
 	whole   bool                        // see Whole
+	reading reading                     // used by load only
 
 	rebuilding sync.Mutex // held while the index of a day is built again
 
@@ -276,6 +277,17 @@ func (a *Archive) load(folder string, keep bool) error {
 	if err != nil {
 		return fmt.Errorf("read journal folder: %w", err)
 	}
+	if a.reading.report != nil {
+		var folders []string
+		for _, e := range entries {
+			if _, ok := parseDate(e.Name()); ok && e.IsDir() {
+				folders = append(folders, filepath.Join(folder, e.Name()))
+			}
+		}
+		if err := a.reading.begin(folders); err != nil {
+			return fmt.Errorf("read folders of days: %w", err)
+		}
+	}
 	for _, e := range entries { // sorted by name, and so by date
 		date, ok := parseDate(e.Name())
 		if !ok || !e.IsDir() {
@@ -354,9 +366,16 @@ func (a *Archive) loadDay(d *day) error {
 		a.highest = max(a.highest, number)
 		s := &segment{folder: d.folder, name: strings.TrimSuffix(strings.TrimSuffix(e.Name(), "z"), segmentEnding)}
 		s.packed = strings.HasSuffix(e.Name(), packedEnding)
+		a.reading.size = 0
+		if info, err := e.Info(); err == nil {
+			a.reading.size = info.Size()
+		}
 		if err := a.inspect(s, a.table); err != nil {
 			return err
 		}
+		a.reading.done += a.reading.size
+		a.reading.size = 0
+		a.reading.part(0, 0)
 		if len(s.damage) > 0 && s.damage[0].Reason == record.ReasonVersion {
 			return fmt.Errorf("segment %s: %w", s.path(s.packed), state.ErrNewer)
 		}
@@ -421,7 +440,7 @@ func (a *Archive) inspect(s *segment, t *table) error {
 		return nil
 	}
 	s.header, s.packed = f.header, f.packed
-	x := inspector{seg: s, table: t, file: f, size: f.size}
+	x := inspector{seg: s, table: t, file: f, size: f.size, part: a.reading.part}
 	if err := x.run(); err != nil {
 		return err
 	}

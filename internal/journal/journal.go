@@ -25,16 +25,17 @@ import (
 // Config configures a Journal. Zero values have the defaults that are stated.
 type Config struct {
 	Folder  string
-	Segment int64         // of a segment, at most 8 GiB; 0: 256 MiB
-	Sync    time.Duration // interval of syncs; 0: 1 s
-	Days    int           // stored closed days; days ahead of this machine's clock count only if all clocks are virtual; 0: 30
-	Bytes   int64         // of stored closed days; 0: 64 GiB
-	Pending int64         // limit of bytes that wait to be written, after which rows are lost; 0: 64 MiB
-	Logger  *slog.Logger  // nil: discarded
-	BootID  string        // changes when the machine starts; "": that of the kernel, if it has one
-	Epoch   string        // of a new epoch; "": a random one
-	Copy    bool          // the rows are a copy of a log elsewhere, which has the epoch too
-	Memory  string        // folder that a restart of the machine empties; "": /dev/shm, or Folder if BootID is set
+	Segment int64                   // of a segment, at most 8 GiB; 0: 256 MiB
+	Sync    time.Duration           // interval of syncs; 0: 1 s
+	Days    int                     // stored closed days; days ahead of this machine's clock count only if all clocks are virtual; 0: 30
+	Bytes   int64                   // of stored closed days; 0: 64 GiB
+	Pending int64                   // limit of bytes that wait to be written, after which rows are lost; 0: 64 MiB
+	Logger  *slog.Logger            // nil: discarded
+	BootID  string                  // changes when the machine starts; "": that of the kernel, if it has one
+	Epoch   string                  // of a new epoch; "": a random one
+	Copy    bool                    // the rows are a copy of a log elsewhere, which has the epoch too
+	Reading func(done, total int64) // called during Open with bytes of the segments to read; nil: no calls
+	Memory  string                  // folder that a restart of the machine empties; "": /dev/shm, or Folder if BootID is set
 
 	sys        disk.System // tests replace it
 	checkpoint int64       // size of a piece of a checkpoint; 0: checkpointBytes
@@ -137,7 +138,7 @@ func Open(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	archive.sys, archive.log = cfg.sys, cfg.Logger
+	archive.sys, archive.log, archive.reading.report = cfg.sys, cfg.Logger, cfg.Reading
 	j := &Journal{Archive: archive, cfg: cfg, lock: lock, wake: make(chan struct{}, 1)}
 	j.writer.reset()
 	if err := j.open(); err != nil {
@@ -164,6 +165,7 @@ func (j *Journal) open() error {
 	if err := j.load(j.cfg.Folder, true); err != nil {
 		return err
 	}
+	j.reading = reading{} // segments that are read later are not reported
 	if j.journal == [16]byte{} {
 		_, _ = rand.Read(j.journal[:]) // never fails
 	}

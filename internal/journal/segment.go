@@ -148,6 +148,8 @@ type inspector struct {
 	lastAt    int64  // its offset
 	searching bool   // looking for the next valid block
 	torn      bool   // the file ends inside a frame
+
+	part func(done, all int64) // called with the bytes that were read, and all of the segment
 }
 
 // windowBytes is the read size, unless a frame is longer.
@@ -173,6 +175,7 @@ func (x *inspector) run() error {
 			window = make([]byte, min(2*len(window), int(x.size-at)))
 		}
 		at = next
+		x.part(at, x.size)
 	}
 	x.closeBlock(x.seg.end)
 	x.table.reserve(x.numbers)
