@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"time"
 
@@ -19,6 +22,7 @@ import (
 	"github.com/ruedahq/rueda/internal/rest"
 	"github.com/ruedahq/rueda/internal/tlslimit"
 	"github.com/ruedahq/rueda/internal/usage"
+	"github.com/ruedahq/rueda/internal/web"
 )
 
 // Admin configures the listener for administrators. It has its own routes: introspection of tokens,
@@ -221,6 +225,21 @@ func (c *Config) hostNames() []string {
 		return nil
 	}
 	return []string{}
+}
+
+// plainHost matches a Host that is safe in a command: a name or an address, with or without a port.
+var plainHost = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+
+// requestOrigin returns the origin at which a client reaches the gateway: the configured one, or
+// that of its request. It returns "" if the Host of the request does not name the gateway.
+func (g *Gateway) requestOrigin(r *http.Request) string {
+	switch {
+	case g.cfg.PublicURL != "":
+		return g.cfg.PublicURL
+	case !plainHost.MatchString(r.Host) || !web.HostNamed(r.Host, g.cfg.hostNames()):
+		return ""
+	}
+	return cmp.Or(g.scheme(), "https") + "://" + r.Host
 }
 
 // publicURL returns the URL of the gateway for clients: the configured one, or that of a loopback

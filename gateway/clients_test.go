@@ -65,6 +65,22 @@ func TestClientDownloads(t *testing.T) {
 			t.Errorf("POST %s: %d %s", at, post.StatusCode, text)
 		}
 	}
+	if !strings.Contains(page, ">http://"+b.Address+"<") {
+		t.Errorf("the commands are not for http://%s: %s", b.Address, page)
+	}
+	foreign, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+b.Address+"/client/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign.Host = "evil.example"
+	answer, err = http.DefaultClient.Do(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || strings.Contains(string(text), "evil.example") || !strings.Contains(string(text), "pip install") {
+		t.Errorf("at another name: %v %s", err, text)
+	}
 	if answer, text := ask("GET", "/client/rueda-0.0.1-py3-none-any.whl"); answer.StatusCode != http.StatusNotFound || !strings.Contains(text, `"not_found"`) {
 		t.Errorf("another version: %d %s", answer.StatusCode, text)
 	}

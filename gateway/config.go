@@ -104,6 +104,10 @@ type Config struct {
 	// or the zero time if the journal has none. New returns the error of OnJournal. nil: no call.
 	OnJournal func(newest func(ids []market.InstrumentID) (time.Time, error)) error
 
+	// OnStart is called by New as it reads the journal, with the step and how much of it is done.
+	// It must not block. nil: no calls.
+	OnStart func(step StartStep, done, total int64)
+
 	// Drain is how long the gateway keeps sending to its sockets during shutdown, while it closes
 	// them one by one; 0: 10 s.
 	Drain time.Duration

@@ -77,7 +77,7 @@ type Gateway struct {
 // New assembles a gateway: it opens the keys, reads the certificate and lists the markets and
 // instruments. It starts nothing. The error names the mistake in cfg.
 func New(cfg Config) (*Gateway, error) {
-	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
+	cfg.Listen = cmp.Or(cfg.Listen, defaultListen)
 	cfg.Version = cmp.Or(cfg.Version, "devel")
 	cfg.Drain = cmp.Or(cfg.Drain, defaultDrain)
 	if cfg.Logger == nil {
@@ -148,6 +148,7 @@ func (g *Gateway) buildMarket() error {
 	}
 	g.hub = hub.New(hub.Config{
 		Journal:     g.journal,
+		Restoring:   func(done, total int) { g.starting(RestoresInstruments, int64(done), int64(total)) },
 		Markets:     g.cfg.Markets,
 		TradesKept:  g.cfg.Stream.TradesKept,
 		PerTurn:     g.cfg.Stream.MessagesPerFlush,
@@ -166,6 +167,13 @@ func (g *Gateway) buildMarket() error {
 	}
 	g.feeds.Store(group)
 	return nil
+}
+
+// starting reports the progress of a start.
+func (g *Gateway) starting(step StartStep, done, total int64) {
+	if g.cfg.OnStart != nil {
+		g.cfg.OnStart(step, done, total)
+	}
 }
 
 // newFeeds returns the feeds and the hours of the markets, with the hub that numbers their events.
@@ -215,7 +223,10 @@ func (g *Gateway) openJournal() (err error) {
 	if c.Folder == "" && g.cfg.Cluster.Name == "" {
 		return nil
 	}
-	cfg := journal.Config{Folder: c.Folder, Segment: c.Segment, Sync: c.Sync, Days: c.Days, Bytes: c.Bytes, Logger: g.log}
+	cfg := journal.Config{
+		Folder: c.Folder, Segment: c.Segment, Sync: c.Sync, Days: c.Days, Bytes: c.Bytes, Logger: g.log,
+		Reading: func(done, total int64) { g.starting(ReadsJournal, done, total) },
+	}
 	if g.cfg.Cluster.Name != "" {
 		if g.setup, err = host.Prepare(host.Settings(g.cfg.Cluster), &cfg, g.log); err != nil {
 			return err
@@ -317,7 +328,7 @@ func (g *Gateway) buildServers() error {
 		Logger:                       g.log,
 	})
 	site, err := pages.ForUsers(pages.Console(g.cfg.Console), pages.About{
-		Version: g.cfg.Version, Packages: g.cfg.ClientDownloads, Dev: g.cfg.Faults != nil, Contact: g.cfg.SecurityContact, PublicURL: g.cfg.PublicURL,
+		Version: g.cfg.Version, Packages: g.cfg.ClientDownloads, Dev: g.cfg.Faults != nil, Contact: g.cfg.SecurityContact, PublicURL: g.cfg.PublicURL, Origin: g.requestOrigin,
 	})
 	if err != nil {
 		return err

@@ -12,6 +12,9 @@ import (
 // ErrInsecure means that other machines can reach the address and that there is no TLS.
 var ErrInsecure = errors.New("plain HTTP would send passwords and tokens unencrypted")
 
+// defaultListen is the default of Config.Listen.
+const defaultListen = "127.0.0.1:8080"
+
 // checkAddress checks the address before it is opened.
 func checkAddress(cfg *Config) error {
 	host, port, err := net.SplitHostPort(cfg.Listen)

@@ -46,8 +46,9 @@ func (s Sum) magnitude() (m Sum, negative bool) {
 	return s, false
 }
 
-// Append appends the shortest form of s with the given number of decimals: no exponent, no trailing
-// zeros, no "-0". It rounds to MaxDigits significant digits, halves to even.
+// Append appends the shortest form of s, which is in units of 10^-decimals: 8 decimals for a sum of
+// sizes, 16 for one of prices times sizes. The form has no exponent, no trailing zeros and no "-0".
+// It rounds to MaxDigits significant digits, halves to even.
 func (s Sum) Append(b []byte, decimals int) []byte {
 	m, negative := s.magnitude()
 	var buf [maxSumDigits]byte

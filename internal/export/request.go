@@ -170,8 +170,10 @@ func Check(j *journal.Archive, r Request) error {
 		return fmt.Errorf("%s: %w", r.Date, ErrNoDay)
 	case r.Unfinished:
 		return nil
-	case !days[i].Closed || days[len(days)-1].To < r.complete(start):
-		return fmt.Errorf("%s: %w", r.Date, ErrOpenDay)
+	case !days[i].Closed:
+		return fmt.Errorf("%s: %w: a gateway closes it when the next day has begun (UTC)", r.Date, ErrOpenDay)
+	case days[len(days)-1].To < r.complete(start):
+		return fmt.Errorf("%s: %w: its %s will be complete at %s", r.Date, ErrOpenDay, r.Type, time.Unix(0, r.complete(start)).UTC().Format(time.RFC3339))
 	}
 	return nil
 }

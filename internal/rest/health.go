@@ -5,12 +5,30 @@ import (
 	"net/http"
 
 	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
 
+// alive is the answer of GET /livez.
+const alive = `{"status":"live"}`
+
 // live serves GET /livez: the process answers.
 func (h *Handler) live(*request) (api.Result, error) {
-	return api.Result{Object: []byte(`{"status":"live"}`)}, nil
+	return api.Result{Object: []byte(alive)}, nil
+}
+
+// Starting returns the handler of a gateway that still reads its journal: GET /livez answers, and
+// every other request is 503, also GET /readyz.
+func Starting(secure web.HTTPS) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := &request{Request: api.Request{Request: r, ID: web.RequestID(r.Header["X-Request-Id"]...), Out: w.Header()}}
+		if r.URL.Path == "/livez" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			a := answer{status: http.StatusOK, body: wire.AppendEnvelope(nil, []byte(alive))}
+			a.write(w, q, secure)
+			return
+		}
+		web.NewError(http.StatusServiceUnavailable, wire.Unavailable, "Not ready: starting", "Retry-After", "1").Write(w, q.ID, secure)
+	})
 }
 
 // ready serves GET /readyz. Anyone may read the reason why the gateway is not ready. It is logged

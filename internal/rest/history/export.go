@@ -67,7 +67,7 @@ func (h *Routes) Export(req *api.Request) (api.Result, error) {
 	}
 	switch err := export.Check(h.journal.Archive, r); {
 	case errors.Is(err, export.ErrOpenDay): // closed, but some of its rows are published after midnight
-		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The day is not complete yet", Hint: "Pages of history have what there is of it"}
+		return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "The day is not complete yet: its " + r.Type.String() + " will be complete at " + completeAt(&r), Hint: "Pages of history have what there is of it"}
 	case err != nil:
 		return api.Result{}, fmt.Errorf("export %s: %w", r.Date, err)
 	}
@@ -225,6 +225,12 @@ func (h *Routes) authorizeExport(req *api.Request, r *export.Request, markets []
 	return nil
 }
 
+// completeAt returns when all rows of a request are published.
+func completeAt(r *export.Request) string {
+	at, _ := r.Complete() // the request was checked
+	return at.UTC().Format(time.RFC3339)
+}
+
 // hasVirtualClock reports whether a market has instruments with a virtual clock.
 func (h *Routes) hasVirtualClock(name string) bool {
 	return slices.ContainsFunc(h.hub.Listing().Instruments, func(in market.Instrument) bool { return in.ID.Market == name && in.VirtualClock })
@@ -237,7 +243,7 @@ func (h *Routes) closedDay(date string) (hash string, err error) {
 		switch {
 		case d.Date != date:
 		case !d.Closed:
-			return "", &wire.Fault{Reason: wire.NotFound, Msg: "The day is not closed yet", Hint: "Pages of history have it already"}
+			return "", &wire.Fault{Reason: wire.NotFound, Msg: "The day is not closed yet: that happens when the next one has begun (UTC)", Hint: "Pages of history have it already"}
 		default:
 			return d.Hash, nil
 		}
