@@ -47,7 +47,7 @@ func (c *mainFile) checkCluster(doc *document) {
 	switch x.Role {
 	case "", "all", "sequencer", "edge":
 	default:
-		doc.wrong("cluster.role", "%q: %s", x.Role, suggestion(x.Role, []string{"all", "sequencer", "edge"}))
+		doc.notOneOf("cluster.role", x.Role, []string{"all", "sequencer", "edge"})
 	}
 	if len(x.NATS) == 0 {
 		doc.wrong("cluster", "nats is missing: the addresses of the NATS servers, such as [\"nats://10.0.0.1:4222\"]")

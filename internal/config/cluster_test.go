@@ -43,7 +43,7 @@ func TestCluster(t *testing.T) {
 		"[cluster]\nnats = [\"nats://h:1\"]":                           `cluster.name: ""`,
 		"[cluster]\nname = \"c\"\nnats = [\"h:4222\"]":                 `"h:4222" is not like nats://`,
 		"[cluster]\nname = \"c\"\nnats = [\"nats://u:secret@h:4222\"]": "a password belongs into the file",
-		valid + "role = \"edges\"":                                     `cluster.role: "edges": did you mean edge?`,
+		valid + "role = \"edges\"":                                     `cluster.role: "edges" is not one of all, sequencer, edge`,
 		valid + "replicas = 2":                                         "cluster.replicas: must be 1, 3 or 5",
 		valid + "lease = \"100ms\"":                                    "cluster.lease: must be from 500ms to 1m0s",
 		valid + "certificate = \"a\"":                                  "certificate and key go together",

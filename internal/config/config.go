@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"github.com/ruedahq/rueda/gateway"
@@ -149,8 +150,10 @@ type Settings struct {
 
 	// Warnings are weaknesses of the configuration, one line each. They are in the log, too.
 	Warnings []string
+	Origins  []Origin // of the settings that the file or the environment sets
 
 	file mainFile // what was read, for Changes
+	doc  *document
 }
 
 // Limits of configuration files. The catalogue lists every instrument. A wrong path may name a file
@@ -177,9 +180,9 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Read reads the file and those that it names, and creates the feeds and the user source, which do
-// not connect yet. log creates the gateway's logger, and returns its level. The error contains all
-// mistakes.
+// Read reads the file, the environment variables of settings and the files that they name, and
+// creates the feeds and the user source, which do not connect yet. log creates the gateway's
+// logger, and returns its level. The error contains all mistakes.
 func Read(name string, log func(Log) (*slog.Logger, *slog.LevelVar)) (*Settings, error) {
 	text, err := readFile(name, maxConfig)
 	if err != nil {
@@ -190,13 +193,19 @@ func Read(name string, log func(Log) (*slog.Logger, *slog.LevelVar)) (*Settings,
 	if err != nil {
 		return nil, err
 	}
+	doc.environment(os.Environ(), &c)
 	c.check(doc)
 	s := c.settings(doc)
 	c.front(doc, &s.Gateway)
 	s.Gateway.Logger, s.Gateway.LogLevel = log(c.Log)
 	c.sources(doc, s)
 	var catalogue error
-	s.Gateway.Markets, s.Gateway.Instruments, catalogue = readCatalogue(doc.relative(c.Markets), doc.relative(c.Instruments))
+	if doc.exists("markets", c.Markets); doc.clean("markets") {
+		doc.exists("instruments", c.Instruments)
+	}
+	if doc.clean("markets") && doc.clean("instruments") {
+		s.Gateway.Markets, s.Gateway.Instruments, catalogue = readCatalogue(doc.relative(c.Markets), doc.relative(c.Instruments))
+	}
 	s.Lines = map[string]string{}
 	names := map[string]bool{}
 	for i := range c.Feeds {
@@ -213,8 +222,23 @@ func Read(name string, log func(Log) (*slog.Logger, *slog.LevelVar)) (*Settings,
 	if err := errors.Join(doc.err(), catalogue); err != nil {
 		return nil, err
 	}
-	s.Warnings, s.file = doc.warnings, c
+	s.Warnings, s.Origins, s.file = doc.warnings, doc.origins("", reflect.ValueOf(&c).Elem()), c
+	s.doc = doc
 	return s, nil
+}
+
+// CheckFiles returns an error for each file that a gateway needs and that is missing, with the line
+// of its key. Commands that start no gateway do not need these files.
+func (s *Settings) CheckFiles() error {
+	c, doc := &s.file, s.doc.again()
+	for _, f := range [][2]string{
+		{"tls.certificate", c.TLS.Certificate}, {"tls.key", c.TLS.Key},
+		{"admin.token_file", c.Admin.TokenFile}, {"admin.certificate", c.Admin.Certificate}, {"admin.key", c.Admin.Key},
+		{"admin.client_ca", c.Admin.ClientCA}, {"admin.client_crl", c.Admin.ClientCRL},
+	} {
+		doc.exists(f[0], f[1])
+	}
+	return doc.err()
 }
 
 func readFile(name string, most int64) ([]byte, error) {
@@ -236,7 +260,7 @@ func (c *mainFile) check(doc *document) {
 				return
 			}
 		}
-		doc.wrong(key, "%q: %s", value, suggestion(value, good))
+		doc.notOneOf(key, value, good)
 	}
 	oneOf("auth.rotation", c.Auth.Rotation, "activation", "strict")
 	oneOf("tls.min_version", c.TLS.MinVersion, "1.2", "1.3")
@@ -269,6 +293,9 @@ func (c *mainFile) check(doc *document) {
 	c.checkKeys(doc)
 	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
 		doc.wrong("tls", "certificate and key go together")
+	}
+	if len(c.Feeds) == 0 && c.Cluster.Name == "" {
+		doc.warn("feed", "there is no [[feed]], so the gateway has no market data; rueda serve --init DIR writes an example")
 	}
 	c.checkStream(doc)
 	c.checkJournal(doc)

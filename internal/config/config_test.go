@@ -135,6 +135,12 @@ func TestValues(t *testing.T) {
 		{new(duration), "90s", duration(90 * time.Second)},
 		{new(duration), "-1s", nil},
 		{new(duration), "5", nil},
+		{new(duration), "7d", duration(7 * 24 * time.Hour)},
+		{new(duration), "1d12h", duration(36 * time.Hour)},
+		{new(duration), "d", nil},
+		{new(duration), "1.5d", nil},
+		{new(duration), "1d-1h", nil},
+		{new(duration), "65535d2000000h", nil},
 		{new(size), "64KiB", size(65536)},
 		{new(size), "7", size(7)},
 		{new(size), "64KB", nil},
@@ -162,7 +168,7 @@ func TestValues(t *testing.T) {
 // TestWriteAndRead reads the written example; a second write replaces no file.
 func TestWriteAndRead(t *testing.T) {
 	folder := t.TempDir()
-	written, err := Write(folder)
+	written, err := Write(folder, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +186,7 @@ func TestWriteAndRead(t *testing.T) {
 	if err := s.Users.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := Write(folder); err == nil || !strings.Contains(err.Error(), "already exists") {
+	if _, err := Write(folder, false); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("written again: %v", err)
 	}
 }
@@ -194,7 +200,7 @@ func TestNothingToRead(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	write(t, name, "markets = \"nowhere.toml\"\n")
-	if _, err := Read(name, discard); errors.As(err, &advised) || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Read(name, discard); errors.As(err, &advised) || err == nil || !strings.Contains(err.Error(), name+":1: markets: ") {
 		t.Errorf("no catalogue: %v", err)
 	}
 	write(t, name, "lisen = 1\n")

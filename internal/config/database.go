@@ -8,7 +8,7 @@ type databaseConfig struct {
 	URLFile    string    `toml:"url_file"`
 	URLEnv     string    `toml:"url_env"`
 	URLCommand *[]string `toml:"url_command"`
-	URL        string    `toml:"url"` // refused
+	URL        string    `toml:"url" env:"-"` // refused
 }
 
 // database returns the URL of the database; "": the file.

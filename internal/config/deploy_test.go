@@ -18,7 +18,7 @@ func TestDeployedConfigurations(t *testing.T) {
 	} {
 		t.Setenv("RUEDA_DATABASE_URL", url)
 		folder := t.TempDir()
-		if _, err := Write(folder); err != nil {
+		if _, err := Write(folder, false); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(filepath.Join("../../deploy", name, "rueda.toml"))

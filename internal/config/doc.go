@@ -1,5 +1,5 @@
-// Package config reads the configuration of rueda serve: rueda.toml, the files of markets and
-// instruments that it names, and the secrets.
+// Package config reads the configuration of rueda serve: rueda.toml, the environment variables of
+// settings, the files of markets and instruments, and the secrets.
 //
 //	s, err := config.Read("rueda/rueda.toml", newLogger)
 //	if err != nil { … }               // every mistake, each with file, line and key
@@ -21,6 +21,7 @@
 //	users.go source.go     [users] and [accounts]: the keys, and what is made of them
 //	feed.go                [[feed]]
 //	catalogue.go           markets.toml and instruments.toml
+//	environment.go         settings by environment variables, which override rueda.toml
 //	secret.go              secrets, which are in files or in the environment
 //	templates/             the example
 //	strict.go              TOML into structs; mistakes

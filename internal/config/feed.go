@@ -18,7 +18,6 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/certificate"
 	"github.com/ruedahq/rueda/internal/reload"
-	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -91,7 +90,7 @@ func (c *feedConfig) checks(doc *document, key string) (checks gateway.FeedCheck
 	kinds := gateway.RefusableEvents()
 	for i, word := range c.Refuse {
 		if !slices.Contains(kinds, word) {
-			doc.wrong(fmt.Sprintf("%s.refuse[%d]", key, i), "%q: %s", word, spell.Suggest(word, kinds, "the kinds are "))
+			doc.notOneOf(fmt.Sprintf("%s.refuse[%d]", key, i), word, kinds)
 		}
 	}
 	checks.Refuse = c.Refuse
@@ -117,7 +116,7 @@ func (c *feedConfig) source(doc *document, key string, markets []market.Market, 
 	case "":
 		return nil, fmt.Errorf("type is missing: sim, replay or ndjson")
 	}
-	doc.wrong(key+".type", "%q: %s", c.Type, suggestion(c.Type, []string{"sim", "replay", "ndjson"}))
+	doc.notOneOf(key+".type", c.Type, []string{"sim", "replay", "ndjson"})
 	return nil, nil
 }
 

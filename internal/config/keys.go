@@ -48,7 +48,7 @@ func (c *mainFile) checkKeys(doc *document) {
 		known = known || k.Algorithm == a
 	}
 	if !known {
-		doc.wrong("keys.algorithm", "%q: %s", k.Algorithm, suggestion(k.Algorithm, keyAlgorithms))
+		doc.notOneOf("keys.algorithm", k.Algorithm, keyAlgorithms)
 	}
 	if k.Rotate != nil && *k.Rotate != 0 {
 		life := cmp.Or(c.Auth.AccessTTL, defaultAccessTTL)

@@ -33,7 +33,7 @@ func TestConfigKeys(t *testing.T) {
 	for text, want := range map[string]string{
 		"[auth]\naccess_ttl = \"240h\"\n[keys]\nrotate = \"1h\"": "etc/rueda.toml:4: keys.rotate: is too short: with auth.access_ttl = 240h0m0s, more than 100 keys would have valid tokens",
 		"[keys]\nrotate = \"59m\"":                               `etc/rueda.toml:2: keys.rotate: must be at least 1h0m0s, or "0s" for never`,
-		"[keys]\nalgorithm = \"HS256\"":                          `etc/rueda.toml:2: keys.algorithm: "HS256": did you mean ES256?`,
+		"[keys]\nalgorithm = \"HS256\"":                          `etc/rueda.toml:2: keys.algorithm: "HS256" is not one of ES256, EdDSA, RS256`,
 		"[keys]\nencryption_key_env = \"RUEDA_TEST_NO_SUCH\"":    "etc/rueda.toml:2: keys.encryption_key_env: environment variable RUEDA_TEST_NO_SUCH: not an encryption key: want 32 random bytes as 64 hexadecimal digits or base64; rueda keys init-encryption FILE makes one",
 	} {
 		var c mainFile

@@ -93,8 +93,8 @@ func TestFeedChecks(t *testing.T) {
 		"price_band = -1":       {mistake: "feed[0].price_band: must be a percentage"},
 		"price_band = nan":      {mistake: "feed[0].price_band: must be a percentage"},
 		"stall = \"10ms\"":      {mistake: "feed[0].stall: must be at least 1s"},
-		"refuse = [\"prices\"]": {mistake: `feed[0].refuse[0]: "prices": the kinds are price_jump, future_time, sequence_back`},
-		"refuse = [\"stall\"]":  {mistake: `feed[0].refuse[0]: "stall": the kinds are`},
+		"refuse = [\"prices\"]": {mistake: `feed[0].refuse[0]: "prices" is not one of price_jump, future_time, sequence_back`},
+		"refuse = [\"stall\"]":  {mistake: `feed[0].refuse[0]: "stall" is not one of`},
 	} {
 		var c mainFile
 		doc, err := decode("rueda.toml", []byte("[[feed]]\nname = \"a\"\ntype = \"sim\"\n"+text+"\n"), &c)

@@ -5,8 +5,11 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,18 +18,23 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/ruedahq/rueda/internal/database"
+	"github.com/ruedahq/rueda/internal/fileowner"
 	"github.com/ruedahq/rueda/internal/spell"
 )
 
-// mistake is an error in a configuration file.
+// mistake is an error in a configuration file, or in the environment variable of a setting.
 type mistake struct {
-	file string
-	line int
-	key  string
-	text string
+	file     string
+	line     int
+	key      string
+	variable string // "": the file
+	text     string
 }
 
 func (m *mistake) Error() string {
+	if m.variable != "" {
+		return "environment variable " + m.variable + ": " + m.text
+	}
 	place := m.file + ":" + strconv.Itoa(m.line) + ": "
 	if m.key != "" {
 		place += m.key + ": "
@@ -34,19 +42,21 @@ func (m *mistake) Error() string {
 	return place + m.text
 }
 
-// document is a decoded TOML file that knows the lines of its keys.
+// document is a decoded TOML file that knows the lines of its keys, and which keys come from the
+// environment.
 type document struct {
-	file     string
-	lines    map[string]int
-	mistakes []error
-	warnings []string
+	file      string
+	lines     map[string]int
+	variables map[string]string // names of environment variables, by key
+	mistakes  []error
+	warnings  []string
 }
 
 // decode decodes a TOML text into the struct that into points to: tables are structs, and keys are
 // the toml tags of fields. Unknown keys and values of another type are mistakes, which document.err
 // returns. The error is for a text that is not TOML.
 func decode(file string, text []byte, into any) (*document, error) {
-	doc := &document{file: file}
+	doc := &document{file: file, variables: map[string]string{}}
 	if line, deep := tooDeep(string(text)); deep {
 		return doc, &mistake{file: file, line: line, text: "nests deeper than " + strconv.Itoa(maxDepth) + " levels"}
 	}
@@ -57,7 +67,7 @@ func decode(file string, text []byte, into any) (*document, error) {
 			if line, open := unclosed(string(text)); open && line <= syntax.Position.Line {
 				return doc, &mistake{file: file, line: line, key: syntax.LastKey, text: "the quote of this string is not closed"}
 			}
-			return doc, &mistake{file: file, line: syntax.Position.Line, key: syntax.LastKey, text: cmp.Or(syntax.Message, err.Error())}
+			return doc, &mistake{file: file, line: syntax.Position.Line, key: syntax.LastKey, text: explainSyntax(string(text), &syntax)}
 		}
 		return doc, fmt.Errorf("%s: %w", file, err)
 	}
@@ -66,23 +76,65 @@ func decode(file string, text []byte, into any) (*document, error) {
 	return doc, nil
 }
 
+// bareValue matches a line with a key, whose value is neither in quotes nor a list or table.
+var bareValue = regexp.MustCompile(`^\s*[\w."-]+\s*=\s*([^\s"'\[{#][^#]*?)\s*(#.*)?$`)
+
+// explainSyntax returns what is wrong in a text that is not TOML, with the next step. It does not
+// repeat values, which may be secrets.
+func explainSyntax(text string, syntax *toml.ParseError) string {
+	line := ""
+	if lines := strings.Split(text, "\n"); syntax.Position.Line <= len(lines) {
+		line = strings.TrimSuffix(lines[max(syntax.Position.Line, 1)-1], "\r")
+	}
+	message := cmp.Or(syntax.Message, syntax.Error())
+	switch {
+	case bareValue.MatchString(line):
+		return `a value that is not a number, true or false must be in quotes, such as "30s"`
+	case strings.Contains(message, "invalid escape"):
+		return message + `: write / in paths, or use single quotes, in which \ has no meaning`
+	}
+	if key, ok := strings.CutSuffix(message, " has already been defined."); ok {
+		if first := locate(text)[strings.Trim(strings.TrimPrefix(key, "Key "), "'")]; first > 0 && first < syntax.Position.Line {
+			return fmt.Sprintf("%s is already on line %d: put both together", key, first)
+		}
+	}
+	return message
+}
+
 // again returns the document without its mistakes. For nil it returns an empty document.
 func (d *document) again() *document {
 	if d == nil {
 		return &document{}
 	}
-	return &document{file: d.file, lines: d.lines}
+	return &document{file: d.file, lines: d.lines, variables: d.variables}
 }
 
 // wrong reports a mistake at a key.
 func (d *document) wrong(key, format string, args ...any) {
-	d.mistakes = append(d.mistakes, &mistake{file: d.file, line: d.line(key), key: key, text: fmt.Sprintf(format, args...)})
+	m := d.at(key, fmt.Sprintf(format, args...))
+	d.mistakes = append(d.mistakes, &m)
+}
+
+// notOneOf reports a value that is not in a closed set.
+func (d *document) notOneOf(key, value string, good []string) {
+	d.wrong(key, "%q is not one of %s", value, strings.Join(good, ", "))
 }
 
 // warn reports a weakness at a key. The configuration stays valid.
 func (d *document) warn(key, format string, args ...any) {
-	m := mistake{file: d.file, line: d.line(key), key: key, text: fmt.Sprintf(format, args...)}
+	m := d.at(key, fmt.Sprintf(format, args...))
 	d.warnings = append(d.warnings, m.Error())
+}
+
+// at returns a mistake at a key. For a table that only the environment has, it names a variable.
+func (d *document) at(key, text string) mistake {
+	m := mistake{file: d.file, line: d.line(key), key: key, variable: d.variables[key], text: text}
+	for _, k := range slices.Sorted(maps.Keys(d.variables)) {
+		if m.variable == "" && d.lines[key] == 0 && strings.HasPrefix(k, key+".") {
+			m.variable = d.variables[k]
+		}
+	}
+	return m
 }
 
 // verified warns of a connection to PostgreSQL that does not verify the certificate of the server.
@@ -126,6 +178,13 @@ func (d *document) err() error {
 	return errors.Join(d.mistakes...)
 }
 
+// exists reports a mistake if the file that a key names cannot be found. It ignores an empty name.
+func (d *document) exists(key, name string) {
+	if _, err := os.Stat(d.relative(name)); name != "" && err != nil {
+		d.wrong(key, "%v", fileowner.Unreadable(err))
+	}
+}
+
 // relative resolves a path relative to the folder of the file.
 func (d *document) relative(name string) string {
 	if name == "" || filepath.IsAbs(name) {
@@ -146,15 +205,11 @@ func (d *document) table(path string, tree map[string]any, into reflect.Value) {
 		key := joinKey(path, name)
 		field, ok := fields[name]
 		if !ok {
-			d.wrong(key, "unknown key; %s", suggestion(name, names))
+			d.wrong(key, "unknown key; %s", spell.Suggest(name, names, "the keys here are "))
 			continue
 		}
 		d.value(key, value, field)
 	}
-}
-
-func suggestion(word string, known []string) string {
-	return spell.Suggest(word, known, "the keys here are ")
 }
 
 func (d *document) value(key string, value any, into reflect.Value) {

@@ -17,15 +17,20 @@ var templates embed.FS
 const adminTokenFile = "admin.token"
 
 // Write writes an example configuration into an existing folder, with a new administrator token,
-// and returns the paths of its files, with rueda.toml first. It does not replace files.
-func Write(folder string) ([]string, error) {
+// and returns the paths of its files, with rueda.toml first. That file has every key, or those that
+// most gateways need if minimal is set. Write does not replace files.
+func Write(folder string, minimal bool) ([]string, error) {
+	main := "rueda.toml"
+	if minimal {
+		main = "minimal.toml"
+	}
 	var written []string
-	for _, name := range []string{"rueda.toml", "markets.toml", "instruments.toml"} {
-		text, err := templates.ReadFile("templates/" + name)
+	for _, f := range [][2]string{{"rueda.toml", main}, {"markets.toml", "markets.toml"}, {"instruments.toml", "instruments.toml"}} {
+		text, err := templates.ReadFile("templates/" + f[1])
 		if err != nil {
 			return written, err
 		}
-		path := filepath.Join(folder, name)
+		path := filepath.Join(folder, f[0])
 		if err := writeNew(path, text, 0o644); err != nil {
 			return written, err
 		}

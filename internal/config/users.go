@@ -125,7 +125,7 @@ func (c *mainFile) checkUsers(doc *document) {
 		{"accounts.type", a.Type, []string{typeLocal, typeSQL, typeHTTP, typeNone}},
 	} {
 		if !slices.Contains(t.good, t.value) {
-			doc.wrong(t.key, "%q is not one of %s", t.value, strings.Join(t.good, ", "))
+			doc.notOneOf(t.key, t.value, t.good)
 		}
 	}
 	if a.Type == typeLocal && u.Type != typeLocal && doc.clean("users.type") {

@@ -13,18 +13,35 @@ import (
 
 var errForm = errors.New("not of this form")
 
-// duration is "250ms", "30s", "24h".
+// ParseDuration parses a duration that is not negative: "250ms", "30s", "24h", "7d", "1d12h". A day
+// has 24 hours.
+func ParseDuration(s string) (time.Duration, error) {
+	days, rest, found := strings.Cut(s, "d")
+	if !found {
+		days, rest = "0", s
+	} else if rest == "" {
+		rest = "0s"
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	d, err2 := time.ParseDuration(rest)
+	if err != nil || err2 != nil || d < 0 || found && strings.HasPrefix(rest, "+") {
+		return 0, errForm
+	}
+	if d += time.Duration(n) * 24 * time.Hour; d < 0 {
+		return 0, errForm
+	}
+	return d, nil
+}
+
+// duration is "250ms", "30s", "24h", "7d".
 type duration time.Duration
 
-func (duration) wanted() string { return `a duration in quotes, such as "30s" or "24h"` }
+func (duration) wanted() string { return `a duration in quotes, such as "30s", "24h" or "7d"` }
 
 func (d *duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	if err != nil || v < 0 {
-		return errForm
-	}
+	v, err := ParseDuration(string(text))
 	*d = duration(v)
-	return nil
+	return err
 }
 
 // size is a number of bytes: 65536, "64KiB", "256MiB".

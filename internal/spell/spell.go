@@ -8,12 +8,12 @@ import "strings"
 const longest = 64
 
 // Nearest returns the known word with the smallest edit distance from word. It returns false if no
-// word is similar.
+// word is similar: at most one letter may differ, or a third of the letters of a longer word.
 func Nearest(word string, known []string) (string, bool) {
 	if len(word) > longest {
 		return "", false
 	}
-	best, at := "", max(2, len(word)/3)+1
+	best, at := "", max(1, len(word)/3)+1
 	for _, k := range known {
 		if n := Distance(word, k); n < at {
 			best, at = k, n

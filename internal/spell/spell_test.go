@@ -7,7 +7,7 @@ import (
 
 func TestWord(t *testing.T) {
 	known := []string{"listen", "insecure", "data", "drain"}
-	for word, want := range map[string]string{"lisen": "listen", "Listen": "listen", "dta": "data", "drian": "drain", "colour": "", strings.Repeat("x", 100): ""} {
+	for word, want := range map[string]string{"lisen": "listen", "Listen": "listen", "dta": "data", "drian": "drain", "colour": "", "dt": "", "dat": "data", "fata": "data", "fate": "", strings.Repeat("x", 100): ""} {
 		if got, _ := Nearest(word, known); got != want {
 			t.Errorf("nearest to %q is %q, want %q", word, got, want)
 		}
