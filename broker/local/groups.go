@@ -33,11 +33,16 @@ func (b *Base) AddFactorGroup(ctx context.Context, name string, r Rights) error 
 	return addGroup(ctx, b, name, r, true)
 }
 
-func addGroup(ctx context.Context, b *Base, name string, r Rights, factor bool) error {
+// CheckGroupName returns what is wrong with the name of a new group.
+func CheckGroupName(name string) error {
 	if !isWord(name) {
 		return fmt.Errorf("group name %q is not one word of up to %d characters", name, maxWord)
 	}
-	if err := r.Check(); err != nil {
+	return nil
+}
+
+func addGroup(ctx context.Context, b *Base, name string, r Rights, factor bool) error {
+	if err := errors.Join(CheckGroupName(name), r.Check()); err != nil {
 		return err
 	}
 	return b.write(ctx, "add a group", func(c *change) error {

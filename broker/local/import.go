@@ -16,7 +16,7 @@ type Imported struct {
 
 // checkImported checks u without the database.
 func (b *Base) checkImported(u *Imported) error {
-	err := errors.Join(checkNewUsername(u.Username), u.Rights.Check())
+	err := errors.Join(CheckNewUsername(u.Username), u.Rights.Check())
 	if _, wrong := b.passwords.Known(u.Hash); wrong != nil {
 		err = errors.Join(err, wrong)
 	}

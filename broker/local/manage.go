@@ -39,7 +39,7 @@ type NewUser struct {
 // broker.ErrUnavailable, or what is wrong with n.
 func (b *Base) Add(ctx context.Context, n NewUser) (broker.User, error) {
 	own := Rights{Scopes: n.Scopes, Entitlements: n.Entitlements, Limits: n.Limits, Networks: n.Networks}
-	if err := errors.Join(checkNewUsername(n.Username), b.checkPassword(n.Username, n.Password, n.WeakPassword), own.Check()); err != nil {
+	if err := errors.Join(CheckNewUsername(n.Username), b.checkPassword(n.Username, n.Password, n.WeakPassword), own.Check()); err != nil {
 		return broker.User{}, err
 	}
 	hash, err := b.passwords.Hash(ctx, n.Password, netip.Addr{})

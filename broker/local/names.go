@@ -8,10 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// checkNewUsername returns what is wrong with the name of a new user. It refuses names that look
+// CheckNewUsername returns what is wrong with the name of a new user. It refuses names that look
 // like another one: with invisible or compatibility characters, spaces at an end, or letters of
 // several scripts. Names from before keep working.
-func checkNewUsername(s string) error {
+func CheckNewUsername(s string) error {
 	if err := checkUsername(s); err != nil {
 		return err
 	}
