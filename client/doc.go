@@ -24,9 +24,10 @@
 // Events, the client is connected: it logs in, connects, subscribes to the set, and follows its
 // changes. When the connection ends, it connects again, to the next URL, after a random wait that
 // grows with each failure or as long as the gateway asks. It ends only with its context, with the
-// loop, or with an error that another attempt cannot repair. Such errors are wrong credentials, a
-// revoked login, an address that is not allowed, a session that another program has taken over, and
-// messages that the gateway does not accept (close codes 4400 and 4403).
+// loop, or with an error that another attempt cannot repair. Another attempt follows an error of
+// the network, an invalid message, an expired access token, a failure of the gateway (408 and 5xx),
+// or a request to wait (429). It also follows an error with Retry. Every other error ends the
+// stream, such as wrong credentials or an error of Options.OTP.
 //
 // Trades, statuses and bars arrive in order of N, each once. After a failure the client resumes:
 // the gateway sends what was missed, which the events Recovered report. A gap on a working

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
 )
@@ -61,12 +63,12 @@ func (c *Client) Events(ctx context.Context) iter.Seq[Event] {
 		}()
 		defer func() { cancel(); <-ended }()
 		c.deliver(ctx, ended, yield)
-		c.taken.processed()
 	}
 }
 
 // deliver gives events to the program until it leaves the loop, ctx ends, or the engine has ended
-// and there is nothing more.
+// and there is nothing more. If the program leaves the loop, the event in progress is not counted
+// as processed.
 func (c *Client) deliver(ctx context.Context, ended <-chan struct{}, yield func(Event) bool) {
 	for over := false; ctx.Err() == nil; {
 		ev, ok := c.take()
@@ -87,6 +89,7 @@ func (c *Client) deliver(ctx context.Context, ended <-chan struct{}, yield func(
 			}
 		}
 	}
+	c.taken.processed()
 }
 
 // end records what ended Events.
@@ -185,7 +188,7 @@ func (e *engine) run(ctx context.Context) error {
 		err := e.connect(ctx, base)
 		silent := e.silent()
 		e.disconnected()
-		if own := e.replacedByOwn(err); isFinal(err) && !own {
+		if own := e.replacedByOwn(err); ctx.Err() == nil && !own && !mayHelp(err) {
 			e.enter(StateChange{State: Closed, URL: base.String(), Err: err, Silent: silent})
 			return err
 		}
@@ -247,7 +250,7 @@ func (e *engine) connect(ctx context.Context, base *url.URL) error {
 	}
 	conn, network, err := e.dial(ctx, base)
 	if err != nil {
-		return err
+		return at(base, err)
 	}
 	format, _ := wire.ParseSubprotocol(conn.Subprotocol()) // "": JSON
 	e.enter(StateChange{State: Authenticating, URL: base.String()})
@@ -255,11 +258,21 @@ func (e *engine) connect(ctx context.Context, base *url.URL) error {
 		engine: e, conn: conn, network: network, format: format, base: base.String(), access: t.Access, began: time.Now(), scope: strings.Fields(t.Scope),
 		turn: make(chan struct{}, 1), ended: make(chan error, 1), changed: make(chan struct{}, 1), results: make(chan func() error), most: maxItems, heartbeat: cmp.Or(e.opts.Heartbeat, firstHeartbeat),
 		sent: map[item]*subscribed{}, asks: map[string]*ask{}, resynced: map[item]time.Time{},
+		listed: map[market.InstrumentID][]market.InstrumentID{},
 	}
 	err = l.run(ctx)
 	switch ReasonOf(err) {
 	case wire.InvalidToken, wire.TokenExpired:
 		e.tokens.invalidate(l.access)
+	}
+	return at(base, err)
+}
+
+// at adds the URL to an error of a connection.
+func at(base *url.URL, err error) error {
+	var broken brokenError
+	if errors.As(err, &broken) {
+		return brokenError{fmt.Errorf("%s: %w", base, broken.error)}
 	}
 	return err
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 
@@ -22,20 +24,31 @@ type Error struct {
 	Reason     wire.Reason // the word to branch on; "": the answer is not from a gateway
 	Msg        string      // for people
 	Hint       string      // what to do, in the gateway's words; may be empty
+	Details    []string    // about fields of a request: instrument GGLA|BYMA|24hs is not listed
 	RetryAfter time.Duration
 	RequestID  string // of REST
 	Closed     bool   // the stream was closed with it
+	Retry      bool   // the gateway says that the same request may succeed later
 }
 
-// Error implements error.
+// Error implements error. The text includes the details and the hint.
 func (e *Error) Error() string {
+	text := string(e.Reason)
 	switch {
 	case e.Msg != "":
-		return fmt.Sprintf("%s: %s", e.Reason, e.Msg)
-	case e.Reason != "":
-		return string(e.Reason)
+		text += ": " + e.Msg
+	case e.Reason == "":
+		text = fmt.Sprintf("the server answered %d", e.Code)
 	}
-	return fmt.Sprintf("the server answered %d", e.Code)
+	for _, detail := range e.Details {
+		if !strings.Contains(text, detail) {
+			text += ": " + detail
+		}
+	}
+	if e.Hint != "" {
+		text = strings.TrimRight(text, ".") + ". " + e.Hint
+	}
+	return text
 }
 
 // ReasonOf returns the reason of an Error in err, "" if there is none.
@@ -53,25 +66,29 @@ var (
 	ErrInUse = errors.New("client: Events is in use")
 	// ErrInvalidBook is returned for a book that is not known at present.
 	ErrInvalidBook = errors.New("client: the book is not known at present")
-	errSilent      = errors.New("the connection is silent")
-	errStale       = errors.New("the stream is silent")
-	errResume      = errors.New("the gateway could not complete a resume")
-	errGap         = errors.New("messages are missing")
+	errSilent      = brokenError{errors.New("the connection is silent")}
+	errStale       = brokenError{errors.New("the stream is silent")}
+	errResume      = brokenError{errors.New("the gateway could not complete a resume")}
+	errGap         = brokenError{errors.New("messages are missing")}
 )
 
-// isFinal reports whether trying again cannot help.
-func isFinal(err error) bool {
+// brokenError is an error of a connection, or an invalid message or answer that came on it.
+type brokenError struct{ error }
+
+func (e brokenError) Unwrap() error { return e.error }
+
+// mayHelp reports whether another attempt can help. It can after a brokenError, a failure of the
+// gateway (408 and 5xx), a request to wait (429), and an error with Retry. It also can after a
+// refused access token, with a new one. It cannot after a mistake of the program, such as an error
+// of its TokenStore.
+func mayHelp(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
-		return false
+		var broken brokenError
+		return errors.As(err, &broken)
 	}
-	switch e.Reason {
-	case wire.InvalidCredentials, wire.InvalidRefreshToken, wire.InvalidRequest, wire.BadField, wire.MFARequired, wire.EnrolmentRequired,
-		wire.PasswordChangeRequired, wire.SecondFactorLocked,
-		wire.TokenRevoked, wire.AddressNotAllowed, wire.Replaced, wire.MessageTooBig:
-		return true
-	}
-	return e.Closed && (e.Code == http.StatusBadRequest || e.Code == http.StatusForbidden)
+	again := e.Retry || e.Code == http.StatusRequestTimeout || e.Code == http.StatusTooManyRequests || e.Code >= http.StatusInternalServerError
+	return again || e.Reason == wire.InvalidToken || e.Reason == wire.TokenExpired
 }
 
 // retryAfter returns how long the gateway asked to wait.
@@ -91,20 +108,28 @@ func responseError(resp *http.Response, body []byte) *Error {
 			Msg       string      `json:"msg"`
 			Hint      string      `json:"hint"`
 			RequestID string      `json:"request_id"`
+			Details   []struct {
+				Field string `json:"field"`
+				Msg   string `json:"msg"`
+			} `json:"details"`
 		} `json:"error"`
 	}
 	_ = json.Unmarshal(body, &answer) // without a body, the status says what there is
 	seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 20)
+	var details []string
+	for _, d := range answer.Error.Details {
+		details = append(details, printable(d.Field+" "+d.Msg))
+	}
 	return &Error{
 		Code: resp.StatusCode, Reason: wire.Reason(printable(string(answer.Error.Reason))),
-		Msg: printable(answer.Error.Msg), Hint: printable(answer.Error.Hint),
+		Msg: printable(answer.Error.Msg), Hint: printable(answer.Error.Hint), Details: details,
 		RequestID: printable(answer.Error.RequestID), RetryAfter: time.Duration(seconds) * time.Second,
 	}
 }
 
 // streamError converts an Error message, whose texts are printable.
 func streamError(c *stream.Control) *Error {
-	return &Error{Code: c.Code, Reason: c.Reason, Msg: c.Msg, Hint: c.Hint, RetryAfter: c.RetryAfter}
+	return &Error{Code: c.Code, Reason: c.Reason, Msg: c.Msg, Hint: c.Hint, RetryAfter: c.RetryAfter, Retry: c.Retry}
 }
 
 // maxText is how many bytes of a text for people a client keeps.
@@ -155,11 +180,57 @@ func closeError(err error, last *Error) error {
 	return last
 }
 
+// ownError is an error that a function of the program has returned, such as Options.Proxy.
+type ownError struct{ error }
+
+// broken returns the error of a request that got no whole answer, with advice if there is any. An
+// ownError is returned as the program made it.
+func broken(err error) error {
+	var own ownError
+	if errors.As(err, &own) {
+		return own.error
+	}
+	adviseTLS(err)
+	return brokenError{running(err)}
+}
+
+// adviseTLS replaces the cause of an error if the URL has https:// and the server does not use TLS.
+func adviseTLS(err error) {
+	var request *url.Error
+	if !errors.As(err, &request) || !errors.Is(request.Err, http.ErrSchemeMismatch) {
+		return
+	}
+	host, _, _ := strings.Cut(request.URL[strings.Index(request.URL, "://")+len("://"):], "/")
+	request.Err = noTLSError(host)
+}
+
+// noTLSError is an http.ErrSchemeMismatch of a host, with the next step.
+type noTLSError string
+
+func (e noTLSError) Error() string {
+	return "the server does not use TLS. For a gateway without TLS, write http://" + string(e)
+}
+
+func (e noTLSError) Is(err error) bool { return err == http.ErrSchemeMismatch }
+
 // plain returns the cause of an error of the network, without the names of the library's functions.
 func plain(err error) error {
+	var own ownError
+	if errors.As(err, &own) {
+		return own.error
+	}
+	adviseTLS(err)
 	cause := err
 	for next := err; next != nil; next = errors.Unwrap(next) {
 		cause = next
 	}
-	return fmt.Errorf("connection broken: %w", cause)
+	return brokenError{fmt.Errorf("connection broken: %w", running(cause))}
+}
+
+// running adds advice to the error of a port that nobody listens at.
+func running(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w. Is the gateway running there?", err)
+	}
+	return err
 }

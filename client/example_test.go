@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -257,18 +258,72 @@ func ExampleClient_Health() {
 }
 
 func ExampleClient_Checkpoint() {
-	c := demo()
-	defer c.Close()
-	checkpoint := c.Checkpoint() // write it to disk as JSON from time to time
-
-	next, err := client.New([]string{gateway.URL}, client.Options{Username: "demo", Password: "demo", Resume: &checkpoint})
+	folder, err := os.MkdirTemp("", "volume")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer next.Close()
-	fmt.Println(len(checkpoint.Sequences), next.Health().State)
-	// Output: 0 idle
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "volume.json")
+
+	// The sum and its checkpoint are in one file, so that they always match.
+	type state struct {
+		Volume     market.Size
+		Checkpoint *client.Checkpoint
+	}
+	run := func(killed bool, sizes ...string) error {
+		var s state
+		if text, err := os.ReadFile(file); err == nil {
+			if err := json.Unmarshal(text, &s); err != nil {
+				return err
+			}
+		}
+		c, err := client.New([]string{gateway.URL}, client.Options{Username: "demo", Password: "demo", Resume: s.Checkpoint})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if err := c.Subscribe(client.Set{Trades: []string{"GGAL|BYMA|24hs"}}); err != nil {
+			return err
+		}
+		for ev := range c.Events(context.Background()) {
+			checkpoint := c.Checkpoint() // neither it nor the sum includes ev yet
+			s.Checkpoint = &checkpoint
+			text, err := json.Marshal(s)
+			if err != nil {
+				return err
+			}
+			err = errors.Join(os.WriteFile(file+".new", text, 0o600), os.Rename(file+".new", file)) // it is enough to do so from time to time
+			if err != nil {
+				return err
+			}
+			switch ev := ev.(type) {
+			case *client.Trade:
+				s.Volume += ev.Size
+				fmt.Println("trade of", ev.Size, "volume", s.Volume)
+				if killed && ev.Size == 30*market.Scale || ev.Size == 40*market.Scale {
+					return nil // the file has the state before ev
+				}
+			case client.StateChange:
+				if ev.State == client.Live { // a market has trades by itself
+					for _, size := range sizes {
+						gateway.Trade("GGAL|BYMA|24hs", "7050", size)
+					}
+				}
+			}
+		}
+		return c.Err()
+	}
+	fmt.Println(run(true, "10", "20", "30"))
+	fmt.Println(run(false, "40"))
+	// Output:
+	// trade of 10 volume 10
+	// trade of 20 volume 30
+	// trade of 30 volume 60
+	// <nil>
+	// trade of 30 volume 60
+	// trade of 40 volume 100
+	// <nil>
 }
 
 func ExampleFileStore() {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,10 +64,11 @@ func (l *link) numbered(ctx context.Context, cur *cursor, x *numberedEvent) erro
 // deliver queues the next event of a series.
 func (l *link) deliver(ctx context.Context, cur *cursor, x *numberedEvent) error {
 	cur.n, cur.known, cur.time = x.n, true, x.time
-	if l.replays > 0 && (cur.to == 0 || x.n <= cur.to) {
-		if cur.since > 0 || l.sent[cur.Series] == nil { // the latter: by a pattern
-			numberedHeader(x.event).Replayed = true
-		}
+	// What is subscribed by name is resumed if its number was known, or if the answer says so.
+	resumed := cur.first > 0 || cur.to > 0 || l.sent[cur.Series] == nil
+	if l.replays > 0 && resumed && (cur.to == 0 || x.n <= cur.to) {
+		numberedHeader(x.event).Replayed = true
+		cur.first = cmp.Or(cur.first, x.n)
 	}
 	return l.push(ctx, entry{event: x.event, of: cur.series, n: x.n})
 }

@@ -74,6 +74,8 @@ type link struct {
 	paused    time.Time // the set is not changed before
 	again     time.Time // when to compare the sets again; zero: not needed
 	resynced  map[item]time.Time
+	listed    map[market.InstrumentID][]market.InstrumentID // instruments of patterns of books
+	listing   bool                                          // a goroutine lists them
 }
 
 // frame is a message as it arrived, or the error that ended the connection.
@@ -157,7 +159,7 @@ func (l *link) run(ctx context.Context) error {
 		case <-l.changed:
 			continue
 		case <-l.wake:
-			act = func() error { l.reconcile(); return nil }
+			act = func() error { l.reconcile(ctx); return nil }
 		case act = <-l.results:
 		case <-timer.C:
 			act = func() error { return l.runDeadlines(ctx) }
@@ -303,7 +305,7 @@ func (l *link) runDeadlines(ctx context.Context) error {
 	}
 	if !l.again.IsZero() && !now.Before(l.again) {
 		l.again = time.Time{}
-		l.reconcile()
+		l.reconcile(ctx)
 	}
 	if l.ready && !l.renewing && l.tokens.untilRenewal() <= 0 {
 		l.renew(ctx)
@@ -329,7 +331,7 @@ func (l *link) renew(ctx context.Context) {
 }
 
 // reconcile asks the gateway for what the program wants and does not have, and to stop the rest.
-func (l *link) reconcile() {
+func (l *link) reconcile(ctx context.Context) {
 	now := time.Now()
 	if !l.ready {
 		return
@@ -346,6 +348,7 @@ func (l *link) reconcile() {
 			want[s] = options{}
 		}
 	}
+	l.expand(ctx, want)
 	var remove []item
 	for i := range l.sent {
 		if _, ok := want[i]; !ok {

@@ -102,17 +102,14 @@ func (s *nameServer) dial(ctx context.Context, network, address string) (net.Con
 // URLs, or one name whose addresses change and of which the first is dead. No trade is lost.
 func TestMoves(t *testing.T) {
 	t.Parallel()
-	const dead = "127.0.0.9"
-	places := []string{"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.3"}
-	for _, by := range []string{"list", "name"} {
+	// Addresses that no other test uses, so that nobody else takes the port between stop and start.
+	for by, network := range map[string]string{"list": "127.77.1.", "name": "127.77.2."} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			var listen string // "": where it was
-			s := ruedatest.Start(t, ruedatest.Config{Change: func(c *rueda.Config) {
-				if listen != "" {
-					c.Listen = listen
-				}
-			}})
+			dead := network + "9"
+			places := []string{network + "1", network + "1", network + "2", network + "3"}
+			listen := places[0] + ":0"
+			s := ruedatest.Start(t, ruedatest.Config{Change: func(c *rueda.Config) { c.Listen = listen }})
 			s.Define(instrument(t, ggal))
 			port := s.URL[strings.LastIndexByte(s.URL, ':'):]
 			names := newNameServer(t)

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,6 +120,7 @@ type Client struct {
 
 	mu      sync.Mutex // guards the fields below
 	desired map[item]options
+	asked   map[item]bool // books that are, or have been, in the set
 	queue   queue
 	books   map[stream.Series]*Book
 	health  health
@@ -128,7 +130,7 @@ type Client struct {
 // New returns a client of the gateway at one or more URLs such as https://api.broker.example. It
 // connects to nothing. An invalid URL or option is an error.
 func New(urls []string, o Options) (*Client, error) {
-	c := &Client{opts: o, made: time.Now(), wake: make(chan struct{}, 1), reading: make(chan struct{}, 2), desired: map[item]options{}, books: map[stream.Series]*Book{}}
+	c := &Client{opts: o, made: time.Now(), wake: make(chan struct{}, 1), reading: make(chan struct{}, 2), desired: map[item]options{}, asked: map[item]bool{}, books: map[stream.Series]*Book{}}
 	for _, s := range urls {
 		u, err := parseURL(s, o.Insecure)
 		if err != nil {
@@ -139,17 +141,23 @@ func New(urls []string, o Options) (*Client, error) {
 	if len(c.urls) == 0 {
 		return nil, errors.New("client: no URL")
 	}
-	if o.Format > wire.Msgpack {
-		return nil, fmt.Errorf("client: format %d: it is JSON, Batch or Msgpack", o.Format)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	c.opts.Session = cmp.Or(o.Session, "go-"+rand.Text()[:16])
 	c.agent = cmp.Or(o.UserAgent, "rueda-client")
 	if c.log = o.Logger; c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	proxy := o.Proxy
-	if proxy == nil {
-		proxy = http.ProxyFromEnvironment
+	proxy := http.ProxyFromEnvironment
+	if o.Proxy != nil {
+		proxy = func(r *http.Request) (*url.URL, error) {
+			u, err := o.Proxy(r)
+			if err != nil {
+				err = ownError{err}
+			}
+			return u, err
+		}
 	}
 	dial := o.Dial
 	if dial == nil {
@@ -177,6 +185,28 @@ func New(urls []string, o Options) (*Client, error) {
 	return c, nil
 }
 
+// session matches the valid values of Options.Session.
+var session = regexp.MustCompile(`^[A-Za-z0-9._-]{1,36}$`)
+
+// check returns an error that names an option that is not valid.
+func (o *Options) check() error {
+	switch {
+	case o.Format > wire.Msgpack:
+		return fmt.Errorf("client: Options.Format is %d: must be wire.JSON, wire.Batch or wire.Msgpack", o.Format)
+	case o.Overflow > Drop:
+		return fmt.Errorf("client: Options.Overflow is %d: must be Conflate, Block or Drop", o.Overflow)
+	case o.Queue < 0:
+		return fmt.Errorf("client: Options.Queue is %d: must be above 0, or 0 for 8,192", o.Queue)
+	case o.Heartbeat < 0:
+		return fmt.Errorf("client: Options.Heartbeat is %v: must be above 0, or 0 for what the gateway states", o.Heartbeat)
+	case o.Session != "" && !session.MatchString(o.Session):
+		return fmt.Errorf("client: Options.Session is %q: must be 1 to 36 of A-Z a-z 0-9 . _ -", o.Session)
+	case o.Password != "" && o.Username == "":
+		return errors.New("client: Options has a Password without a Username")
+	}
+	return nil
+}
+
 // stay follows no redirect, which would send passwords and tokens to another address, perhaps
 // unencrypted.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -193,16 +223,38 @@ func parseURL(s string, insecure bool) (*url.URL, error) {
 	if err == nil && (u.Scheme == "ws" || u.Scheme == "wss") {
 		u.Scheme = "http" + strings.TrimPrefix(u.Scheme, "ws")
 	}
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
-		return nil, fmt.Errorf("client: %q is not the URL of a gateway, such as https://api.broker.example", s)
+	wrong := ""
+	switch {
+	case !strings.Contains(s, "://") || err == nil && u.Scheme != "http" && u.Scheme != "https":
+		wrong = "it begins with neither https:// nor http://"
+	case err != nil:
+		var parse *url.Error
+		errors.As(err, &parse) // its text has the URL again
+		wrong = parse.Err.Error()
+	case u.Hostname() == "":
+		wrong = "it names no host"
+	case u.User != nil:
+		wrong = "pass the user and the password as Options"
+	case u.RawQuery != "":
+		wrong = "it has a query"
+	}
+	if wrong != "" {
+		return nil, fmt.Errorf("client: %q is not the URL of a gateway: %s", s, wrong)
 	}
 	if u.Scheme == "http" && !insecure && !isLoopback(u.Hostname()) {
 		return nil, fmt.Errorf("client: %s would send the password unencrypted: use https, or set Insecure", s)
 	}
-	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/stream"), "/")
-	u.Fragment = ""
+	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/stream"), "/") // of a proxy
+	u.RawPath, u.Fragment = "", ""
+	if page := pagePath.FindStringIndex(u.Path); page != nil {
+		u.Path = u.Path[:page[0]]
+		return nil, fmt.Errorf("client: %q is the URL of a page. Write %s", s, u)
+	}
 	return u, nil
 }
+
+// pagePath matches paths of the pages of a gateway.
+var pagePath = regexp.MustCompile(`/(client|console|docs)(/|$)`)
 
 func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)

@@ -44,7 +44,7 @@ func (l *link) receive(ctx context.Context, f frame) error {
 		if err := l.copy(ctx, stream.Unknown, f); err != nil {
 			return err
 		}
-		return bad
+		return brokenError{bad}
 	}
 	return l.handle(ctx, m, f)
 }
@@ -172,17 +172,17 @@ func (l *link) success(ctx context.Context, c *stream.Control) error {
 	}
 	l.prune()
 	for _, cur := range l.series {
-		cur.since = cur.n
+		cur.replayFrom(cur.n)
 	}
 	l.enter(StateChange{State: Syncing, URL: l.base})
-	l.reconcile()
+	l.reconcile(ctx)
 	l.settle()
 	return nil
 }
 
 // settle enters Live when nothing is missing any more.
 func (l *link) settle() {
-	if len(l.asks) == 0 && l.replays == 0 {
+	if len(l.asks) == 0 && l.replays == 0 && !l.listing {
 		l.bound = 0
 		l.enter(StateChange{State: Live, URL: l.base})
 	}
@@ -209,7 +209,11 @@ func (l *link) acknowledged(ctx context.Context, c *stream.Control) error {
 		}
 	}
 	for s, n := range c.Resumed {
-		if cur := l.series[s]; cur != nil && n >= cur.n {
+		cur := l.series[s]
+		if cur == nil && n > 0 && l.sent[s] != nil && !s.Instrument.IsPattern() {
+			cur = l.cursor(s) // nothing of it was received so far
+		}
+		if cur != nil && n >= cur.n {
 			cur.to = n
 		}
 	}
@@ -261,7 +265,8 @@ func (l *link) lost(s stream.Series, r wire.Range) {
 		if cur.known && (r.To == 0 || from <= r.To) {
 			l.report(Lost{Series: s, From: from, To: r.To, Reason: printable(r.Reason)})
 		}
-		cur.n, cur.since, cur.known, cur.named = max(r.To, cur.n), max(r.To, cur.n), r.To > 0, false
+		cur.n, cur.known, cur.named = max(r.To, cur.n), r.To > 0, false
+		cur.replayFrom(cur.n)
 		return
 	}
 	for series, cur := range l.series {
@@ -289,20 +294,20 @@ func (l *link) caughtUp(ctx context.Context, position string) error {
 			to = cur.to
 		}
 		l.recovered(s, cur, to)
-		cur.since, cur.to, cur.named = 0, 0, false
+		cur.first, cur.to, cur.named = 0, 0, false
 	}
 	if position != "" {
 		l.moveTo(position)
 	}
 	l.settle()
-	l.reconcile()
+	l.reconcile(ctx)
 	return nil
 }
 
 // recovered reports what a replay has delivered of a series, up to N to.
 func (l *link) recovered(s stream.Series, cur *cursor, to uint64) {
-	if cur.since > 0 && to > cur.since && cur.fill == nil {
-		l.report(Recovered{Series: s, From: cur.since + 1, To: to})
+	if cur.first > 0 && to >= cur.first && cur.fill == nil {
+		l.report(Recovered{Series: s, From: cur.first, To: to})
 	}
 }
 
@@ -349,7 +354,9 @@ func (l *link) refused(ctx context.Context, c *stream.Control) error {
 	case c.ID != "" && c.Reason == wire.Internal: // in place of a CaughtUp
 		return errResume
 	case a == nil && c.Reason.Socket().Closes:
-		return nil
+		return nil // the close follows
+	case a == nil && !l.ready: // in place of a Success
+		return e
 	case a == nil:
 		l.report(Notice{Reason: c.Reason, Msg: c.Msg, Hint: c.Hint})
 		return nil

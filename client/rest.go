@@ -29,6 +29,9 @@ type request struct {
 	query        url.Values
 	body         any
 	token        bool // it needs the access token
+	// save reads the body of a successful answer, which may have any length; cancel ends the request.
+	// nil: the body is decoded.
+	save func(answer *http.Response, cancel func()) error
 }
 
 // call sends a request and decodes the data of its answer. It tries the next URL if one cannot be
@@ -45,12 +48,15 @@ func (c *Client) call(ctx context.Context, r request, data any) error {
 			access = t.Access
 		}
 		body, err := c.anywhere(ctx, r, access)
+		if err == nil && r.save != nil {
+			return nil
+		}
 		if err == nil {
 			return decodeData(body, data)
 		}
 		var e *Error
 		isAnswer := errors.As(err, &e)
-		if try == maxTries || ctx.Err() != nil || !isAnswer && r.method != http.MethodGet {
+		if try == maxTries || ctx.Err() != nil || !isAnswer && (r.method != http.MethodGet || !mayHelp(err)) {
 			return err
 		}
 		switch {
@@ -84,8 +90,12 @@ func (c *Client) anywhere(ctx context.Context, r request, access Secret) (body [
 
 // send sends a request to one URL and returns the body of a successful answer.
 func (c *Client) send(ctx context.Context, base *url.URL, r request, access Secret) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if r.save == nil {
+		ctx, cancel = context.WithTimeout(ctx, wholeTimeout)
+		defer cancel()
+	}
 	u := *base
 	u.Path += r.path
 	u.RawQuery = r.query.Encode()
@@ -110,17 +120,20 @@ func (c *Client) send(ctx context.Context, base *url.URL, r request, access Secr
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, broken(err)
 	}
 	defer resp.Body.Close()
+	if r.save != nil && resp.StatusCode < http.StatusMultipleChoices {
+		return nil, r.save(resp, cancel)
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, broken(err)
 	case resp.StatusCode >= http.StatusMultipleChoices: // redirects are not followed
 		return nil, responseError(resp, body)
 	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("client: the answer of %s is longer than 64 MiB", r.path)
+		return nil, brokenError{fmt.Errorf("client: the answer of %s is longer than 64 MiB", r.path)}
 	}
 	return body, nil
 }
@@ -133,7 +146,7 @@ func decodeData(body []byte, data any) error {
 	}
 	err := unmarshal(body, &answer)
 	if err != nil || !answer.Success {
-		return errors.Join(errors.New("client: the answer is not from a gateway"), err)
+		return brokenError{errors.Join(errors.New("client: the answer is not from a gateway"), err)}
 	}
 	if data == nil {
 		return nil
@@ -144,7 +157,7 @@ func decodeData(body []byte, data any) error {
 // unmarshal decodes a part of an answer. The error says what is wrong, in a printable text.
 func unmarshal(text []byte, to any) error {
 	if err := json.Unmarshal(text, to); err != nil {
-		return errors.New(printable("client: " + err.Error()))
+		return brokenError{errors.New(printable("client: " + err.Error()))}
 	}
 	return nil
 }

@@ -263,7 +263,7 @@ func TestResumeScript(t *testing.T) {
 		return !s.has("trade 4")
 	})
 	want := []string{"connecting", "authenticating", "syncing", "live", "trade 1", "trade 2",
-		"waiting: the stream is silent", "connecting", "authenticating", "syncing", "trade 3", "recovered trades GGAL|BYMA|24hs from 3 to 3", "live", "trade 4"}
+		"waiting: http://127.0.0.1:1: the stream is silent", "connecting", "authenticating", "syncing", "trade 3", "recovered trades GGAL|BYMA|24hs from 3 to 3", "live", "trade 4"}
 	if !slices.Equal(s.list, want) {
 		t.Errorf("%q", s.list)
 	}
@@ -291,7 +291,7 @@ func TestHalfOpenScript(t *testing.T) {
 		case ok && change.State == client.Live:
 			live = time.Now()
 		case ok && change.State == client.Waiting:
-			if took := time.Since(live); took != 20*time.Second || change.Err.Error() != "the connection is silent" {
+			if took := time.Since(live); took != 20*time.Second || change.Err.Error() != "http://127.0.0.1:1: the connection is silent" {
 				t.Errorf("%v after %v", change.Err, took)
 			}
 			return false
@@ -385,7 +385,7 @@ func TestHintsScript(t *testing.T) {
 	if hinted != 6*time.Second {
 		t.Errorf("the first wait is %v", hinted)
 	}
-	if s.has("trade 2") || !s.has("waiting: the gateway could not complete a resume") {
+	if s.has("trade 2") || !s.has("waiting: http://127.0.0.1:1: the gateway could not complete a resume") {
 		t.Errorf("%q", s.list)
 	}
 }

@@ -17,11 +17,18 @@ type cursor struct {
 	known bool   // n is known, and the next N must follow it
 	gone  bool   // the engine has forgotten it
 	time  int64  // of the newest event, Unix ns; 0: unknown
-	since uint64 // n at the beginning of the connection
+	first uint64 // N at which the replay of the connection begins; 0: unknown
 	to    uint64 // N at which the replay of the connection ends; 0: unknown
 	fill  *fill  // a gap is being filled; nil: none
 	tried uint64 // first N of a gap that history did not fill
 	named bool   // the next connection names the instrument, to resume after n
+}
+
+// replayFrom notes that a replay begins after n; 0: unknown.
+func (c *cursor) replayFrom(n uint64) {
+	if c.first = 0; n > 0 {
+		c.first = n + 1
+	}
 }
 
 // series is a series of which something was received. There is one for all connections and epochs.

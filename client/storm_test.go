@@ -61,9 +61,9 @@ func TestStormOfClientsLong(t *testing.T) {
 		s.Define(instrument(t, id))
 	}
 	proxy := newBreaker(t, strings.TrimPrefix(s.URL, "http://"))
-	storm, over := context.WithTimeout(t.Context(), stormTime())
+	storm, over := context.WithCancel(t.Context())
 	defer over()
-	var source, running sync.WaitGroup
+	var source, running, begun sync.WaitGroup
 	var total uint64
 	source.Go(func() { total = publishTrades(storm, s, ids, 10*time.Millisecond) })
 	var last atomic.Uint64 // the newest trade, once the storm is over; 0: before
@@ -74,12 +74,18 @@ func TestStormOfClientsLong(t *testing.T) {
 			Username: s.Username, Password: client.Secret(s.Password), Heartbeat: 400 * time.Millisecond,
 			Tokens: client.FileStore(filepath.Join(folder, fmt.Sprint("tokens", i))),
 		}
-		p := &stormProgram{t: t, url: "http://" + proxy.listener.Addr().String(), options: o, last: &last, newest: map[stream.Series]uint64{}}
+		begun.Add(1)
+		p := &stormProgram{
+			t: t, url: "http://" + proxy.listener.Addr().String(), options: o,
+			last: &last, newest: map[stream.Series]uint64{}, begin: sync.OnceFunc(begun.Done),
+		}
 		programs = append(programs, p)
 		running.Go(func() {
 			pprof.Do(t.Context(), pprof.Labels(stormLabel, t.Name()), func(context.Context) { p.run(storm) })
 		})
 	}
+	begun.Wait() // a program without a trade would have nothing to recover
+	time.AfterFunc(stormTime(), over)
 	broken, restarts, breaks := 0, 0, 10 // of connections between two restarts
 	if testing.Short() {
 		breaks = 3
@@ -149,6 +155,7 @@ type stormProgram struct {
 	options client.Options
 	last    *atomic.Uint64
 	newest  map[stream.Series]uint64 // trades by series
+	begin   func()                   // called with the first trade of the steady instrument
 	figures stormFigures
 
 	mu     sync.Mutex
@@ -157,12 +164,14 @@ type stormProgram struct {
 
 	away    time.Time     // when the stream was last live; zero: it is
 	causes  []string      // of not being live
+	left    bool          // the program left the last loop by break
 	longest time.Duration // that it was not live
 	why     []string
 }
 
 // run runs the program until the storm is over, and then until it has the last trade.
 func (p *stormProgram) run(storm context.Context) {
+	defer p.begin()
 	p.replace(nil)
 	var others sync.WaitGroup
 	for _, do := range []func(context.Context, *client.Client){p.change, p.change, p.read, p.request} {
@@ -174,7 +183,7 @@ func (p *stormProgram) run(storm context.Context) {
 		})
 	}
 	for p.loop(storm) {
-		if rand.N(8) == 0 {
+		if !p.left && rand.N(8) == 0 { // else the event in progress would come again
 			k := p.current().Checkpoint()
 			p.replace(&k)
 		}
@@ -222,6 +231,7 @@ func (p *stormProgram) loop(storm context.Context) (more bool) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), limit)
 	defer cancel()
 	p.figures.loops.Add(1)
+	p.left = false
 	steady := stream.Series{Instrument: instrument(p.t, ggal).ID}
 	for ev := range c.Events(ctx) {
 		p.add(ev, steady)
@@ -230,6 +240,7 @@ func (p *stormProgram) loop(storm context.Context) (more bool) {
 			return false
 		}
 		if last == 0 && rand.N(2000) == 0 {
+			p.left = true
 			break
 		}
 	}
@@ -238,7 +249,7 @@ func (p *stormProgram) loop(storm context.Context) (more bool) {
 		return false
 	}
 	if limit == 2*time.Minute && p.last.Load() > 0 {
-		p.t.Errorf("trade %d of %d after the storm", p.newest[steady], p.last.Load())
+		p.t.Errorf("trade %d of %d after the storm, %+v: %q", p.newest[steady], p.last.Load(), c.Health(), p.causes)
 		return false
 	}
 	return true
@@ -253,7 +264,9 @@ func (p *stormProgram) add(ev client.Event, steady stream.Series) {
 		if ev.N <= before || s == steady && before > 0 && ev.N != before+1 {
 			p.t.Errorf("%s: trade %d after %d", ev.Instrument, ev.N, before)
 		}
-		p.newest[s] = ev.N
+		if p.newest[s] = ev.N; s == steady {
+			p.begin()
+		}
 		p.figures.trades.Add(1)
 	case client.Lost:
 		if ev.Series == steady {

@@ -580,32 +580,6 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestCheckpoint checks that another client continues after what the first one has processed.
-func TestCheckpoint(t *testing.T) {
-	t.Parallel()
-	s, c := start(t, ruedatest.Config{}, client.Options{}, client.Set{Trades: []string{ggal}})
-	p := &trades{s: s}
-	a := newAccount(t)
-	follow(t, c, a, 3, func(ev client.Event) {
-		if ev, ok := ev.(client.StateChange); ok && ev.State == client.Live {
-			p.upTo(10)
-		}
-	}, nil)
-	k := c.Checkpoint()
-	if k.Sequences["trades "+ggal] != 3 || k.Epoch == "" || k.Position == "" {
-		t.Errorf("%+v", k)
-	}
-	p.upTo(12)
-	follow(t, connect(t, s, client.Options{Resume: &k}, client.Set{Trades: []string{ggal}}), a, 12, nil, nil)
-	if a.got != 12 || a.lost != 0 {
-		t.Errorf("%d received, %d lost", a.got, a.lost)
-	}
-	k.Sequences["nothing "+ggal] = 1
-	if _, err := client.New([]string{s.URL}, client.Options{Resume: &k}); err == nil {
-		t.Error("a checkpoint of an unknown channel was accepted")
-	}
-}
-
 // TestURLs checks that the client uses the next URL when one does not answer, for REST too.
 func TestURLs(t *testing.T) {
 	t.Parallel()

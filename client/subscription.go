@@ -17,7 +17,9 @@ import (
 const AllLevels = -1
 
 // Set is a set of subscriptions. An identifier is SYMBOL|MARKET|TERM, and * may stand for a whole
-// part. Identifiers of Bars have an interval as a fourth part: GGAL|BYMA|24hs|5m.
+// part. Identifiers of Bars have an interval as a fourth part: GGAL|BYMA|24hs|5m. A pattern in
+// Books stands for the matching instruments that are listed when the client connects or subscribes,
+// because the gateway sends books of single instruments only.
 type Set struct {
 	Trades, Quotes, Books, Status, Summary, Bars []string
 
@@ -53,10 +55,10 @@ func (s *Set) items() (map[item]options, error) {
 	case time.Second:
 		o.conflate = "1s"
 	default:
-		return nil, fmt.Errorf("client: conflation of %v: it is 100 ms, 250 ms or 1 s", s.Conflate)
+		return nil, fmt.Errorf("client: conflation is %v: must be 100 ms, 250 ms or 1 s", s.Conflate)
 	}
 	if !slices.Contains([]int{0, 1, 5, 10, 25}, o.depth) {
-		return nil, fmt.Errorf("client: depth %d: it is 1, 5, 10, 25 or AllLevels", s.Depth)
+		return nil, fmt.Errorf("client: depth is %d: must be 1, 5, 10, 25 or AllLevels", s.Depth)
 	}
 	for channel, ids := range [...][]string{
 		wire.Trades: s.Trades, wire.Quotes: s.Quotes, wire.OrderBook: s.Books, wire.Status: s.Status, wire.Summary: s.Summary, wire.Bars: s.Bars,
@@ -64,7 +66,7 @@ func (s *Set) items() (map[item]options, error) {
 		for _, id := range ids {
 			i, err := newItem(wire.Channel(channel), id)
 			if err != nil {
-				return nil, fmt.Errorf("client: %q in %s is %w", id, wire.Channel(channel), err)
+				return nil, err
 			}
 			all[i] = options{}
 			switch i.Channel {
@@ -78,17 +80,54 @@ func (s *Set) items() (map[item]options, error) {
 	return all, nil
 }
 
+// newItem parses an identifier of a channel. The error names what is wrong with it.
 func newItem(c wire.Channel, id string) (item, error) {
-	if c == wire.Bars {
-		cut := strings.LastIndexByte(id, '|')
-		interval, ok := market.ParseInterval(id[cut+1:])
-		if !ok {
-			return item{}, errors.New("not of the form SYMBOL|MARKET|TERM|INTERVAL")
+	i, err := parseItem(c, id)
+	if err != nil {
+		list := c.String()
+		if c == wire.OrderBook {
+			list = "books"
 		}
-		c, id = wire.BarsOf(interval), id[:cut]
+		return item{}, fmt.Errorf("client: %q in %s: %w", id, list, err)
 	}
-	p, err := market.ParsePattern(id)
-	return item{Channel: c, Instrument: p}, err
+	return i, nil
+}
+
+func parseItem(c wire.Channel, id string) (item, error) {
+	parts := strings.Split(id, "|")
+	switch {
+	case c == wire.Bars && len(parts) == 3:
+		return item{}, fmt.Errorf("it has no interval: write %s|1m", id)
+	case c == wire.Bars && len(parts) != 4:
+		return item{}, errors.New("not of the form SYMBOL|MARKET|TERM|INTERVAL")
+	case c != wire.Bars && len(parts) != 3:
+		return item{}, market.ErrBadInstrument
+	}
+	var p [3]string
+	for i, name := range [...]string{"symbol", "market", "term"} {
+		alone := [3]string{market.Any, market.Any, market.Any}
+		p[i], alone[i] = parts[i], parts[i]
+		if _, err := market.ParsePattern(strings.Join(alone[:], "|")); err != nil {
+			return item{}, fmt.Errorf("%q is not a %s", parts[i], name)
+		}
+	}
+	if c == wire.Bars {
+		interval, ok := market.ParseInterval(parts[3])
+		if !ok {
+			return item{}, fmt.Errorf("%s is not one of %s", parts[3], intervals())
+		}
+		c = wire.BarsOf(interval)
+	}
+	return item{Channel: c, Instrument: market.InstrumentID{Symbol: p[0], Market: p[1], Term: p[2]}}, nil
+}
+
+// intervals returns the names of all intervals, separated by commas.
+func intervals() string {
+	var words []string
+	for i := range market.NumIntervals {
+		words = append(words, i.String())
+	}
+	return strings.Join(words, ", ")
 }
 
 // Subscribe adds to the set of subscriptions, and replaces the options of those that it has. The
@@ -101,6 +140,9 @@ func (c *Client) Subscribe(s Set) error {
 	c.mu.Lock()
 	for i, o := range items {
 		c.desired[i] = o
+		if i.Channel == wire.OrderBook {
+			c.asked[i] = true
+		}
 	}
 	c.mu.Unlock()
 	signal(c.wake)
@@ -139,7 +181,8 @@ func (c *Client) Subscriptions() (s Set) {
 }
 
 // Book returns a copy of the book of an instrument to which the set subscribes, as new as what the
-// client has received. The error is ErrInvalidBook if the book is not known at present.
+// client has received. The error is ErrInvalidBook if the book is not known at present, and
+// another one if the book has never been in the set.
 func (c *Client) Book(instrument string) (*Book, error) {
 	i, err := newItem(wire.OrderBook, instrument)
 	if err != nil {
@@ -147,9 +190,13 @@ func (c *Client) Book(instrument string) (*Book, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := c.books[i]
-	if b == nil || !b.valid {
-		return nil, ErrInvalidBook
+	if b := c.books[i]; b != nil && b.valid {
+		return b.clone(), nil
 	}
-	return b.clone(), nil
+	for asked := range c.asked {
+		if asked == i || asked.Instrument.IsPattern() && asked.Instrument.Matches(i.Instrument) {
+			return nil, ErrInvalidBook
+		}
+	}
+	return nil, fmt.Errorf("client: %q is not in the set of books: subscribe to it first", instrument)
 }

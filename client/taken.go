@@ -2,6 +2,8 @@ package client
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"sync"
 )
 
@@ -97,8 +99,26 @@ type Checkpoint struct {
 	Sequences map[string]uint64 `json:"sequences"` // newest N by series: trades GGAL|BYMA|24hs
 }
 
-// Checkpoint returns what the body of the loop over Events has processed, without the event that it
-// is processing.
+// UnmarshalJSON implements json.Unmarshaler. JSON that is not a checkpoint is an error: a bot that
+// resumes from it would silently begin with new data.
+func (k *Checkpoint) UnmarshalJSON(text []byte) error {
+	var v struct {
+		Epoch, Position *string
+		Sequences       map[string]uint64
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	if v.Epoch == nil || v.Position == nil {
+		return errors.New("client: a checkpoint has an epoch, a position and sequences")
+	}
+	*k = Checkpoint{Epoch: *v.Epoch, Position: *v.Position, Sequences: v.Sequences}
+	return nil
+}
+
+// Checkpoint returns what the body of the loop over Events has processed, without the event in
+// progress. An event is in progress until the loop asks for the next one. After a break, that is
+// when the program calls Events again.
 func (c *Client) Checkpoint() Checkpoint {
 	t := &c.taken
 	t.mu.Lock()

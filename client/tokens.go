@@ -2,11 +2,13 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -86,25 +88,36 @@ func (f FileStore) Load(context.Context) (t Tokens, err error) {
 }
 
 // Save implements TokenStore.
-func (f FileStore) Save(_ context.Context, t Tokens) (err error) {
+func (f FileStore) Save(_ context.Context, t Tokens) error {
 	data, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
-	folder := filepath.Dir(string(f))
-	temp, err := os.CreateTemp(folder, filepath.Base(string(f))+".*") // mode 0600
+	return replaceFile(string(f), 0o600, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// replaceFile replaces a file by the output of write. If write fails, or after a crash, the old
+// file remains.
+func replaceFile(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	temp, err := os.OpenFile(name+"."+rand.Text(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	_, err = temp.Write(data)
-	err = errors.Join(err, temp.Sync(), temp.Close())
+	err = write(temp)
 	if err == nil {
-		err = os.Rename(temp.Name(), string(f))
+		err = temp.Sync()
+	}
+	err = errors.Join(err, temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), name)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(temp.Name()))
 	}
-	return syncFolder(folder)
+	return syncFolder(filepath.Dir(name))
 }
 
 // syncFolder makes a rename in a folder durable. On Windows, a rename needs no more.
@@ -188,8 +201,8 @@ func (t *tokens) attempt(ctx context.Context, old Tokens) (Tokens, error) {
 	t.tried = time.Now()
 	switch {
 	case err == nil:
-		t.now, t.renew = fresh, began.Add(life*8/10+rand.N(life/20+1))
-	case time.Now().Before(old.Expires) && !isFinal(err):
+		t.now, t.renew = fresh, began.Add(life*8/10+mathrand.N(life/20+1))
+	case time.Now().Before(old.Expires) && mayHelp(err):
 		t.renew, err = time.Now().Add(max(time.Until(old.Expires)/10, time.Second)), nil
 	}
 	t.err = err
@@ -292,7 +305,7 @@ func (t *tokens) grant(ctx context.Context, body map[string]string) (Tokens, tim
 	}
 	err := t.call(ctx, request{method: http.MethodPost, path: "/auth/token", body: body}, &answer)
 	if err == nil && answer.Access == "" {
-		err = errors.New("client: the answer to a login has no token")
+		err = brokenError{errors.New("client: the answer to a login has no token")}
 	}
 	life := lifetime(answer.ExpiresIn)
 	return Tokens{

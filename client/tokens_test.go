@@ -217,11 +217,11 @@ func TestFallbacks(t *testing.T) {
 			t.Errorf("an outage, and the access token is valid: %v", err)
 		}
 		time.Sleep(2000 * time.Second)
-		if err := renew(); ReasonOf(err) != wire.Unavailable || isFinal(err) {
+		if err := renew(); ReasonOf(err) != wire.Unavailable || !mayHelp(err) {
 			t.Errorf("an outage, and the access token is not valid: %v", err)
 		}
 		i.refuse["refresh_token"], i.refuse["password"] = wire.InvalidRefreshToken, wire.InvalidCredentials
-		if err := renew(); ReasonOf(err) != wire.InvalidCredentials || !isFinal(err) {
+		if err := renew(); ReasonOf(err) != wire.InvalidCredentials || mayHelp(err) {
 			t.Errorf("%v", err)
 		}
 		want := "password, password 123456, refresh_token refresh-1, password, refresh_token refresh-2, refresh_token refresh-2, refresh_token refresh-2, password"
