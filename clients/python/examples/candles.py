@@ -1,4 +1,4 @@
-"""Prints bars of a second, past and new: candles.py URL USER PASSWORD INSTRUMENT [NEW BARS]"""
+"""Prints bars of a second, past and new: candles.py [URL USER PASSWORD INSTRUMENT [NEW BARS]]"""
 
 import asyncio
 import sys
@@ -11,7 +11,13 @@ def show(bar: rueda.Bar) -> None:
     print(bar.time, bar.open, bar.high, bar.low, bar.close, "volume", bar.volume, change)
 
 
-async def main(url: str, user: str, password: str, instrument: str, count: str = "") -> None:
+async def main(
+    url: str = "http://127.0.0.1:8080",
+    user: str = "demo",
+    password: str = "demo",
+    instrument: str = "GGAL|BYMA|24hs",
+    count: str = "",
+) -> None:
     live = 0
     async with rueda.AsyncClient(url, user, password) as client:
         past = [b async for b in client.bars(instrument, "1s", rueda.Range(newest=True, limit=10))]

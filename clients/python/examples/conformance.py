@@ -31,7 +31,8 @@ def line_of(
     match event:
         case rueda.Trade(instrument, n):
             price, size = format(event.price, "f"), format(event.size, "f")
-            return dict(event="trade", instrument=instrument, n=n, price=price, size=size)
+            members = dict(price=price, size=size, replayed=event.replayed)
+            return dict(event="trade", instrument=instrument, n=n, **members)
         case rueda.BookUpdate(instrument):
             try:
                 book = client.book(instrument)
@@ -42,10 +43,12 @@ def line_of(
         case rueda.BookInvalid(instrument, reason):
             return dict(event="invalid", instrument=instrument, reason=reason)
         case rueda.Lost("trades", instrument, first, last, reason):
-            members = {"from": first, "reason": reason}
+            span = {"from": first, "reason": reason}
             if last is not None:
-                members["to"] = last
-            return dict(event="lost", instrument=instrument, **members)
+                span["to"] = last
+            return dict(event="lost", instrument=instrument, **span)
+        case rueda.Recovered("trades", instrument, first, last):
+            return {"event": "recovered", "instrument": instrument, "from": first, "to": last}
         case rueda.Rejected(_, instrument, reason):
             return dict(event="rejected", instrument=instrument, reason=reason)
         case rueda.StateChange(state, url, error):
@@ -117,7 +120,9 @@ def main_sync() -> None:
             show(dict(event="end", reason=error.reason))
 
 
-if sys.argv[1:] == ["--sync"]:
+if "RUEDA_URL" not in os.environ:
+    sys.exit(__doc__)
+elif sys.argv[1:] == ["--sync"]:
     main_sync()
 else:
     asyncio.run(main())

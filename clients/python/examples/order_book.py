@@ -1,4 +1,4 @@
-"""Prints the five best levels: order_book.py URL USER PASSWORD INSTRUMENT [NUMBER OF BOOKS]"""
+"""Prints the five best levels: order_book.py [URL USER PASSWORD INSTRUMENT [NUMBER OF BOOKS]]"""
 
 import asyncio
 import sys
@@ -6,7 +6,13 @@ import sys
 import rueda
 
 
-async def main(url: str, user: str, password: str, instrument: str, count: str = "") -> None:
+async def main(
+    url: str = "http://127.0.0.1:8080",
+    user: str = "demo",
+    password: str = "demo",
+    instrument: str = "GGAL|BYMA|24hs",
+    count: str = "",
+) -> None:
     printed = 0
     async with rueda.AsyncClient(url, user, password) as client:
         client.subscribe(rueda.Subscriptions(books=[instrument], conflate="250ms"))

@@ -1,4 +1,4 @@
-"""Trades on paper: paper_bot.py URL USER PASSWORD INSTRUMENT [NUMBER OF TRADES SEEN]
+"""Trades on paper: paper_bot.py [URL USER PASSWORD INSTRUMENT [NUMBER OF TRADES SEEN]]
 
 It buys one unit when the average of the last 5 prices rises above that of the last 20, and sells
 it when it falls below. Orders are filled at the best price of the verified book, and nothing is
@@ -38,7 +38,13 @@ class Bot:
             print("sell at", bid.price, "cash", self.cash)
 
 
-async def main(url: str, user: str, password: str, instrument: str, count: str = "") -> None:
+async def main(
+    url: str = "http://127.0.0.1:8080",
+    user: str = "demo",
+    password: str = "demo",
+    instrument: str = "GGAL|BYMA|24hs",
+    count: str = "",
+) -> None:
     bot, seen = Bot(), 0
     async with rueda.AsyncClient(url, user, password) as client:
         client.subscribe(rueda.Subscriptions(trades=[instrument], books=[instrument]))

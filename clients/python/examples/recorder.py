@@ -1,6 +1,6 @@
 """Appends trades to a file, and continues after a restart without a loss.
 
-recorder.py URL USER PASSWORD INSTRUMENT FILE [NUMBER OF TRADES]
+recorder.py [URL USER PASSWORD INSTRUMENT FILE [NUMBER OF TRADES]]
 
 FILE has the messages, one in a line. A range that is lost is a line of its own. FILE.state has what
 was written, and FILE.tokens the tokens. After a crash, FILE may have a trade twice.
@@ -28,7 +28,14 @@ def save(path: Path, checkpoint: rueda.Checkpoint) -> None:
     os.replace(temporary, path)
 
 
-def main(url: str, user: str, password: str, instrument: str, file: str, count: str = "") -> None:
+def main(
+    url: str = "http://127.0.0.1:8080",
+    user: str = "demo",
+    password: str = "demo",
+    instrument: str = "GGAL|BYMA|24hs",
+    file: str = "trades.jsonl",
+    count: str = "",
+) -> None:
     state = Path(file + ".state")
     tokens = rueda.FileStore(file + ".tokens")
     written = 0

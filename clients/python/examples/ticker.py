@@ -1,4 +1,4 @@
-"""Prints trades and quotes: ticker.py URL USER PASSWORD INSTRUMENT [NUMBER OF EVENTS]"""
+"""Prints trades and quotes: ticker.py [URL USER PASSWORD INSTRUMENT [NUMBER OF EVENTS]]"""
 
 import itertools
 import sys
@@ -6,7 +6,13 @@ import sys
 import rueda
 
 
-def main(url: str, user: str, password: str, instrument: str, count: str = "") -> None:
+def main(
+    url: str = "http://127.0.0.1:8080",
+    user: str = "demo",
+    password: str = "demo",
+    instrument: str = "GGAL|BYMA|24hs",
+    count: str = "",
+) -> None:
     number = itertools.count() if not count else range(int(count))
     with rueda.Client(url, user, password) as client:
         client.subscribe(rueda.Subscriptions(trades=[instrument], quotes=[instrument]))

@@ -1,4 +1,4 @@
-"""Keeps the average price by volume: vwap_bot.py URL USER PASSWORD INSTRUMENT [NUMBER OF TRADES]
+"""Keeps the average price by volume: vwap_bot.py [URL USER PASSWORD INSTRUMENT [NUMBER OF TRADES]]
 
 It counts each trade once since its start, across restarts of the gateway, and corrects what the
 market cancels or corrects. If trades are lost, it says so and begins again.
@@ -37,7 +37,13 @@ class Average:
         return f"{self.turnover / self.volume:.4f}" if self.volume else "unknown"
 
 
-def main(url: str, user: str, password: str, instrument: str, count: str = "") -> None:
+def main(
+    url: str = "http://127.0.0.1:8080",
+    user: str = "demo",
+    password: str = "demo",
+    instrument: str = "GGAL|BYMA|24hs",
+    count: str = "",
+) -> None:
     average, seen = Average(), 0
     with rueda.Client(url, user, password) as client:
         client.subscribe(rueda.Subscriptions(trades=[instrument]))

@@ -24,8 +24,6 @@ from .errors import (
     EpochChanged,
     Forbidden,
     GatewayError,
-    IncompleteHistory,
-    IncompleteHistoryWarning,
     InvalidBook,
     InvalidCredentials,
     LimitExceeded,
@@ -50,6 +48,7 @@ from .events import (
     Event,
     Level,
     Lost,
+    Moment,
     Notice,
     Quote,
     Recovered,
@@ -61,7 +60,7 @@ from .events import (
     Trade,
     decode,
 )
-from .history import AsyncRows, Rows
+from .history import AsyncRows, IncompleteHistory, IncompleteHistoryWarning, Rows
 from .queue import Overflow
 from .subscription import ALL_LEVELS, Subscriptions
 from .sync import Client
@@ -101,6 +100,7 @@ __all__ = [
     "LimitExceeded",
     "LoginEnded",
     "Lost",
+    "Moment",
     "NotEntitled",
     "NotFound",
     "Notice",

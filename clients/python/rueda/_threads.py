@@ -1,8 +1,9 @@
-"""Blocking calls next to an event loop."""
+"""Threads and processes."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from typing import Callable, TypeVar
 
@@ -35,3 +36,14 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="rueda", daemon=True).start()
     return await result
+
+
+def check_process(made_in: int) -> None:
+    """Raises RuntimeError in a process that was forked from the process of a client.
+
+    The two may share neither a connection nor a refresh token, which can be used only once.
+    """
+    if os.getpid() != made_in:
+        raise RuntimeError(
+            "this client was made in the parent process: make a new client after the fork"
+        )

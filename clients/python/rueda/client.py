@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import secrets
 import ssl as ssl_module
 import time
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from types import TracebackType
-from typing import Any, AsyncIterator, Awaitable, Mapping, Optional, Sequence, Union
+from typing import Any, AsyncIterator, Awaitable, Callable, Mapping, Optional, Sequence, Union
 
+from ._threads import check_process
 from ._version import __version__
 from .book import Book
+from .connect import Connector
 from .engine import Checkpoint, Engine, Settings
 from .errors import InvalidBook, ProtocolError
 from .events import (
     Bar,
     BookUpdate,
     Event,
+    Lost,
+    Moment,
     Quote,
     State,
     Status,
@@ -28,10 +35,28 @@ from .events import (
     build,
     utc,
 )
-from .history import MAX_PAGE, AsyncRows, E, rows_of
+from .history import (
+    MAX_PAGE,
+    AsyncRows,
+    E,
+    IncompleteHistory,
+    lost_rows,
+    rows_of,
+    text_of,
+    warn_of,
+)
 from .queue import NUMBERED, Entry, EventQueue, Overflow, Series
 from .rest import Rest, parse_url, path_part
-from .subscription import ALL_LEVELS, CHANNELS, INTERVALS, Subscriptions
+from .subscription import (
+    ALL_LEVELS,
+    CHANNELS,
+    Subscriptions,
+    check,
+    check_interval,
+    check_string,
+    items_of,
+    matches,
+)
 from .tokens import OTP, TokenKeeper, Tokens, TokenStore
 from .values import BROKEN, number, printable, text, whole
 
@@ -124,14 +149,17 @@ class Range:
     """Selects rows of history; all by default.
 
     start (inclusive) and end (exclusive) are event times: a datetime with a zone, or a date for the
-    start of that trading day in the market. after: rows above this N of the current epoch. epoch:
-    rows of this epoch, or an error EpochChanged. newest: the newest rows first. limit: number of
-    rows, 0 for all. require_complete: lost rows are an error IncompleteHistory; None: the option of
-    the client decides. ValueError: a time has no zone. TypeError: it is no time.
+    start of that trading day in the market. A string is either of them in ISO 8601, such as
+    2026-11-22 or 2026-11-22T10:00, where a time without a zone is in UTC. 7d stands for seven days
+    ago by the clock of this machine, and s, m and h for shorter units. after: rows above this N of
+    the current epoch. epoch: rows of this epoch, or an error EpochChanged. newest: the newest rows
+    first. limit: number of rows, 0 for all. require_complete: lost rows are an error
+    IncompleteHistory; None: the option of the client decides. ValueError: a datetime has no zone, a
+    string is not a time, or a number is below 0. TypeError: start or end has another type.
     """
 
-    start: Union[datetime, date, None] = None
-    end: Union[datetime, date, None] = None
+    start: Optional[Moment] = None
+    end: Optional[Moment] = None
     after: Optional[int] = None
     epoch: str = ""
     newest: bool = False
@@ -139,9 +167,13 @@ class Range:
     require_complete: Optional[bool] = None
 
     def __post_init__(self) -> None:
-        for at in (self.start, self.end):
-            if at is not None:
-                utc(at)
+        if self.start is not None:
+            utc(self.start, "Range.start")
+        if self.end is not None:
+            utc(self.end, "Range.end")
+        if self.limit < 0 or self.after is not None and self.after < 0:
+            name = "limit" if self.limit < 0 else "after"
+            raise ValueError(f"Range.{name} is {getattr(self, name)}: must be 0 or more")
 
     def query(self, instrument: str) -> dict[str, str]:
         """Returns the parameters of a request."""
@@ -161,10 +193,12 @@ class Range:
 
 
 ALL = Range()
+SESSION = re.compile(r"[A-Za-z0-9._-]{1,36}")
+IN_USE = "another loop reads the events of this client: make another client for a second loop"
 
 
 class AsyncClient:
-    """A user's access to a gateway, for one event loop.
+    """A user's access to a gateway, for one event loop of asyncio and one process.
 
     It connects to nothing until events or a request need it. The stream begins with the first event
     that is taken, and ends with close or the end of an async with block.
@@ -206,8 +240,16 @@ class AsyncClient:
             urls = [urls]
         if not urls:
             raise ValueError("no URL")
-        if queue < 1 or heartbeat is not None and heartbeat <= 0:
-            raise ValueError("queue and heartbeat are above 0")
+        if queue < 1:
+            raise ValueError(f"queue is {queue}: must be above 0")
+        if heartbeat is not None and heartbeat <= 0:
+            raise ValueError(f"heartbeat is {heartbeat}: must be above 0")
+        if not isinstance(overflow, Overflow):
+            raise TypeError(f"overflow is {overflow!r}: must be Overflow.CONFLATE, BLOCK or DROP")
+        if session and not SESSION.fullmatch(session):
+            raise ValueError(f"session is {session!r}: must be 1 to 36 of A-Z a-z 0-9 . _ -")
+        if password and not username:
+            raise ValueError("a password without a username")
         self._rest = Rest([parse_url(u, insecure) for u in urls], user_agent, ssl)
         self._tokens = TokenKeeper(self._rest.post, username, password, otp, tokens)
         self._rest.tokens = self._tokens
@@ -216,14 +258,23 @@ class AsyncClient:
         settings = Settings(session, strict, heartbeat, compress, user_agent, ssl)
         self._engine = Engine(self._rest, self._tokens, self._queue, settings)
         self._engine.history = self._history
+        self._engine.books_of = self._books_of
         self._require_complete = require_complete
         self._done = Checkpoint()
         self._current: Optional[Entry] = None  # in progress
+        if resume is not None and not isinstance(resume, Checkpoint):
+            raise TypeError(
+                "resume must be a Checkpoint: write rueda.Checkpoint.from_dict(...) for JSON"
+            )
         if resume is not None:
             self._engine.restore(resume)
             self._done = Checkpoint(resume.epoch, resume.position, dict(resume.sequences))
         self._task: Optional[asyncio.Task[None]] = None
         self._closed = False
+        self._process = os.getpid()
+        self.reader: Optional[object] = None  # the newest loop over events
+        self.back: list[Entry] = []  # events that the synchronous client took but did not use
+        self._waits = False  # a loop waits for an event
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -250,24 +301,47 @@ class AsyncClient:
     async def events(self) -> AsyncIterator[Event]:
         """Iterates over the events of the stream, until the client is closed.
 
-        It raises the GatewayError after which another attempt cannot help, such as LoginEnded. A
-        later call continues where this one was left.
+        It raises the error after which another attempt cannot help, such as LoginEnded. A later
+        call continues where this one was left. RuntimeError: another loop over events is in use, or
+        the client belongs to another event loop or process.
         """
+        if self._waits:
+            raise RuntimeError(IN_USE)
+        reader = self.reader = object()
         while True:
-            self.begin(None)
-            entries = await self.take(1)
+            self.proceed(reader)
+            self._waits = True
+            try:
+                entries = await self.take(1)
+            finally:
+                self._waits = False
             if not entries:
                 return
             self.begin(entries[0])
             if entries[0].event is not None:
                 yield entries[0].event
 
+    def proceed(self, reader: object) -> None:
+        """Records that a loop over events has processed what it took. RuntimeError: a newer loop
+        has begun. events and the synchronous client use it."""
+        if self.reader is not reader:
+            raise RuntimeError(IN_USE)
+        self.begin(None)
+
     async def take(self, most: int) -> list[Entry]:
         """Waits for events and removes up to a number from the queue; none: the end. events and
         the synchronous client use it."""
+        check_process(self._process)
+        if self.back:
+            entries, self.back = self.back, []
+            return entries
         if self._task is None and not self._closed:
-            self._task = asyncio.create_task(self._engine.run())
-            self._task.add_done_callback(lambda _: self._queue.ready.set())
+            self._task = asyncio.create_task(Connector(self._engine).run())
+            self._task.add_done_callback(self._ended)
+        if self._task is not None and self._task.get_loop() is not asyncio.get_running_loop():
+            raise RuntimeError(
+                "this client belongs to another event loop: make an AsyncClient in each asyncio.run"
+            )
         taken: list[Entry] = []
         while True:
             while len(taken) < most:
@@ -287,6 +361,11 @@ class AsyncClient:
                 return taken
             await self._queue.ready.wait()
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # take raises it, unless the program has left the loop
+        self._queue.ready.set()
+
     def begin(self, next_entry: Optional[Entry]) -> None:
         """Records for checkpoint that the program has processed the entry before. events and the
         synchronous client use it."""
@@ -301,7 +380,11 @@ class AsyncClient:
             self._done.sequences[f"{entry.series[0]} {entry.series[1]}"] = entry.n
 
     def checkpoint(self) -> Checkpoint:
-        """Returns what the loop over events has processed, without the event in progress."""
+        """Returns what the loop over events has processed, without the event in progress.
+
+        An event is in progress until the loop asks for the next one. After a break, that is when
+        the program calls events again.
+        """
         return Checkpoint(self._done.epoch, self._done.position, dict(self._done.sequences))
 
     def subscribe(self, subscriptions: Subscriptions) -> None:
@@ -309,12 +392,14 @@ class AsyncClient:
 
         It may be called at any time. ValueError: an identifier is not valid; nothing has changed.
         """
-        self._engine.desired.update(subscriptions.items())
+        items = items_of(subscriptions)
+        self._engine.desired.update(items)
+        self._engine.asked.update(name for channel, name in items if channel == "order_book")
         self._engine.changed()
 
     def unsubscribe(self, subscriptions: Subscriptions) -> None:
         """Removes from the set exactly these identifiers. Events that were sent may still come."""
-        for item in subscriptions.items():
+        for item in items_of(subscriptions):
             self._engine.desired.pop(item, None)
         self._engine.changed()
 
@@ -334,11 +419,16 @@ class AsyncClient:
 
     def book(self, instrument: str) -> Book:
         """Returns a copy of the book of an instrument in the set, as new as what was received.
-        InvalidBook: it is not known at present."""
+        InvalidBook: it is not known at present. ValueError: the book has never been in the set."""
+        check("order_book", instrument)
         book = self._engine.books.get(instrument)
-        if book is None or not book.valid:
-            raise InvalidBook("the book is not known at present")
-        return book.copy()
+        if book is not None and book.valid:
+            return book.copy()
+        if not any(matches(asked, instrument) for asked in self._engine.asked):
+            raise ValueError(
+                f"{instrument!r} is not in the set of books: subscribe to it first"
+            )
+        raise InvalidBook("the book is not known at present")
 
     def health(self) -> Health:
         """Returns the health of the stream."""
@@ -402,7 +492,10 @@ class AsyncClient:
             yield _instrument(v)
 
     async def snapshot(self, *instruments: str) -> list[InstrumentSnapshot]:
-        """Returns the newest trade, quote, summary and status of each instrument."""
+        """Returns the newest trade, quote, summary and status of each instrument, as in
+        snapshot("GGAL|BYMA|24hs", "AL30|BYMA|24hs")."""
+        for instrument in instruments:
+            check_string(instrument)
         v = await self._rest.get("/market/snapshot", {"instruments": ",".join(instruments)})
         found = []
         for row in rows_of(v, "instruments"):
@@ -420,12 +513,13 @@ class AsyncClient:
         self,
         instrument: str,
         depth: int = ALL_LEVELS,
-        at: Union[datetime, date, None] = None,
+        at: Optional[Moment] = None,
     ) -> Book:
         """Returns the book of an instrument now, or at a time, as in Range."""
+        check_string(instrument)
         query = {"instrument": instrument, "depth": str(depth)}
         if at is not None:
-            query["at"] = utc(at)
+            query["at"] = utc(at, "at")
         update = build(await self._rest.get("/market/book", query))
         if not isinstance(update, BookUpdate):
             raise ProtocolError("the answer is not a book")
@@ -450,14 +544,65 @@ class AsyncClient:
 
     def bars(self, instrument: str, interval: str = "1m", rows: Range = ALL) -> AsyncRows[Bar]:
         """Iterates over past bars, with their revisions."""
-        if interval not in INTERVALS:
-            raise ValueError(f"interval {interval!r}: it is one of {', '.join(INTERVALS)}")
+        check_string(instrument)
+        check_interval(interval)
         return self._past(Bar, ("bars", f"{instrument}|{interval}"), rows)
+
+    async def download(
+        self,
+        table: str,
+        day: Union[date, str],
+        file: Union[str, os.PathLike[str]],
+        *,
+        market: str = "",
+        progress: Optional[Callable[[int], None]] = None,
+    ) -> list[Lost]:
+        """Writes a table of a closed day to a file, and returns the rows that the file lacks.
+
+        table: trades, quotes, bars or depth. day: a date, of UTC for all markets, also as a string.
+        file ends with .parquet, .csv or .ndjson. The file appears only when it is complete, and
+        replaces an older one. A download that is cut off begins again, up to twice. progress is
+        called with the number of bytes so far, on another thread. Lost rows are an
+        IncompleteHistoryWarning or, with require_complete of the client, an error IncompleteHistory
+        and no file. ValueError: the ending is not valid.
+        """
+        lost = await self.save_export(table, day, file, market, progress)
+        warn_of(lost)
+        return lost
+
+    async def save_export(
+        self,
+        table: str,
+        day: Union[date, str],
+        file: Union[str, os.PathLike[str]],
+        market: str,
+        progress: Optional[Callable[[int], None]],
+    ) -> list[Lost]:
+        """Does what download does, without a warning. The synchronous client uses it."""
+        path = Path(file)
+        if path.suffix not in (".parquet", ".csv", ".ndjson"):
+            raise ValueError(f"{path} does not end with .parquet, .csv or .ndjson")
+        day = day if isinstance(day, str) else day.isoformat()
+        query = {"type": table, "date": day, "format": path.suffix[1:]}
+        if market:
+            query["market"] = market
+        lost: list[Lost] = []
+
+        def accept(headers: Mapping[str, str]) -> None:
+            lost[:] = lost_rows(table, headers.get("Rueda-Lost", ""))
+            if lost and self._require_complete:
+                raise IncompleteHistory(text_of(lost), lost)
+
+        await self._rest.save("/market/export", query, path, accept, progress)
+        return lost
 
     def _past(
         self, kind: type[E], series: Series, rows: Range, asked: bool = False
     ) -> AsyncRows[E]:
+        if not isinstance(rows, Range):
+            raise TypeError(f"rows must be a Range, such as Range(start='7d'), not {rows!r}")
         channel, instrument = series
+        check_string(instrument)
         interval = {}
         if channel == "bars":
             instrument, _, interval["interval"] = instrument.rpartition("|")
@@ -484,6 +629,13 @@ class AsyncClient:
             cursor = page.get("next_cursor", "")
             if not cursor:
                 return
+
+    async def _books_of(self, pattern: str) -> AsyncIterator[str]:
+        """Iterates over the listed instruments with a book that a pattern includes."""
+        _, market, term = (part if part != "*" else "" for part in pattern.split("|"))
+        async for i in self.instruments(market=market, term=term):
+            if matches(pattern, i.id) and "order_book" in i.channels:
+                yield i.id
 
     def _history(
         self, series: Series, after: int, last: int, epoch: str

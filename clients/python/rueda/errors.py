@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Mapping, Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from .values import MAX_REQUESTED, printable
-
-if TYPE_CHECKING:
-    from .events import Lost
 
 
 class RuedaError(Exception):
@@ -38,23 +35,13 @@ class ChecksumError(InvalidBook):
     """The checksum of the book is wrong."""
 
 
-class IncompleteHistory(RuedaError):
-    """Rows of history that were requested are lost. lost has the ranges that are known so far."""
-
-    def __init__(self, msg: str, lost: Sequence[Lost]) -> None:
-        super().__init__(msg)
-        self.lost = list(lost)
-
-
-class IncompleteHistoryWarning(UserWarning):
-    """Rows of history that were requested are lost, and the program has not called lost."""
-
-
 class GatewayError(RuedaError):
     """What a gateway answered instead of what was requested.
 
-    code is as in HTTP, reason the word to branch on ("": the answer is not from a gateway), msg and
-    hint are for people, retry_after is in seconds, closed: the stream was closed with it.
+    code is as in HTTP, reason the word to branch on ("": the answer is not from a gateway). msg,
+    hint and details (about fields of the request) are for people. The text of the error includes
+    them. retry_after is in seconds, closed: the stream was closed with it. retry: the
+    gateway says that the same may succeed later.
     """
 
     def __init__(
@@ -66,21 +53,34 @@ class GatewayError(RuedaError):
         retry_after: float = 0.0,
         request_id: str = "",
         closed: bool = False,
+        retry: bool = False,
+        details: Sequence[str] = (),
     ) -> None:
-        reason, msg = printable(reason), printable(msg)
-        super().__init__(f"{reason}: {msg}" if msg else reason or f"the server answered {code}")
+        reason, msg, hint = printable(reason), printable(msg), printable(hint)
+        details = tuple(map(printable, details))
+        text = f"{reason}: {msg}" if msg else reason or f"the server answered {code}"
+        for detail in details:
+            if detail not in text:
+                text += ": " + detail
+        if hint:
+            text = f"{text.rstrip('.')}. {hint}"
+        super().__init__(text)
         self.code = code
         self.reason = reason
         self.msg = msg
-        self.hint = printable(hint)
+        self.hint = hint
+        self.details = details
         self.retry_after = min(max(retry_after, 0.0), MAX_REQUESTED)
         self.request_id = printable(request_id)
         self.closed = closed
+        self.retry = retry
 
     @property
     def final(self) -> bool:
-        """Whether trying again cannot help."""
-        return self.reason in _FINAL or self.closed and self.code in (400, 403)
+        """Whether trying again cannot help. It can with retry, after a failure of the gateway (408
+        and 5xx) or a wait (429), and with a new access token."""
+        again = self.retry or self.code in (408, 429) or self.code >= 500
+        return not again and self.reason not in ("invalid_token", "token_expired")
 
 
 class RequestError(GatewayError):
@@ -135,11 +135,6 @@ class Unavailable(GatewayError):
     """The gateway cannot do it at present: try again later."""
 
 
-_FINAL = frozenset(
-    "invalid_credentials invalid_refresh_token mfa_required mfa_enrolment_required invalid_otp"
-    " password_change_required second_factor_locked token_revoked address_not_allowed replaced message_too_big".split()
-)
-
 _GROUPS: list[tuple[type[GatewayError], str]] = [
     (
         RequestError,
@@ -188,10 +183,12 @@ def gateway_error(
     retry_after: float = 0.0,
     request_id: str = "",
     closed: bool = False,
+    retry: bool = False,
+    details: Sequence[str] = (),
 ) -> GatewayError:
     """Returns the error of a reason, of its class."""
     cls = CLASSES.get(reason, GatewayError)
-    return cls(code, reason, msg, hint, retry_after, request_id, closed)
+    return cls(code, reason, msg, hint, retry_after, request_id, closed, retry, details)
 
 
 def response_error(code: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
@@ -204,15 +201,36 @@ def response_error(code: int, headers: Mapping[str, str], body: bytes) -> Gatewa
         pass  # without a body, the status says what there is
     members = detail if isinstance(detail, dict) else {}
 
-    def text(name: str) -> str:
-        value = members.get(name)
+    def text(name: str, of: Mapping[str, object] = members) -> str:
+        value = of.get(name)
         return value if isinstance(value, str) else ""
+
+    rows = members.get("details")
+    details = [
+        f"{text('field', row)} {text('msg', row)}"
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict)
+    ]
 
     wait = headers.get("Retry-After", "") or ""
     seconds = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 8 else 0.0
     return gateway_error(
-        code, text("reason"), text("msg"), text("hint"), seconds, text("request_id")
+        code,
+        text("reason"),
+        text("msg"),
+        text("hint"),
+        seconds,
+        text("request_id"),
+        details=details,
     )
+
+
+def may_help(error: BaseException) -> bool:
+    """Whether another attempt can help: after an error of the network, an invalid message or
+    answer, and a GatewayError that is not final. It cannot after a mistake of the program."""
+    if isinstance(error, GatewayError):
+        return not error.final
+    return isinstance(error, (ConnectionBroken, ProtocolError))
 
 
 def reason_of(error: Optional[BaseException]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from dataclasses import dataclass, field
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
 
@@ -433,15 +434,27 @@ def decode(message: str) -> Optional[DataEvent]:
     return build(parse(message))
 
 
-def utc(at: Union[datetime, date]) -> str:
+Moment = Union[datetime, date, str]
+"""A time that a program passes, see Range."""
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_ADVICE = (
+    "write a datetime with a zone, a date, a string such as 2026-11-22 or 2026-11-22T10:00 (UTC),"
+    " or 7d for seven days ago"
+)
+
+
+def utc(at: Moment, name: str = "the time") -> str:
     """Returns a time as the protocol writes it, and a date as it is.
 
-    ValueError: the time has no zone. TypeError: it is neither a datetime nor a date.
+    ValueError: a datetime has no zone, or a string is not a time. TypeError: it is something else.
     """
+    if isinstance(at, str):
+        return _utc_text(at, name)
     if isinstance(at, datetime):
         if at.utcoffset() is None:
             raise ValueError(
-                f"the time {at} has no zone: add tzinfo=timezone.utc, or .astimezone() if it is"
+                f"{name}: {at} has no zone: add tzinfo=timezone.utc, or .astimezone() if it is"
                 " local to this machine"
             )
         nanoseconds = getattr(at, "nanosecond", 0)  # pandas.Timestamp has them
@@ -449,4 +462,23 @@ def utc(at: Union[datetime, date]) -> str:
         return at.strftime("%Y-%m-%dT%H:%M:%S.%f") + f"{nanoseconds:03}Z"
     if isinstance(at, date):
         return at.isoformat()
-    raise TypeError(f"{at!r} is not a time: write a datetime with a zone, or a date")
+    raise TypeError(f"{name}: {at!r} is not a time: {_ADVICE}")
+
+
+def _utc_text(text: str, name: str) -> str:
+    """Returns a string as utc does. Without a zone it is in UTC."""
+    ago = re.fullmatch(r"([0-9]{1,5})([smhd])", text)
+    if ago is not None:
+        back = timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
+        return utc(datetime.now(timezone.utc) - back)
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        pass  # perhaps a time
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{name}: {text!r} is not a time: {_ADVICE}") from None
+    if re.fullmatch(r"[^.]{19}\.[0-9]{9}Z", text):  # of an event; a datetime has no nanoseconds
+        return text
+    return utc(at if at.utcoffset() is not None else at.replace(tzinfo=timezone.utc))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Coroutine, Optional, Protocol
 
-from .engine import Cursor
+from .engine import Cursor, Engine
 from .errors import ConnectionBroken, GatewayError, RuedaError
 from .events import Lost, Recovered
 from .queue import Series
-
-if TYPE_CHECKING:
-    from .link import Link
+from .subscription import Options
 
 MAX_FILL = 1_000_000
 MAX_HELD = 100_000  # messages that came meanwhile
@@ -28,10 +26,30 @@ class _Fill:
     held: deque[tuple[Any, bool]] = field(default_factory=deque)  # what came after it
 
 
+class Connection(Protocol):
+    """What a Filler uses of a Link."""
+
+    engine: Engine
+    scope: list[str]
+    sent: dict[Series, Options]
+    rejected: set[Series]
+    resumed: set[Series]
+    replays: int
+
+    def covered(self, series: Series, besides: Optional[Series] = None) -> bool:
+        """Whether an item of the set includes a series."""
+
+    def spawn(self, part: Coroutine[Any, Any, None]) -> None:
+        """Runs a coroutine, whose error ends the connection."""
+
+    async def space(self) -> None:
+        """Waits while the queue is full."""
+
+
 class Filler:
     """Orders the series of one connection."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Connection) -> None:
         self._link = link
         self._engine = link.engine
 
@@ -63,9 +81,11 @@ class Filler:
         """Queues the next event of a series."""
         link = self._link
         cursor.n, cursor.known = event.n, True
-        resumed = cursor.since > 0 or series not in link.sent  # the latter: by a pattern
+        # What is subscribed by name is resumed if its number was known, or if the answer says so.
+        resumed = cursor.first > 0 or cursor.to > 0 or series not in link.sent
         if link.replays > 0 and resumed and (cursor.to == 0 or event.n <= cursor.to):
             event.replayed = True
+            cursor.first = cursor.first or event.n
         self._engine.queue.data(series, event.n, event)
 
     def gap(self, series: Series, cursor: Cursor, last: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import warnings
@@ -21,7 +22,7 @@ from typing import (
     TypeVar,
 )
 
-from .errors import IncompleteHistory, IncompleteHistoryWarning, ProtocolError
+from .errors import ProtocolError, RuedaError
 from .events import DataEvent, Lost, build
 from .queue import Series
 from .values import BROKEN, printable, text, whole
@@ -29,6 +30,18 @@ from .values import BROKEN, printable, text, whole
 E = TypeVar("E", bound=DataEvent)
 MAX_PAGE = 10_000
 PACKAGE = os.path.join(os.path.dirname(__file__), "")
+
+
+class IncompleteHistory(RuedaError):
+    """Rows of history that were requested are lost. lost has the ranges that are known so far."""
+
+    def __init__(self, msg: str, lost: Sequence[Lost]) -> None:
+        super().__init__(msg)
+        self.lost = list(lost)
+
+
+class IncompleteHistoryWarning(UserWarning):
+    """Rows of history that were requested are lost, and the program has not called lost."""
 
 
 class AsyncRows(AsyncIterator[E]):
@@ -95,14 +108,14 @@ class AsyncRows(AsyncIterator[E]):
     def _take(self) -> Optional[E]:
         """Returns the next row that was read, None if there is none."""
         if self._found:
-            text = _text(self._series, self._lost)
+            text = text_of(self._lost)
             if self._complete:
                 raise IncompleteHistory(text, self._lost)
             self._found = False
             if not self._asked:
                 self._asked = True  # one warning
                 text += ". The method lost has all ranges. require_complete makes it an error"
-                warnings.warn(text, IncompleteHistoryWarning, _level())
+                warnings.warn(text, IncompleteHistoryWarning, outside())
         try:
             m = self._rows.popleft()
         except IndexError:
@@ -177,22 +190,37 @@ def rows_of(page: Any, member: str) -> list[Any]:
 
 def _lost_of(page: Mapping[str, Any], series: Series) -> list[Lost]:
     try:
-        return [
-            Lost(
-                *series,
-                whole(v.get("from", 0)),
-                whole(v["to"]) if "to" in v else None,
-                printable(text(v["reason"])),
-                printable(text(v.get("start", ""))),
-                printable(text(v.get("end", ""))),
-            )
-            for v in page.get("lost", ())
-        ]
+        return [_lost(series, v) for v in page.get("lost", ())]
     except BROKEN as err:
         raise ProtocolError("a page with a wrong list of what is lost") from err
 
 
-def _text(series: Series, lost: Sequence[Lost]) -> str:
+def lost_rows(table: str, header: str) -> list[Lost]:
+    """Returns the rows that an export lacks, from its header. ProtocolError: it is not valid."""
+    try:
+        return [_lost((table, _name(v)), v) for v in json.loads(header or "[]")]
+    except BROKEN as err:
+        raise ProtocolError("an export with a wrong list of what is lost") from err
+
+
+def _lost(series: Series, v: Mapping[str, Any]) -> Lost:
+    return Lost(
+        *series,
+        whole(v.get("from", 0)),
+        whole(v["to"]) if "to" in v else None,
+        printable(text(v["reason"])),
+        printable(text(v.get("start", ""))),
+        printable(text(v.get("end", ""))),
+    )
+
+
+def _name(v: Mapping[str, Any]) -> str:
+    """Returns the instrument of a lost range of an export, for bars with their interval."""
+    parts = (printable(v.get("instrument")), printable(v.get("interval")))
+    return "|".join(part for part in parts if part)
+
+
+def text_of(lost: Sequence[Lost]) -> str:
     """Returns the first lost range, for people."""
     v = lost[0]
     words = ["rows"]
@@ -205,10 +233,17 @@ def _text(series: Series, lost: Sequence[Lost]) -> str:
     if v.end:
         words.append(f"before {v.end}")
     more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
-    return f"{' '.join(series)}: history is incomplete: lost {' '.join(words)} ({v.reason}){more}"
+    where = f"{v.channel} {v.instrument}"
+    return f"{where}: history is incomplete: lost {' '.join(words)} ({v.reason}){more}"
 
 
-def _level() -> int:
+def warn_of(lost: Sequence[Lost]) -> None:
+    """Warns of lost rows, if there are any."""
+    if lost:
+        warnings.warn(text_of(lost), IncompleteHistoryWarning, outside())
+
+
+def outside() -> int:
     """Returns the level of warnings.warn for the line of the program that uses this package."""
     level = 1
     frame: Optional[FrameType] = sys._getframe(1)

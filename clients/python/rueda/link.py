@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Coroutine, NamedTuple, Optional
 
 from .book import Book
-from .engine import DIAL_TIMEOUT, Cursor, Engine, Seen
+from .engine import Cursor, Engine, Seen
 from .errors import (
     CLOSING,
     ChainError,
@@ -18,6 +18,7 @@ from .errors import (
     InvalidBook,
     ProtocolError,
     gateway_error,
+    may_help,
 )
 from .events import (
     BookInvalid,
@@ -43,6 +44,7 @@ from .subscription import NO_OPTIONS, Options, is_pattern, matches
 from .tokens import Tokens
 from .values import BROKEN, MAX_LIFE, MAX_REQUESTED, printable, seconds, text, whole
 
+DIAL_TIMEOUT = 15.0
 WRITE_TIMEOUT = 10.0
 STREAM_SILENCE = 25.0  # an Alive mark comes every 15 s
 RESYNC_AGAIN = 5.0
@@ -95,6 +97,8 @@ class Link:
         self._again: Optional[float] = None  # when to compare the sets again
         self._resynced: dict[str, float] = {}
         self._behind = False  # the program has a full queue
+        self._listed: dict[str, list[str]] = {}  # instruments of patterns of books
+        self._listing = False
         self._outbox: asyncio.Queue[str] = asyncio.Queue()
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -152,9 +156,9 @@ class Link:
             try:
                 text = await self.socket.recv()
             except websockets_closed as err:
-                raise self._close_error(err) from err
+                raise self._close_error(err) from None
             except OSError as err:
-                raise ConnectionBroken(f"connection broken: {err}") from err
+                raise ConnectionBroken(f"connection broken: {err}") from None
             if not isinstance(text, str):
                 raise ProtocolError("a message is binary")
             self._receive(text)
@@ -275,6 +279,7 @@ class Link:
             for series, cursor in self.engine.series.items():
                 if cursor.named:
                     want.setdefault(series, NO_OPTIONS)
+        self._expand(want)
         remove = sorted(item for item in self.sent if item not in want)
         if remove and self.replays == 0:  # else it would end their replay; CaughtUp comes back
             if now - self._removed < REMOVE_PAUSE:
@@ -295,6 +300,37 @@ class Link:
             items.sort()
             for i in range(0, len(items), self._most):
                 self._subscribe(items[i : i + self._most], group)
+
+    def _expand(self, want: dict[Series, Options]) -> None:
+        """Replaces patterns of books by the listed instruments that match, because a gateway sends
+        books of single instruments only. For patterns that are new on the connection, it requests
+        the instruments first."""
+        patterns = [s for s in want if s[0] == "order_book" and is_pattern(s[1])]
+        missing = [name for _, name in patterns if name not in self._listed]
+        if missing and not self._listing:
+            self._listing = True
+            self.spawn(self._list(missing))
+        for pattern in patterns:
+            options = want.pop(pattern)
+            for name in self._listed.get(pattern[1], ()):
+                want.setdefault(("order_book", name), options)
+
+    async def _list(self, patterns: list[str]) -> None:
+        """Lists the instruments of patterns of books, and subscribes to them."""
+        assert self.engine.books_of is not None
+        refused = ("unknown_instrument", "No listed instrument with a book matches", "")
+        for name in patterns:
+            try:
+                self._listed[name] = [i async for i in self.engine.books_of(name)]
+            except GatewayError as err:
+                if may_help(err):
+                    raise
+                self._listed[name], refused = [], (err.reason, err.msg, err.hint)
+            if not self._listed[name]:
+                self.engine.report(Rejected("order_book", name, *refused))
+        self._listing = False
+        self.reconcile()
+        self._settle()
 
     def _subscribe(self, items: list[Series], group: _Group) -> None:
         message: dict[str, Any] = {"action": "subscribe", "alive": True}
@@ -505,14 +541,14 @@ class Link:
             self._most = min(MAX_ITEMS, max(size // MAX_ITEM_BYTES, 1))
         self._prune()
         for cursor in self.engine.series.values():
-            cursor.since = cursor.n
+            cursor.first = cursor.n + 1 if cursor.n > 0 else 0
         self.engine.enter(State.SYNCING)
         self.reconcile()
         self._settle()
 
     def _settle(self) -> None:
         """Enters LIVE when nothing is missing any more."""
-        if not self.asks and self.replays == 0:
+        if not self.asks and self.replays == 0 and not self._listing:
             self.engine.bound = 0.0
             self.engine.enter(State.LIVE)
 
@@ -534,7 +570,10 @@ class Link:
                 self._lost((channel, name), first, last, printable(text(v["reason"])))
         for channel, numbers in m.get("resumed", {}).items():
             for name, n in numbers.items():
-                cursor = engine.series.get((channel, name))
+                series = (channel, name)
+                cursor = engine.series.get(series)
+                if cursor is None and series in self.sent and not is_pattern(name):
+                    cursor = engine.cursor(series)  # nothing of it was received so far
                 if cursor is not None and whole(n) > cursor.n:
                     cursor.to = n
         for item in ask.items if ask is not None else ():
@@ -575,7 +614,8 @@ class Link:
             first = max(first, cursor.n + 1)
             if cursor.known and (last == 0 or first <= last):
                 engine.report(Lost(*series, first, last or None, reason))
-            cursor.n = cursor.since = max(last, cursor.n)
+            cursor.n = max(last, cursor.n)
+            cursor.first = cursor.n + 1 if cursor.n > 0 else 0
             cursor.known, cursor.named = last > 0, False
             return
         for other, cursor in engine.series.items():
@@ -597,14 +637,14 @@ class Link:
                 self._filler.gap(series, cursor, cursor.to)
                 continue
             self._recovered(series, cursor, cursor.to or cursor.n)
-            cursor.since, cursor.to, cursor.named = 0, 0, False
+            cursor.first, cursor.to, cursor.named = 0, 0, False
         self.engine.move_to(position)
         self._settle()
         self.reconcile()
 
     def _recovered(self, series: Series, cursor: Cursor, last: int) -> None:
-        if 0 < cursor.since < last and cursor.fill is None:
-            self.engine.report(Recovered(*series, cursor.since + 1, last))
+        if 0 < cursor.first <= last and cursor.fill is None:
+            self.engine.report(Recovered(*series, cursor.first, last))
 
     def _alive(self, m: Raw) -> None:
         """Handles an Alive mark. It shows messages that were lost without a later one."""
@@ -641,16 +681,20 @@ class Link:
         reason, msg = printable(text(m["reason"])), printable(m.get("msg"))
         hint = printable(m.get("hint"))
         wait = seconds(m.get("retry_after", 0), MAX_REQUESTED)
-        self._error = gateway_error(whole(m["code"]), reason, msg, hint, wait)
+        again = m.get("retry") is True
+        self._error = gateway_error(whole(m["code"]), reason, msg, hint, wait, retry=again)
         ask = self.asks.pop(m.get("id", 0), None)
         if "id" in m and reason == "internal":  # in place of a CaughtUp
             raise ConnectionBroken("the gateway could not complete a resume")
         if ask is None:
-            if reason not in CLOSING:
-                self.engine.report(Notice(reason, msg, hint))
+            if reason in CLOSING:
+                return  # the close follows
+            if not self.ready:
+                raise self._error  # in place of a Success
+            self.engine.report(Notice(reason, msg, hint))
             return
         rows = m.get("rejected")
-        if m.get("retry") and rows is None:
+        if again and rows is None:
             self._later(ask, wait)
             return
         self._reject(rows or (), False)

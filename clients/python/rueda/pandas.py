@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from decimal import Decimal
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 import pandas as pd
 
 from .client import ALL, AsyncClient, Range
-from .events import Bar, Lost, Quote, Trade
+from .events import Bar, Event, Lost, Quote, Trade
 from .history import Rows
+from .subscription import Subscriptions
 from .sync import Client
 
 _TRADES = ("n", "price", "size", "kind", "id", "aggressor", "original_n")
@@ -114,6 +115,77 @@ async def bars_async(
     found = client.bars(instrument, interval, rows)
     frame = bars_frame([e async for e in found], exact)
     return _set_lost(frame, await found.lost())
+
+
+class LiveBars:
+    """Keeps past and new bars of an instrument in one frame.
+
+    It works with Client, not with AsyncClient. It subscribes the client to the bars and reads the
+    past ones that a Range selects. Pass each event of the loop to add. Bars that were closed in
+    between, or lost on the stream, are read from history.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        instrument: str,
+        interval: str = "1m",
+        rows: Range = ALL,
+        exact: bool = False,
+    ) -> None:
+        if isinstance(client, AsyncClient):
+            raise TypeError("LiveBars needs a Client, not an AsyncClient")
+        self._client = client
+        self._instrument = instrument
+        self._interval = interval
+        self._rows = rows
+        self._exact = exact
+        self._bars: dict[str, Bar] = {}  # by time, each as it was sent last
+        self._newest: Optional[int] = None  # N of the epoch; None: there is no bar
+        self._lost: list[Lost] = []
+        self._frame: Any = None  # None: it must be made
+        client.subscribe(Subscriptions(bars=[f"{instrument}|{interval}"]))
+        self._read(rows)
+
+    def add(self, event: Event) -> bool:
+        """Adds a bar of the stream. Returns whether the frame has changed."""
+        series = f"{self._instrument}|{self._interval}"
+        if isinstance(event, Lost) and (event.channel, event.instrument) == ("bars", series):
+            if event.reason == "epoch_changed":
+                self._newest = 0  # numbers begin again
+        if not isinstance(event, Bar) or f"{event.instrument}|{event.interval}" != series:
+            return False
+        if self._newest is None:
+            self._read(self._rows)
+        elif event.n > self._newest + 1:
+            complete = self._rows.require_complete
+            self._read(Range(after=self._newest, require_complete=complete))
+        elif event.n <= self._newest:
+            return False
+        if self._newest is None or event.n > self._newest:
+            self._keep(event)
+        return True
+
+    @property
+    def frame(self) -> Any:
+        """The bars as bars_frame returns them, with attrs["lost"]. After a change it is another
+        frame, so that a program may keep one."""
+        if self._frame is None:
+            frame = bars_frame(self._bars.values(), self._exact)
+            self._frame = _set_lost(frame, self._lost)
+        return self._frame
+
+    def _read(self, rows: Range) -> None:
+        found = self._client.bars(self._instrument, self._interval, rows)
+        bars = list(found)
+        for bar in reversed(bars) if rows.newest else bars:
+            self._keep(bar)
+        self._lost += found.lost()
+
+    def _keep(self, bar: Bar) -> None:
+        self._newest = bar.n
+        self._bars[bar.timestamp] = bar
+        self._frame = None
 
 
 def _frame(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import threading
-from datetime import date, datetime
+from datetime import date
 from types import TracebackType
 from typing import Any, AsyncIterator, Callable, Coroutine, Iterator, Optional, TypeVar, Union
 
+from ._threads import check_process
 from .book import Book
 from .client import (
     ALL,
+    IN_USE,
     Account,
     AsyncClient,
     Health,
@@ -21,8 +24,8 @@ from .client import (
 )
 from .engine import Checkpoint
 from .errors import RuedaError
-from .events import Bar, Event, Quote, Status, Trade
-from .history import Rows
+from .events import Bar, Event, Lost, Moment, Quote, Status, Trade
+from .history import Rows, warn_of
 from .queue import Entry
 from .subscription import ALL_LEVELS, Subscriptions
 from .tokens import Tokens
@@ -39,15 +42,17 @@ class Client:
     """A user's access to a gateway, with the arguments of AsyncClient.
 
     Its methods may be called from any thread, and wait for their result. One thread at a time may
-    iterate over events. Close it, or use it in a with block: it has a thread.
+    iterate over events. Close it, or use it in a with block: it has a thread. A process that was
+    forked makes a client of its own: that of its parent raises RuntimeError there.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="rueda", daemon=True)
-        self._back: list[Entry] = []  # taken, and not yielded
         self._lock = threading.Lock()
         self._ended = False  # guarded by the lock
+        self._waits = False  # a loop over events waits for one
         self._thread.start()
 
         async def make() -> AsyncClient:
@@ -78,6 +83,11 @@ class Client:
         self._thread.join()
 
     def _call(self, part: Coroutine[Any, Any, T]) -> T:
+        try:
+            check_process(self._process)  # the thread, and perhaps the lock, are of that process
+        except RuntimeError:
+            part.close()
+            raise
         with self._lock:
             if self._ended:
                 part.close()
@@ -129,7 +139,9 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends the stream and the thread."""
+        """Ends the stream and the thread. In a process that was forked it does nothing."""
+        if os.getpid() != self._process:
+            return
         try:
             self._call(self._client.close())
         except _Closed:
@@ -142,12 +154,20 @@ class Client:
         With a timeout in seconds it ends when no event has come for that long. A later call
         continues.
         """
+        check_process(self._process)
+        with self._lock:
+            if self._waits:
+                raise RuntimeError(IN_USE)
+            reader = self._client.reader = object()
         while True:
-            self._client.begin(None)
+            self._client.proceed(reader)
+            self._waits = True
             try:
                 entries = self._call(self._take(timeout))
             except (TimeoutError, _Closed):
                 return
+            finally:
+                self._waits = False
             if not entries:
                 return
             for i, entry in enumerate(entries):
@@ -156,18 +176,15 @@ class Client:
                     try:
                         yield entry.event
                     except GeneratorExit:
-                        self._back = entries[i + 1 :]
+                        self._client.back = entries[i + 1 :]
                         raise
 
     async def _take(self, timeout: Optional[float]) -> list[Entry]:
-        if self._back:
-            entries, self._back = self._back, []
-            return entries
         async with asyncio.timeout(timeout):
             return await self._client.take(BATCH)
 
     def checkpoint(self) -> Checkpoint:
-        """Returns what the loop over events has processed, without the event in progress."""
+        """Returns what the loop over events has processed, as AsyncClient.checkpoint does."""
         return self._client.checkpoint()
 
     def subscribe(self, subscriptions: Subscriptions) -> None:
@@ -183,7 +200,7 @@ class Client:
         return self._do(self._client.subscriptions)
 
     def book(self, instrument: str) -> Book:
-        """Returns a copy of the newest book of an instrument. InvalidBook: it is not known."""
+        """Returns a copy of the newest book of an instrument, as AsyncClient.book does."""
         return self._do(lambda: self._client.book(instrument))
 
     def health(self) -> Health:
@@ -219,17 +236,32 @@ class Client:
         )
 
     def snapshot(self, *instruments: str) -> list[InstrumentSnapshot]:
-        """Returns the newest trade, quote, summary and status of each instrument."""
+        """Returns the newest trade, quote, summary and status of each instrument, as in
+        snapshot("GGAL|BYMA|24hs", "AL30|BYMA|24hs")."""
         return self._call(self._client.snapshot(*instruments))
 
     def order_book(
         self,
         instrument: str,
         depth: int = ALL_LEVELS,
-        at: Union[datetime, date, None] = None,
+        at: Optional[Moment] = None,
     ) -> Book:
         """Returns the book of an instrument now, or at a time, as in Range."""
         return self._call(self._client.order_book(instrument, depth, at))
+
+    def download(
+        self,
+        table: str,
+        day: Union[date, str],
+        file: Union[str, os.PathLike[str]],
+        *,
+        market: str = "",
+        progress: Optional[Callable[[int], None]] = None,
+    ) -> list[Lost]:
+        """Writes a table of a closed day to a file, as AsyncClient.download does."""
+        lost = self._call(self._client.save_export(table, day, file, market, progress))
+        warn_of(lost)
+        return lost
 
     def trades(self, instrument: str, rows: Range = ALL) -> Rows[Trade]:
         """Iterates over past trades, cancels and corrections in order of N."""

@@ -7,15 +7,15 @@ import json
 import logging
 import os
 import random
-import tempfile
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Awaitable, Callable, Optional, Protocol, Union
 
-from ._threads import in_thread
-from .errors import GatewayError, ProtocolError, RuedaError
+from ._files import replaced
+from ._threads import check_process, in_thread
+from .errors import GatewayError, InvalidCredentials, ProtocolError, RuedaError, may_help
 from .values import BROKEN, MAX_LIFE, seconds, text
 
 RENEW_AGAIN = 0.5  # between two renewals of a stream, whatever lifetimes a gateway states
@@ -93,23 +93,8 @@ class FileStore:
                 "scope": tokens.scope,
             }
         )
-        folder = self.path.parent
-        handle, name = tempfile.mkstemp(prefix=self.path.name + ".", dir=folder)  # mode 0600
-        try:
-            with open(handle, "w", encoding="utf-8") as f:
-                f.write(text)
-                f.flush()
-                os.fsync(f.fileno())
-            os.replace(name, self.path)
-        except BaseException:
-            os.unlink(name)
-            raise
-        if os.name == "posix":  # make the rename durable
-            fd = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        with replaced(self.path, 0o600) as f:
+            f.write(text.encode())
 
 
 Post = Callable[[str, dict[str, str]], Awaitable[Any]]
@@ -139,6 +124,7 @@ class TokenKeeper:
         self._tried = 0.0  # the last attempt, likewise
         self._loaded = store is None
         self._attempt: Optional[asyncio.Task[Tokens]] = None
+        self._process = os.getpid()
 
     @property
     def current(self) -> Tokens:
@@ -168,6 +154,7 @@ class TokenKeeper:
         One attempt serves all callers, and goes on if one of them is cancelled. If it fails, the
         old tokens are used while they are valid.
         """
+        check_process(self._process)
         if self._valid():
             return self._now
         if self._attempt is None:
@@ -188,6 +175,7 @@ class TokenKeeper:
 
     async def end(self) -> None:
         """Ends the login of the client or, if the client has not used it yet, of the store."""
+        check_process(self._process)
         if self._attempt is not None:  # it must not store tokens afterwards
             await asyncio.wait([self._attempt])
         if not self._loaded:
@@ -211,8 +199,7 @@ class TokenKeeper:
         except (RuedaError, OSError) as err:
             self._tried = time.monotonic()
             rest = old.expires - time.time()
-            final = isinstance(err, GatewayError) and err.final
-            if not old.access or rest <= 0 or final:
+            if not old.access or rest <= 0 or not may_help(err):
                 raise
             self._renew = time.monotonic() + max(rest / 10, 1.0)
             return old
@@ -261,6 +248,10 @@ class TokenKeeper:
             except GatewayError as err:
                 if not self._password or err.code != 401:
                     raise
+        if not self._password:
+            raise InvalidCredentials(
+                401, "invalid_credentials", "there is neither a password nor a stored token"
+            )
         login = {
             "grant_type": "password",
             "username": self._username,

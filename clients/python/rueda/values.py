@@ -24,8 +24,8 @@ MAX_INT = 10**60  # of a price, size or volume
 
 _context = Context(100, Emin=-100, Emax=100, traps=[InvalidOperation, Overflow, Inexact])
 decimal_of = _context.create_decimal
-"""Returns the exact number of a text. An ArithmeticError: it has more than 100 digits, or so large
-an exponent."""
+"""Returns the exact number of a string. ArithmeticError: it has more than 100 digits, or an
+exponent that large."""
 
 
 def constant(text: str) -> NoReturn:
@@ -57,14 +57,14 @@ def seconds(value: Any, most: float) -> float:
 
 
 def text(value: Any) -> str:
-    """Returns a text for programs, such as an identifier."""
+    """Returns a string for programs, such as an identifier."""
     if value.__class__ is not str:
-        raise TypeError("not a text")
+        raise TypeError("not a string")
     return value  # type: ignore[no-any-return]
 
 
 def printable(value: Any) -> str:
-    """Returns a text for people, of at most MAX_TEXT characters, and "" for what is not a text.
+    """Returns a text for people, of at most MAX_TEXT characters, and "" for what is not a string.
 
     Characters that a terminal could act on are replaced.
     """

@@ -21,7 +21,7 @@ GROUPS = [
     ("Other events", ["StateChange", "Recovered", "Lost", "BookInvalid", "Rejected", "Delayed",
                       "Notice", "Event"]),
     ("Books", ["Book"]),
-    ("Requests", ["Range", "AsyncRows", "Rows", "Account", "Instrument", "InstrumentSnapshot"]),
+    ("Requests", ["Range", "Moment", "AsyncRows", "Rows", "Account", "Instrument", "InstrumentSnapshot"]),
     ("Tokens", ["Tokens", "TokenStore", "FileStore"]),
     ("Errors", ["RuedaError", "ConnectionBroken", "ProtocolError", "IncompleteHistory",
                 "IncompleteHistoryWarning", "InvalidBook", "ChainError",
@@ -32,9 +32,9 @@ GROUPS = [
 ]
 NOT_MADE = {"RuedaError", "AsyncIterator[E]", "Iterator[E]"}  # bases of what no program makes
 PANDAS = ["trades", "trades_async", "trades_frame", "quotes", "quotes_async", "quotes_frame",
-          "bars", "bars_async", "bars_frame"]
+          "bars", "bars_async", "bars_frame", "LiveBars"]
 
-INTERNAL = {"AsyncClient.take", "AsyncClient.begin"}  # for the synchronous client
+INTERNAL = {f"AsyncClient.{name}" for name in ("take", "proceed", "begin", "save_export")}  # for the synchronous client
 
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 Definition = tuple[ast.stmt, str]
@@ -188,11 +188,11 @@ def reference() -> str:
     """Returns the text of REFERENCE.md."""
     found: dict[str, Definition] = {}
     for path in sorted(PACKAGE.glob("*.py")):
-        if path.stem not in ("pandas", "__init__", "_threads"):
+        if path.stem not in ("pandas", "__init__", "_threads", "_files"):
             found.update(definitions(path))
     parts = [
         "# Reference of the Python client",
-        "`scripts/reference.py` has made it of the docstrings. [README.md](README.md) is an"
+        "`scripts/reference.py` generates this page from the docstrings.\n[README.md](README.md) is an"
         " introduction.",
     ]
     for title, names in GROUPS:

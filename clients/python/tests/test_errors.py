@@ -23,8 +23,9 @@ class ReasonsTest(unittest.TestCase):
         self.assertEqual({reason for reason, socket in rows if "closes" in socket}, CLOSING)
 
     def test_final(self) -> None:
-        for reason, final in (("replaced", True), ("token_expired", False), ("unknown", False)):
+        for reason, final in (("replaced", True), ("token_expired", False), ("unknown", True)):
             self.assertEqual(gateway_error(409, reason).final, final, reason)
+        self.assertFalse(gateway_error(409, "unknown", retry=True).final)
         self.assertTrue(gateway_error(400, "new_word", closed=True).final)
 
     def test_response(self) -> None:
@@ -33,6 +34,11 @@ class ReasonsTest(unittest.TestCase):
         self.assertIsInstance(error, rueda.LimitExceeded)
         self.assertEqual((error.retry_after, error.request_id), (7, "r"))
         self.assertEqual(str(error), "rate_limited: Wait")
+        rows = [{"field": "limit", "msg": "must be above 0"}, {"field": "end", "msg": "is\x1b"}, 7]
+        text = {"reason": "bad_field", "msg": "limit must be above 0.", "details": rows, "hint": "H"}
+        error = response_error(400, {}, json.dumps({"error": text}).encode())
+        self.assertEqual(error.details, ("limit must be above 0", "end is\ufffd"))
+        self.assertEqual(str(error), "bad_field: limit must be above 0.: end is\ufffd. H")
         for body in ("", "[]", "<html>", '{"error":[]}', '{"error":{"reason":7}}', "[" * 100_000):
             error = response_error(502, {"Retry-After": "soon"}, body.encode())
             self.assertEqual((error.reason, error.retry_after), ("", 0))

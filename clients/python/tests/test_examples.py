@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,11 @@ def run(folder: str, *command: str) -> str:
     if done.returncode != 0:
         raise AssertionError(f"{command}: {done.stdout}\n{done.stderr}")
     return done.stdout
+
+
+def readme() -> list[str]:
+    """Returns the programs of README.md."""
+    return re.findall(r"(?ms)^```python\n(.*?)^```", (PACKAGE / "README.md").read_text())
 
 
 class ExamplesTest(GatewayTest):
@@ -103,6 +110,8 @@ class ExamplesTest(GatewayTest):
                 gateway.kill()
         self.assertFalse([line for line in lines if line.startswith("lost")], lines)
         self.assertGreaterEqual(sum(line.startswith("stream waiting") for line in lines), 3, lines)
+        broken = [line for line in lines if "connection broken" in line]
+        self.assertTrue(broken and all(gateway.url in line for line in broken), broken)
         rows = [line.split() for line in lines if line.startswith("trade ")]
         numbers = [int(row[1]) for row in rows]
         self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
@@ -121,9 +130,52 @@ class ExamplesTest(GatewayTest):
         names = {path.name for path in EXAMPLES.glob("*.py")} - {"conformance.py"}
         self.assertEqual(names - tested, set())
 
+    def test_no_arguments(self) -> None:
+        """Without arguments, each example connects to `rueda dev`."""
+        for path in sorted(EXAMPLES.glob("*.py")):
+            if path.name == "conformance.py":
+                with self.assertRaisesRegex(AssertionError, "rueda conformance client -- "):
+                    run(self.folder, str(path))
+                continue
+            module = runpy.run_path(str(path))
+            given = inspect.signature(module["main"]).bind()
+            given.apply_defaults()
+            login = list(given.arguments.values())[:4]
+            self.assertEqual(login, ["http://127.0.0.1:8080", "demo", "demo", GGAL], path.name)
+
+    def test_restarts(self) -> None:
+        """The program of README that stores a sum is killed three times, and has the right sum."""
+        block = next(block for block in readme() if "volume.json" in block)
+        block = re.sub(r"(?m)^ +trades \+= 1\n +if .*:\n +break.*\n", "", block)
+        self.assertNotIn("break", block)
+        program = Path(self.folder, "volume.py")
+        program.write_text(block.replace("http://127.0.0.1:8080", self.gateway.url))
+        rows: list[tuple[int, str]] = []
+        for _ in range(4):
+            bot = subprocess.Popen(
+                [sys.executable, "-u", str(program)],
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert bot.stdout is not None
+            for line in bot.stdout:
+                _, n, _, volume = line.split()
+                rows.append((int(n), volume))
+                if int(n) >= rows[0][0] + 5 and len(rows) % 7 == 0:
+                    break
+            bot.kill()
+            bot.wait()
+            bot.stdout.close()
+        first, (last, volume) = rows[0][0], rows[-1]
+        with rueda.Client(self.gateway.url, "demo", "demo") as client:
+            past = list(client.trades(GGAL, rueda.Range(after=first - 1, limit=last - first + 1)))
+        self.assertEqual((past[0].n, past[-1].n), (first, last))
+        self.assertEqual(volume, str(sum(trade.size for trade in past)))
+
     def test_readme(self) -> None:
-        text = (PACKAGE / "README.md").read_text()
-        blocks = re.findall(r"(?ms)^```python\n(.*?)^```", text)
+        blocks = readme()
         self.assertGreater(len(blocks), 5)
         if importlib.util.find_spec("pandas") is None:  # RUEDA_REQUIRE_ALL makes it an error
             blocks = [block for block in blocks if "rueda.pandas" not in block]

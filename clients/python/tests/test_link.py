@@ -9,6 +9,7 @@ from typing import Any, AsyncIterator, Optional
 from unittest import mock
 
 import rueda
+from rueda.connect import Connector
 from rueda.engine import Checkpoint, Engine, Settings
 from rueda.errors import gateway_error
 from rueda.link import Link
@@ -76,10 +77,11 @@ class LinkTest(unittest.IsolatedAsyncioTestCase):
         broken = rueda.ConnectionBroken("reset")
         errors = iter([broken, replaced, replaced, broken])
         connect = mock.AsyncMock(side_effect=lambda: next(errors))
-        with mock.patch.object(self.engine, "_connect", connect):
-            with mock.patch("rueda.engine.FIRST_BACKOFF", 0.0):
+        connector = Connector(self.engine)
+        with mock.patch.object(connector, "_connect", connect):
+            with mock.patch("rueda.connect.FIRST_BACKOFF", 0.0):
                 with self.assertRaises(rueda.Replaced):
-                    await self.engine.run()
+                    await connector.run()
         self.assertEqual(connect.await_count, 3)
 
     async def asyncTearDown(self) -> None:
@@ -93,7 +95,7 @@ class LinkTest(unittest.IsolatedAsyncioTestCase):
 
     async def connect(self, *messages: dict[str, Any], scope: str = "") -> None:
         self.link = Link(self.engine, self.socket, rueda.Tokens("a1", scope=scope))
-        self.engine.link = self.link
+        self.engine.changed = self.link.reconcile
         self.running = asyncio.create_task(self.link.run())
         await self.give(SUCCESS, *messages)
 
@@ -160,6 +162,17 @@ class LinkTest(unittest.IsolatedAsyncioTestCase):
                          [(6, True), (7, True), (8, False)])
         self.assertEqual(recovered, rueda.Recovered("trades", ID, 6, 7))
         self.assertEqual(self.engine.position, "e:9")
+
+    async def test_resume_by_position_alone(self) -> None:
+        """What was missed of an instrument without a trade so far is marked, too."""
+        self.engine.restore(Checkpoint("e", "e:5", {}))
+        self.want(trades=[ID])
+        await self.connect(self.answer(1, resumed={"trades": {ID: 2}}), trade(1), trade(2), trade(3))
+        await self.give({"type": "CaughtUp", "code": 200, "id": 1, "epoch": "e", "position": "e:9"})
+        *trades, recovered = self.events()
+        self.assertEqual([(e.n, e.replayed) for e in trades if isinstance(e, rueda.Trade)],
+                         [(1, True), (2, True), (3, False)])
+        self.assertEqual(recovered, rueda.Recovered("trades", ID, 1, 2))
 
     async def test_nothing_is_repeated_after_a_new_subscription(self) -> None:
         """A position may be before what was sent."""
@@ -274,9 +287,57 @@ class LinkTest(unittest.IsolatedAsyncioTestCase):
     async def test_pause(self) -> None:
         with mock.patch("random.random", return_value=1.0):
             broken = rueda.ConnectionBroken()
-            waits = [self.engine._pause(broken) for _ in range(9)]
+            waits = [Connector(self.engine)._pause(broken) for _ in range(9)]
             self.assertEqual(waits, [0.5, 1, 2, 4, 8, 16, 30, 30, 30])
-            self.assertEqual(self.engine._pause(gateway_error(429, "", retry_after=9)), 39)
+            self.assertEqual(Connector(self.engine)._pause(gateway_error(429, "", retry_after=9)), 39)
+
+
+    async def test_books_of_a_pattern(self) -> None:
+        """A pattern of books is the books of listed instruments. An exact one has its own options."""
+        listed: dict[str, list[str]] = {"*|B|*": [ID, "X|B|C"], "*|N|*": []}
+        asked: list[str] = []
+
+        async def books_of(pattern: str) -> AsyncIterator[str]:
+            asked.append(pattern)
+            for name in listed[pattern]:
+                yield name
+
+        self.engine.books_of = books_of
+        self.want(books=["*|B|*"])
+        self.want(books=["X|B|C"], depth=1)
+        await self.connect()
+        books = [(m["order_book"], m["depth"]) for m in self.socket.sent[1:]]
+        self.assertEqual(books, [(["X|B|C"], 1), ([ID], 5)])
+        self.engine.desired.pop(("order_book", "X|B|C"))  # the pattern has it too
+        self.want(books=["*|N|*"])
+        await self.settle()
+        self.assertEqual(asked, ["*|B|*", "*|N|*"])
+        last = self.socket.sent[-1]
+        self.assertEqual((last["order_book"], last["depth"]), (["X|B|C"], 5))
+        (rejected,) = self.events()
+        assert isinstance(rejected, rueda.Rejected)
+        self.assertEqual((rejected.instrument, rejected.reason), ("*|N|*", "unknown_instrument"))
+        self.engine.desired.clear()
+        self.engine.changed()
+        await asyncio.sleep(0.15)
+        self.assertEqual(self.socket.sent[-1]["order_book"], [ID, "X|B|C"])
+        self.assertEqual(self.socket.sent[-1]["action"], "unsubscribe")
+
+    async def test_books_of_a_pattern_are_refused(self) -> None:
+        async def books_of(pattern: str) -> AsyncIterator[str]:
+            raise gateway_error(code, reason, "No")
+            yield ""
+
+        self.engine.books_of = books_of
+        code, reason = 403, "forbidden"
+        self.want(books=["*|B|*"])
+        await self.connect()
+        (rejected,) = self.events()
+        assert isinstance(rejected, rueda.Rejected)
+        self.assertEqual((rejected.reason, rejected.msg), ("forbidden", "No"))
+        code, reason = 503, "unavailable"
+        self.want(books=["*|D|*"])
+        self.assertIsInstance(await self.ended(), rueda.Unavailable)
 
 
 class AddressTest(unittest.TestCase):

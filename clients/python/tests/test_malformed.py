@@ -22,7 +22,7 @@ from typing import Any, AsyncIterator
 from unittest import mock
 
 import rueda
-from rueda.engine import Engine, Settings
+from rueda.engine import Engine, Settings, nothing
 from rueda.link import Link
 from rueda.queue import EventQueue, Series
 from rueda.rest import Rest
@@ -271,8 +271,9 @@ class MalformedTest(unittest.IsolatedAsyncioTestCase):
     async def connect(self, engine: Engine, socket: Socket) -> None:
         """Runs a connection until it ends, or has read everything."""
         self.calls += 1
-        engine.link = Link(engine, socket, Tokens("a", scope="marketdata:history"))
-        running = asyncio.create_task(engine.link.run())
+        link = Link(engine, socket, Tokens("a", scope="marketdata:history"))
+        engine.changed = link.reconcile
+        running = asyncio.create_task(link.run())
         end = asyncio.create_task(socket.read.wait())
         await asyncio.wait([running, end], return_when=asyncio.FIRST_COMPLETED)
         end.cancel()
@@ -283,8 +284,8 @@ class MalformedTest(unittest.IsolatedAsyncioTestCase):
             err = running.exception()
             assert err is not None
             self.judge(err)
-        engine.link = None
-        engine._disconnected()
+        engine.changed = nothing
+        engine.disconnected()
 
 
 class Socket:

@@ -10,6 +10,7 @@ import unittest
 from datetime import date
 from decimal import Decimal
 from typing import Any
+from unittest import mock
 
 import rueda
 
@@ -89,6 +90,73 @@ class PandasTest(GatewayTest):
                 await rueda.pandas.bars_async(client, GGAL, "1s", rueda.Range(limit=5))
 
         asyncio.run(part())
+
+    def test_live_bars(self) -> None:
+        """Past and new bars are those of history, also over a connection that breaks."""
+        import rueda.pandas
+
+        with rueda.Client(self.gateway.url, "demo", "demo") as client:
+            live = rueda.pandas.LiveBars(client, GGAL, "1s", rueda.Range(newest=True, limit=3))
+            client.subscribe(rueda.Subscriptions(trades=[GGAL], bars=[GGAL + "|1m"]))
+            past, added = len(live.frame), 0
+            self.assertIs(live.frame, live.frame)
+            for event in client.events(timeout=30):
+                before = live.frame
+                changed = live.add(event)
+                self.assertEqual(live.frame is not before, changed)
+                added += changed
+                if added == 5:
+                    break
+            self.assertEqual(added, 5)
+            self.assertGreaterEqual(len(live.frame), past + 4)  # one may be a revision
+            self.assertTrue(live.frame.index.is_monotonic_increasing)
+            start = live.frame.index[0].to_pydatetime()
+            want = rueda.pandas.bars(client, GGAL, "1s", rueda.Range(start=start))
+            want = want[want["n"] <= live.frame["n"].max()]
+            self.assertEqual(list(live.frame.index), list(want.index))
+            same = live.frame.index[:-2]  # the newest may have been revised since
+            for column in ("n", "open", "high", "low", "close", "volume"):
+                self.assertEqual(list(live.frame.loc[same, column]), list(want.loc[same, column]))
+            self.assertEqual(live.frame.attrs["lost"], [])
+
+    def test_live_bars_after_a_gap(self) -> None:
+        """What the stream does not have comes from history, and a new epoch begins again."""
+        import rueda.pandas
+
+        past = {n: bar(n, n, str(n)) for n in range(1, 9)}
+        asked: list[rueda.Range] = []
+
+        class Rows(list[rueda.Bar]):
+            def lost(self) -> list[rueda.Lost]:
+                return []
+
+        with self.assertRaisesRegex(TypeError, "needs a Client, not an AsyncClient"):
+            other: Any = rueda.AsyncClient("http://127.0.0.1:1")
+            rueda.pandas.LiveBars(other, GGAL, "1s")
+        client = mock.Mock()
+
+        def bars(instrument: str, interval: str, rows: rueda.Range) -> Rows:
+            asked.append(rows)
+            known = [b for n, b in past.items() if n <= kept and n > (rows.after or 0)]
+            return Rows(known[::-1] if rows.newest else known)
+
+        client.bars = bars
+        kept = 2
+        live = rueda.pandas.LiveBars(client, GGAL, "1s", rueda.Range(newest=True, limit=2))
+        self.assertEqual(list(live.frame["n"]), [1, 2])
+        kept = 6
+        self.assertTrue(live.add(past[5]))  # 3 and 4 were closed meanwhile, and 6 too
+        self.assertEqual(list(live.frame["n"]), [1, 2, 3, 4, 5, 6])
+        self.assertEqual(asked[-1].after, 2)
+        self.assertFalse(live.add(past[6]))
+        self.assertTrue(live.add(past[7]))
+        self.assertEqual(len(asked), 2)
+        self.assertFalse(live.add(rueda.Lost("bars", GGAL + "|1s", 8, None, "epoch_changed")))
+        past, kept = {1: bar(1, 7, "0.5"), 2: bar(2, 8, "0.6")}, 1
+        self.assertTrue(live.add(past[2]))
+        self.assertEqual(asked[-1].after, 0)
+        self.assertEqual(list(live.frame["n"]), [1, 2, 3, 4, 5, 6, 1, 2])
+        self.assertEqual(live.frame["close"].iloc[-2], 0.5)
 
 
 if __name__ == "__main__":

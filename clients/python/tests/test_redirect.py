@@ -7,6 +7,7 @@ import unittest
 from unittest import mock
 
 import rueda
+from rueda.connect import Connector
 from rueda.engine import Engine, Settings
 from rueda.errors import ConnectionBroken, GatewayError
 from rueda.queue import EventQueue
@@ -40,5 +41,5 @@ class RedirectTest(unittest.IsolatedAsyncioTestCase):
         settings = Settings("s", False, None, False, "t", None)
         engine = Engine(self.rest, mock.Mock(), queue, settings)
         with self.assertRaises((ConnectionBroken, GatewayError)):
-            await engine._dial()
+            await Connector(engine)._dial()
         self.assertEqual(self.led, 0)

@@ -52,10 +52,31 @@ class TimesTest(unittest.TestCase):
         query = rueda.Range(start=date(2026, 11, 20), end=date(2026, 11, 21)).query("A|B|C")
         self.assertEqual((query["start"], query["end"]), ("2026-11-20", "2026-11-21"))
 
+    def test_texts(self) -> None:
+        """A text without a zone is in UTC, in every zone of the machine."""
+        self.local_zone(BUENOS_AIRES)
+        for text, want in (
+            ("2026-11-22", "2026-11-22"),
+            ("2026-11-22T10:00", "2026-11-22T10:00:00.000000000Z"),
+            ("2026-11-22 10:00:01.5", "2026-11-22T10:00:01.500000000Z"),
+            ("2026-11-22T10:00-03:00", "2026-11-22T13:00:00.000000000Z"),
+            ("2026-11-22T10:00:00.123456789Z", "2026-11-22T10:00:00.123456789Z"),
+        ):
+            self.assertEqual(rueda.Range(start=text).query("A|B|C")["start"], want, text)
+        for text in ("", "7", "7w", "-7d", "tomorrow", "2026-13-01", "2026-11-22T25:00"):
+            with self.assertRaisesRegex(ValueError, f"Range.start: '{text}' is not a time: write"):
+                rueda.Range(start=text)
+
+    def test_ago(self) -> None:
+        for text, seconds in (("7d", 7 * 86400), ("36h", 36 * 3600), ("5m", 300), ("90s", 90)):
+            before = datetime.now(timezone.utc) - timedelta(seconds=seconds)
+            at = datetime.fromisoformat(utc(text)[:26] + "+00:00")
+            self.assertLess(abs(at - before), timedelta(seconds=5), text)
+
     def test_other_types(self) -> None:
-        wrong: list[Any] = ["2026-11-20", 1795185000, 1.5]
+        wrong: list[Any] = [1795185000, 1.5, b"2026-11-20"]
         for value in wrong:
-            with self.assertRaisesRegex(TypeError, "a datetime with a zone, or a date"):
+            with self.assertRaisesRegex(TypeError, "with a zone, a date, a string such as"):
                 rueda.Range(start=value)
 
     @unittest.skipUnless(
