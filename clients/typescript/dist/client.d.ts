@@ -1,11 +1,10 @@
 import { Book } from "./book.js";
 import type { Decimal } from "./decimal.js";
-import { type Checkpoint } from "./engine.js";
 import { type Bar, type Event, type Quote, type Status, type Trade } from "./events.js";
 import { type HealthReport } from "./health.js";
 import { type Range, type Rows } from "./history.js";
 import type * as wire from "./messages.js";
-import { type Options } from "./options.js";
+import { type Checkpoint, type Options } from "./options.js";
 import { type Subscriptions } from "./subscriptions.js";
 /** An instrument of the catalogue. */
 export interface Instrument {
@@ -66,14 +65,16 @@ export declare class Client {
     subscriptions(): Subscriptions;
     /**
      * Returns the book of an instrument to which the set subscribes, as new as what the client has
-     * received; undefined if it is not known at present. It changes with the next update.
+     * received. It changes with the next update. Returns undefined if the book is not known at
+     * present or not in the set, because a page may be painted before it subscribes.
      */
     book(instrument: string): Book | undefined;
     /** Returns what is alive. */
     health(): HealthReport;
     /**
-     * Returns what the body of the loop over events has processed, without the event that it is
-     * processing. See Options.resume.
+     * Returns what the body of the loop over events has processed, without the event in progress. An
+     * event is in progress until the loop asks for the next one. After a break, that is when the
+     * program calls events again. See Options.resume.
      */
     checkpoint(): Checkpoint;
     /** Makes sure that there is a valid login. Other methods do that themselves. */
@@ -85,6 +86,11 @@ export declare class Client {
     logout(): Promise<void>;
     /** Requests a path of REST, such as /market/status, and returns the data of the answer. */
     get(path: string, query?: Record<string, string | number | undefined>): Promise<unknown>;
+    /**
+     * Requests a path of REST, such as /market/export, and returns the answer. Its body is not read yet,
+     * and may be of any length. The module for Node.js writes exports to files.
+     */
+    open(path: string, query?: Record<string, string | number | undefined>, signal?: AbortSignal): Promise<Response>;
     /** Iterates over stored trades, cancels and corrections. */
     trades(instrument: string, range?: Range): Rows<Trade>;
     /** Iterates over stored quotes. */
@@ -102,9 +108,9 @@ export declare class Client {
     }): AsyncGenerator<Instrument, void, void>;
     /** Iterates over the accounts of the user. */
     accounts(): AsyncGenerator<Account, void, void>;
-    /** Returns the book of an instrument from REST: now, or at a time that the journal has. */
+    /** Returns the book of an instrument from REST: now, or at a time, as in Range, that the journal has. */
     bookAt(instrument: string, options?: {
         depth?: number;
-        at?: string;
+        at?: string | Date;
     }): Promise<Book>;
 }

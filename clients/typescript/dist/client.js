@@ -1,14 +1,17 @@
 import { Book } from "./book.js";
+import { Connector } from "./connect.js";
 import { Engine } from "./engine.js";
 import { ProtocolError } from "./errors.js";
 import { eventOf } from "./events.js";
 import { Health } from "./health.js";
 import { listOf, rowsOf } from "./history.js";
-import { parseURL } from "./options.js";
+import { parseURL, settingsOf } from "./options.js";
 import { Queue } from "./queue.js";
 import { Rest } from "./rest.js";
 import { itemsOf, seriesOf, setOf } from "./subscriptions.js";
+import { momentOf } from "./time.js";
 import { TokenKeeper } from "./tokens.js";
+import { checkMembers } from "./values.js";
 /** A user's access to a gateway. It connects to nothing before its first use. */
 export class Client {
     #rest;
@@ -20,9 +23,11 @@ export class Client {
     #books = new Map();
     #requireComplete;
     #running = false;
+    #current; // in progress
     /** Takes one or more URLs such as https://api.broker.example. Throws a TypeError. */
     constructor(urls, options = {}) {
-        const list = (typeof urls === "string" ? [urls] : urls).map((url) => parseURL(url, options.insecure ?? false));
+        const settings = settingsOf(options);
+        const list = (Array.isArray(urls) ? urls : [urls]).map((url) => parseURL(url, options.insecure ?? false));
         if (list.length === 0)
             throw new TypeError("no URL");
         this.#requireComplete = options.requireComplete ?? false;
@@ -31,9 +36,8 @@ export class Client {
         const warn = (reason, err) => {
             this.#engine.report({ type: "notice", reason, msg: err instanceof Error ? err.message : String(err), hint: undefined });
         };
-        const all = { ...options, session: options.session ?? `ts-${randomName()}` };
-        this.#tokens = new TokenKeeper(this.#rest, all, warn);
-        this.#engine = new Engine(all, this.#rest, this.#tokens, this.#queue, this.#desired, this.#books, this.#health);
+        this.#tokens = new TokenKeeper(this.#rest, settings, warn);
+        this.#engine = new Engine(settings, this.#rest, this.#tokens, this.#queue, this.#desired, this.#books, this.#health);
     }
     /**
      * Connects the stream and iterates over its events until the signal is aborted or the loop is
@@ -42,8 +46,9 @@ export class Client {
      */
     async *events(signal) {
         if (this.#running)
-            throw new TypeError("events is in use");
+            throw new TypeError("another loop reads the events of this client: make another client for a second loop");
         this.#running = true;
+        this.#processed();
         const stop = new AbortController();
         const abort = () => stop.abort();
         if (signal?.aborted)
@@ -52,7 +57,7 @@ export class Client {
         const end = { over: false };
         const finished = new AbortController(); // of run, or by the program
         stop.signal.addEventListener("abort", () => finished.abort(), { once: true });
-        const run = this.#engine
+        const run = new Connector(this.#engine)
             .run(stop.signal)
             .catch((err) => (end.error = err))
             .finally(() => {
@@ -61,11 +66,11 @@ export class Client {
         });
         try {
             while (!stop.signal.aborted) {
-                const e = this.#take();
+                const e = (this.#current = this.#take());
                 if (e) {
                     if (e.event)
                         yield e.event;
-                    this.#engine.processed(e);
+                    this.#processed();
                 }
                 else if (end.over) {
                     break;
@@ -83,6 +88,12 @@ export class Client {
         }
         if (end.error !== undefined)
             throw end.error;
+    }
+    // processed marks the entry in progress as processed.
+    #processed() {
+        if (this.#current)
+            this.#engine.processed(this.#current);
+        this.#current = undefined;
     }
     // take takes the next entry of the queue. A merged book gets its levels.
     #take() {
@@ -104,7 +115,7 @@ export class Client {
     subscribe(set) {
         for (const [s, options] of itemsOf(set))
             this.#desired.set(s, options);
-        this.#engine.link?.sets.reconcile();
+        this.#engine.changed();
     }
     /**
      * Removes from the set exactly these identifiers. Events that the gateway has already sent may
@@ -113,7 +124,7 @@ export class Client {
     unsubscribe(set) {
         for (const s of itemsOf(set).keys())
             this.#desired.delete(s);
-        this.#engine.link?.sets.reconcile();
+        this.#engine.changed();
     }
     /** Returns the set, sorted, without its options. */
     subscriptions() {
@@ -121,7 +132,8 @@ export class Client {
     }
     /**
      * Returns the book of an instrument to which the set subscribes, as new as what the client has
-     * received; undefined if it is not known at present. It changes with the next update.
+     * received. It changes with the next update. Returns undefined if the book is not known at
+     * present or not in the set, because a page may be painted before it subscribes.
      */
     book(instrument) {
         const b = this.#books.get(seriesOf("order_book", instrument));
@@ -132,8 +144,9 @@ export class Client {
         return this.#health.report(this.#books, this.#queue.count);
     }
     /**
-     * Returns what the body of the loop over events has processed, without the event that it is
-     * processing. See Options.resume.
+     * Returns what the body of the loop over events has processed, without the event in progress. An
+     * event is in progress until the loop asks for the next one. After a break, that is when the
+     * program calls events again. See Options.resume.
      */
     checkpoint() {
         return this.#engine.checkpoint();
@@ -152,6 +165,13 @@ export class Client {
     /** Requests a path of REST, such as /market/status, and returns the data of the answer. */
     get(path, query = {}) {
         return this.#rest.call({ method: "GET", path, query }, this.#tokens);
+    }
+    /**
+     * Requests a path of REST, such as /market/export, and returns the answer. Its body is not read yet,
+     * and may be of any length. The module for Node.js writes exports to files.
+     */
+    open(path, query = {}, signal) {
+        return this.#rest.open({ method: "GET", path, query, signal }, this.#tokens);
     }
     /** Iterates over stored trades, cancels and corrections. */
     trades(instrument, range = {}) {
@@ -175,6 +195,7 @@ export class Client {
     }
     /** Iterates over the instruments of the catalogue. text is a part of symbol, name or ISIN. */
     instruments(filter = {}) {
+        checkMembers("a filter", filter, ["market", "term", "kind", "text"]);
         const { text, ...query } = filter;
         return listOf(this.#rest, this.#tokens, "/market/instruments", "instruments", { ...query, ...(text !== undefined && { q: text }) });
     }
@@ -182,17 +203,14 @@ export class Client {
     accounts() {
         return listOf(this.#rest, this.#tokens, "/broker/accounts", "accounts", {});
     }
-    /** Returns the book of an instrument from REST: now, or at a time that the journal has. */
+    /** Returns the book of an instrument from REST: now, or at a time, as in Range, that the journal has. */
     async bookAt(instrument, options = {}) {
-        const data = (await this.get("/market/book", { instrument, ...options }));
+        checkMembers("the options of bookAt", options, ["depth", "at"]);
+        const data = (await this.get("/market/book", { instrument, ...options, at: momentOf("at", options.at) }));
         const book = new Book();
         const event = eventOf(data, Date.now());
         if (event?.type !== "book" || book.apply(event))
             throw new ProtocolError("the answer has no valid book");
         return book;
     }
-}
-function randomName() {
-    const bytes = crypto.getRandomValues(new Uint8Array(16));
-    return [...bytes].map((b) => "abcdefghijklmnopqrstuvwxyz234567"[b & 31]).join("");
 }

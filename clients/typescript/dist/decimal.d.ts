@@ -12,11 +12,11 @@ export declare class Decimal {
     /** The number 0. */
     static readonly zero: Decimal;
     private constructor();
-    /** Returns the number that a text such as "-7049.50" or "1e3" has. Throws a SyntaxError. */
+    /** Returns the number that a string such as "-7049.50" or "1e3" has. Throws a SyntaxError. */
     static parse(text: string): Decimal;
     /** Returns units / 10^scale. */
     static of(units: bigint, scale: number): Decimal;
-    /** Returns the number of a text in its shortest form, which the caller has checked. */
+    /** Returns the number of a string in its shortest form, which the caller has checked. */
     static fromWire(text: string): Decimal;
     /** How many digits the fraction has. */
     get scale(): number;
@@ -24,7 +24,7 @@ export declare class Decimal {
     get units(): bigint;
     /** Returns the number times 10^scale for another scale, which must not be below its own. */
     unitsAt(scale: number): bigint;
-    /** Returns a negative number if this is less than other, 0 if they are equal, else a positive one. */
+    /** Returns a number below 0 if this is less than other, 0 if they are equal, else one above 0. */
     compare(other: Decimal): number;
     /** Reports whether both are the same number. */
     equals(other: Decimal): boolean;
@@ -44,7 +44,7 @@ export declare class Decimal {
     toNumber(): number;
     /** Returns its shortest form without an exponent. */
     toString(): string;
-    /** Returns a text, so that JSON keeps the number exactly. */
+    /** Returns a string, so that JSON keeps the number exactly. */
     toJSON(): string;
     [Symbol.toPrimitive](hint: string): string;
 }

@@ -3,6 +3,13 @@ const powers = [];
 function power(n) {
     return (powers[n] ??= 10n ** BigInt(n));
 }
+// check throws a TypeError if an operand is not a Decimal.
+function check(value) {
+    if (value instanceof Decimal)
+        return;
+    const text = typeof value === "number" || typeof value === "string" ? String(value) : "1";
+    throw new TypeError(`${typeof value === "string" ? JSON.stringify(value) : String(value)} is not a Decimal: write Decimal.parse(${JSON.stringify(text)})`);
+}
 /**
  * An exact decimal number: units / 10^scale. It is immutable. `String(d)` is its shortest form
  * without an exponent, as the gateway writes it.
@@ -21,7 +28,7 @@ export class Decimal {
         this.big = big;
         this.digits = digits;
     }
-    /** Returns the number that a text such as "-7049.50" or "1e3" has. Throws a SyntaxError. */
+    /** Returns the number that a string such as "-7049.50" or "1e3" has. Throws a SyntaxError. */
     static parse(text) {
         const m = form.exec(text);
         if (!m)
@@ -45,7 +52,7 @@ export class Decimal {
         }
         return new Decimal(negative ? `-${text}` : text, units, scale);
     }
-    /** Returns the number of a text in its shortest form, which the caller has checked. */
+    /** Returns the number of a string in its shortest form, which the caller has checked. */
     static fromWire(text) {
         return new Decimal(text, undefined, -1);
     }
@@ -65,8 +72,9 @@ export class Decimal {
     unitsAt(scale) {
         return scale === this.scale ? this.units : this.units * power(scale - this.scale);
     }
-    /** Returns a negative number if this is less than other, 0 if they are equal, else a positive one. */
+    /** Returns a number below 0 if this is less than other, 0 if they are equal, else one above 0. */
     compare(other) {
+        check(other);
         if (this.text === other.text)
             return 0;
         const scale = Math.max(this.scale, other.scale);
@@ -74,19 +82,23 @@ export class Decimal {
     }
     /** Reports whether both are the same number. */
     equals(other) {
+        check(other);
         return this.text === other.text;
     }
     /** Returns the exact sum. */
     add(other) {
+        check(other);
         const scale = Math.max(this.scale, other.scale);
         return Decimal.of(this.unitsAt(scale) + other.unitsAt(scale), scale);
     }
     /** Returns the exact difference. */
     sub(other) {
+        check(other);
         return this.add(other.negate());
     }
     /** Returns the exact product. */
     mul(other) {
+        check(other);
         return Decimal.of(this.units * other.units, this.scale + other.scale);
     }
     /** Returns the number with the other sign. */
@@ -109,8 +121,12 @@ export class Decimal {
     toString() {
         return this.text;
     }
-    /** Returns a text, so that JSON keeps the number exactly. */
+    /** Returns a string, so that JSON keeps the number exactly. */
     toJSON() {
+        return this.text;
+    }
+    // Returns what console.log of Node.js prints.
+    [Symbol.for("nodejs.util.inspect.custom")]() {
         return this.text;
     }
     [Symbol.toPrimitive](hint) {

@@ -1,28 +1,17 @@
 import type { Book } from "./book.js";
 import type { Event, State } from "./events.js";
 import type { Health } from "./health.js";
-import { Link } from "./link.js";
-import type { Options } from "./options.js";
+import type { Checkpoint, Settings } from "./options.js";
 import type { Entry, Queue } from "./queue.js";
 import type { Rest } from "./rest.js";
 import { type ItemOptions, type Series } from "./subscriptions.js";
 import type { TokenKeeper } from "./tokens.js";
-/**
- * What a program has processed. Stored as JSON, it lets a later run of the program continue without
- * a loss: see Options.resume.
- */
-export interface Checkpoint {
-    epoch: string;
-    position: string;
-    /** Newest n by series: "trades GGAL|BYMA|24hs". */
-    sequences: Record<string, number>;
-}
 /** Progress in a series. */
 export interface Cursor {
     floor: number;
     n: number;
     known: boolean;
-    since: number;
+    first: number;
     to: number;
     fill: Fill | undefined;
     tried: number;
@@ -38,10 +27,12 @@ export interface Fill {
         snapshot: boolean;
     }[];
 }
-/** Keeps the stream connected, and has what is known over all connections. */
+/** Is called without a connection. */
+export declare const nothing: () => void;
+/** The progress of a stream, and what it has for the program: what is known over all connections. */
 export declare class Engine {
     #private;
-    readonly options: Options;
+    readonly options: Settings;
     readonly rest: Rest;
     readonly tokens: TokenKeeper;
     readonly queue: Queue;
@@ -55,8 +46,8 @@ export declare class Engine {
     restored: boolean;
     bound: number;
     reconnectAt: number;
-    link: Link | undefined;
-    constructor(options: Options, rest: Rest, tokens: TokenKeeper, queue: Queue, desired: Map<Series, ItemOptions>, books: Map<Series, Book>, health: Health);
+    changed: () => void;
+    constructor(options: Settings, rest: Rest, tokens: TokenKeeper, queue: Queue, desired: Map<Series, ItemOptions>, books: Map<Series, Book>, health: Health);
     cursor(s: Series): Cursor;
     /**
      * Forgets the progress of a series that the set has no more, except what was delivered: a resume
@@ -67,8 +58,8 @@ export declare class Engine {
     report(event: Event): void;
     /** Reports a state. */
     enter(state: State, url: string, error?: Error, wait?: number): void;
-    /** Connects again and again until the signal is aborted. Throws if the gateway refuses the client for good. */
-    run(signal: AbortSignal): Promise<void>;
+    /** Forgets what ends with a connection. Books are not known until their next snapshot. */
+    disconnected(): void;
     /** Makes a book invalid and reports it, if it is valid. */
     invalidate(s: Series, b: Book, reason: string): void;
     /** Begins a new series of numbers. What was missed in the old one is lost. */

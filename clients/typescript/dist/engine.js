@@ -1,8 +1,7 @@
-import { BehindError, RuedaError, isFinal } from "./errors.js";
-import { Link } from "./link.js";
-import { replays, splitSeries, seriesOf } from "./subscriptions.js";
-import { ms, now, sleep } from "./time.js";
-/** Keeps the stream connected, and has what is known over all connections. */
+import { isChannel, replays, splitSeries, seriesOf } from "./subscriptions.js";
+/** Is called without a connection. */
+export const nothing = () => undefined;
+/** The progress of a stream, and what it has for the program: what is known over all connections. */
 export class Engine {
     options;
     rest;
@@ -19,8 +18,7 @@ export class Engine {
     restored = false; // from a checkpoint: the next connection resumes everything
     bound = 0; // of the next wait
     reconnectAt = 0; // as the gateway has asked; 0: it has not
-    #broke = -Infinity; // when a connection ended that the gateway has not closed
-    link;
+    changed = nothing; // sends a change of the desired set
     #done = { epoch: "", position: "", sequences: {} };
     constructor(options, rest, tokens, queue, desired, books, health) {
         this.options = options;
@@ -36,7 +34,7 @@ export class Engine {
     cursor(s) {
         let c = this.series.get(s);
         if (!c) {
-            c = { floor: this.#past.get(s) ?? 0, n: 0, known: false, since: 0, to: 0, fill: undefined, tried: 0, named: false };
+            c = { floor: this.#past.get(s) ?? 0, n: 0, known: false, first: 0, to: 0, fill: undefined, tried: 0, named: false };
             this.series.set(s, c);
         }
         return c;
@@ -63,72 +61,8 @@ export class Engine {
         this.health.enter(state, url);
         this.report({ type: "state", state, url, error, wait });
     }
-    /** Connects again and again until the signal is aborted. Throws if the gateway refuses the client for good. */
-    async run(signal) {
-        for (;;) {
-            const url = this.rest.url();
-            const err = await this.#connect(url, signal);
-            this.#disconnected();
-            if (signal.aborted)
-                return this.enter("idle", url);
-            const own = this.#replacedByOwn(err);
-            if (isFinal(err) && !own) {
-                this.enter("closed", url, err);
-                throw err;
-            }
-            if (err instanceof BehindError) {
-                this.enter("waiting", url, err, 0);
-                await this.queue.space(signal);
-            }
-            else {
-                const wait = this.#pause(err);
-                this.enter("waiting", url, err, wait);
-                this.rest.next();
-                await sleep(wait, signal).catch(() => undefined);
-            }
-            if (signal.aborted)
-                return this.enter("idle", url);
-        }
-    }
-    // replacedByOwn notes how a connection ended. It reports whether an earlier connection of this
-    // client may have taken over the session: it broke off, and the network delivered its token late.
-    #replacedByOwn(err) {
-        const broke = this.#broke;
-        const closed = err instanceof RuedaError && err.closed;
-        this.#broke = closed ? -Infinity : now();
-        return closed && err.reason === "replaced" && now() - broke < ms.ownDelay;
-    }
-    // pause returns how long to wait before the next attempt: as the gateway has asked, or a random
-    // part of a bound that doubles. So clients of a gateway that was down do not all come at once.
-    #pause(err) {
-        const asked = this.reconnectAt - now();
-        this.reconnectAt = 0;
-        if (asked > 0)
-            return asked;
-        this.bound = Math.min(Math.max(2 * this.bound, ms.firstBackoff), ms.maxBackoff);
-        return Math.random() * this.bound + (err instanceof RuedaError ? err.retryAfter : 0);
-    }
-    // connect makes one connection and returns what ended it.
-    async #connect(url, signal) {
-        this.enter("connecting", url);
-        try {
-            const login = await this.tokens.get(signal);
-            this.link = new Link(this, url, login);
-            const err = await this.link.run(signal);
-            if (err instanceof RuedaError && (err.reason === "invalid_token" || err.reason === "token_expired")) {
-                this.tokens.invalidate(this.link.access);
-            }
-            return err;
-        }
-        catch (err) {
-            return err instanceof Error ? err : new Error(String(err));
-        }
-        finally {
-            this.link = undefined;
-        }
-    }
-    // disconnected forgets what ends with a connection. Books are not known until their next snapshot.
-    #disconnected() {
+    /** Forgets what ends with a connection. Books are not known until their next snapshot. */
+    disconnected() {
         for (const c of this.series.values()) {
             c.fill = undefined;
             c.to = 0;
@@ -180,13 +114,19 @@ export class Engine {
     }
     // restore sets the progress from a checkpoint.
     #restore(k) {
+        if (typeof k?.epoch !== "string" || typeof k.position !== "string" || typeof k.sequences !== "object" || k.sequences === null) {
+            throw new TypeError("resume must be what checkpoint() returned: it has an epoch, a position and sequences");
+        }
         this.epoch = k.epoch;
         this.position = k.position;
         this.restored = k.epoch !== "";
         this.#done = { epoch: k.epoch, position: k.position, sequences: { ...k.sequences } };
         for (const [name, n] of Object.entries(k.sequences)) {
             const space = name.indexOf(" ");
-            const c = this.cursor(seriesOf(name.slice(0, space), name.slice(space + 1)));
+            const channel = name.slice(0, space);
+            if (!isChannel(channel))
+                throw new TypeError(`${JSON.stringify(name)} of the checkpoint does not begin with a channel`);
+            const c = this.cursor(seriesOf(channel, name.slice(space + 1)));
             c.n = n;
             c.known = true;
         }

@@ -1,11 +1,25 @@
+import { RuedaError } from "./errors.js";
 import { type Lost, type MarketEvent } from "./events.js";
 import type { Access, Rest } from "./rest.js";
 import { type Series } from "./subscriptions.js";
+/** Rows of history that were requested are lost, and requireComplete makes that an error. */
+export declare class IncompleteError extends RuedaError {
+    /** The ranges that are known so far. */
+    readonly lost: Lost[];
+    readonly name = "IncompleteError";
+    constructor(msg: string, 
+    /** The ranges that are known so far. */
+    lost: Lost[]);
+}
 /** Which rows of history to read. Without members, all of them in order of n. */
 export interface Range {
-    /** Event times from start to before end: RFC 3339, or a date, the start of a trading day. */
-    start?: string;
-    end?: string;
+    /**
+     * Event times from start to before end: a Date, or a string. A string is a date, which is the start
+     * of that trading day in the market, or a time such as 2026-11-22T10:00, in UTC without a zone. 7d
+     * stands for seven days ago by the clock of this machine, and s, m and h for shorter units.
+     */
+    start?: string | Date;
+    end?: string | Date;
     /** Only rows above this n. */
     after?: number;
     /** Only rows of this epoch, which must be the current one. */
@@ -30,5 +44,9 @@ export interface Rows<T> extends AsyncGenerator<T, void, void> {
 export type IfLost = "warn" | "throw" | "nothing";
 /** Iterates over rows of history, page after page. */
 export declare function rowsOf(rest: Rest, tokens: Access, s: Series, r: Range, ifLost: IfLost, signal?: AbortSignal): Rows<MarketEvent>;
+/** Returns the rows that an export lacks, of its header. Throws a ProtocolError. */
+export declare function lostOfExport(table: string, header: string): Lost[];
+/** Returns the first lost range, for people. */
+export declare function textOfLost(lost: Lost[]): string;
 /** Iterates over the elements of a list that REST returns in pages. */
-export declare function listOf<T>(rest: Rest, tokens: Access, path: string, what: string, query: Record<string, string | undefined>): AsyncGenerator<T, void, void>;
+export declare function listOf<T>(rest: Rest, tokens: Access, path: string, what: string, query: Record<string, string | undefined>, signal?: AbortSignal): AsyncGenerator<T, void, void>;

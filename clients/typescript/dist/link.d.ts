@@ -1,3 +1,4 @@
+import type { Connection } from "./connection.js";
 import type { Engine } from "./engine.js";
 import type * as wire from "./messages.js";
 import { Sequences } from "./sequences.js";
@@ -5,7 +6,7 @@ import { Sets } from "./sets.js";
 import { type Series } from "./subscriptions.js";
 import type { Login } from "./tokens.js";
 /** One connection. */
-export declare class Link {
+export declare class Link implements Connection {
     #private;
     readonly engine: Engine;
     readonly url: string;

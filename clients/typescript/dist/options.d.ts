@@ -1,6 +1,15 @@
-import type { Checkpoint } from "./engine.js";
 import type { Overflow } from "./queue.js";
-import type { TokenStore } from "./tokens.js";
+import type { TokenStore } from "./store.js";
+/**
+ * What a program has processed. Stored as JSON, it lets a later run of the program continue without
+ * a loss: see Options.resume.
+ */
+export interface Checkpoint {
+    epoch: string;
+    position: string;
+    /** Newest n by series: "trades GGAL|BYMA|24hs". */
+    sequences: Record<string, number>;
+}
 /** A constructor of WebSockets, as browsers and Node 22 have it. */
 export type WebSocketConstructor = new (url: string) => WebSocketLike;
 /** The part of a WebSocket that the client uses. */
@@ -44,12 +53,18 @@ export interface Options {
     /** Allows http:// to other machines, which sends passwords and tokens unencrypted. */
     insecure?: boolean;
     /** Continues where an earlier client stopped. By default only new data comes. */
-    resume?: Checkpoint;
+    resume?: Checkpoint | undefined;
     /** True: rows of history that are lost are an IncompleteError. By default the client warns. */
     requireComplete?: boolean;
-    /** By default that of the platform. Node before version 22 has none: pass that of package ws. */
+    /** By default that of the platform or, in Node.js before version 22, of package ws. */
     WebSocket?: WebSocketConstructor;
     /** By default that of the platform. */
     fetch?: typeof fetch;
 }
+/** Options that were checked, with what the platform has. */
+export type Settings = Options & {
+    session: string;
+    WebSocket: WebSocketConstructor;
+};
+export declare function settingsOf(options: Options): Settings;
 export declare function parseURL(text: string, insecure: boolean): string;

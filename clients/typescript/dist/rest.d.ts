@@ -27,4 +27,11 @@ export declare class Rest {
      * reached, waits if the gateway asks for it, and renews a refused token once.
      */
     call(r: Request, tokens?: Access): Promise<unknown>;
+    /** Sends a request as call does, and returns its answer, whose body is not read yet. */
+    open(r: Request, tokens: Access): Promise<Response>;
 }
+/**
+ * Returns a ConnectionError for an error of the network, a TypeError with the cause if fetch refuses
+ * the request, and any other error as it is.
+ */
+export declare function brokenOf(err: unknown, base?: string): unknown;

@@ -1,4 +1,4 @@
-import { ConnectionError, ProtocolError, RuedaError } from "./errors.js";
+import { ConnectionError, ProtocolError, RuedaError, printable } from "./errors.js";
 import { read } from "./json.js";
 import { ms, sleep } from "./time.js";
 import { bounded } from "./values.js";
@@ -26,11 +26,18 @@ export class Rest {
      * Sends a request and returns the data of its answer. It tries the next URL if one cannot be
      * reached, waits if the gateway asks for it, and renews a refused token once.
      */
-    async call(r, tokens) {
+    call(r, tokens) {
+        return this.#repeat(r, tokens, async (base, access) => this.#read(base, r, access)).then(dataOf);
+    }
+    /** Sends a request as call does, and returns its answer, whose body is not read yet. */
+    open(r, tokens) {
+        return this.#repeat(r, tokens, (base, access) => this.#send(base, r, access, r.signal));
+    }
+    async #repeat(r, tokens, send) {
         for (let attempt = 1;; attempt++) {
             const access = tokens && (await tokens.get(r.signal)).access;
             try {
-                return dataOf(await this.#anywhere(r, access));
+                return await this.#anywhere(r, (base) => send(base, access));
             }
             catch (err) {
                 if (!(err instanceof RuedaError) || attempt === maxTries)
@@ -46,10 +53,10 @@ export class Rest {
         }
     }
     // anywhere sends a request to the URL in use or, if it cannot be reached, to the next ones.
-    async #anywhere(r, access) {
+    async #anywhere(r, send) {
         for (let skip = 0;; skip++) {
             try {
-                return await this.#send(this.urls[(this.#at + skip) % this.urls.length], r, access);
+                return await send(this.urls[(this.#at + skip) % this.urls.length]);
             }
             catch (err) {
                 const answered = err instanceof RuedaError && err.code !== 503 && err.reason !== "";
@@ -58,43 +65,100 @@ export class Rest {
             }
         }
     }
-    async #send(base, r, access) {
-        const query = new URLSearchParams();
-        for (const [name, value] of Object.entries(r.query ?? {}))
-            if (value !== undefined)
-                query.set(name, String(value));
+    // read returns the text of a successful answer, in a bounded time.
+    async #read(base, r, access) {
         const stop = new AbortController();
         const abort = () => stop.abort(r.signal?.reason);
         if (r.signal?.aborted)
             abort();
         r.signal?.addEventListener("abort", abort, { once: true });
-        const timer = setTimeout(() => stop.abort(new Error(`no answer of ${r.path} in ${ms.answer / 1000} s`)), ms.answer);
+        const timer = setTimeout(() => stop.abort(new ConnectionError(`no answer of ${r.path} in ${ms.answer / 1000} s`)), ms.answer);
         try {
-            const response = await this.fetcher(base + r.path + (query.size ? `?${query}` : ""), {
-                method: r.method,
-                redirect: "manual", // another address gets no password and no token
-                headers: { ...(r.body !== undefined && { "Content-Type": "application/json" }), ...(access && { Authorization: `Bearer ${access}` }) },
-                ...(r.body !== undefined && { body: JSON.stringify(r.body) }),
-                signal: stop.signal,
-            });
-            const { text, whole } = await textOf(response, response.ok ? maxAnswer : maxRefusal);
-            if (!response.ok)
-                throw refusal(response, text);
+            const { text, whole } = await textOf(await this.#send(base, r, access, stop.signal), maxAnswer);
             if (!whole)
                 throw new ProtocolError(`the answer of ${r.path} is longer than 64 MiB`);
             return text;
         }
         catch (err) {
-            if (r.signal?.aborted || err instanceof RuedaError)
+            if (r.signal?.aborted)
                 throw err;
-            const { message } = stop.signal.aborted ? stop.signal.reason : err;
-            throw new ConnectionError(`the connection broke: ${message}`, { cause: err });
+            if (stop.signal.aborted)
+                throw stop.signal.reason;
+            throw brokenOf(err, base);
         }
         finally {
             clearTimeout(timer);
             r.signal?.removeEventListener("abort", abort);
         }
     }
+    // send sends a request, and returns a successful answer.
+    async #send(base, r, access, signal) {
+        const query = new URLSearchParams();
+        for (const [name, value] of Object.entries(r.query ?? {}))
+            if (value !== undefined)
+                query.set(name, String(value));
+        try {
+            const response = await this.fetcher(base + r.path + (query.size ? `?${query}` : ""), {
+                method: r.method,
+                redirect: "manual", // another address gets no password and no token
+                headers: { ...(r.body !== undefined && { "Content-Type": "application/json" }), ...(access && { Authorization: `Bearer ${access}` }) },
+                ...(r.body !== undefined && { body: JSON.stringify(r.body) }),
+                ...(signal && { signal }),
+            });
+            if (!response.ok)
+                throw refusal(response, (await textOf(response, maxRefusal)).text);
+            return response;
+        }
+        catch (err) {
+            throw signal?.aborted ? err : brokenOf(err, base);
+        }
+    }
+}
+/**
+ * Returns a ConnectionError for an error of the network, a TypeError with the cause if fetch refuses
+ * the request, and any other error as it is.
+ */
+export function brokenOf(err, base = "") {
+    if (err instanceof RuedaError || !(err instanceof Error))
+        return err;
+    const at = base && `${base}: `;
+    if (isNetworkError(err))
+        return new ConnectionError(`the connection broke: ${at}${textOfError(err, base)}`, { cause: err });
+    if (!(err instanceof TypeError && err.cause instanceof Error))
+        return err;
+    return new TypeError(`${at}${err.message}: ${textOfError(err, base)}`, { cause: err.cause });
+}
+const { process, Deno } = globalThis;
+const isNode = process?.versions?.node !== undefined && Deno === undefined;
+// Codes of errors of the network: of the system, of undici, the parser of HTTP, TLS, certificates,
+// and of Bun.
+const networkCode = /^(E(CONN|PIPE|TIMEDOUT|HOST|NET|NOTFOUND|AI_)|UND_ERR_(?!INVALID)|HPE_|ERR_(SSL|TLS|HTTP2|STREAM)|Connection|FailedToOpen|Timeout)|CERT|SIGNATURE|ISSUER/;
+const networkCalls = new Set(["connect", "getaddrinfo", "read", "write", "shutdown"]);
+// isNetworkError reports whether fetch has failed because of the network: with a TypeError, as
+// browsers do, or with an error that has one of the codes or system calls, itself or in its causes.
+// In Node.js a TypeError without one is a mistake of the program.
+function isNetworkError(err) {
+    if (!(err instanceof Error))
+        return false;
+    if (err instanceof TypeError && !isNode)
+        return true;
+    const { code = "", syscall = "", errors = [] } = err;
+    return networkCode.test(String(code)) || networkCalls.has(syscall) || [err.cause, ...errors].some(isNetworkError);
+}
+// textOfError returns the last cause of an error, and what to do if it is known.
+function textOfError(err, base) {
+    let last = err;
+    while (last.cause instanceof Error)
+        last = last.cause;
+    const text = last.message || last.errors?.map((e) => e.message).join(", ") || last.code || String(last); // of several addresses
+    if (last.code === "ECONNREFUSED")
+        return `${text}. Is the gateway running there?`;
+    if (last.code === "ERR_SSL_WRONG_VERSION_NUMBER" || last.code === "ERR_SSL_PACKET_LENGTH_TOO_LONG") {
+        return `the server does not use TLS. For a gateway without TLS, write ${base.replace("https://", "http://")}`;
+    }
+    if (text === "bad port")
+        return "bad port. Browsers and fetch block this port: start the gateway on another one";
+    return text;
 }
 // textOf returns at most the first bytes of an answer, and whether they are the whole of it.
 async function textOf(response, most) {
@@ -126,8 +190,14 @@ function refusal(response, text) {
     const retryAfter = bounded(Number(response.headers.get("Retry-After")) * 1000, ms.maxRequested);
     return new RuedaError({
         code: response.status, reason: e.reason ?? "", ...(e.msg && { msg: e.msg }), ...(e.hint && { hint: e.hint }),
-        ...(e.request_id && { requestId: e.request_id }), retryAfter,
+        ...(e.request_id && { requestId: e.request_id }), retryAfter, details: detailsOf(e.details),
     });
+}
+// detailsOf returns what is wrong with fields of a request.
+function detailsOf(rows) {
+    if (!Array.isArray(rows))
+        return [];
+    return rows.map((row) => `${printable(row?.field)} ${printable(row?.msg)}`);
 }
 function dataOf(text) {
     let answer;

@@ -1,5 +1,5 @@
 import type { MarketEvent } from "./events.js";
-import type { Link } from "./link.js";
+import type { Connection } from "./connection.js";
 import type * as wire from "./messages.js";
 import { type Series } from "./subscriptions.js";
 interface Numbered {
@@ -12,7 +12,7 @@ export declare class Sequences {
     #private;
     private readonly link;
     replaying: number;
-    constructor(link: Link);
+    constructor(link: Connection);
     /** Queues market data. If there is no space, the connection ends, and the next one resumes. */
     push(s: Series, n: number, event: MarketEvent): boolean;
     /** Handles an event of a series without gaps. */

@@ -52,11 +52,15 @@ export class Sequences {
         }
     }
     #deliver(s, c, x) {
-        const resumed = c.since > 0 || !this.link.sets.sent.has(s); // the latter: by a pattern
-        if (this.replaying > 0 && resumed && (c.to === 0 || x.n <= c.to))
+        // What is subscribed by name is resumed if its number was known, or if the answer says so.
+        const resumed = c.first > 0 || c.to > 0 || !this.link.sets.sent.has(s);
+        const again = this.replaying > 0 && resumed && (c.to === 0 || x.n <= c.to);
+        if (again)
             x.event.replayed = true;
         if (!this.push(s, x.n, x.event))
             return; // comes again
+        if (again)
+            c.first ||= x.n;
         c.n = x.n;
         c.known = true;
     }
@@ -127,7 +131,10 @@ export class Sequences {
         }
         for (const [channel, resumed] of Object.entries(m.resumed ?? {})) {
             for (const [id, n] of Object.entries(resumed)) {
-                const c = this.link.engine.series.get(`${channel} ${id}`);
+                const { engine, sets } = this.link;
+                const s = `${channel} ${id}`;
+                // Of a series in the set, nothing may have been received so far.
+                const c = sets.sent.has(s) && !isPattern(s) ? engine.cursor(s) : engine.series.get(s);
                 if (c && whole(n) > c.n)
                     c.to = n;
             }
@@ -150,7 +157,8 @@ export class Sequences {
             const from = Math.max(r.from ?? 0, c.n + 1);
             if (c.known && from <= (r.to ?? from))
                 engine.report({ type: "lost", ...splitSeries(s), from, to: r.to, reason });
-            c.n = c.since = Math.max(r.to ?? 0, c.n);
+            c.n = Math.max(r.to ?? 0, c.n);
+            c.first = c.n > 0 ? c.n + 1 : 0;
             c.known = (r.to ?? 0) > 0;
             c.named = false;
             return;
@@ -176,7 +184,7 @@ export class Sequences {
                 continue;
             }
             this.#recovered(s, c, c.to || c.n);
-            c.since = c.to = 0;
+            c.first = c.to = 0;
             c.named = false;
         }
         if (this.link.over)
@@ -188,8 +196,8 @@ export class Sequences {
     }
     // recovered reports what a replay has delivered of a series, up to N to.
     #recovered(s, c, to) {
-        if (c.since > 0 && to > c.since && !c.fill && replays(s)) {
-            this.link.engine.report({ type: "recovered", ...splitSeries(s), from: c.since + 1, to, history: false });
+        if (c.first > 0 && to >= c.first && !c.fill && replays(s)) {
+            this.link.engine.report({ type: "recovered", ...splitSeries(s), from: c.first, to, history: false });
         }
     }
     /** Handles an Alive mark. It shows messages that were lost without a later one. */

@@ -1,4 +1,4 @@
-import type { Link } from "./link.js";
+import type { Connection } from "./connection.js";
 import type * as wire from "./messages.js";
 import { type ItemOptions, type Series } from "./subscriptions.js";
 /** An item of the set at the gateway. */
@@ -12,10 +12,10 @@ export declare class Sets {
     #private;
     private readonly link;
     readonly sent: Map<`quotes ${string}` | `summary ${string}` | `status ${string}` | `trades ${string}` | `order_book ${string}` | `bars ${string}`, Subscribed>;
-    constructor(link: Link);
+    constructor(link: Connection);
     /** Sets how long messages may be. */
     limit(bytes: number): void;
-    /** Reports whether a request has no answer yet. */
+    /** Reports whether a request has no answer yet, or instruments are being listed. */
     waits(): boolean;
     /** Compares the sets again if that is due. */
     due(at: number): void;

@@ -1,7 +1,8 @@
-import { printable } from "./errors.js";
+import { RuedaError, mayHelp, printable } from "./errors.js";
+import { listOf } from "./history.js";
 import { channelOf, identifierOf, isPattern, matches, replays } from "./subscriptions.js";
 import { ms, now } from "./time.js";
-import { bounded, text } from "./values.js";
+import { bounded, list, text } from "./values.js";
 const maxItems = 300; // in a message
 const maxItemBytes = 200; // of an item, with its place in resume
 /** The set of subscriptions of a connection, which follows the set that the program wants. */
@@ -15,6 +16,8 @@ export class Sets {
     #paused = 0; // the set is not changed before
     #again = 0; // when to compare the sets again; 0: not needed
     #resynced = new Map();
+    #listed = new Map(); // books of patterns
+    #listing = false;
     constructor(link) {
         this.link = link;
     }
@@ -23,9 +26,9 @@ export class Sets {
         if (bytes > 0)
             this.#most = Math.min(maxItems, Math.max(Math.floor(bytes / maxItemBytes), 1));
     }
-    /** Reports whether a request has no answer yet. */
+    /** Reports whether a request has no answer yet, or instruments are being listed. */
     waits() {
-        return this.#asks.size > 0;
+        return this.#asks.size > 0 || this.#listing;
     }
     /** Compares the sets again if that is due. */
     due(at) {
@@ -49,6 +52,7 @@ export class Sets {
             for (const [s, c] of engine.series)
                 if (c.named && !want.has(s))
                     want.set(s, {});
+        this.#expand(want);
         const remove = [...this.sent.keys()].filter((s) => !want.has(s)).sort();
         // A removal would end a replay. CaughtUp comes back here.
         if (remove.length > 0 && this.link.sequences.replaying === 0) {
@@ -62,6 +66,53 @@ export class Sets {
             }
         }
         this.#add(want);
+    }
+    // expand replaces patterns of books by the instruments that are listed, because a gateway sends
+    // books of single instruments only. It lists those of patterns that are new on the connection.
+    #expand(want) {
+        const patterns = [...want].filter(([s]) => channelOf(s) === "order_book" && isPattern(s));
+        const missing = patterns.map(([s]) => s).filter((s) => !this.#listed.has(s));
+        if (missing.length > 0 && !this.#listing) {
+            this.#listing = true;
+            this.#list(missing).catch((err) => this.link.end(err));
+        }
+        for (const [pattern, options] of patterns) {
+            want.delete(pattern);
+            for (const s of this.#listed.get(pattern) ?? [])
+                if (!want.has(s))
+                    want.set(s, options);
+        }
+    }
+    // list lists the instruments of patterns of books, and subscribes to them.
+    async #list(patterns) {
+        const { engine } = this.link;
+        for (const pattern of patterns) {
+            const instrument = identifierOf(pattern);
+            const found = [];
+            let refused = { reason: "unknown_instrument", msg: "No listed instrument with a book matches", hint: "" };
+            try {
+                const [, market, term] = instrument.split("|").map((part) => (part === "*" ? undefined : part));
+                const query = { market, term, limit: "1000" };
+                for await (const i of listOf(engine.rest, engine.tokens, "/market/instruments", "instruments", query, this.link.abort.signal)) {
+                    const s = `order_book ${text(i.instrument)}`;
+                    if (matches(pattern, s) && list(i.channels).includes("order_book"))
+                        found.push(s);
+                }
+            }
+            catch (err) {
+                if (!(err instanceof RuedaError) || mayHelp(err))
+                    throw err;
+                refused = { reason: err.reason, msg: err.msg, hint: err.hint ?? "" };
+            }
+            if (this.link.over)
+                return;
+            this.#listed.set(pattern, found);
+            if (found.length === 0)
+                this.link.reject({ channel: "order_book", instrument, ...refused }, false);
+        }
+        this.#listing = false;
+        this.reconcile();
+        this.link.settle();
     }
     // add subscribes to the items that the gateway does not have, or with other options.
     #add(want) {

@@ -1,7 +1,9 @@
 import type { Channel } from "./messages.js";
 /**
  * A set of subscriptions. An identifier is SYMBOL|MARKET|TERM, and * may stand for a whole part.
- * Identifiers of bars have an interval as a fourth part: GGAL|BYMA|24hs|5m.
+ * Identifiers of bars have an interval as a fourth part: GGAL|BYMA|24hs|5m. A pattern of books
+ * stands for the instruments that are listed when the client connects or subscribes, as the gateway
+ * sends books of single instruments only.
  */
 export interface Subscriptions {
     trades?: string[];
@@ -22,7 +24,8 @@ export interface ItemOptions {
     depth?: number;
     conflate?: string;
 }
-export declare function seriesOf(channel: string, id: string): Series;
+export declare const isChannel: (name: string) => name is Channel;
+export declare function seriesOf(channel: Channel, id: string): Series;
 export declare function channelOf(s: Series): Channel;
 export declare function identifierOf(s: Series): string;
 export declare function splitSeries(s: Series): {

@@ -1,17 +1,26 @@
-const intervals = new Set(["1s", "1m", "5m", "15m", "1h", "1d"]);
+import { checkMembers } from "./values.js";
+const intervals = ["1s", "1m", "5m", "15m", "1h", "1d"];
 const symbol = /^(?:\*|[!#-)+\-.-:<-[\]-{}~]{1,32})$/;
 const part = /^(?:\*|[A-Za-z0-9][A-Za-z0-9._-]{0,15})$/;
 const lists = { trades: "trades", quotes: "quotes", books: "order_book", status: "status", summary: "summary", bars: "bars" };
 const channels = new Set(Object.values(lists));
+export const isChannel = (name) => channels.has(name);
 // seriesOf returns a series, or throws a TypeError if the identifier is not one.
 export function seriesOf(channel, id) {
+    const fail = (text) => {
+        throw new TypeError(`${JSON.stringify(id)} in ${channel === "order_book" ? "books" : channel}${text}`);
+    };
+    if (typeof id !== "string")
+        return fail(` must be a string such as "GGAL|BYMA|24hs"`);
     const parts = id.split("|");
-    const interval = channel === "bars" ? parts.pop() : "1m";
-    const ok = parts.length === 3 && symbol.test(parts[0]) && part.test(parts[1]) && part.test(parts[2]);
-    if (!ok || !intervals.has(interval) || !channels.has(channel)) {
-        const form = channel === "bars" ? "SYMBOL|MARKET|TERM|INTERVAL" : "SYMBOL|MARKET|TERM";
-        throw new TypeError(`${JSON.stringify(id)} in ${channel} is not of the form ${form}`);
-    }
+    if (channel === "bars" && parts.length === 3)
+        return fail(` has no interval: write ${id}|1m`);
+    if (parts.length !== (channel === "bars" ? 4 : 3))
+        return fail(` is not of the form SYMBOL|MARKET|TERM${channel === "bars" ? "|INTERVAL" : ""}`);
+    const forms = { symbol, market: part, term: part };
+    Object.entries(forms).forEach(([name, form], i) => form.test(parts[i]) || fail(`: ${JSON.stringify(parts[i])} is not a ${name}`));
+    if (channel === "bars" && !intervals.includes(parts[3]))
+        return fail(`: ${parts[3]} is not one of ${intervals.join(", ")}`);
     return `${channel} ${id}`;
 }
 export function channelOf(s) {
@@ -43,15 +52,19 @@ export function matches(pattern, s) {
 }
 // itemsOf checks a set and returns its items.
 export function itemsOf(set) {
+    checkMembers("a set of subscriptions", set, [...Object.keys(lists), "depth", "conflate"]);
     const { depth = 5, conflate } = set;
     if (!["all", 1, 5, 10, 25].includes(depth))
-        throw new TypeError(`depth ${depth}: it is 1, 5, 10, 25 or "all"`);
+        throw new TypeError(`depth is ${depth}: must be 1, 5, 10, 25 or "all"`);
     if (conflate !== undefined && !["100ms", "250ms", "1s"].includes(conflate)) {
-        throw new TypeError(`conflate ${JSON.stringify(conflate)}: it is 100ms, 250ms or 1s`);
+        throw new TypeError(`conflate is ${JSON.stringify(conflate)}: must be 100ms, 250ms or 1s`);
     }
     const items = new Map();
     for (const [list, channel] of Object.entries(lists)) {
-        for (const id of set[list] ?? []) {
+        const ids = set[list] ?? [];
+        if (!Array.isArray(ids))
+            throw new TypeError(`${JSON.stringify(ids)} in ${list}: write a list, [${JSON.stringify(ids)}]`);
+        for (const id of ids) {
             const o = {};
             if (channel === "order_book")
                 o.depth = depth === "all" ? 0 : depth;

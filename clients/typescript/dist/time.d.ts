@@ -16,3 +16,5 @@ export declare const ms: {
 };
 export declare const now: () => number;
 export declare function sleep(wait: number, signal?: AbortSignal): Promise<void>;
+/** Returns a time that a program passes as the protocol writes it. Throws a TypeError. */
+export declare function momentOf(name: string, value: string | Date | undefined): string | undefined;

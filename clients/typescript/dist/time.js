@@ -35,3 +35,21 @@ export function sleep(wait, signal) {
             signal?.addEventListener("abort", stop, { once: true });
     });
 }
+const units = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const isoTime = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?)?$/;
+/** Returns a time that a program passes as the protocol writes it. Throws a TypeError. */
+export function momentOf(name, value) {
+    if (value === undefined)
+        return undefined;
+    if (value instanceof Date && !Number.isNaN(value.getTime()))
+        return value.toISOString();
+    const text = typeof value === "string" ? value : "";
+    const ago = /^(\d{1,5})([smhd])$/.exec(text);
+    if (ago)
+        return new Date(Date.now() - Number(ago[1]) * units[ago[2]]).toISOString();
+    const [, date, minute, second = ":00", fraction = "", zone = "Z"] = isoTime.exec(text) ?? [];
+    if (date === undefined || Number.isNaN(Date.parse(minute === undefined ? date : `${date}T${minute}${second}${zone}`))) {
+        throw new TypeError(`${name}: ${value instanceof Date ? "Invalid Date" : JSON.stringify(value)} is not a time: write a Date, 2026-11-22, 2026-11-22T10:00 (UTC), or 7d for seven days ago`);
+    }
+    return minute === undefined ? date : `${date}T${minute}${second}${fraction}${zone}`;
+}

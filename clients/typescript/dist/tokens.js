@@ -1,4 +1,4 @@
-import { ProtocolError, RuedaError, isFinal } from "./errors.js";
+import { ProtocolError, RuedaError, mayHelp } from "./errors.js";
 import { ms, now } from "./time.js";
 import { bounded, members } from "./values.js";
 /**
@@ -67,7 +67,7 @@ export class TokenKeeper {
             return loginOf(stored);
         }
         catch (err) {
-            if (!old?.tokens.access_token || now() >= old.expires || isFinal(err))
+            if (!old?.tokens.access_token || now() >= old.expires || !mayHelp(err))
                 throw err;
             this.#renewAt = now() + Math.max((old.expires - now()) / 10, 1000);
             return loginOf(old.tokens); // valid for some time

@@ -2,10 +2,12 @@
 // revised replaces the one of the same time.
 //
 //   node examples/candles.mjs http://127.0.0.1:8080 demo demo 'GGAL|BYMA|24hs' 1m
+//
+// Without arguments it follows GGAL|BYMA|24hs of rueda dev.
 
 import { Client } from "@rueda/client";
 
-const [url, username, password, instrument, interval = "1m"] = process.argv.slice(2);
+const [url = "http://127.0.0.1:8080", username = "demo", password = "demo", instrument = "GGAL|BYMA|24hs", interval = "1m"] = process.argv.slice(2);
 
 const stop = new AbortController();
 process.once("SIGINT", () => stop.abort());

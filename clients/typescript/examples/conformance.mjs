@@ -10,6 +10,11 @@ import { FileStore } from "@rueda/client/node";
 
 const { RUEDA_URL, RUEDA_USERNAME, RUEDA_PASSWORD, RUEDA_INSTRUMENTS, RUEDA_SESSION, RUEDA_FOLDER } = process.env;
 
+if (!RUEDA_URL) {
+  console.error("usage: rueda conformance client -- node examples/conformance.mjs");
+  process.exit(2);
+}
+
 const stop = new AbortController();
 process.stdin.on("end", () => stop.abort()).resume(); // the suite has seen enough
 
@@ -18,8 +23,6 @@ const client = new Client(RUEDA_URL.split(","), {
   password: RUEDA_PASSWORD,
   session: RUEDA_SESSION,
   tokens: new FileStore(join(RUEDA_FOLDER, "tokens.json")),
-  // Node before version 22 has no WebSocket.
-  ...(globalThis.WebSocket ? {} : { WebSocket: (await import("ws")).default }),
 });
 const instruments = RUEDA_INSTRUMENTS.split(",");
 client.subscribe({ trades: instruments, books: instruments });
@@ -32,7 +35,7 @@ try {
     const { instrument, n } = ev;
     switch (ev.type) {
       case "trade":
-        print({ event: "trade", instrument, n, price: ev.price, size: ev.size });
+        print({ event: "trade", instrument, n, price: ev.price, size: ev.size, replayed: ev.replayed });
         break;
       case "book": {
         const book = client.book(instrument);
@@ -44,6 +47,9 @@ try {
         break;
       case "lost":
         if (ev.channel === "trades") print({ event: "lost", instrument, from: ev.from, to: ev.to, reason: ev.reason });
+        break;
+      case "recovered":
+        if (ev.channel === "trades") print({ event: "recovered", instrument, from: ev.from, to: ev.to });
         break;
       case "rejected":
         print({ event: "rejected", instrument, reason: ev.reason });

@@ -1,10 +1,12 @@
 // Prints the five best levels of a book after each change.
 //
 //   node examples/order-book.mjs http://127.0.0.1:8080 demo demo 'GGAL|BYMA|24hs'
+//
+// Without arguments it follows GGAL|BYMA|24hs of rueda dev.
 
 import { Client } from "@rueda/client";
 
-const [url, username, password, instrument] = process.argv.slice(2);
+const [url = "http://127.0.0.1:8080", username = "demo", password = "demo", instrument = "GGAL|BYMA|24hs"] = process.argv.slice(2);
 
 const stop = new AbortController();
 process.once("SIGINT", () => stop.abort());

@@ -2,10 +2,12 @@
 // sells when it falls below. It pays the ask and gets the bid. No order is sent.
 //
 //   node examples/paper-bot.mjs http://127.0.0.1:8080 demo demo 'GGAL|BYMA|24hs'
+//
+// Without arguments it follows GGAL|BYMA|24hs of rueda dev.
 
 import { Client, Decimal } from "@rueda/client";
 
-const [url, username, password, instrument] = process.argv.slice(2);
+const [url = "http://127.0.0.1:8080", username = "demo", password = "demo", instrument = "GGAL|BYMA|24hs"] = process.argv.slice(2);
 const size = Decimal.parse("10");
 
 const stop = new AbortController();

@@ -2,13 +2,15 @@
 // happened meanwhile is written too, or reported as lost.
 //
 //   node examples/recorder.mjs http://127.0.0.1:8080 demo demo 'GGAL|BYMA|24hs' trades.jsonl
+//
+// Without arguments it follows GGAL|BYMA|24hs of rueda dev.
 
 import { appendFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 
 import { Client } from "@rueda/client";
 import { FileStore } from "@rueda/client/node";
 
-const [url, username, password, instrument, file] = process.argv.slice(2);
+const [url = "http://127.0.0.1:8080", username = "demo", password = "demo", instrument = "GGAL|BYMA|24hs", file = "trades.jsonl"] = process.argv.slice(2);
 const state = `${file}.checkpoint`;
 
 const stop = new AbortController();

@@ -1,10 +1,13 @@
 // Prints the best bid and offer of instruments, and what happens to the stream.
 //
 //   node examples/ticker.mjs http://127.0.0.1:8080 demo demo 'GGAL|BYMA|24hs' ...
+//
+// Without arguments it follows GGAL|BYMA|24hs of rueda dev.
 
 import { Client } from "@rueda/client";
 
-const [url, username, password, ...instruments] = process.argv.slice(2);
+const [url = "http://127.0.0.1:8080", username = "demo", password = "demo", ...instruments] = process.argv.slice(2);
+if (instruments.length === 0) instruments.push("GGAL|BYMA|24hs");
 
 const stop = new AbortController();
 process.once("SIGINT", () => stop.abort());

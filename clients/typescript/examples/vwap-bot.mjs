@@ -3,10 +3,12 @@
 // begins again.
 //
 //   node examples/vwap-bot.mjs http://127.0.0.1:8080 demo demo 'GGAL|BYMA|24hs'
+//
+// Without arguments it follows GGAL|BYMA|24hs of rueda dev.
 
 import { Client, Decimal } from "@rueda/client";
 
-const [url, username, password, instrument] = process.argv.slice(2);
+const [url = "http://127.0.0.1:8080", username = "demo", password = "demo", instrument = "GGAL|BYMA|24hs"] = process.argv.slice(2);
 
 const stop = new AbortController();
 process.once("SIGINT", () => stop.abort());

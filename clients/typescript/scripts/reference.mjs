@@ -17,7 +17,7 @@ const groups = [
   ["Tokens", "index.ts", ["Tokens", "TokenStore"]],
   ["Errors", "index.ts", ["RuedaError", "ConnectionError", "BehindError", "ProtocolError", "IncompleteError"]],
   ["Messages of the protocol", "index.ts", ["read", "DataMessage", "wire"]],
-  ["Module @rueda/client/node", "node.ts", ["FileStore"]],
+  ["Module @rueda/client/node", "node.ts", ["FileStore", "download", "DownloadOptions"]],
 ];
 const internal = new Set(["eventOf"]); // a type of it is exported with the events
 
@@ -104,7 +104,7 @@ export function unlisted() {
 export function reference() {
   const parts = [
     "# Reference of the TypeScript client",
-    "`scripts/reference.mjs` has made it of the types and their comments. [README.md](README.md) is an\nintroduction.",
+    "`scripts/reference.mjs` generates this page from the types and their comments.\n[README.md](README.md) is an introduction.",
   ];
   for (const [title, module, names] of groups) {
     parts.push(`## ${title}`);

@@ -1,16 +1,19 @@
 import { Book } from "./book.js";
+import { Connector } from "./connect.js";
 import type { Decimal } from "./decimal.js";
-import { Engine, type Checkpoint } from "./engine.js";
+import { Engine } from "./engine.js";
 import { ProtocolError } from "./errors.js";
 import { eventOf, type Bar, type BookUpdate, type DataMessage, type Event, type Quote, type Status, type Trade } from "./events.js";
 import { Health, type HealthReport } from "./health.js";
 import { listOf, rowsOf, type Range, type Rows } from "./history.js";
 import type * as wire from "./messages.js";
-import { parseURL, type Options } from "./options.js";
+import { parseURL, settingsOf, type Checkpoint, type Options } from "./options.js";
 import { Queue, type Entry } from "./queue.js";
 import { Rest } from "./rest.js";
 import { itemsOf, seriesOf, setOf, type ItemOptions, type Series, type Subscriptions } from "./subscriptions.js";
+import { momentOf } from "./time.js";
 import { TokenKeeper } from "./tokens.js";
+import { checkMembers } from "./values.js";
 
 /** An instrument of the catalogue. */
 export interface Instrument {
@@ -59,10 +62,12 @@ export class Client {
   readonly #books = new Map<Series, Book>();
   readonly #requireComplete: boolean;
   #running = false;
+  #current: Entry | undefined; // in progress
 
   /** Takes one or more URLs such as https://api.broker.example. Throws a TypeError. */
   constructor(urls: string | string[], options: Options = {}) {
-    const list = (typeof urls === "string" ? [urls] : urls).map((url) => parseURL(url, options.insecure ?? false));
+    const settings = settingsOf(options);
+    const list = (Array.isArray(urls) ? urls : [urls]).map((url) => parseURL(url, options.insecure ?? false));
     if (list.length === 0) throw new TypeError("no URL");
     this.#requireComplete = options.requireComplete ?? false;
     this.#rest = new Rest(list, options.fetch ?? globalThis.fetch.bind(globalThis));
@@ -70,9 +75,8 @@ export class Client {
     const warn = (reason: string, err: unknown): void => {
       this.#engine.report({ type: "notice", reason, msg: err instanceof Error ? err.message : String(err), hint: undefined });
     };
-    const all = { ...options, session: options.session ?? `ts-${randomName()}` };
-    this.#tokens = new TokenKeeper(this.#rest, all, warn);
-    this.#engine = new Engine(all, this.#rest, this.#tokens, this.#queue, this.#desired, this.#books, this.#health);
+    this.#tokens = new TokenKeeper(this.#rest, settings, warn);
+    this.#engine = new Engine(settings, this.#rest, this.#tokens, this.#queue, this.#desired, this.#books, this.#health);
   }
 
   /**
@@ -81,8 +85,9 @@ export class Client {
    * the client for good.
    */
   async *events(signal?: AbortSignal): AsyncGenerator<Event, void, void> {
-    if (this.#running) throw new TypeError("events is in use");
+    if (this.#running) throw new TypeError("another loop reads the events of this client: make another client for a second loop");
     this.#running = true;
+    this.#processed();
     const stop = new AbortController();
     const abort = (): void => stop.abort();
     if (signal?.aborted) abort();
@@ -90,7 +95,7 @@ export class Client {
     const end: { error?: unknown; over: boolean } = { over: false };
     const finished = new AbortController(); // of run, or by the program
     stop.signal.addEventListener("abort", () => finished.abort(), { once: true });
-    const run = this.#engine
+    const run = new Connector(this.#engine)
       .run(stop.signal)
       .catch((err: unknown) => (end.error = err))
       .finally(() => {
@@ -99,10 +104,10 @@ export class Client {
       });
     try {
       while (!stop.signal.aborted) {
-        const e = this.#take();
+        const e = (this.#current = this.#take());
         if (e) {
           if (e.event) yield e.event;
-          this.#engine.processed(e);
+          this.#processed();
         } else if (end.over) {
           break;
         } else {
@@ -116,6 +121,12 @@ export class Client {
       this.#running = false;
     }
     if (end.error !== undefined) throw end.error;
+  }
+
+  // processed marks the entry in progress as processed.
+  #processed(): void {
+    if (this.#current) this.#engine.processed(this.#current);
+    this.#current = undefined;
   }
 
   // take takes the next entry of the queue. A merged book gets its levels.
@@ -136,7 +147,7 @@ export class Client {
    */
   subscribe(set: Subscriptions): void {
     for (const [s, options] of itemsOf(set)) this.#desired.set(s, options);
-    this.#engine.link?.sets.reconcile();
+    this.#engine.changed();
   }
 
   /**
@@ -145,7 +156,7 @@ export class Client {
    */
   unsubscribe(set: Subscriptions): void {
     for (const s of itemsOf(set).keys()) this.#desired.delete(s);
-    this.#engine.link?.sets.reconcile();
+    this.#engine.changed();
   }
 
   /** Returns the set, sorted, without its options. */
@@ -155,7 +166,8 @@ export class Client {
 
   /**
    * Returns the book of an instrument to which the set subscribes, as new as what the client has
-   * received; undefined if it is not known at present. It changes with the next update.
+   * received. It changes with the next update. Returns undefined if the book is not known at
+   * present or not in the set, because a page may be painted before it subscribes.
    */
   book(instrument: string): Book | undefined {
     const b = this.#books.get(seriesOf("order_book", instrument));
@@ -168,8 +180,9 @@ export class Client {
   }
 
   /**
-   * Returns what the body of the loop over events has processed, without the event that it is
-   * processing. See Options.resume.
+   * Returns what the body of the loop over events has processed, without the event in progress. An
+   * event is in progress until the loop asks for the next one. After a break, that is when the
+   * program calls events again. See Options.resume.
    */
   checkpoint(): Checkpoint {
     return this.#engine.checkpoint();
@@ -191,6 +204,14 @@ export class Client {
   /** Requests a path of REST, such as /market/status, and returns the data of the answer. */
   get(path: string, query: Record<string, string | number | undefined> = {}): Promise<unknown> {
     return this.#rest.call({ method: "GET", path, query }, this.#tokens);
+  }
+
+  /**
+   * Requests a path of REST, such as /market/export, and returns the answer. Its body is not read yet,
+   * and may be of any length. The module for Node.js writes exports to files.
+   */
+  open(path: string, query: Record<string, string | number | undefined> = {}, signal?: AbortSignal): Promise<Response> {
+    return this.#rest.open({ method: "GET", path, query, signal }, this.#tokens);
   }
 
   /** Iterates over stored trades, cancels and corrections. */
@@ -220,6 +241,7 @@ export class Client {
 
   /** Iterates over the instruments of the catalogue. text is a part of symbol, name or ISIN. */
   instruments(filter: { market?: string; term?: string; kind?: string; text?: string } = {}): AsyncGenerator<Instrument, void, void> {
+    checkMembers("a filter", filter, ["market", "term", "kind", "text"]);
     const { text, ...query } = filter;
     return listOf(this.#rest, this.#tokens, "/market/instruments", "instruments", { ...query, ...(text !== undefined && { q: text }) });
   }
@@ -229,17 +251,13 @@ export class Client {
     return listOf(this.#rest, this.#tokens, "/broker/accounts", "accounts", {});
   }
 
-  /** Returns the book of an instrument from REST: now, or at a time that the journal has. */
-  async bookAt(instrument: string, options: { depth?: number; at?: string } = {}): Promise<Book> {
-    const data = (await this.get("/market/book", { instrument, ...options })) as DataMessage;
+  /** Returns the book of an instrument from REST: now, or at a time, as in Range, that the journal has. */
+  async bookAt(instrument: string, options: { depth?: number; at?: string | Date } = {}): Promise<Book> {
+    checkMembers("the options of bookAt", options, ["depth", "at"]);
+    const data = (await this.get("/market/book", { instrument, ...options, at: momentOf("at", options.at) })) as DataMessage;
     const book = new Book();
     const event = eventOf(data, Date.now());
     if (event?.type !== "book" || book.apply(event)) throw new ProtocolError("the answer has no valid book");
     return book;
   }
-}
-
-function randomName(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return [...bytes].map((b) => "abcdefghijklmnopqrstuvwxyz234567"[b & 31]).join("");
 }

@@ -1,45 +1,62 @@
-import type { Lost } from "./events.js";
 import { ms } from "./time.js";
 
 const maxText = 1000; // characters of a text for people
 
 /**
- * Returns a text for people, at most 1,000 characters of it, and "" for what is not a text. What a
+ * Returns a text for people, at most 1,000 characters of it, and "" for what is not a string. What a
  * terminal could act on is replaced.
  */
 export function printable(value: unknown): string {
   return typeof value === "string" ? value.slice(0, maxText).replace(/\p{C}|\p{Zl}|\p{Zp}/gu, "\ufffd") : "";
 }
 
-/** What a gateway refused, over REST or on the stream. It is the base of the other errors. */
+/**
+ * What a gateway refused, over REST or on the stream. It is the base of the other errors. Its message
+ * includes reason, msg, details and hint.
+ */
 export class RuedaError extends Error {
   override readonly name: string = "RuedaError";
   /** As in HTTP; 0: the gateway has refused nothing. */
   readonly code: number;
   /** The word to branch on; "": the answer is not from a gateway. */
   readonly reason: string;
+  /** What is wrong, in the gateway's words. */
+  readonly msg: string;
   /** What to do, in the gateway's words. */
   readonly hint: string | undefined;
+  /** What is wrong with fields of the request: "instrument GGLA|BYMA|24hs is not listed". */
+  readonly details: string[];
   /** How long to wait before the next attempt, in ms; 0: the gateway does not say. */
   readonly retryAfter: number;
   /** Of a request of REST. */
   readonly requestId: string | undefined;
   /** The stream was closed with it. */
   readonly closed: boolean;
+  /** The gateway says that the same may succeed later. */
+  readonly retry: boolean;
 
   constructor(
-    fields: { code: number; reason: string; msg?: string; hint?: string; retryAfter?: number; requestId?: string; closed?: boolean },
+    fields: {
+      code: number; reason: string; msg?: string; hint?: string; details?: string[]; retryAfter?: number; requestId?: string; closed?: boolean; retry?: boolean;
+    },
     options?: ErrorOptions,
   ) {
     const reason = printable(fields.reason);
     const msg = printable(fields.msg);
-    super([reason, msg].filter(Boolean).join(": ") || `the server answered ${fields.code}`, options);
+    const hint = printable(fields.hint);
+    const details = (fields.details ?? []).map(printable);
+    let text = [reason, msg].filter(Boolean).join(": ") || `the server answered ${fields.code}`;
+    for (const detail of details) if (!text.includes(detail)) text += `: ${detail}`;
+    super(hint ? `${text.replace(/\.$/, "")}. ${hint}` : text, options);
     this.code = fields.code;
     this.reason = reason;
-    this.hint = printable(fields.hint) || undefined;
+    this.msg = msg;
+    this.hint = hint || undefined;
+    this.details = details;
     this.retryAfter = Math.min(fields.retryAfter ?? 0, ms.maxRequested);
     this.requestId = printable(fields.requestId) || undefined;
     this.closed = fields.closed ?? false;
+    this.retry = fields.retry ?? false;
   }
 }
 
@@ -67,28 +84,14 @@ export class BehindError extends ConnectionError {
   }
 }
 
-/** Rows of history that were requested are lost, and requireComplete makes that an error. */
-export class IncompleteError extends RuedaError {
-  override readonly name = "IncompleteError";
-  constructor(
-    msg: string,
-    /** The ranges that are known so far. */
-    readonly lost: Lost[],
-  ) {
-    super({ code: 0, reason: "", msg });
-  }
-}
-
-const final = new Set([
-  "invalid_credentials", "invalid_refresh_token", "mfa_required", "mfa_enrolment_required", "invalid_otp",
-  "password_change_required", "second_factor_locked",
-  "token_revoked", "address_not_allowed", "replaced", "message_too_big",
-]);
-
-// isFinal reports whether trying again cannot help.
-export function isFinal(err: unknown): boolean {
+// mayHelp reports whether another attempt can help: after an error of the network, of a message or
+// answer, a failure of the gateway (408 and 5xx), a wait (429), with a new access token, and if the
+// gateway says so. A mistake of the program is none of them.
+export function mayHelp(err: unknown): boolean {
+  if (err instanceof ConnectionError || err instanceof ProtocolError) return true;
   if (!(err instanceof RuedaError)) return false;
-  return final.has(err.reason) || (err.closed && (err.code === 400 || err.code === 403));
+  const { code, reason, retry } = err;
+  return retry || code === 408 || code === 429 || code >= 500 || reason === "invalid_token" || reason === "token_expired";
 }
 
 // Reasons of an Error that closes the connection.
@@ -100,7 +103,7 @@ const closing = new Set([
 export const closes = (reason: string): boolean => closing.has(reason);
 
 // closeError returns what ended a connection: the Error before the close, or the code of the close.
-export function closeError(code: number, reason: string, last: RuedaError | undefined): Error {
+export function closeError(code: number, reason: string, last: RuedaError | undefined): RuedaError {
   if (code >= 4000 && code < 5000) {
     if (last?.code === code - 4000) return closed(last);
     return new RuedaError({ code: code - 4000, reason, closed: true });
@@ -109,8 +112,6 @@ export function closeError(code: number, reason: string, last: RuedaError | unde
   return new ConnectionError(code === 1006 ? "the connection broke" : `the connection was closed: ${code} ${reason}`.trim());
 }
 
-function closed(e: RuedaError): RuedaError {
-  const msg = e.message.startsWith(`${e.reason}: `) ? e.message.slice(e.reason.length + 2) : "";
-  const more = { ...(e.hint !== undefined && { hint: e.hint }), retryAfter: e.retryAfter, closed: true };
-  return new RuedaError({ code: e.code, reason: e.reason, msg, ...more });
+function closed({ code, reason, msg, hint = "", retryAfter, retry }: RuedaError): RuedaError {
+  return new RuedaError({ code, reason, msg, hint, retryAfter, closed: true, retry });
 }

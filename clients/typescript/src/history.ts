@@ -1,16 +1,34 @@
-import { IncompleteError, printable } from "./errors.js";
+import { ProtocolError, RuedaError, printable } from "./errors.js";
 import { eventOf, type DataMessage, type Lost, type MarketEvent } from "./events.js";
+import type { Channel } from "./messages.js";
 import type { Access, Rest } from "./rest.js";
 import { channelOf, identifierOf, splitSeries, type Series } from "./subscriptions.js";
-import { list, members, whole } from "./values.js";
+import { momentOf } from "./time.js";
+import { checkMembers, list, members, whole } from "./values.js";
 
 const page = 1000;
 
+/** Rows of history that were requested are lost, and requireComplete makes that an error. */
+export class IncompleteError extends RuedaError {
+  override readonly name = "IncompleteError";
+  constructor(
+    msg: string,
+    /** The ranges that are known so far. */
+    readonly lost: Lost[],
+  ) {
+    super({ code: 0, reason: "", msg });
+  }
+}
+
 /** Which rows of history to read. Without members, all of them in order of n. */
 export interface Range {
-  /** Event times from start to before end: RFC 3339, or a date, the start of a trading day. */
-  start?: string;
-  end?: string;
+  /**
+   * Event times from start to before end: a Date, or a string. A string is a date, which is the start
+   * of that trading day in the market, or a time such as 2026-11-22T10:00, in UTC without a zone. 7d
+   * stands for seven days ago by the clock of this machine, and s, m and h for shorter units.
+   */
+  start?: string | Date;
+  end?: string | Date;
   /** Only rows above this n. */
   after?: number;
   /** Only rows of this epoch, which must be the current one. */
@@ -46,6 +64,9 @@ const routes: Record<string, string> = { trades: "trades", quotes: "quotes", sta
 
 /** Iterates over rows of history, page after page. */
 export function rowsOf(rest: Rest, tokens: Access, s: Series, r: Range, ifLost: IfLost, signal?: AbortSignal): Rows<MarketEvent> {
+  checkMembers("a range", r, ["start", "end", "after", "epoch", "limit", "newestFirst", "requireComplete"]);
+  const start = momentOf("start of a range", r.start);
+  const end = momentOf("end of a range", r.end);
   const what = routes[channelOf(s)]!;
   const id = identifierOf(s);
   const cut = what === "bars" ? id.lastIndexOf("|") : id.length;
@@ -59,14 +80,14 @@ export function rowsOf(rest: Rest, tokens: Access, s: Series, r: Range, ifLost: 
       {
         method: "GET", path: `/market/${what}`, signal,
         query: {
-          instrument: id.slice(0, cut), interval: id.slice(cut + 1) || undefined, start: r.start, end: r.end, after_sequence: r.after,
+          instrument: id.slice(0, cut), interval: id.slice(cut + 1) || undefined, start, end, after_sequence: r.after,
           epoch: r.epoch, order: r.newestFirst ? "desc" : undefined, limit: Math.min(left, page), cursor,
         },
       },
       tokens,
     ));
     const ranges = list(data.lost).map((range) => lostOf(s, members(range)));
-    lost.push(...ranges);
+    for (const range of ranges) lost.push(range); // may be more than a call can have arguments
     return { rows: list(data[what]) as DataMessage[], lost: ranges, cursor: cursorOf(data) };
   };
   const begin = (): Promise<Page> =>
@@ -78,10 +99,10 @@ export function rowsOf(rest: Rest, tokens: Access, s: Series, r: Range, ifLost: 
   async function* rows(): AsyncGenerator<MarketEvent, void, void> {
     if (left <= 0) return;
     for (let p = await begin(); ; p = await read(p.cursor)) {
-      if (p.lost.length > 0 && ifLost === "throw") throw new IncompleteError(textOf(lost), [...lost]);
+      if (p.lost.length > 0 && ifLost === "throw") throw new IncompleteError(textOfLost(lost), [...lost]);
       if (p.lost.length > 0 && !silent) {
         silent = true;
-        console.warn(`${textOf(lost)}. The method lost has all ranges. requireComplete makes it an error`);
+        console.warn(`${textOfLost(lost)}. The method lost has all ranges. requireComplete makes it an error`);
       }
       for (const row of p.rows) {
         const event = eventOf(row, Date.now());
@@ -108,10 +129,24 @@ function lostOf(s: Series, { from, to, start, end, reason }: Record<string, unkn
   return { type: "lost", ...splitSeries(s), from: n(from), to: n(to), start: at(start), end: at(end), reason: printable(reason) };
 }
 
+/** Returns the rows that an export lacks, of its header. Throws a ProtocolError. */
+export function lostOfExport(table: string, header: string): Lost[] {
+  const channel = (table === "depth" ? "order_book" : table) as Channel;
+  try {
+    return list(JSON.parse(header || "[]")).map((row) => {
+      const { instrument, interval, ...range } = members(row);
+      const name = [instrument, interval].map(printable).filter(Boolean).join("|");
+      return lostOf(`${channel} ${name}`, range);
+    });
+  } catch (err) {
+    throw new ProtocolError("an export with a wrong list of what is lost", { cause: err });
+  }
+}
+
 const cursorOf = ({ next_cursor }: Record<string, unknown>): string | undefined => (typeof next_cursor === "string" ? next_cursor : undefined);
 
-// textOf returns the first lost range, for people.
-function textOf(lost: Lost[]): string {
+/** Returns the first lost range, for people. */
+export function textOfLost(lost: Lost[]): string {
   const { channel, instrument, from, to, start, end, reason } = lost[0]!;
   const words = [
     "lost rows", from !== undefined && `from N ${from}`, to !== undefined && `to N ${to}`, start !== undefined && `after ${start}`,
@@ -123,10 +158,10 @@ function textOf(lost: Lost[]): string {
 
 /** Iterates over the elements of a list that REST returns in pages. */
 export async function* listOf<T>(
-  rest: Rest, tokens: Access, path: string, what: string, query: Record<string, string | undefined>,
+  rest: Rest, tokens: Access, path: string, what: string, query: Record<string, string | undefined>, signal?: AbortSignal,
 ): AsyncGenerator<T, void, void> {
   for (let cursor: string | undefined; ; ) {
-    const data = members(await rest.call({ method: "GET", path, query: { ...query, cursor } }, tokens));
+    const data = members(await rest.call({ method: "GET", path, query: { ...query, cursor }, signal }, tokens));
     for (const row of list(data[what])) yield members(row) as T;
     cursor = cursorOf(data);
     if (!cursor) return;

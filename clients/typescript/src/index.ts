@@ -1,14 +1,13 @@
 export { Book, crc32, type BookFault } from "./book.js";
 export { Client, type Account, type Instrument } from "./client.js";
 export { Decimal } from "./decimal.js";
-export type { Checkpoint } from "./engine.js";
-export { BehindError, ConnectionError, IncompleteError, ProtocolError, RuedaError } from "./errors.js";
+export { BehindError, ConnectionError, ProtocolError, RuedaError } from "./errors.js";
 export type * from "./events.js";
 export type { HealthReport, InstrumentHealth } from "./health.js";
-export type { Range, Rows } from "./history.js";
+export { IncompleteError, type Range, type Rows } from "./history.js";
 export { read } from "./json.js";
 export type * as wire from "./messages.js";
-export type { Options, WebSocketConstructor, WebSocketLike } from "./options.js";
+export type { Checkpoint, Options, WebSocketConstructor, WebSocketLike } from "./options.js";
 export type { Overflow } from "./queue.js";
 export type { Subscriptions } from "./subscriptions.js";
-export type { Tokens, TokenStore } from "./tokens.js";
+export type { Tokens, TokenStore } from "./store.js";

@@ -1,10 +1,11 @@
 import { Book } from "./book.js";
+import type { Connection } from "./connection.js";
 import type { Engine } from "./engine.js";
 import { ConnectionError, RuedaError, closeError, closes, printable } from "./errors.js";
 import { eventOf, type BookUpdate, type DataMessage, type MarketEvent, type Status } from "./events.js";
 import { read } from "./json.js";
 import type * as wire from "./messages.js";
-import type { WebSocketConstructor, WebSocketLike } from "./options.js";
+import type { WebSocketLike } from "./options.js";
 import { Sequences } from "./sequences.js";
 import { Sets } from "./sets.js";
 import { identifierOf, matches, type Series } from "./subscriptions.js";
@@ -23,7 +24,7 @@ type Control =
   | wire.Error | wire.ServerPing | wire.ServerPong;
 
 /** One connection. */
-export class Link {
+export class Link implements Connection {
   readonly sets: Sets;
   readonly sequences: Sequences;
   readonly scope: string[];
@@ -35,6 +36,7 @@ export class Link {
   #ws: WebSocketLike | undefined;
   #finish: (err: Error) => void = () => undefined;
   #last: RuedaError | undefined; // which explains the close that follows
+  #cause = ""; // what the platform says about a broken connection
   #began = now();
   #arrived = now(); // newest frame
   #data = now(); // newest message of the stream
@@ -58,10 +60,8 @@ export class Link {
 
   /** Authenticates and handles messages until the connection ends. Returns what ended it. */
   run(signal: AbortSignal): Promise<Error> {
-    const { WebSocket = globalThis.WebSocket as unknown as WebSocketConstructor | undefined } = this.engine.options;
-    if (!WebSocket) throw new TypeError("this platform has no WebSocket: set the option WebSocket");
     return new Promise((resolve) => {
-      const ws = new WebSocket(`${this.url.replace(/^http/, "ws")}/stream`);
+      const ws = new this.engine.options.WebSocket(`${this.url.replace(/^http/, "ws")}/stream`);
       this.#ws = ws;
       const timer = setInterval(() => this.#check(), tick);
       const stop = (): void => this.end(new ConnectionError("stopped"));
@@ -77,8 +77,14 @@ export class Link {
       ws.onopen = () => this.#opened();
       ws.onmessage = (event: { data: unknown }) => this.#frame(event.data);
       // A close follows, except in some versions of Node.
-      ws.onerror = () => setTimeout(() => this.end(new ConnectionError("the connection broke")), tick);
-      ws.onclose = (event: { code: number; reason: string }) => this.end(closeError(event.code, event.reason, this.#last));
+      ws.onerror = (event: { message?: unknown }) => {
+        this.#cause = causeOf(event);
+        setTimeout(() => this.end(this.#broken()), tick);
+      };
+      ws.onclose = (event: { code: number; reason: string }) => {
+        const err = closeError(event.code, event.reason, this.#last);
+        this.end(event.code === 1006 && err.code === 0 ? this.#broken() : err);
+      };
       if (signal.aborted) stop();
     });
   }
@@ -93,6 +99,10 @@ export class Link {
       // It is closed already.
     }
     this.#finish(err);
+  }
+
+  #broken(): ConnectionError {
+    return new ConnectionError(["the connection broke", this.#cause].filter(Boolean).join(": "));
   }
 
   send(message: object): void {
@@ -261,7 +271,7 @@ export class Link {
     this.#data = now();
     this.sets.limit(bounded(m.limits?.message_bytes, Infinity));
     this.sets.prune();
-    for (const c of this.engine.series.values()) c.since = c.n;
+    for (const c of this.engine.series.values()) c.first = c.n > 0 ? c.n + 1 : 0;
     this.engine.enter("syncing", this.url);
     this.sets.reconcile();
     this.settle();
@@ -284,10 +294,13 @@ export class Link {
   #refused(m: wire.Error): void {
     const { code, msg, hint, retry_after = 0 } = m;
     const reason = text(m.reason);
-    this.#last = new RuedaError({ code: bounded(code, 999), reason, msg, ...(hint && { hint }), retryAfter: bounded(retry_after * 1000, ms.maxRequested) });
+    const retry = m.retry === true;
+    this.#last = new RuedaError({ code: bounded(code, 999), reason, msg, ...(hint && { hint }), retryAfter: bounded(retry_after * 1000, ms.maxRequested), retry });
     if (m.id !== undefined && reason === "internal") return this.end(new ConnectionError("the gateway could not complete a resume"));
     if (this.sets.refused(m, this.#last.retryAfter)) return;
-    if (!closes(reason)) this.engine.report({ type: "notice", reason: this.#last.reason, msg: printable(msg), hint: this.#last.hint });
+    if (closes(reason)) return; // the close follows
+    if (!this.ready) return this.end(this.#last); // in place of a Success
+    this.engine.report({ type: "notice", reason: this.#last.reason, msg: printable(msg), hint: this.#last.hint });
   }
 
   /** Reports a refused identifier. */
@@ -304,4 +317,10 @@ export class Link {
     const { reason, msg, hint } = m;
     this.reject({ channel: s.slice(0, s.indexOf(" ")), instrument: identifierOf(s), reason, msg, ...(hint && { hint }) }, false);
   }
+}
+
+// causeOf returns what the platform says about a connection that broke. Node 22 names no cause.
+function causeOf(event: { message?: unknown }): string {
+  const text = printable(event.message);
+  return text.startsWith("Received network error") ? "the WebSocket could not connect. Is the gateway running there?" : text;
 }

@@ -1,4 +1,4 @@
-import { ConnectionError, ProtocolError, RuedaError } from "./errors.js";
+import { ConnectionError, ProtocolError, RuedaError, printable } from "./errors.js";
 import { read } from "./json.js";
 import { ms, sleep } from "./time.js";
 import { bounded } from "./values.js";
@@ -44,11 +44,20 @@ export class Rest {
    * Sends a request and returns the data of its answer. It tries the next URL if one cannot be
    * reached, waits if the gateway asks for it, and renews a refused token once.
    */
-  async call(r: Request, tokens?: Access): Promise<unknown> {
+  call(r: Request, tokens?: Access): Promise<unknown> {
+    return this.#repeat(r, tokens, async (base, access) => this.#read(base, r, access)).then(dataOf);
+  }
+
+  /** Sends a request as call does, and returns its answer, whose body is not read yet. */
+  open(r: Request, tokens: Access): Promise<Response> {
+    return this.#repeat(r, tokens, (base, access) => this.#send(base, r, access, r.signal));
+  }
+
+  async #repeat<T>(r: Request, tokens: Access | undefined, send: (base: string, access: string | undefined) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       const access = tokens && (await tokens.get(r.signal)).access;
       try {
-        return dataOf(await this.#anywhere(r, access));
+        return await this.#anywhere(r, (base) => send(base, access));
       } catch (err) {
         if (!(err instanceof RuedaError) || attempt === maxTries) throw err;
         const later = err.reason === "rate_limited" || err.code === 503;
@@ -60,10 +69,10 @@ export class Rest {
   }
 
   // anywhere sends a request to the URL in use or, if it cannot be reached, to the next ones.
-  async #anywhere(r: Request, access: string | undefined): Promise<string> {
+  async #anywhere<T>(r: Request, send: (base: string) => Promise<T>): Promise<T> {
     for (let skip = 0; ; skip++) {
       try {
-        return await this.#send(this.urls[(this.#at + skip) % this.urls.length]!, r, access);
+        return await send(this.urls[(this.#at + skip) % this.urls.length]!);
       } catch (err) {
         const answered = err instanceof RuedaError && err.code !== 503 && err.reason !== "";
         if (answered || r.signal?.aborted || skip === this.urls.length - 1) throw err;
@@ -71,35 +80,88 @@ export class Rest {
     }
   }
 
-  async #send(base: string, r: Request, access: string | undefined): Promise<string> {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(r.query ?? {})) if (value !== undefined) query.set(name, String(value));
+  // read returns the text of a successful answer, in a bounded time.
+  async #read(base: string, r: Request, access: string | undefined): Promise<string> {
     const stop = new AbortController();
     const abort = (): void => stop.abort(r.signal?.reason);
     if (r.signal?.aborted) abort();
     r.signal?.addEventListener("abort", abort, { once: true });
-    const timer = setTimeout(() => stop.abort(new Error(`no answer of ${r.path} in ${ms.answer / 1000} s`)), ms.answer);
+    const timer = setTimeout(() => stop.abort(new ConnectionError(`no answer of ${r.path} in ${ms.answer / 1000} s`)), ms.answer);
+    try {
+      const { text, whole } = await textOf(await this.#send(base, r, access, stop.signal), maxAnswer);
+      if (!whole) throw new ProtocolError(`the answer of ${r.path} is longer than 64 MiB`);
+      return text;
+    } catch (err) {
+      if (r.signal?.aborted) throw err;
+      if (stop.signal.aborted) throw stop.signal.reason;
+      throw brokenOf(err, base);
+    } finally {
+      clearTimeout(timer);
+      r.signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  // send sends a request, and returns a successful answer.
+  async #send(base: string, r: Request, access: string | undefined, signal: AbortSignal | undefined): Promise<Response> {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(r.query ?? {})) if (value !== undefined) query.set(name, String(value));
     try {
       const response = await this.fetcher(base + r.path + (query.size ? `?${query}` : ""), {
         method: r.method,
         redirect: "manual", // another address gets no password and no token
         headers: { ...(r.body !== undefined && { "Content-Type": "application/json" }), ...(access && { Authorization: `Bearer ${access}` }) },
         ...(r.body !== undefined && { body: JSON.stringify(r.body) }),
-        signal: stop.signal,
+        ...(signal && { signal }),
       });
-      const { text, whole } = await textOf(response, response.ok ? maxAnswer : maxRefusal);
-      if (!response.ok) throw refusal(response, text);
-      if (!whole) throw new ProtocolError(`the answer of ${r.path} is longer than 64 MiB`);
-      return text;
+      if (!response.ok) throw refusal(response, (await textOf(response, maxRefusal)).text);
+      return response;
     } catch (err) {
-      if (r.signal?.aborted || err instanceof RuedaError) throw err;
-      const { message } = stop.signal.aborted ? (stop.signal.reason as Error) : (err as Error);
-      throw new ConnectionError(`the connection broke: ${message}`, { cause: err });
-    } finally {
-      clearTimeout(timer);
-      r.signal?.removeEventListener("abort", abort);
+      throw signal?.aborted ? err : brokenOf(err, base);
     }
   }
+}
+
+/**
+ * Returns a ConnectionError for an error of the network, a TypeError with the cause if fetch refuses
+ * the request, and any other error as it is.
+ */
+export function brokenOf(err: unknown, base = ""): unknown {
+  if (err instanceof RuedaError || !(err instanceof Error)) return err;
+  const at = base && `${base}: `;
+  if (isNetworkError(err)) return new ConnectionError(`the connection broke: ${at}${textOfError(err, base)}`, { cause: err });
+  if (!(err instanceof TypeError && err.cause instanceof Error)) return err;
+  return new TypeError(`${at}${err.message}: ${textOfError(err, base)}`, { cause: err.cause });
+}
+
+const { process, Deno } = globalThis as { process?: { versions?: { node?: string } }; Deno?: unknown };
+const isNode = process?.versions?.node !== undefined && Deno === undefined;
+
+// Codes of errors of the network: of the system, of undici, the parser of HTTP, TLS, certificates,
+// and of Bun.
+const networkCode = /^(E(CONN|PIPE|TIMEDOUT|HOST|NET|NOTFOUND|AI_)|UND_ERR_(?!INVALID)|HPE_|ERR_(SSL|TLS|HTTP2|STREAM)|Connection|FailedToOpen|Timeout)|CERT|SIGNATURE|ISSUER/;
+const networkCalls = new Set(["connect", "getaddrinfo", "read", "write", "shutdown"]);
+
+// isNetworkError reports whether fetch has failed because of the network: with a TypeError, as
+// browsers do, or with an error that has one of the codes or system calls, itself or in its causes.
+// In Node.js a TypeError without one is a mistake of the program.
+function isNetworkError(err: unknown): boolean {
+  if (!(err instanceof Error)) return false;
+  if (err instanceof TypeError && !isNode) return true;
+  const { code = "", syscall = "", errors = [] } = err as { code?: unknown; syscall?: string; errors?: unknown[] };
+  return networkCode.test(String(code)) || networkCalls.has(syscall) || [err.cause, ...errors].some(isNetworkError);
+}
+
+// textOfError returns the last cause of an error, and what to do if it is known.
+function textOfError(err: unknown, base: string): string {
+  let last = err as Error & { code?: string; errors?: Error[] };
+  while (last.cause instanceof Error) last = last.cause;
+  const text = last.message || last.errors?.map((e) => e.message).join(", ") || last.code || String(last); // of several addresses
+  if (last.code === "ECONNREFUSED") return `${text}. Is the gateway running there?`;
+  if (last.code === "ERR_SSL_WRONG_VERSION_NUMBER" || last.code === "ERR_SSL_PACKET_LENGTH_TOO_LONG") {
+    return `the server does not use TLS. For a gateway without TLS, write ${base.replace("https://", "http://")}`;
+  }
+  if (text === "bad port") return "bad port. Browsers and fetch block this port: start the gateway on another one";
+  return text;
 }
 
 // textOf returns at most the first bytes of an answer, and whether they are the whole of it.
@@ -122,7 +184,7 @@ async function textOf(response: Response, most: number): Promise<{ text: string;
 
 // refusal returns the error of an answer. The constructor takes no texts of another type.
 function refusal(response: Response, text: string): RuedaError {
-  let e: { reason?: string; msg?: string; hint?: string; request_id?: string } = {};
+  let e: { reason?: string; msg?: string; hint?: string; request_id?: string; details?: unknown } = {};
   try {
     e = (JSON.parse(text) as { error?: typeof e | null }).error ?? {};
   } catch {
@@ -131,8 +193,14 @@ function refusal(response: Response, text: string): RuedaError {
   const retryAfter = bounded(Number(response.headers.get("Retry-After")) * 1000, ms.maxRequested);
   return new RuedaError({
     code: response.status, reason: e.reason ?? "", ...(e.msg && { msg: e.msg }), ...(e.hint && { hint: e.hint }),
-    ...(e.request_id && { requestId: e.request_id }), retryAfter,
+    ...(e.request_id && { requestId: e.request_id }), retryAfter, details: detailsOf(e.details),
   });
+}
+
+// detailsOf returns what is wrong with fields of a request.
+function detailsOf(rows: unknown): string[] {
+  if (!Array.isArray(rows)) return [];
+  return rows.map((row: { field?: unknown; msg?: unknown } | null) => `${printable(row?.field)} ${printable(row?.msg)}`);
 }
 
 function dataOf(text: string): unknown {

@@ -2,7 +2,7 @@ import { BehindError, ConnectionError, RuedaError, printable } from "./errors.js
 import type { Cursor } from "./engine.js";
 import type { MarketEvent } from "./events.js";
 import { rowsOf } from "./history.js";
-import type { Link } from "./link.js";
+import type { Connection } from "./connection.js";
 import type * as wire from "./messages.js";
 import { isPattern, matches, replays, splitSeries, type Series } from "./subscriptions.js";
 import { text, whole } from "./values.js";
@@ -21,7 +21,7 @@ interface Numbered {
 export class Sequences {
   replaying = 0; // resumes that are not complete
 
-  constructor(private readonly link: Link) {}
+  constructor(private readonly link: Connection) {}
 
   /** Queues market data. If there is no space, the connection ends, and the next one resumes. */
   push(s: Series, n: number, event: MarketEvent): boolean {
@@ -54,9 +54,12 @@ export class Sequences {
   }
 
   #deliver(s: Series, c: Cursor, x: Numbered): void {
-    const resumed = c.since > 0 || !this.link.sets.sent.has(s); // the latter: by a pattern
-    if (this.replaying > 0 && resumed && (c.to === 0 || x.n <= c.to)) x.event.replayed = true;
+    // What is subscribed by name is resumed if its number was known, or if the answer says so.
+    const resumed = c.first > 0 || c.to > 0 || !this.link.sets.sent.has(s);
+    const again = this.replaying > 0 && resumed && (c.to === 0 || x.n <= c.to);
+    if (again) x.event.replayed = true;
     if (!this.push(s, x.n, x.event)) return; // comes again
+    if (again) c.first ||= x.n;
     c.n = x.n;
     c.known = true;
   }
@@ -119,7 +122,10 @@ export class Sequences {
     }
     for (const [channel, resumed] of Object.entries(m.resumed ?? {})) {
       for (const [id, n] of Object.entries(resumed)) {
-        const c = this.link.engine.series.get(`${channel as wire.Channel} ${id}`);
+        const { engine, sets } = this.link;
+        const s: Series = `${channel as wire.Channel} ${id}`;
+        // Of a series in the set, nothing may have been received so far.
+        const c = sets.sent.has(s) && !isPattern(s) ? engine.cursor(s) : engine.series.get(s);
         if (c && whole(n) > c.n) c.to = n;
       }
     }
@@ -138,7 +144,8 @@ export class Sequences {
       this.#recovered(s, c, c.n);
       const from = Math.max(r.from ?? 0, c.n + 1);
       if (c.known && from <= (r.to ?? from)) engine.report({ type: "lost", ...splitSeries(s), from, to: r.to, reason });
-      c.n = c.since = Math.max(r.to ?? 0, c.n);
+      c.n = Math.max(r.to ?? 0, c.n);
+      c.first = c.n > 0 ? c.n + 1 : 0;
       c.known = (r.to ?? 0) > 0;
       c.named = false;
       return;
@@ -162,7 +169,7 @@ export class Sequences {
         continue;
       }
       this.#recovered(s, c, c.to || c.n);
-      c.since = c.to = 0;
+      c.first = c.to = 0;
       c.named = false;
     }
     if (this.link.over) return;
@@ -173,8 +180,8 @@ export class Sequences {
 
   // recovered reports what a replay has delivered of a series, up to N to.
   #recovered(s: Series, c: Cursor, to: number): void {
-    if (c.since > 0 && to > c.since && !c.fill && replays(s)) {
-      this.link.engine.report({ type: "recovered", ...splitSeries(s), from: c.since + 1, to, history: false });
+    if (c.first > 0 && to >= c.first && !c.fill && replays(s)) {
+      this.link.engine.report({ type: "recovered", ...splitSeries(s), from: c.first, to, history: false });
     }
   }
 

@@ -1,8 +1,11 @@
 import type { Channel } from "./messages.js";
+import { checkMembers } from "./values.js";
 
 /**
  * A set of subscriptions. An identifier is SYMBOL|MARKET|TERM, and * may stand for a whole part.
- * Identifiers of bars have an interval as a fourth part: GGAL|BYMA|24hs|5m.
+ * Identifiers of bars have an interval as a fourth part: GGAL|BYMA|24hs|5m. A pattern of books
+ * stands for the instruments that are listed when the client connects or subscribes, as the gateway
+ * sends books of single instruments only.
  */
 export interface Subscriptions {
   trades?: string[];
@@ -26,22 +29,27 @@ export interface ItemOptions {
   conflate?: string;
 }
 
-const intervals = new Set(["1s", "1m", "5m", "15m", "1h", "1d"]);
+const intervals = ["1s", "1m", "5m", "15m", "1h", "1d"];
 const symbol = /^(?:\*|[!#-)+\-.-:<-[\]-{}~]{1,32})$/;
 const part = /^(?:\*|[A-Za-z0-9][A-Za-z0-9._-]{0,15})$/;
 const lists = { trades: "trades", quotes: "quotes", books: "order_book", status: "status", summary: "summary", bars: "bars" } as const;
 const channels = new Set<string>(Object.values(lists));
 
+export const isChannel = (name: string): name is Channel => channels.has(name);
+
 // seriesOf returns a series, or throws a TypeError if the identifier is not one.
-export function seriesOf(channel: string, id: string): Series {
+export function seriesOf(channel: Channel, id: string): Series {
+  const fail = (text: string): never => {
+    throw new TypeError(`${JSON.stringify(id)} in ${channel === "order_book" ? "books" : channel}${text}`);
+  };
+  if (typeof id !== "string") return fail(` must be a string such as "GGAL|BYMA|24hs"`);
   const parts = id.split("|");
-  const interval = channel === "bars" ? parts.pop() : "1m";
-  const ok = parts.length === 3 && symbol.test(parts[0]!) && part.test(parts[1]!) && part.test(parts[2]!);
-  if (!ok || !intervals.has(interval!) || !channels.has(channel)) {
-    const form = channel === "bars" ? "SYMBOL|MARKET|TERM|INTERVAL" : "SYMBOL|MARKET|TERM";
-    throw new TypeError(`${JSON.stringify(id)} in ${channel} is not of the form ${form}`);
-  }
-  return `${channel as Channel} ${id}`;
+  if (channel === "bars" && parts.length === 3) return fail(` has no interval: write ${id}|1m`);
+  if (parts.length !== (channel === "bars" ? 4 : 3)) return fail(` is not of the form SYMBOL|MARKET|TERM${channel === "bars" ? "|INTERVAL" : ""}`);
+  const forms = { symbol, market: part, term: part };
+  Object.entries(forms).forEach(([name, form], i) => form.test(parts[i]!) || fail(`: ${JSON.stringify(parts[i])} is not a ${name}`));
+  if (channel === "bars" && !intervals.includes(parts[3]!)) return fail(`: ${parts[3]} is not one of ${intervals.join(", ")}`);
+  return `${channel} ${id}`;
 }
 
 export function channelOf(s: Series): Channel {
@@ -77,14 +85,17 @@ export function matches(pattern: Series, s: Series): boolean {
 
 // itemsOf checks a set and returns its items.
 export function itemsOf(set: Subscriptions): Map<Series, ItemOptions> {
+  checkMembers("a set of subscriptions", set, [...Object.keys(lists), "depth", "conflate"]);
   const { depth = 5, conflate } = set;
-  if (!["all", 1, 5, 10, 25].includes(depth)) throw new TypeError(`depth ${depth}: it is 1, 5, 10, 25 or "all"`);
+  if (!["all", 1, 5, 10, 25].includes(depth)) throw new TypeError(`depth is ${depth}: must be 1, 5, 10, 25 or "all"`);
   if (conflate !== undefined && !["100ms", "250ms", "1s"].includes(conflate)) {
-    throw new TypeError(`conflate ${JSON.stringify(conflate)}: it is 100ms, 250ms or 1s`);
+    throw new TypeError(`conflate is ${JSON.stringify(conflate)}: must be 100ms, 250ms or 1s`);
   }
   const items = new Map<Series, ItemOptions>();
   for (const [list, channel] of Object.entries(lists)) {
-    for (const id of set[list as keyof typeof lists] ?? []) {
+    const ids = set[list as keyof typeof lists] ?? [];
+    if (!Array.isArray(ids)) throw new TypeError(`${JSON.stringify(ids)} in ${list}: write a list, [${JSON.stringify(ids)}]`);
+    for (const id of ids) {
       const o: ItemOptions = {};
       if (channel === "order_book") o.depth = depth === "all" ? 0 : depth;
       if (conflate && (channel === "order_book" || channel === "quotes")) o.conflate = conflate;

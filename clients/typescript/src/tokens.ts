@@ -1,26 +1,9 @@
-import { ProtocolError, RuedaError, isFinal } from "./errors.js";
+import { ProtocolError, RuedaError, mayHelp } from "./errors.js";
 import type { Options } from "./options.js";
 import type { Rest } from "./rest.js";
+import type { Tokens } from "./store.js";
 import { ms, now } from "./time.js";
 import { bounded, members } from "./values.js";
-
-/** The tokens of a login, with the names of the Go client's file. Times are in RFC 3339. */
-export interface Tokens {
-  access_token: string;
-  expires: string;
-  refresh_token: string;
-  refresh_expires: string;
-  /** Separated by spaces. */
-  scope: string;
-}
-
-/** Keeps tokens between runs of a program. A client calls one method at a time. */
-export interface TokenStore {
-  /** Returns the stored tokens, undefined if there are none. */
-  load(): Promise<Tokens | undefined>;
-  /** Resolves when the tokens are durable; undefined: there are none any more. */
-  save(tokens: Tokens | undefined): Promise<void>;
-}
 
 /** What a request or a connection needs. */
 export interface Login {
@@ -98,7 +81,7 @@ export class TokenKeeper {
       this.#renewAt = began + life * (0.8 + Math.random() / 20);
       return loginOf(stored);
     } catch (err) {
-      if (!old?.tokens.access_token || now() >= old.expires || isFinal(err)) throw err;
+      if (!old?.tokens.access_token || now() >= old.expires || !mayHelp(err)) throw err;
       this.#renewAt = now() + Math.max((old.expires - now()) / 10, 1000);
       return loginOf(old.tokens); // valid for some time
     } finally {

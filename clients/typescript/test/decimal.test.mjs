@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { inspect } from "node:util";
 
 import { Decimal, read } from "@rueda/client";
 
@@ -27,6 +28,7 @@ test("decimals calculate exactly", () => {
   assert.throws(() => d("1") < d("2"), TypeError);
   assert.throws(() => d("1") + d("2"), TypeError);
   assert.equal(`${d("1.5")}`, "1.5");
+  assert.equal(inspect({ price: d("7049.50") }), "{ price: 7049.5 }"); // as console.log does
 });
 
 test("messages are read exactly", () => {

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 import { dev, mortal, run } from "./dev.mjs";
 
@@ -54,6 +58,49 @@ test("the examples run against rueda dev", { skip: !process.env.RUEDA && "RUEDA 
     }
     assert.equal(Number(/cash (\S+)/.exec(lines.at(-1))[1]), cash);
   });
+});
+
+test("without arguments, the examples use rueda dev", async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "arguments-"));
+  t.after(() => rm(folder, { recursive: true }));
+  const names = (await readdir(examples)).filter((name) => name !== "conformance.mjs");
+  assert.ok(names.length > 5);
+  const first = "data:text/javascript,globalThis.fetch = (url) => { console.log(url); process.exit(); }"; // the first request
+  for (const name of names) {
+    const { stdout } = await promisify(execFile)(process.execPath, ["--import", first, join(examples, name)], { cwd: folder });
+    assert.match(stdout, /^http:\/\/127\.0\.0\.1:8080\/auth\/token$/m, name);
+  }
+  await assert.rejects(promisify(execFile)(process.execPath, [join(examples, "conformance.mjs")], { env: {} }), /usage: rueda conformance client -- node/);
+});
+
+test("the program of README that stores a sum is killed, and has the right sum", { skip: !process.env.RUEDA && "RUEDA is not set" }, async (t) => {
+  const url = await dev(t);
+  const folder = await mkdtemp(join(examples, "..", "test-restarts-")); // in the package, which it imports
+  t.after(() => rm(folder, { recursive: true }));
+  const readme = await readFile(join(examples, "../README.md"), "utf8");
+  const program = [...readme.matchAll(/```js\n(.*?)```/gs)].map((m) => m[1]).find((text) => text.includes("volume.json"));
+  const endless = program.replaceAll("http://127.0.0.1:8080", url).replace(/^ +if .* break;.*\n/m, "");
+  assert.doesNotMatch(endless, /break/);
+  await writeFile(join(folder, "volume.mjs"), endless);
+  const rows = [];
+  for (let runs = 0; runs < 4; runs++) {
+    const bot = spawn(process.execPath, ["volume.mjs"], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
+    const exit = once(bot, "exit");
+    let seen = 0;
+    for await (const line of createInterface({ input: bot.stdout })) {
+      const [, n, , volume] = line.split(" ");
+      rows.push({ n: Number(n), volume });
+      if (++seen === 7) bot.kill("SIGKILL");
+    }
+    await exit;
+  }
+  const [first, last] = [rows[0].n, rows.at(-1).n];
+  const { Client, Decimal } = await import("@rueda/client");
+  let volume = Decimal.zero;
+  const client = new Client(url, { username: "demo", password: "demo" });
+  for await (const trade of client.trades(instrument, { after: first - 1, limit: last - first + 1 })) volume = volume.add(trade.size);
+  assert.ok(last - first > 15);
+  assert.equal(rows.at(-1).volume, String(volume));
 });
 
 test("the bot of README has each trade once, although the gateway is killed", { skip: !process.env.RUEDA && "RUEDA is not set" }, async (t) => {

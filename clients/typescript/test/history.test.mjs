@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
@@ -8,6 +8,7 @@ import { Client, IncompleteError } from "@rueda/client";
 
 import { replay } from "./dev.mjs";
 import { Gateway, instrument, take, tradeOf } from "./gateway.mjs";
+import { days, perDay, record } from "./recording.mjs";
 
 const at = "2026-11-20T14:30:00.000000000Z";
 const kept = "2026-11-08T14:00:00.000000000Z";
@@ -52,6 +53,14 @@ test("lost is known before the first row, and later pages add to it", async (t) 
   assert.deepEqual(await rows.lost(), lost);
   assert.deepEqual(pages().map((r) => r.query.cursor), [undefined, "second"]);
   assert.deepEqual(warned(), []);
+});
+
+test("a page with more lost ranges than a call can have arguments", async (t) => {
+  const many = Array.from({ length: 300_000 }, (_, i) => ({ from: 2 * i + 1, to: 2 * i + 1, reason: "buffer_exceeded" }));
+  const { client } = await start(t, () => ({ trades: [tradeOf(600_001)], lost: many }));
+  const rows = client.trades(instrument);
+  assert.equal((await rows.lost()).length, many.length);
+  assert.deepEqual(await numbers(rows), [600_001]);
 });
 
 test("a program that does not ask is warned once a call", async (t) => {
@@ -129,25 +138,6 @@ test("a gap of the stream is filled without a warning or an error", async (t) =>
   assert.deepEqual(warned(), []);
   await events.return();
 });
-
-const days = ["2026-11-02", "2026-11-03", "2026-11-04", "2026-11-05", "2026-11-06"];
-const perDay = 40;
-
-// record writes a recording with 40 trades on each day, one a minute.
-async function record(file, id) {
-  const listed = { instrument: id, currency: "ARS", price_decimals: 2, size_decimals: 0 };
-  const head = { rueda: "recording", version: 1, server: "http://127.0.0.1:1", began: `${days[0]}T14:30:00Z`, epoch: "e1", channels: ["trades"], depth: 0, ids: [id], instruments: [listed] };
-  const lines = [JSON.stringify(head)];
-  for (const [d, day] of days.entries()) {
-    for (let i = 0; i < perDay; i++) {
-      const ms = Date.parse(`${day}T14:30:00Z`) + i * 60_000;
-      const n = d * perDay + i + 1;
-      const trade = { type: "T", I: id, N: n, T: `${new Date(ms).toISOString().slice(0, 19)}.000000000Z`, P: 100, Z: n };
-      lines.push(`${ms}000000 ${JSON.stringify(trade)}`);
-    }
-  }
-  await writeFile(file, `${lines.join("\n")}\n`);
-}
 
 test("a journal without its first day and a segment says what is lost", { skip: !process.env.RUEDA && "RUEDA is not set" }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), "history-"));

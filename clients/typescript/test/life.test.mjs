@@ -26,8 +26,18 @@ test("a stream without data and marks is replaced, although the connection answe
   const { gateway, events } = await start(t, { heartbeat: 100 });
   gateway.opened = (c, m, count) => count === 2 && c.trades(1);
   const list = await take(events, isTrade(1));
-  assert.equal(list.find((e) => e.state === "waiting").error.message, "the stream is silent");
+  assert.equal(list.find((e) => e.state === "waiting").error.message, `${gateway.url}: the stream is silent`);
   assert.ok(gateway.connections[0].find("ping").length > 1);
+});
+
+test("an error of a gateway that has ended asks whether it runs", async (t) => {
+  const { gateway, events } = await start(t);
+  gateway.opened = (c) => {
+    gateway.server.close();
+    c.ws.terminate();
+    gateway.server.closeAllConnections();
+  };
+  await take(events, (e) => e.state === "waiting" && e.error.message.endsWith("Is the gateway running there?"));
 });
 
 test("a program that stands still does not lose its connection", async (t) => {

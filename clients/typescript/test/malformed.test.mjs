@@ -119,7 +119,7 @@ test("malformed answers of REST", async (t) => {
       text = malform(r, text);
       count++;
     }
-    if (r() < 0.01) throw new TypeError("fetch failed\x1b");
+    if (r() < 0.01) throw new TypeError("fetch failed", { cause: Object.assign(new Error("reset\x1b"), { code: "ECONNRESET" }) });
     return new Response(text, { status, headers: { "Retry-After": ["1", "-1", "1e300", "NaN", "x", ""][Math.floor(r() * 6)] } });
   };
   const call = async (work) => {
@@ -233,7 +233,7 @@ test("control characters of a gateway do not reach an error", async (t) => {
     assert.equal(err.message, "forbidden\ufffd]0;owned\ufffd: No");
     return err instanceof RuedaError;
   });
-  const fetch = async () => { throw new TypeError("fetch failed"); };
+  const fetch = async () => { throw Object.assign(new Error("reset"), { code: "ECONNRESET" }); };
   await assert.rejects(new Client("http://127.0.0.1:1", { username: "ana", password: "canary", fetch }).login(), ConnectionError);
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import test from "node:test";
@@ -84,6 +84,20 @@ test("the client of a gateway works in an empty folder, as README says", { skip:
       }
     });
   }
+
+  await t.test("the program in TypeScript is checked, and runs directly", async () => {
+    const project = join(folder, "typed");
+    await mkdir(join(project, "node_modules"), { recursive: true });
+    await symlink(join(folder, "node_modules/@rueda"), join(project, "node_modules/@rueda"));
+    await symlink(join(here, "node_modules/@types"), join(project, "node_modules/@types"));
+    await writeFile(join(project, "package.json"), "{}");
+    await exec("npm", ["pkg", "set", "type=module"], { cwd: project });
+    await writeFile(join(project, "tsconfig.json"), /```json\n(.*?)```/s.exec(readme)[1]);
+    await writeFile(join(project, "bot.ts"), /```ts\n(.*?)```/s.exec(readme)[1].replaceAll("http://127.0.0.1:8080", url));
+    await exec(process.execPath, [join(here, "node_modules/typescript/bin/tsc")], { cwd: project });
+    const lines = await run(project, "bot.ts", []);
+    assert.match(lines.join("\n"), /^1 [\d.]+\n2 [\d.]+\n3 [\d.]+$/);
+  });
 
   await t.test("its types are strict", async () => {
     const tsc = async (text) => {

@@ -9,9 +9,9 @@ import { Gateway, brief, instrument, take, tradeOf } from "./gateway.mjs";
 const login = { username: "demo", password: "demo" };
 
 // start returns a gateway and the events of a client of it, which ends with the test.
-async function start(t, options = {}, set = { trades: [instrument] }) {
+async function start(t, { urls, ...options } = {}, set = { trades: [instrument] }) {
   const gateway = await Gateway.start(t);
-  const client = new Client(options.urls?.(gateway) ?? gateway.url, { ...login, ...options });
+  const client = new Client(urls?.(gateway) ?? gateway.url, { ...login, ...options });
   client.subscribe(set);
   const stop = new AbortController();
   const events = client.events(stop.signal);
@@ -153,6 +153,31 @@ test("the set of subscriptions can be edited at any time", async (t) => {
   assert.throws(() => client.subscribe({ books: [instrument], depth: 7 }), TypeError);
 });
 
+test("a pattern of books is the books of listed instruments", async (t) => {
+  const { gateway, client, events } = await start(t, {}, { books: ["*|BYMA|*"] });
+  const listed = [instrument, "X|BYMA|CI", "Y|OTHER|CI", "INDEX|BYMA|CI"].map((id) => ({ instrument: id, channels: id.startsWith("INDEX") ? ["quotes"] : ["order_book"] }));
+  gateway.page = (r) => ({ instruments: listed.filter((i) => i.instrument.includes(`|${r.query.market}|`)) });
+  client.subscribe({ books: ["X|BYMA|CI"], depth: 1 });
+  await take(events, (e) => e.state === "live");
+  const sent = () => gateway.connections.at(-1).find("subscribe").map((m) => [m.order_book, m.depth]);
+  assert.deepEqual(sent(), [[["X|BYMA|CI"], 1], [[instrument], 5]]);
+  assert.deepEqual(gateway.requests.at(-1).query, { market: "BYMA", limit: "1000" });
+  client.unsubscribe({ books: ["X|BYMA|CI"] }); // the pattern has it too
+  client.subscribe({ books: ["*|NONE|*"] });
+  const list = await take(events, (e) => e.type === "rejected");
+  assert.deepEqual([list.at(-1).instrument, list.at(-1).reason], ["*|NONE|*", "unknown_instrument"]);
+  assert.deepEqual(sent().at(-1), [["X|BYMA|CI"], 5]);
+  gateway.refuse = (r) => (r.path === "/market/instruments" ? { code: 403, reason: "forbidden" } : undefined);
+  client.subscribe({ books: ["*|MORE|*"] });
+  assert.equal((await take(events, (e) => e.type === "rejected")).at(-1).reason, "forbidden");
+  assert.equal(gateway.connections.length, 1);
+  gateway.connections[0].ws.terminate(); // and on the next connection
+  gateway.refuse = undefined;
+  await take(events, (e) => e.state === "waiting");
+  await take(events, (e) => e.state === "live");
+  assert.deepEqual(sent(), [[[instrument, "X|BYMA|CI"], 5]]);
+});
+
 test("a rejected identifier is reported, and the others go on", async (t) => {
   const { gateway, events } = await start(t, {}, { trades: [instrument, "NOPE|BYMA|CI"] });
   gateway.message = (c, m) => {
@@ -215,7 +240,7 @@ test("a silent connection is noticed and replaced", async (t) => {
   gateway.message = (c, m) => m.action === "ping" && gateway.connections.length === 1;
   gateway.opened = (c, m, count) => count === 2 && c.trades(1);
   const list = await take(events, isTrade(1));
-  assert.ok(list.some((e) => e.state === "waiting" && e.error.message === "the connection is silent"));
+  assert.ok(list.some((e) => e.state === "waiting" && e.error.message === `${gateway.url}: the connection is silent`));
   assert.equal(gateway.connections[0].find("ping").length, 1);
 });
 
@@ -281,6 +306,28 @@ test("a checkpoint continues in a later run", async (t) => {
   const again = later.events();
   assert.deepEqual(brief(await take(again, isTrade(4))), ["3r", "4r"]);
   await again.return();
+
+  const numbers = () => later.checkpoint().sequences[`trades ${instrument}`];
+  assert.equal(numbers(), 3); // the loop was left, and 4 may not be processed
+  const stop = new AbortController();
+  for await (const _ of later.events(stop.signal)) {
+    assert.equal(numbers(), 4); // the next loop has processed it
+    stop.abort();
+  }
+});
+
+test("what was missed of an instrument without a trade so far is marked", async (t) => {
+  const { gateway, events } = await start(t, { resume: { epoch: "e1", position: "e1:1", sequences: {} } });
+  gateway.message = (c, m) => {
+    if (m.action !== "subscribe") return false;
+    const { id } = m;
+    c.send({ type: "Subscription", code: 200, msg: "Subscribed", id, epoch: "e1", position: "e1:1", resumed: { trades: { [instrument]: 2 } } });
+    c.trades(1, 2, 3);
+    c.send({ type: "CaughtUp", code: 200, id, epoch: "e1", position: "e1:2" });
+    c.trades(4);
+    return true;
+  };
+  assert.deepEqual(brief(await take(events, isTrade(4))), ["1r", "2r", "3", "recovered 1-2", "4"]);
 });
 
 test("events can be used once at a time", async (t) => {
