@@ -44,6 +44,7 @@ type line struct {
 	From       uint64      `json:"from,omitempty"`
 	To         uint64      `json:"to,omitempty"`
 	Reason     string      `json:"reason,omitempty"`
+	Replayed   bool        `json:"replayed,omitempty"`
 }
 
 // run prints the events of the stream until ctx ends or the gateway refuses the client for good.
@@ -78,7 +79,7 @@ func run(ctx context.Context, out *json.Encoder) error {
 func lineOf(c *client.Client, ev client.Event) (l line, ok bool) {
 	switch ev := ev.(type) {
 	case *client.Trade:
-		return line{Event: "trade", Instrument: ev.Instrument.String(), N: ev.N, Price: ev.Price.String(), Size: ev.Size.String()}, true
+		return line{Event: "trade", Instrument: ev.Instrument.String(), N: ev.N, Price: ev.Price.String(), Size: ev.Size.String(), Replayed: ev.Replayed}, true
 	case *client.BookUpdate:
 		book, err := c.Book(ev.Instrument.String())
 		if err != nil {
@@ -89,6 +90,8 @@ func lineOf(c *client.Client, ev client.Event) (l line, ok bool) {
 		return line{Event: "invalid", Instrument: ev.Instrument.String(), Reason: ev.Reason}, true
 	case client.Lost:
 		return line{Event: "lost", Instrument: ev.Instrument.String(), From: ev.From, To: ev.To, Reason: ev.Reason}, ev.Channel == wire.Trades
+	case client.Recovered:
+		return line{Event: "recovered", Instrument: ev.Instrument.String(), From: ev.From, To: ev.To}, ev.Channel == wire.Trades
 	case client.StateChange:
 		log.Printf("%v %s: %v", ev.State, ev.URL, ev.Err) // on standard error, for people
 		return line{}, false

@@ -36,6 +36,10 @@ type message struct {
 type object = map[string]any
 
 func main() {
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: first-client http://127.0.0.1:8080 demo demo")
+		os.Exit(2)
+	}
 	c := &client{gateway: os.Args[1], username: os.Args[2], password: os.Args[3]}
 	for {
 		fmt.Println("disconnected:", c.follow(context.Background()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -36,6 +37,7 @@ func Cases() []Case {
 		{Name: "half-open", What: "The network delivers nothing more, without an error. The client notices by the missing pings.", script: halfOpen},
 		{Name: "stall", What: "The network stands still for a moment, and then delivers everything.", script: stall},
 		{Name: "unreachable", What: "Nothing listens for five seconds. The client waits longer after each try.", script: unreachable},
+		{Name: "first-trade", What: "An instrument has its first two trades while the gateway is unreachable. The client marks both as replayed and reports them as recovered. It does neither for the third trade, which comes later.", instruments: []string{rare}, script: firstTrade},
 		{Name: "slow", What: "The client's network is too slow, and the gateway closes with 4507.", script: slow},
 		{Name: "quiet", What: "There are no events for five seconds, only pings. The client does not reconnect.", script: quiet},
 		{Name: "gap", What: "The source loses events. The book is invalid until its snapshot, and the connection stays.", script: sourceGap},
@@ -149,6 +151,43 @@ func unreachable(ctx context.Context, w *world) error {
 	}
 	w.proxy.lead(strings.TrimPrefix(w.rest, "http://"))
 	return news(ctx, w)
+}
+
+func firstTrade(ctx context.Context, w *world) error {
+	if err := news(ctx, w); err != nil {
+		return err
+	}
+	w.proxy.lead("")
+	w.proxy.reset()
+	w.market.tradeRare(2)
+	for stored := 0; stored < 2; {
+		if err := w.noteInstrument(ctx, rare); err != nil {
+			return err
+		}
+		if stored = len(w.truth[w.epochs[0]][rare]); stored < 2 {
+			if err := sleep(ctx, 20*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	w.proxy.lead(strings.TrimPrefix(w.rest, "http://"))
+	want := span{1, 2}
+	err := w.program.until(ctx, patience, "\"recovered\" for trades 1 to 2 of "+rare, func(j *judge) bool { return slices.Contains(j.of(rare).regained, want) })
+	if err != nil {
+		return err
+	}
+	w.market.tradeRare(1)
+	err = w.program.until(ctx, patience, "trade 3 of "+rare, func(j *judge) bool { return j.of(rare).newest() == 3 })
+	if err != nil {
+		return err
+	}
+	w.program.mu.Lock()
+	defer w.program.mu.Unlock()
+	j := w.program.judge
+	if s := j.of(rare); len(s.regained) != 1 || !slices.Equal(s.replayed, []uint64{1, 2}) {
+		j.fault("trades %v of %s are marked as replayed, and %v are reported as recovered; trades 1 and 2 were missed", s.replayed, rare, s.regained)
+	}
+	return nil
 }
 
 func slow(ctx context.Context, w *world) error {

@@ -24,6 +24,8 @@ type seen struct {
 	epoch    int             // how often the numbers began again
 	trades   map[int][]trade // by epoch
 	lost     map[int][]span
+	replayed []uint64 // trades that are marked as replayed
+	regained []span   // reported as recovered
 	books    int
 	book     *book // the newest; nil: there is none, or it is invalid
 	invalid  int
@@ -72,6 +74,9 @@ func (j *judge) take(l *line) {
 		s.book, s.invalid = nil, s.invalid+1
 	case "lost":
 		j.lost(l)
+	case "recovered":
+		s := j.of(l.Instrument)
+		s.regained = append(s.regained, span{l.From, l.To})
 	case "rejected":
 		j.of(l.Instrument).rejected = cmp.Or(l.Reason, "?")
 	case "end":
@@ -91,6 +96,9 @@ func (j *judge) trade(l *line) {
 		j.fault("trade %d of %s came after %d", l.N, l.Instrument, last)
 	}
 	s.trades[s.epoch] = append(s.trades[s.epoch], trade{l.N, price, size})
+	if l.Replayed {
+		s.replayed = append(s.replayed, l.N)
+	}
 }
 
 // newest returns the number of the newest trade of the present epoch, 0 if there is none.

@@ -29,6 +29,7 @@ type line struct {
 	From       uint64      `json:"from"`
 	To         uint64      `json:"to"`
 	Reason     string      `json:"reason"`
+	Replayed   bool        `json:"replayed"`
 }
 
 // program is a client program that runs.

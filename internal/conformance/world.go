@@ -29,6 +29,9 @@ const (
 // Instruments of the market. The client subscribes to all of them, and to notAllowed in one case.
 var instruments = []string{"ALFA|TEST|CI", "BETA|TEST|24hs", "GAMA|TEST|48hs"}
 
+// rare is an instrument of the market that trades only when a case requests it.
+const rare = "DELTA|TEST|CI"
+
 // notAllowed is an instrument of a market in which the users have no rights.
 const notAllowed = "OTHER|HIDDEN|CI"
 
@@ -295,6 +298,7 @@ type script struct {
 	paused bool
 	step   int64
 	trades int      // in an event
+	rare   int      // trades of the rare instrument to publish
 	gaps   []string // instruments whose source loses events
 	gapped map[string]bool
 }
@@ -319,6 +323,13 @@ func (s *script) resume() {
 	s.paused = false
 }
 
+// tradeRare publishes trades of the rare instrument.
+func (s *script) tradeRare(count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rare += count
+}
+
 // lose makes the source lose events of an instrument.
 func (s *script) lose(name string) {
 	s.mu.Lock()
@@ -329,7 +340,7 @@ func (s *script) lose(name string) {
 // Run implements feed.Source.
 func (s *script) Run(ctx context.Context, sink feed.Sink) error {
 	handles := map[string]market.Handle{}
-	for _, name := range append([]string{notAllowed}, instruments...) {
+	for _, name := range append([]string{notAllowed, rare}, instruments...) {
 		id, err := market.ParseInstrumentID(name)
 		if err != nil {
 			return err
@@ -371,6 +382,12 @@ func (s *script) publish(sink feed.Sink, handles map[string]market.Handle) error
 		}
 	}
 	s.gaps = nil
+	for ; s.rare > 0; s.rare-- {
+		err := sink.Publish([]market.Event{{Kind: market.KindTrade, Handle: handles[rare], Side: market.Buy, Price: market.Scale, Size: market.Scale}})
+		if err != nil {
+			return err
+		}
+	}
 	s.step++
 	name := instruments[s.step%int64(len(instruments))]
 	var events []market.Event
