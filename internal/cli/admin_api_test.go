@@ -49,7 +49,7 @@ func TestSameOverAdmin(t *testing.T) {
 	for i, folder := range folders {
 		config := operatorsOf(t, folder)
 		flags[i] = []string{"--config", config}
-		if status, _, errs := outcome(t, "a long password of the first user", "user", "add", "first", "--password-stdin", "--config", config); status != 0 {
+		if status, _, errs := outcome(t, "a long password of the first user", "user", "add", "first", "--rights", "all", "--password-stdin", "--config", config); status != 0 {
 			t.Fatal(errs)
 		}
 	}
@@ -59,7 +59,7 @@ func TestSameOverAdmin(t *testing.T) {
 	vary := regexp.MustCompile(`us_[A-Za-z0-9_-]+|[A-Za-z0-9_-]{16,}|20\d\d-\d\d-\d\dT\S+`)
 	for _, c := range []string{
 		"user add ana --rights quotes --password-stdin",
-		"user add ana --password-stdin",
+		"user add ana --rights all --password-stdin",
 		"group add equity --scopes marketdata:read --second-factor required",
 		"group add equity",
 		"group grant equity --market BYMA --trades --quotes --depth 5 --until 2999-01-01",
@@ -90,7 +90,7 @@ func TestSameOverAdmin(t *testing.T) {
 			text := fmt.Sprintf("%s\n%d\n%s%s\n", c, status, out, errs)
 			text = vary.ReplaceAllString(text, "...")
 			text = regexp.MustCompile(`command line \(uid \d+\)|administrator \(op-\w+\)`).ReplaceAllString(text, "somebody")
-			text = regexp.MustCompile(`(?m)^\d+ +20\S+ \S+ +key_changed`).ReplaceAllString(text, "... key_changed")
+			text = regexp.MustCompile(`(?m)^ *\d+ +20\S+ \S+ +key_changed`).ReplaceAllString(text, "... key_changed")
 			text = regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 			got[i].WriteString(text)
 		}
@@ -114,7 +114,7 @@ func TestGatewayOrDatabase(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	config := operatorsOf(t, folder)
-	if status, _, errs := outcome(t, "a long password of the first user", "user", "add", "first", "--password-stdin", "--config", config); status != 0 {
+	if status, _, errs := outcome(t, "a long password of the first user", "user", "add", "first", "--rights", "all", "--password-stdin", "--config", config); status != 0 {
 		t.Fatal(errs)
 	}
 	server := start(t, "serve", "--config", config)
@@ -201,7 +201,7 @@ func TestEndOneLogin(t *testing.T) {
 	folder := t.TempDir()
 	config := operatorsOf(t, folder)
 	const password = "a long password of the first user"
-	if status, _, errs := outcome(t, password, "user", "add", "first", "--password-stdin", "--config", config); status != 0 {
+	if status, _, errs := outcome(t, password, "user", "add", "first", "--rights", "all", "--password-stdin", "--config", config); status != 0 {
 		t.Fatal(errs)
 	}
 	server := start(t, "serve", "--config", config)

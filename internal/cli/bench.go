@@ -49,7 +49,7 @@ func benchmarks() []benchmark {
 		{"idle", "Memory of connections, plain and TLS, and the cost of heartbeats", longIdle,
 			takesRuns | takesWindow | takesOnly | gateway | takesTLS, bench.Idle},
 		{"slow", "Slow readers, and their effect on others", longSlow, windows | gateway, bench.Slow},
-		{"hostile", "The effect of one user's expensive messages on the latency of others", bench.HostileHelp, windows | gateway | takesProfile, bench.Hostile},
+		{"hostile", "How one user's expensive messages affect the latency of others", bench.HostileHelp, windows | gateway | takesProfile, bench.Hostile},
 		{"history", "The effect of history requests on live streams", longHistory, windows | gateway, bench.History},
 		{"auth", "Refreshes, token checks and logins, compared with a bare program", longAuth, windows | takesPostgres | takesStrict, bench.Auth},
 		{"resume", "Clients that reconnect and resume", longResume, takesRuns | gateway, bench.Resume},

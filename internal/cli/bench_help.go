@@ -13,7 +13,8 @@ checks every message, and a run that loses or repeats one fails.
 
 Columns of the tables:
   of ceiling  the rate as a share of the bare program's rate
-  CPU s/M     processor seconds of the server for a million deliveries; load s/M: of the load
+  CPU s/M     processor seconds of the server for a million deliveries
+  load s/M    the same for the load
   cores       cores that the server used
   p50, p99    ms from an event to its receipt
   msgs/read   messages per read of the load; /write: per write of the gateway
@@ -137,7 +138,7 @@ func benchHelp(b *benchmark) string {
 	if b.takes&takesOnly == 0 {
 		return b.long
 	}
-	return b.long + "\n\nWorkloads, for --only:\n" + wrapped(names, 100)
+	return b.long + "\n\nWorkloads, for --only:\n" + wrapped(names, helpWidth)
 }
 
 // wrapped joins names to lines of at most width characters.

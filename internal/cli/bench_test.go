@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -76,7 +77,7 @@ func TestCompareFlags(t *testing.T) {
 		"--runs": "at least 9", "--max-runs": "at most 1000", "--window": "above 0", "--warmup": "above 0", "--conns": "fewer rows for start",
 	} {
 		found := false
-		for line := range strings.Lines(out.String()) {
+		for line := range strings.Lines(regexp.MustCompile(`\n {20,}`).ReplaceAllString(out.String(), " ")) {
 			found = found || strings.Contains(line, flag+" ") && strings.Contains(line, want)
 		}
 		if !found || status != command.ExitOK {

@@ -253,7 +253,7 @@ func newWorld(t *testing.T) *world {
 		"RUEDA_ADMIN_TOKEN="+admin[2]+" rueda conformance server --feed "+feed+" --admin "+admin[1],
 		"127.0.0.1:8081 ", "127.0.0.1:0 ", "2026-12-31", "2199-12-31", "2027-01-01", "2199-01-01",
 		"https://api.broker.example", url, "http://127.0.0.1:8080", url, "HEAD=$(", "rueda audit tail -n 1 --json --config rueda/rueda.toml > received.jsonl\nHEAD=$(",
-		"rueda user add ana ", "echo 'the long password of ana' | rueda user add ana --password-stdin ",
+		"rueda user add ana ", "echo 'the long password of ana' | rueda user add ana --rights all --password-stdin ",
 		"./rueda replay", "rueda replay --listen 127.0.0.1:0", "./rueda dev", "rueda dev --listen 127.0.0.1:0",
 		"./rueda ", "rueda ", "export --data here", "export --data closed",
 		"rueda dev", "rueda dev --listen 127.0.0.1:0", "rueda replay", "rueda replay --listen 127.0.0.1:0",
@@ -308,7 +308,7 @@ leo,$2b$12$EixZaYVK1fsbw1ZfbX3OXePaWxn96p36WQoeG6Lruj3vjPGga31lW' > users.csv
 	w.Setenv("RUEDA_ADMIN", "http://"+served.said(`msg=ready .* admin=(\S+)`)[1])
 	w.script(`
 		for name in maria eva; do
-			echo 'a password for tests' | rueda user add $name --password-stdin --config rueda/rueda.toml
+			echo 'a password for tests' | rueda user add $name --rights all --password-stdin --config rueda/rueda.toml
 		done
 		for name in desk traders clients; do
 			rueda group add $name --config rueda/rueda.toml

@@ -217,7 +217,7 @@ func TestDevKeepsToTheUsersOfAFolder(t *testing.T) {
 	}
 	talk := &transcript{}
 	std := command.Streams{In: strings.NewReader("correct horse battery staple\n"), Out: io.Discard, Err: talk}
-	if status := run(t.Context(), []string{"user", "add", "ana", "--data", others, "--password-stdin"}, std); status != command.ExitOK {
+	if status := run(t.Context(), []string{"user", "add", "ana", "--rights", "all", "--data", others, "--password-stdin"}, std); status != command.ExitOK {
 		t.Fatalf("user add: %d: %s", status, talk)
 	}
 	p, _ := startDev(t, "--data", others)

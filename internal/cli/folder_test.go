@@ -24,7 +24,7 @@ func TestFolderErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"dev", "--listen", "127.0.0.1:0", "--data", filepath.Join(file, "x")}, "Choose a folder that this user can create and write (--data)."},
-		{[]string{"user", "add", "ana", "--password-stdin", "--data", file}, "Choose a folder that this user can create and write (--data)."},
+		{[]string{"user", "add", "ana", "--rights", "all", "--password-stdin", "--data", file}, "Choose a folder that this user can create and write (--data)."},
 		{[]string{"dev", "--listen", "127.0.0.1:0", "--data", used}, "Stop that gateway, or choose another folder (--data)."},
 	} {
 		talk := &transcript{}

@@ -30,7 +30,7 @@ func operatorCommands() map[string]operatorCommand {
 		"connections close":  {"0-1-1", "operate"},
 		"reload":             {"", "operate"},
 		"operator":           {"", "read"},
-		"user add":           {"ana --password-stdin", "identity"},
+		"user add":           {"ana --rights all --password-stdin", "identity"},
 		"user password":      {"ana --password-stdin", "identity"},
 		"user disable":       {"ana", "identity"},
 		"user enable":        {"ana", "identity"},
@@ -73,7 +73,7 @@ func TestOperatorCommandsRefused(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	config := operatorsOf(t, folder)
-	if status, _, errs := outcome(t, "a long password of the first user", "user", "add", "first", "--password-stdin", "--config", config); status != 0 {
+	if status, _, errs := outcome(t, "a long password of the first user", "user", "add", "first", "--rights", "all", "--password-stdin", "--config", config); status != 0 {
 		t.Fatal(errs)
 	}
 	server := start(t, "serve", "--config", config)

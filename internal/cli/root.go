@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,8 +80,7 @@ market on your laptop.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return configFromEnvironment(cmd, os.Getenv("RUEDA_CONFIG"))
 		},
-		Version:           command.ReadBuild().String(),
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Version: command.ReadBuild().String(),
 	}
 	root.SetIn(std.In)
 	root.SetOut(std.Out)
@@ -90,7 +90,7 @@ market on your laptop.`,
 	addGroup(root, "Run a gateway on this machine, or use one:",
 		server.NewDev(std), login.NewContext(std), login.NewAuth(std),
 		query.NewAccounts(std), query.NewInstruments(std), query.NewMarket(std), query.NewQuote(std), query.NewBook(std), query.NewTrades(std), query.NewBars(std),
-		marketdata.NewWatch(std), query.NewStream(std), query.NewRaw(std), query.NewSnippet(std), marketdata.NewTrigger(std), conform.New(std),
+		marketdata.NewWatch(std), query.NewStream(std), query.NewRaw(std), query.NewSnippet(std), query.NewOpen(std), marketdata.NewTrigger(std), conform.New(std),
 	)
 	addGroup(root, "Recordings and simulated markets:",
 		marketdata.NewRecord(std), marketdata.NewVerify(std), marketdata.NewReplay(std), marketdata.NewExport(std), marketdata.NewSim(std),
@@ -102,7 +102,9 @@ market on your laptop.`,
 		operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), operation.NewReload(std), operation.NewOperator(std),
 	)
 	root.AddCommand(newBench(std), newSchema(std), newVersion(std))
+	root.InitDefaultCompletionCmd() // else it is unknown to help
 	asUsage(root)
+	fitHelp(root)
 	for _, name := range []string{"watch", "record"} {
 		if cmd, _, err := root.Find([]string{name}); err == nil {
 			cmd.ValidArgsFunction = query.CompleteInstruments
@@ -135,15 +137,66 @@ func configFromEnvironment(cmd *cobra.Command, file string) error {
 	return f.Value.Set(file)
 }
 
+// namesFile matches the usage of a flag whose value is the name of a file or folder.
+var namesFile = regexp.MustCompile(`\b(file|folder|recording)\b`)
+
+// swallowed returns an error if the value of a flag, or the name of a file, looks like a flag.
+// Otherwise serve --init --minimal would create a folder --minimal.
+func swallowed(cmd *cobra.Command, args []string) error {
+	isFlag := func(s string) bool {
+		name := strings.TrimLeft(s, "-")
+		return strings.HasPrefix(s, "--") && cmd.Flags().Lookup(name) != nil || len(name) == 1 && cmd.Flags().ShorthandLookup(name) != nil
+	}
+	for _, name := range flagNames(cmd) {
+		f := cmd.Flags().Lookup(name)
+		if f == nil || !f.Changed || !strings.HasPrefix(f.Value.Type(), "string") {
+			continue
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(interface{ GetSlice() []string }); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			if len(v) < 2 || v[0] != '-' || !isFlag(v) && !namesFile.MatchString(f.Usage) {
+				continue
+			}
+			what := map[string]string{"folder": "DIR", "file": "FILE", "recording": "FILE"}[namesFile.FindString(f.Usage)]
+			if what != "" && len(args) == 1 {
+				what = args[0] // serve --init --minimal DIR
+			}
+			return command.Fail(command.ExitUsage, fmt.Errorf("--%s has no value: %q begins with a hyphen, as flags do", name, v),
+				fmt.Sprintf("Write: %s --%s %s %s", cmd.CommandPath(), name, cmp.Or(what, "VALUE"), v))
+		}
+	}
+	for _, arg := range args {
+		if len(arg) > 1 && arg[0] == '-' && regexp.MustCompile(`\b(FILE|DIR)\b`).MatchString(cmd.Use) {
+			return command.Fail(command.ExitUsage, fmt.Errorf("%q begins with a hyphen, as flags do", arg), "Is it a file? Write ./"+arg)
+		}
+	}
+	return nil
+}
+
+// flagNames returns the names of the flags of a command.
+func flagNames(cmd *cobra.Command) (names []string) {
+	for _, m := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
 // badFlag returns an error for an unknown flag, with a similar one.
 func badFlag(cmd *cobra.Command, err error) error {
 	advice := "See " + cmd.CommandPath() + " --help"
-	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
-		var known []string
-		for _, m := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
-			known = append(known, m[1])
+	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok && name == "password" {
+		advice = "A password is not an argument, because other users of the machine could read it."
+		if cmd.Flags().Lookup("password-stdin") != nil {
+			advice += "\nUse --password-stdin, which reads it from standard input, or omit the flag: at a terminal, the command asks."
 		}
-		if near, ok := spell.Nearest(name, known); ok {
+		if cmd.Flags().Lookup("otp") != nil && cmd.Flags().Lookup("url") != nil {
+			advice += "\nThe variable RUEDA_PASSWORD can also hold it."
+		}
+	} else if ok {
+		if near, ok := spell.Nearest(name, flagNames(cmd)); ok {
 			advice = "Did you mean --" + near + "?"
 		}
 	}
@@ -180,6 +233,9 @@ func asUsage(cmd *cobra.Command) {
 		check = cobra.ArbitraryArgs
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := swallowed(cmd, args); err != nil {
+			return err
+		}
 		err := check(cmd, args)
 		if f := (*command.Failure)(nil); err != nil && !errors.As(err, &f) {
 			if len(args) > 0 {

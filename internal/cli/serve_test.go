@@ -89,7 +89,7 @@ func TestServe(t *testing.T) {
 	server := start(t, "serve", "--config", config)
 	server.said(`Nobody can log in yet: .* user add NAME --config`)
 	address := server.said(`"msg":"ready","address":"([^"]+)"`)[1]
-	execute("correct horse battery staple\n", "user", "add", "ana", "--config", config, "--password-stdin")
+	execute("correct horse battery staple\n", "user", "add", "ana", "--rights", "all", "--config", config, "--password-stdin")
 
 	https := &http.Client{Transport: openapitest.Wrap(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}})}
 	defer https.CloseIdleConnections()

@@ -179,7 +179,7 @@ func TestWatchPrintsSubscriptions(t *testing.T) {
 	w := start(t, "watch", "GGAL|BYMA|CI", "NONE|BYMA|CI", "--trades", "--url", url)
 	w.said(`  NONE\|BYMA\|CI refused: Unknown instrument\n`)
 	w.said(`  live as demo at ` + url + `: GGAL\|BYMA\|CI\n`)
-	w.said(`  connection lost: connection broken: EOF; retrying in`)
+	w.said(`  connection lost: ` + url + `: connection broken: EOF; retrying in`)
 	w.said(`  lost: trades GGAL\|BYMA\|CI from #3 to #9 \(buffer_exceeded\)\n`)
 	w.said(`  live again\n`)
 	w.stop()

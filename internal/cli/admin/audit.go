@@ -3,13 +3,12 @@ package admin
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auditlog"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/output"
 	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/spell"
@@ -29,7 +29,7 @@ type auditOptions struct {
 	expect string
 	lines  int
 	follow bool
-	json   bool
+	rows   *output.Writer // of tail
 	user   string
 	kind   string
 	anchor bool
@@ -37,6 +37,7 @@ type auditOptions struct {
 
 func NewAudit(std command.Streams) *cobra.Command {
 	var o auditOptions
+	o.place.out.Piped = output.Table
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Read and verify the log of changes to identities",
@@ -91,26 +92,34 @@ func newAuditTail(std command.Streams, o *auditOptions) *cobra.Command {
 and details. With -f it prints new rows as they are added, until Ctrl-C. With --token-file or
 --admin it asks a running gateway for them; the token needs the role operate.`,
 		Example: `  rueda audit tail -n 50 --config rueda/rueda.toml
-  rueda audit tail -f --kind login_refused --json --data /var/lib/rueda`,
+  rueda audit tail -f --kind login_refused -o jsonl --data /var/lib/rueda`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.rows, err = o.place.out.Open(std, "seq", "time", "kind", "actor", "user", "address", "detail"); err != nil {
+				return err
+			}
 			served, err := o.place.served(cmd.Context(), std, "operate")
 			switch {
 			case err != nil:
 				return err
 			case served:
-				return o.tailServed(cmd.Context(), std)
+				err = o.tailServed(cmd.Context(), std)
+			default:
+				err = o.run(std, o.tail)(cmd, args)
 			}
-			return o.run(std, o.tail)(cmd, args)
+			if err == nil && o.place.out.Format(std) != output.Table || o.rows.Started() { // no empty table
+				err = errors.Join(err, o.rows.Close())
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
 	f.IntVarP(&o.lines, "lines", "n", 20, "number of rows to print first")
 	f.BoolVarP(&o.follow, "follow", "f", false, "print new rows as they are added")
-	f.BoolVar(&o.json, "json", false, "print one JSON object per row")
 	f.StringVar(&o.user, "user", "", "only rows about the user with this name or id")
 	f.StringVar(&o.kind, "kind", "", "only rows of this kind, such as login_refused")
-	return cmd
+	o.place.out.Older(cmd, "json", "jsonl")
+	return o.place.rows(cmd)
 }
 
 // run opens the database for a command.
@@ -224,7 +233,7 @@ func (o *auditOptions) tail(ctx context.Context, std command.Streams, data *data
 	if err := o.printNewest(std, list); err != nil || !o.follow {
 		return err
 	}
-	return o.followFrom(ctx, std, log, last)
+	return o.followFrom(ctx, log, last)
 }
 
 // printNewest prints the newest rows, or that there are none.
@@ -236,7 +245,7 @@ func (o *auditOptions) printNewest(std command.Streams, list []audit.Row) error 
 		}
 		fmt.Fprintf(std.Err, "No rows%s.\n", about)
 	}
-	return o.print(std.Out, list)
+	return o.print(list)
 }
 
 func knownKind(kind string) error {
@@ -255,7 +264,7 @@ func knownKind(kind string) error {
 }
 
 // followFrom prints the rows after a row, as they are added.
-func (o *auditOptions) followFrom(ctx context.Context, std command.Streams, log auditlog.Log, last int64) error {
+func (o *auditOptions) followFrom(ctx context.Context, log auditlog.Log, last int64) error {
 	tick := time.NewTicker(tailEvery)
 	defer tick.Stop()
 	for {
@@ -277,33 +286,30 @@ func (o *auditOptions) followFrom(ctx context.Context, std command.Streams, log 
 				list = append(list, row)
 			}
 		}
-		if err := o.print(std.Out, list); err != nil {
+		if err := o.print(list); err != nil {
 			return err
 		}
 	}
 }
 
-// print prints rows in columns of fixed width, so that later rows are aligned with them.
-func (o *auditOptions) print(out io.Writer, list []audit.Row) error {
-	if o.json {
+// print prints rows, and flushes them.
+func (o *auditOptions) print(list []audit.Row) error {
+	for i := range list {
+		r := &list[i]
 		var text bytes.Buffer
-		for i := range list {
-			if err := list[i].WriteJSON(&text); err != nil {
-				return err
-			}
+		if err := r.WriteJSON(&text); err != nil {
+			return err
 		}
-		_, err := out.Write(command.EscapeControls(text.Bytes()))
-		return err
-	}
-	w := tabwriter.NewWriter(out, 10, 0, 2, ' ', 0)
-	for _, r := range list {
-		cells := []string{
-			strconv.FormatInt(r.Seq, 10), r.Time.Format("2006-01-02 15:04:05.000"), fmt.Sprintf("%-15s", printable(string(r.Kind))),
-			printable(r.Actor), printable(r.User), printable(r.Address), printable(r.Detail),
+		err := o.rows.Row(json.RawMessage(bytes.TrimSpace(text.Bytes())), strconv.FormatInt(r.Seq, 10), r.Time.Format("2006-01-02 15:04:05.000"),
+			printable(string(r.Kind)), printable(r.Actor), printable(r.User), printable(r.Address), printable(r.Detail))
+		if err != nil {
+			return err
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
-	return w.Flush()
+	if len(list) == 0 {
+		return nil
+	}
+	return o.rows.Flush()
 }
 
 // printable returns a foreign text on one line, without control characters.

@@ -3,7 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +15,7 @@ import (
 )
 
 func newAuditExports(std command.Streams, o *auditOptions) *cobra.Command {
-	return &cobra.Command{
+	return o.place.rows(&cobra.Command{
 		Use:   "exports",
 		Short: "Print how far the log was sent to each receiver",
 		Long: `Exports prints a line for each receiver of [audit.syslog] and [audit.webhook]: the newest row
@@ -24,35 +24,45 @@ that sends. Without rows to send, nothing is sent.`,
 		Example: `  rueda audit exports --config rueda/rueda.toml`,
 		Args:    cobra.NoArgs,
 		RunE:    o.run(std, o.exports),
-	}
+	})
 }
 
 func (o *auditOptions) exports(ctx context.Context, std command.Streams, data *database.DB) error {
+	w, err := o.place.out.Open(std, "receiver", "sent", "waiting", "last_sent", "sender")
+	if err != nil {
+		return err
+	}
 	list, err := data.Store.AuditExports(ctx)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(std.Err, "The log was never sent to a receiver.")
-		return nil
 	}
 	head, err := auditlog.Newest(ctx, data.Store)
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RECEIVER\tSENT\tWAITING\tLAST SENT\tSENDER")
 	for _, e := range list {
+		row := struct {
+			Receiver string    `json:"receiver"`
+			Sent     int64     `json:"sent"`
+			Waiting  int64     `json:"waiting"`
+			Last     time.Time `json:"last_sent_at,omitzero"`
+			Sender   string    `json:"sender,omitempty"`
+		}{Receiver: e.Name, Sent: e.Sent.Seq, Waiting: max(0, head.Seq-e.Sent.Seq), Last: e.At}
 		last, sender := "never", "none"
 		if !e.At.IsZero() {
 			last = e.At.Format(time.RFC3339)
 		}
 		if e.Until.After(time.Now()) {
-			sender = printable(e.Holder)
+			sender, row.Sender = printable(e.Holder), e.Holder
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", e.Name, e.Sent.Seq, max(0, head.Seq-e.Sent.Seq), last, sender)
+		if err := w.Row(row, e.Name, strconv.FormatInt(row.Sent, 10), strconv.FormatInt(row.Waiting, 10), last, sender); err != nil {
+			return err
+		}
 	}
-	return w.Flush()
+	return w.Close()
 }
 
 // checkExports returns audit.ErrBroken if the newest row that was sent to a receiver is not in the

@@ -9,6 +9,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auditlog"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/output"
 	"github.com/ruedahq/rueda/internal/database"
 )
 
@@ -35,7 +36,9 @@ func TestAuditExports(t *testing.T) {
 	printed := func(want ...string) {
 		t.Helper()
 		var out, errs strings.Builder
-		if err := new(auditOptions).exports(t.Context(), command.Streams{Out: &out, Err: &errs}, db); err != nil {
+		var o auditOptions
+		o.place.out.Piped = output.Tabs
+		if err := o.exports(t.Context(), command.Streams{Out: &out, Err: &errs}, db); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(out.String()+errs.String(), "\n")

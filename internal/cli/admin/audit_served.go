@@ -67,7 +67,7 @@ func (o *auditOptions) tailServed(ctx context.Context, std command.Streams) erro
 			}
 			return err
 		}
-		if err := o.print(std.Out, list); err != nil {
+		if err := o.print(list); err != nil {
 			return err
 		}
 	}

@@ -2,12 +2,10 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +20,6 @@ import (
 // keysOptions are the flags of the keys commands.
 type keysOptions struct {
 	place   userOptions // config and data
-	json    bool
 	alg     string
 	now     bool
 	revoke  string
@@ -46,9 +43,9 @@ signed has expired. Then it is deleted. A running gateway does these steps itsel
 30 days unless [keys] rotate has another interval.`,
 		Example: `  rueda keys list --config rueda/rueda.toml
   rueda keys rotate --config rueda/rueda.toml
-  rueda keys rotate --now --revoke KID --config rueda/rueda.toml   the key was stolen
+  rueda keys rotate --now --revoke KID --config rueda/rueda.toml   if stolen
   rueda keys init-encryption rueda/keys.key
-  rueda keys new --config rueda/rueda.toml                         they are lost`,
+  rueda keys new --config rueda/rueda.toml                         if lost`,
 		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -66,12 +63,12 @@ func (o *keysOptions) newList(std command.Streams) *cobra.Command {
 		Short: "List the keys with their states",
 		Long: `List prints each key, the newest first: its id, algorithm, state, the beginning of the
 state, and its end if it is known. Revoked keys are listed until their tokens would have expired.`,
-		Example: `  rueda keys list --config rueda/rueda.toml --json`,
+		Example: `  rueda keys list --config rueda/rueda.toml -o json`,
 		Args:    cobra.NoArgs,
 		RunE:    o.either(std, "read", o.listServed, o.list),
 	}
-	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON array")
-	return cmd
+	o.place.out.Older(cmd, "json", "json")
+	return o.place.rows(cmd)
 }
 
 func (o *keysOptions) newRotate(std command.Streams) *cobra.Command {
@@ -187,18 +184,16 @@ func (o *keysOptions) list(ctx context.Context, std command.Streams, data *datab
 
 // print prints keys.
 func (o *keysOptions) print(std command.Streams, keys []adminapi.Key) error {
-	if o.json {
-		text, err := json.Marshal(keys)
-		if err != nil {
+	w, err := o.place.out.Open(std, "key", "alg", "state", "since", "until")
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if err := w.Row(k, k.ID, orDash(k.Algorithm), k.State, shortTime(k.Since), shortTime(k.Until)); err != nil {
 			return err
 		}
-		return done(std, "%s", text)
 	}
-	var table strings.Builder
-	for _, k := range keys {
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\n", k.ID, orDash(k.Algorithm), k.State, shortTime(k.Since), shortTime(k.Until))
-	}
-	return printTable(std, "KEY\tALG\tSTATE\tSINCE\tUNTIL\n", table.String())
+	return w.Close()
 }
 
 func wholeSecond(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

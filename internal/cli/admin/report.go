@@ -37,16 +37,16 @@ func NewReport(std command.Streams) *cobra.Command {
 
 // usageReport has the flags of rueda report usage.
 type usageReport struct {
-	database            userOptions
-	month, market       string
-	csv, json, totalled bool
+	database       userOptions
+	month, market  string
+	json, totalled bool
 }
 
 func newReportUsage(std command.Streams) *cobra.Command {
 	var r usageReport
 	cmd := &cobra.Command{
 		Use:   "usage",
-		Short: "Report who used which market data in a month, as exchanges require it",
+		Short: "Report who used which market data in a month",
 		Long: `Usage lists each user, market, level and delay of a month, with the number of days, the
 largest number of simultaneous connections, and the first and last use. Totals are per
 market, level and delay: the number of users, the sum of their days, and the sum of
@@ -59,13 +59,14 @@ and months are in UTC. A running gateway writes its counts every 10 s.
 With --token-file or --admin, the report comes from a running gateway. The token needs the role
 operate.
 
-On a terminal there are two tables. A pipe gets the rows, separated by tabs, or with --totals
-only the totals.
+A table is followed by one of the totals. Other formats have the rows, or with --totals only the
+totals.
 
 Exit status: 0 success, also without any usage; 1 other errors; 2 a mistake on the command
 line.`,
 		Example: `  rueda report usage --config rueda/rueda.toml
-  rueda report usage --config rueda/rueda.toml --month 2026-11 --market BYMA --csv > byma.csv
+  rueda report usage \
+    --config rueda/rueda.toml --month 2026-11 --market BYMA -o csv > byma.csv
   rueda report usage --data /var/lib/rueda --month 2026-10 --totals`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), std) },
@@ -76,10 +77,11 @@ line.`,
 	r.database.gateway.Flags(cmd)
 	f.StringVar(&r.month, "month", "", "month, such as 2026-11, UTC (default the current one)")
 	f.StringVar(&r.market, "market", "", "only this market")
-	f.BoolVar(&r.csv, "csv", false, "comma-separated values, with a heading")
+	r.database.out.Older(cmd, "csv", "csv")
 	f.BoolVar(&r.json, "json", false, "one JSON object, with rows and totals")
+	_ = f.MarkHidden("json") // the flag exists
 	f.BoolVar(&r.totalled, "totals", false, "only the totals")
-	return cmd
+	return r.database.rows(cmd)
 }
 
 func (r *usageReport) run(ctx context.Context, std command.Streams) (err error) {
@@ -90,8 +92,9 @@ func (r *usageReport) run(ctx context.Context, std command.Streams) (err error) 
 	if _, err := time.Parse(monthFormat, r.month); err != nil {
 		return bad("--month %q: a month is written 2026-11", r.month)
 	}
-	if r.csv && r.json {
-		return bad("--csv and --json exclude each other")
+	format := r.database.out.Format(std)
+	if r.json && format == "csv" {
+		return bad("--json and -o csv cannot be combined")
 	}
 	used, err := r.used(ctx, std)
 	if err != nil {
@@ -109,13 +112,12 @@ func (r *usageReport) run(ctx context.Context, std command.Streams) (err error) 
 			_, err = std.Out.Write(append(command.EscapeControls(text), '\n'))
 		}
 		return err
-	case r.csv:
+	case format == "csv":
 		return writeUsageCSV(std.Out, r, rows, totals)
 	case len(rows) == 0:
 		fmt.Fprintf(std.Err, "Nothing was used in %s.\n", r.month)
-		return nil
 	}
-	return r.print(std, rows, totals)
+	return r.print(std, rows, totals, format == "table")
 }
 
 const monthFormat = "2006-01"
@@ -238,25 +240,35 @@ func totalUsage(rows []usageRow) []usageTotal {
 	return totals
 }
 
-func (r *usageReport) print(std command.Streams, rows []usageRow, totals []usageTotal) error {
-	var table strings.Builder
+// print prints the rows, the totals, or both.
+func (r *usageReport) print(std command.Streams, rows []usageRow, totals []usageTotal, both bool) error {
 	if !r.totalled {
+		w, err := r.database.out.Open(std, "user", "market", "level", "mode", "days", "connections", "first", "last")
+		if err != nil {
+			return err
+		}
 		for i := range rows {
 			u := &rows[i]
-			fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", u.name(), u.Market, u.Level, mode(u.Delay), u.Days, u.Connections,
-				u.First.Format(time.RFC3339), u.Last.Format(time.RFC3339))
+			if err := w.Row(u, u.name(), u.Market, u.Level, mode(u.Delay), strconv.Itoa(u.Days), strconv.Itoa(u.Connections),
+				u.First.Format(time.RFC3339), u.Last.Format(time.RFC3339)); err != nil {
+				return err
+			}
 		}
-		err := printTable(std, "USER\tMARKET\tLEVEL\tMODE\tDAYS\tCONNECTIONS\tFIRST\tLAST\n", table.String())
-		if err != nil || !command.IsTerminal(std.Out) {
+		if err := w.Close(); err != nil || !both {
 			return err
 		}
 		fmt.Fprintln(std.Out)
-		table.Reset()
+	}
+	w, err := r.database.out.Open(std, "market", "level", "mode", "users", "days", "connections")
+	if err != nil {
+		return err
 	}
 	for _, t := range totals {
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%d\t%d\t%d\n", t.Market, t.Level, mode(t.Delay), t.Users, t.Days, t.Connections)
+		if err := w.Row(t, t.Market, t.Level, mode(t.Delay), strconv.Itoa(t.Users), strconv.Itoa(t.Days), strconv.Itoa(t.Connections)); err != nil {
+			return err
+		}
 	}
-	return printTable(std, "MARKET\tLEVEL\tMODE\tUSERS\tDAYS\tCONNECTIONS\n", table.String())
+	return w.Close()
 }
 
 // mode describes a delay.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,15 +10,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/cli/operation"
+	"github.com/ruedahq/rueda/internal/cli/output"
 	"github.com/ruedahq/rueda/internal/config"
 	"github.com/ruedahq/rueda/internal/database"
 )
@@ -30,6 +32,7 @@ type userOptions struct {
 	mustChange bool // the user must change the password before logging in
 
 	gateway operation.Client // flags of a running one
+	out     output.Options   // of commands that list something
 
 	kind   string  // the type in [users] of the configuration, if it is not the built-in one
 	serves *served // what the configuration serves; nil: no configuration
@@ -44,7 +47,7 @@ type presetFlags struct {
 
 func (p *presetFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&p.rights, "rights", "", "all, quotes: best bid and offer, no wildcards, or none")
+	f.StringVar(&p.rights, "rights", "", "all; quotes: the best bid and offer, without wildcards; or none")
 	f.DurationVar(&p.delay, "delay", 0, "delay of the data, one of stream.delays of the configuration, such as 15m")
 	f.StringArrayVar(&p.groups, "group", nil, "group to join; may be repeated")
 }
@@ -67,8 +70,10 @@ the database.
 A password is entered at the terminal or read from standard input. It is never an
 argument, because other users of the machine could read it.`,
 		Example: `  rueda user add ana --config rueda/rueda.toml
-  pass show ana | rueda user password ana --config rueda/rueda.toml --password-stdin
-  rueda user grant ana --market BYMA --trades --quotes --until 2027-01-01 --config rueda/rueda.toml
+  pass show ana |
+    rueda user password ana --config rueda/rueda.toml --password-stdin
+  rueda user grant ana --market BYMA --trades --quotes --until 2027-01-01 \
+    --config rueda/rueda.toml
   rueda user show ana --config rueda/rueda.toml
   rueda user account add ana 100001 --config rueda/rueda.toml
   rueda user disable ana --data /var/lib/rueda
@@ -81,11 +86,12 @@ argument, because other users of the machine could read it.`,
 	name := command.ExactArgs("name of the user")
 	var p presetFlags
 	add := o.creating(std, "add NAME", "Add a user; creates the database if it does not exist", name,
+		func(user string, _ userBase) error { return o.checkNew(std, user, &p) },
 		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			return o.add(ctx, std, users, args[0], &p)
 		})
 	p.add(teach(add, addHelp, addExample))
-	add.Flags().Lookup("rights").Usage += " (default all; none with --group)"
+	add.Flags().Lookup("rights").Usage += " (default: none with --group; otherwise it asks at a terminal)"
 	password := o.command(std, "password NAME", "Set a user's password, and end earlier logins", name, o.password)
 	password.Aliases = []string{"passwd"}
 	for _, c := range []*cobra.Command{add, password} {
@@ -101,8 +107,8 @@ argument, because other users of the machine could read it.`,
 		o.command(std, "disable NAME", "Disable a user, and end tokens and sockets", name, o.disable),
 		o.command(std, "enable NAME", "Enable a disabled user", name, o.enable),
 		o.logoutCommand(std),
-		o.logins(std), o.command(std, "list", "List the users", cobra.NoArgs, o.list),
-		o.command(std, "show NAME", "Show a user's rights and where each comes from", name, showUser),
+		o.logins(std), o.rows(o.command(std, "list", "List the users", cobra.NoArgs, o.list)),
+		o.rows(o.command(std, "show NAME", "Show a user's rights and where each comes from", name, o.show)),
 		o.set(std), o.grant(std), o.revoke(std), o.otp(std), o.imports(std),
 		newUserCheck(std, &o), o.accounts(std),
 		&cobra.Command{Use: "remove NAME", Aliases: []string{"delete", "rm"}, Hidden: true, Args: name,
@@ -121,21 +127,29 @@ func (o *userOptions) places(cmd *cobra.Command) {
 // userCommand changes or reads the user base. args are the arguments, the user's name first.
 type userCommand func(ctx context.Context, std command.Streams, users userBase, args []string) error
 
+// checkCommand finds mistakes in a command before a database is created. name is the first
+// argument. users is the user base of a running gateway; nil: the command works on a database.
+type checkCommand func(name string, users userBase) error
+
 // command returns a command for an existing database.
 func (o *userOptions) command(std command.Streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
-	return o.on(std, use, short, args, do, false)
+	return o.on(std, use, short, args, nil, do)
 }
 
-// creating returns a command that creates the database if it does not exist.
-func (o *userOptions) creating(std command.Streams, use, short string, args cobra.PositionalArgs, do userCommand) *cobra.Command {
-	return o.on(std, use, short, args, do, true)
+// creating returns a command that creates the database if it does not exist. It calls check first.
+func (o *userOptions) creating(std command.Streams, use, short string, args cobra.PositionalArgs, check checkCommand, do userCommand) *cobra.Command {
+	return o.on(std, use, short, args, check, do)
 }
 
-func (o *userOptions) on(std command.Streams, use, short string, args cobra.PositionalArgs, do userCommand, create bool) *cobra.Command {
+func (o *userOptions) on(std command.Streams, use, short string, args cobra.PositionalArgs, check checkCommand, do userCommand) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			users, shut, err := o.users(cmd.Context(), std, create)
+			var before func(userBase) error
+			if check != nil {
+				before = func(users userBase) error { return check(args[0], users) }
+			}
+			users, shut, err := o.users(cmd.Context(), std, before)
 			if err != nil {
 				return err
 			}
@@ -245,14 +259,25 @@ func done(std command.Streams, format string, args ...any) error {
 	return command.WriteText(std.Out, fmt.Sprintf(format+"\n", args...))
 }
 
-func (o *userOptions) add(ctx context.Context, std command.Streams, users userBase, name string, p *presetFlags) error {
-	rights := p.rights
-	if rights == "" {
-		if rights = "all"; len(p.groups) > 0 {
-			rights = "none"
-		}
+// checkNew checks the arguments for a new user before the database is opened, and stores the chosen
+// rights in p.
+func (o *userOptions) checkNew(std command.Streams, name string, p *presetFlags) error {
+	if err := local.CheckNewUsername(name); err != nil {
+		return err
 	}
-	own, err := p.own(rights)
+	rights, err := o.chooseRights(std, name, p)
+	if err != nil {
+		return err
+	}
+	p.rights = rights
+	if _, err := p.own(rights); err != nil {
+		return err
+	}
+	return command.CheckPasswordSource(std, o.fromStdin)
+}
+
+func (o *userOptions) add(ctx context.Context, std command.Streams, users userBase, name string, p *presetFlags) error {
+	own, err := p.own(p.rights)
 	if err != nil {
 		return err
 	}
@@ -271,7 +296,7 @@ func (o *userOptions) add(ctx context.Context, std command.Streams, users userBa
 	if _, err = users.Add(ctx, u); err != nil {
 		return err
 	}
-	what := "with rights " + rights
+	what := "with rights " + p.rights
 	if p.delay > 0 {
 		what += fmt.Sprintf(" to data %v late", p.delay)
 	}
@@ -279,6 +304,21 @@ func (o *userOptions) add(ctx context.Context, std command.Streams, users userBa
 		what += ", in " + strings.Join(p.groups, ", ")
 	}
 	return done(std, "Added %s, %s%s", name, what, o.then())
+}
+
+// chooseRights returns the rights of a new user: those of --rights, none with --group alone, and
+// otherwise what is typed at a terminal. Without a terminal that is an error.
+func (o *userOptions) chooseRights(std command.Streams, name string, p *presetFlags) (string, error) {
+	switch {
+	case p.rights != "":
+		return p.rights, nil
+	case len(p.groups) > 0:
+		return "none", nil
+	case o.fromStdin || !command.IsTerminal(std.In):
+		return "", command.Fail(command.ExitUsage, fmt.Errorf("no rights are given for %s", name),
+			"Use --rights all, --rights quotes or --rights none, or --group NAME. rueda user add --help describes them.")
+	}
+	return command.Ask(std, "Rights of "+name+" (all, quotes: best bid and offer, or none): ")
 }
 
 // then says what the user of a new password must do.
@@ -301,7 +341,7 @@ func (p *presetFlags) own(rights string) (own local.Rights, err error) {
 	case "none":
 		own.Scopes = nil
 	default:
-		return own, command.Fail(command.ExitUsage, fmt.Errorf("rights %q are neither all, quotes nor none", rights), "")
+		return own, command.Fail(command.ExitUsage, fmt.Errorf("rights must be all, quotes or none, not %q", rights), "")
 	}
 	delay, err := delaySeconds(p.delay)
 	for i := range own.Entitlements {
@@ -372,8 +412,19 @@ func (o *userOptions) logout(ctx context.Context, std command.Streams, users use
 	return done(std, "Logged out %s: earlier tokens and sockets have ended", args[0])
 }
 
-// list prints a table for people, and rows with tabs and without a heading for programs.
+// rows adds the flags of the output format to a command that lists something.
+func (o *userOptions) rows(cmd *cobra.Command) *cobra.Command {
+	o.out.Piped = cmp.Or(o.out.Piped, output.Tabs)
+	o.out.Flags(cmd)
+	return cmd
+}
+
+// list prints a row for each user, with a note if names look alike.
 func (o *userOptions) list(ctx context.Context, std command.Streams, users userBase, _ []string) error {
+	w, err := o.out.Open(std, "user", "status", "since", "scopes", "groups", "id")
+	if err != nil {
+		return err
+	}
 	all, err := users.List(ctx)
 	if err != nil {
 		return err
@@ -383,7 +434,12 @@ func (o *userOptions) list(ctx context.Context, std command.Streams, users userB
 		names[i] = all[i].Username
 	}
 	twins := local.Twins(names)
-	var table strings.Builder
+	if len(all) == 0 {
+		fmt.Fprintln(std.Err, "No users yet: rueda user add NAME adds one.")
+	}
+	if len(twins) > 0 {
+		fmt.Fprintln(std.Err, "Note: a twin is a user whose name looks like another one, perhaps with characters that are not shown.")
+	}
 	for _, u := range all {
 		state := status(&u)
 		if twins[u.Username] {
@@ -393,16 +449,12 @@ func (o *userOptions) list(ctx context.Context, std command.Streams, users userB
 		for i, g := range u.Groups {
 			groups[i] = g.Name
 		}
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%s\n", u.Username, state, u.Created.Format(time.DateOnly), strings.Join(u.Scopes, " "), strings.Join(groups, " "), u.ID)
+		err := w.Row(adminapi.NewUser(&u, time.Now()), u.Username, state, u.Created.Format(time.DateOnly), strings.Join(u.Scopes, " "), strings.Join(groups, " "), u.ID)
+		if err != nil {
+			return err
+		}
 	}
-	if len(all) == 0 {
-		fmt.Fprintln(std.Err, "No users yet: rueda user add NAME adds one.")
-		return nil
-	}
-	if len(twins) > 0 {
-		fmt.Fprintln(std.Err, "Note: a twin is a user whose name looks like another one, perhaps with characters that are not shown.")
-	}
-	return printTable(std, "USER\tSTATUS\tSINCE\tSCOPES\tGROUPS\tID\n", table.String())
+	return w.Close()
 }
 
 func status(u *local.Entry) string {
@@ -413,15 +465,4 @@ func status(u *local.Entry) string {
 		return "expired"
 	}
 	return "active"
-}
-
-// printTable prints rows of cells that end in tabs, with a heading for people.
-func printTable(std command.Streams, heading, rows string) error {
-	if !command.IsTerminal(std.Out) {
-		_, err := fmt.Fprint(std.Out, command.Printable(rows))
-		return err
-	}
-	w := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, heading+command.Printable(rows))
-	return w.Flush()
 }

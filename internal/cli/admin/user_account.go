@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,10 +16,11 @@ func (o *userOptions) accounts(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "account",
 		Short: "Add and list the accounts of a user",
-		Long: `Account works on what GET /broker/accounts shows to a user. Numbers are the broker's own, and no two
-accounts have the same one.`,
+		Long: `Account adds and lists the accounts that GET /broker/accounts returns to a user. Numbers are the
+broker's own, and no two accounts have the same one.`,
 		Example: `  rueda user account add ana 100001 --config rueda/rueda.toml
-  rueda user account add ana 100002 --type margin --currency USD --config rueda/rueda.toml
+  rueda user account add ana 100002 --type margin --currency USD \
+    --config rueda/rueda.toml
   rueda user account list ana --config rueda/rueda.toml`,
 		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -34,7 +34,7 @@ accounts have the same one.`,
 	f.StringVar(&a.Currency, "currency", "ARS", "currency of the account")
 	f.StringVar(&a.Name, "holder", "", "name of the holder (default: the user's)")
 	f.BoolVar(&a.IsDefault, "default", false, "make this the default account; the first account is the default")
-	cmd.AddCommand(add, o.command(std, "list NAME", "List the accounts of a user", command.ExactArgs("name of the user"), listAccounts))
+	cmd.AddCommand(add, o.rows(o.command(std, "list NAME", "List the accounts of a user", command.ExactArgs("name of the user"), o.listAccounts)))
 	return cmd
 }
 
@@ -50,8 +50,12 @@ func addAccount(ctx context.Context, std command.Streams, users userBase, name, 
 	return done(std, "Added account %s to %s: %s, %s", made.Number, name, made.Type, made.Currency)
 }
 
-// listAccounts prints a table for people, and rows with tabs and without a heading for programs.
-func listAccounts(ctx context.Context, std command.Streams, users userBase, args []string) error {
+// listAccounts prints a row for each account of a user.
+func (o *userOptions) listAccounts(ctx context.Context, std command.Streams, users userBase, args []string) error {
+	w, err := o.out.Open(std, "number", "type", "currency", "status", "holder")
+	if err != nil {
+		return err
+	}
 	u, err := users.Entry(ctx, args[0])
 	if err != nil {
 		return err
@@ -62,11 +66,11 @@ func listAccounts(ctx context.Context, std command.Streams, users userBase, args
 	}
 	if len(list) == 0 {
 		fmt.Fprintf(std.Err, "%s has no accounts: rueda user account add %s NUMBER adds one.\n", args[0], command.QuoteShell(args[0]))
-		return nil
 	}
-	var table strings.Builder
 	for _, a := range list {
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\n", a.Number, a.Type, a.Currency, a.Status, a.Name)
+		if err := w.Row(a, a.Number, a.Type, a.Currency, a.Status, a.Name); err != nil {
+			return err
+		}
 	}
-	return printTable(std, "NUMBER\tTYPE\tCURRENCY\tSTATUS\tHOLDER\n", table.String())
+	return w.Close()
 }

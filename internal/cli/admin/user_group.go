@@ -2,13 +2,16 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
 
@@ -17,11 +20,12 @@ func NewGroup(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "group",
 		Short: "Manage the rights of many users with groups",
-		Long: `Group works on the same database as user. Whoever is in a group has its scopes, rights
-and limits beside its own: all scopes, all rights, of each limit the largest. A running gateway
-applies a change to all who are in it within half a second, and ends no login.`,
+		Long: `Group works on the same database as user. Members of a group have its scopes, rights and
+limits in addition to their own. Of each limit, the largest applies. A running gateway applies a
+change to all members within half a second, and ends no login.`,
 		Example: `  rueda group add equity --scopes marketdata:read --config rueda/rueda.toml
-  rueda group grant equity --market BYMA --trades --quotes --depth 5 --config rueda/rueda.toml
+  rueda group grant equity --market BYMA --trades --quotes --depth 5 \
+    --config rueda/rueda.toml
   rueda group join equity ana --config rueda/rueda.toml
   rueda group list --config rueda/rueda.toml`,
 		Args: command.Subcommand,
@@ -33,7 +37,7 @@ applies a change to all who are in it within half a second, and ends no login.`,
 		teach(o.command(std, "remove GROUP", "Remove a group and the rights of its members that come from it", group, removeGroup), removeGroupHelp, "  rueda group remove equity --config rueda/rueda.toml"),
 		teach(o.command(std, "join GROUP NAME", "Add a user to a group", both, joinGroup), joinGroupHelp, "  rueda group join equity ana --config rueda/rueda.toml"),
 		teach(o.command(std, "leave GROUP NAME", "Remove a user from a group", both, leaveGroup), leaveGroupHelp, "  rueda group leave equity ana --config rueda/rueda.toml"),
-		teach(o.command(std, "list", "List the groups and their rights", cobra.NoArgs, listGroups), listGroupsHelp, "  rueda group list --config rueda/rueda.toml"))
+		teach(o.rows(o.command(std, "list", "List the groups and their rights", cobra.NoArgs, o.listGroups)), listGroupsHelp, "  rueda group list --config rueda/rueda.toml"))
 	return cmd
 }
 
@@ -63,19 +67,19 @@ func (o *userOptions) addGroup(std command.Streams) *cobra.Command {
 	var s setFlags
 	var f factorFlag
 	var cmd *cobra.Command
+	var r local.Rights
 	cmd = o.creating(std, "add GROUP", "Add a group; creates the database if it does not exist", command.ExactArgs("name of the group"),
-		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
-			if err := f.check(); err != nil {
+		func(name string, _ userBase) error {
+			if err := errors.Join(local.CheckGroupName(name), f.check()); err != nil {
 				return err
 			}
 			edit, err := s.edit(cmd, false)
 			if err != nil {
 				return err
 			}
-			var r local.Rights
-			if err := edit(&r); err != nil {
-				return err
-			}
+			return edit(&r)
+		},
+		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			if err := users.AddGroup(ctx, args[0], r); err != nil {
 				return err
 			}
@@ -188,17 +192,19 @@ func leaveGroup(ctx context.Context, std command.Streams, users userBase, args [
 	return doneOr(std, changed, args[1]+" is not in it.", "%s left group %s", args[1], args[0])
 }
 
-// listGroups prints a table for people, and rows with tabs and without a heading for programs.
-func listGroups(ctx context.Context, std command.Streams, users userBase, _ []string) error {
+// listGroups prints a row for each group.
+func (o *userOptions) listGroups(ctx context.Context, std command.Streams, users userBase, _ []string) error {
+	w, err := o.out.Open(std, "group", "members", "scopes", "rights", "limits")
+	if err != nil {
+		return err
+	}
 	groups, err := users.Groups(ctx)
 	if err != nil {
 		return err
 	}
 	if len(groups) == 0 {
 		fmt.Fprintln(std.Err, "No groups yet: rueda group add GROUP adds one.")
-		return nil
 	}
-	var table strings.Builder
 	for _, g := range groups {
 		rights := make([]string, len(g.Entitlements))
 		for i, e := range g.Entitlements {
@@ -216,7 +222,10 @@ func listGroups(ctx context.Context, std command.Streams, users userBase, _ []st
 		if g.RequiredFactor {
 			limits = append(limits, "second-factor=required")
 		}
-		fmt.Fprintf(&table, "%s\t%d\t%s\t%s\t%s\n", g.Name, g.Members, strings.Join(g.Scopes, " "), strings.Join(rights, "; "), strings.Join(limits, " "))
+		err := w.Row(adminapi.NewGroup(&g), g.Name, strconv.Itoa(g.Members), strings.Join(g.Scopes, " "), strings.Join(rights, "; "), strings.Join(limits, " "))
+		if err != nil {
+			return err
+		}
 	}
-	return printTable(std, "GROUP\tMEMBERS\tSCOPES\tRIGHTS\tLIMITS\n", table.String())
+	return w.Close()
 }

@@ -9,10 +9,12 @@ func teach(cmd *cobra.Command, long, example string) *cobra.Command {
 }
 
 const (
-	addHelp = `Add creates a user who can log in at once. Without --rights and --group the user may see everything:
-all markets, without delay, without an end. A right that is granted later adds nothing to that. For
+	addHelp = `Add creates a user. The rights are those of --rights, of the groups of --group, or both. Without
+either flag, it asks at a terminal; without a terminal, it fails. With all, the user may
+see all markets, without delay and without an end: a right that is granted later adds nothing. For
 fewer rights, begin with --rights none or --group.`
-	addExample = `  rueda user add ana --config rueda/rueda.toml                          everything
+	addExample = `  rueda user add ana --config rueda/rueda.toml                asks for rights
+  rueda user add leo --rights all --config rueda/rueda.toml   everything
   rueda user add bot --rights quotes --delay 15m --config rueda/rueda.toml
   rueda user add eva --rights none --group equity --config rueda/rueda.toml`
 
@@ -21,8 +23,10 @@ time or without an end. Rights add up, and a larger right includes a smaller one
 adds nothing to a right to the same live data. Connected clients have it within half a second. Scopes,
 which define the permitted requests, are set by rueda user set.`
 	grantExample = `  rueda user grant ana --market BYMA --trades --quotes --config rueda/rueda.toml
-  rueda user grant ana --market BYMA --depth 5 --until 2027-01-01 --config rueda/rueda.toml
-  rueda user grant ana --market '*' --quotes --delay 15m --config rueda/rueda.toml`
+  rueda user grant ana --market BYMA --depth 5 --until 2027-01-01 \
+    --config rueda/rueda.toml
+  rueda user grant ana --market '*' --quotes --delay 15m \
+    --config rueda/rueda.toml`
 
 	setHelp = `Set changes what the flags name. --scopes replaces all scopes. A limit of 0 is that of the
 configuration. If the user and several groups have a limit, the largest applies.
@@ -31,16 +35,18 @@ configuration. If the user and several groups have a limit, the largest applies.
 or of the user's groups, if there are any. A running gateway closes other sockets within a second.
 
 At --expires the account ends: logins are refused, and tokens and sockets end. A day begins in UTC.`
-	setExample = `  rueda user set ana --scopes marketdata:read,marketdata:depth --config rueda/rueda.toml
+	setExample = `  rueda user set ana --scopes marketdata:read,marketdata:depth \
+    --config rueda/rueda.toml
   rueda user set ana --connections 20 --requests 600 --config rueda/rueda.toml
-  rueda user set ana --networks 192.0.2.0/24,2001:db8:7::/48 --config rueda/rueda.toml
+  rueda user set ana --networks 192.0.2.0/24,2001:db8:7::/48 \
+    --config rueda/rueda.toml
   rueda user set ana --expires 2026-12-31 --config rueda/rueda.toml`
 
 	revokeHelp = `Revoke removes rights as they were granted: --market '*' removes a right to all markets, and not those
 to one. Subscriptions that are no longer allowed end, with a message to their clients; the sockets
 stay open. Rights from a group stay, and are printed.`
 	revokeExample = `  rueda user revoke ana --market BYMA --config rueda/rueda.toml
-  rueda user revoke ana --market '*' --delay 0s --config rueda/rueda.toml      only the right to live data
+  rueda user revoke ana --market '*' --delay 0s --config rueda/rueda.toml
   rueda user revoke ana --all --config rueda/rueda.toml`
 
 	otpExample = `  rueda user otp ana --enable --config rueda/rueda.toml
@@ -49,22 +55,27 @@ stay open. Rights from a group stay, and are printed.`
 	accountHelp = `Add gives a user an account, which GET /broker/accounts returns. The number is the broker's own. No two
 accounts have the same number.`
 	accountExample = `  rueda user account add ana 100001 --config rueda/rueda.toml
-  rueda user account add ana 100002 --type margin --currency USD --holder 'Ana Diaz' --default --config rueda/rueda.toml`
+  rueda user account add ana 100002 --type margin --currency USD \
+    --holder 'Ana Diaz' --default --config rueda/rueda.toml`
 
 	addGroupHelp = `Add creates a group. Its members have its scopes, limits and rights. Rights are granted to it by
 rueda group grant, and users are added by rueda group join.`
-	addGroupExample = `  rueda group add equity --scopes marketdata:read,marketdata:depth --connections 5 --config rueda/rueda.toml`
+	addGroupExample = `  rueda group add equity --scopes marketdata:read,marketdata:depth \
+    --connections 5 --config rueda/rueda.toml`
 
 	setGroupHelp = `Set changes what the flags name. --scopes replaces all scopes. A limit of 0 is that of the
 configuration. If a user and its groups have a limit, the largest applies. With --second-factor
 required, members without a second factor are logged out and can only enrol one.`
-	setGroupExample = `  rueda group set equity --scopes marketdata:read --requests 600 --config rueda/rueda.toml
+	setGroupExample = `  rueda group set equity --scopes marketdata:read --requests 600 \
+    --config rueda/rueda.toml
   rueda group set traders --second-factor required --config rueda/rueda.toml`
 
 	grantGroupHelp = `Grant gives all present and future members of a group a further right to data. The rights of a user and
 its groups add up, and the largest applies.`
-	grantGroupExample = `  rueda group grant equity --market BYMA --trades --quotes --depth 5 --config rueda/rueda.toml
-  rueda group grant public --market '*' --quotes --delay 15m --config rueda/rueda.toml`
+	grantGroupExample = `  rueda group grant equity --market BYMA --trades --quotes --depth 5 \
+    --config rueda/rueda.toml
+  rueda group grant public --market '*' --quotes --delay 15m \
+    --config rueda/rueda.toml`
 
 	revokeGroupHelp = `Revoke removes rights of a group as they were granted: --market '*' removes a right to all markets, and
 not those to one. The members' own rights, and those from other groups, stay.`

@@ -36,6 +36,25 @@ func (o *userOptions) imports(std command.Streams) *cobra.Command {
 	var dryRun bool
 	var format string
 	cmd := o.creating(std, "import FILE", "Import users of another system with their password hashes", command.ExactArgs("file with the users"),
+		func(name string, users userBase) error {
+			if users != nil { // of a gateway
+				_, err := inDatabase(users, "import users")
+				return err
+			}
+			if _, err := p.own(cmp.Or(p.rights, "none")); err != nil {
+				return err
+			}
+			if _, err := os.Stat(name); name != "-" && err != nil {
+				return command.Fail(command.ExitUsage, err, "")
+			}
+			if format == "" {
+				format = strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
+			}
+			if !slices.Contains([]string{"csv", "jsonl", "ndjson"}, format) {
+				return command.Fail(command.ExitUsage, fmt.Errorf("%s: the format is neither csv nor jsonl", cmp.Or(map[string]string{"-": "standard input"}[name], name)), "Use --format csv or --format jsonl.")
+			}
+			return nil
+		},
 		func(ctx context.Context, std command.Streams, users userBase, args []string) error {
 			base, err := inDatabase(users, "import users")
 			if err != nil {
@@ -54,7 +73,7 @@ A rejected line is printed with its number, and the other lines are added. Exist
 not changed and are not errors, so an import can be repeated. Try it with --dry-run first.
 
 Exit status: 1 if a line was rejected.`
-	cmd.Example = `  rueda user import users.csv --group clients --dry-run --config rueda/rueda.toml
+	cmd.Example = `  rueda user import users.csv --group equity --dry-run --config rueda/rueda.toml
   rueda user import users.jsonl --rights quotes --data /var/lib/rueda`
 	f := cmd.Flags()
 	f.StringVar(&format, "format", "", "csv or jsonl (default: by the file name)")
@@ -100,9 +119,6 @@ func (o *userOptions) importFile(ctx context.Context, std command.Streams, users
 	if err := p.checkGroups(ctx, users); err != nil {
 		return err
 	}
-	if format == "" {
-		format = strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
-	}
 	in, file := std.In, name
 	if name == "-" {
 		file = "standard input"
@@ -123,10 +139,8 @@ func (o *userOptions) importFile(ctx context.Context, std command.Streams, users
 	switch format {
 	case "csv":
 		err = i.csv(ctx, in)
-	case "jsonl", "ndjson":
-		err = i.jsonLines(ctx, in)
 	default:
-		err = command.Fail(command.ExitUsage, fmt.Errorf("the name of %s ends in neither .csv nor .jsonl", file), "Use --format csv or --format jsonl.")
+		err = i.jsonLines(ctx, in)
 	}
 	if err == nil {
 		err = i.flush(ctx)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,7 @@ import (
 
 // logins returns the command user logins.
 func (o *userOptions) logins(std command.Streams) *cobra.Command {
-	return &cobra.Command{
+	return o.rows(&cobra.Command{
 		Use:   "logins NAME",
 		Short: "List the logins of a user",
 		Long: `Logins prints each login of a user that has not ended, the last used first: its id, when it began
@@ -30,6 +29,10 @@ the sockets are not known (-). rueda user logout ends all logins, or one by its 
   rueda user logins ana --token-file eva.token`,
 		Args: command.ExactArgs("name of the user"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := o.out.Open(std, "login", "since", "used", "address", "sockets", "client")
+			if err != nil {
+				return err
+			}
 			served, err := o.served(cmd.Context(), std, "identity")
 			if err != nil {
 				return err
@@ -44,24 +47,24 @@ the sockets are not known (-). rueda user logout ends all logins, or one by its 
 			}
 			if len(sessions) == 0 {
 				fmt.Fprintf(std.Err, "%s is not logged in.\n", args[0])
-				return nil
 			}
-			var table strings.Builder
 			for _, s := range sessions {
 				sockets := "-"
 				if s.Connections >= 0 {
 					sockets = strconv.Itoa(s.Connections)
 				}
-				fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(s.ID), shortTime(s.Created), shortTime(s.Used), printable(s.Address), sockets, printable(s.Client))
+				if err := w.Row(s, printable(s.ID), shortTime(s.Created), shortTime(s.Used), printable(s.Address), sockets, printable(s.Client)); err != nil {
+					return err
+				}
 			}
-			return printTable(std, "LOGIN\tSINCE\tUSED\tADDRESS\tSOCKETS\tCLIENT\n", table.String())
+			return w.Close()
 		},
-	}
+	})
 }
 
 // logoutCommand returns the command user logout.
 func (o *userOptions) logoutCommand(std command.Streams) *cobra.Command {
-	all := o.command(std, "logout [NAME]", "End the tokens and sockets of a user, or of one login; the user can log in again",
+	all := o.command(std, "logout [NAME]", "End the tokens and sockets of a user, or of one login",
 		command.MaxArgs(1, "name of the user"), o.logout)
 	all.Long = `Logout ends all logins of a user with their tokens and sockets. With --login it ends only the login
 with that id, which rueda user logins and rueda connections --output json print. Over a running

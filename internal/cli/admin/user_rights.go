@@ -14,6 +14,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
+	"github.com/ruedahq/rueda/internal/adminapi"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/config"
 )
@@ -154,7 +155,7 @@ func (s *setFlags) edit(cmd *cobra.Command, needed bool) (func(*local.Rights) er
 	}
 	for _, scope := range s.scopes {
 		if !slices.Contains(knownScopes, scope) {
-			return nil, command.Fail(command.ExitUsage, fmt.Errorf("there is no scope %q", scope), "There are "+strings.Join(knownScopes, ", ")+".")
+			return nil, command.Fail(command.ExitUsage, fmt.Errorf("there is no scope %q", scope), "The scopes are "+strings.Join(knownScopes, ", ")+".")
 		}
 	}
 	for name, n := range map[string]int{"connections": s.limits.Connections, "subscriptions": s.limits.Subscriptions, "messages": s.limits.MessagesPerSecond, "requests": s.limits.RequestsPerMinute} {
@@ -306,18 +307,25 @@ func (o *userOptions) revoke(std command.Streams) *cobra.Command {
 	return teach(cmd, revokeHelp, revokeExample)
 }
 
-// showUser prints a table for people, and rows with tabs and without a heading for programs.
-func showUser(ctx context.Context, std command.Streams, users userBase, args []string) error {
+// show prints a user: in JSON the object of the administrator's API, otherwise a row for each
+// property and right, with the source of a right.
+func (o *userOptions) show(ctx context.Context, std command.Streams, users userBase, args []string) error {
+	w, err := o.out.Open(std, "what", "value", "from")
+	if err != nil {
+		return err
+	}
 	u, err := users.Entry(ctx, args[0])
 	if err != nil {
 		return err
 	}
+	seen := adminapi.NewUser(&u, time.Now())
 	factor := "none"
 	if u.SecondFactor {
 		n, err := users.RecoveryCodes(ctx, u.ID)
 		if err != nil {
 			return err
 		}
+		seen.RecoveryCodes = &n
 		factor = fmt.Sprintf("one-time passwords, %d recovery codes left", n)
 		if u.FactorLocked {
 			factor += ", locked until there is a new password"
@@ -328,9 +336,9 @@ func showUser(ctx context.Context, std command.Streams, users userBase, args []s
 			factor += ", required by " + g.Name
 		}
 	}
-	var table strings.Builder
+	errs := []error{w.Object(seen)}
 	row := func(what, value string, from ...string) {
-		fmt.Fprintf(&table, "%s\t%s\t%s\n", what, value, strings.Join(from, " "))
+		errs = append(errs, w.Cells(what, value, strings.Join(from, " ")))
 	}
 	row("user", u.Username)
 	row("id", u.ID)
@@ -365,7 +373,7 @@ func showUser(ctx context.Context, std command.Streams, users userBase, args []s
 			})...)
 		}
 	}
-	return printTable(std, "WHAT\tVALUE\tFROM\n", table.String())
+	return errors.Join(append(errs, w.Close())...)
 }
 
 // sources returns where a right comes from: "own", and names of groups.

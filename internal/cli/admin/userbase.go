@@ -52,16 +52,26 @@ func inDatabase(users userBase, what string) (*local.Base, error) {
 
 // users returns the user base that the flags name, and a function that closes it. It is that of the
 // gateway if a flag or the environment says so. If the gateway does not answer, and a database is
-// named, it is that of the database.
-func (o *userOptions) users(ctx context.Context, std command.Streams, create bool) (userBase, func() error, error) {
+// named, it is that of the database. Before users opens a database, it calls check with the user
+// base of the gateway, or nil if there is none. If check is nil, no database is created.
+func (o *userOptions) users(ctx context.Context, std command.Streams, check func(users userBase) error) (userBase, func() error, error) {
 	served, err := o.served(ctx, std, "identity")
 	if err != nil {
 		return nil, nil, err
 	}
+	var users userBase
 	if served {
-		return &servedUsers{&o.gateway}, func() error { return nil }, nil
+		users = &servedUsers{&o.gateway}
 	}
-	data, err := o.open(ctx, std, create)
+	if check != nil {
+		if err := check(users); err != nil {
+			return nil, nil, err
+		}
+	}
+	if served {
+		return users, func() error { return nil }, nil
+	}
+	data, err := o.open(ctx, std, check != nil)
 	if err != nil {
 		return nil, nil, err
 	}

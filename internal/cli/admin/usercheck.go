@@ -30,7 +30,8 @@ running gateway and issues no token. It names the groups without [[users.right]]
 
 The user base may count a failed attempt.`,
 		Example: `  rueda user check ana --config rueda/rueda.toml
-  pass show ana | rueda user check ana --password-stdin --config rueda/rueda.toml`,
+  pass show ana |
+    rueda user check ana --password-stdin --config rueda/rueda.toml`,
 		Args: command.ExactArgs("name of the user"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.config == "" {

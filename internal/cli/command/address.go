@@ -30,13 +30,21 @@ func CheckURL(address string) (local bool, err error) {
 }
 
 func notURL(address, advice string) error {
-	return Fail(ExitUsage, fmt.Errorf("%q is not the address of a gateway", address), cmp.Or(withScheme(address), advice))
+	return Fail(ExitUsage, fmt.Errorf("%q is not the address of a gateway", address), cmp.Or(WithScheme(address), advice))
 }
 
-// withScheme returns the advice for an address that only lacks its scheme, "" for others.
-func withScheme(address string) string {
+// WithScheme returns the advice for an address that only lacks its scheme or the slashes after it,
+// "" for others.
+func WithScheme(address string) string {
 	if strings.Contains(address, "://") {
 		return ""
+	}
+	for _, scheme := range []string{"http", "https"} {
+		if rest, ok := strings.CutPrefix(address, scheme+":"); ok && strings.Trim(rest, "/") == "" {
+			return ""
+		} else if ok {
+			return "Two slashes follow the scheme: " + scheme + "://" + strings.TrimLeft(rest, "/")
+		}
 	}
 	scheme := "https://"
 	if u, err := url.Parse("http://" + address); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {

@@ -23,6 +23,9 @@ func TestCheckURL(t *testing.T) {
 		"127.0.0.1:8080":                   "http://127.0.0.1:8080",
 		"localhost:8080":                   "http://localhost:8080",
 		"api.broker.example":               "https://api.broker.example",
+		"http:127.0.0.1:8080":              "Two slashes follow the scheme: http://127.0.0.1:8080",
+		"https:/api.broker.example/":       "Two slashes follow the scheme: https://api.broker.example/",
+		"http:":                            "Use an address like",
 		"":                                 "Use an address like",
 	} {
 		local, err := CheckURL(address)

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ruedahq/rueda/internal/spell"
+	"github.com/ruedahq/rueda/market"
 )
 
 // SomeArgs requires one argument or more.
@@ -43,6 +46,33 @@ func MaxArgs(n int, what string) cobra.PositionalArgs {
 	}
 }
 
+// CheckInstruments checks identifiers of instruments before the login. patterns allows * for a
+// part. example is a correct command line for the advice.
+func CheckInstruments(example string, patterns bool, ids ...string) error {
+	for _, id := range ids {
+		p, err := market.ParsePattern(id)
+		if err == nil && (patterns || !p.IsPattern()) {
+			continue
+		}
+		const form = "SYMBOL|MARKET|TERM"
+		find := ProgramName() + " instruments " + QuoteShell(strings.Trim(id[:max(strings.IndexByte(id+"|", '|'), 0)], "*"))
+		switch parts := strings.Split(id, "|"); {
+		case err == nil:
+			return Fail(ExitUsage, fmt.Errorf("%q is a pattern, and this command takes one instrument", id), "Find one: "+ProgramName()+" instruments")
+		case len(parts) == 1:
+			return Fail(ExitUsage, fmt.Errorf("%q is not of the form %s", id, form), "Quote it, because a pipe is special in the shell: "+example+"\nFind it: "+find)
+		case len(parts) == 2:
+			return Fail(ExitUsage, fmt.Errorf("%q is not of the form %s: the settlement term is missing", id, form), "Find it: "+find)
+		case len(parts) == 4 && slices.Contains(barIntervals, parts[3]):
+			return Fail(ExitUsage, fmt.Errorf("%q is not of the form %s: the interval is a flag", id, form), "Give --interval "+parts[3]+" instead.")
+		case len(parts) > 3:
+			return Fail(ExitUsage, fmt.Errorf("%q is not of the form %s: it has %d parts", id, form, len(parts)), "Find it: "+find)
+		}
+		return Fail(ExitUsage, fmt.Errorf("%q is not of the form %s", id, form), "It looks like 'GGAL|BYMA|24hs', in letters, digits and some signs. Find it: "+find)
+	}
+	return nil
+}
+
 // Options of a subscription in the protocol.
 var (
 	BookDepths   = []int{0, 1, 5, 10, 25}
@@ -71,14 +101,42 @@ func Subcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	advice := "See " + cmd.CommandPath() + " --help"
-	if further := below(cmd, args); len(further) > 0 {
+	further := suggested(cmd, args[0])
+	if len(further) == 0 {
+		further = below(cmd, args)
+	}
+	if len(further) > 0 {
 		advice = "Did you mean " + strings.Join(further, " or ") + "?"
-	} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		advice = "Did you mean " + cmd.CommandPath() + " " + near[0] + "?"
+	} else if near, ok := nearestCommand(cmd, args[0]); ok {
+		advice = "Did you mean " + cmd.CommandPath() + " " + near + "?"
 	}
 	return Fail(ExitUsage, fmt.Errorf("unknown command %q", args[0]), advice)
+}
+
+// nearestCommand returns the first subcommand that begins with word or, if there is none, the most
+// similar one.
+func nearestCommand(cmd *cobra.Command, word string) (string, bool) {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	if i := slices.IndexFunc(names, func(name string) bool { return word != "" && strings.HasPrefix(name, word) }); i >= 0 {
+		return names[i], true
+	}
+	return spell.Nearest(word, names)
+}
+
+// suggested returns the subcommands that list a word in SuggestFor.
+func suggested(cmd *cobra.Command, word string) (list []string) {
+	for _, sub := range cmd.Commands() {
+		if slices.Contains(sub.SuggestFor, word) {
+			list = append(list, sub.CommandPath())
+		}
+	}
+	return list
 }
 
 // below returns the commands of that name that are subcommands of subcommands.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,7 +38,7 @@ func (t *Target) Explain(err error) error {
 	case errors.As(err, &file): // for example the output was closed
 		return err
 	case errors.As(err, &request), errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF):
-		return Fail(ExitUnreachable, fmt.Errorf("%s: %w", t.URL, plain(err)), unreachable(err))
+		return Fail(ExitUnreachable, fmt.Errorf("%s: %w", t.URL, plain(err)), t.unreachable(err))
 	}
 	return err
 }
@@ -54,6 +55,8 @@ func plain(err error) error {
 		return errors.New("connection broken")
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return fmt.Errorf("there is no host %s", unknown.Name)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return errors.New("the server does not use TLS")
 	case errors.As(err, &slow) && slow.Timeout():
 		return errors.New("no answer in time")
 	case errors.As(err, &request):
@@ -62,7 +65,12 @@ func plain(err error) error {
 	return err
 }
 
-func unreachable(err error) string {
+// withoutTLS returns the address of the same server without TLS.
+func withoutTLS(address string) string {
+	return strings.NewReplacer("https://", "http://", "wss://", "ws://").Replace(address)
+}
+
+func (t *Target) unreachable(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
 	switch {
@@ -70,6 +78,10 @@ func unreachable(err error) string {
 		return "The certificate is not valid at the time of this machine, " + time.Now().UTC().Format(time.RFC3339) + ". Is its clock right? If it is, the broker must renew the certificate."
 	case errors.As(err, &unknown):
 		return "The server answers, but its certificate is not trusted. Trust a certificate file with the variable SSL_CERT_FILE."
+	case errors.Is(err, http.ErrSchemeMismatch) && t.local:
+		return "For a gateway without TLS, write " + withoutTLS(t.URL)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "Check the port: without TLS, rueda connects only to a gateway on this machine."
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "The server closes the connection. If it uses TLS, the address begins with https."
 	}
@@ -84,8 +96,10 @@ func (t *Target) again() string {
 	return "Log in again: rueda auth login --context " + t.Context
 }
 
-// refused returns the failure for an answer of the gateway.
-func (t *Target) refused(e *client.Error) error {
+// refused returns the failure for an answer of the gateway. The advice is the gateway's hint.
+func (t *Target) refused(answer *client.Error) error {
+	e := new(*answer)
+	e.Hint = ""
 	switch e.Reason {
 	case "":
 		return Fail(ExitUnreachable, fmt.Errorf("%s answered %d", t.URL, e.Code),
@@ -104,9 +118,9 @@ func (t *Target) refused(e *client.Error) error {
 	case wire.InvalidRefreshToken, wire.InvalidToken, wire.TokenExpired, wire.TokenRevoked:
 		return Fail(ExitRefused, fmt.Errorf("the login of %s has ended: it has expired or was revoked (%s)", t.User, e.Reason), t.again())
 	case wire.UnknownInstrument:
-		return Fail(ExitNotFound, e, e.Hint)
+		return Fail(ExitNotFound, e, answer.Hint)
 	}
-	advice := e.Hint
+	advice := answer.Hint
 	if e.RetryAfter > 0 {
 		advice = fmt.Sprintf("Try again in %d s.", int(e.RetryAfter.Seconds()))
 	}
@@ -124,5 +138,5 @@ func (t *Target) Unreached(err error) error {
 	if explained := t.Explain(err); explained == nil || errors.As(explained, &f) || errors.Is(explained, context.Canceled) {
 		return explained
 	}
-	return Fail(ExitUnreachable, fmt.Errorf("%s: %w", t.URL, plain(err)), unreachable(err))
+	return Fail(ExitUnreachable, fmt.Errorf("%s: %w", t.URL, plain(err)), t.unreachable(err))
 }

@@ -28,7 +28,7 @@ func TestExplain(t *testing.T) {
 		{&client.Error{Code: 401, Reason: wire.InvalidRefreshToken}, ExitRefused, "the login of ana has ended: it has expired or was revoked (invalid_refresh_token)", "Log in again: rueda auth login --context prod"},
 		{&client.Error{Code: 401, Reason: wire.TokenRevoked}, ExitRefused, "it has expired or was revoked (token_revoked)", "Log in again"},
 		{&client.Error{Code: 403, Reason: wire.MFARequired}, ExitRefused, "ana needs a one-time password", "--otp CODE"},
-		{&client.Error{Code: 404, Reason: wire.UnknownInstrument, Msg: "Unknown instrument", Hint: "Did you mean A|B|C?"}, ExitNotFound, "unknown_instrument", "Did you mean A|B|C?"},
+		{&client.Error{Code: 404, Reason: wire.UnknownInstrument, Msg: "Unknown instrument", Hint: "Did you mean A|B|C?"}, ExitNotFound, "unknown_instrument: Unknown instrument\n", "Did you mean A|B|C?"},
 		{&client.Error{Code: 403, Reason: wire.NotEntitled, Msg: "No right to this data"}, ExitRefused, "not_entitled: No right", ""},
 		{&client.Error{Code: 429, Reason: wire.RateLimited, Msg: "Too many", RetryAfter: 7e9}, ExitError, "rate_limited", "Try again in 7 s."},
 		{&client.Error{Code: 502}, ExitUnreachable, "https://api.example answered 502", "not a gateway"},
@@ -49,7 +49,7 @@ func TestExplain(t *testing.T) {
 			}
 			continue
 		}
-		if f.status != tc.status || !strings.Contains(f.Error(), tc.text) || !strings.Contains(f.advice, tc.advice) {
+		if f.status != tc.status || !strings.Contains(f.Error()+"\n", tc.text) || !strings.Contains(f.advice, tc.advice) {
 			t.Errorf("%v: status %d, %q, %q", tc.err, f.status, f.Error(), f.advice)
 		}
 	}

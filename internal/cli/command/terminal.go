@@ -22,6 +22,14 @@ func IsTerminal(s any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// Size returns the number of columns and lines of a terminal, 0 for any other stream.
+func Size(w io.Writer) (columns, lines int) {
+	if f, ok := w.(*os.File); ok {
+		columns, lines, _ = term.GetSize(int(f.Fd())) // 0 and 0 with an error
+	}
+	return columns, lines
+}
+
 // Paint adds ANSI attributes to text, if it is true.
 type Paint bool
 
@@ -110,9 +118,8 @@ func ReadPassword(std Streams, prompt string, fromStdin bool, check func(string)
 	if fromStdin {
 		return readLine(std.In)
 	}
-	if !IsTerminal(std.In) {
-		return "", Fail(ExitUsage, errors.New("no password given"),
-			"There is no terminal for a prompt: use --password-stdin.")
+	if err := CheckPasswordSource(std, fromStdin); err != nil {
+		return "", err
 	}
 	password, err := askSecret(std, prompt+": ")
 	if err != nil || check == nil {
@@ -129,6 +136,24 @@ func ReadPassword(std Streams, prompt string, fromStdin bool, check func(string)
 		return "", errors.New("the two passwords differ")
 	}
 	return password, nil
+}
+
+// CheckPasswordSource returns an error if ReadPassword has nothing to read from.
+func CheckPasswordSource(std Streams, fromStdin bool) error {
+	if fromStdin || IsTerminal(std.In) {
+		return nil
+	}
+	return Fail(ExitUsage, errors.New("no password given"), "There is no terminal for a prompt: use --password-stdin.")
+}
+
+// Ask prints a prompt, and returns the line that is typed, without spaces at its ends.
+func Ask(std Streams, prompt string) (string, error) {
+	fmt.Fprint(std.Err, prompt)
+	line, err := bufio.NewReader(io.LimitReader(std.In, maxPassword)).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	return strings.TrimSpace(line), nil
 }
 
 func askSecret(std Streams, prompt string) (string, error) {

@@ -61,9 +61,10 @@ Exit status: 0 all that were run have passed; 8 one has failed; 2 a mistake on t
 3 credentials refused; 5 no gateway there; 130 interrupted.`,
 		Example: `  rueda conformance server http://127.0.0.1:8080
   rueda dev --ndjson 127.0.0.1:9100 --admin 127.0.0.1:8081
-  rueda conformance server --feed 127.0.0.1:9100 --admin http://127.0.0.1:8081 --token-file admin.token
+  rueda conformance server --feed 127.0.0.1:9100 \
+    --admin http://127.0.0.1:8081 --token-file admin.token
   rueda conformance server --case auth-success,rate-limit
-  rueda conformance server https://api.broker.example --user tester --password-stdin < secret
+  rueda conformance server https://api.broker.example --user tester
   rueda conformance server -o json | jq 'select(.result == "failed")'`,
 		Args: command.MaxArgs(1, "the address of a gateway"),
 		RunE: func(cmd *cobra.Command, args []string) error {

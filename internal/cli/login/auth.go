@@ -31,7 +31,7 @@ Exit status: 0 done; 1 other errors; 2 a mistake on the command line, or no cont
 		Example: `  rueda auth login
   rueda auth login --context prod --password-stdin < secret
   rueda auth status
-  curl -H "$(rueda auth token --header)" https://api.broker.example/broker/accounts`,
+  curl -H "$(rueda auth token --header)" $RUEDA_URL/broker/accounts`,
 		Args: command.Subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

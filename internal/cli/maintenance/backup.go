@@ -64,7 +64,7 @@ func NewBackup(std command.Streams) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "backup DIR",
-		Short: "Copy database, keys and journal into a new folder while the gateway runs",
+		Short: "Copy database, keys and journal while the gateway runs",
 		Long: `Backup copies the database, the keys and the journal into the new folder DIR, while the gateway
 runs or not. Everything that clients were answered before the command began is in it. DIR
 appears when it is complete and on disk; after an error nothing is left.
@@ -174,7 +174,7 @@ revoked since. With it, all revocations that the replaced audit log names are ma
 
 With PostgreSQL, restore its database first (pg_restore).`,
 		Example: `  rueda restore /backup/rueda-2026-11-23 --config /etc/rueda/rueda.toml
-  rueda restore --check /backup/rueda-2026-11-23     compare all files with the manifest`,
+  rueda restore --check /backup/rueda-2026-11-23     compare with the manifest`,
 		Args: command.ExactArgs("folder of the backup"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.check {

@@ -22,7 +22,6 @@ import (
 	"github.com/ruedahq/rueda/internal/export"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/progress"
-	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
@@ -55,8 +54,9 @@ Exit status: 0 written, or the day has no rows of those types; 1 other errors, o
 not closed; 2 a mistake on the command line; 4 no such journal or day, or no rows of
 --market or --instrument in it; 8 with --require-complete, rows are missing; 130 interrupted.`,
 		Example: `  rueda export --data /var/lib/rueda --out history
-  rueda export --data /var/lib/rueda --out history --date 2026-11-20 --type trades,bars --format csv
-  duckdb -c "from read_parquet('history/type=trades/**/*.parquet', hive_partitioning=true) limit 5"`,
+  rueda export --data /var/lib/rueda --out history --date 2026-11-20 \
+    --type trades,bars --format csv
+  duckdb -c "from read_parquet('history/type=trades/**/*.parquet') limit 5"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
 	}
@@ -85,7 +85,7 @@ func (f *exportFlags) run(ctx context.Context, std command.Streams) (err error) 
 	defer func() { err = errors.Join(err, j.Close()) }()
 	days := j.Days()
 	if job.Date == "" {
-		if job.Date, err = newestDay(days, f.open); err != nil {
+		if job.Date, err = newestDay(j.Archive, job); err != nil {
 			return err
 		}
 	}
@@ -155,12 +155,12 @@ func (f *exportFlags) job() (export.Job, error) {
 	}
 	var ok bool
 	if job.Format, ok = export.ParseFormat(f.format); !ok {
-		return bad("--format %q: %s", f.format, oneOf(f.format, export.Formats()))
+		return bad("--format %q is not one of %s", f.format, names(export.Formats()))
 	}
 	for _, word := range f.types {
 		t, ok := export.ParseType(word)
 		if !ok {
-			return bad("--type %q: %s", word, oneOf(word, export.Types()))
+			return bad("--type %q is not one of %s", word, names(export.Types()))
 		}
 		if !slices.Contains(job.Types, t) {
 			job.Types = append(job.Types, t)
@@ -176,13 +176,13 @@ func (f *exportFlags) job() (export.Job, error) {
 	return job, nil
 }
 
-// oneOf suggests the word that was meant, or lists all.
-func oneOf[T fmt.Stringer](word string, list []T) string {
+// names returns the names of formats or types, separated by commas.
+func names[T fmt.Stringer](list []T) string {
 	words := make([]string, len(list))
 	for i, v := range list {
 		words[i] = v.String()
 	}
-	return spell.Suggest(word, words, "there are ")
+	return strings.Join(words, ", ")
 }
 
 // openJournal opens the journal of a data folder, or a journal folder.
@@ -203,17 +203,31 @@ func journalIn(name string) string {
 	return name
 }
 
-// newestDay returns the newest day that can be exported.
-func newestDay(days []journal.Day, open bool) (string, error) {
+// newestDay returns the newest day of which all types can be exported.
+func newestDay(j *journal.Archive, job export.Job) (string, error) {
+	days := j.Days()
+	types := job.Types
+	if len(types) == 0 {
+		types = export.Types()
+	}
+	err := errors.New("this journal has no days")
 	for _, d := range slices.Backward(days) {
-		if d.Closed || open {
+		var found error
+		var last time.Time // of the types that cannot be exported yet
+		for _, t := range types {
+			r := job.Request
+			r.Date, r.Type, r.Format = d.Date, t, job.Format
+			err := export.Check(j, r)
+			if at, _ := r.Complete(); err != nil && (found == nil || at.After(last)) {
+				found, last = err, at
+			}
+		}
+		if found == nil {
 			return d.Date, nil
 		}
+		err = found // of the oldest day, which is the next one that can be exported
 	}
-	if len(days) > 0 {
-		return "", exportFailure(days, "", fmt.Errorf("%s: %w", days[len(days)-1].Date, export.ErrOpenDay))
-	}
-	return "", exportFailure(days, "", errors.New("this journal has no days"))
+	return "", exportFailure(days, "", err)
 }
 
 // which lists the days of the journal, and those around a date that it does not have.
@@ -236,7 +250,7 @@ func exportFailure(days []journal.Day, date string, err error) error {
 	case errors.Is(err, export.ErrNoDay):
 		return command.Fail(command.ExitNotFound, err, which(days, date))
 	case errors.Is(err, export.ErrOpenDay):
-		return command.Fail(command.ExitError, err, "A gateway closes a day when the next one has begun. Use --open to export it as far as it exists.")
+		return command.Fail(command.ExitError, err, "Use --open to export it as far as it exists.")
 	}
 	return err
 }

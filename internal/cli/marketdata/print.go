@@ -38,6 +38,7 @@ func legend(channels []string) string {
 type printer struct {
 	*screen
 	command.Paint
+	table              *quoteTable // nil: lines
 	depth              int
 	id, price, size    int // widths
 	books              map[market.InstrumentID]*client.Book
@@ -60,6 +61,10 @@ func newPrinter(s *screen, books []string, depth int) *printer {
 
 // event prints an event. shown reports whether it is market data that was printed.
 func (p *printer) event(ev client.Event) (shown bool, err error) {
+	if p.table != nil {
+		p.change(func() { shown = p.table.event(ev, time.Now()) })
+		return shown, nil
+	}
 	switch ev := ev.(type) {
 	case *client.Trade:
 		return true, p.data(&ev.Header, tradeType(ev), p.trade(ev))

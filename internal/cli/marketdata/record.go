@@ -21,7 +21,6 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/follow"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/recording"
-	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
@@ -67,7 +66,7 @@ Exit status: 0 ended by --for or Ctrl-C; 1 other errors; 2 a mistake on the comm
 3 credentials or rights refused; 4 no such instrument; 5 no gateway there.`,
 		Example: `  rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst
   rueda record '*|BYMA|24hs' '*|BYMA|CI' -f day.jsonl.zst --for 8h
-  rueda record 'AL30|BYMA|CI' -f al30.jsonl --channels trades,bars --interval 1s,1m
+  rueda record 'AL30|BYMA|CI' -f al30.jsonl --channels bars --interval 1s,1m
   rueda record -f day.jsonl.zst --append`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := newRecorder(std, o, args, cmd.Flags().Changed("channels") || cmd.Flags().Changed("interval") || cmd.Flags().Changed("depth"))
@@ -83,7 +82,7 @@ Exit status: 0 ended by --for or Ctrl-C; 1 other errors; 2 a mistake on the comm
 	f.StringSliceVar(&o.channels, "channels", channelNames()[:4], "of trades, quotes, order_book, status, bars, summary")
 	f.StringSliceVar(&o.intervals, "interval", []string{"1m"}, "of bars: 1s, 1m, 5m, 15m, 1h, 1d")
 	f.IntVar(&o.depth, "depth", 0, "levels of the books: 1, 5, 10, 25 or 0 for all")
-	f.DurationVar(&o.duration, "for", 0, "stop after this time")
+	command.ForFlag(cmd, &o.duration, "stop after this time")
 	f.BoolVar(&o.force, "force", false, "overwrite the file")
 	f.BoolVar(&o.append, "append", false, "continue the file at its end")
 	return cmd
@@ -112,7 +111,7 @@ func newRecorder(std command.Streams, o recordOptions, ids []string, chosen bool
 		return nil, command.Fail(command.ExitUsage, errors.New("no file is named"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
 	}
 	if o.force && o.append {
-		return nil, command.Fail(command.ExitUsage, errors.New("--force and --append exclude each other"), "")
+		return nil, command.Fail(command.ExitUsage, errors.New("--force and --append cannot be combined"), "")
 	}
 	r := &recorder{std: std, opts: o, fresh: true, written: map[string]bool{}, ended: map[stream.Series]uint64{}}
 	if _, err := os.Stat(o.file); o.append && err == nil {
@@ -200,7 +199,7 @@ func (r *recorder) check(ids []string) error {
 	if len(r.meta.IDs) == 0 {
 		return command.Fail(command.ExitUsage, errors.New("no instrument to record"), "Name one: rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst")
 	}
-	if err := checkPatterns(ids, "rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst"); err != nil {
+	if err := command.CheckInstruments("rueda record 'GGAL|BYMA|24hs' -f ggal.jsonl.zst", true, ids...); err != nil {
 		return err
 	}
 	if err := command.CheckSubscription(r.meta.Depth, "none", r.meta.Intervals); err != nil {
@@ -208,7 +207,7 @@ func (r *recorder) check(ids []string) error {
 	}
 	for _, c := range r.meta.Channels {
 		if known := channelNames(); !slices.Contains(known, c) {
-			return command.Fail(command.ExitUsage, fmt.Errorf("there is no channel %q", c), spell.Suggest(c, known, "There are "))
+			return command.Fail(command.ExitUsage, fmt.Errorf("there is no channel %q", c), "The channels are "+strings.Join(known, ", ")+".")
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,7 @@ type replayOptions struct {
 	speed   string
 	from    string
 	loop    bool
+	wait    bool
 	symbols []string
 	date    string
 	verbose bool
@@ -44,7 +46,8 @@ func NewReplay(std command.Streams) *cobra.Command {
 		Short: "Run a gateway that replays recordings as its market",
 		Long: `Replay is rueda dev with recordings instead of the simulated exchange: a gateway for
 this machine only, with the users demo/demo and basic/basic and the instruments of the
-files. It continues to serve when the recordings have ended.
+files. It continues to serve when the recordings have ended. With --wait they begin one second after
+the first client has connected.
 
 The format of a file is detected from its content, plain, gzip or zstd: a recording of
 rueda record, a capture of Binance, or another format in docs/feeds.md.
@@ -55,7 +58,8 @@ The market moves as it was recorded, times --speed; max is as fast as possible.
 Event times are those of the recording.`,
 		Example: `  rueda replay day.jsonl.zst --speed 10
   rueda replay btcusdt.jsonl.gz --loop
-  rueda replay day.jsonl.zst --from 2026-11-20T16:55:00Z --symbols GGAL,'AL30|BYMA|CI'
+  rueda replay day.jsonl.zst --wait --speed max
+  rueda replay day.jsonl.zst --from 2026-11-20T16:55:00Z --symbols GGAL
   rueda replay S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --speed max`,
 		Args: command.SomeArgs("recording to play", "rueda replay day.jsonl.zst"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,6 +71,7 @@ Event times are those of the recording.`,
 	f.StringVar(&o.speed, "speed", "1", "recorded seconds per second, above 0, or max")
 	f.StringVar(&o.from, "from", "", "replay at full speed up to this time, such as 2026-11-20T16:55:00Z")
 	f.BoolVar(&o.loop, "loop", false, "restart at the end")
+	f.BoolVar(&o.wait, "wait", false, "begin one second after the first client has connected")
 	f.StringSliceVar(&o.symbols, "symbols", nil, "for a file of many instruments: symbols or identifiers to replay (default all)")
 	f.StringVar(&o.date, "date", "", "the day of a file without a date, as 2006-01-02 (default: from its name)")
 	f.StringVar(&o.data, "data", "", "folder for users, tokens and the journal (default: temporary)")
@@ -98,12 +103,20 @@ type recordingFeed struct {
 	name   string   // of the first file
 	files  []string // played in turn
 	source *replay.Source
-	ended  chan struct{} // closed at its end
-	err    error         // error at its end
+	begin  <-chan struct{} // closed when it may begin; nil: at once
+	ended  chan struct{}   // closed at its end
+	err    error           // error at its end
 }
 
 // Run implements feed.Source: it plays the recording and stores its error.
 func (t *recordingFeed) Run(ctx context.Context, sink feed.Sink) error {
+	if t.begin != nil {
+		select {
+		case <-t.begin:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	err := t.source.Run(ctx, sink)
 	if ctx.Err() == nil {
 		select {
@@ -225,13 +238,31 @@ func runReplay(ctx context.Context, std command.Streams, o replayOptions, files 
 		return err
 	}
 	g := gateway.Config{Listen: o.listen, Logger: log}
+	var connected func()
+	var begin <-chan struct{}
+	if o.wait {
+		connected, begin = afterFirst(subscribing)
+	}
 	for _, t := range recordings {
-		g.Feeds = append(g.Feeds, gateway.Feed{Name: "replay of " + filepath.Base(t.name), Source: t})
+		t.begin = begin
+		g.Feeds = append(g.Feeds, gateway.Feed{Name: "replay of " + filepath.Base(t.name), Source: t, Late: o.wait})
 		g.Markets = t.source.AppendMarkets(g.Markets)
+		if o.wait {
+			g.Instruments = append(g.Instruments, t.source.Instruments()...) // so that clients can subscribe before the replay begins
+		}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go stopUnused(ctx, stop, recordings)
+	var ending sync.WaitGroup
+	defer ending.Wait()
+	defer stop()
+	ending.Go(func() {
+		if awaitEnd(ctx, recordings) {
+			fmt.Fprintln(std.Err, ended(len(recordings)))
+		} else {
+			stop()
+		}
+	})
 	defer shown.During(ctx, func() string {
 		var all []string
 		for _, t := range recordings {
@@ -239,7 +270,7 @@ func runReplay(ctx context.Context, std command.Streams, o replayOptions, files 
 		}
 		return strings.Join(all, "; ")
 	})()
-	err = server.RunLocal(ctx, std, o.data, g, func(b gateway.Bound, demo bool) {
+	err = server.RunLocal(ctx, std, o.data, g, connected, func(b gateway.Bound, demo bool) {
 		greetReplay(std, o, b, recordings, demo, time.Since(began))
 	})
 	if err != nil {
@@ -253,19 +284,38 @@ func runReplay(ctx context.Context, std command.Streams, o replayOptions, files 
 	return nil
 }
 
-// stopUnused stops the gateway when all recordings have ended and nothing of them could be played.
-func stopUnused(ctx context.Context, stop func(), recordings []*recordingFeed) {
+// subscribing is how long a client may take from the login to its subscriptions.
+const subscribing = time.Second
+
+// afterFirst returns a function to call for each connection, and a channel that is closed when wait
+// has passed since the first call.
+func afterFirst(wait time.Duration) (connected func(), begin <-chan struct{}) {
+	passed := make(chan struct{})
+	var once sync.Once
+	return func() { once.Do(func() { time.AfterFunc(wait, func() { close(passed) }) }) }, passed
+}
+
+// awaitEnd waits for the end of all recordings. It returns false if the context ends first, or if
+// no row of any recording could be played.
+func awaitEnd(ctx context.Context, recordings []*recordingFeed) bool {
+	used := false
 	for _, t := range recordings {
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-t.ended:
 		}
-		if t.source.Stats().Used > 0 {
-			return
-		}
+		used = used || t.source.Stats().Used > 0
 	}
-	stop()
+	return used
+}
+
+// ended returns the line that is printed when the recordings have ended.
+func ended(recordings int) string {
+	if recordings == 1 {
+		return "The recording has ended; --loop repeats it. History is still served."
+	}
+	return "The recordings have ended; --loop repeats them. History is still served."
 }
 
 // unused returns an error if the recording has ended and nothing of one of its files could be
@@ -299,7 +349,11 @@ func (t *recordingFeed) status() string {
 // greetReplay prints the addresses, the users and a command to try.
 func greetReplay(std command.Streams, o replayOptions, b gateway.Bound, recordings []*recordingFeed, demo bool, took time.Duration) {
 	p := command.NewPaint(std.Out)
-	fmt.Fprintf(std.Out, "%s in %d ms. Recorded market, speed %s.\n", p.Bold("Ready"), took.Milliseconds(), o.speed)
+	waits := ""
+	if o.wait {
+		waits = " It begins one second after the first client has connected."
+	}
+	fmt.Fprintf(std.Out, "%s in %d ms. Recorded market, speed %s.%s\n", p.Bold("Ready"), took.Milliseconds(), o.speed, waits)
 	fmt.Fprintf(std.Out, "  Console      %s/\n", b.REST)
 	fmt.Fprintf(std.Out, "  REST         %s\n", b.REST)
 	fmt.Fprintf(std.Out, "  Stream       %s\n", b.Stream)

@@ -13,9 +13,20 @@ type screen struct {
 	out     io.Writer
 	inPlace bool
 
-	mu    sync.Mutex
-	block string // the newest block
-	shown string // the block on the terminal
+	mu      sync.Mutex
+	block   string        // the newest block
+	shown   string        // the block on the terminal
+	render  func() string // makes the block for a redraw; nil: show does
+	changed bool          // since the last redraw
+}
+
+// change calls f, which changes what render shows, while no redraw runs. The next redraw calls
+// render.
+func (s *screen) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	s.changed = true
 }
 
 // line prints text above the block.
@@ -53,6 +64,9 @@ func (s *screen) show(block string) error {
 func (s *screen) redraw() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.changed {
+		s.block, s.changed = s.render(), false
+	}
 	if s.block == s.shown {
 		return nil
 	}

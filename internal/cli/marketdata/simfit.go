@@ -51,7 +51,8 @@ prints: the parameters of the simulated exchange are in feed/sim/class.go.
 
 A FILE is anything that rueda replay plays, or - for standard input. Spreads and orders
 need books: a recording of rueda record has them unless --channels left them out.`,
-		Example: `  rueda record '*|BYMA|24hs' -f day.jsonl.zst --for 1h && rueda sim fit day.jsonl.zst
+		Example: `  rueda record '*|BYMA|24hs' -f day.jsonl.zst --for 1h
+  rueda sim fit day.jsonl.zst
   rueda sim fit btcusdt.jsonl.gz
   rueda sim fit S013019-v50.txt.gz --date 2019-01-30 --symbols AAPL --json`,
 		Args: command.SomeArgs("recording to read", "rueda sim fit day.jsonl.zst"),

@@ -2,12 +2,11 @@ package marketdata
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ruedahq/rueda/client"
-	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/query"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -17,17 +16,6 @@ import (
 // writes by default.
 func channelNames() []string {
 	return []string{wire.Trades.String(), wire.Quotes.String(), wire.OrderBook.String(), wire.Status.String(), wire.Bars.String(), wire.Summary.String()}
-}
-
-// checkPatterns checks the identifiers of instruments.
-func checkPatterns(ids []string, example string) error {
-	for _, id := range ids {
-		if _, err := market.ParsePattern(id); err != nil {
-			return command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", id, err),
-				"Quote it, because a pipe is special in the shell: "+example)
-		}
-	}
-	return nil
 }
 
 // subscriptions returns a set of all ids on the channels, books of others. Depth 0 is all levels.
@@ -75,24 +63,12 @@ func withNames(ids, listed []string) []string {
 	return books
 }
 
-// definitions requests the definitions of the instruments that match some patterns. It returns them
-// with their identifiers.
+// definitions requests the definitions of the instruments that patterns cover. It returns them with
+// their identifiers.
 func definitions(ctx context.Context, c *client.Client, patterns []string) (rows []recording.Row, ids []string, err error) {
-	var wanted []market.InstrumentID
-	for _, p := range patterns {
-		id, err := market.ParsePattern(p)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%q is %w", p, err)
-		}
-		wanted = append(wanted, id)
+	list, err := query.Listed(ctx, c, patterns)
+	for _, in := range list {
+		rows, ids = append(rows, in.Raw), append(ids, in.ID.String())
 	}
-	for in, err := range c.Instruments(ctx, client.Filter{}) {
-		if err != nil {
-			return nil, nil, err
-		}
-		if slices.ContainsFunc(wanted, func(p market.InstrumentID) bool { return p.Matches(in.ID) }) {
-			rows, ids = append(rows, in.Raw), append(ids, in.ID.String())
-		}
-	}
-	return rows, ids, nil
+	return rows, ids, err
 }

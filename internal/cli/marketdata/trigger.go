@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/output"
+	"github.com/ruedahq/rueda/internal/cli/query"
 	"github.com/ruedahq/rueda/internal/spell"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
@@ -21,6 +22,7 @@ import (
 func NewTrigger(std command.Streams) *cobra.Command {
 	var o command.Login
 	var list bool
+	out := output.Options{Piped: output.Table}
 	cmd := &cobra.Command{
 		Use:   "trigger FAULT [INSTRUMENT | SPEED]",
 		Short: "Inject a fault into a dev gateway",
@@ -43,10 +45,20 @@ a trade; 2 no such fault; otherwise as of rueda watch.`,
   rueda trigger speed 10
   rueda trigger disconnect --url http://127.0.0.1:9000`,
 		Args: command.MaxArgs(2, "a fault and an instrument or a speed"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				var names []string
+				for _, f := range wire.SimFaults() {
+					names = append(names, f.Name+"\t"+f.Description)
+				}
+				return names, cobra.ShellCompDirectiveNoFileComp
+			}
+			return query.CompleteInstruments(cmd, args[1:], word)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list:
-				return listFaults(std)
+				return listFaults(std, &out)
 			case len(args) == 0:
 				return command.Fail(command.ExitUsage, errors.New("no fault is named"), "See rueda trigger --list")
 			}
@@ -54,17 +66,26 @@ a trade; 2 no such fault; otherwise as of rueda watch.`,
 		},
 	}
 	o.Flags(cmd)
+	out.Flags(cmd)
 	cmd.Flags().BoolVar(&list, "list", false, "print all faults and exit")
 	return cmd
 }
 
-func listFaults(std command.Streams) error {
-	var b strings.Builder
-	for _, f := range wire.SimFaults() {
-		fmt.Fprintf(&b, "%-16s %s\n", f.Name, f.Description)
+func listFaults(std command.Streams, out *output.Options) error {
+	w, err := out.Open(std, "fault", "description")
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Fprint(std.Out, b.String())
-	return err
+	for _, f := range wire.SimFaults() {
+		row := struct {
+			Fault       string `json:"fault"`
+			Description string `json:"description"`
+		}{f.Name, f.Description}
+		if err := w.Row(row, row.Fault, row.Description); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }
 
 // findFault returns the fault of a name. The error for an unknown one suggests another.
@@ -105,8 +126,8 @@ func trigger(ctx context.Context, std command.Streams, o command.Login, args []s
 		}
 		request["speed"] = json.RawMessage(speed.String())
 	default:
-		if _, err := market.ParseInstrumentID(args[1]); err != nil {
-			return command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", args[1], err), "Quote it, because a pipe is special in the shell: rueda trigger halt 'GGAL|BYMA|24hs'")
+		if err := command.CheckInstruments("rueda trigger halt 'GGAL|BYMA|24hs'", false, args[1]); err != nil {
+			return err
 		}
 		request["instrument"] = args[1]
 	}

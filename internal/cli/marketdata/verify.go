@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/cli/follow"
+	"github.com/ruedahq/rueda/internal/cli/output"
 	"github.com/ruedahq/rueda/internal/progress"
 	"github.com/ruedahq/rueda/internal/recording"
 	"github.com/ruedahq/rueda/internal/verify"
@@ -30,7 +33,7 @@ import (
 type verifyOptions struct {
 	login    command.Login
 	duration time.Duration
-	json     bool
+	out      *output.Options
 	findings int
 	symbols  []string
 	date     string
@@ -38,21 +41,21 @@ type verifyOptions struct {
 
 // NewVerify returns the command verify.
 func NewVerify(std command.Streams) *cobra.Command {
-	var o verifyOptions
+	o := verifyOptions{out: &output.Options{Piped: output.Table}}
 	cmd := &cobra.Command{
 		Use:   "verify FILE|INSTRUMENT...",
 		Short: "Check a recording or a live stream for inconsistent market data",
 		Long: `Verify reads market data to its end and checks it:
 
-  message    every line is a message with the members of its type, and S is that of I
+  message    every line is a message with the members of its type
   chain      book updates follow each other without a gap
   checksum   K of a book message is that of the book
-  levels     levels are sorted, prices are unique and on the tick, and removed levels exist
+  levels     levels are sorted, prices unique and on the tick
   crossed    the best bid is below the best ask while the market is open
   quote      quotes are the top of the book, and each top is quoted
   orders     changes of single orders refer to existing orders
   sequence   N has no gap, except that of books and of what the server conflates
-  reference  cancels and corrections refer to existing trades; ids of trades increase
+  reference  cancels and corrections refer to trades; trade ids increase
   bars       bars are the sums of their trades, and come once
   summary    summaries follow from the ones before and the trades since
   aggressor  most buyers trade at the ask, and most sellers at the bid
@@ -73,7 +76,7 @@ until Ctrl-C.
 Exit status: 0 no errors; 8 inconsistent data, or nothing that could be checked;
 otherwise as of rueda watch.`,
 		Example: `  rueda verify day.jsonl.zst
-  rueda verify btcusdt.jsonl.gz --json | jq .good
+  rueda verify btcusdt.jsonl.gz -o jsonl | jq .good
   rueda verify data/journal
   rueda verify '*|BYMA|24hs' --for 10m`,
 		Args: command.SomeArgs("file or instrument to verify", "rueda verify day.jsonl.zst, or live: rueda verify 'GGAL|BYMA|24hs'"),
@@ -83,8 +86,9 @@ otherwise as of rueda watch.`,
 	}
 	f := cmd.Flags()
 	o.login.Flags(cmd)
-	f.DurationVar(&o.duration, "for", 0, "for a live stream: stop after this time")
-	f.BoolVar(&o.json, "json", false, "print one JSON object per source")
+	command.ForFlag(cmd, &o.duration, "for a live stream: stop after this time")
+	o.out.Flags(cmd)
+	o.out.Older(cmd, "json", "jsonl")
 	f.IntVar(&o.findings, "findings", 5, "largest number of errors to print of each check")
 	f.StringSliceVar(&o.symbols, "symbols", nil, "for a file in another format: symbols or identifiers to check (default all)")
 	f.StringVar(&o.date, "date", "", "the day of a file without a date, as 2006-01-02 (default: from its name)")
@@ -97,6 +101,10 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 		return err
 	}
 	shown := command.NewProgress(&std)
+	rows, err := o.out.Open(std, "source", "check", "judged", "wrong", "unjudged")
+	if err != nil {
+		return err
+	}
 	wrong, empty := uint64(0), ""
 	report := func(r *verify.Report, err error) error {
 		if err != nil {
@@ -106,7 +114,10 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 		if len(r.Checks) == 0 {
 			empty = r.Source
 		}
-		return o.write(std.Out, r)
+		if o.out.Format(std) == output.Table {
+			return writeReport(std.Out, r)
+		}
+		return rowsOf(rows, r)
 	}
 	for _, name := range files {
 		if err := report(verifyInput(ctx, std, o, shown, name)); err != nil {
@@ -115,6 +126,11 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 	}
 	if len(ids) > 0 {
 		if err := report(verifyLive(ctx, std, o, shown, ids)); err != nil {
+			return err
+		}
+	}
+	if o.out.Format(std) != output.Table {
+		if err := rows.Close(); err != nil {
 			return err
 		}
 	}
@@ -127,16 +143,25 @@ func runVerify(ctx context.Context, std command.Streams, o verifyOptions, args [
 	return nil
 }
 
-// write writes a report, which has texts of the recording.
-func (o *verifyOptions) write(w io.Writer, r *verify.Report) error {
+// writeReport writes a report for people. It replaces control characters, because a report quotes
+// the recording.
+func writeReport(w io.Writer, r *verify.Report) error {
 	var b bytes.Buffer
-	if !o.json {
-		return errors.Join(r.WriteText(&b), command.WriteText(w, b.String()))
+	return errors.Join(r.WriteText(&b), command.WriteText(w, b.String()))
+}
+
+// rowsOf prints a report: in JSON as one object, otherwise as a row for each check.
+func rowsOf(w *output.Writer, r *verify.Report) error {
+	var b bytes.Buffer
+	err := r.WriteJSON(&b)
+	if err == nil {
+		err = w.Object(json.RawMessage(bytes.TrimSpace(b.Bytes())))
 	}
-	if err := r.WriteJSON(&b); err != nil {
-		return err
+	for i := range r.Checks {
+		if c := &r.Checks[i]; err == nil {
+			err = w.Cells(r.Source, fmt.Sprint(c.Check), strconv.FormatUint(c.Judged, 10), strconv.FormatUint(c.Wrong, 10), strconv.FormatUint(c.Unjudged, 10))
+		}
 	}
-	_, err := w.Write(command.EscapeControls(b.Bytes()))
 	return err
 }
 

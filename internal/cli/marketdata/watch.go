@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/cli/follow"
+	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -23,6 +26,7 @@ type watchOptions struct {
 	conflate string
 	interval string
 	output   string
+	lines    bool // --output is on the command line
 	count    int
 	duration time.Duration
 }
@@ -50,6 +54,7 @@ func NewWatch(std command.Streams) *cobra.Command {
 after a lost connection, and fills gaps. No message is lost or printed twice without a note.
 Halts and other statuses are always shown, and so is a silence of 15 s, with its cause.
 
+On a terminal, several instruments are a table that stays in its place; -o text prints lines.
 With --book it shows the order book, with bids on the left and asks on the right. On a
 terminal the book of one instrument stays in its place. Otherwise each change prints the book.
 
@@ -63,12 +68,13 @@ mistake on the command line; 3 credentials or rights refused, or all rights remo
 		Example: `  rueda watch 'GGAL|BYMA|24hs'
   rueda watch 'AL30|BYMA|CI' --book --depth 10
   rueda watch '*|BYMA|CI' --trades -o jsonl | jq .P
-  echo "$SECRET" | rueda watch 'GGAL|BYMA|24hs' --url https://api.broker.example --user ana --password-stdin`,
+  rueda watch 'GGAL|BYMA|24hs' --url https://api.broker.example --user ana`,
 		Args: command.SomeArgs("instrument to watch", "rueda watch 'GGAL|BYMA|24hs'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("interval") && !cmd.Flags().Changed("bars") {
 				return command.Fail(command.ExitUsage, errors.New("--interval needs --bars"), "Add --bars.")
 			}
+			o.lines = cmd.Flags().Changed("output")
 			return runWatch(cmd.Context(), std, o, args)
 		},
 	}
@@ -80,22 +86,22 @@ mistake on the command line; 3 credentials or rights refused, or all rights remo
 	f.IntVar(&o.depth, "depth", 5, "levels of the book: 1, 5, 10, 25 or 0 for all")
 	f.StringVar(&o.conflate, "conflate", "none", "only the newest quote and book, every 100ms, 250ms or 1s")
 	f.StringVar(&o.interval, "interval", "1m", "of bars: 1s, 1m, 5m, 15m, 1h or 1d")
-	f.StringVarP(&o.output, "output", "o", "text", "text or jsonl, the messages as they were received")
-	f.IntVar(&o.count, "count", 0, "stop after this many messages")
-	f.DurationVar(&o.duration, "for", 0, "stop after this time")
+	f.StringVarP(&o.output, "output", "o", "text", "text: a line for each message, also on a terminal; jsonl: the messages as they were received")
+	f.IntVar(&o.count, "count", 0, "stop after this many messages; statuses count with --status alone")
+	command.ForFlag(cmd, &o.duration, "stop after this time")
 	return cmd
 }
 
 // check checks the flags and the identifiers.
 func (o *watchOptions) check(ids []string) error {
-	if err := checkPatterns(ids, "rueda watch 'GGAL|BYMA|24hs'"); err != nil {
+	if err := command.CheckInstruments("rueda watch 'GGAL|BYMA|24hs'", true, ids...); err != nil {
 		return err
 	}
 	if err := command.CheckSubscription(o.depth, o.conflate, []string{o.interval}); err != nil {
 		return err
 	}
 	if o.output != "text" && o.output != "jsonl" {
-		return command.Fail(command.ExitUsage, fmt.Errorf("output %q is neither text nor jsonl", o.output), "")
+		return command.Fail(command.ExitUsage, fmt.Errorf("--output %q is not one of text, jsonl", o.output), "rueda trades and rueda bars write csv.")
 	}
 	return nil
 }
@@ -175,18 +181,39 @@ func runWatch(ctx context.Context, std command.Streams, o watchOptions, ids []st
 	return watchText(ctx, &f, o, counted)
 }
 
+// tabular reports whether a terminal shows a table: there are several instruments, and neither
+// books, bars nor summaries. The lists are the subscriptions to statuses, which name all
+// instruments.
+func (o *watchOptions) tabular(lists ...[]string) bool {
+	if o.has(wire.OrderBook) || o.has(wire.Bars) || o.has(wire.Summary) {
+		return false
+	}
+	for _, ids := range lists {
+		if len(ids) > 1 || slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(id, market.Any) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // lookAgain is how often watch looks for silence, and redraws a book on a terminal.
 const lookAgain = 100 * time.Millisecond
 
 // watchText prints a stream for people.
 func watchText(ctx context.Context, f *follow.Stream, o watchOptions, counted func(client.Event) error) error {
-	inPlace := bool(command.NewPaint(f.Std.Out)) && len(f.Set.Books) == 1
-	s := &screen{out: f.Std.Out, inPlace: inPlace}
-	if inPlace && command.IsTerminal(f.Std.Err) {
+	moves := bool(command.NewPaint(f.Std.Out))
+	table := moves && !o.lines && o.tabular(f.Set.Status, f.Extra.Status)
+	s := &screen{out: f.Std.Out, inPlace: moves && len(f.Set.Books) == 1}
+	if (s.inPlace || table) && command.IsTerminal(f.Std.Err) {
 		f.Std.Err = &around{screen: s, to: f.Std.Err}
 	}
 	p := newPrinter(s, f.Set.Books, o.depth)
-	fmt.Fprint(f.Std.Err, legend(o.channels()))
+	if out := f.Std.Out; table {
+		p.table = &quoteTable{Paint: p.Paint, rows: map[market.InstrumentID]*quoteRow{}, size: func() (int, int) { return command.Size(out) }}
+		s.render = p.table.text
+	} else {
+		fmt.Fprint(f.Std.Err, legend(o.channels()))
+	}
 	quiet := silence{}
 	f.On = func(ev client.Event) error {
 		again := quiet.event(ev, time.Now())

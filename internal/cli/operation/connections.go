@@ -10,18 +10,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/output"
 )
 
 // connectionOptions are the flags of connections.
 type connectionOptions struct {
-	user, sort, output string
-	limit              int
+	user, sort string
+	limit      int
+	out        output.Options
 }
 
 // maxConnections is the largest list of a gateway.
@@ -30,7 +31,7 @@ const maxConnections = 1000
 // NewConnections returns the command connections.
 func NewConnections(std command.Streams) *cobra.Command {
 	var s source
-	var o connectionOptions
+	o := connectionOptions{out: output.Options{Piped: output.Table}}
 	orders := []string{"backlog", "age", "user", "bytes"}
 	cmd := &cobra.Command{
 		Use:   "connections",
@@ -50,13 +51,15 @@ enough.`,
 				return usage(fmt.Sprintf("--sort %q is not one of %s", o.sort, strings.Join(orders, ", ")))
 			case o.limit < 1 || o.limit > maxConnections:
 				return usage(fmt.Sprintf("--limit must be from 1 to %d", maxConnections))
-			case o.output != "table" && o.output != "json":
-				return usage(fmt.Sprintf("--output %q is not table or json", o.output))
+			}
+			w, err := o.out.Open(std, "id", "user", "session", "address", "via", "state", "age", "subscriptions", "backlog", "sent")
+			if err != nil {
+				return err
 			}
 			if err := s.open("read"); err != nil {
 				return err
 			}
-			return o.list(cmd.Context(), std, &s)
+			return o.list(cmd.Context(), std, &s, w)
 		},
 	}
 	s.flags(cmd)
@@ -64,7 +67,7 @@ enough.`,
 	f.StringVar(&o.user, "user", "", "only connections of the user with this name or id")
 	f.StringVar(&o.sort, "sort", "backlog", "order: backlog, age, user or bytes")
 	f.IntVar(&o.limit, "limit", 50, "print at most so many connections")
-	f.StringVarP(&o.output, "output", "o", "table", "table or json")
+	o.out.Flags(cmd)
 	cmd.AddCommand(newClose(std))
 	return cmd
 }
@@ -119,10 +122,12 @@ type connection struct {
 	Backlog       float64 `json:"backlog_bytes"`
 	Sent          float64 `json:"sent_bytes"`
 	Slow          bool
+
+	raw json.RawMessage
 }
 
 // list prints the list of a gateway.
-func (o *connectionOptions) list(ctx context.Context, std command.Streams, s *source) error {
+func (o *connectionOptions) list(ctx context.Context, std command.Streams, s *source, w *output.Writer) error {
 	query := url.Values{"sort": {o.sort}, "limit": {strconv.Itoa(o.limit)}}
 	if o.user != "" {
 		query.Set("user", o.user)
@@ -133,14 +138,14 @@ func (o *connectionOptions) list(ctx context.Context, std command.Streams, s *so
 	}
 	var answer struct{ Data json.RawMessage }
 	var list struct {
-		Connections []connection
+		Connections []json.RawMessage
 		Matching    int
 		Stale       []int `json:"stale_shards"`
 	}
 	if json.Unmarshal(text, &answer) != nil || json.Unmarshal(answer.Data, &list) != nil || list.Connections == nil {
 		return notGateway()
 	}
-	if o.output == "json" {
+	if o.out.Format(std) == "json" { // with the members besides the rows
 		_, err = fmt.Fprintf(std.Out, "%s\n", command.EscapeControls(answer.Data))
 		return err
 	}
@@ -148,7 +153,14 @@ func (o *connectionOptions) list(ctx context.Context, std command.Streams, s *so
 	if at, err := http.ParseTime(header.Get("Date")); err == nil {
 		now = at // by the clock of the gateway, as since is
 	}
-	if err := printConnections(std, now, list.Connections); err != nil {
+	rows := make([]connection, len(list.Connections))
+	for i, raw := range list.Connections {
+		if json.Unmarshal(raw, &rows[i]) != nil {
+			return notGateway()
+		}
+		rows[i].raw = raw
+	}
+	if err := printConnections(w, now, rows); err != nil {
 		return err
 	}
 	if n := len(list.Connections); n < list.Matching {
@@ -160,9 +172,7 @@ func (o *connectionOptions) list(ctx context.Context, std command.Streams, s *so
 	return nil
 }
 
-func printConnections(std command.Streams, now time.Time, list []connection) error {
-	w := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tUSER\tSESSION\tADDRESS\tVIA\tSTATE\tAGE\tSUBSCRIPTIONS\tBACKLOG\tSENT")
+func printConnections(w *output.Writer, now time.Time, list []connection) error {
 	text := func(s string) string {
 		if s == "" {
 			return "-"
@@ -174,8 +184,10 @@ func printConnections(std command.Streams, now time.Time, list []connection) err
 		if c.Slow {
 			state += ", slow"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", text(c.ID), text(c.Username), text(c.Session), text(c.Address), text(c.Transport), text(state),
-			span(max(0, now.Sub(c.Since))), c.Subscriptions, size(c.Backlog), size(c.Sent))
+		if err := w.Row(c.raw, text(c.ID), text(c.Username), text(c.Session), text(c.Address), text(c.Transport), text(state),
+			span(max(0, now.Sub(c.Since))), strconv.Itoa(c.Subscriptions), size(c.Backlog), size(c.Sent)); err != nil {
+			return err
+		}
 	}
-	return w.Flush()
+	return w.Close()
 }

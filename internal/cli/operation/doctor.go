@@ -3,25 +3,32 @@ package operation
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/cli/output"
 )
 
 // NewDoctor returns the command doctor.
 func NewDoctor(std command.Streams) *cobra.Command {
 	var s source
+	out := output.Options{Piped: output.Table}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check a running gateway: clock, descriptors, disk, database, keys, certificates, feeds, cluster",
+		Short: "Check a running gateway: clock, disk, keys, certificates, feeds",
 		Long: `Doctor reads the metrics of a gateway and prints what it has checked, with the next step for each
 problem. The exit status is 8 if there is one. It needs the token of an operator; the role read is
 enough.`,
-		Example: `  rueda doctor --token-file /etc/rueda/ana.token`,
+		Example: "  rueda doctor --token-file /etc/rueda/ana.token\n  rueda doctor --token-file /etc/rueda/ana.token -o csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			w, err := out.Open(std, "result", "check", "next")
+			if err != nil {
+				return err
+			}
 			if err := s.open("read"); err != nil {
 				return err
 			}
@@ -32,16 +39,21 @@ enough.`,
 			warnVersion(std.Err, p)
 			problems := 0
 			for _, f := range examine(p) {
-				mark := "ok  "
-				switch {
-				case f.next != "":
-					mark, problems = "FAIL", problems+1
-				case f.follows:
-					mark = "    "
-				}
-				fmt.Fprintf(std.Out, "%s  %s\n", mark, command.Printable(f.what))
 				if f.next != "" {
-					fmt.Fprintf(std.Out, "      %s\n", f.next)
+					problems++
+				}
+				if out.Format(std) == output.Table {
+					err = f.write(std)
+				} else {
+					err = w.Row(f.row(), f.result(), f.what, f.next)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if out.Format(std) != output.Table {
+				if err := w.Close(); err != nil {
+					return err
 				}
 			}
 			if problems > 0 {
@@ -51,6 +63,7 @@ enough.`,
 		},
 	}
 	s.flags(cmd)
+	out.Flags(cmd)
 	return cmd
 }
 
@@ -58,6 +71,36 @@ enough.`,
 type finding struct {
 	what, next string // next is what to do; "": no problem
 	follows    bool   // from a problem that has its own finding
+}
+
+// result returns ok or FAIL, or "" for what follows from a problem.
+func (f *finding) result() string {
+	switch {
+	case f.next != "":
+		return "FAIL"
+	case f.follows:
+		return ""
+	}
+	return "ok"
+}
+
+// row returns the finding for JSON.
+func (f *finding) row() any {
+	return struct {
+		Result string `json:"result"`
+		Check  string `json:"check"`
+		Next   string `json:"next,omitempty"`
+	}{f.result(), f.what, f.next}
+}
+
+// write prints the finding for people, with the next step on a line of its own.
+func (f *finding) write(std command.Streams) error {
+	text := fmt.Sprintf("%-4s  %s\n", f.result(), command.Printable(f.what))
+	if f.next != "" {
+		text += "      " + f.next + "\n"
+	}
+	_, err := io.WriteString(std.Out, text)
+	return err
 }
 
 // Bounds of the checks.

@@ -60,7 +60,7 @@ func (s *source) open(role string) error {
 	s.url = strings.TrimRight(cmp.Or(s.admin, os.Getenv("RUEDA_ADMIN"), defaultAdmin), "/")
 	at, err := url.Parse(s.url)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return usage(errors.New("--admin is not a URL such as "+defaultAdmin), "It is the address of listen in [admin] of rueda.toml.")
+		return usage(fmt.Errorf("--admin: %q is not a URL such as %s", s.url, defaultAdmin), cmp.Or(command.WithScheme(s.url), "It is the address of listen in [admin] of rueda.toml."))
 	}
 	if ip := net.ParseIP(at.Hostname()); at.Scheme == "http" && at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return usage(errors.New("--admin: the token would be sent in clear text to another machine"), "Use https, or a tunnel to the listener.")
@@ -73,8 +73,12 @@ func (s *source) open(role string) error {
 		}
 		s.token = string(text)
 	}
-	if s.token = strings.TrimSpace(s.token); s.token == "" || strings.ContainsAny(s.token, " \n\t") {
-		return usage(errors.New("no token: --token-file or RUEDA_ADMIN_TOKEN must have one token, not the lines of [admin] token_file, which are hashes"), "docs/operations.md#operators says how to make one. The role "+role+" is enough.")
+	if s.token = strings.TrimSpace(s.token); s.token == "" {
+		return usage(errors.New("no token of an operator is given"), "Give --token-file FILE or the variable RUEDA_ADMIN_TOKEN. rueda serve --init wrote a token into admin.token;\n"+
+			"rueda dev --admin ADDRESS prints one. docs/operations.md#operators says how to make others. The role "+role+" is enough.")
+	}
+	if strings.ContainsAny(s.token, " \n\t") {
+		return usage(errors.New("the token of an operator must be one line without spaces"), "--token-file needs the token itself. In token_file of [admin], a line for each operator has only a hash.")
 	}
 	config, err := certificate.ClientConfig(s.certificate, s.key, s.authorities)
 	if err != nil {
@@ -128,6 +132,9 @@ func (s *source) exchange(ctx context.Context, method, path, body string) (statu
 	if err != nil {
 		if ctx.Err() != nil {
 			return 0, nil, nil, ctx.Err()
+		}
+		if errors.Is(err, http.ErrSchemeMismatch) {
+			return 0, nil, nil, command.Fail(command.ExitUnreachable, fmt.Errorf("%s: the server does not use TLS", s.url), "For a listener without TLS, write http:// in --admin.")
 		}
 		return 0, nil, nil, command.Fail(command.ExitUnreachable, fmt.Errorf("the gateway does not answer: %w", errors.Unwrap(err)),
 			"Is it running, with listen in [admin] of rueda.toml? --admin is the URL of that listener, not that of clients.")

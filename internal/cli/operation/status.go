@@ -28,7 +28,7 @@ func NewStatus(std command.Streams) *cobra.Command {
 	var o statusOptions
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show feeds, connections, rates, journal, database, keys and cluster of a running gateway",
+		Short: "Show feeds, connections, rates, journal and cluster of a gateway",
 		Long: `Status reads the metrics of a gateway twice, a second apart, and prints a summary with the rates
 between. With --watch it prints one again and again, until it is interrupted. For a node of a
 cluster it also prints the role, the sequencer, the position in the log, and what is known of the
@@ -36,7 +36,8 @@ other nodes. It needs the token of an operator; the role read is enough.`,
 		Example: `  rueda status --token-file /etc/rueda/ana.token
   rueda status --token-file ana.token --watch --every 5s
   rueda status --token-file ana.token --output json
-  rueda status --admin https://10.0.0.5:8081 --token-file ana.token --ca ca.pem --certificate ana.crt --key ana.key`,
+  rueda status --admin https://10.0.0.5:8081 --token-file ana.token \
+    --ca ca.pem --certificate ana.crt --key ana.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {

@@ -1,9 +1,11 @@
-// Package output prints rows on standard output: as a table for people, as JSON, as JSON lines, or
-// as CSV. Text of a gateway is printed without characters that a terminal acts on.
+// Package output prints rows on standard output: as a table for people, as JSON, as JSON lines, as
+// CSV, or separated by tabs. A table on a terminal has the columns that fit. Text of a gateway is
+// printed without characters that a terminal acts on.
 package output
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -16,40 +18,74 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/spell"
 )
 
 // Formats.
 const (
-	asTable = "table"
+	Table   = "table"
 	asJSON  = "json"
 	asLines = "jsonl"
 	asCSV   = "csv"
+	Tabs    = "tsv" // no line of names
 )
 
-// Options has the flag that chooses the format.
-type Options struct{ format string }
+// formats are all formats, in the order of the help.
+var formats = []string{Table, asJSON, asLines, asCSV, Tabs}
 
-// Flags adds the flag to a command.
+// Options has the flags of the output format.
+type Options struct {
+	// Piped is the default format without a terminal, Table or Tabs; "": JSON lines.
+	Piped string
+
+	format string
+	wide   bool
+	older  map[string]*bool // flags that are older than --output, by the format that they choose
+}
+
+// Flags adds the flags to a command.
 func (o *Options) Flags(cmd *cobra.Command) {
-	formats := []string{asTable, asJSON, asLines, asCSV}
-	cmd.Flags().StringVarP(&o.format, "output", "o", "", "table, json, jsonl or csv (default table on a terminal, jsonl otherwise)")
+	fallback := "table"
+	if o.Piped != Table {
+		fallback += " on a terminal, " + cmp.Or(o.Piped, asLines) + " otherwise"
+	}
+	cmd.Flags().StringVarP(&o.format, "output", "o", "", strings.Join(formats[:4], ", ")+" or tsv (default "+fallback+")")
+	cmd.Flags().BoolVar(&o.wide, "wide", false, "print all columns of a table, also those that do not fit")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+}
+
+// Older adds a hidden flag that chooses a format, for scripts that are older than --output.
+func (o *Options) Older(cmd *cobra.Command, flag, format string) {
+	if o.older == nil {
+		o.older = map[string]*bool{}
+	}
+	o.older[format] = cmd.Flags().Bool(flag, false, "the same as --output "+format)
+	_ = cmd.Flags().MarkHidden(flag) // the flag exists
+}
+
+// Format returns the format that was chosen, or is the default.
+func (o *Options) Format(std command.Streams) string {
+	for format, chosen := range o.older {
+		if *chosen && o.format == "" {
+			return format
+		}
+	}
+	switch {
+	case o.format != "":
+		return o.format
+	case command.IsTerminal(std.Out):
+		return Table
+	}
+	return cmp.Or(o.Piped, asLines)
 }
 
 // Open returns a writer of rows with these columns. An unknown format is an error.
 func (o *Options) Open(std command.Streams, columns ...string) (*Writer, error) {
-	w := &Writer{out: std.Out, format: o.format, columns: columns, paint: command.NewPaint(std.Out)}
-	switch w.format {
-	case "":
-		w.format = asLines
-		if command.IsTerminal(std.Out) {
-			w.format = asTable
-		}
-	case asTable, asJSON, asLines, asCSV:
-	default:
-		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--output %q is not one of table, json, jsonl, csv", o.format),
-			spell.Suggest(o.format, []string{asTable, asJSON, asLines, asCSV}, "There are "))
+	w := &Writer{out: std.Out, messages: std.Err, format: o.Format(std), columns: columns, paint: command.NewPaint(std.Out), now: time.Now()}
+	if !slices.Contains(formats, w.format) {
+		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--output %q is not one of %s", o.format, strings.Join(formats, ", ")), "")
+	}
+	if !o.wide {
+		w.width, _ = command.Size(std.Out)
 	}
 	return w, nil
 }
@@ -59,13 +95,18 @@ const maxRows = 1000
 
 // Writer prints rows. The columns of a table are aligned, numbers at their decimal point.
 type Writer struct {
-	out     io.Writer
-	format  string
-	columns []string
-	paint   command.Paint
+	out      io.Writer
+	messages io.Writer // for what is not data
+	format   string
+	columns  []string
+	paint    command.Paint
+	now      time.Time
+	width    int // of the terminal; 0: no limit
 
 	rows    [][]string
 	widths  []int
+	shown   int  // columns of the table that fit
+	cut     int  // width of the last column if it is cut; 0: it is not
 	headed  bool // the names of the columns are printed
 	objects int  // printed in JSON
 }
@@ -103,12 +144,15 @@ func (w *Writer) Object(v any) error {
 	return err
 }
 
-// Time returns a time as a cell: of the local zone in a table, exactly and in UTC otherwise.
+// Time returns a time as a cell. In a table it is in the local zone, and has no date if it is
+// today. In other formats it is exact and in UTC.
 func (w *Writer) Time(t time.Time) string {
 	switch {
 	case t.IsZero():
 		return ""
-	case w.format == asTable:
+	case w.format == Table && t.Local().Format(time.DateOnly) == w.now.Format(time.DateOnly):
+		return t.Local().Format("15:04:05.000")
+	case w.format == Table:
 		return t.Local().Format("2006-01-02 15:04:05.000")
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000000000Z")
@@ -116,7 +160,7 @@ func (w *Writer) Time(t time.Time) string {
 
 // Word returns the word for people in a table, and otherwise the one of the gateway's CSV.
 func (w *Writer) Word(people, csv string) string {
-	if w.format == asTable {
+	if w.format == Table {
 		return people
 	}
 	return csv
@@ -130,10 +174,13 @@ func (w *Writer) Cells(cells ...string) error {
 		clean[i] = strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD").Replace(command.Printable(c))
 	}
 	switch w.format {
-	case asTable:
+	case Table:
 		if w.rows = append(w.rows, clean); len(w.rows) >= maxRows {
-			return w.flush()
+			return w.Flush()
 		}
+	case Tabs:
+		_, err := fmt.Fprintln(w.out, strings.Join(clean, "\t"))
+		return err
 	case asCSV:
 		c := csv.NewWriter(w.out)
 		if !w.headed {
@@ -147,12 +194,20 @@ func (w *Writer) Cells(cells ...string) error {
 	return nil
 }
 
+// Started reports whether a row was written.
+func (w *Writer) Started() bool { return w.objects > 0 || w.headed || len(w.rows) > 0 }
+
 // Close prints what is left.
 func (w *Writer) Close() error {
 	var err error
 	switch {
-	case w.format == asTable:
-		return w.flush()
+	case w.format == Table:
+		if err = w.Flush(); w.cut > 0 {
+			fmt.Fprintln(w.messages, "Cells that end in … are cut, because the terminal is too narrow. --wide prints them in full.")
+		} else if w.shown < len(w.columns) {
+			hidden := strings.ReplaceAll(strings.Join(w.columns[w.shown:], ", "), "_", " ")
+			fmt.Fprintf(w.messages, "Not shown, because the terminal is too narrow: %s. --wide prints all columns.\n", hidden)
+		}
 	case w.format == asJSON && w.objects == 0:
 		_, err = io.WriteString(w.out, "[]\n")
 	case w.format == asJSON:
@@ -163,8 +218,11 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// flush prints the rows of a table.
-func (w *Writer) flush() error {
+// Flush prints the rows of a table so far. Later rows are aligned with them, unless they are wider.
+func (w *Writer) Flush() error {
+	if w.format != Table || len(w.rows) == 0 && w.headed {
+		return nil
+	}
 	if w.widths == nil {
 		w.widths = make([]int, len(w.columns))
 	}
@@ -180,7 +238,7 @@ func (w *Writer) flush() error {
 	}
 	var b strings.Builder
 	if !w.headed {
-		w.headed = true
+		w.headed, w.shown = true, w.fit()
 		b.WriteString(w.paint.Bold(w.line(head, numeric)) + "\n")
 	}
 	for _, row := range w.rows {
@@ -191,11 +249,34 @@ func (w *Writer) flush() error {
 	return err
 }
 
+// leastCut is the minimum width of a cut column. With less space, the column is left out.
+const leastCut = 24
+
+// fit returns how many columns fit into the terminal, at least one. If only the last column does
+// not fit, it is cut.
+func (w *Writer) fit() int {
+	used := 0
+	for i, width := range w.widths {
+		if left := w.width - used; w.width > 0 && width > left {
+			if i > 0 && i == len(w.widths)-1 && left >= leastCut {
+				w.cut = left
+				return len(w.widths)
+			}
+			return max(i, 1)
+		}
+		used += width + 2
+	}
+	return len(w.widths)
+}
+
 // line returns a row with its cells padded. Numbers are at the right.
 func (w *Writer) line(cells []string, numeric []bool) string {
 	var b strings.Builder
-	for i, c := range cells {
-		pad := strings.Repeat(" ", w.widths[i]-utf8.RuneCountInString(c))
+	for i, c := range cells[:w.shown] {
+		if i == len(w.columns)-1 && w.cut > 0 && utf8.RuneCountInString(c) > w.cut {
+			c = string([]rune(c)[:w.cut-1]) + "…"
+		}
+		pad := strings.Repeat(" ", max(0, w.widths[i]-utf8.RuneCountInString(c)))
 		if numeric[i] {
 			b.WriteString(pad + c)
 		} else {
@@ -218,7 +299,7 @@ func (w *Writer) alignNumbers(column int) bool {
 	}
 	for _, row := range w.rows {
 		c := row[column]
-		if strings.Trim(c, "-.0123456789") != "" {
+		if strings.Trim(c, "-.0123456789") != "" || strings.LastIndexByte(c, '-') > 0 { // a date has a minus sign inside
 			return false
 		}
 		most, found = max(most, fraction(c)), found || c != ""

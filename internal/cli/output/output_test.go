@@ -2,8 +2,10 @@ package output
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
 )
@@ -51,5 +53,67 @@ func TestFormats(t *testing.T) {
 	}
 	if _, err := (&Options{format: "jsnol"}).Open(command.Streams{}); err == nil || !strings.Contains(err.Error(), "not one of") {
 		t.Error(err)
+	}
+}
+
+// TestColumnsThatFit checks which columns a terminal of a width shows.
+func TestColumnsThatFit(t *testing.T) {
+	for width, want := range map[int]string{
+		0:  "SYMBOL  PRICE  SIZE\nGGAL     10.5     1\n",
+		19: "SYMBOL  PRICE  SIZE\nGGAL     10.5     1\n",
+		18: "SYMBOL  PRICE\nGGAL     10.5\nnot shown: size",
+		12: "SYMBOL\nGGAL\nnot shown: price, size",
+		1:  "SYMBOL\nGGAL\nnot shown: price, size",
+	} {
+		var out, messages strings.Builder
+		w := &Writer{out: &out, messages: &messages, format: Table, columns: []string{"symbol", "price", "size"}, width: width}
+		if err := w.Cells("GGAL", "10.5", "1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got := out.String()
+		if _, hidden, ok := strings.Cut(messages.String(), "narrow: "); ok {
+			hidden, _, _ = strings.Cut(hidden, ".")
+			got += "not shown: " + hidden
+		}
+		if got != want {
+			t.Errorf("%d columns:\n%s\nwant\n%s", width, got, want)
+		}
+	}
+}
+
+// TestLongLastColumn checks that the last column is cut if it alone is too wide, and that --wide
+// prints it in full.
+func TestLongLastColumn(t *testing.T) {
+	text := "Halts the instrument for five seconds, with a status before and after"
+	for width, want := range map[int]string{
+		0:  "FAULT  DESCRIPTION\nhalt   " + text + "\n",
+		76: "FAULT  DESCRIPTION\nhalt   " + text + "\n",
+		40: "FAULT  DESCRIPTION\nhalt   Halts the instrument for five se…\nCells that end in … are cut, because the terminal is too narrow. --wide prints them in full.\n",
+		20: "FAULT\nhalt\nNot shown, because the terminal is too narrow: description. --wide prints all columns.\n",
+	} {
+		var out strings.Builder
+		w := &Writer{out: &out, messages: &out, format: Table, columns: []string{"fault", "description"}, width: width}
+		if err := errors.Join(w.Cells("halt", text), w.Close()); err != nil || out.String() != want {
+			t.Errorf("%d columns: %v\n%s\nwant\n%s", width, err, out.String(), want)
+		}
+	}
+}
+
+// TestTimesOfToday checks that a table omits the date of today.
+func TestTimesOfToday(t *testing.T) {
+	now := time.Now()
+	w := &Writer{format: Table, now: now}
+	if got := w.Time(now); got != now.Format("15:04:05.000") {
+		t.Errorf("today: %s", got)
+	}
+	if before := now.AddDate(0, 0, -1); w.Time(before) != before.Format("2006-01-02 15:04:05.000") {
+		t.Errorf("yesterday: %s", w.Time(before))
+	}
+	w.format = asCSV
+	if got := w.Time(now); !strings.HasSuffix(got, "Z") || !strings.HasPrefix(got, now.UTC().Format(time.DateOnly)+"T") {
+		t.Errorf("CSV: %s", got)
 	}
 }

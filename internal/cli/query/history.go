@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ const defaultRows = 50
 
 const rangeHelp = `
 
+In the identifier, * may stand for a whole part: then it prints the rows of one instrument after
+the other, with a column for the instrument.
+
 Without a range it prints the 50 newest rows, oldest first, or as many as --limit says. With
 --since, --from or --after it prints all rows from there on. History needs the scope
 marketdata:history, and a gateway with a journal.
@@ -34,11 +38,12 @@ With --require-complete the exit status is then 8.`
 type history struct {
 	query
 	from, to string
-	since    time.Duration
+	since    string
 	after    uint64
 	isAfter  func() bool // --after is on the command line
 	limit    int
 	complete bool
+	first    []string // cells before those of a row
 }
 
 func (h *history) flags(cmd *cobra.Command) *cobra.Command {
@@ -46,8 +51,8 @@ func (h *history) flags(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = command.ExactArgs("instrument")
 	cmd.ValidArgsFunction = CompleteInstruments
 	f := cmd.Flags()
-	f.DurationVar(&h.since, "since", 0, "rows of the last time, such as 10m")
-	f.StringVar(&h.from, "from", "", "first time, such as 2026-11-20T14:30:00Z, or 2026-11-20 for a trading day of the market")
+	f.StringVar(&h.since, "since", "", "rows since this long ago, such as 10m or 7d, or since the start of today, yesterday or a date")
+	f.StringVar(&h.from, "from", "", "first time, such as 2026-11-20T14:30:00Z, '2026-11-20 11:30' or 11:30, or a date for a trading day of the market")
 	f.StringVar(&h.to, "to", "", "time after the last row; for a whole trading day the next date")
 	f.Uint64Var(&h.after, "after", 0, "rows after this number in the current epoch; 0: all of the epoch")
 	h.isAfter = func() bool { return f.Changed("after") }
@@ -56,11 +61,38 @@ func (h *history) flags(cmd *cobra.Command) *cobra.Command {
 	return h.query.flags(cmd)
 }
 
-// run prints rows, and then which of a range are missing. With --require-complete that is an error.
-func (h *history) run(r *client.Range, columns []string, print func(c *client.Client, w *output.Writer) error) error {
+// run prints the rows of an instrument. For a pattern it prints those of each instrument that it
+// covers, with the identifier in front. Then it reports the rows of the range that are missing,
+// which are an error with --require-complete.
+func (h *history) run(ctx context.Context, pattern string, r client.Range, columns []string, print func(c *client.Client, w *output.Writer, id string, r client.Range) error) error {
 	var lost []client.Lost
-	r.Lost = &lost
-	err := h.query.run(columns, print)
+	several := isPattern(pattern)
+	if several {
+		columns = append([]string{"instrument"}, columns...)
+	}
+	err := h.query.run(columns, func(c *client.Client, w *output.Writer) error {
+		of := func(id string) error {
+			var own []client.Lost
+			r.Lost = &own
+			err := print(c, w, id, r)
+			lost = append(lost, own...)
+			return err
+		}
+		if !several {
+			return named(pattern, of(pattern))
+		}
+		ids, missing, err := expand(ctx, c, []string{pattern})
+		if err == nil && missing != nil {
+			err = notFound(missing, "")
+		}
+		for _, id := range ids {
+			h.first = []string{id}
+			if err := of(id); err != nil {
+				return err
+			}
+		}
+		return err
+	})
 	if len(lost) == 0 {
 		return err
 	}
@@ -74,20 +106,22 @@ func (h *history) run(r *client.Range, columns []string, print func(c *client.Cl
 
 // span returns the range of the flags. The newest rows come in the opposite order.
 func (h *history) span(now time.Time) (r client.Range, err error) {
-	if h.limit < 0 || h.since < 0 {
-		return r, command.Fail(command.ExitUsage, errors.New("--limit and --since are not negative"), "")
+	if h.limit < 0 {
+		return r, command.Fail(command.ExitUsage, fmt.Errorf("--limit %d is negative", h.limit), "")
 	}
-	if h.since > 0 && h.from != "" {
-		return r, command.Fail(command.ExitUsage, errors.New("--since and --from exclude each other"), "")
+	if h.since != "" && h.from != "" {
+		return r, command.Fail(command.ExitUsage, errors.New("--since and --from cannot be combined"), "")
 	}
-	if r.Start, r.StartDate, err = parseBound("from", h.from); err != nil {
+	if r.Start, r.StartDate, err = parseBound("from", h.from, now); err != nil {
 		return r, err
 	}
-	if r.End, r.EndDate, err = parseBound("to", h.to); err != nil {
+	if r.End, r.EndDate, err = parseBound("to", h.to, now); err != nil {
 		return r, err
 	}
-	if h.since > 0 {
-		r.Start = now.Add(-h.since)
+	if h.since != "" {
+		if r.Start, r.StartDate, err = parseSince(h.since, now); err != nil {
+			return r, err
+		}
 	}
 	r.After, r.FromFirst, r.Limit = h.after, h.isAfter() && h.after == 0, h.limit
 	if r.Start.IsZero() && r.StartDate == 0 && !h.isAfter() {
@@ -126,23 +160,25 @@ func printRows[R any](rows iter.Seq2[R, error], newest bool, print func(R) error
 func NewTrades(std command.Streams) *cobra.Command {
 	h := history{query: query{std: std}}
 	cmd := &cobra.Command{
-		Use:     "trades INSTRUMENT",
-		Short:   "Print past trades, cancels and corrections",
-		Long:    `Trades prints the trades of an instrument with their cancels and corrections. JSON has the messages that were streamed.`,
-		Example: "  rueda trades 'GGAL|BYMA|24hs'\n  rueda trades 'GGAL|BYMA|24hs' --since 10m -o csv\n  rueda trades 'GGAL|BYMA|24hs' --from 2026-11-20 --to 2026-11-21 -o jsonl",
+		Use:        "trades INSTRUMENT",
+		SuggestFor: []string{"history"},
+		Short:      "Print past trades, cancels and corrections",
+		Long:       `Trades prints the trades of an instrument with their cancels and corrections. JSON has the messages that were streamed.`,
+		Example:    "  rueda trades 'GGAL|BYMA|24hs'\n  rueda trades 'GGAL|BYMA|24hs' --since 10m -o csv\n  rueda trades '*|BYMA|24hs' --since 1m\n  rueda trades 'GGAL|BYMA|24hs' --from 2026-11-20 --to 2026-11-21 -o jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkInstruments("rueda trades 'GGAL|BYMA|24hs'", args...); err != nil {
+			if err := command.CheckInstruments("rueda trades 'GGAL|BYMA|24hs'", true, args...); err != nil {
 				return err
 			}
 			r, err := h.span(time.Now())
 			if err != nil {
 				return err
 			}
-			return h.run(&r, []string{"seq", "ts", "kind", "side", "price", "size", "trade_id", "ref_seq"}, func(c *client.Client, w *output.Writer) error {
-				return named(args[0], printRows(c.Trades(cmd.Context(), args[0], r), r.Newest, func(t client.Trade) error {
-					return w.Row(json.RawMessage(t.Raw()), strconv.FormatUint(t.N, 10), w.Time(t.Time), eventOf(t.Kind), sideOf(w, t.Side),
-						t.Price.String(), t.Size.String(), t.ID, reference(t.RefN))
-				}))
+			columns := []string{"seq", "ts", "kind", "side", "price", "size", "trade_id", "ref_seq"}
+			return h.run(cmd.Context(), args[0], r, columns, func(c *client.Client, w *output.Writer, id string, r client.Range) error {
+				return printRows(c.Trades(cmd.Context(), id, r), r.Newest, func(t client.Trade) error {
+					return w.Row(json.RawMessage(t.Raw()), append(slices.Clip(h.first), strconv.FormatUint(t.N, 10), w.Time(t.Time), eventOf(t.Kind), sideOf(w, t.Side),
+						t.Price.String(), t.Size.String(), t.ID, reference(t.RefN))...)
+				})
 			})
 		},
 	}
@@ -181,12 +217,13 @@ func NewBars(std command.Streams) *cobra.Command {
 	h := history{query: query{std: std}}
 	var interval string
 	cmd := &cobra.Command{
-		Use:     "bars INSTRUMENT",
-		Short:   "Print past bars",
-		Long:    `Bars prints the bars of an instrument. A bar that a late trade, a cancel or a correction has changed comes again, marked as revised.`,
-		Example: "  rueda bars 'GGAL|BYMA|24hs' --interval 5m --since 8h\n  rueda bars 'GGAL|BYMA|24hs' --interval 1d -o csv",
+		Use:        "bars INSTRUMENT",
+		SuggestFor: []string{"history"},
+		Short:      "Print past bars",
+		Long:       `Bars prints the bars of an instrument. A bar that a late trade, a cancel or a correction has changed comes again, marked as revised.`,
+		Example:    "  rueda bars 'GGAL|BYMA|24hs' --interval 5m --since 8h\n  rueda bars '*|BYMA|24hs' --interval 1h --limit 1\n  rueda bars 'GGAL|BYMA|24hs' --interval 1d -o csv",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkInstruments("rueda bars 'GGAL|BYMA|24hs'", args...); err != nil {
+			if err := command.CheckInstruments("rueda bars 'GGAL|BYMA|24hs'", true, args...); err != nil {
 				return err
 			}
 			every, ok := market.ParseInterval(interval)
@@ -198,10 +235,10 @@ func NewBars(std command.Streams) *cobra.Command {
 				return err
 			}
 			columns := []string{"seq", "ts", "open", "high", "low", "close", "volume", "turnover", "trades", "revised", "trading_date"}
-			return h.run(&r, columns, func(c *client.Client, w *output.Writer) error {
-				return named(args[0], printRows(c.Bars(cmd.Context(), args[0], every, r), r.Newest, func(b client.Bar) error {
-					return w.Row(json.RawMessage(b.Raw()), barCells(w, &b)...)
-				}))
+			return h.run(cmd.Context(), args[0], r, columns, func(c *client.Client, w *output.Writer, id string, r client.Range) error {
+				return printRows(c.Bars(cmd.Context(), id, every, r), r.Newest, func(b client.Bar) error {
+					return w.Row(json.RawMessage(b.Raw()), append(slices.Clip(h.first), barCells(w, &b)...)...)
+				})
 			})
 		},
 	}

@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/cli/output"
 	"github.com/ruedahq/rueda/market"
+	"github.com/ruedahq/rueda/wire"
 )
 
 // maxQuotes is how many instruments a gateway returns at once.
@@ -26,17 +26,18 @@ func NewQuote(std command.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quote INSTRUMENT...",
 		Short: "Show the best bid and ask, the last price and the day",
-		Long: `Quote shows the newest state of up to 100 instruments once. rueda watch follows it. What you
-have no right to is empty. JSON has the messages of the stream.`,
-		Example:           "  rueda quote 'GGAL|BYMA|24hs'\n  rueda quote 'GGAL|BYMA|24hs' 'AL30|BYMA|CI' -o csv",
+		Long: `Quote shows the best bid and ask, the last trade and the figures of the day, once. rueda watch
+follows instruments. In an identifier, * may stand for a whole part. Cells to which you have no
+right are empty. JSON has the messages of the stream. If an instrument is unknown, quote prints
+the others and ends with status 4.`,
+		Example: `  rueda quote 'GGAL|BYMA|24hs'
+  rueda quote 'GGAL|BYMA|24hs' 'AL30|BYMA|CI' -o csv
+  rueda quote '*|BYMA|24hs'`,
 		Args:              command.SomeArgs("instrument", "rueda quote 'GGAL|BYMA|24hs'"),
 		ValidArgsFunction: CompleteInstruments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkInstruments("rueda quote 'GGAL|BYMA|24hs'", args...); err != nil {
+			if err := command.CheckInstruments("rueda quote 'GGAL|BYMA|24hs'", true, args...); err != nil {
 				return err
-			}
-			if len(args) > maxQuotes {
-				return command.Fail(command.ExitUsage, fmt.Errorf("%d instruments: quote shows %d at once", len(args), maxQuotes), "")
 			}
 			columns := []string{"instrument", "status", "bid_size", "bid", "ask", "ask_size", "last", "last_size", "high", "low", "volume", "time"}
 			return q.run(columns, func(c *client.Client, w *output.Writer) error {
@@ -47,11 +48,44 @@ have no right to is empty. JSON has the messages of the stream.`,
 	return q.flags(cmd)
 }
 
+// quotes prints the quotes of instruments and patterns, and returns an error for the unknown ones.
 func quotes(ctx context.Context, c *client.Client, w *output.Writer, ids []string) error {
-	s, err := c.Snapshot(ctx, ids...)
-	if err != nil {
-		return named(strings.Join(ids, " or "), err)
+	if len(ids) > maxQuotes || slices.ContainsFunc(ids, isPattern) {
+		return knownQuotes(ctx, c, w, ids, "")
 	}
+	s, err := c.Snapshot(ctx, ids...)
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Reason == wire.UnknownInstrument && len(ids) > 1 {
+		return knownQuotes(ctx, c, w, ids, e.Hint)
+	}
+	if err != nil {
+		return named(ids[0], err)
+	}
+	return printQuotes(w, &s)
+}
+
+// knownQuotes prints the quotes of the instruments that are listed, and returns an error with
+// advice for the others.
+func knownQuotes(ctx context.Context, c *client.Client, w *output.Writer, patterns []string, advice string) error {
+	ids, missing, err := expand(ctx, c, patterns)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(ids, maxQuotes) {
+		s, err := c.Snapshot(ctx, some...)
+		if err == nil {
+			err = printQuotes(w, &s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(missing) > 0 {
+		return notFound(missing, advice)
+	}
+	return nil
+}
+
+func printQuotes(w *output.Writer, s *client.Snapshot) error {
 	for _, in := range s.Instruments {
 		row := struct {
 			Instrument string          `json:"instrument"`
@@ -113,13 +147,13 @@ past need the scope marketdata:history, and a gateway with a journal.`,
 		Args:              command.ExactArgs("instrument"),
 		ValidArgsFunction: CompleteInstruments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkInstruments("rueda book 'AL30|BYMA|CI'", args...); err != nil {
+			if err := command.CheckInstruments("rueda book 'AL30|BYMA|CI'", false, args...); err != nil {
 				return err
 			}
 			if err := command.CheckSubscription(depth, "none", nil); err != nil {
 				return err
 			}
-			when, err := parseTime("at", at)
+			when, err := parseTime("at", at, time.Now())
 			if err != nil {
 				return err
 			}
@@ -136,7 +170,7 @@ past need the scope marketdata:history, and a gateway with a journal.`,
 		},
 	}
 	cmd.Flags().IntVar(&depth, "depth", 5, "levels: 1, 5, 10, 25 or 0 for all")
-	cmd.Flags().StringVar(&at, "at", "", "time of the book, such as 2026-11-20T16:55:00Z (default now)")
+	cmd.Flags().StringVar(&at, "at", "", "time of the book, such as 2026-11-20T16:55:00Z or 16:55 (default now)")
 	return q.flags(cmd)
 }
 
@@ -168,26 +202,4 @@ func orders(l market.Level) string {
 		return ""
 	}
 	return strconv.FormatUint(uint64(l.Orders), 10)
-}
-
-// parseTime parses the value of a flag. "" is the zero time.
-func parseTime(flag, s string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, s)
-	if s == "" || err == nil {
-		return t, nil
-	}
-	return t, command.Fail(command.ExitUsage, errors.New("--"+flag+" "+strconv.Quote(s)+" is not a time"), "It looks like 2026-11-20T16:55:00Z.")
-}
-
-// parseBound parses the value of a flag that is a time, or the date of a trading day.
-func parseBound(flag, s string) (time.Time, market.Date, error) {
-	if d, err := market.ParseDate(s); err == nil {
-		return time.Time{}, d, nil
-	}
-	t, err := time.Parse(time.RFC3339, s)
-	if s == "" || err == nil {
-		return t, 0, nil
-	}
-	return t, 0, command.Fail(command.ExitUsage, errors.New("--"+flag+" "+strconv.Quote(s)+" is not a time"),
-		"It looks like 2026-11-20T16:55:00Z, or 2026-11-20 for the start of that trading day in the market.")
 }

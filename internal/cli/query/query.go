@@ -52,28 +52,17 @@ func (q *query) run(columns []string, print func(c *client.Client, w *output.Wri
 		return err
 	}
 	defer c.Close()
-	if err := print(c, w); err != nil {
-		return t.Explain(err)
+	if err = t.Explain(print(c, w)); err == nil || w.Started() {
+		err = errors.Join(err, w.Close()) // rows before an error are printed
 	}
-	return w.Close()
-}
-
-// checkInstruments checks identifiers before the login.
-func checkInstruments(example string, ids ...string) error {
-	for _, id := range ids {
-		if _, err := market.ParseInstrumentID(id); err != nil {
-			return command.Fail(command.ExitUsage, fmt.Errorf("%q is not of the form SYMBOL|MARKET|TERM", id),
-				"Quote it, because a pipe is special in the shell: "+example)
-		}
-	}
-	return nil
+	return err
 }
 
 // named adds the instrument to the error of a gateway that does not know it.
 func named(id string, err error) error {
 	var e *client.Error
 	if errors.As(err, &e) && e.Reason == wire.UnknownInstrument {
-		return command.Fail(command.ExitNotFound, fmt.Errorf("there is no instrument %s", id), e.Hint)
+		return notFound([]string{id}, e.Hint)
 	}
 	return err
 }
@@ -137,7 +126,12 @@ in any case. The tick is that of the lowest prices; JSON has all of them.`,
 			if id, err := market.ParseInstrumentID(f.Text); err == nil {
 				f.Text, f.Market, f.Term = id.Symbol, id.Market, id.Term
 			}
-			return q.run([]string{"instrument", "name", "kind", "currency", "tick", "lot", "status"}, func(c *client.Client, w *output.Writer) error {
+			return q.run([]string{"instrument", "name", "kind", "currency", "tick", "lot", "status"}, func(c *client.Client, w *output.Writer) (err error) {
+				defer func() {
+					if err == nil && !w.Started() {
+						fmt.Fprintln(q.std.Err, command.Printable(noInstrument(&f)))
+					}
+				}()
 				for in, err := range c.Instruments(cmd.Context(), f) {
 					if err != nil {
 						return err
@@ -158,6 +152,20 @@ in any case. The tick is that of the lowest prices; JSON has all of them.`,
 	cmd.Flags().StringVar(&f.Term, "term", "", "only this settlement term")
 	cmd.Flags().StringVar(&f.Kind, "kind", "", "only this kind, such as equity")
 	return q.flags(cmd)
+}
+
+// noInstrument returns a message that names the conditions of a filter that finds nothing.
+func noInstrument(f *client.Filter) string {
+	text := "No instrument"
+	if f.Text != "" {
+		text += fmt.Sprintf(" with %q in its symbol, name or ISIN", f.Text)
+	}
+	for _, part := range [][2]string{{"market", f.Market}, {"term", f.Term}, {"kind", f.Kind}} {
+		if part[1] != "" {
+			text += " of " + part[0] + " " + part[1]
+		}
+	}
+	return text + ". rueda instruments lists all."
 }
 
 // NewMarket returns the command market.
@@ -218,7 +226,7 @@ func markets(ctx context.Context, c *client.Client, w *output.Writer, only []str
 		found = true
 	}
 	if len(only) > 0 && !found {
-		return command.Fail(command.ExitNotFound, fmt.Errorf("there is no market %q", only[0]), "There are "+strings.Join(names, ", "))
+		return command.Fail(command.ExitNotFound, fmt.Errorf("there is no market %q", only[0]), "The markets are "+strings.Join(names, ", ")+".")
 	}
 	return nil
 }

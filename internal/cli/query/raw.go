@@ -40,14 +40,16 @@ arrives is printed on a line. Raw authenticates and answers pings by itself, exc
 and --no-pong, and shows on standard error what it sends. It does not reconnect.
 
 The access token is never printed. It appears as <TOKEN>, which you can also type:
-{"action":"auth_token","token":"<TOKEN>"}
+
+  {"action":"auth_token","token":"<TOKEN>"}
 
 After the end of the input, messages are printed for the time of --wait.
 
 Exit status: 0 the input ended; 1 the gateway closed the connection, or other errors; otherwise as
 of rueda watch.`,
 		Example: `  rueda raw
-  echo '{"action":"subscribe","id":1,"trades":["GGAL|BYMA|24hs"]}' | rueda raw --wait 5s`,
+  echo '{"action":"subscribe","id":1,"trades":["GGAL|BYMA|24hs"]}' |
+    rueda raw --wait 5s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runRaw(cmd.Context(), std, o) },
 	}

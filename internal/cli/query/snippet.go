@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/spell"
 )
 
 //go:embed snippets
@@ -54,17 +53,17 @@ Exit status: 0 done; 2 a mistake on the command line.`,
 func printSnippet(std command.Streams, o *command.Login, args []string) error {
 	file := languages[args[0]]
 	if file == "" {
-		return command.Fail(command.ExitUsage, fmt.Errorf("there is no snippet in %q", args[0]), spell.Suggest(args[0], languageNames(), "There are "))
+		return command.Fail(command.ExitUsage, fmt.Errorf("there is no snippet in %q", args[0]), "The languages are "+strings.Join(languageNames(), ", ")+".")
 	}
 	args = append(args, "GGAL|BYMA|24hs")
-	if err := checkInstruments("rueda snippet python 'GGAL|BYMA|24hs'", args[1]); err != nil {
+	if err := command.CheckInstruments("rueda snippet python 'GGAL|BYMA|24hs'", false, args[1]); err != nil {
 		return err
 	}
 	t, err := o.Target()
 	if err != nil {
 		return err
 	}
-	v := struct{ URL, User, Password, Instrument string }{t.URL, t.User, "", args[1]}
+	v := struct{ URL, Clients, User, Password, Instrument string }{t.URL, consoleOf(t.URL) + "client/", t.User, "", args[1]}
 	for _, text := range []string{v.URL, v.User, v.Instrument} {
 		if strings.ContainsAny(text, "\"'\\$`{}\n\r") {
 			return command.Fail(command.ExitUsage, fmt.Errorf("%q cannot be part of a program", text), "Set RUEDA_URL and RUEDA_USERNAME for the program instead.")

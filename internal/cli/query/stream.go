@@ -12,7 +12,6 @@ import (
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/internal/cli/command"
 	"github.com/ruedahq/rueda/internal/cli/follow"
-	"github.com/ruedahq/rueda/market"
 )
 
 // streamOptions are the flags of stream.
@@ -75,18 +74,15 @@ there; 8 with --strict, messages were lost; 130 interrupted.`,
 	f.StringVar(&o.conflate, "conflate", "none", "only the newest quote and book, every 100ms, 250ms or 1s")
 	f.StringVar(&o.interval, "interval", "1m", "of bars: 1s, 1m, 5m, 15m, 1h or 1d")
 	f.IntVar(&o.count, "count", 0, "stop after this many messages")
-	f.DurationVar(&o.duration, "for", 0, "stop after this time")
+	command.ForFlag(cmd, &o.duration, "stop after this time")
 	f.BoolVar(&o.strict, "strict", false, "end with status 8 when messages are lost")
 	return cmd
 }
 
 // set returns the subscriptions of the flags.
 func (o *streamOptions) set(ids []string) (client.Set, error) {
-	for _, id := range ids {
-		if _, err := market.ParsePattern(id); err != nil {
-			return client.Set{}, command.Fail(command.ExitUsage, fmt.Errorf("%q is %w", id, err),
-				"Quote it, because a pipe is special in the shell: rueda stream 'GGAL|BYMA|24hs'")
-		}
+	if err := command.CheckInstruments("rueda stream 'GGAL|BYMA|24hs'", true, ids...); err != nil {
+		return client.Set{}, err
 	}
 	if err := command.CheckSubscription(o.depth, o.conflate, []string{o.interval}); err != nil {
 		return client.Set{}, err

@@ -18,14 +18,14 @@ type console struct {
 	out   io.Writer
 	next  slog.Handler
 	users *local.Base
+
+	connected func() // called when a client has authenticated; nil: no calls
 }
 
-// withConsole returns a logger that prints connections and faults to out, unless log has them.
-func withConsole(out io.Writer, log *slog.Logger, users *local.Base) *slog.Logger {
-	if log.Enabled(context.Background(), slog.LevelInfo) {
-		return log
-	}
-	return slog.New(&console{out: out, next: log.Handler(), users: users})
+// withConsole returns a logger that prints connections and faults to out, unless log prints them.
+// It calls connected for each client that has authenticated.
+func withConsole(out io.Writer, log *slog.Logger, users *local.Base, connected func()) *slog.Logger {
+	return slog.New(&console{out: out, next: log.Handler(), users: users, connected: connected})
 }
 
 // Enabled implements slog.Handler.
@@ -35,16 +35,19 @@ func (c *console) Enabled(ctx context.Context, level slog.Level) bool {
 
 // WithAttrs implements slog.Handler.
 func (c *console) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &console{out: c.out, next: c.next.WithAttrs(attrs), users: c.users}
+	return &console{out: c.out, next: c.next.WithAttrs(attrs), users: c.users, connected: c.connected}
 }
 
 // WithGroup implements slog.Handler.
 func (c *console) WithGroup(name string) slog.Handler {
-	return &console{out: c.out, next: c.next.WithGroup(name), users: c.users}
+	return &console{out: c.out, next: c.next.WithGroup(name), users: c.users, connected: c.connected}
 }
 
 // Handle implements slog.Handler.
 func (c *console) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == authenticated && c.connected != nil {
+		c.connected()
+	}
 	if c.next.Enabled(ctx, r.Level) {
 		return c.next.Handle(ctx, r)
 	}
@@ -56,6 +59,9 @@ func (c *console) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
+// authenticated is the message of the record about a client that has authenticated.
+const authenticated = "client authenticated"
+
 // text returns the line of a record, "" for one that is not shown.
 func (c *console) text(ctx context.Context, r slog.Record) string {
 	values := map[string]slog.Value{}
@@ -65,7 +71,7 @@ func (c *console) text(ctx context.Context, r slog.Record) string {
 	})
 	who := func() string { return c.name(ctx, values["user"]) + " from " + values["address"].String() }
 	switch r.Message {
-	case "client authenticated":
+	case authenticated:
 		return "connected     " + who()
 	case "client is slow":
 		return "slow          " + who() + " reads too slowly"

@@ -24,7 +24,7 @@ func TestConsole(t *testing.T) {
 	}
 	var out, log strings.Builder
 	next := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l := withConsole(&out, next, data.Users)
+	l := withConsole(&out, next, data.Users, nil)
 	l.Info("request", "status", 200)
 	l.Info("client connected", "address", "127.0.0.1")
 	l.Info("client authenticated", "address", "127.0.0.1", "user", ana.ID)
@@ -49,7 +49,10 @@ func TestConsole(t *testing.T) {
 	if !strings.Contains(log.String(), "a warning") || strings.Count(log.String(), "\n") != 1 {
 		t.Errorf("the log has %q", log.String())
 	}
-	if verbose := slog.New(slog.NewTextHandler(&log, nil)); withConsole(&out, verbose, data.Users) != verbose {
-		t.Error("a verbose log has a console too")
+	before, connected := out.String(), 0
+	verbose := withConsole(&out, slog.New(slog.NewTextHandler(&log, nil)), data.Users, func() { connected++ })
+	verbose.Info("client authenticated", "address", "127.0.0.1", "user", ana.ID)
+	if connected != 1 || out.String() != before || !strings.Contains(log.String(), "client authenticated") {
+		t.Errorf("%d connections, a verbose log has %q, and the console %q", connected, log.String(), out.String())
 	}
 }

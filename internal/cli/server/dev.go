@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -68,17 +70,21 @@ less than a minute. Statuses announce each phase. Halts, cancels and corrections
 
 If a --data folder has other users, demo and basic are not added.
 
+Ctrl-C or SIGTERM ends the gateway in order and notifies clients. To test how a program
+survives a crash of the gateway, use --data, end dev with kill -9 PID and start it again. The log
+then has everything that clients have received.
+
 The same seed gives the same market, event by event. After a restart on the same --data
 folder the same market begins again, with numbers and trade ids that continue, and with
 --clock virtual on the day after the existing ones.`,
 		Example: `  rueda dev
   rueda dev --listen 127.0.0.1:9000 --seed 7 --speed 10
-  rueda dev --clock virtual --speed 600 --days 1     a whole trading day
-  rueda dev --replay btcusdt.jsonl.gz                recorded BINANCE market in addition to the simulated one
-  rueda dev --ndjson 127.0.0.1:9100                  accept events as JSON lines over TCP
-  rueda dev --admin 127.0.0.1:8081                   commands of operators, such as rueda status
-  rueda dev --origin http://localhost:5173           a web page of another development server
-  rueda dev --allow-remote                           other machines, such as phones, may connect`,
+  rueda dev --clock virtual --speed 600 --days 1    a whole trading day
+  rueda dev --replay btcusdt.jsonl.gz           a recorded market too
+  rueda dev --ndjson 127.0.0.1:9100             accept events as JSON lines
+  rueda dev --admin 127.0.0.1:8081              for rueda status and others
+  rueda dev --origin http://localhost:5173      for pages of another server
+  rueda dev --allow-remote                      other machines may connect`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.remote && !cmd.Flags().Changed("listen") {
@@ -98,7 +104,7 @@ folder the same market begins again, with numbers and trade ids that continue, a
 	f.IntVar(&o.instruments, "instruments", 0, "number of simulated instruments; 0: the default set")
 	f.StringArrayVar(&o.replay, "replay", nil, "recording to replay too, in a loop; repeat the flag for each file")
 	f.StringVar(&o.ndjson, "ndjson", "", "address that accepts events as JSON lines over TCP (see docs/feeds.md)")
-	f.StringVar(&o.admin, "admin", "", "address of a listener for administrators; it prints the token unless RUEDA_ADMIN_TOKEN has one")
+	f.StringVar(&o.admin, "admin", "", "address of a listener for administrators; the token is that of RUEDA_ADMIN_TOKEN, or a new one that is printed")
 	f.StringVar(&o.data, "data", "", "folder for users, tokens and the journal: 1 GB for a virtual day, half of it when the day has ended, at most 30 days and 64 GiB; demo and basic are added only to a new folder (default: temporary)")
 	f.StringArrayVar(&o.origins, "origin", nil, "web origin whose pages may call the gateway, such as http://localhost:5173; repeat the flag for each (default: its own)")
 	f.BoolVar(&o.remote, "allow-remote", false, "let other machines connect, without TLS; everybody knows the passwords of demo and basic (--listen is then :8080)")
@@ -108,6 +114,11 @@ folder the same market begins again, with numbers and trade ids that continue, a
 
 func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) {
 	began := time.Now()
+	for _, a := range [][2]string{{"admin", o.admin}, {"ndjson", o.ndjson}} {
+		if err := checkListen(a[0], a[1]); err != nil {
+			return err
+		}
+	}
 	level := "warn"
 	if o.verbose {
 		level = "info"
@@ -123,13 +134,20 @@ func runDev(ctx context.Context, std command.Streams, o devOptions) (err error) 
 	if o.remote {
 		fmt.Fprintln(std.Err, "Warning: other machines can connect, without encryption, and the passwords of demo and basic are public.")
 	}
-	c := gateway.Config{Listen: o.listen, Insecure: o.remote, Origins: withOwn(o.origins, o.listen), Markets: m.markets, Feeds: m.feeds, Faults: m.faults, Speed: m.speed, OnJournal: m.onJournal, Logger: log}
+	origins := o.origins
+	if len(origins) > 0 {
+		if o.listen, err = withPort(ctx, o.listen); err != nil {
+			return explainListen(err, o.listen, "--listen")
+		}
+		origins = withOwn(origins, o.listen)
+	}
+	c := gateway.Config{Listen: o.listen, Insecure: o.remote, Origins: origins, Markets: m.markets, Feeds: m.feeds, Faults: m.faults, Speed: m.speed, OnJournal: m.onJournal, Logger: log}
 	token := ""
 	if o.admin != "" {
 		c.Admin.Listen = o.admin
 		token, c.Admin.Tokens = adminToken()
 	}
-	return RunLocal(ctx, std, o.data, c, func(b gateway.Bound, demo bool) {
+	return RunLocal(ctx, std, o.data, c, nil, func(b gateway.Bound, demo bool) {
 		greet(std, o, b, m, token, demo, time.Since(began))
 	})
 }
@@ -141,14 +159,40 @@ func adminToken() (token, line string) {
 	return token, fmt.Sprintf("dev %x identity\n", sha256.Sum256([]byte(token)))
 }
 
-// withOwn returns origins with those of the console at an address, unless there are none, which
-// means that of the gateway itself.
-func withOwn(origins []string, listen string) []string {
-	_, port, err := net.SplitHostPort(listen)
-	if len(origins) == 0 || err != nil {
-		return origins
+// withPort replaces port 0 of an address to listen on with a free port. The origins of the console
+// must be known before the gateway listens.
+func withPort(ctx context.Context, listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port != "0" {
+		return listen, nil // the gateway reports what is wrong
 	}
-	return append(slices.Clone(origins), "http://127.0.0.1:"+port, "http://localhost:"+port)
+	free, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return listen, err
+	}
+	_, port, _ = net.SplitHostPort(free.Addr().String())
+	return net.JoinHostPort(host, port), free.Close()
+}
+
+// withOwn returns origins and those of the console at an address: localhost, and the host of the
+// address, or all addresses of this machine if the address names no host.
+func withOwn(origins []string, listen string) []string {
+	host, port, _ := net.SplitHostPort(listen) // the gateway reports what is wrong
+	hosts := []string{"localhost", "127.0.0.1"}
+	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+		hosts = append(hosts, host)
+	} else if all, err := net.InterfaceAddrs(); err == nil {
+		for _, a := range all {
+			if n, ok := a.(*net.IPNet); ok {
+				hosts = append(hosts, n.IP.String())
+			}
+		}
+	}
+	origins = slices.Clone(origins)
+	for _, h := range hosts {
+		origins = append(origins, "http://"+net.JoinHostPort(h, port))
+	}
+	return origins
 }
 
 // allDays lets a temporary journal keep whatever its bytes allow.
@@ -157,7 +201,11 @@ const allDays = 100 * 365
 // RunLocal runs a gateway for one person on this machine. Users and journal are kept in a folder,
 // or in memory and a temporary folder if folder is "". An empty user base gets the demo users.
 // RunLocal calls ready when the gateway can be reached; demo reports whether the demo users exist.
-func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway.Config, ready func(b gateway.Bound, demo bool)) (err error) {
+// It calls connected, if it is not nil, for each client that has authenticated on the stream.
+func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway.Config, connected func(), ready func(b gateway.Bound, demo bool)) (err error) {
+	if err := checkListen("listen", c.Listen); err != nil {
+		return err
+	}
 	data, err := gateway.OpenData(ctx, gateway.DataConfig{Folder: folder})
 	if err != nil {
 		return command.ExplainKeys(err, "", folder)
@@ -180,11 +228,18 @@ func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway
 	}
 	c.Limits = gateway.Limits{LoginsPerMinute: 600, LoginBurst: 600} // one person with many attempts
 	c.OnReady = func(b gateway.Bound) { ready(b, demo) }
-	c.Logger = withConsole(std.Err, c.Logger, data.Users)
+	c.Logger = withConsole(std.Err, c.Logger, data.Users, connected)
 	gateway.SpareProcessors()
-	read := command.NewProgress(&std).During(ctx, func() string { return "Reading the journal in " + c.Journal.Folder })
+	begin, err := gateway.AnswerStarting(ctx, c)
+	if err != nil {
+		return explainListen(err, c.Listen, "--listen")
+	}
+	var step startProgress
+	c.OnStart = step.note
+	read := command.NewProgress(&std).During(ctx, func() string { return c.Journal.Folder + ": " + step.String() })
 	g, err := gateway.New(c)
 	read()
+	begin()
 	if err != nil {
 		return explainListen(command.ExplainFolder(err, c.Journal.Folder, "--data"), c.Listen, "--listen")
 	}
@@ -258,6 +313,25 @@ func (o *devOptions) exchange() (c sim.Config, err error) {
 	return c, nil
 }
 
+// notTradingDay returns a note with the reason if a virtual clock does not start on a trading day,
+// "" otherwise.
+func notTradingDay(c *sim.Config) string {
+	if c.Calendar == nil || c.Start.IsZero() {
+		return ""
+	}
+	_, next, reason := c.Calendar.Schedule.At(c.Start, c.Start.Location(), "")
+	if reason != market.ReasonHoliday && reason != market.ReasonWeekend {
+		return ""
+	}
+	date := c.Start.Format(time.DateOnly)
+	for _, h := range c.Calendar.Schedule.Holidays {
+		if h.Date == date && reason == market.ReasonHoliday && h.Name != "" {
+			reason += ": " + h.Name
+		}
+	}
+	return fmt.Sprintf("Note: %s is not a trading day (%s). The market begins on %s.", date, reason, next.Format(time.DateOnly))
+}
+
 // bymaHours returns the market of a virtual clock, with the calendar for clients.
 func bymaHours(c *sim.Calendar) market.Market {
 	return market.Market{ID: "BYMA", Name: "Simulated exchange", Timezone: c.Timezone, Schedule: c.Schedule, StatusFromFeed: true}
@@ -271,6 +345,9 @@ func (o *devOptions) market(ctx context.Context, std command.Streams, log *slog.
 	c, err := o.exchange()
 	if err != nil {
 		return nil, command.Fail(command.ExitUsage, err, "")
+	}
+	if text := notTradingDay(&c); text != "" {
+		fmt.Fprintln(std.Err, text)
 	}
 	exchange, err := sim.New(c)
 	if err != nil {
@@ -398,6 +475,21 @@ func suggest(std command.Streams, m *devMarket, program, rest, url string) {
 		fmt.Fprintf(std.Out, "    %s watch %s%s\n", program, command.QuoteShell(m.recorded[0]), url)
 	}
 	fmt.Fprintf(std.Out, "    curl -s %s/auth/token -H 'Content-Type: application/json' -d '{\"grant_type\":\"password\",\"username\":\"demo\",\"password\":\"demo\"}'\n", rest)
+}
+
+// checkListen returns an error if the value of a flag is not an address to listen on. "" is valid:
+// there is no listener.
+func checkListen(flag, address string) error {
+	if _, _, err := net.SplitHostPort(address); err == nil || address == "" || strings.HasPrefix(address, "unix:") {
+		return nil
+	}
+	right := net.JoinHostPort("127.0.0.1", "8080")
+	if _, err := strconv.ParseUint(address, 10, 16); err == nil {
+		right = net.JoinHostPort("127.0.0.1", address)
+	} else if net.ParseIP(address) != nil || address == "localhost" {
+		right = net.JoinHostPort(address, "8080")
+	}
+	return command.Fail(command.ExitUsage, fmt.Errorf("--%s %q is not of the form host:port", flag, address), "Write --"+flag+" "+right)
 }
 
 // explainListen adds the next step to an error about an address to listen on.

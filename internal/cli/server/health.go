@@ -46,6 +46,9 @@ check the certificate, which has the public name of the gateway.`,
 			if ready {
 				path = "/readyz"
 			}
+			if advice := command.WithScheme(address); address != "" && advice != "" {
+				return command.Fail(command.ExitUsage, fmt.Errorf("--url: %q is not the address of a gateway", address), advice)
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
 			if err := probe(ctx, cmp.Or(strings.TrimRight(address, "/"), command.DefaultURL)+path); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -21,18 +22,21 @@ import (
 // NewServe returns the command serve.
 func NewServe(std command.Streams) *cobra.Command {
 	var name, folder, role string
-	var check bool
+	var check, minimal bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a gateway by a configuration file",
 		Long: `Serve runs a gateway for real clients: users and tokens in a database, markets and
 instruments from files, feeds, TLS.
 
---init writes a configuration with a comment for every key. --check reads a configuration
-and prints all mistakes without serving. The first SIGTERM drains: clients are
+--init writes a configuration with a comment for every key, with --minimal a short one.
+Environment variables override keys of the file: RUEDA__LIMITS__SOCKETS is sockets of
+[limits]. --check reads a configuration and prints all mistakes without
+serving, or where each setting comes from. The first SIGTERM drains: clients are
 disconnected over the drain window. The second one ends the process at once. SIGHUP and
 rueda reload read the configuration again.`,
-		Example: `  rueda serve --init rueda                    write rueda/rueda.toml, markets.toml, instruments.toml, admin.token
+		Example: `  rueda serve --init rueda                    write rueda/rueda.toml and others
+  rueda serve --init rueda --minimal          the same with a short rueda.toml
   rueda serve --config rueda/rueda.toml --check
   rueda user add ana --config rueda/rueda.toml
   rueda serve --config rueda/rueda.toml`,
@@ -40,9 +44,11 @@ rueda reload read the configuration again.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case folder != "" && (name != "" || check):
-				return command.Fail(command.ExitUsage, errors.New("--init cannot be combined with other flags"), "")
+				return command.Fail(command.ExitUsage, errors.New("--init can be combined with --minimal only"), "")
 			case folder != "":
-				return writeExamples(std, folder)
+				return writeExamples(std, folder, minimal)
+			case minimal:
+				return command.Fail(command.ExitUsage, errors.New("--minimal needs --init"), "Add --init DIR, the folder for the files.")
 			case name == "":
 				return command.Fail(command.ExitUsage, errors.New("no configuration"), "Use --config FILE; rueda serve --init DIR writes an example.")
 			case role != "" && role != "all" && role != "sequencer" && role != "edge":
@@ -58,6 +64,7 @@ rueda reload read the configuration again.`,
 	f.BoolVar(&check, "check", false, "check the configuration and exit")
 	f.StringVar(&role, "role", "", "role in the cluster: all, sequencer or edge (default: as configured)")
 	f.StringVar(&folder, "init", "", "write an example configuration into this folder and exit")
+	f.BoolVar(&minimal, "minimal", false, "with --init: only the settings that most gateways need")
 	return cmd
 }
 
@@ -68,11 +75,17 @@ func checkConfig(ctx context.Context, std command.Streams, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.CheckFiles(); err != nil {
+		return command.Fail(command.ExitUsage, err, "")
+	}
 	if err := gateway.Check(s.Gateway); err != nil {
 		return command.Fail(command.ExitUsage, fmt.Errorf("%s: %w", name, err), "")
 	}
 	if _, err := fmt.Fprintf(std.Out, "%s is valid: %s, %s, %s\n", name, command.Count(len(s.Gateway.Markets), "market"),
 		command.Count(len(s.Gateway.Instruments), "instrument"), command.Count(len(s.Gateway.Feeds), "feed")); err != nil {
+		return err
+	}
+	if err := printOrigins(std.Out, s.Origins); err != nil {
 		return err
 	}
 	for _, text := range s.Warnings {
@@ -81,6 +94,24 @@ func checkConfig(ctx context.Context, std command.Streams, name string) error {
 	fmt.Fprintf(std.Err, "Not checked: the database and the user base; use %s user check NAME --config %s.\n", command.ProgramName(), command.QuoteShell(name))
 	if s.Gateway.Cluster.Name != "" {
 		fmt.Fprintln(std.Err, "Not checked: the NATS servers; the log of the gateway says whether it is connected.")
+	}
+	return nil
+}
+
+// printOrigins prints where each setting comes from. All others have their default.
+func printOrigins(to io.Writer, list []config.Origin) error {
+	width := 0
+	for _, o := range list {
+		width = max(width, len(o.Key))
+	}
+	for _, o := range list {
+		replaced := ""
+		if o.Replaced != "" {
+			replaced = ", not " + o.Replaced
+		}
+		if _, err := fmt.Fprintf(to, "  %-*s  %s%s\n", width, o.Key, o.Place, replaced); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -95,6 +126,9 @@ func runServe(ctx context.Context, std command.Streams, name, role string) (err 
 	s, err := command.LoadConfig(ctx, std, name)
 	if err != nil {
 		return err
+	}
+	if err := s.CheckFiles(); err != nil {
+		return command.Fail(command.ExitUsage, err, "")
 	}
 	cluster := &s.Gateway.Cluster
 	if role != "" {
@@ -134,7 +168,13 @@ func runServe(ctx context.Context, std command.Streams, name, role string) (err 
 	s.Gateway.OnReady = func(b gateway.Bound) { bound <- b }
 	r := &reloader{name: name, settings: s, systemd: sdnotify.New(os.Getenv)}
 	s.Gateway.Reload = r.reload
+	s.Gateway.OnStart = logStart(s.Gateway.Logger)
+	ready, err := gateway.AnswerStarting(ctx, s.Gateway)
+	if err != nil {
+		return explainStart(err, s, name)
+	}
 	g, err := gateway.New(s.Gateway)
+	ready()
 	if err != nil {
 		return explainStart(command.ExplainFolder(err, s.Gateway.Journal.Folder, "folder of [journal] in "+name), s, name)
 	}
@@ -189,11 +229,11 @@ func warnNoUsers(ctx context.Context, std command.Streams, data *gateway.Data, n
 }
 
 // writeExamples writes the example configuration. It replaces no files.
-func writeExamples(std command.Streams, folder string) error {
+func writeExamples(std command.Streams, folder string, minimal bool) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	written, err := config.Write(folder)
+	written, err := config.Write(folder, minimal)
 	for _, name := range written {
 		if _, err := fmt.Fprintln(std.Out, name); err != nil {
 			return err

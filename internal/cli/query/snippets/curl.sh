@@ -1,5 +1,6 @@
 #!/bin/sh
-# Prints the quote of an instrument, then its trades as they happen. Needs curl and jq.
+# Prints the quote of an instrument, then its trades as they happen. Needs curl and jq. The clients
+# for bots, in Python, TypeScript and Go, also resume after a lost connection: {{.Clients}}
 set -eu
 url=${RUEDA_URL:-{{.URL}}}
 username=${RUEDA_USERNAME:-{{.User}}}

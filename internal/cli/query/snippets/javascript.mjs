@@ -1,6 +1,7 @@
 // Prints the quote of an instrument, then its trades as they happen. It needs Node.js 20 or later
-// and no packages. docs/client-tutorial.md adds what a bot needs: resuming after a lost connection,
-// and renewed tokens. Prices are numbers of JavaScript here, which are exact to 15 digits.
+// and no packages. It does not resume after a lost connection. For a bot, use package @rueda/client,
+// which does: {{.Clients}} has the command that installs it.
+// Prices are JavaScript numbers here, which are exact to 15 digits.
 const url = process.env.RUEDA_URL || "{{.URL}}";
 const username = process.env.RUEDA_USERNAME ?? "{{.User}}";
 const password = process.env.RUEDA_PASSWORD ?? "{{.Password}}";

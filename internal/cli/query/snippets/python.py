@@ -1,7 +1,7 @@
 """Prints the quote of an instrument, then its trades as they happen.
 
-It needs Python 3.9 or later and no packages. docs/client-tutorial.md adds what a bot needs:
-resuming after a lost connection, and renewed tokens.
+It needs Python 3.9 or later and no packages. It does not resume after a lost connection. For a
+bot, use package rueda, which does: {{.Clients}} has the command that installs it.
 """
 import json
 import os
