@@ -16,11 +16,13 @@ func spanishClients() map[string]string {
 		"Files":            "Archivos",
 		"Guide":            "Guía",
 		"Install a client": "Instalar un cliente",
-		"Packages for bots, which this gateway hands out. They log in, reconnect, resume, and check books.": "Paquetes para bots, que entrega este gateway. Inician sesión, se reconectan, reanudan y verifican los libros.",
+		"Packages for bots, which this gateway hands out. They log in, reconnect, resume, and check books.":                                                  "Paquetes para bots, que entrega este gateway. Inician sesión, se reconectan, reanudan y verifican los libros.",
+		"Node.js before version 22 has no WebSocket: also run npm install ws there. After an update of the gateway, run npm install with the address again.": "Node.js anterior a la versión 22 no tiene WebSocket: ahí, ejecute también npm install ws. Después de actualizar el gateway, ejecute otra vez npm install con la dirección.",
 		"Size": "Tamaño",
-		"The module has no tag yet. In your own module:":          "El módulo todavía no tiene un tag. En su propio módulo:",
-		"What needs a registry, and how to turn this off":         "Qué necesita un registro, y cómo desactivar esto",
-		"pip gets websockets from PyPI. Without PyPI, on Debian:": "pip obtiene websockets de PyPI. Sin PyPI, en Debian:",
+		"The module has no tag yet. In your own module:":                                      "El módulo todavía no tiene un tag. En su propio módulo:",
+		"What needs a registry, and how to turn this off":                                     "Qué necesita un registro, y cómo desactivar esto",
+		"pip keeps an installed package of the same version. After an update of the gateway:": "pip conserva un paquete instalado de la misma versión. Después de actualizar el gateway:",
+		"pip gets websockets from PyPI. Without PyPI, on Debian:":                             "pip obtiene websockets de PyPI. Sin PyPI, en Debian:",
 	}
 }
 

@@ -23,6 +23,9 @@ type Options struct {
 
 	// Clients returns the packages of the clients, for a page at /client/; nil: there is no such page.
 	Clients func() ([]downloads.File, error)
+	// Origin returns the origin at which a page was requested, for the commands of the page about
+	// the packages; "" or nil: unknown.
+	Origin func(r *http.Request) string
 }
 
 // Site serves the pages below /docs, and the page about the packages of the clients.
@@ -37,9 +40,10 @@ type Site struct {
 
 // page is a finished answer.
 type page struct {
-	media string
-	etag  string
-	gzip  []byte
+	media  string
+	etag   string
+	gzip   []byte
+	origin string // that the page names; "": none
 }
 
 // Policy is the Content-Security-Policy of the pages.
@@ -84,7 +88,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if at.name == "search" {
 		p, err = s.search(at, r.URL.Query().Get("q"))
 	} else {
-		p, err = s.page(at)
+		p, err = s.page(at, s.originOf(at, r))
 	}
 	if errors.Is(err, errNoPage) {
 		status = http.StatusNotFound
@@ -150,22 +154,31 @@ func (p place) path() string {
 // in returns the same place in another language.
 func (p place) in(lang string) place { return place{lang, p.name} }
 
-// page returns the page of a place, and keeps it.
-func (s *Site) page(at place) (*page, error) {
+// originOf returns the origin that the page of a place names, "" for the other pages.
+func (s *Site) originOf(at place, r *http.Request) string {
+	if at.name != clientsName || s.options.Origin == nil {
+		return ""
+	}
+	return s.options.Origin(r)
+}
+
+// page returns the page of a place with an origin, and keeps it until another origin is requested.
+func (s *Site) page(at place, origin string) (*page, error) {
 	key := at.path()
 	s.mu.Lock()
 	p := s.pages[key]
 	s.mu.Unlock()
-	if p != nil {
+	if p != nil && p.origin == origin {
 		return p, nil
 	}
-	media, body, err := s.render(at)
+	media, body, err := s.render(at, origin)
 	if err != nil {
 		return nil, err
 	}
 	if p, err = newPage(media, body); err != nil {
 		return nil, err
 	}
+	p.origin = origin
 	s.mu.Lock()
 	s.pages[key] = p
 	s.mu.Unlock()
@@ -173,7 +186,7 @@ func (s *Site) page(at place) (*page, error) {
 }
 
 // render makes the page of a place. The error is errNoPage if there is none.
-func (s *Site) render(at place) (media string, body []byte, err error) {
+func (s *Site) render(at place, origin string) (media string, body []byte, err error) {
 	first, rest, deep := strings.Cut(at.name, "/")
 	switch {
 	case first == "static" && deep && at.lang == "en":
@@ -185,7 +198,7 @@ func (s *Site) render(at place) (media string, body []byte, err error) {
 	case first == "reasons":
 		body, err = s.reason(at, rest)
 	case at.name == clientsName:
-		body, err = s.clients(at)
+		body, err = s.clients(at, origin)
 	case picture(at.name) != "" && at.lang == "en":
 		body, err = s.read(at.name)
 		return picture(at.name), body, err

@@ -416,14 +416,21 @@ func TestClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, without := New(Options{Clients: func() ([]downloads.File, error) { return files, nil }}), New(Options{})
+	origin := "" // unknown
+	s, without := New(Options{
+		Clients: func() ([]downloads.File, error) { return files, nil },
+		Origin:  func(*http.Request) string { return origin },
+	}), New(Options{})
 	for at, words := range map[string][]string{
-		"/client": {"Install a client", "Guide"}, "/client/": {"Install a client", "Guide"}, "/client/es": {"Instalar un cliente", "Guía"},
+		"/client": {"Install a client", "Guide", "also run npm install ws"}, "/client/": {"Install a client", "Guide", "npm install with the address again"},
+		"/client/es": {"Instalar un cliente", "Guía", "también npm install ws"},
 	} {
+		origin = ""
 		text := bodyOf(t, get(t, s, at))
 		plain := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text, "")
 		want := append([]string{"pip install " + exampleOrigin, "-replace github.com/ruedahq/rueda=../rueda"}, words...)
-		want = append(want, "npm install "+exampleOrigin+"/client/"+files[1].Name, "pip install --no-deps "+exampleOrigin+"/client/"+files[0].Name)
+		want = append(want, "npm install "+exampleOrigin+"/client/"+files[1].Name, "pip install --no-deps "+exampleOrigin+"/client/"+files[0].Name,
+			"pip install --force-reinstall --no-deps "+exampleOrigin+"/client/"+files[0].Name)
 		for _, f := range files {
 			want = append(want, f.SHA256)
 			if !strings.Contains(text, `href="/client/`+f.Name+`"`) {
@@ -433,6 +440,12 @@ func TestClients(t *testing.T) {
 		for _, part := range want {
 			if !strings.Contains(plain, part) {
 				t.Errorf("%s does not have %q", at, part)
+			}
+		}
+		for _, origin = range []string{"https://api.broker.example", "http://127.0.0.1:9000"} {
+			text := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(bodyOf(t, get(t, s, at)), "")
+			if strings.Contains(text, exampleOrigin) || !strings.Contains(text, "npm install "+origin+"/client/") {
+				t.Errorf("%s at %s: %s", at, origin, text)
 			}
 		}
 		if res := get(t, without, at); res.StatusCode != http.StatusNotFound {

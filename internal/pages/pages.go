@@ -42,11 +42,13 @@ type About struct {
 	Dev       bool   // clients may request faults
 	Contact   string // for reports of vulnerabilities, a URI; "": there is no security.txt
 	PublicURL string // "": unknown
+	// Origin returns the origin at which a page was requested; "" or nil: unknown.
+	Origin func(r *http.Request) string
 }
 
 // ForUsers returns the pages for users. The error names a file that cannot be served.
 func ForUsers(c Console, about About) (Site, error) {
-	options, packages := docsite.Options{Version: about.Version, Console: c.Serve}, downloads.NewServer()
+	options, packages := docsite.Options{Version: about.Version, Console: c.Serve, Origin: about.Origin}, downloads.NewServer()
 	if about.Packages {
 		options.Clients = packages.Files
 	}
