@@ -81,10 +81,11 @@ function accept(data) {
 async function through(address, init) {
   const { pathname } = new URL(address);
   if (pathname.endsWith("/auth/token")) {
-    if (unused() >= idle) throw new Error("nobody uses the page");
+    if (unused() >= idle) return new Response("{}", { status: 503 }); // nobody uses the page
     const answer = await session("POST", "/refresh", { session: stored("session") }, init.signal);
     if (!answer.ok) return answer;
-    const data = accept(await dataOf(answer));
+    const data = await dataOf(answer).then(accept, () => undefined);
+    if (!data) return new Response("{}", { status: 502 }); // it was cut off
     return new Response(JSON.stringify({ success: true, data: { ...data, refresh_token: "cookie" } }));
   }
   if (pathname.endsWith("/auth/revoke")) return session("DELETE", "", { session: stored("session") });

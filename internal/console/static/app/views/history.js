@@ -11,7 +11,8 @@ import { Search } from "./search.js";
 
 const channels = { trades: "trades", quotes: "quotes", statuses: "statuses", bars: "bars" };
 
-const today = () => new Date().toISOString().slice(0, 10);
+// The newest day that can be closed: today's rows still come.
+const yesterday = () => new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
 
 export function History({ id }) {
   const q = route.value.query;
@@ -131,7 +132,7 @@ function Rows({ rows, failed, channel, decimals, more }) {
 
 // Day downloads a closed day.
 function Day() {
-  const [date, setDate] = useState(today());
+  const [date, setDate] = useState(yesterday());
   const [type, setType] = useState("trades");
   const [format, setFormat] = useState("csv");
   const [state, setState] = useState("");
@@ -142,12 +143,12 @@ function Day() {
       const lost = await download(`/market/export?type=${type}&date=${date}&format=${format}`, `${type}-${date}.${format}`);
       setState(`${t("Saved.")} ${absent(lost)}`);
     } catch (err) {
-      setState(err.status === 404 ? t("This day is not closed, or is not stored.") : failure(err));
+      setState(err.status === 404 ? `${t("This day is not closed, or is not stored.")} ${err.message}` : failure(err));
     }
   };
   return html`<form class="block day" onSubmit=${submit}><h2>${t("A whole day")}</h2>
     <p>${t("All instruments of a closed day in one file.")}</p>
-    <label>${t("Day (UTC)")} <input type="date" value=${date} max=${today()} onInput=${(e) => setDate(e.target.value)} required /></label>
+    <label>${t("Day (UTC)")} <input type="date" value=${date} max=${yesterday()} onInput=${(e) => setDate(e.target.value)} required /></label>
     <label>${t("What")} <select value=${type} onChange=${(e) => setType(e.target.value)}><option value="trades">${t("Trades")}</option><option value="quotes">${t("Quotes")}</option><option value="bars">${t("Bars")}</option><option value="depth">${t("Order books")}</option></select></label>
     <label>${t("Format")} <select value=${format} onChange=${(e) => setFormat(e.target.value)}><option value="csv">CSV</option><option value="ndjson">JSON lines</option><option value="parquet">Parquet</option></select></label>
     <button class="primary">${t("Download")}</button><p role="status">${state}</p></form>`;

@@ -31,7 +31,6 @@ function Rights({ user, changed }) {
   const shown = JSON.stringify(user.rights, null, 2);
   const [text, setText] = useState(shown);
   const [wrong, setWrong] = useState("");
-  useEffect(() => setText(shown), [shown]);
   const save = async (e) => {
     e.preventDefault();
     let rights;
@@ -85,7 +84,7 @@ function User({ id }) {
       <a href=${link("audit", { user: user.id })}>${t("Audit log")}</a>
     </div>
     <h2>${t("Logins")}</h2><${LoginTable} user=${user.id} />
-    <${Rights} user=${user} changed=${setNow} />
+    <${Rights} key=${JSON.stringify(user.rights)} user=${user} changed=${setNow} />
   </section>`;
 }
 
