@@ -33,7 +33,7 @@ CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test race e2e cluster chaos alerts browser screens clients-python clients-typescript soak fuzz mutants bench compare bench-report lint release test-packages
+.PHONY: help build run test race e2e cluster chaos alerts browser screens clients-python clients-typescript first-hour soak fuzz mutants bench compare bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,7 @@ test: ## format, vet, unit tests, scripts and conversations: needs Go alone
 	@echo "  alerts that fire        make alerts"
 	@echo "  the Python client       make clients-python"
 	@echo "  the TypeScript client   make clients-typescript"
+	@echo "  a bot's first hour      make first-hour"
 	@echo "  the console             make browser"
 	@echo "  static analysis         make lint (builds the pinned linter once, some minutes)"
 	@echo "  long counts in full     make soak"
@@ -115,12 +116,17 @@ screens: ## pictures of all pages in both themes and languages, wide and narrow,
 clients-python: ## the client in clients/python: types, tests, package, conformance (needs Python and Debian packages that it names)
 	clients/python/check
 
-clients-typescript: ## the TypeScript client: types, tests, rueda conformance client (needs npm; Node 22 comes from there)
+clients-typescript: ## the TypeScript client: types, tests, rueda conformance client (needs npm; Node 22 and 20 come from there)
 	@mkdir -p build
 	go build -o build/rueda ./cmd/rueda
 	@command -v npm >/dev/null || \
 		{ echo "Left out: the TypeScript client. It needs Node.js with npm"; [ -z "$$RUEDA_REQUIRE_ALL" ]; exit; }; \
 	npm --prefix clients/typescript ci --no-audit --no-fund && clients/typescript/test/all build/rueda
+
+first-hour: ## the clients as a bot author gets them, in each version of Python and Node.js, over a kill of the gateway (needs npm and Python)
+	@mkdir -p build
+	go build -o build/rueda ./cmd/rueda
+	tests/first-hour/run build/rueda
 
 soak: ## the long counts in full; prints their figures
 	@mkdir -p build

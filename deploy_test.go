@@ -66,6 +66,16 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
+// TestPodsHaveNoServiceLinks checks that Kubernetes adds no variables for services to pods of the
+// gateway, because their names begin like those of settings.
+func TestPodsHaveNoServiceLinks(t *testing.T) {
+	for _, name := range []string{"statefulset.yaml", "cluster/sequencer.yaml", "cluster/edge.yaml"} {
+		if text := read(t, "deploy/kubernetes/"+name); !strings.Contains(text, "\n      enableServiceLinks: false\n") {
+			t.Errorf("%s has service links", name)
+		}
+	}
+}
+
 // TestDeploymentsAgree checks that unit, scripts of the package, image, compose file, manifests and
 // docs/install.md name the same paths, ports, users and times.
 func TestDeploymentsAgree(t *testing.T) {

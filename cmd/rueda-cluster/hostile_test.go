@@ -146,9 +146,7 @@ func TestAnswersOfTwoNodesE2E(t *testing.T) {
 	const parts = 20
 	var answering sync.WaitGroup
 	var steps []chan bool // of the nodes: each sends another part when one has come
-	defer answering.Wait()
 	over := make(chan struct{})
-	defer close(over)
 	for _, node := range []string{"a", "b", "c"} {
 		x := dial(node)
 		defer x.Close()
@@ -174,6 +172,10 @@ func TestAnswersOfTwoNodesE2E(t *testing.T) {
 			}
 		})
 	}
+	defer func() { // before their sessions are closed: a node may still answer
+		close(over)
+		answering.Wait()
+	}()
 	asks := dial("new")
 	defer asks.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -243,7 +243,7 @@ func TestDebianPackage(t *testing.T) {
 	m := boot(t)
 	m.install(oldPackage(t, r))
 	before := m.run("rueda", "version")
-	add := m.command("setpriv", "--reuid", "rueda", "--regid", "rueda", "--clear-groups", "rueda", "user", "add", "ana", "--password-stdin", "--config", "/etc/rueda/rueda.toml")
+	add := m.command("setpriv", "--reuid", "rueda", "--regid", "rueda", "--clear-groups", "rueda", "user", "add", "ana", "--rights", "all", "--password-stdin", "--config", "/etc/rueda/rueda.toml")
 	add.Stdin = strings.NewReader("correct horse\n")
 	if text, err := add.CombinedOutput(); err != nil {
 		t.Fatalf("user add: %v\n%s", err, text)

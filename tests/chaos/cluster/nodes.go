@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -192,7 +191,7 @@ func (c *Cluster) Feeds() (list []string) {
 
 // addUser adds the user of all clients, who may see everything.
 func (c *Cluster) addUser(n *Node) error {
-	cmd := exec.Command(c.program, "user", "add", userName, "--password-stdin", "--config", filepath.Join(n.folder, "rueda.toml"))
+	cmd := exec.Command(c.program, "user", "add", userName, "--rights", "all", "--password-stdin", "--config", filepath.Join(n.folder, "rueda.toml"))
 	cmd.Env, cmd.Stdin = c.environment(c.address), strings.NewReader(password+"\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("add the user: %w\n%s", err, out)
@@ -204,7 +203,7 @@ func (c *Cluster) addUser(n *Node) error {
 func (n *Node) Ready() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	return stream.Ready(ctx, n.Address) == http.StatusOK
+	return stream.Ready(ctx, n.Address)
 }
 
 // AwaitReady waits until all servers are healthy and all nodes ready. It returns the name of one

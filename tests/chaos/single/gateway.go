@@ -94,7 +94,7 @@ func NewGateway(program, folder string) (*Gateway, error) {
 	if err := g.configure(); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, "user", "add", User, "--password-stdin", "--config", g.config())
+	cmd := exec.Command(program, "user", "add", User, "--rights", "all", "--password-stdin", "--config", g.config())
 	cmd.Stdin = strings.NewReader(Password + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
@@ -165,7 +165,7 @@ token_file = "feed.token"
 	return nil
 }
 
-// Start starts the process and waits until it answers.
+// Start starts the process and waits until it serves requests.
 func (g *Gateway) Start(ctx context.Context) error {
 	log, err := os.OpenFile(g.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -187,7 +187,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.cmd, g.done = cmd, done
 	g.mu.Unlock()
 	for until := time.Now().Add(60 * time.Second); time.Now().Before(until); {
-		if stream.Ready(ctx, g.Address) != 0 {
+		if stream.Serves(ctx, g.Address) {
 			return nil
 		}
 		select {

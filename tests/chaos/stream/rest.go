@@ -42,9 +42,20 @@ func Login(ctx context.Context, address, user, password string) (string, error) 
 	return data.AccessToken, nil
 }
 
-// Ready returns the status of /readyz, or 0 if nothing answers.
-func Ready(ctx context.Context, address string) int {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
+// Ready reports whether a gateway answers that it is ready.
+func Ready(ctx context.Context, address string) bool {
+	return status(ctx, address, "/readyz") == http.StatusOK
+}
+
+// Serves reports whether a gateway serves requests. During its start, it answers 503 to all.
+func Serves(ctx context.Context, address string) bool {
+	code := status(ctx, address, "/market/status") // 401 without a token
+	return code != 0 && code != http.StatusServiceUnavailable
+}
+
+// status returns the status of a route, or 0 if nothing answers.
+func status(ctx context.Context, address, route string) int {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+route, nil)
 	if err != nil {
 		return 0
 	}
