@@ -107,7 +107,7 @@ func (g *Gateway) buildAdmin() error {
 		Auth: g.auth, Users: users, Operators: list, Ready: g.ready, Sockets: g.registry.FamilyConnections,
 		Observe: g.monitor.observe, Metrics: page.Body, Secure: g.https(a.certificate != nil), Logger: g.log, LogLevel: g.cfg.LogLevel, Record: g.auditLog.Append,
 		Stream: g.sockets, Reload: g.reloader(), Pages: site, Hosts: c.hosts(g.cfg.Hosts),
-		Feeds: g.feedStates, Cluster: g.node.Describe, Keys: g.keys, Audit: g.auditLog, Usage: func(ctx context.Context, month string) ([]adminapi.Usage, error) {
+		Feeds: g.feedStates, Cluster: g.node.Describe, Keys: g.keys, Audit: g.auditLog, Usage: func(ctx context.Context, month string) ([]usage.Row, error) {
 			return usage.Report(ctx, g.auditLog, users, month)
 		},
 	})

@@ -25,7 +25,6 @@ import (
 	"github.com/ruedahq/rueda/internal/database"
 	"github.com/ruedahq/rueda/internal/feeds"
 	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/identity"
 	"github.com/ruedahq/rueda/internal/journal"
 	"github.com/ruedahq/rueda/internal/pages"
 	"github.com/ruedahq/rueda/internal/proxy"
@@ -55,7 +54,7 @@ type Gateway struct {
 	auth        *auth.Service
 	keys        *keyset.Set
 	registry    *session.Registry
-	identities  identity.Cache
+	identities  identityCache
 	usage       *usage.Meter
 	instruments *usage.Instruments
 	denials     *auditlog.Denials
@@ -293,7 +292,7 @@ func (g *Gateway) buildUsers() error {
 		OnRevoke:     g.registry.Revoke,
 		OnRevokeUser: g.registry.RevokeUser,
 		OnRefresh:    g.registry.Extend,
-		OnRights:     func(u broker.User) { g.registry.GrantsChanged(u.ID, identity.Grants(u)) },
+		OnRights:     func(u broker.User) { g.registry.GrantsChanged(u.ID, grants(u)) },
 		Logger:       g.log,
 	})
 	return err

@@ -8,7 +8,6 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/internal/auth"
 	"github.com/ruedahq/rueda/internal/auth/throttle"
-	"github.com/ruedahq/rueda/internal/identity"
 	"github.com/ruedahq/rueda/internal/session"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -47,12 +46,12 @@ func (g *Gateway) verify(ctx context.Context, token string) (*session.Identity, 
 	}
 	id, err := g.auth.Verify(ctx, token)
 	if err != nil {
-		f := identity.Fault(err)
+		f := tokenFault(err)
 		g.monitor.checked(f)
 		return nil, f
 	}
 	g.monitor.checked(nil)
-	return g.identities.Identity(&id), nil
+	return g.identities.identity(&id), nil
 }
 
 // known is like verify but never blocks. It reports false if the token must be verified.
@@ -65,12 +64,12 @@ func (g *Gateway) known(token string) (*session.Identity, *wire.Fault, bool) {
 	case !ok:
 		return nil, nil, false
 	case err != nil:
-		f := identity.Fault(err)
+		f := tokenFault(err)
 		g.monitor.checked(f)
 		return nil, f, true
 	}
 	g.monitor.checked(nil)
-	return g.identities.Identity(&id), nil, true
+	return g.identities.identity(&id), nil, true
 }
 
 // waits returns the refusal of a client of the stream while this node of a cluster may not show
@@ -88,7 +87,7 @@ func (g *Gateway) waits() *wire.Fault {
 // admit checks the client of a verified token. It records refusals, which may block.
 func (g *Gateway) admit(ctx context.Context, id *session.Identity, client netip.Addr) *wire.Fault {
 	if err := auth.CheckAddress(ctx, g.auth, id.User, id.Family, id.Networks, auth.Origin{Address: client}); err != nil {
-		return identity.Fault(err)
+		return tokenFault(err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ const resultOK = "ok"
 
 func newMonitor() *monitor {
 	m := &monitor{checks: map[string]*atomic.Uint64{}, requests: map[rest.Observation]uint64{}, grants: map[[2]string]uint64{}}
-	// The reasons are those of identity.Fault.
+	// The reasons are those of tokenFault.
 	for _, r := range []wire.Reason{resultOK, wire.InvalidToken, wire.TokenExpired, wire.TokenRevoked, wire.AddressNotAllowed, wire.Overloaded} {
 		m.checks[string(r)] = &atomic.Uint64{}
 	}

@@ -4,7 +4,6 @@
 package adminapi
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -16,6 +15,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
+	"github.com/ruedahq/rueda/internal/usage"
 )
 
 // Rights are the rights that a user or group has of its own. In a body every member is required, so
@@ -380,29 +380,8 @@ type AuditRows struct {
 	Last int64      `json:"last"`
 }
 
-// Usage is the use of a level of a market by a user in a month.
-type Usage struct {
-	UserID      string    `json:"user_id"`
-	Username    string    `json:"username,omitempty"`
-	Market      string    `json:"market"`
-	Level       string    `json:"level"`
-	Delay       int       `json:"delay_seconds"`
-	Days        []int     `json:"days"` // of the month
-	Connections int       `json:"connections"`
-	First       time.Time `json:"first"`
-	Last        time.Time `json:"last"`
-}
-
-// Name returns the name of the user, or else the id.
-func (u *Usage) Name() string { return cmp.Or(u.Username, u.UserID) }
-
-// Compare orders rows by user, market, level and delay.
-func (u *Usage) Compare(v *Usage) int {
-	return cmp.Or(cmp.Compare(u.Name(), v.Name()), cmp.Compare(u.Market, v.Market), cmp.Compare(u.Level, v.Level), cmp.Compare(u.Delay, v.Delay))
-}
-
 // UsageReport is the usage of a month.
 type UsageReport struct {
-	Month string  `json:"month"`
-	Rows  []Usage `json:"rows"`
+	Month string      `json:"month"`
+	Rows  []usage.Row `json:"rows"`
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/ruedahq/rueda/internal/rest/api"
 	"github.com/ruedahq/rueda/internal/rest/operator"
 	"github.com/ruedahq/rueda/internal/socket"
+	"github.com/ruedahq/rueda/internal/usage"
 	"github.com/ruedahq/rueda/internal/web"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -59,7 +60,7 @@ type AdminConfig struct {
 	Pages   map[string]http.Handler  // see Config
 	Hosts   []string                 // names of the listener, besides addresses and localhost
 	// Usage returns the usage of a month such as 2026-11. nil: none is stored.
-	Usage func(ctx context.Context, month string) ([]adminapi.Usage, error)
+	Usage func(ctx context.Context, month string) ([]usage.Row, error)
 }
 
 // Reload reads the configuration again.

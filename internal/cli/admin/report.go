@@ -148,7 +148,7 @@ type usageTotal struct {
 }
 
 // used returns the usage of the month, of a running gateway or of a database.
-func (r *usageReport) used(ctx context.Context, std command.Streams) (used []adminapi.Usage, err error) {
+func (r *usageReport) used(ctx context.Context, std command.Streams) (used []usage.Row, err error) {
 	served, err := r.database.served(ctx, std, "operate")
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (r *usageReport) used(ctx context.Context, std command.Streams) (used []adm
 }
 
 // rows returns the rows of the report.
-func (r *usageReport) rows(used []adminapi.Usage) []usageRow {
+func (r *usageReport) rows(used []usage.Row) []usageRow {
 	rows := []usageRow{}
 	for i := range used {
 		u := &used[i]

@@ -21,6 +21,7 @@ import (
 	"github.com/ruedahq/rueda/internal/audit"
 	"github.com/ruedahq/rueda/internal/auth/keyset"
 	"github.com/ruedahq/rueda/internal/rest/api"
+	"github.com/ruedahq/rueda/internal/usage"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -32,7 +33,7 @@ type Config struct {
 	Cluster func() *adminapi.Cluster
 	Keys    Keys
 	Audit   Audit
-	Usage   func(ctx context.Context, month string) ([]adminapi.Usage, error)
+	Usage   func(ctx context.Context, month string) ([]usage.Row, error)
 
 	LogLevel *slog.LevelVar // of Logger
 	// Record stores rows in the audit log, before LogLevel changes.
@@ -286,5 +287,5 @@ func (r *Routes) usage(q *Request) (api.Result, error) {
 	if err != nil {
 		return api.Result{}, r.unavailable(q, err)
 	}
-	return object(adminapi.UsageReport{Month: month, Rows: append([]adminapi.Usage{}, rows...)})
+	return object(adminapi.UsageReport{Month: month, Rows: append([]usage.Row{}, rows...)})
 }

@@ -1,7 +1,4 @@
-// Package identity makes the identities of sessions from verified tokens. Only this package depends
-// on both tokens and market data: package auth does not know sessions, and sessions do not know
-// users.
-package identity
+package gateway
 
 import (
 	"errors"
@@ -21,46 +18,46 @@ const (
 	maxShared = 64      // rights that are compared with those of new identities
 )
 
-// Cache keeps the identities of tokens in use, so that all connections of a token share one. The
-// zero Cache is empty. It is safe for concurrent use.
-type Cache struct {
+// identityCache keeps the identities of tokens in use, so that all connections of a token share one.
+// The zero identityCache is empty. It is safe for concurrent use.
+type identityCache struct {
 	mu      sync.Mutex
-	byToken map[string]*cached
+	byToken map[string]*cachedIdentity
 	rights  []entitlement.Set // the newest, each once, because many users have equal rights
 }
 
-// cached is an identity with the version of its user.
-type cached struct {
+// cachedIdentity is an identity with the version of its user.
+type cachedIdentity struct {
 	id      session.Identity
 	version int64
 }
 
-// Identity returns the session identity of a verified token.
-func (c *Cache) Identity(id *auth.Identity) *session.Identity {
+// identity returns the session identity of a verified token.
+func (c *identityCache) identity(id *auth.Identity) *session.Identity {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.byToken[id.TokenID]; known != nil && known.id.KeyID == id.KeyID && known.isOf(&id.User) {
 		return &known.id
 	}
-	grants := Grants(id.User)
-	grants.Rights = c.share(grants.Rights)
-	fresh := &cached{
+	own := grants(id.User)
+	own.Rights = c.share(own.Rights)
+	fresh := &cachedIdentity{
 		id: session.Identity{
 			User: id.User.ID, Username: id.User.Username,
 			Family: id.Family, KeyID: id.KeyID, Expires: id.Expires,
-			Grants: grants,
+			Grants: own,
 		},
 		version: id.User.Version,
 	}
 	if c.byToken == nil || len(c.byToken) >= maxCached {
-		c.byToken = make(map[string]*cached) // tokens in use are added again
+		c.byToken = make(map[string]*cachedIdentity) // tokens in use are added again
 	}
 	c.byToken[id.TokenID] = fresh
 	return &fresh.id
 }
 
 // share returns the equal rights of another user, if there are any. Rights are never modified.
-func (c *Cache) share(rights entitlement.Set) entitlement.Set {
+func (c *identityCache) share(rights entitlement.Set) entitlement.Set {
 	for _, known := range c.rights {
 		if slices.Equal(known, rights) {
 			return known
@@ -74,13 +71,13 @@ func (c *Cache) share(rights entitlement.Set) entitlement.Set {
 }
 
 // isOf reports whether the identity was made from u.
-func (c *cached) isOf(u *broker.User) bool {
+func (c *cachedIdentity) isOf(u *broker.User) bool {
 	return c.id.User == u.ID && c.id.Username == u.Username && c.version == u.Version && c.id.Limits == u.Limits &&
 		slices.Equal(c.id.Scopes, u.Scopes) && slices.Equal(c.id.Rights, u.Entitlements) && slices.Equal(c.id.Networks, u.Networks)
 }
 
-// Fault returns the error message for a token that was not verified because of err.
-func Fault(err error) *wire.Fault {
+// tokenFault returns the error message for a token that was not verified because of err.
+func tokenFault(err error) *wire.Fault {
 	var e *auth.Error
 	if !errors.As(err, &e) {
 		return &wire.Fault{Reason: wire.Overloaded}
@@ -99,7 +96,7 @@ func Fault(err error) *wire.Fault {
 	return &wire.Fault{Reason: wire.Overloaded, RetryAfter: int((e.RetryAfter + time.Second - 1) / time.Second)}
 }
 
-// Grants returns a user's rights and limits for sessions.
-func Grants(u broker.User) session.Grants {
+// grants returns a user's rights and limits for sessions.
+func grants(u broker.User) session.Grants {
 	return session.Grants{Scopes: u.Scopes, Rights: u.Entitlements, Limits: u.Limits, Networks: u.Networks}
 }
