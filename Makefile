@@ -8,7 +8,7 @@ BENCH    ?= .
 NEW      ?= .
 SCREENS  ?= build/screens
 TAPES    := $(or $(RUEDA_TAPES),../shared/data)
-TESTRUN   = go run ./internal/testrun
+TESTRUN   = go run ./internal/testing/testrun
 
 # make mutants: their number, the coverage profiles separated by commas, and the results. APPLY
 # is a list of mutants to run instead; FLAGS has other arguments of tools/mutants, such as -seed,

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/ruedahq/rueda/internal/reason"
-	"github.com/ruedahq/rueda/internal/schema/message"
+	"github.com/ruedahq/rueda/internal/api/reason"
+	"github.com/ruedahq/rueda/internal/api/schema/message"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )

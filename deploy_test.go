@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
 )
 
 // read returns the text of a file of the tree.
@@ -157,7 +157,7 @@ func TestDrainFits(t *testing.T) {
 		}
 		return d
 	}
-	drain := seconds("internal/config/templates/rueda.toml", `(?m)^# drain = "(\d+)s"$`)
+	drain := seconds("internal/ops/config/templates/rueda.toml", `(?m)^# drain = "(\d+)s"$`)
 	before := seconds("deploy/kubernetes/statefulset.yaml", `(?m)^\s+sleep: {seconds: (\d+)}$`)
 	grace := seconds("deploy/kubernetes/statefulset.yaml", `terminationGracePeriodSeconds: (\d+)`)
 	for name, has := range map[string]time.Duration{

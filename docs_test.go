@@ -23,12 +23,12 @@ const (
 	tutorialFile      = "docs/client-tutorial.md"
 	spanishFile       = "docs/es/client-tutorial.md"
 	goClientFile      = "docs/go-client.md"
-	talkFolder        = "internal/session/testdata"
+	talkFolder        = "internal/engine/session/testdata"
 )
 
 // TestProtocolConversations checks that docs/conversations.md and docs/faults.md show the files
-// that the tests of internal/session execute, and together all of them. docs/protocol.md may show
-// some.
+// that the tests of internal/engine/session execute, and together all of them. docs/protocol.md may
+// show some.
 func TestProtocolConversations(t *testing.T) {
 	shown := map[string]bool{}
 	for _, file := range []string{protocolFile, conversationsFile, faultsFile} {

@@ -134,14 +134,14 @@ func TestLogKeys(t *testing.T) {
 // process.
 func TestAddressesOfConnections(t *testing.T) {
 	asks := map[string]bool{
-		"internal/rest/conn.go":         true, // the listener closes a connection without an address
-		"internal/rest/conn_limiter.go": true, // reads a connection of that listener
-		"feed/ndjson/ndjson.go":         true, // likewise
-		"internal/socket/net_conn.go":   true, // compares types
-		"internal/tlslimit/listener.go": true, // closes a connection without an address
+		"internal/api/rest/conn.go":            true, // the listener closes a connection without an address
+		"internal/api/rest/conn_limiter.go":    true, // reads a connection of that listener
+		"feed/ndjson/ndjson.go":                true, // likewise
+		"internal/engine/socket/net_conn.go":   true, // compares types
+		"internal/engine/tlslimit/listener.go": true, // closes a connection without an address
 	}
 	for _, s := range sources(t) {
-		if s.test || strings.HasPrefix(s.dir, "internal/bench") || strings.HasPrefix(s.dir, "bench") {
+		if s.test || strings.HasPrefix(s.dir, "internal/ops/bench") || strings.HasPrefix(s.dir, "bench") {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {

@@ -16,26 +16,26 @@ import (
 // reports an exceeded bound.
 func promises() map[string][]string {
 	return map[string][]string{
-		"Sequence gaps": {"gateway TestResumeOverSocketsE2E", "internal/subscription TestResumeLosesNothing"},
+		"Sequence gaps": {"gateway TestResumeOverSocketsE2E", "internal/engine/subscription TestResumeLosesNothing"},
 		"Bots":          {"client TestKillsE2E", "client TestNewEpoch", "client TestBookModel"},
-		"Restarts": {"gateway TestKillE2E", "gateway TestHistoryEqualsStreamE2E", "internal/export TestParquet",
-			"internal/cli TestReplayOfRecordingE2E"},
-		"Order books":     {"internal/verify TestEachWrong", "internal/cli TestVerifyLive"},
-		"Quiet or broken": {"internal/session TestTalk", "internal/feeds TestTwoFeedsOfAMarket"},
-		"Backpressure": {"internal/hostile TestThreat19SlowConsumerE2E", "internal/hub TestHoarderE2E",
-			"internal/socket TestSlowReaderIsClosed"},
-		"Speed": {"internal/bench TestFanoutE2E", "internal/bench TestIdleE2E", "internal/bench TestVerdicts",
-			"internal/session TestSize"},
+		"Restarts": {"gateway TestKillE2E", "gateway TestHistoryEqualsStreamE2E", "internal/data/export TestParquet",
+			"internal/ops/cli TestReplayOfRecordingE2E"},
+		"Order books":     {"internal/data/verify TestEachWrong", "internal/ops/cli TestVerifyLive"},
+		"Quiet or broken": {"internal/engine/session TestTalk", "internal/engine/feeds TestTwoFeedsOfAMarket"},
+		"Backpressure": {"internal/testing/hostile TestThreat19SlowConsumerE2E", "internal/engine/hub TestHoarderE2E",
+			"internal/engine/socket TestSlowReaderIsClosed"},
+		"Speed": {"internal/ops/bench TestFanoutE2E", "internal/ops/bench TestIdleE2E", "internal/ops/bench TestVerdicts",
+			"internal/engine/session TestSize"},
 		"Exact prices":     {". TestNoFloats"},
 		"Database outages": {"gateway TestThreat30IdentityDown", "gateway TestDatabaseKilledE2E"},
-		"Refresh tokens": {"internal/auth TestLostAnswer", "internal/auth TestThreat07StolenRefreshToken",
-			"internal/auth TestThreat32KillE2E"},
+		"Refresh tokens": {"internal/identity/auth TestLostAnswer", "internal/identity/auth TestThreat07StolenRefreshToken",
+			"internal/identity/auth TestThreat32KillE2E"},
 		"Revocation": {"gateway TestThreat13TokenReplayE2E", "gateway TestThreat09DisabledUserE2E",
 			"gateway TestThreat14KeyTheftClosesSocketsE2E", "gateway TestThreat14KeyTheftInAClusterE2E", "gateway TestTwoGatewaysE2E"},
-		"Entitlements": {"gateway TestRightsEndToEndE2E", "internal/cli TestReportUsage"},
-		"Login floods": {"internal/auth TestThreat01PasswordGuessing", "internal/auth TestThreat03LockingOutAnOwner",
+		"Entitlements": {"gateway TestRightsEndToEndE2E", "internal/ops/cli TestReportUsage"},
+		"Login floods": {"internal/identity/auth TestThreat01PasswordGuessing", "internal/identity/auth TestThreat03LockingOutAnOwner",
 			"gateway TestLoginFloodE2E"},
-		"Errors": {"internal/session TestEveryReasonIsShown", "internal/spell TestSuggest", "market TestSuggest"},
+		"Errors": {"internal/engine/session TestEveryReasonIsShown", "internal/base/spell TestSuggest", "market TestSuggest"},
 	}
 }
 
@@ -88,8 +88,8 @@ func TestNumberOfThreats(t *testing.T) {
 
 // TestNoFloats checks that the packages between a feed and the wire have no floating point numbers.
 func TestNoFloats(t *testing.T) {
-	exact := strings.Fields(`market wire wire/stream feed feed/ndjson internal/bars internal/book internal/journal
-		internal/hub internal/recent internal/recording internal/session internal/subscription`)
+	exact := strings.Fields(`market wire wire/stream feed feed/ndjson internal/engine/bars internal/engine/book internal/engine/journal
+		internal/engine/hub internal/engine/recent internal/data/recording internal/engine/session internal/engine/subscription`)
 	words := []string{"float32", "float64", "ParseFloat", "AppendFloat", "FormatFloat", "Float64bits"}
 	checked := 0
 	for _, s := range sources(t) {

@@ -235,7 +235,7 @@ func TestProse(t *testing.T) {
 // the rules of the conversations.
 func TestProseOfExamples(t *testing.T) {
 	comment := regexp.MustCompile(`(?m)^# (.*)$`)
-	for _, pattern := range []string{"internal/config/templates/*.toml", talkFolder + "/*.talk"} {
+	for _, pattern := range []string{"internal/ops/config/templates/*.toml", talkFolder + "/*.talk"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) < 3 {
 			t.Fatalf("%s: %d files, %v", pattern, len(names), err)

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ruedahq/rueda/internal/deflate"
-	"github.com/ruedahq/rueda/internal/frame"
-	"github.com/ruedahq/rueda/internal/position"
+	"github.com/ruedahq/rueda/internal/base/frame"
+	"github.com/ruedahq/rueda/internal/engine/deflate"
+	"github.com/ruedahq/rueda/internal/engine/position"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )

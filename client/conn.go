@@ -9,7 +9,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/ruedahq/rueda/internal/readahead"
+	"github.com/ruedahq/rueda/internal/engine/readahead"
 	"github.com/ruedahq/rueda/wire"
 )
 

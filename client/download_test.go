@@ -16,7 +16,7 @@ import (
 
 	"github.com/ruedahq/rueda/client"
 	rueda "github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/streamtest"
+	"github.com/ruedahq/rueda/internal/testing/streamtest"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/ruedatest"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/client"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/ruedatest"
 	"github.com/ruedahq/rueda/wire"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/ruedahq/rueda/internal/readahead"
+	"github.com/ruedahq/rueda/internal/engine/readahead"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ruedahq/rueda/client"
 	rueda "github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
 	"github.com/ruedahq/rueda/ruedatest"
 )
 

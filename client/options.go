@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/readahead"
+	"github.com/ruedahq/rueda/internal/engine/readahead"
 	"github.com/ruedahq/rueda/wire"
 	"github.com/ruedahq/rueda/wire/stream"
 )

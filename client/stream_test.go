@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/client"
 	rueda "github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/ruedatest"
 	"github.com/ruedahq/rueda/wire"

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/flock"
+	"github.com/ruedahq/rueda/internal/base/flock"
 	"github.com/ruedahq/rueda/wire"
 )
 

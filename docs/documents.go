@@ -1,5 +1,5 @@
 // Package docs has the Markdown documents of this folder and their pictures, which a gateway serves
-// as pages: package internal/docsite.
+// as pages: package internal/api/docsite.
 package docs
 
 import (

@@ -14,15 +14,15 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/internal/adminapi"
-	"github.com/ruedahq/rueda/internal/certificate"
-	"github.com/ruedahq/rueda/internal/metrics"
-	"github.com/ruedahq/rueda/internal/operators"
-	"github.com/ruedahq/rueda/internal/pages"
-	"github.com/ruedahq/rueda/internal/rest"
-	"github.com/ruedahq/rueda/internal/tlslimit"
-	"github.com/ruedahq/rueda/internal/usage"
-	"github.com/ruedahq/rueda/internal/web"
+	"github.com/ruedahq/rueda/internal/api/adminapi"
+	"github.com/ruedahq/rueda/internal/api/operators"
+	"github.com/ruedahq/rueda/internal/api/pages"
+	"github.com/ruedahq/rueda/internal/api/rest"
+	"github.com/ruedahq/rueda/internal/base/certificate"
+	"github.com/ruedahq/rueda/internal/base/metrics"
+	"github.com/ruedahq/rueda/internal/engine/tlslimit"
+	"github.com/ruedahq/rueda/internal/engine/web"
+	"github.com/ruedahq/rueda/internal/identity/usage"
 )
 
 // Admin configures the listener for administrators. It has its own routes: introspection of tokens,

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
 )
 
 // secureAdmin is a gateway whose administrator's listener requires client certificates.

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ruedahq/rueda/internal/certificate/certtest"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
 )
 
 const testAdminToken = "an-administrator-token-of-the-tests"

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/auditexport"
-	"github.com/ruedahq/rueda/internal/auditlog"
+	"github.com/ruedahq/rueda/internal/base/audit"
+	"github.com/ruedahq/rueda/internal/identity/auditexport"
+	"github.com/ruedahq/rueda/internal/identity/auditlog"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker/httpusers"
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/base/audit"
 )
 
 // collector is a web service that receives the audit log. Until it is up, it answers nothing.

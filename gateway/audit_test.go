@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/certificate/certtest"
-	"github.com/ruedahq/rueda/internal/database"
+	"github.com/ruedahq/rueda/internal/base/audit"
+	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/identity/database"
 )
 
 // TestGatewayAudits checks that a gateway records its start and its certificate.

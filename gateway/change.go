@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/auth"
-	"github.com/ruedahq/rueda/internal/certificate"
-	"github.com/ruedahq/rueda/internal/feeds"
-	"github.com/ruedahq/rueda/internal/rest"
-	"github.com/ruedahq/rueda/internal/session"
-	"github.com/ruedahq/rueda/internal/socket"
+	"github.com/ruedahq/rueda/internal/api/rest"
+	"github.com/ruedahq/rueda/internal/base/audit"
+	"github.com/ruedahq/rueda/internal/base/certificate"
+	"github.com/ruedahq/rueda/internal/engine/feeds"
+	"github.com/ruedahq/rueda/internal/engine/session"
+	"github.com/ruedahq/rueda/internal/engine/socket"
+	"github.com/ruedahq/rueda/internal/identity/auth"
 	"github.com/ruedahq/rueda/market"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/certificate/certtest"
-	"github.com/ruedahq/rueda/internal/database"
+	"github.com/ruedahq/rueda/internal/base/audit"
+	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/identity/database"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -29,7 +29,7 @@ func (l *changeLog) Append(_ context.Context, events ...audit.Event) error {
 }
 
 // TestChange checks that what cannot change is refused with a reason and changes nothing, and what
-// the audit log has. internal/cli changes each setting of a running
+// the audit log has. internal/ops/cli changes each setting of a running
 func TestChange(t *testing.T) {
 	data, err := OpenData(t.Context(), DataConfig{})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/cluster/host"
-	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/engine/hub"
 )
 
 // buildNode builds the node of a cluster.

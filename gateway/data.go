@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/internal/auth/keyset"
-	"github.com/ruedahq/rueda/internal/database"
+	"github.com/ruedahq/rueda/internal/identity/auth/keyset"
+	"github.com/ruedahq/rueda/internal/identity/database"
 )
 
 // Data is a gateway's durable state: a database, and the keys that sign access tokens.

@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/store"
+	"github.com/ruedahq/rueda/internal/identity/store"
 )
 
 // TestThreat15DatabaseDumpE2E checks that an attacker who has the whole database, but not the key

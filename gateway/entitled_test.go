@@ -13,8 +13,8 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/store"
+	"github.com/ruedahq/rueda/internal/base/audit"
+	"github.com/ruedahq/rueda/internal/identity/store"
 )
 
 // TestRightsEndToEndE2E runs a gateway on files. A right that ends stops an open subscription and

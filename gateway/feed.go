@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/feed"
-	"github.com/ruedahq/rueda/internal/feeds"
+	"github.com/ruedahq/rueda/internal/engine/feeds"
 )
 
 // Feed is a source of market events. It is restarted after its Run fails, unless the error has a

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/feed/ndjson"
-	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/base/audit"
 )
 
 // TestThreat40GuessesAreRecorded guesses the token of a feed. The guesses of an address are one row

@@ -20,7 +20,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
 )
 
 // childEnv makes the test program run a gateway, for tests that measure a process.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/auth"
-	"github.com/ruedahq/rueda/internal/entitlement"
-	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/engine/entitlement"
+	"github.com/ruedahq/rueda/internal/engine/session"
+	"github.com/ruedahq/rueda/internal/identity/auth"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -18,8 +18,8 @@ const (
 	maxShared = 64      // rights that are compared with those of new identities
 )
 
-// identityCache keeps the identities of tokens in use, so that all connections of a token share one.
-// The zero identityCache is empty. It is safe for concurrent use.
+// identityCache keeps the identities of tokens in use, so that all connections of a token share
+// one. The zero identityCache is empty. It is safe for concurrent use.
 type identityCache struct {
 	mu      sync.Mutex
 	byToken map[string]*cachedIdentity

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/auth"
-	"github.com/ruedahq/rueda/internal/auth/throttle"
-	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/engine/session"
+	"github.com/ruedahq/rueda/internal/identity/auth"
+	"github.com/ruedahq/rueda/internal/identity/auth/throttle"
 	"github.com/ruedahq/rueda/wire"
 )
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/flock"
+	"github.com/ruedahq/rueda/internal/base/flock"
 )
 
 // youngest is the age below which a temporary folder is not removed.

@@ -11,7 +11,7 @@ import (
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 	"github.com/ruedahq/rueda/market"
 )
 

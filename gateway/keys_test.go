@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/auth/keyset"
+	"github.com/ruedahq/rueda/internal/identity/auth/keyset"
 )
 
 // operatorFolder is the environment variable with the data folder in which an operator's process

@@ -15,7 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
+	"github.com/ruedahq/rueda/internal/api/asyncapi/asyncapitest"
 )
 
 // numbered remembers the text of each number that any client received.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/book"
+	"github.com/ruedahq/rueda/internal/engine/book"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )

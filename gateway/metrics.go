@@ -7,10 +7,10 @@ import (
 
 	"github.com/ruedahq/rueda/broker/guard"
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/internal/diskspace"
-	"github.com/ruedahq/rueda/internal/histogram"
-	"github.com/ruedahq/rueda/internal/metrics"
-	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/internal/api/rest"
+	"github.com/ruedahq/rueda/internal/base/diskspace"
+	"github.com/ruedahq/rueda/internal/base/histogram"
+	"github.com/ruedahq/rueda/internal/base/metrics"
 	"github.com/ruedahq/rueda/wire"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed"
-	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/store"
+	"github.com/ruedahq/rueda/internal/base/audit"
+	"github.com/ruedahq/rueda/internal/identity/store"
 )
 
 // console sends requests of operators to a gateway.

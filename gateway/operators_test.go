@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker/local"
-	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/certificate/certtest"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
-	"github.com/ruedahq/rueda/internal/operators"
-	"github.com/ruedahq/rueda/internal/reload"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/operators"
+	"github.com/ruedahq/rueda/internal/base/audit"
+	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/base/reload"
 )
 
 func tokenHash(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/certificate"
-	"github.com/ruedahq/rueda/internal/rest"
+	"github.com/ruedahq/rueda/internal/api/rest"
+	"github.com/ruedahq/rueda/internal/base/certificate"
 )
 
 // StartStep is what New is doing with the journal.

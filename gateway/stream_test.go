@@ -15,7 +15,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/asyncapi/asyncapitest"
+	"github.com/ruedahq/rueda/internal/api/asyncapi/asyncapitest"
 )
 
 // bot is a client that knows the whole protocol, as far as tests need it.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/feed/sim"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/ruedatest"
 )

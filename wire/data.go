@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/ruedahq/rueda/internal/frame"
+	"github.com/ruedahq/rueda/internal/base/frame"
 	"github.com/ruedahq/rueda/market"
 )
 

@@ -12,7 +12,7 @@
 //
 // The bodies of requests and answers over HTTP are in rest.go and oauth.go. fault.go has the table
 // of reasons with their codes on the socket; the HTTP status of a reason is defined in
-// internal/rest.
+// internal/api/rest.
 //
 // All functions depend on their arguments alone: no goroutines, no clock, no I/O. Numbers are never
 // converted to floating point.

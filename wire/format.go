@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/ruedahq/rueda/internal/frame"
+import "github.com/ruedahq/rueda/internal/base/frame"
 
 // Format is the encoding of a connection's messages: JSON, Batch or Msgpack, combined with Deflate
 // if permessage-deflate was negotiated.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ruedahq/rueda/internal/deflate"
-	"github.com/ruedahq/rueda/internal/frame"
+	"github.com/ruedahq/rueda/internal/base/frame"
+	"github.com/ruedahq/rueda/internal/engine/deflate"
 )
 
 // A frameSeen is a frame as a client library parses it.

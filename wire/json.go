@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/ruedahq/rueda/internal/jsonscan"
+	"github.com/ruedahq/rueda/internal/base/jsonscan"
 )
 
 // MaxDepth is the maximum nesting of arrays and objects that ParseJSON accepts.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ruedahq/rueda/internal/msgpack"
+	"github.com/ruedahq/rueda/internal/base/msgpack"
 )
 
 // AppendMsgpack appends a message, given as JSON without spaces, as MessagePack. Lengths and

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ruedahq/rueda/internal/spell"
+	"github.com/ruedahq/rueda/internal/base/spell"
 	"github.com/ruedahq/rueda/market"
 )
 

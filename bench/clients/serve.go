@@ -19,7 +19,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/ruedahq/rueda/internal/frame"
+	"github.com/ruedahq/rueda/internal/base/frame"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )

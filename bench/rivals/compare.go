@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/bench"
-	gateway "github.com/ruedahq/rueda/internal/bench/host"
-	"github.com/ruedahq/rueda/internal/bench/load"
-	"github.com/ruedahq/rueda/internal/bench/pattern"
-	"github.com/ruedahq/rueda/internal/bench/proc"
+	"github.com/ruedahq/rueda/internal/ops/bench"
+	gateway "github.com/ruedahq/rueda/internal/ops/bench/host"
+	"github.com/ruedahq/rueda/internal/ops/bench/load"
+	"github.com/ruedahq/rueda/internal/ops/bench/pattern"
+	"github.com/ruedahq/rueda/internal/ops/bench/proc"
 )
 
 // contestant is a server that is measured, with the arguments to start it.

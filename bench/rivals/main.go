@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/bench"
+	"github.com/ruedahq/rueda/internal/ops/bench"
 )
 
 func main() {

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/bench"
+	"github.com/ruedahq/rueda/internal/ops/bench"
 )
 
 // report has the figures of all runs.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/bench"
-	"github.com/ruedahq/rueda/internal/bench/pattern"
-	"github.com/ruedahq/rueda/internal/bench/proc"
+	"github.com/ruedahq/rueda/internal/ops/bench"
+	"github.com/ruedahq/rueda/internal/ops/bench/pattern"
+	"github.com/ruedahq/rueda/internal/ops/bench/proc"
 )
 
 // TestMain also runs the server and the load program, because a measurement starts its own

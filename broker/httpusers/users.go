@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/certificate"
+	"github.com/ruedahq/rueda/internal/base/certificate"
 )
 
 // Config configures Users. URL is required, and so is a Secret or a Certificate.

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/brokertest"
 	"github.com/ruedahq/rueda/broker/ldapusers"
-	"github.com/ruedahq/rueda/internal/ldaptest"
+	"github.com/ruedahq/rueda/internal/testing/ldaptest"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/broker/brokertest"
 	"github.com/ruedahq/rueda/broker/guard"
 	"github.com/ruedahq/rueda/broker/ldapusers"
-	"github.com/ruedahq/rueda/internal/ldaptest"
+	"github.com/ruedahq/rueda/internal/testing/ldaptest"
 )
 
 func TestConformanceE2E(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/base/audit"
 )
 
 // ErrNoGroup means that a group does not exist.

@@ -15,7 +15,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/brokertest"
 	"github.com/ruedahq/rueda/broker/password"
-	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/base/audit"
 	_ "modernc.org/sqlite"
 )
 

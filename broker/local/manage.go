@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/base/audit"
 )
 
 // ErrExists is returned by Add, AddAccount and AddGroup if the name or number is taken.

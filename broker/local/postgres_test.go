@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/pgtest"
-	"github.com/ruedahq/rueda/internal/store"
+	"github.com/ruedahq/rueda/internal/identity/store"
+	"github.com/ruedahq/rueda/internal/testing/pgtest"
 )
 
 // cluster holds the databases of these tests.

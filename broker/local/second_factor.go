@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/base/audit"
 )
 
 // ErrNoSecret means that Config.Secret is missing, which second factors need.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/audit"
+	"github.com/ruedahq/rueda/internal/base/audit"
 )
 
 // change is a transaction with its audit events.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/base/clientaddr"
 )
 
 // MaxLength is the maximum length of a password, in bytes.

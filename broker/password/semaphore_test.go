@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/broker"
-	"github.com/ruedahq/rueda/internal/clientaddr"
+	"github.com/ruedahq/rueda/internal/base/clientaddr"
 )
 
 func TestSlots(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/ruedahq/rueda/broker/guard"
 	"github.com/ruedahq/rueda/broker/password"
 	"github.com/ruedahq/rueda/broker/sqlusers"
-	"github.com/ruedahq/rueda/internal/pgtest"
+	"github.com/ruedahq/rueda/internal/testing/pgtest"
 )
 
 // cluster holds the databases of these tests.

@@ -20,9 +20,9 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/cli/command"
-	demo "github.com/ruedahq/rueda/internal/cli/server"
 	"github.com/ruedahq/rueda/internal/cluster"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
+	demo "github.com/ruedahq/rueda/internal/ops/cli/server"
 	"github.com/ruedahq/rueda/wire"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 	"github.com/ruedahq/rueda/market"
 )
 

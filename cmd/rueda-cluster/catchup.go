@@ -19,8 +19,8 @@ import (
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/cluster/host"
-	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/hub"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 	"github.com/ruedahq/rueda/market"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/cli/server"
+	"github.com/ruedahq/rueda/internal/ops/cli/server"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )

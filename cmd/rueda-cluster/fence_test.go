@@ -24,8 +24,8 @@ import (
 
 	"github.com/ruedahq/rueda/client"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/cli/command"
-	demo "github.com/ruedahq/rueda/internal/cli/server"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
+	demo "github.com/ruedahq/rueda/internal/ops/cli/server"
 )
 
 // fenced is a cluster whose NATS servers lose what they stored, with a producer that has numbers.

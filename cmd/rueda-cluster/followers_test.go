@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/client"
-	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/recent"
+	"github.com/ruedahq/rueda/internal/engine/journal"
+	"github.com/ruedahq/rueda/internal/engine/recent"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
 	"github.com/ruedahq/rueda/wire"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/client"
-	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
 )
 
 // TestFromOneProcessE2E follows the steps of docs/cluster.md. It makes a cluster of a gateway that

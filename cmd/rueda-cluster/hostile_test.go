@@ -16,8 +16,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/ruedahq/rueda/internal/cli/command"
 	log "github.com/ruedahq/rueda/internal/cluster/jetstream"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
 )
 
 // forged returns a message that no node sends, for a subject between the nodes.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/hostile/neighbour"
+	"github.com/ruedahq/rueda/internal/testing/hostile/neighbour"
 )
 
 // TestNeighboursAcrossNodesE2E runs each neighbour at one edge, where others at its address use

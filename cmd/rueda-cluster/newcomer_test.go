@@ -19,8 +19,8 @@ import (
 	"github.com/ruedahq/rueda/internal/cluster/copying"
 	"github.com/ruedahq/rueda/internal/cluster/host"
 	log "github.com/ruedahq/rueda/internal/cluster/jetstream"
-	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/journal/journaltest"
+	"github.com/ruedahq/rueda/internal/engine/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal/journaltest"
 )
 
 // startNATS starts a NATS server for a test, with the empty stream of a cluster.

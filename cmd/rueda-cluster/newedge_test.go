@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ruedahq/rueda/client"
-	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
 )
 
 // TestNewEdgeE2E adds an edge with an empty journal when the stream does not have the first rows

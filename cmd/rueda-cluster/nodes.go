@@ -18,8 +18,8 @@ import (
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/cli/server"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
+	"github.com/ruedahq/rueda/internal/ops/cli/server"
 	"github.com/ruedahq/rueda/market"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/ruedahq/rueda/internal/pgtest"
+	"github.com/ruedahq/rueda/internal/testing/pgtest"
 )
 
 // asNats makes the test program a NATS server, so that tests can kill it.

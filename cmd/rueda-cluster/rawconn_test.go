@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/frame"
+	"github.com/ruedahq/rueda/internal/base/frame"
 )
 
 // rawConn is the WebSocket connection of a raw client. It does not decode rows as JSON, because

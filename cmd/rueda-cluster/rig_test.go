@@ -20,8 +20,8 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
-	demo "github.com/ruedahq/rueda/internal/cli/server"
-	"github.com/ruedahq/rueda/internal/pgtest"
+	demo "github.com/ruedahq/rueda/internal/ops/cli/server"
+	"github.com/ruedahq/rueda/internal/testing/pgtest"
 )
 
 // rigOptions say what a rig has besides two sequencers.

@@ -5,7 +5,7 @@ import (
 	"os"
 	_ "time/tzdata" // market hours, on systems without time zones too
 
-	"github.com/ruedahq/rueda/internal/cli"
+	"github.com/ruedahq/rueda/internal/ops/cli"
 )
 
 func main() {

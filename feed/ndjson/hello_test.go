@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/feed/feedtest"
-	"github.com/ruedahq/rueda/internal/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
 )
 
 const testToken = "token-of-the-producers-of-the-tests"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ruedahq/rueda/feed/replay"
 	"github.com/ruedahq/rueda/feed/sim/facts"
+	"github.com/ruedahq/rueda/internal/data/replay"
 )
 
 // TestCaptureFacts computes the facts of the public captures and compares them with the manual.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
-	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/internal/engine/journal/record"
 	"github.com/ruedahq/rueda/market"
 )
 

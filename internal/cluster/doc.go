@@ -48,4 +48,12 @@
 // Events of a session, which is a connection to the log, are not passed after its end, and nothing
 // is sent for it. If the stream loses messages, the sessions of nodes should end. Otherwise a node
 // notices it when an append is refused, or when another node reports a newer term.
+//
+// # Files
+//
+//	Who numbers rows, and for how long?     leader.go
+//	How does a node follow the stream?      follower.go
+//	What does a node report to the others?  host/members.go
+//	How do rows get into JetStream?         jetstream/jetstream.go
+//	How does a new node get old days?       copying/copier.go
 package cluster

@@ -8,7 +8,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
-	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/internal/engine/journal/record"
 )
 
 // Group has consecutive rows, and the definitions that come before them.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/internal/engine/journal/record"
 )
 
 // bench drives a node by hand. It keeps the actions of the last event.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
-	"github.com/ruedahq/rueda/internal/journal/record"
+	"github.com/ruedahq/rueda/internal/engine/journal/record"
 )
 
 // maxGroup bounds the records of a group, in bytes before compression. A leader joins at most

@@ -27,8 +27,8 @@ import (
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/certificate/certtest"
-	"github.com/ruedahq/rueda/internal/journal/journaltest"
+	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/engine/journal/journaltest"
 	"github.com/ruedahq/rueda/market"
 )
 

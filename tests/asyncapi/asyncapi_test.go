@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/asyncapi"
+	"github.com/ruedahq/rueda/internal/api/asyncapi"
 )
 
 // npmPatience is the longest time for the download of the packages, or for a tool.

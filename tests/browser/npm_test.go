@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/console"
+	"github.com/ruedahq/rueda/internal/api/console"
 )
 
 // npmPatience is the longest time for the download of packages.
@@ -45,7 +45,7 @@ func packages(t *testing.T, from ...string) string {
 // TestLibrariesAreThoseOfNPM compares the vendored libraries with the packages that npm has.
 func TestLibrariesAreThoseOfNPM(t *testing.T) {
 	folder := packages(t, "node/package.json", "node/package-lock.json")
-	text, err := os.ReadFile("../../internal/console/vendored.json")
+	text, err := os.ReadFile("../../internal/api/console/vendored.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 
 	_ "github.com/marcboeker/go-duckdb/v2"
 
-	"github.com/ruedahq/rueda/internal/export"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/data/export"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
 // TestDuckDB exports a day of a simulated market and compares DuckDB's results with the rows of the

@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
 	"github.com/ruedahq/rueda/market"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
 )
 
 // The only user of the gateways.

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/config"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/ops/config"
 	"github.com/ruedahq/rueda/tests/upgrade/fixture"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/journal/record"
-	"github.com/ruedahq/rueda/internal/verify"
+	"github.com/ruedahq/rueda/internal/data/verify"
+	"github.com/ruedahq/rueda/internal/engine/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal/record"
 )
 
 // TestRowsAreOnDisk reads the segments in order, from the first record to the last and without an

@@ -16,10 +16,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/ruedahq/rueda/internal/audit"
-	"github.com/ruedahq/rueda/internal/auditlog"
-	"github.com/ruedahq/rueda/internal/database"
-	"github.com/ruedahq/rueda/internal/pgtest"
+	"github.com/ruedahq/rueda/internal/base/audit"
+	"github.com/ruedahq/rueda/internal/identity/auditlog"
+	"github.com/ruedahq/rueda/internal/identity/database"
+	"github.com/ruedahq/rueda/internal/testing/pgtest"
 	"github.com/ruedahq/rueda/tests/upgrade/fixture"
 )
 

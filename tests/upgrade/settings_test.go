@@ -13,8 +13,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"github.com/ruedahq/rueda/internal/certificate/certtest"
-	"github.com/ruedahq/rueda/internal/config"
+	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
+	"github.com/ruedahq/rueda/internal/ops/config"
 )
 
 // TestSettings reads the configurations, which together have every key of the commit. The settings

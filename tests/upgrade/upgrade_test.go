@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/internal/openapi/openapitest"
+	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
 )
 
 func TestMain(m *testing.M) { os.Exit(openapitest.Main(m.Run)) }

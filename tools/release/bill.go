@@ -80,7 +80,7 @@ func (r *release) bill(binary, goos, arch string) ([]byte, error) {
 }
 
 // vendored is the folder of the console, whose list of libraries is vendored.json.
-const vendored = "internal/console"
+const vendored = "internal/api/console"
 
 // libraries returns the packages of JavaScript and CSS that web pages in the program use, each with
 // its files.

@@ -115,7 +115,7 @@ func (r *release) debianFiles(all []file) ([]file, error) {
 	}
 	add("/lib/systemd/system/rueda.service", 0o644, unit)
 	for _, name := range []string{"rueda.toml", "markets.toml", "instruments.toml"} {
-		text, err := os.ReadFile(filepath.Join(r.tree, "internal/config/templates", name))
+		text, err := os.ReadFile(filepath.Join(r.tree, "internal/ops/config/templates", name))
 		if err != nil {
 			return nil, err
 		}

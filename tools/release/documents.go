@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/ruedahq/rueda/internal/cli"
-	"github.com/ruedahq/rueda/internal/downloads"
+	"github.com/ruedahq/rueda/internal/api/downloads"
+	"github.com/ruedahq/rueda/internal/ops/cli"
 )
 
 // Folders of an archive.

@@ -18,7 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ruedahq/rueda/internal/cli/command"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
 )
 
 // allPlatforms are the platforms of a release, as GOOS/GOARCH.

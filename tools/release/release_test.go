@@ -24,10 +24,10 @@ import (
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 
-	"github.com/ruedahq/rueda/internal/cli"
-	"github.com/ruedahq/rueda/internal/cli/command"
-	"github.com/ruedahq/rueda/internal/console"
-	"github.com/ruedahq/rueda/internal/downloads"
+	"github.com/ruedahq/rueda/internal/api/console"
+	"github.com/ruedahq/rueda/internal/api/downloads"
+	"github.com/ruedahq/rueda/internal/ops/cli"
+	"github.com/ruedahq/rueda/internal/ops/cli/command"
 )
 
 // platform is that of this machine. Tests build only one, because each takes a minute.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ruedahq/rueda/internal/jsonscan"
+	"github.com/ruedahq/rueda/internal/base/jsonscan"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )

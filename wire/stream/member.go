@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/ruedahq/rueda/internal/jsonscan"
+	"github.com/ruedahq/rueda/internal/base/jsonscan"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/journal/journaltest"
+	"github.com/ruedahq/rueda/internal/engine/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal/journaltest"
 )
 
 // nodes are the nodes of a cluster, which a Copier asks.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
 // Install replaces the empty journal in folder by the copy that is next to it, if that is complete,

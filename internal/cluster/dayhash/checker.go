@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
 // Day is a closed day of a journal.

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/journal/journaltest"
+	"github.com/ruedahq/rueda/internal/engine/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal/journaltest"
 )
 
 // node is a node with a journal of three closed days.

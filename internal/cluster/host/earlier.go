@@ -9,7 +9,7 @@ import (
 
 	"github.com/ruedahq/rueda/internal/cluster/copying"
 	"github.com/ruedahq/rueda/internal/cluster/jetstream"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
 const (

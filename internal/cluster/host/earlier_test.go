@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cluster/copying"
-	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/journal/journaltest"
+	"github.com/ruedahq/rueda/internal/engine/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal/journaltest"
 )
 
 // newJournal writes the journal of a new node that lacks two days, and returns its folder.

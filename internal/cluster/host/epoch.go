@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/engine/hub"
 )
 
 // leaveTime bounds the wait for the readers of an epoch that ends.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/hub"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 	"github.com/ruedahq/rueda/market"
 )
 

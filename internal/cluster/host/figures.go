@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/adminapi"
+	"github.com/ruedahq/rueda/internal/api/adminapi"
+	"github.com/ruedahq/rueda/internal/base/metrics"
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/metrics"
 )
 
 // Figures returns the figures of the node; nil for a nil Host.

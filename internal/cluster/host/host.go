@@ -18,9 +18,9 @@ import (
 	"github.com/ruedahq/rueda/internal/cluster/copying"
 	"github.com/ruedahq/rueda/internal/cluster/dayhash"
 	"github.com/ruedahq/rueda/internal/cluster/jetstream"
-	"github.com/ruedahq/rueda/internal/hub"
-	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/engine/hub"
+	"github.com/ruedahq/rueda/internal/engine/journal"
+	"github.com/ruedahq/rueda/internal/engine/session"
 )
 
 // Config configures a Host.

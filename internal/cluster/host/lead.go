@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/engine/hub"
 	"github.com/ruedahq/rueda/market"
 )
 

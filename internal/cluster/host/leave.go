@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/journal"
-	"github.com/ruedahq/rueda/internal/journal/state"
+	"github.com/ruedahq/rueda/internal/engine/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal/state"
 )
 
 // nodeFolder returns the folder of the state of a node, which is next to that of its journal.

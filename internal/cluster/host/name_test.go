@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
 // TestWrongClusterName requires that the folder of a node of one cluster is refused in another one,

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 	"github.com/ruedahq/rueda/market"
 )
 

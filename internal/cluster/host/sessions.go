@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cluster/jetstream"
-	"github.com/ruedahq/rueda/internal/cluster/peers"
-	"github.com/ruedahq/rueda/internal/session"
+	"github.com/ruedahq/rueda/internal/engine/peers"
+	"github.com/ruedahq/rueda/internal/engine/session"
 )
 
 // sharing exchanges the sessions of users with the other nodes. A nil sharing does nothing.

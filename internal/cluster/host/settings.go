@@ -11,7 +11,7 @@ import (
 	"github.com/ruedahq/rueda/internal/cluster"
 	"github.com/ruedahq/rueda/internal/cluster/copying"
 	"github.com/ruedahq/rueda/internal/cluster/jetstream"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
 // Settings are the settings of a node. They have the fields of gateway.Cluster, which documents

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/journal"
+	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
 // The numbers that sources give to their events are in the log as cluster.Source, in the group of

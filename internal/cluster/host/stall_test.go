@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/cluster"
-	"github.com/ruedahq/rueda/internal/hub"
+	"github.com/ruedahq/rueda/internal/engine/hub"
 )
 
 // TestStalledNode requires that a node which handles no events, as with a disk that does not

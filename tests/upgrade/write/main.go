@@ -22,7 +22,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/pgtest"
+	"github.com/ruedahq/rueda/internal/testing/pgtest"
 )
 
 func main() {

@@ -1,0 +1,130 @@
+// Package operators reads the operators of a gateway from their token file.
+package operators
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ruedahq/rueda/internal/api/rest"
+	"github.com/ruedahq/rueda/internal/base/fileowner"
+	"github.com/ruedahq/rueda/internal/base/reload"
+)
+
+// Limits of a token's length and of the file's size, in bytes.
+const (
+	leastToken = 32
+	mostTokens = 64 << 10
+)
+
+// readFile reads a file that only its owner may read, or one that was mounted for the process.
+func readFile(name string) (string, error) {
+	if name == "" {
+		return "", errors.New("token_file is missing")
+	}
+	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: write it as in docs/operations.md#operators", err)
+	}
+	if err != nil {
+		return "", err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" && !fileowner.Mounted(info, os.Geteuid()) {
+		return "", fmt.Errorf("mode %04o of %s lets others read it: run chmod 600", mode, name)
+	}
+	if info.Size() > mostTokens || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s must be a file of at most %d bytes", name, mostTokens)
+	}
+	text, err := os.ReadFile(name)
+	return string(text), fileowner.Unreadable(err)
+}
+
+// Source returns a function that returns the operators now: those of a token file, which is read
+// again when it changes, or those of a text. A text is used only without a file.
+func Source(text, file string, logger *slog.Logger) (func() []rest.Operator, error) {
+	if text != "" && file == "" {
+		list, err := Parse("the text of the tokens", text)
+		return func() []rest.Operator { return list }, err
+	}
+	f, err := reload.NewStrict(file, Read, logger)
+	return f.Get, err
+}
+
+// Read reads the operators of a token file. It has one token, or a line for each operator:
+// a name, the SHA-256 of the token in hexadecimal, a role, and perhaps the last day.
+func Read(name string) ([]rest.Operator, error) {
+	text, err := readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(name, text)
+}
+
+// Parse parses a text that is called name in errors. With an error it returns the
+// operators whose lines are right, so that a mistake in one line neither keeps a removed operator
+// nor locks the others out.
+func Parse(name, text string) (list []rest.Operator, err error) {
+	lines := 0
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		lines++
+		o, wrong := parseOperator(fields)
+		if wrong != nil {
+			err = errors.Join(err, fmt.Errorf("%s: operator %d: %w", name, lines, wrong))
+			continue
+		}
+		list = append(list, o)
+	}
+	unnamed := func(o rest.Operator) bool { return o.Name == "" }
+	if err != nil {
+		return slices.DeleteFunc(list, unnamed), err
+	}
+	if len(list) > 1 && slices.ContainsFunc(list, unnamed) {
+		return slices.DeleteFunc(list, unnamed), fmt.Errorf("%s has a token without a name beside other lines: remove it, or give it a line NAME SHA256 ROLE (docs/operations.md#operators)", name)
+	}
+	if len(list) == 0 {
+		return slices.DeleteFunc(list, unnamed), fmt.Errorf("%s must have one line of at least %d characters, letters and digits, or a line for each operator", name, leastToken)
+	}
+	return list, nil
+}
+
+func parseOperator(fields []string) (o rest.Operator, err error) {
+	notToken := func(r rune) bool { return r <= ' ' || r > '~' }
+	if len(fields) == 1 { // a token
+		if len(fields[0]) < leastToken || strings.ContainsFunc(fields[0], notToken) {
+			return o, fmt.Errorf("a token has one line of at least %d characters, letters and digits", leastToken)
+		}
+		return rest.Operator{Hash: sha256.Sum256([]byte(fields[0])), Role: rest.RoleOperate}, nil
+	}
+	if len(fields) < 3 || len(fields) > 4 || len(fields[0]) > 64 || strings.ContainsFunc(fields[0], notToken) {
+		return o, errors.New("want NAME SHA256 read|operate|identity [YYYY-MM-DD]")
+	}
+	o.Name = fields[0]
+	sum, err := hex.DecodeString(fields[1])
+	if err != nil || len(sum) != len(o.Hash) {
+		return o, errors.New("the SHA-256 of a token has 64 hexadecimal digits")
+	}
+	copy(o.Hash[:], sum)
+	if o.Role, err = rest.ParseRole(fields[2]); err != nil {
+		return o, err
+	}
+	if len(fields) == 4 {
+		day, err := time.Parse(time.DateOnly, fields[3])
+		if err != nil {
+			return o, fmt.Errorf("%q is no day like 2027-01-31", fields[3])
+		}
+		o.Expires = day.AddDate(0, 0, 1)
+	}
+	return o, nil
+}

@@ -1,0 +1,71 @@
+package rest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ruedahq/rueda/internal/api/openapi"
+	"github.com/ruedahq/rueda/internal/base/spell"
+	"github.com/ruedahq/rueda/wire"
+)
+
+const (
+	longestPath = 48 // that is compared with the known ones
+	farthest    = 3  // letters to change at most
+)
+
+// notFound returns the fault of an unknown path. It does not repeat the path, which may be
+// anything.
+func (h *Handler) notFound(path string) *wire.Fault {
+	f := &wire.Fault{Reason: wire.NotFound}
+	switch path {
+	case "/auth/logout", "/oauth/logout", "/logout":
+		f.Hint = h.instead("/auth/revoke", "POST /auth/revoke ends a login")
+	case "/auth/login", "/auth/refresh", "/oauth/login", "/login":
+		f.Hint = h.instead("/auth/token", "POST /auth/token gives tokens")
+	case "/", "/docs":
+		f.Hint = h.instead("/openapi.json", "GET /openapi.json describes all routes")
+	default:
+		if near := h.nearPath(path); near != "" {
+			f.Hint = "Did you mean " + near + "?"
+		}
+	}
+	return f
+}
+
+// instead returns the hint if this handler has the path.
+func (h *Handler) instead(path, hint string) string {
+	if h.routes[path] == nil {
+		return ""
+	}
+	return hint
+}
+
+// nearPath returns the known path that differs in the fewest letters, if the client may have meant
+// it.
+func (h *Handler) nearPath(path string) (best string) {
+	if len(path) > longestPath {
+		return ""
+	}
+	least := farthest + 1
+	for _, known := range slices.Sorted(maps.Keys(h.routes)) {
+		if off := len(path) - len(known); off >= least || -off >= least || strings.Contains(known, "{") {
+			continue
+		}
+		if n := spell.Distance(strings.ToLower(path), known); n < least {
+			best, least = known, n
+		}
+	}
+	return best
+}
+
+// noToken returns the fault of a request without a token.
+func (q *request) noToken() *wire.Fault {
+	if q.route.Needs == openapi.Operator {
+		return &wire.Fault{Reason: wire.InvalidToken, Msg: "The administrator's token is missing",
+			Hint: "Send Authorization: Bearer with an operator's token, see docs/operations.md#operators"}
+	}
+	return &wire.Fault{Reason: wire.InvalidToken, Msg: "Access token missing",
+		Hint: "Send Authorization: Bearer with the access_token of POST /auth/token"}
+}

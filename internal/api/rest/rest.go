@@ -1,0 +1,327 @@
+package rest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/ruedahq/rueda/broker"
+	"github.com/ruedahq/rueda/internal/api/openapi"
+	"github.com/ruedahq/rueda/internal/api/rest/api"
+	"github.com/ruedahq/rueda/internal/api/rest/console"
+	"github.com/ruedahq/rueda/internal/api/rest/history"
+	"github.com/ruedahq/rueda/internal/base/proxy"
+	"github.com/ruedahq/rueda/internal/engine/entitlement"
+	"github.com/ruedahq/rueda/internal/engine/hub"
+	"github.com/ruedahq/rueda/internal/engine/journal"
+	"github.com/ruedahq/rueda/internal/engine/socket"
+	"github.com/ruedahq/rueda/internal/engine/web"
+	"github.com/ruedahq/rueda/internal/identity/auth"
+	"github.com/ruedahq/rueda/wire"
+)
+
+// Config configures a Handler. Auth, Accounts and Hub are required; the other fields have defaults.
+type Config struct {
+	Auth     *auth.Service
+	Accounts broker.Accounts
+	Hub      *hub.Hub
+
+	// Stream serves the WebSocket upgrade at /stream, with its own answers and log. Its
+	// ResponseWriter is an http.Hijacker that returns the connection as the listener of the Server
+	// accepted it. nil: not found.
+	Stream http.Handler
+
+	// Journal has the rows of history; nil: its routes are not found.
+	Journal *journal.Journal
+
+	// Connect opens a session of the stream for the client with an address. nil: GET /market/stream
+	// is not found.
+	Connect func(client netip.Addr) (*socket.LocalConn, error)
+
+	// HistoryReaders bounds the history requests that read at a time, and HistoryPerUser those of
+	// one user, including the waiting ones. 0: one reader fewer than there are cores, at least one;
+	// 4 for each user.
+	HistoryReaders int
+	HistoryPerUser int
+
+	// Ready returns the reason why the gateway should get no traffic now, which GET /readyz
+	// publishes. It must not block. nil: always ready.
+	Ready func() error
+
+	// Serves returns the reason why the gateway refuses all requests now except those about its
+	// health. It must not block. nil: it refuses none.
+	Serves func() error
+
+	// Origins are the origins of web pages that may read answers, such as
+	// https://app.example.com; "*" allows every page. None: the host of the request.
+	Origins []string
+
+	// Hosts are the names that Host may have in requests of pages, besides addresses and localhost,
+	// if there are no Origins. nil: any name.
+	Hosts []string
+
+	// Proxies are trusted for the client's address. None: it is the peer's.
+	Proxies proxy.Trusted
+
+	// PublicURL returns the URL of the gateway for clients, such as https://api.example.com, for
+	// the metadata of the token endpoint. nil or "": there is no metadata.
+	PublicURL func() string
+
+	// Secure says whether clients connect by HTTPS. Answers then have Strict-Transport-Security.
+	Secure web.HTTPS
+
+	// Scheme is that of pages of the gateway's own host, https or http; "": either.
+	Scheme string
+
+	// Pages are the handlers of web pages, by path, for GET and HEAD requests for which there is no
+	// route. A path that ends in a slash also stands for all paths below it, except for "/". A
+	// handler that answers 404 without a body gets the error of an unknown path. nil: no pages.
+	Pages map[string]http.Handler
+
+	// Console is what the page of the console learns before a login. nil: its routes are not found.
+	Console *console.Page
+
+	// Sockets returns the number of open connections to the stream of a token family. nil: none.
+	Sockets func(family string) int
+
+	// Used records the market data of an answer, and Denied a refusal because of a missing right.
+	// They must not block. nil: not recorded.
+	Used   func(user, market, level string, delay int)
+	Denied func(user, market, level, reason string)
+
+	// Counted keeps which instruments users with limited rights have requested; nil: until a restart.
+	Counted entitlement.DailyStore
+
+	// Observe records an answer for monitoring. It must not block. nil: not recorded.
+	Observe func(Observation)
+
+	// RequestsPerMinute limits a user without a limit of their own; 0: 600.
+	RequestsPerMinute int
+
+	Logger *slog.Logger // nil discards
+}
+
+// Handler answers REST requests.
+type Handler struct {
+	cfg         Config
+	log         *slog.Logger
+	routes      map[string][]*route // by path
+	zones       zones
+	users       quotas
+	addresses   quotas
+	operator    func(*request) error // checks the administrator's token; nil: no administrator
+	history     *history.Routes
+	self        *auth.SelfService
+	compressors api.Compressors
+	panics      atomic.Uint64
+	perMinute   atomic.Int64 // requests of a user
+	anonymous   *anonymousLog
+	quota       *entitlement.Daily
+	documents   documents
+	pages       pages
+}
+
+// New returns a Handler.
+func New(cfg Config) (*Handler, error) {
+	if cfg.Auth == nil || cfg.Accounts == nil || cfg.Hub == nil {
+		return nil, errors.New("rest: Auth, Accounts and Hub are needed")
+	}
+	if cfg.RequestsPerMinute < 0 || cfg.HistoryReaders < 0 || cfg.HistoryPerUser < 0 {
+		return nil, errors.New("rest: RequestsPerMinute, HistoryReaders and HistoryPerUser must not be negative")
+	}
+	for _, o := range cfg.Origins {
+		if _, ok := web.ParseOrigin(o); !ok && o != "*" {
+			return nil, fmt.Errorf("rest: origin %q is not like https://app.example.com", o)
+		}
+	}
+	// The stream has priority over history: one processor is left to it.
+	cfg.HistoryReaders = cmp.Or(cfg.HistoryReaders, max(1, runtime.NumCPU()-1))
+	cfg.HistoryPerUser = cmp.Or(cfg.HistoryPerUser, defaultHistory)
+	h := newHandler(cfg)
+	h.perMinute.Store(int64(cmp.Or(cfg.RequestsPerMinute, defaultRequests)))
+	h.history = history.New(history.Config{
+		Hub: cfg.Hub, Journal: cfg.Journal, Readers: cfg.HistoryReaders, PerUser: cfg.HistoryPerUser,
+		Compressors: &h.compressors, Logger: h.log,
+	})
+	h.self = auth.NewSelfService(cfg.Auth)
+	var err error
+	serve := h.publicRoutes()
+	maps.Copy(serve, consoleRoutes(h))
+	if h.routes, err = bind(openapi.Public(), serve); err != nil {
+		return nil, err
+	}
+	h.pages = newPages(cfg.Pages, h.notFound)
+	h.documents = documents{"/openapi.json": once(openapi.PublicDocument), "/asyncapi.json": once(streamDocument)}
+	return h, nil
+}
+
+const (
+	defaultRequests = 600 // of a user in a minute
+	defaultHistory  = 4   // history requests of a user at a time
+)
+
+// SetLimits replaces Config.RequestsPerMinute and Config.HistoryPerUser of a handler, for requests
+// that begin later. Any goroutine may call it.
+func SetLimits(h *Handler, requestsPerMinute, historyPerUser int) {
+	h.perMinute.Store(int64(cmp.Or(requestsPerMinute, defaultRequests)))
+	h.history.SetPerUser(cmp.Or(historyPerUser, defaultHistory))
+}
+
+// newHandler returns a Handler without routes.
+func newHandler(cfg Config) *Handler {
+	if cfg.Ready == nil {
+		cfg.Ready = func() error { return nil }
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Used == nil {
+		cfg.Used = func(string, string, string, int) {}
+	}
+	if cfg.Denied == nil {
+		cfg.Denied = func(string, string, string, string) {}
+	}
+	if cfg.Sockets == nil {
+		cfg.Sockets = func(string) int { return 0 }
+	}
+	return &Handler{
+		cfg: cfg, log: cfg.Logger, users: newQuotas(), addresses: newQuotas(), anonymous: newAnonymousLog(),
+		quota: entitlement.NewDaily(cfg.Counted),
+	}
+}
+
+// Observation describes an answer.
+type Observation struct {
+	Route  string        // "none": there is no such route
+	Grant  string        // password or refresh_token; "": not a request for tokens
+	Status int           // HTTP status
+	Reason string        // of an error; "": none
+	Time   time.Duration // from the request to the end of the answer; 0: a stream
+}
+
+// observe passes an answer on to Config.Observe.
+func (h *Handler) observe(q *request, a *answer, took time.Duration) {
+	if h.cfg.Observe == nil {
+		return
+	}
+	o := Observation{Route: "none", Grant: q.grant, Status: a.status, Reason: string(a.reason)}
+	if q.route != nil {
+		o.Route = q.route.Path
+	}
+	if a.stream == nil {
+		o.Time = took
+	}
+	h.cfg.Observe(o)
+}
+
+// Panics returns the number of panics in requests, each of which has ended one.
+func (h *Handler) Panics() uint64 { return h.panics.Load() }
+
+// request is a request with the results of the checks before its route's function.
+type request struct {
+	api.Request
+	route    *route
+	segment  string        // the segment of the path that the route leaves open
+	identity auth.Identity // of the token
+	presents bool          // a Bearer token was given
+	operator Operator      // of an administrator's request
+	actor    string        // the same, for the audit log
+	grant    string        // of a request for tokens
+}
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	q := &request{Request: api.Request{
+		Request: r, ID: web.RequestID(r.Header["X-Request-Id"]...), Out: w.Header(), Conn: connOf(r), Denied: h.cfg.Denied, Quota: h.quota,
+		Address: h.cfg.Proxies.Client(web.Peer(r), r.Header["Forwarded"], r.Header["X-Forwarded-For"]),
+	}}
+	unsound := checkFraming(q)
+	if unsound == nil {
+		unsound = refusesAll(h.cfg.Serves, r)
+	}
+	if unsound == nil && r.URL.Path == openapi.StreamPath && h.cfg.Stream != nil {
+		h.upgrade(w, q)
+		return
+	}
+	a := h.answer(q, unsound)
+	defer h.abort(q, &a)
+	if a.done != nil {
+		defer a.done()
+	}
+	h.recordUse(q, &a)
+	q.SetWaiting(q.User.ID == "")
+	a.write(w, q, h.cfg.Secure)
+	took := time.Since(start)
+	h.observe(q, &a, took)
+	h.logAccess(q, &a, took)
+}
+
+// answer returns the answer to a request, which is a refusal if the request is unsound.
+func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			done := a.done
+			a = h.panicked(q, p)
+			a.done = done
+		}
+	}()
+	if unsound != nil {
+		return h.refuse(q, unsound)
+	}
+	r, err := h.serve(q)
+	switch {
+	case err != nil:
+		return h.refuse(q, err)
+	case r.Status != 0:
+		a = answer{status: r.Status, body: r.Raw, done: r.Done, stream: r.Stream}
+	default:
+		a = answer{status: http.StatusOK, body: wire.AppendEnvelope(make([]byte, 0, len(r.Object)+32), r.Object)}
+	}
+	if q.route != nil && q.route.Compressed && q.Out["Content-Encoding"] == nil {
+		h.compress(q, &a)
+	}
+	return a
+}
+
+// recordUse records the market data of an answer. One without a body has none: an error, data that
+// the client has already, or an answer to HEAD.
+func (h *Handler) recordUse(q *request, a *answer) {
+	if a.status != http.StatusOK || q.Method == http.MethodHead {
+		return
+	}
+	for _, u := range q.Used {
+		h.cfg.Used(q.User.ID, u.Market, entitlement.Level(u.Channel).String(), u.Delay)
+	}
+}
+
+// abort ends a connection if a function panicked during its answer. net/http would log the value,
+// which may quote the request. It must be deferred.
+func (h *Handler) abort(q *request, a *answer) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+		*a = h.panicked(q, p)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// panicked counts and logs a panic without its value, which may quote the request.
+func (h *Handler) panicked(q *request, value any) answer {
+	h.panics.Add(1)
+	h.log.LogAttrs(q.Context(), slog.LevelError, "request handler panicked",
+		slog.String("request_id", q.ID),
+		slog.String("type", fmt.Sprintf("%T", value)),
+		slog.String("stack", string(debug.Stack())))
+	return q.failed(&wire.Failure{Fault: wire.Fault{Reason: wire.Internal}})
+}
