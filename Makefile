@@ -33,7 +33,7 @@ CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
 POSTGRES := $(wildcard /usr/lib/postgresql/*/bin/postgres)$(shell command -v postgres 2>/dev/null)
 SLAPD    := $(wildcard /usr/sbin/slapd)$(shell command -v slapd 2>/dev/null)
 
-.PHONY: help build run test race e2e cluster chaos alerts browser screens clients-python clients-typescript first-hour soak fuzz mutants bench compare bench-report lint release test-packages
+.PHONY: help build run test race e2e cluster chaos alerts browser screens clients-python clients-typescript first-hour soak fuzz mutants house bench compare bench-report lint release test-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,7 @@ endif
 	$(TESTRUN) -C tests/oauth -- -vet=off -timeout 20m ./...
 	$(TESTRUN) -C tests/openapi -- -vet=off -timeout 20m ./...
 	$(TESTRUN) -C tools/mutants -- -vet=off -timeout 20m ./...
+	$(TESTRUN) -C tools/house -- -vet=off -timeout 20m ./...
 	@echo
 	@echo "Left out:"
 	@echo "  everything else         make test"
@@ -185,6 +186,9 @@ release: ## archives of all platforms with checksums, in build/release; RELEASE 
 test-packages: ## builds a release of this platform twice and compares; installs, upgrades and removes the Debian package
 	$(TESTRUN) -C tools/release -- -vet=all -timeout 40m ./...
 	@[ "$$(id -u)" = 0 ] && command -v debootstrap >/dev/null || echo "Left out: the Debian package on a new Debian (as root, with debootstrap)"
+
+house: ## tables of seams between packages, of single importers, and of fields that many files write
+	@go -C tools/house run . ../..
 
 lint: ## the linters of .golangci.yml, pinned in tools/go.mod, and vet of the other modules
 	$(LINT) run ./...

@@ -38,7 +38,7 @@ func serveAdmin(t *testing.T, cfg Config) Bound {
 	t.Helper()
 	ready := make(chan Bound, 1)
 	cfg.Listen, cfg.OnReady = "127.0.0.1:0", func(b Bound) { ready <- b }
-	g, err := New(cfg)
+	g, err := New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestAdminRefusals(t *testing.T) {
 		{Admin{Listen: "127.0.0.1:0", TokenFile: token, TLS: pair, ClientCA: pair.Certificate, ClientCRL: pair.Key}, "revoked client certificates"},
 	} {
 		// Insecure applies to the listener for clients only.
-		_, err := New(Config{Admin: tt.admin, Insecure: true})
+		_, err := New(t.Context(), Config{Admin: tt.admin, Insecure: true})
 		if err == nil || !errors.Is(err, ErrAdmin) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v", tt.admin, err)
 		}
@@ -215,7 +215,7 @@ func TestAdminRefusals(t *testing.T) {
 		}
 	}
 	// Whether other machines can reach a name is known only after it is bound.
-	g, err := New(Config{Listen: "127.0.0.1:0", Admin: Admin{Listen: "0.0.0.0.:0", TokenFile: token}})
+	g, err := New(t.Context(), Config{Listen: "127.0.0.1:0", Admin: Admin{Listen: "0.0.0.0.:0", TokenFile: token}})
 	if err == nil {
 		err = g.Run(t.Context())
 	}
@@ -226,7 +226,7 @@ func TestAdminRefusals(t *testing.T) {
 
 func TestProxies(t *testing.T) {
 	for _, p := range []netip.Prefix{{}, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")} {
-		if _, err := New(Config{Proxies: []netip.Prefix{p}}); err == nil || !strings.Contains(err.Error(), "proxies") {
+		if _, err := New(t.Context(), Config{Proxies: []netip.Prefix{p}}); err == nil || !strings.Contains(err.Error(), "proxies") {
 			t.Errorf("%v: %v", p, err)
 		}
 	}

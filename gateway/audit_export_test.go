@@ -107,7 +107,7 @@ func TestThreat34Export(t *testing.T) {
 	for run := range 2 {
 		ready, ended := make(chan Bound, 1), make(chan error, 1)
 		cfg.OnReady = func(b Bound) { ready <- b }
-		g, err := New(cfg)
+		g, err := New(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestAuditReceivers(t *testing.T) {
 		{Syslog: AuditSyslog{Format: "json"}}, {Syslog: AuditSyslog{Address: "smtp://h"}}, {Webhook: AuditWebhook{URL: "https://h/"}},
 		{Webhook: AuditWebhook{Secret: make([]byte, 32)}},
 	} {
-		if _, err := New(Config{Listen: "127.0.0.1:0", Audit: bad}); err == nil || !strings.Contains(err.Error(), "send the audit log to") {
+		if _, err := New(t.Context(), Config{Listen: "127.0.0.1:0", Audit: bad}); err == nil || !strings.Contains(err.Error(), "send the audit log to") {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

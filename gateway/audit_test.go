@@ -19,7 +19,7 @@ func TestGatewayAudits(t *testing.T) {
 	defer d.Close()
 	recorded := make(chan audit.Event, 100)
 	d.db.Store = recording{d.db.Store, recorded}
-	g, err := New(Config{Data: d, Listen: "127.0.0.1:0", TLS: TLS(certtest.Write(t, t.TempDir(), "a.example")), Version: "v1"})
+	g, err := New(t.Context(), Config{Data: d, Listen: "127.0.0.1:0", TLS: TLS(certtest.Write(t, t.TempDir(), "a.example")), Version: "v1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestChange(t *testing.T) {
 	data.db.Store = rows
 	level := new(slog.LevelVar)
 	hours := market.Schedule{Sessions: []market.Session{{Start: time.Hour, End: 2 * time.Hour, Phase: market.Open}}}
-	g, err := New(Config{
+	g, err := New(t.Context(), Config{
 		Listen: "127.0.0.1:0", Data: data, LogLevel: level,
 		Markets: []market.Market{{ID: "OPEN"}, {ID: "HOURS", Schedule: hours}},
 	})

@@ -128,7 +128,7 @@ func onSmallDisk(ctx context.Context, folder string) error {
 	if err := seedDemo(ctx, data.Users); err != nil && !errors.Is(err, local.ErrExists) {
 		return err
 	}
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(ctx, gateway.Config{
 		Listen: "127.0.0.1:0", Data: data,
 		Feeds:   []gateway.Feed{{Name: "ticks", Source: metronome{names: []string{fullInstrument}, every: 5 * time.Millisecond}}},
 		Journal: gateway.Journal{Folder: filepath.Join(folder, "journal"), Sync: 50 * time.Millisecond},

@@ -1,6 +1,6 @@
 // Package gateway assembles a gateway and runs it. Import it to build your own server:
 //
-//	g, err := gateway.New(gateway.Config{
+//	g, err := gateway.New(ctx, gateway.Config{
 //		Users: myUsers, Accounts: myAccounts, // broker.Users, broker.Accounts
 //		Feeds: []gateway.Feed{{Name: "exchange", Source: myFeed}}, // feed.Source
 //	})

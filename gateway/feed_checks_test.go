@@ -50,7 +50,7 @@ func TestFeedChecks(t *testing.T) {
 	} {
 		now := time.Now()
 		source := onceFeed{[]market.Event{trade(100, now), trade(200, now), trade(101, now.Add(time.Hour)), trade(102, now)}, make(chan error, 1)}
-		g, err := New(Config{Listen: "127.0.0.1:0", Feeds: []Feed{{Name: "byma", Source: source, Checks: c.checks}}})
+		g, err := New(t.Context(), Config{Listen: "127.0.0.1:0", Feeds: []Feed{{Name: "byma", Source: source, Checks: c.checks}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestFeedChecks(t *testing.T) {
 			t.Errorf("%s: refused %d, found %v, %v", c.rule, refused, found, published)
 		}
 	}
-	_, err := New(Config{Feeds: []Feed{{Name: "byma", Source: onceFeed{}, Checks: FeedChecks{Refuse: []string{"stall"}}}}})
+	_, err := New(t.Context(), Config{Feeds: []Feed{{Name: "byma", Source: onceFeed{}, Checks: FeedChecks{Refuse: []string{"stall"}}}}})
 	if err == nil || !strings.Contains(err.Error(), `feed "byma": "stall" cannot be refused`) {
 		t.Errorf("an unknown kind: %v", err)
 	}

@@ -29,7 +29,7 @@ func TestThreat40GuessesAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	g, err := New(Config{
+	g, err := New(t.Context(), Config{
 		Data: data, Listen: "127.0.0.1:0", Drain: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		Feeds: []Feed{{Name: "exchange", Source: source}},
 	})

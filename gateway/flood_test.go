@@ -63,7 +63,7 @@ func child() error {
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(context.Background(), gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Limits: floodLimits(),
 		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
 		OnReady: func(b gateway.Bound) { fmt.Println(b.REST) },

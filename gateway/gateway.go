@@ -74,8 +74,9 @@ type Gateway struct {
 }
 
 // New assembles a gateway: it opens the keys, reads the certificate and lists the markets and
-// instruments. It starts nothing. The error names the mistake in cfg.
-func New(cfg Config) (*Gateway, error) {
+// instruments. It restores the market from the journal, which may take minutes, and ends early with
+// ctx. It starts nothing. The error names the mistake in cfg.
+func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, defaultListen)
 	cfg.Version = cmp.Or(cfg.Version, "devel")
 	cfg.Drain = cmp.Or(cfg.Drain, defaultDrain)
@@ -84,7 +85,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g := &Gateway{cfg: cfg, log: cfg.Logger, registry: &session.Registry{}, monitor: newMonitor()}
 	g.limits.Store(&g.cfg.Limits)
-	if err := g.build(); err != nil {
+	if err := g.build(ctx); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
 	return g, nil
@@ -94,14 +95,14 @@ func New(cfg Config) (*Gateway, error) {
 func Check(cfg Config) error {
 	cfg.Data = nil
 	cfg.Journal, cfg.Cluster = Journal{}, Cluster{}
-	g, err := New(cfg)
+	g, err := New(context.Background(), cfg) // it reads nothing that takes long
 	if err != nil {
 		return err
 	}
 	return g.close()
 }
 
-func (g *Gateway) build() error {
+func (g *Gateway) build(ctx context.Context) error {
 	url, err := web.ParsePublicURL(g.cfg.PublicURL)
 	if err := errors.Join(checkAddress(&g.cfg), err, proxy.Trusted(g.cfg.Proxies).Check()); err != nil {
 		return err
@@ -117,10 +118,10 @@ func (g *Gateway) build() error {
 		c.OnReload = g.recordCertificate
 		g.certificate = c
 	}
-	if err := g.buildMarket(); err != nil {
+	if err := g.buildMarket(ctx); err != nil {
 		return err
 	}
-	if err := g.buildUsers(); err != nil {
+	if err := g.buildUsers(ctx); err != nil {
 		return err
 	}
 	if err := g.buildNode(); err != nil {
@@ -133,13 +134,13 @@ func (g *Gateway) build() error {
 }
 
 // buildMarket builds the path of a trade: feeds, hours, hub.
-func (g *Gateway) buildMarket() error {
+func (g *Gateway) buildMarket(ctx context.Context) error {
 	for _, m := range g.cfg.Markets {
 		if err := m.Validate(); err != nil {
 			return err
 		}
 	}
-	if err := g.openJournal(); err != nil {
+	if err := g.openJournal(ctx); err != nil {
 		return err
 	}
 	if len(g.cfg.Stream.Delays) > 0 && g.journal == nil {
@@ -157,7 +158,7 @@ func (g *Gateway) buildMarket() error {
 		Logger:      g.log,
 		Following:   g.cfg.Cluster.Name != "",
 	})
-	if err := g.hub.Restore(context.Background()); err != nil || g.cfg.Cluster.Name != "" {
+	if err := g.hub.Restore(ctx); err != nil || g.cfg.Cluster.Name != "" {
 		return err
 	}
 	group, err := g.newFeeds(g.hub, g.hub)
@@ -217,7 +218,7 @@ var ErrDelaysNeedJournal = errors.New("delayed data are read from the journal, a
 var ErrJournalInUse = errors.New("another gateway uses the journal")
 
 // openJournal opens the journal, if one is configured.
-func (g *Gateway) openJournal() (err error) {
+func (g *Gateway) openJournal(ctx context.Context) (err error) {
 	c := g.cfg.Journal
 	if c.Folder == "" && g.cfg.Cluster.Name == "" {
 		return nil
@@ -231,7 +232,7 @@ func (g *Gateway) openJournal() (err error) {
 			return err
 		}
 	}
-	g.journal, err = journal.Open(cfg)
+	g.journal, err = journal.Open(ctx, cfg)
 	switch {
 	case errors.Is(err, journal.ErrLocked):
 		return fmt.Errorf("%w %s", ErrJournalInUse, c.Folder)
@@ -250,10 +251,10 @@ func (g *Gateway) openJournal() (err error) {
 }
 
 // buildUsers builds the path of a login: user base, keys, tokens.
-func (g *Gateway) buildUsers() error {
+func (g *Gateway) buildUsers(ctx context.Context) error {
 	data := g.cfg.Data
 	if data == nil {
-		d, err := OpenData(context.Background(), DataConfig{})
+		d, err := OpenData(ctx, DataConfig{})
 		if err != nil {
 			return err
 		}
@@ -263,12 +264,12 @@ func (g *Gateway) buildUsers() error {
 	if g.cfg.Users == nil {
 		g.cfg.UsersType = "local"
 		g.cfg.Users, g.cfg.Accounts, g.cfg.WatchUsers = data.Users, data.Users, data.Users.Watch
-		g.warnUnserved(context.Background(), data.Users)
+		g.warnUnserved(ctx, data.Users)
 	}
 	if g.cfg.Accounts == nil {
 		g.cfg.Accounts = noAccounts{}
 	}
-	if err := g.openKeys(context.Background(), data); err != nil {
+	if err := g.openKeys(ctx, data); err != nil {
 		return err
 	}
 	g.auditLog = data.db.Store
@@ -279,7 +280,7 @@ func (g *Gateway) buildUsers() error {
 	g.instruments = usage.NewInstruments(data.db.Store, g.log)
 	g.usage, g.denials = usage.NewMeter(data.db.Store, g.log), auditlog.NewDenials(data.db.Store, g.hub.HasMarket, g.log)
 	a, l := g.cfg.Auth, g.cfg.Limits
-	g.auth, err = auth.New(context.Background(), auth.Config{
+	g.auth, err = auth.New(ctx, auth.Config{
 		Users: g.cfg.Users, Store: data.db.Store, Shared: data.db.Limits, Keys: g.keys,
 		Issuer: cmp.Or(a.Issuer, g.cfg.PublicURL), OldIssuer: g.oldIssuer(), Audience: a.Audience,
 		AccessTTL: a.AccessTTL, RefreshTTL: a.RefreshTTL, FamilyMaxAge: a.FamilyMaxAge,

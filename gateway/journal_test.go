@@ -73,7 +73,7 @@ func TestOnJournal(t *testing.T) {
 		<-feeds[1].ended
 	})
 	result = errors.New("not after this")
-	if _, err := gateway.New(config); !errors.Is(err, result) {
+	if _, err := gateway.New(t.Context(), config); !errors.Is(err, result) {
 		t.Errorf("New: %v", err)
 	}
 	if len(got) != 2 || got[0] != [3]time.Time{} {
@@ -118,7 +118,7 @@ func TestTemporary(t *testing.T) {
 	lock(young.Folder)
 	unused, _ := create() // another process may be about to use it
 	used, _ := create()
-	j, err := journal.Open(journal.Config{Folder: used.Folder})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: used.Folder})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func runKilled(t *testing.T, folder string) {
 	if err := seedDemo(t.Context(), data.Users); err != nil && !errors.Is(err, local.ErrExists) {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(t.Context(), gateway.Config{
 		Listen: "127.0.0.1:0", Data: data,
 		Feeds:   []gateway.Feed{{Name: "sim", Source: source}},
 		Journal: gateway.Journal{Folder: filepath.Join(folder, "journal"), Segment: 4 << 20},

@@ -141,7 +141,7 @@ func (d *day) Run(ctx context.Context, sink feed.Sink) error {
 // keep writes rows over eight hours, and makes the journal close the day.
 func (d *day) keep(t *testing.T, folder string, rows int) {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: folder})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder})
 	if err != nil {
 		t.Fatal(err)
 	}

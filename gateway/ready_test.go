@@ -94,7 +94,7 @@ func TestJournalInUse(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "journal")
 	_, stop, done := launch(t, gateway.Config{Drain: time.Millisecond, Journal: gateway.Journal{Folder: folder}})
-	_, err := gateway.New(gateway.Config{Journal: gateway.Journal{Folder: folder}})
+	_, err := gateway.New(t.Context(), gateway.Config{Journal: gateway.Journal{Folder: folder}})
 	if !errors.Is(err, gateway.ErrJournalInUse) || err.Error() != "another gateway uses the journal "+folder {
 		t.Errorf("the second one: %v", err)
 	}

@@ -24,7 +24,7 @@ func launch(t *testing.T, cfg gateway.Config) (c *literalClient, stop context.Ca
 	t.Helper()
 	ready := make(chan gateway.Bound, 1)
 	cfg.Listen, cfg.OnReady = "127.0.0.1:0", func(b gateway.Bound) { ready <- b }
-	g, err := gateway.New(cfg)
+	g, err := gateway.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestSilentFeed(t *testing.T) {
 	t.Parallel()
 	silent := source(func(ctx context.Context, _ feed.Sink) error { <-ctx.Done(); return nil })
 	ready, ended := make(chan gateway.Bound, 1), make(chan error, 1)
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(t.Context(), gateway.Config{
 		Listen: "127.0.0.1:0", Drain: time.Millisecond, OnReady: func(b gateway.Bound) { ready <- b },
 		Feeds: []gateway.Feed{
 			{Name: "silent", Source: silent}, {Name: "late", Source: silent, Late: true},

@@ -105,7 +105,7 @@ func run(t *testing.T, cfg gateway.Config) (*http.Client, gateway.Bound) {
 	addDemo(t, cfg.Data.Users)
 	ready := make(chan gateway.Bound, 1)
 	cfg.OnReady = func(b gateway.Bound) { ready <- b }
-	g, err := gateway.New(cfg)
+	g, err := gateway.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,12 @@ package gateway_test
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -14,6 +18,49 @@ import (
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/market"
 )
+
+// fill runs a gateway until its journal has five minutes of three instruments.
+func fill(t *testing.T, cfg gateway.Config) {
+	t.Helper()
+	exchange, err := sim.New(sim.Config{Seed: 1, Clock: sim.Virtual, Speed: -1, Instruments: 3, Duration: 5 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("fill", func(t *testing.T) {
+		source := ending{exchange, make(chan struct{})}
+		cfg.Feeds = []gateway.Feed{{Name: "sim", Source: source}}
+		run(t, cfg)
+		<-source.ended
+	})
+}
+
+// TestInterruptedStart ends New in each of its steps. The folder of the journal is free then, and
+// the next start continues its epoch.
+func TestInterruptedStart(t *testing.T) {
+	t.Parallel()
+	cfg := gateway.Config{Listen: "127.0.0.1:0", Journal: gateway.Journal{Folder: t.TempDir()}}
+	fill(t, cfg)
+	var log bytes.Buffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	for _, at := range []gateway.StartStep{gateway.ReadsJournal, gateway.RestoresInstruments} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		interrupted := cfg
+		interrupted.OnStart = func(step gateway.StartStep, _, _ int64) {
+			if step == at {
+				interrupt()
+			}
+		}
+		g, err := gateway.New(ctx, interrupted)
+		if !errors.Is(err, context.Canceled) || g != nil {
+			t.Errorf("interrupted while %s: %v", at, err)
+		}
+		interrupt()
+	}
+	t.Run("again", func(t *testing.T) { run(t, cfg) })
+	if strings.Contains(log.String(), "new epoch") {
+		t.Errorf("an interrupted start ended the epoch: %s", &log)
+	}
+}
 
 // TestAnswerStarting checks what the address of a gateway answers before New has returned, that Run
 // gets the address afterwards, also while a client has a connection, and that New reports its
@@ -28,17 +75,8 @@ func TestAnswerStarting(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	exchange, err := sim.New(sim.Config{Seed: 1, Clock: sim.Virtual, Speed: -1, Instruments: 3, Duration: 5 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
 	cfg := gateway.Config{Listen: address, Journal: gateway.Journal{Folder: t.TempDir()}}
-	t.Run("fill", func(t *testing.T) {
-		filled, source := cfg, ending{exchange, make(chan struct{})}
-		filled.Feeds = []gateway.Feed{{Name: "sim", Source: source}}
-		run(t, filled)
-		<-source.ended
-	})
+	fill(t, cfg)
 
 	stop, err := gateway.AnswerStarting(t.Context(), cfg)
 	if err != nil {

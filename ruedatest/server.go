@@ -89,7 +89,7 @@ func (s *Server) start() {
 	if s.config.Change != nil {
 		s.config.Change(&c)
 	}
-	g, err := gateway.New(c)
+	g, err := gateway.New(s.t.Context(), c)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func (n *nodes) startIn(folder, name, role string) *testNode {
 		}
 		cfg.Feeds = []gateway.Feed{{Name: "sim", Source: exchange}}
 	}
-	g, err := gateway.New(cfg)
+	g, err := gateway.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -236,7 +236,7 @@ func openEdge(ctx context.Context, name, url, folder string) (*edgeNode, error) 
 		return nil, err
 	}
 	e := &edgeNode{}
-	if e.journal, err = journal.Open(cfg); err != nil {
+	if e.journal, err = journal.Open(ctx, cfg); err != nil {
 		return nil, err
 	}
 	e.hub = hub.New(hub.Config{Journal: e.journal, Following: true})

@@ -195,7 +195,7 @@ func (d *devCluster) start(ctx context.Context, n *devNode, failed chan error) e
 		}
 		cfg.Feeds = []gateway.Feed{{Name: "sim", Source: exchange}}
 	}
-	if n.gateway, err = gateway.New(cfg); err != nil {
+	if n.gateway, err = gateway.New(ctx, cfg); err != nil {
 		return errors.Join(err, data.Close())
 	}
 	d.tasks.Go(func() {

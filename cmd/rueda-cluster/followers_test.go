@@ -517,7 +517,7 @@ type logged struct {
 func (r *rig) readLog(p *process) (log map[string]*logged, hash string) {
 	t := r.t
 	t.Helper()
-	j, err := journal.OpenReader(filepath.Join(r.folder, p.name, "journal"))
+	j, err := journal.OpenReader(t.Context(), filepath.Join(r.folder, p.name, "journal"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func startNode(ctx context.Context, folder, name, role string, urls []string, re
 	if source != nil {
 		cfg.Feeds = []gateway.Feed{{Name: "bench", Source: source}}
 	}
-	g, err := gateway.New(cfg)
+	g, err := gateway.New(ctx, cfg)
 	if err != nil {
 		return nil, errors.Join(err, data.Close())
 	}

@@ -15,7 +15,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(ctx, gateway.Config{
 		Users:   directory{},
 		Feeds:   []gateway.Feed{{Name: "clock", Source: clock{}}},
 		OnReady: func(b gateway.Bound) { log.Printf("ana/secret at %s and %s", b.REST, b.Stream) },

@@ -88,7 +88,7 @@ func (s *server) start(folder string) {
 		s.t.Fatal(err)
 	}
 	ready, ended := make(chan gateway.Bound, 1), make(chan error, 1)
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(s.t.Context(), gateway.Config{
 		Listen: s.listen, Data: data, Drain: 50 * time.Millisecond,
 		Feeds:   []gateway.Feed{{Name: "metronome", Source: s.feed}},
 		Journal: gateway.Journal{Folder: filepath.Join(folder, "journal")},

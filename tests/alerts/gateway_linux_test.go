@@ -134,7 +134,7 @@ func serve(t *testing.T, cause, folder string) error {
 	if err := c.configure(cause, &cfg); err != nil {
 		return err
 	}
-	g, err := gateway.New(cfg)
+	g, err := gateway.New(t.Context(), cfg)
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func runDay(t *testing.T) *api {
 	}
 	a := &api{t: t, data: t.TempDir()}
 	ready := make(chan gateway.Bound, 1)
-	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", Data: data,
+	g, err := gateway.New(t.Context(), gateway.Config{Listen: "127.0.0.1:0", Data: data,
 		Markets: []market.Market{{ID: "BYMA", Timezone: "America/Argentina/Buenos_Aires"}},
 		Feeds:   []gateway.Feed{{Name: "sim", Source: exchange}},
 		Journal: gateway.Journal{Folder: a.data + "/journal", Segment: 8 << 20},

@@ -36,7 +36,7 @@ func start(t *testing.T) (rest string) {
 	}
 	proxy := openapitest.NewProxy(t)
 	ready := make(chan gateway.Bound, 1)
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(t.Context(), gateway.Config{
 		Listen: "127.0.0.1:0", PublicURL: proxy.URL, Data: data, OnReady: func(b gateway.Bound) { ready <- b },
 	})
 	if err != nil {

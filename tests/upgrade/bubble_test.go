@@ -101,7 +101,7 @@ func serve(t *testing.T, folder string) (c *asker, stop func()) {
 	cfg := s.Gateway
 	cfg.Listener, cfg.Feeds, cfg.Data, cfg.Accounts = listener, nil, data, data.Users
 	cfg.OnReady = func(gateway.Bound) { ready <- struct{}{} }
-	g, err := gateway.New(cfg)
+	g, err := gateway.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(errors.Join(err, data.Close()))
 	}

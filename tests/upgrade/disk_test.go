@@ -24,7 +24,7 @@ import (
 // begin empty.
 func TestRowsAreOnDisk(t *testing.T) {
 	folder := filepath.Join(copied(t, "sqlite"), "data", "journal")
-	r, err := journal.OpenReader(folder)
+	r, err := journal.OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}

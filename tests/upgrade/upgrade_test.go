@@ -78,7 +78,7 @@ func open(t *testing.T, from string) *client {
 		t.Fatal(err)
 	}
 	ready := make(chan gateway.Bound, 1)
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(t.Context(), gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Accounts: data.Users,
 		Journal: gateway.Journal{Folder: filepath.Join(folder, "journal")},
 		OnReady: func(b gateway.Bound) { ready <- b },

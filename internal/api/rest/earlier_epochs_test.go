@@ -22,7 +22,7 @@ import (
 // openStored returns a hub with the journal of a folder, and data with a delay of 15 minutes.
 func openStored(t *testing.T, folder string) (*hub.Hub, *journal.Journal) {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func withSlowJournal(t *testing.T, write func(*os.File, []byte) (int, error), f 
 		cfg := journal.Config{Folder: t.TempDir()}
 		cfg.WriteWith(write)
 		var err error
-		if kept, err = journal.Open(cfg); err != nil {
+		if kept, err = journal.Open(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
 		c.Journal = kept

@@ -48,7 +48,7 @@ func newArchive(t testing.TB, cfg journal.Config, change func(*rest.Config, *aut
 	}
 	a.folder = cfg.Folder
 	var err error
-	if a.journal, err = journal.Open(cfg); err != nil {
+	if a.journal, err = journal.Open(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

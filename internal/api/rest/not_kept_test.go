@@ -269,7 +269,7 @@ type notKeptHub struct {
 // openNotKept opens a journal that keeps some closed days.
 func openNotKept(t *testing.T, folder string, days int) *notKeptHub {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "same", Days: days, Sync: time.Millisecond})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "same", Days: days, Sync: time.Millisecond})
 	must(t, err)
 	h := hub.New(hub.Config{Journal: j, Markets: []market.Market{{ID: "BYMA"}, {ID: "OTHER"}}, Delays: []time.Duration{15 * time.Minute}})
 	must(t, h.Restore(t.Context()))

@@ -66,7 +66,7 @@ func (w *rightsWorld) publish(batch int64) {
 // newRightsWorld starts a gateway with its stream and users of all kinds.
 func newRightsWorld(t *testing.T, rights []tableRight) (w *rightsWorld, stop func()) {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Epoch: "e1"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same", Epoch: "e1"})
 	if err != nil {
 		t.Fatal(err)
 	}

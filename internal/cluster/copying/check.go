@@ -22,7 +22,7 @@ var (
 // hash of a closed day must be the one that from states, and at least as many offers must agree
 // with it as differ.
 func check(ctx context.Context, folder string, state *cluster.State, from *Offer, others []Offer) (err error) {
-	r, err := journal.OpenReader(folder)
+	r, err := journal.OpenReader(ctx, folder)
 	if err != nil {
 		return err
 	}

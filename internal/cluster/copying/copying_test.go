@@ -35,7 +35,7 @@ func (n *nodes) add(t *testing.T, name string, d journaltest.Days) *peer {
 	t.Helper()
 	d.Folder, d.Epoch = filepath.Join(t.TempDir(), "journal"), "e1"
 	d.Write(t)
-	j, err := journal.Open(journal.Config{Folder: d.Folder, Copy: true, Days: 1000})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: d.Folder, Copy: true, Days: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func mustEqual(t *testing.T, c *Copier, p *peer) {
 	if left, err := filepath.Glob(c.Journal + "*"); err != nil || len(left) != 1 {
 		t.Errorf("folders %v, %v", left, err)
 	}
-	j, err := journal.Open(journal.Config{Folder: c.Journal, Copy: true, Epoch: s.History.Epoch, Days: 1000})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: c.Journal, Copy: true, Epoch: s.History.Epoch, Days: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,7 +465,7 @@ func TestJournalChanges(t *testing.T) {
 			more.Folder, more.Epoch, more.Closed, more.After = p.Folder, "e1", 0, market3.Position()
 			more.Day = market3.Closed
 			more.Write(t)
-			j, err := journal.Open(journal.Config{Folder: p.Folder, Copy: true, Days: 1000})
+			j, err := journal.Open(t.Context(), journal.Config{Folder: p.Folder, Copy: true, Days: 1000})
 			if err != nil {
 				return nil, err
 			}
@@ -555,7 +555,7 @@ func TestInstallKeepsRows(t *testing.T) {
 	if s := installed(t, c); s != nil {
 		t.Errorf("installed with %+v", s)
 	}
-	r, err := journal.OpenReader(c.Journal)
+	r, err := journal.OpenReader(t.Context(), c.Journal)
 	if err != nil || r.Newest() != own.Position() {
 		t.Errorf("position %d, %v", r.Newest(), err)
 	}

@@ -187,7 +187,7 @@ func segment(name string) uint32 {
 // that from states. The error is errOthers if more of the other offers have another hash than have
 // this one.
 func (c *Copier) checkEarlier(ctx context.Context, date string, from *Offer, others []Offer) (err error) {
-	r, err := journal.OpenReader(c.folder())
+	r, err := journal.OpenReader(ctx, c.folder())
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func begun(t *testing.T, n *nodes) (p *peer, c *Copier, j *journal.Journal) {
 func open(t *testing.T, c *Copier, days int) *journal.Journal {
 	t.Helper()
 	installed(t, c)
-	j, err := journal.Open(journal.Config{Folder: c.Journal, Copy: true, Epoch: "e1", Days: days})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: c.Journal, Copy: true, Epoch: "e1", Days: days})
 	if err != nil {
 		t.Fatal(err)
 	}

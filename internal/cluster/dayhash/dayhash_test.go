@@ -25,7 +25,7 @@ func newNode(t *testing.T, name string, d journaltest.Days) *node {
 	t.Helper()
 	d.Folder, d.Epoch, d.Closed, d.Rows = t.TempDir(), "e", 3, 200
 	d.Write(t)
-	r, err := journal.OpenReader(d.Folder)
+	r, err := journal.OpenReader(t.Context(), d.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}

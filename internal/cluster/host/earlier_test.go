@@ -26,7 +26,7 @@ func newJournal(t *testing.T) (folder string) {
 // newEarlier opens the journal of a new node, and returns what adds its earlier days.
 func newEarlier(t *testing.T, folder string) *earlier {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: folder, Copy: true, Epoch: "e", Days: 1000})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, Copy: true, Epoch: "e", Days: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

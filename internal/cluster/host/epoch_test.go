@@ -13,7 +13,7 @@ import (
 // TestNumbersOfTheLog checks that a node takes the numbers of instruments from the log, in any
 // order, and that numbers which its journal uses otherwise are an error.
 func TestNumbersOfTheLog(t *testing.T) {
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestLeave(t *testing.T) {
 		"another journal":   {state: cluster.State{History: cluster.History{Epoch: "other"}, Sources: sources, SourcesAt: 1}},
 	} {
 		folder := filepath.Join(t.TempDir(), "journal")
-		j, err := journal.Open(journal.Config{Folder: folder, BootID: "same", Copy: true, Epoch: "log"})
+		j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "same", Copy: true, Epoch: "log"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestLeave(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if j, err = journal.Open(journal.Config{Folder: folder, BootID: "same"}); err != nil {
+		if j, err = journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "same"}); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

@@ -48,7 +48,7 @@ func TestEndlessRows(t *testing.T) {
 func TestFetchedDefinitions(t *testing.T) {
 	days := journaltest.Days{Folder: t.TempDir(), Closed: 1, Rows: 20}
 	days.Write(t)
-	j, err := journal.Open(journal.Config{Folder: days.Folder, BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: days.Folder, BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

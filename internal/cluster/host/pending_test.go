@@ -61,7 +61,7 @@ func TestPendingNumbers(t *testing.T) {
 // TestPendingWaits checks that a feed waits while too many rows wait for the log. At the end of the
 // leadership, pending rows are dropped, and feeds continue.
 func TestPendingWaits(t *testing.T) {
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestPendingGroups(t *testing.T) {
 // openJournal returns an empty journal.
 func openJournal(t *testing.T) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same", Copy: true, Epoch: "log"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestDepthOfMissingSegments(t *testing.T) {
 		if err := os.Rename(file, old); err != nil {
 			t.Fatal(err)
 		}
-		r, err := journal.OpenReader(f.folder)
+		r, err := journal.OpenReader(t.Context(), f.folder)
 		if err != nil {
 			t.Fatal(err)
 		}

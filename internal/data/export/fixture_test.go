@@ -57,7 +57,7 @@ func newFixtureOf(t *testing.T, segment int64, instruments ...market.Instrument)
 
 // open opens the journal, also again.
 func (f *fixture) open() {
-	j, err := journal.Open(journal.Config{Folder: f.folder, BootID: "boot", Segment: f.segment})
+	j, err := journal.Open(f.t.Context(), journal.Config{Folder: f.folder, BootID: "boot", Segment: f.segment})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func (f *fixture) closeDay(id string) {
 		f.t.Fatal(err)
 	}
 	synctest.Test(f.t, func(t *testing.T) {
-		j, err := journal.Open(journal.Config{Folder: f.folder, BootID: "boot"})
+		j, err := journal.Open(t.Context(), journal.Config{Folder: f.folder, BootID: "boot"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func (f *fixture) closeDay(id string) {
 			t.Fatal(err)
 		}
 	})
-	r, err := journal.OpenReader(f.folder)
+	r, err := journal.OpenReader(f.t.Context(), f.folder)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestThreat48MarketOfPath(t *testing.T) {
 	}
 	parent := t.TempDir()
 	job := Job{Folder: filepath.Join(parent, "out"), Request: Request{Date: testDate, Format: CSV, Unfinished: true}}
-	r, err := journal.OpenReader(f.folder)
+	r, err := journal.OpenReader(t.Context(), f.folder)
 	if err != nil {
 		t.Fatal(err)
 	}

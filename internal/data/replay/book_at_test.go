@@ -63,7 +63,7 @@ func TestBookAtAnySpeedLong(t *testing.T) {
 	}{{"max", -1, true}, {"max, each batch committed", -1, false}, {"a day in a tenth of a second", 864_000, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			folder := t.TempDir()
-			j, err := journal.Open(journal.Config{Folder: folder})
+			j, err := journal.Open(t.Context(), journal.Config{Folder: folder})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestBookAtAnySpeedLong(t *testing.T) {
 			if err := j.Close(); err != nil {
 				t.Fatal(err)
 			}
-			r, err := journal.OpenReader(folder)
+			r, err := journal.OpenReader(t.Context(), folder)
 			if err != nil {
 				t.Fatal(err)
 			}

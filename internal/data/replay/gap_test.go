@@ -22,7 +22,7 @@ import (
 // later has space again. A folder with the name of the next segment prevents the journal from
 // creating it, so that it suspends.
 func writeWithGap(t *testing.T, folder, date string, parts [3][]market.Event, instruments ...market.Instrument) {
-	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 12, BootID: "boot"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, Segment: 1 << 12, BootID: "boot"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestJournalWithGap(t *testing.T) {
 	if s := source.Stats(); s.Snapshots != 4+2 || s.Gaps != 1+1 || s.Rejected != 0 || s.Skipped.Lost() != 1 {
 		t.Errorf("played %+v", s)
 	}
-	r, err := journal.OpenReader(second)
+	r, err := journal.OpenReader(t.Context(), second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestJournalEnds(t *testing.T) {
 func playBooks(t *testing.T, books, removed int) {
 	t.Helper()
 	folder := t.TempDir()
-	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 12})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, Segment: 1 << 12})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func playBooks(t *testing.T, books, removed int) {
 			t.Fatal(err)
 		}
 	}
-	r, err := journal.OpenReader(folder)
+	r, err := journal.OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func playBooks(t *testing.T, books, removed int) {
 // the replay has the same statuses with the same numbers.
 func TestJournalWithGapEvents(t *testing.T) {
 	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	j, err := journal.Open(journal.Config{Folder: first})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: first})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestJournalWithGapEvents(t *testing.T) {
 // statuses returns the statuses of an instrument in a journal.
 func statuses(t *testing.T, folder, name string) (list []string) {
 	t.Helper()
-	r, err := journal.OpenReader(folder)
+	r, err := journal.OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type journalSource struct {
 }
 
 func openJournal(s *shared, _ *input) (_ playable, err error) {
-	r, err := journal.OpenReader(s.path)
+	r, err := journal.OpenReader(context.Background(), s.path)
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", s.path, err)
 	}
@@ -68,7 +68,7 @@ func (t *journalSource) instruments() []market.Instrument { return t.listed }
 
 // play implements playable.
 func (t *journalSource) play(ctx context.Context, run *run) (err error) {
-	r, err := journal.OpenReader(t.path)
+	r, err := journal.OpenReader(ctx, t.path)
 	if err != nil {
 		return fmt.Errorf("replay %s: %w", t.path, err)
 	}

@@ -17,7 +17,7 @@ import (
 // writeJournal runs a source through a hub and leaves its journal in a folder.
 func writeJournal(t *testing.T, folder string, source feed.Source) {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 20})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, Segment: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func replayJournal(t *testing.T, length time.Duration) {
 		t.Fatalf("%d instruments", n)
 	}
 	writeJournal(t, second, source)
-	a, err := journal.OpenReader(first)
+	a, err := journal.OpenReader(t.Context(), first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func replayJournal(t *testing.T, length time.Duration) {
 		t.Errorf("progress %d of %d bytes, the journal has %d", read, total, bytes)
 	}
 	defer a.Close()
-	b, err := journal.OpenReader(second)
+	b, err := journal.OpenReader(t.Context(), second)
 	if err != nil {
 		t.Fatal(err)
 	}

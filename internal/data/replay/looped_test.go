@@ -23,7 +23,7 @@ import (
 func intoJournal(t *testing.T, source *Source, pass int) string {
 	t.Helper()
 	folder := t.TempDir()
-	j, err := journal.Open(journal.Config{Folder: folder})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestCrossedBook(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := intoJournal(t, open(t, path, Config{Speed: -1}), 0)
-	r, err := journal.OpenReader(folder)
+	r, err := journal.OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func TestTimeFarAhead(t *testing.T) {
 func TestTwoClocks(t *testing.T) {
 	const ahead = 1300 * time.Millisecond
 	folder := t.TempDir()
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "boot"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "boot"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestCapturesPlayedE2E(t *testing.T) {
 				t.Fatal(err)
 			}
 			folder := t.TempDir()
-			j, err := journal.Open(journal.Config{Folder: folder, BootID: "boot"})
+			j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "boot"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,7 +22,7 @@ type journalRows struct {
 // readRows reads a journal.
 func readRows(t *testing.T, folder string) *journalRows {
 	t.Helper()
-	in, err := journal.OpenReader(folder)
+	in, err := journal.OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func readRows(t *testing.T, folder string) *journalRows {
 func (x *journalRows) verified(t *testing.T) *Report {
 	t.Helper()
 	folder := t.TempDir()
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "boot"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "boot"})
 	if err == nil {
 		err = j.Start(func(uint32, func(*journal.Row)) {})
 	}
@@ -135,7 +135,7 @@ func TestFalsifiedJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "boot"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "boot"})
 	if err != nil {
 		t.Fatal(err)
 	}

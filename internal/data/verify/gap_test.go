@@ -81,7 +81,7 @@ func (d *fullDisk) Publish(events []market.Event) error {
 func TestJournalWithGap(t *testing.T) {
 	folder := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 18, BootID: "boot"})
+		j, err := journal.Open(t.Context(), journal.Config{Folder: folder, Segment: 1 << 18, BootID: "boot"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestJournalWithGap(t *testing.T) {
 func TestWrongCheckpoint(t *testing.T) {
 	for _, behind := range []int{0, 1} {
 		folder := t.TempDir()
-		j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 12})
+		j, err := journal.Open(t.Context(), journal.Config{Folder: folder, Segment: 1 << 12})
 		if err != nil {
 			t.Fatal(err)
 		}

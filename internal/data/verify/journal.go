@@ -27,7 +27,7 @@ import (
 // runs of one seed have the same hash. Journal calls progress from time to time with the number of
 // rows read.
 func Journal(ctx context.Context, path string, findings int, progress func(rows int64)) (r *Report, err error) {
-	in, err := journal.OpenReader(path)
+	in, err := journal.OpenReader(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func exchange(t *testing.T, seed uint64) *sim.Source {
 func tradingDay(t *testing.T, seed uint64) string {
 	t.Helper()
 	folder := t.TempDir()
-	j, err := journal.Open(journal.Config{Folder: folder, Segment: 1 << 19})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, Segment: 1 << 19})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestDamagedJournal(t *testing.T) {
 // tradesOf returns N and time of the trades of a journal that can be read, by instrument.
 func tradesOf(t *testing.T, folder string) map[string]map[uint64]int64 {
 	t.Helper()
-	in, err := journal.OpenReader(folder)
+	in, err := journal.OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func newGateway(t *testing.T, def market.Instrument) *gateway {
 	t.Helper()
 	g := &gateway{t: t, folder: t.TempDir(), begin: time.Now().Add(-time.Hour).Truncate(time.Second)}
 	var err error
-	if g.journal, err = journal.Open(journal.Config{Folder: g.folder, BootID: "boot"}); err != nil {
+	if g.journal, err = journal.Open(t.Context(), journal.Config{Folder: g.folder, BootID: "boot"}); err != nil {
 		t.Fatal(err)
 	}
 	g.Hub = hub.New(hub.Config{Journal: g.journal})

@@ -40,7 +40,7 @@ const checkpointedInstruments = 600
 func (w *checkpointed) begin() {
 	w.t.Helper()
 	var err error
-	if w.journal, err = journal.Open(journal.Config{Folder: w.folder, Segment: 40_000, BootID: "same"}); err != nil {
+	if w.journal, err = journal.Open(w.t.Context(), journal.Config{Folder: w.folder, Segment: 40_000, BootID: "same"}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.hub = hub.New(hub.Config{Journal: w.journal})

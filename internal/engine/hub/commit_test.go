@@ -33,7 +33,7 @@ type slowHub struct {
 
 func newSlowHub(t *testing.T, folder string, cfg hub.Config) *slowHub {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

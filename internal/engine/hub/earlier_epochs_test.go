@@ -35,7 +35,7 @@ type epochs struct {
 func (w *epochs) begin() {
 	w.t.Helper()
 	w.log.Reset()
-	j, err := journal.Open(w.cfg)
+	j, err := journal.Open(w.t.Context(), w.cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func (f *follower) open(epoch string) {
 			f.t.Fatal(err)
 		}
 	}
-	j, err := journal.Open(journal.Config{Folder: f.folder, BootID: "same", Copy: true, Epoch: epoch})
+	j, err := journal.Open(f.t.Context(), journal.Config{Folder: f.folder, BootID: "same", Copy: true, Epoch: epoch})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ var earlyNames = []string{"A|M|CI", "B|M|CI", "A|V|CI"}
 
 func (w *earlyWorld) begin() {
 	w.t.Helper()
-	j, err := journal.Open(journal.Config{Folder: w.folder, BootID: "same", Segment: 1 << 15})
+	j, err := journal.Open(w.t.Context(), journal.Config{Folder: w.folder, BootID: "same", Segment: 1 << 15})
 	if err != nil {
 		w.t.Fatal(err)
 	}

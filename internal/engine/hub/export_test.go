@@ -54,12 +54,12 @@ func (w named) Locked() { w.Watcher.Locked(lockedBy()) }
 
 // lockedBy returns the name of the function that takes the lock.
 func lockedBy() string {
-	const internal = "github.com/ruedahq/rueda/internal/"
+	const engine = "github.com/ruedahq/rueda/internal/engine/"
 	var pcs [12]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
 		f, more := frames.Next()
-		switch name := strings.TrimPrefix(f.Function, internal); {
+		switch name := strings.TrimPrefix(f.Function, engine); {
 		case strings.HasPrefix(name, "steplock."):
 		case name == "hub.(*publisher).stepPublishing", name == "hub.(*Port).Lock", name == "hub.(*Port).Step":
 		default:

@@ -35,7 +35,7 @@ type replicas struct {
 
 func (r *replicas) openHub(i int) {
 	r.t.Helper()
-	j, err := journal.Open(journal.Config{Folder: r.folder[i], BootID: "same", Segment: 1 << 16})
+	j, err := journal.Open(r.t.Context(), journal.Config{Folder: r.folder[i], BootID: "same", Segment: 1 << 16})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ const dealt = "S0|M|CI" // the instrument with the most trades
 
 func newCrowd(t testing.TB, instruments, connections, deals int) *crowd {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (w *logWorld) number() {
 // begin starts the edge.
 func (w *logWorld) begin() {
 	w.t.Helper()
-	j, err := journal.Open(journal.Config{Folder: w.folder, BootID: "same", Segment: 1 << 15})
+	j, err := journal.Open(w.t.Context(), journal.Config{Folder: w.folder, BootID: "same", Segment: 1 << 15})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestDelayByTheLogE2E(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &logWorld{t: t, rng: rand.New(rand.NewPCG(seed, 31)), folder: folder, made: map[string]int64{}, last: map[string]uint64{}}
 				w.skew = []time.Duration{-10 * time.Minute, 10 * time.Minute}[seed%2]
-				j, err := journal.Open(journal.Config{Folder: own, BootID: "same"})
+				j, err := journal.Open(t.Context(), journal.Config{Folder: own, BootID: "same"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -94,7 +94,7 @@ func hoard(t *testing.T) {
 	if instruments == 50_000 {
 		limit, rounds = 512<<20, 200
 	}
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func heap() int64 {
 func journaled(t *testing.T, cfg hub.Config) *hub.Hub {
 	t.Helper()
 	var err error
-	if cfg.Journal, err = journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"}); err != nil {
+	if cfg.Journal, err = journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same"}); err != nil {
 		t.Fatal(err)
 	}
 	h := hub.New(cfg)

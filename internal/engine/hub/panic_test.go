@@ -33,7 +33,7 @@ type doomed struct {
 }
 
 func newDoomed(t *testing.T, folder string) *doomed {
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

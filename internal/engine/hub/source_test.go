@@ -12,7 +12,7 @@ import (
 // TestNumberingEnds checks that the numbers of a source without a numbering do not become those of
 // the one before, which would then leave out events.
 func TestNumberingEnds(t *testing.T) {
-	j, err := journal.Open(journal.Config{Folder: t.TempDir()})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

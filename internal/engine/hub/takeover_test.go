@@ -82,7 +82,7 @@ func (r *takeover) openFollowers() {
 	t := r.t
 	t.Helper()
 	for i := range r.hubs {
-		j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same", Segment: 1 << 16, Copy: true, Epoch: "log"})
+		j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same", Segment: 1 << 16, Copy: true, Epoch: "log"})
 		if err != nil {
 			t.Fatal(err)
 		}

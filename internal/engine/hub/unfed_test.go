@@ -95,7 +95,7 @@ func TestDelayedBeforeAFeedDefines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := t.TempDir()
 		begin := func() (*hub.Hub, *journal.Journal, func()) {
-			j, err := journal.Open(journal.Config{Folder: folder, BootID: "same"})
+			j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "same"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestExpiredInstruments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := t.TempDir()
 		begin := func() (*hub.Hub, *journal.Journal) {
-			j, err := journal.Open(journal.Config{Folder: folder, BootID: "same", Days: 2})
+			j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "same", Days: 2})
 			if err != nil {
 				t.Fatal(err)
 			}

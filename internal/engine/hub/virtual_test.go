@@ -19,7 +19,7 @@ import (
 // of earlier events of the market, or of the first one.
 func TestVirtualListing(t *testing.T) {
 	folder := t.TempDir()
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "boot"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "boot"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestVirtualListing(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := journal.OpenReader(folder)
+	r, err := journal.OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestVirtualListing(t *testing.T) {
 // the second day has times of that clock, so the book is known from the start of that day.
 func TestVirtualCheckpoint(t *testing.T) {
 	folder := t.TempDir()
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "boot"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "boot"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestVirtualCheckpoint(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(folder, "2024-08-08")); err != nil {
 		t.Fatal(err)
 	}
-	r, err := journal.OpenReader(folder)
+	r, err := journal.OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -272,7 +273,7 @@ func (v *segmentView) spans() ([]record.Span, error) {
 }
 
 // load reads a folder. With keep it removes the remains of a crash.
-func (a *Archive) load(folder string, keep bool) error {
+func (a *Archive) load(ctx context.Context, folder string, keep bool) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return fmt.Errorf("read journal folder: %w", err)
@@ -299,7 +300,7 @@ func (a *Archive) load(folder string, keep bool) error {
 				return err
 			}
 		}
-		if err := a.loadDay(d); err != nil {
+		if err := a.loadDay(ctx, d); err != nil {
 			return err
 		}
 		if len(d.segments) > 0 {
@@ -343,7 +344,7 @@ func isEmpty(e fs.DirEntry) bool {
 }
 
 // loadDay reads the index of a closed day, or the segments of another day.
-func (a *Archive) loadDay(d *day) error {
+func (a *Archive) loadDay(ctx context.Context, d *day) error {
 	index, err := dayfile.Open(filepath.Join(d.folder, dayfile.Name), a.unpack)
 	if err == nil {
 		if err = a.takeDay(d, index); err == nil {
@@ -370,7 +371,7 @@ func (a *Archive) loadDay(d *day) error {
 		if info, err := e.Info(); err == nil {
 			a.reading.size = info.Size()
 		}
-		if err := a.inspect(s, a.table); err != nil {
+		if err := a.inspect(ctx, s, a.table); err != nil {
 			return err
 		}
 		a.reading.done += a.reading.size
@@ -429,7 +430,7 @@ func (s *segment) stat() (size int64, packed bool, err error) {
 }
 
 // inspect reads the whole file of a segment. It adds its definitions to a table.
-func (a *Archive) inspect(s *segment, t *table) error {
+func (a *Archive) inspect(ctx context.Context, s *segment, t *table) error {
 	f, err := a.openSegment(s)
 	if err != nil {
 		return err
@@ -441,7 +442,7 @@ func (a *Archive) inspect(s *segment, t *table) error {
 	}
 	s.header, s.packed = f.header, f.packed
 	x := inspector{seg: s, table: t, file: f, size: f.size, part: a.reading.part}
-	if err := x.run(); err != nil {
+	if err := x.run(ctx); err != nil {
 		return err
 	}
 	s.torn = x.torn

@@ -87,7 +87,7 @@ func writeBlocks(t *testing.T, cfg Config, src *rowSource, rows int, commit func
 // mustRead opens a journal for reading until the test ends.
 func mustRead(t *testing.T, folder string) *Reader {
 	t.Helper()
-	r, err := OpenReader(folder)
+	r, err := OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestCopyWithDamage(t *testing.T) {
 	if err := os.WriteFile(files[1], text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(cfg); !errors.Is(err, ErrIncomplete) {
+	if _, err := Open(t.Context(), cfg); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("opened with a damaged segment: %v", err)
 	}
 }

@@ -57,13 +57,13 @@ func TestLockFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(cfg); err == nil {
+	if _, err := Open(t.Context(), cfg); err == nil {
 		t.Error("a locked journal was opened")
 	}
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
-	j, err := Open(cfg)
+	j, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestCutShort(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%q %v", files, err)
 	}
-	r, err := OpenReader(cfg.Folder)
+	r, err := OpenReader(t.Context(), cfg.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func TestDamagedIndexLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		what = fmt.Sprintf("%s at %d of %d", what, at, len(good))
-		r, err := OpenReader(cfg.Folder)
+		r, err := OpenReader(t.Context(), cfg.Folder)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -236,7 +236,7 @@ func TestHostileDay(t *testing.T) {
 	cfg, file, src := closedDay(t)
 	for _, spans := range []int{1 << 59, 1 << 20, -1} {
 		forge(t, file, func(m *dayfile.Meta) { m.Segments[0].Spans = spans })
-		r, err := OpenReader(cfg.Folder)
+		r, err := OpenReader(t.Context(), cfg.Folder)
 		if err != nil {
 			t.Fatal(err)
 		}

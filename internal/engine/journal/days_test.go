@@ -66,7 +66,7 @@ func TestDays(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := OpenReader(cfg.Folder)
+	r, err := OpenReader(t.Context(), cfg.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestDays(t *testing.T) {
 		t.Errorf("days of a reader:\n got %+v\nwant %+v", got, days)
 	}
 	first := segmentFiles(t, cfg.Folder)[0]
-	one, err := OpenReader(first)
+	one, err := OpenReader(t.Context(), first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestEveryByteOfDayFileLong(t *testing.T) {
 		}
 		for n := 0; n < len(whole); n += step {
 			patch(t, file, int64(n), whole[n]^0x20)
-			r, err := OpenReader(cfg.Folder)
+			r, err := OpenReader(t.Context(), cfg.Folder)
 			if err != nil {
 				t.Fatalf("byte %d of %s: %v", n, name, err)
 			}

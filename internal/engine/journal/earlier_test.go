@@ -215,7 +215,7 @@ func TestGapBeforeEarlier(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(cfg.Folder, EarlierName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), EarlierName) {
+		if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), EarlierName) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -70,7 +70,7 @@ func FuzzSegment(f *testing.F) {
 		if err := os.WriteFile(file, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := OpenReader(file)
+		r, err := OpenReader(t.Context(), file)
 		if err != nil {
 			var d *Damage
 			if !errors.As(err, &d) {
@@ -190,7 +190,7 @@ func FuzzDayFile(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		if r, err := OpenReader(file); err == nil {
+		if r, err := OpenReader(t.Context(), file); err == nil {
 			readEverything(t, r.Archive)
 			r.Close()
 		}

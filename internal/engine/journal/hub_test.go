@@ -259,7 +259,7 @@ func (w testWriter) Write(b []byte) (int, error) {
 
 func mustOpen(t testing.TB, cfg Config) *Journal {
 	t.Helper()
-	j, err := Open(cfg)
+	j, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,8 +122,9 @@ type Journal struct {
 // Open opens the journal of a folder for writing and creates a missing one. It locks the folder:
 // the error is ErrLocked while another process has it. It repairs what a crash has left incomplete.
 // The epoch continues if all rows committed in it are certainly still there; otherwise a new one
-// begins. A journal of a newer program is state.ErrNewer.
-func Open(cfg Config) (*Journal, error) {
+// begins. A journal of a newer program is state.ErrNewer. If ctx ends first, the error is that of
+// ctx, and the next Open finds the journal as this one did.
+func Open(ctx context.Context, cfg Config) (*Journal, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ func Open(cfg Config) (*Journal, error) {
 	archive.sys, archive.log, archive.reading.report = cfg.sys, cfg.Logger, cfg.Reading
 	j := &Journal{Archive: archive, cfg: cfg, lock: lock, wake: make(chan struct{}, 1)}
 	j.writer.reset()
-	if err := j.open(); err != nil {
+	if err := j.open(ctx); err != nil {
 		if j.state != nil {
 			err = errors.Join(err, j.state.Close(), j.highWater.Close())
 		}
@@ -150,7 +151,7 @@ func Open(cfg Config) (*Journal, error) {
 	return j, nil
 }
 
-func (j *Journal) open() error {
+func (j *Journal) open(ctx context.Context) error {
 	var found bool
 	var err error
 	if j.state, found, err = state.Open(j.cfg.Folder, &j.sys); err != nil {
@@ -162,7 +163,7 @@ func (j *Journal) open() error {
 	if err := j.finishRemovals(j.cfg.Folder); err != nil {
 		return err
 	}
-	if err := j.load(j.cfg.Folder, true); err != nil {
+	if err := j.load(ctx, j.cfg.Folder, true); err != nil {
 		return err
 	}
 	j.reading = reading{} // segments that are read later are not reported
@@ -215,7 +216,7 @@ func (j *Journal) open() error {
 		j.state.Epoch = cmp.Or(j.cfg.Epoch, state.NewEpoch())
 	}
 	j.epoch = j.state.Epoch
-	if err := j.findMinSeqs(context.Background()); err != nil {
+	if err := j.findMinSeqs(ctx); err != nil {
 		return err
 	}
 	if err := openEarlier(j); err != nil {

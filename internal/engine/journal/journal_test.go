@@ -45,7 +45,7 @@ func TestWriteAndRead(t *testing.T) {
 	src.write(j, 20_000, true)
 	checkAll(t, "open", j.Archive, src)
 
-	r, err := OpenReader(cfg.Folder)
+	r, err := OpenReader(t.Context(), cfg.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}

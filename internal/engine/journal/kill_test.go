@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // It continues after the end of the journal. Days pass, so that days are closed and removed
 // meanwhile.
 func killedWriter(folder string) error {
-	j, err := Open(Config{Folder: folder, BootID: "boot-1", Segment: 60_000, Days: 3, Sync: time.Millisecond})
+	j, err := Open(context.Background(), Config{Folder: folder, BootID: "boot-1", Segment: 60_000, Days: 3, Sync: time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func TestKillE2E(t *testing.T) {
 			folder, epoch, all, committed = t.TempDir(), "", all+committed, 0
 		}
 		committed = max(committed, killOne(t, folder, log, time.Duration(1+rng.IntN(60_000))*time.Microsecond))
-		r, err := OpenReader(folder)
+		r, err := OpenReader(t.Context(), folder)
 		if err != nil {
 			t.Fatal(err)
 		}

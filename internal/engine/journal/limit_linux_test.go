@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,7 +22,7 @@ func limited(folder string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 		return err
 	}
-	j, err := Open(Config{Folder: folder, BootID: "boot-1"})
+	j, err := Open(context.Background(), Config{Folder: folder, BootID: "boot-1"})
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func TestKernelRefusesE2E(t *testing.T) {
 	if err != nil || committed < 1000 {
 		t.Fatalf("%q were committed: %v", out, err)
 	}
-	r, err := OpenReader(cfg.Folder)
+	r, err := OpenReader(t.Context(), cfg.Folder)
 	if err != nil {
 		t.Fatal(err)
 	}

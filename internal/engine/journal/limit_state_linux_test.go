@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,7 +15,7 @@ import (
 // rows, and exits. odd writes the state once more, so that its other copy is next.
 func refused(folder string, limit uint64, odd bool) error {
 	signal.Ignore(syscall.SIGXFSZ)
-	j, err := Open(Config{Folder: folder})
+	j, err := Open(context.Background(), Config{Folder: folder})
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func TestLostRows(t *testing.T) {
 				if !x.later {
 					do(t, file)
 				}
-				r, err := OpenReader(cfg.Folder)
+				r, err := OpenReader(t.Context(), cfg.Folder)
 				check(t, err)
 				defer r.Close()
 				if x.later {

@@ -28,7 +28,7 @@ func TestMissingSegments(t *testing.T) {
 			if len(files) < 5 {
 				t.Fatalf("segments %v", files)
 			}
-			before, err := OpenReader(files[2])
+			before, err := OpenReader(t.Context(), files[2])
 			check(t, err)
 			from, to := before.Begins(), before.Newest() // the rows of the segment
 			check(t, before.Close())
@@ -64,7 +64,7 @@ func TestMissingSegments(t *testing.T) {
 			check(t, j.Close())
 
 			cfg.Copy = true
-			if _, err := Open(cfg); !errors.Is(err, ErrIncomplete) {
+			if _, err := Open(t.Context(), cfg); !errors.Is(err, ErrIncomplete) {
 				t.Errorf("as a copy of a log: %v", err)
 			}
 		})

@@ -48,7 +48,7 @@ func TestNewerFormat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := testConfig(t)
-			j, err := Open(cfg)
+			j, err := Open(t.Context(), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestNewerFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(cfg); !errors.Is(err, state.ErrNewer) {
+			if _, err := Open(t.Context(), cfg); !errors.Is(err, state.ErrNewer) {
 				t.Errorf("opened: %v", err)
 			}
 			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {

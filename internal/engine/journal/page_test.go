@@ -41,7 +41,7 @@ func readPages(t *testing.T, rows int) {
 	p := pager{Series{Instrument: src.defs[0].ID}, trades, page}
 	p.all(t, j, "live day")
 	logTime(t, "opened next to the writer, which makes the index of the day", func() {
-		r, err := OpenReader(cfg.Folder)
+		r, err := OpenReader(t.Context(), cfg.Folder)
 		if err == nil {
 			err = r.Close()
 		}

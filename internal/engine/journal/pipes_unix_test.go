@@ -30,7 +30,7 @@ func TestThreat48NamedPipes(t *testing.T) {
 			if err := syscall.Mkfifo(name, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			r, err := OpenReader(cfg.Folder)
+			r, err := OpenReader(t.Context(), cfg.Folder)
 			// Segments have everything that an index has.
 			if of == "segment" && (err == nil || !strings.Contains(err.Error(), name+": not a file")) || of == "index" && err != nil {
 				t.Errorf("a reader: %v", err)

@@ -15,8 +15,8 @@ import (
 type Reader struct{ *Archive }
 
 // OpenReader opens the folder of a journal, or one segment of it, for reading. It does not affect a
-// process that writes it, and sees what was committed before.
-func OpenReader(path string) (*Reader, error) {
+// process that writes it, and sees what was committed before. It ends with ctx.
+func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -28,15 +28,15 @@ func OpenReader(path string) (*Reader, error) {
 	r := &Reader{a}
 	if info.IsDir() {
 		before, _ := state.Read(path)
-		err = a.load(path, false)
+		err = a.load(ctx, path, false)
 		if now, found := state.Read(path); err == nil && found && now == before {
 			a.compareEnd(&now)
 		}
 	} else {
-		err = a.loadFile(path)
+		err = a.loadFile(ctx, path)
 	}
 	if err == nil {
-		err = a.findMinSeqs(context.Background())
+		err = a.findMinSeqs(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -69,9 +69,9 @@ func (a *Archive) compareEnd(s *state.State) {
 }
 
 // loadFile loads a single segment.
-func (a *Archive) loadFile(path string) error {
+func (a *Archive) loadFile(ctx context.Context, path string) error {
 	s := &segment{folder: filepath.Dir(path), name: filepath.Base(path), whole: true}
-	if err := a.inspect(s, a.table); err != nil {
+	if err := a.inspect(ctx, s, a.table); err != nil {
 		return err
 	}
 	if s.header == (header{}) {

@@ -47,7 +47,7 @@ func (a *Archive) inspectAgain(d *day) ([]*segment, error) {
 	for _, old := range d.segments {
 		s := &segment{folder: old.folder, name: old.name, packed: old.packed}
 		s.missing = old.missing
-		if err := a.inspect(s, newTable()); err != nil {
+		if err := a.inspect(context.Background(), s, newTable()); err != nil {
 			return nil, err
 		}
 		if s.number != old.number {

@@ -268,7 +268,7 @@ func TestCutAtEveryByteLong(t *testing.T) {
 // lastBlock returns the offset of the last block of a segment.
 func lastBlock(t *testing.T, file string) int64 {
 	t.Helper()
-	r, err := OpenReader(file)
+	r, err := OpenReader(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestEveryByteChangedLong(t *testing.T) {
 			continue // the header and one block are enough
 		}
 		patch(t, file, int64(n), whole[n]^1<<(n%8))
-		reader, err := OpenReader(cfg.Folder)
+		reader, err := OpenReader(t.Context(), cfg.Folder)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -480,7 +480,7 @@ func remove(t testing.TB, path string) {
 func TestLock(t *testing.T) {
 	cfg := testConfig(t)
 	j := mustOpen(t, cfg)
-	if _, err := Open(cfg); !errors.Is(err, ErrLocked) {
+	if _, err := Open(t.Context(), cfg); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second one: %v", err)
 	}
 	if err := j.Close(); err != nil {
@@ -583,7 +583,7 @@ func TestDefinitions(t *testing.T) {
 		}
 	}
 	check("written", j.Archive)
-	one, err := OpenReader(segmentFiles(t, cfg.Folder)[len(segmentFiles(t, cfg.Folder))-1])
+	one, err := OpenReader(t.Context(), segmentFiles(t, cfg.Folder)[len(segmentFiles(t, cfg.Folder))-1])
 	if err != nil {
 		t.Fatal(err)
 	}

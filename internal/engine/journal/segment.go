@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -155,14 +156,17 @@ type inspector struct {
 // windowBytes is the read size, unless a frame is longer.
 const windowBytes = 1 << 20
 
-// run reads the whole segment. It returns errors of the file system; damage is recorded in the
-// segment.
-func (x *inspector) run() error {
+// run reads the whole segment. It returns errors of the file system, or that of ctx. Damage is
+// recorded in the segment.
+func (x *inspector) run(ctx context.Context) error {
 	x.high = -1 << 63
 	x.cursor = record.Cursor{File: x.seg.path(x.seg.packed), Salt: x.seg.salt}
 	x.seg.summary, x.seg.end = newSummary(), record.HeaderSize
 	window := make([]byte, min(windowBytes, x.size))
 	for at := int64(record.HeaderSize); at < x.size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n := int(min(int64(len(window)), x.size-at))
 		if _, err := x.file.ReadAt(window[:n], at); err != nil {
 			return fmt.Errorf("read %s: %w", x.cursor.File, err)

@@ -84,7 +84,7 @@ func newEntitledWorld(t *testing.T, seed uint64) *entitledWorld {
 	for _, d := range entitledDelays {
 		delays = append(delays, time.Duration(d)*time.Second)
 	}
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (x *till) handle(msg string) {
 func newTill(t testing.TB) *till {
 	t.Helper()
 	now := time.Now()
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func newRecoveryWorld(t *testing.T, seed uint64) *recoveryWorld {
 // start starts a gateway on the folder.
 func (w *recoveryWorld) start() {
 	var err error
-	w.journal, err = journal.Open(journal.Config{Folder: w.folder, Segment: 64 << 10, BootID: "one"})
+	w.journal, err = journal.Open(w.t.Context(), journal.Config{Folder: w.folder, Segment: 64 << 10, BootID: "one"})
 	if err != nil {
 		w.t.Fatal(err)
 	}

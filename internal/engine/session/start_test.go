@@ -33,7 +33,7 @@ func (s *starter) Post(n session.Event) {
 }
 
 func newStarter(t *testing.T) *starter {
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestResumeOnNewNode(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "journal")
 	journaltest.Days{Folder: folder, Epoch: "e1", Closed: 3, Rows: 100}.Write(t)
 	earlier := journaltest.Split(t, folder, 2)
-	j, err := journal.Open(journal.Config{Folder: folder, Copy: true, Epoch: "e1", Days: 1000})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, Copy: true, Epoch: "e1", Days: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -253,7 +253,7 @@ func checkLost(t *testing.T, w *streamtest.House, want []uint64) {
 // tradesOf returns the N of the trades of an instrument in a segment.
 func tradesOf(t *testing.T, file, name string) (list []uint64) {
 	t.Helper()
-	r, err := journal.OpenReader(file)
+	r, err := journal.OpenReader(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}

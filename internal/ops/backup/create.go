@@ -205,7 +205,7 @@ func (w *writer) journal(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	r, err := journal.OpenReader(copied)
+	r, err := journal.OpenReader(ctx, copied)
 	if err != nil {
 		return fmt.Errorf("read the copy of the journal: %w", err)
 	}

@@ -191,7 +191,7 @@ func start(t *testing.T, folder string, ctx context.Context) *running {
 		t.Fatal(err)
 	}
 	ready := make(chan gateway.Bound, 1)
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(t.Context(), gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Feeds: []gateway.Feed{{Name: "trades", Source: source{}}}, Drain: time.Millisecond,
 		Journal: gateway.Journal{Folder: filepath.Join(folder, "journal"), Segment: 1 << 20},
 		// A client that continues presents tokens that are newer than the backup, and so are refused.

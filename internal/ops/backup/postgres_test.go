@@ -38,7 +38,7 @@ func TestBackupPostgresE2E(t *testing.T) {
 	if _, err := backup.Restore(t.Context(), dir, to); err != nil {
 		t.Fatal(err)
 	}
-	r, err := journal.OpenReader(to.Journal)
+	r, err := journal.OpenReader(t.Context(), to.Journal)
 	if err != nil {
 		t.Fatal(err)
 	}

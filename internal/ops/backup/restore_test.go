@@ -254,7 +254,7 @@ func setSchema(t *testing.T, dir string, version int) {
 // withJournal writes an empty journal with a clean end into a data folder.
 func withJournal(t *testing.T, folder string) {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: filepath.Join(folder, "journal"), Memory: t.TempDir()})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: filepath.Join(folder, "journal"), Memory: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

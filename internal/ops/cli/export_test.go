@@ -21,7 +21,7 @@ func journalOf(t *testing.T, folder string, dates ...string) {
 	t.Helper()
 	id := market.InstrumentID{Symbol: "GGAL", Market: "BYMA", Term: "24hs"}
 	synctest.Test(t, func(t *testing.T) {
-		j, err := journal.Open(journal.Config{Folder: folder})
+		j, err := journal.Open(t.Context(), journal.Config{Folder: folder})
 		if err != nil {
 			t.Fatal(err)
 		}

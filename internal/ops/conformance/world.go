@@ -102,7 +102,7 @@ func (w *world) up(ctx context.Context) error {
 		return errors.Join(err, data.Close())
 	}
 	ready := make(chan gateway.Bound, 1)
-	g, err := gateway.New(gateway.Config{
+	g, err := gateway.New(ctx, gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Drain: 200 * time.Millisecond, Version: "conformance",
 		Markets: []market.Market{{ID: "TEST"}, {ID: "HIDDEN"}},
 		Feeds:   []gateway.Feed{{Name: "script", Source: w.market}},

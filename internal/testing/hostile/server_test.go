@@ -193,7 +193,7 @@ func serve(text string) error {
 			return err
 		}
 	}
-	g, err := gateway.New(cfg)
+	g, err := gateway.New(context.Background(), cfg)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (d Days) Write(t *testing.T) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(d.Time(1)))
-		j, err := journal.Open(journal.Config{Folder: d.Folder, Days: 1000, Sync: time.Millisecond, Segment: 32 << 10})
+		j, err := journal.Open(t.Context(), journal.Config{Folder: d.Folder, Days: 1000, Sync: time.Millisecond, Segment: 32 << 10})
 		check(t, err)
 		h := hub.New(hub.Config{Journal: j, Markets: []market.Market{{ID: "BYMA"}}})
 		check(t, h.Restore(t.Context()))

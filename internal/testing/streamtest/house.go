@@ -51,7 +51,7 @@ type House struct {
 func (w *House) Begin() {
 	w.T.Helper()
 	var err error
-	if w.Journal, err = journal.Open(journal.Config{Folder: w.Folder, Segment: 64 << 10, BootID: "same"}); err != nil {
+	if w.Journal, err = journal.Open(w.T.Context(), journal.Config{Folder: w.Folder, Segment: 64 << 10, BootID: "same"}); err != nil {
 		w.T.Fatal(err)
 	}
 	w.Hub = hub.New(hub.Config{Journal: w.Journal, TradesKept: w.Kept, Markets: []market.Market{{ID: "M", Timezone: "America/Argentina/Buenos_Aires"}}})
@@ -214,7 +214,7 @@ type Restarted struct {
 
 func Restart(t testing.TB, folder string, cfg hub.Config) *Restarted {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: folder, BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: folder, BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

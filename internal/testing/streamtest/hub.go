@@ -16,7 +16,7 @@ import (
 // called.
 func DelayedHub(t testing.TB, cfg hub.Config) *hub.Hub {
 	t.Helper()
-	j, err := journal.Open(journal.Config{Folder: t.TempDir(), BootID: "same"})
+	j, err := journal.Open(t.Context(), journal.Config{Folder: t.TempDir(), BootID: "same"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (w *World) openJournal(cfg *hub.Config) (err error) {
 	if w.folder, err = os.MkdirTemp("", "rueda-talk-"); err != nil {
 		return fmt.Errorf("make the folder of the journal: %w", err)
 	}
-	if w.journal, err = journal.Open(journal.Config{Folder: w.folder, BootID: "same", Epoch: cfg.Epoch}); err != nil {
+	if w.journal, err = journal.Open(context.Background(), journal.Config{Folder: w.folder, BootID: "same", Epoch: cfg.Epoch}); err != nil {
 		return err
 	}
 	cfg.Journal = w.journal

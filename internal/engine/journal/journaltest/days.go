@@ -37,7 +37,7 @@ func ID() market.InstrumentID { return market.InstrumentID{Symbol: "GGAL", Marke
 func (d Days) Write(t *testing.T) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		j, err := journal.Open(journal.Config{Folder: d.Folder, Copy: true, Epoch: d.Epoch, Segment: 32 << 10, Days: 1000})
+		j, err := journal.Open(t.Context(), journal.Config{Folder: d.Folder, Copy: true, Epoch: d.Epoch, Segment: 32 << 10, Days: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 // node of a cluster. It returns the folder of each day, oldest first, for journal.AddDay.
 func Split(t testing.TB, folder string, days int) (list []string) {
 	t.Helper()
-	r, err := journal.OpenReader(folder)
+	r, err := journal.OpenReader(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}

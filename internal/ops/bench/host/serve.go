@@ -123,7 +123,7 @@ func (s *server) start(cfg Config) (*Started, error) {
 	bound := make(chan gateway.Bound, 1)
 	config, limits := s.config()
 	config.OnReady = func(b gateway.Bound) { bound <- b }
-	g, err := gateway.New(config)
+	g, err := gateway.New(context.Background(), config)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (p *program) gateway(c Config) (*Started, error) {
 	}
 	var g *gateway.Gateway
 	if err == nil {
-		g, err = gateway.New(cfg)
+		g, err = gateway.New(ctx, cfg)
 	}
 	if err != nil {
 		cancel()

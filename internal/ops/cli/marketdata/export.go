@@ -78,7 +78,7 @@ func (f *exportFlags) run(ctx context.Context, std command.Streams) (err error) 
 	if err != nil {
 		return err
 	}
-	j, err := openJournal(f.data)
+	j, err := openJournal(ctx, f.data)
 	if err != nil {
 		return err
 	}
@@ -186,8 +186,8 @@ func names[T fmt.Stringer](list []T) string {
 }
 
 // openJournal opens the journal of a data folder, or a journal folder.
-func openJournal(folder string) (*journal.Reader, error) {
-	j, err := journal.OpenReader(journalIn(folder))
+func openJournal(ctx context.Context, folder string) (*journal.Reader, error) {
+	j, err := journal.OpenReader(ctx, journalIn(folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, command.Fail(command.ExitNotFound, err, "Name the data folder of a gateway with --data.")
 	}

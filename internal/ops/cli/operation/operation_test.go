@@ -34,7 +34,7 @@ func start(t *testing.T, change func(*gateway.Config)) (admin, clients string) {
 	if change != nil {
 		change(&c)
 	}
-	g, err := gateway.New(c)
+	g, err := gateway.New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

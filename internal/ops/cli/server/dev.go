@@ -237,9 +237,12 @@ func RunLocal(ctx context.Context, std command.Streams, folder string, c gateway
 	var step startProgress
 	c.OnStart = step.note
 	read := command.NewProgress(&std).During(ctx, func() string { return c.Journal.Folder + ": " + step.String() })
-	g, err := gateway.New(c)
+	g, err := gateway.New(ctx, c)
 	read()
 	begin()
+	if stopped(ctx, err) {
+		return nil
+	}
 	if err != nil {
 		return explainListen(command.ExplainFolder(err, c.Journal.Folder, "--data"), c.Listen, "--listen")
 	}

@@ -173,8 +173,11 @@ func runServe(ctx context.Context, std command.Streams, name, role string) (err 
 	if err != nil {
 		return explainStart(err, s, name)
 	}
-	g, err := gateway.New(s.Gateway)
+	g, err := gateway.New(ctx, s.Gateway)
 	ready()
+	if stopped(ctx, err) {
+		return nil
+	}
 	if err != nil {
 		return explainStart(command.ExplainFolder(err, s.Gateway.Journal.Folder, "folder of [journal] in "+name), s, name)
 	}

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -48,4 +50,10 @@ func logStart(log *slog.Logger) func(gateway.StartStep, int64, int64) {
 			log.Info("starting", "status", describeStart(step, done, total))
 		}
 	}
+}
+
+// stopped reports whether a start ended with err because the program was asked to end. As after the
+// start, this is not a failure.
+func stopped(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, context.Canceled)
 }
