@@ -15,7 +15,6 @@ import (
 
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/api/adminapi"
-	"github.com/ruedahq/rueda/internal/api/operators"
 	"github.com/ruedahq/rueda/internal/api/pages"
 	"github.com/ruedahq/rueda/internal/api/rest"
 	"github.com/ruedahq/rueda/internal/base/certificate"
@@ -71,7 +70,7 @@ func (g *Gateway) buildAdmin() error {
 		return nil
 	}
 	a := &administrator{}
-	list, err := operators.Source(c.Tokens, c.TokenFile, g.log)
+	list, err := rest.Operators(c.Tokens, c.TokenFile, g.log)
 	if err != nil {
 		return fmt.Errorf("%w: read the token: %w", ErrAdmin, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/internal/api/openapi/openapitest"
-	"github.com/ruedahq/rueda/internal/api/operators"
+	"github.com/ruedahq/rueda/internal/api/rest"
 	"github.com/ruedahq/rueda/internal/base/audit"
 	"github.com/ruedahq/rueda/internal/base/certificate/certtest"
 	"github.com/ruedahq/rueda/internal/base/reload"
@@ -120,7 +120,7 @@ func TestOperatorFile(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		list, err := operators.Read(name)
+		list, err := rest.ReadOperators(name)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(list) == 0 {
 			t.Errorf("%q: %d operators, %v, want %q", text, len(list), err, want)
 		}
@@ -148,7 +148,7 @@ func TestThreat35RemovedOperator(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			name := writeToken(t, t.TempDir(), "ana "+tokenHash("ana")+" identity\n"+otto, 0o600)
-			list, err := operators.Source("", name, slog.New(slog.DiscardHandler))
+			list, err := rest.Operators("", name, slog.New(slog.DiscardHandler))
 			if err != nil || len(list()) != 2 {
 				t.Fatal(list(), err)
 			}

@@ -1,5 +1,4 @@
-// Package operators reads the operators of a gateway from their token file.
-package operators
+package rest
 
 import (
 	"crypto/sha256"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/api/rest"
 	"github.com/ruedahq/rueda/internal/base/fileowner"
 	"github.com/ruedahq/rueda/internal/base/reload"
 )
@@ -25,8 +23,8 @@ const (
 	mostTokens = 64 << 10
 )
 
-// readFile reads a file that only its owner may read, or one that was mounted for the process.
-func readFile(name string) (string, error) {
+// readTokenFile reads a file that only its owner may read, or one that was mounted for the process.
+func readTokenFile(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("token_file is missing")
 	}
@@ -47,31 +45,31 @@ func readFile(name string) (string, error) {
 	return string(text), fileowner.Unreadable(err)
 }
 
-// Source returns a function that returns the operators now: those of a token file, which is read
+// Operators returns a function that returns the operators now: those of a token file, which is read
 // again when it changes, or those of a text. A text is used only without a file.
-func Source(text, file string, logger *slog.Logger) (func() []rest.Operator, error) {
+func Operators(text, file string, logger *slog.Logger) (func() []Operator, error) {
 	if text != "" && file == "" {
-		list, err := Parse("the text of the tokens", text)
-		return func() []rest.Operator { return list }, err
+		list, err := parseOperators("the text of the tokens", text)
+		return func() []Operator { return list }, err
 	}
-	f, err := reload.NewStrict(file, Read, logger)
+	f, err := reload.NewStrict(file, ReadOperators, logger)
 	return f.Get, err
 }
 
-// Read reads the operators of a token file. It has one token, or a line for each operator:
+// ReadOperators reads the operators of a token file. It has one token, or a line for each operator:
 // a name, the SHA-256 of the token in hexadecimal, a role, and perhaps the last day.
-func Read(name string) ([]rest.Operator, error) {
-	text, err := readFile(name)
+func ReadOperators(name string) ([]Operator, error) {
+	text, err := readTokenFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(name, text)
+	return parseOperators(name, text)
 }
 
-// Parse parses a text that is called name in errors. With an error it returns the
+// parseOperators parses a text that is called name in errors. With an error it returns the
 // operators whose lines are right, so that a mistake in one line neither keeps a removed operator
 // nor locks the others out.
-func Parse(name, text string) (list []rest.Operator, err error) {
+func parseOperators(name, text string) (list []Operator, err error) {
 	lines := 0
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -86,7 +84,7 @@ func Parse(name, text string) (list []rest.Operator, err error) {
 		}
 		list = append(list, o)
 	}
-	unnamed := func(o rest.Operator) bool { return o.Name == "" }
+	unnamed := func(o Operator) bool { return o.Name == "" }
 	if err != nil {
 		return slices.DeleteFunc(list, unnamed), err
 	}
@@ -99,13 +97,13 @@ func Parse(name, text string) (list []rest.Operator, err error) {
 	return list, nil
 }
 
-func parseOperator(fields []string) (o rest.Operator, err error) {
+func parseOperator(fields []string) (o Operator, err error) {
 	notToken := func(r rune) bool { return r <= ' ' || r > '~' }
 	if len(fields) == 1 { // a token
 		if len(fields[0]) < leastToken || strings.ContainsFunc(fields[0], notToken) {
 			return o, fmt.Errorf("a token has one line of at least %d characters, letters and digits", leastToken)
 		}
-		return rest.Operator{Hash: sha256.Sum256([]byte(fields[0])), Role: rest.RoleOperate}, nil
+		return Operator{Hash: sha256.Sum256([]byte(fields[0])), Role: RoleOperate}, nil
 	}
 	if len(fields) < 3 || len(fields) > 4 || len(fields[0]) > 64 || strings.ContainsFunc(fields[0], notToken) {
 		return o, errors.New("want NAME SHA256 read|operate|identity [YYYY-MM-DD]")
@@ -116,7 +114,7 @@ func parseOperator(fields []string) (o rest.Operator, err error) {
 		return o, errors.New("the SHA-256 of a token has 64 hexadecimal digits")
 	}
 	copy(o.Hash[:], sum)
-	if o.Role, err = rest.ParseRole(fields[2]); err != nil {
+	if o.Role, err = ParseRole(fields[2]); err != nil {
 		return o, err
 	}
 	if len(fields) == 4 {
