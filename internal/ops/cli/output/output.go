@@ -105,10 +105,11 @@ type Writer struct {
 
 	rows    [][]string
 	widths  []int
-	shown   int  // columns of the table that fit
-	cut     int  // width of the last column if it is cut; 0: it is not
-	headed  bool // the names of the columns are printed
-	objects int  // printed in JSON
+	filled  []bool // columns with a value in a row
+	shown   int    // columns of the table that fit
+	cut     int    // width of the last column if it is cut; 0: it is not
+	headed  bool   // the names of the columns are printed
+	objects int    // printed in JSON
 }
 
 // Row prints a row: v as JSON, which may be a json.RawMessage, or the cells of the columns.
@@ -204,8 +205,7 @@ func (w *Writer) Close() error {
 	case w.format == Table:
 		if err = w.Flush(); w.cut > 0 {
 			fmt.Fprintln(w.messages, "Cells that end in … are cut, because the terminal is too narrow. --wide prints them in full.")
-		} else if w.shown < len(w.columns) {
-			hidden := strings.ReplaceAll(strings.Join(w.columns[w.shown:], ", "), "_", " ")
+		} else if hidden := w.hidden(); hidden != "" {
 			fmt.Fprintf(w.messages, "Not shown, because the terminal is too narrow: %s. --wide prints all columns.\n", hidden)
 		}
 	case w.format == asJSON && w.objects == 0:
@@ -218,13 +218,24 @@ func (w *Writer) Close() error {
 	return err
 }
 
+// hidden returns the names of the columns that have values and are not shown.
+func (w *Writer) hidden() string {
+	var list []string
+	for i, name := range w.columns[w.shown:] {
+		if w.filled[w.shown+i] {
+			list = append(list, strings.ReplaceAll(name, "_", " "))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // Flush prints the rows of a table so far. Later rows are aligned with them, unless they are wider.
 func (w *Writer) Flush() error {
 	if w.format != Table || len(w.rows) == 0 && w.headed {
 		return nil
 	}
 	if w.widths == nil {
-		w.widths = make([]int, len(w.columns))
+		w.widths, w.filled = make([]int, len(w.columns)), make([]bool, len(w.columns))
 	}
 	head := slices.Clone(w.columns)
 	numeric := make([]bool, len(head))
@@ -234,6 +245,7 @@ func (w *Writer) Flush() error {
 		w.widths[i] = max(w.widths[i], utf8.RuneCountInString(head[i]))
 		for _, row := range w.rows {
 			w.widths[i] = max(w.widths[i], utf8.RuneCountInString(row[i]))
+			w.filled[i] = w.filled[i] || row[i] != ""
 		}
 	}
 	var b strings.Builder

@@ -84,6 +84,25 @@ func TestColumnsThatFit(t *testing.T) {
 	}
 }
 
+// TestEmptyColumns checks that a table names a hidden column only if a row has a value in it.
+func TestEmptyColumns(t *testing.T) {
+	for value, want := range map[string]string{"": "", "7": "Not shown, because the terminal is too narrow: old price. --wide prints all columns.\n"} {
+		var out, messages strings.Builder
+		w := &Writer{out: &out, messages: &messages, format: Table, columns: []string{"symbol", "old_price", "old_size"}, width: 8}
+		for _, cell := range []string{value, ""} {
+			if err := w.Cells("GGAL", cell, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if messages.String() != want {
+			t.Errorf("old price %q: %q", value, &messages)
+		}
+	}
+}
+
 // TestLongLastColumn checks that the last column is cut if it alone is too wide, and that --wide
 // prints it in full.
 func TestLongLastColumn(t *testing.T) {

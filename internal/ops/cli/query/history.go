@@ -173,16 +173,26 @@ func NewTrades(std command.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			columns := []string{"seq", "ts", "kind", "side", "price", "size", "trade_id", "ref_seq"}
-			return h.run(cmd.Context(), args[0], r, columns, func(c *client.Client, w *output.Writer, id string, r client.Range) error {
+			return h.run(cmd.Context(), args[0], r, tradeColumns(), func(c *client.Client, w *output.Writer, id string, r client.Range) error {
 				return printRows(c.Trades(cmd.Context(), id, r), r.Newest, func(t client.Trade) error {
-					return w.Row(json.RawMessage(t.Raw()), append(slices.Clip(h.first), strconv.FormatUint(t.N, 10), w.Time(t.Time), eventOf(t.Kind), sideOf(w, t.Side),
-						t.Price.String(), t.Size.String(), t.ID, reference(t.RefN))...)
+					return w.Row(json.RawMessage(t.Raw()), append(slices.Clip(h.first), tradeCells(w, &t)...)...)
 				})
 			})
 		},
 	}
 	return h.flags(cmd)
+}
+
+func tradeColumns() []string {
+	return []string{"seq", "ts", "kind", "side", "price", "size", "trade_id", "ref_seq", "old_price", "old_size"}
+}
+
+func tradeCells(w *output.Writer, t *client.Trade) []string {
+	cells := []string{strconv.FormatUint(t.N, 10), w.Time(t.Time), eventOf(t.Kind), sideOf(w, t.Side), t.Price.String(), t.Size.String(), t.ID, reference(t.RefN), "", ""}
+	if t.Kind == market.KindCorrect {
+		cells[8], cells[9] = t.OldPrice.String(), t.OldSize.String()
+	}
+	return cells
 }
 
 func eventOf(k market.Kind) string {
