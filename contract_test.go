@@ -201,7 +201,7 @@ func TestProtocolActions(t *testing.T) {
 			t.Errorf("%s has %d examples", action, len(examples))
 			continue
 		}
-		if m, f := wire.ReadMessage([]byte(examples[0])); f != nil || m.Action != action {
+		if m, f := wire.ReadMessage([]byte(examples[0]), nil); f != nil || m.Action != action {
 			t.Errorf("the example of %s is read as %q, %v", action, m.Action, f)
 		}
 		if table := tableNames(body, 1); len(table) > 0 && !slices.Equal(table, rows[action]) {

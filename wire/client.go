@@ -23,9 +23,10 @@ const maxMembers = 64
 
 // ReadMessage parses a client message up to its action and id. The fault is BadJSON (not a JSON
 // object) or BadMessage (no action). A valid id is set even if there is a fault; an invalid one is
-// reported by Fields.
-func ReadMessage(data []byte) (Message, *Fault) {
-	v, values, err := parse(data, maxMembers)
+// reported by Fields. After each 2 KiB or more, visit is called with the number of bytes that were
+// parsed since its last call; nil: no calls.
+func ReadMessage(data []byte, visit func(bytes int)) (Message, *Fault) {
+	v, values, err := parse(data, maxMembers, visit)
 	if err != nil {
 		return Message{Values: values}, NewFault(BadJSON, err.Error())
 	}

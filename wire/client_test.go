@@ -47,7 +47,7 @@ func TestReadMessage(t *testing.T) {
 		{"action of another case", `{"Action":"ping"}`, "", "", BadMessage, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, f := ReadMessage([]byte(c.in))
+			m, f := ReadMessage([]byte(c.in), nil)
 			if got := reason(f); got != c.fault {
 				t.Fatalf("got fault %q, want %q", got, c.fault)
 			}
@@ -70,7 +70,7 @@ func reason(f *Fault) Reason {
 
 func read(t *testing.T, text string) *Message {
 	t.Helper()
-	m, f := ReadMessage([]byte(text))
+	m, f := ReadMessage([]byte(text), nil)
 	if f != nil {
 		t.Fatal(f)
 	}
@@ -262,7 +262,7 @@ func FuzzClientMessage(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, fault := ReadMessage(data)
+		m, fault := ReadMessage(data, nil)
 		if fault != nil && fault.Reason != BadJSON && fault.Reason != BadMessage {
 			t.Errorf("fault %v", fault)
 		}
@@ -317,7 +317,7 @@ func TestMessageValues(t *testing.T) {
 		``:          0,
 		"\xff":      0,
 	} {
-		if m, _ := ReadMessage([]byte(text)); m.Values != want {
+		if m, _ := ReadMessage([]byte(text), nil); m.Values != want {
 			t.Errorf("%s: %d values, want %d", text, m.Values, want)
 		}
 	}
@@ -325,7 +325,7 @@ func TestMessageValues(t *testing.T) {
 
 // TestTooManyMembers checks that the error states the limit.
 func TestTooManyMembers(t *testing.T) {
-	_, f := ReadMessage([]byte(`{"action":"ping",` + unknownMembers(64) + `}`))
+	_, f := ReadMessage([]byte(`{"action":"ping",` + unknownMembers(64) + `}`), nil)
 	if f == nil || !strings.Contains(f.Msg+f.Hint, "more than 64 members") {
 		t.Errorf("%+v", f)
 	}

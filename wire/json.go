@@ -62,19 +62,19 @@ func (v *Value) Get(name string) Value {
 // duplicates, because readers disagree on which one to use. The result takes at most about 100
 // bytes per byte of input, so callers must limit the input.
 func ParseJSON(data []byte) (Value, error) {
-	v, _, err := parse(data, 0)
+	v, _, err := parse(data, 0, nil)
 	return v, err
 }
 
 // parse does what ParseJSON does. It also returns the number of values that it has read, which
 // includes those in arrays and objects. members is the largest number of members of the outermost
-// object; 0: no limit.
-func parse(data []byte, members int) (_ Value, values int, _ error) {
+// object; 0: no limit. visit is called as by ReadMessage.
+func parse(data []byte, members int, visit func(bytes int)) (_ Value, values int, _ error) {
 	if !utf8.Valid(data) {
 		return Value{}, 0, fmt.Errorf("%w: not UTF-8", ErrJSON)
 	}
 	p := newParser(data)
-	p.members = members
+	p.members, p.visit = members, visit
 	p.Space()
 	v, err := p.value(0)
 	if err == nil {
@@ -91,6 +91,9 @@ type parser struct {
 	jsonscan.Scanner
 	values  int // that were begun
 	members int // that the outermost object may have; 0: any
+
+	visit   func(bytes int) // nil: not called
+	visited int             // offset of its last call
 }
 
 func newParser(data []byte) parser { return parser{Scanner: jsonscan.Scanner{In: data}} }
@@ -125,8 +128,15 @@ func (p *parser) value(depth int) (Value, error) {
 		err = p.Fail("unexpected character")
 	}
 	v.Raw = p.In[start:p.At]
+	if p.visit != nil && p.At-p.visited >= visitBytes {
+		p.visit(p.At - p.visited)
+		p.visited = p.At
+	}
 	return v, err
 }
+
+// visitBytes is the least number of bytes between two calls of a parser's visit.
+const visitBytes = 2 << 10
 
 // usualFields is the number of fields that most messages do not exceed.
 const usualFields = 4

@@ -16,12 +16,12 @@ func AppendMsgpack(b, text []byte) []byte { return msgpack.Append(b, text) }
 var ErrMsgpack = errors.New("bad MessagePack")
 
 // ReadMsgpack parses a client message in MessagePack. Its results are those of ReadMessage.
-func ReadMsgpack(data []byte) (Message, *Fault) {
+func ReadMsgpack(data []byte, visit func(bytes int)) (Message, *Fault) {
 	text, err := AppendUnpacked(make([]byte, 0, 2*len(data)), data)
 	if err != nil {
 		return Message{}, NewFault(BadJSON, err.Error())
 	}
-	return ReadMessage(text)
+	return ReadMessage(text, visit)
 }
 
 // AppendUnpacked appends a MessagePack value as JSON. It accepts the types that JSON has: nil,

@@ -122,12 +122,12 @@ func TestReadMsgpack(t *testing.T) {
 		{"{\"action\":\"ping\"}", "", "", BadJSON},
 		{"\x81\xa2id\x07", "", "7", BadMessage},
 	} {
-		m, f := ReadMsgpack([]byte(c.in))
+		m, f := ReadMsgpack([]byte(c.in), nil)
 		if reason(f) != c.fault || m.Action != c.action || string(m.ID) != c.id {
 			t.Errorf("%q: got %q, %s, %v", c.in, m.Action, m.ID, f)
 		}
 	}
-	m, _ := ReadMsgpack(AppendMsgpack(nil, []byte(`{"action":"subscribe","trades":["A|B|C"],"depth":10}`)))
+	m, _ := ReadMsgpack(AppendMsgpack(nil, []byte(`{"action":"subscribe","trades":["A|B|C"],"depth":10}`)), nil)
 	if s, f := m.Subscribe(); f != nil || len(s.Lists[Trades]) != 1 || s.Depth != 10 {
 		t.Errorf("got %+v, %v", s, f)
 	}

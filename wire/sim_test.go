@@ -163,7 +163,7 @@ func FuzzSim(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, _ := ReadMessage(data)
+		m, _ := ReadMessage(data, nil)
 		s, fault := m.Sim()
 		if fault != nil {
 			if e := AppendError(nil, fault, m.ID, nil); !json.Valid(e) || !utf8.Valid(e) || len(fault.Msg) > 400 {

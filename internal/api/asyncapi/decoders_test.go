@@ -17,7 +17,7 @@ import (
 // decode reads a message as the session does. The fault is nil if the server accepts it, up to
 // what depends on more than the message.
 func decode(text []byte) *wire.Fault {
-	m, f := wire.ReadMessage(text)
+	m, f := wire.ReadMessage(text, nil)
 	if f != nil {
 		return f
 	}

@@ -75,7 +75,7 @@ func TestEpochBeforeChanges(t *testing.T) {
 	for i := range p.sides {
 		p.sides[i].start()
 	}
-	p.send(`{"action":"subscribe","trades":["` + strings.Join(p.names[:2], `","`) + `"],"resume":{"epoch":"e0","trades":{"` + p.names[0] + `":0}}}` + strings.Repeat(" ", 1000))
+	p.send(`{"action":"subscribe","trades":["` + strings.Join(p.names[:2], `","`) + `"],"resume":{"epoch":"e0","trades":{"` + p.names[0] + `":0}},"unknown":[` + strings.Repeat("0,", 2000) + `0]}`)
 	if x := &p.sides[1]; !p.busy() || x.sess.Changing() {
 		t.Fatalf("busy %v, changing %v", p.busy(), x.sess.Changing())
 	}
@@ -86,6 +86,30 @@ func TestEpochBeforeChanges(t *testing.T) {
 	texts := p.sides[1].take()
 	if len(texts) != 2 || !strings.Contains(texts[0], `"epoch":"e1"`) || !strings.Contains(texts[0], `"reason":"epoch_changed"`) || !strings.Contains(texts[1], `"CaughtUp"`) {
 		t.Errorf("answers %q", texts)
+	}
+}
+
+// TestParsedInPieces checks that no piece parses more than its share of a long text, and that a
+// mistake at its end refuses the whole message.
+func TestParsedInPieces(t *testing.T) {
+	p := newPair(t, 0) // pieces of 512 bytes at least, and of 2 KiB as the parser reports them
+	p.grants = session.Grants{Scopes: []string{"marketdata:read"}, Rights: entitlement.Set{{Market: market.Any, Trades: true}}}
+	x := &p.sides[1]
+	x.start()
+	for _, end := range []string{`,"action":"ping"}`, `,"action":"ping"`} {
+		text := `{"unknown":[` + strings.Repeat("0,", 16<<10) + "0]" + end
+		x.sess.Handle(p.now, session.Event{Kind: session.Text, Message: []byte(text)})
+		pieces := 1
+		for x.piece() {
+			pieces++
+		}
+		if want := len(text)/2048 + 1; pieces < want || pieces > want+1 {
+			t.Errorf("%d bytes are parsed in %d pieces, want %d", len(text), pieces, want)
+		}
+		texts := x.take()
+		if reply := strings.HasSuffix(end, "}"); len(texts) != 1 || strings.Contains(texts[0], `"pong"`) != reply || strings.Contains(texts[0], `"bad_json"`) == reply {
+			t.Errorf("ends with %s: %q", end, texts)
+		}
 	}
 }
 

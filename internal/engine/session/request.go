@@ -33,20 +33,24 @@ func (r *request) at(now time.Time) { r.now, r.t = now, r.env.at(now) }
 // handle parses and answers a message. Without pieces it does not retain the text.
 func (r *request) handle(e Event) {
 	s := r.Session
+	if !r.again() {
+		r.length = len(e.Message)
+	}
+	parsed := func(bytes int) { r.visit(bytes / bytesPerVisit) }
 	var m wire.Message
 	var fault *wire.Fault
 	switch {
 	case e.Kind == Text:
-		m, fault = wire.ReadMessage(e.Message)
+		m, fault = wire.ReadMessage(e.Message, parsed)
 	case s.format&^wire.Deflate == wire.Msgpack:
-		m, fault = wire.ReadMsgpack(e.Message)
+		m, fault = wire.ReadMsgpack(e.Message, parsed)
 	default:
 		r.answer(&m, wire.NewFault(wire.BadMessage, "Messages are text here, not binary"))
 		return
 	}
 	r.id = m.ID
 	if !r.again() {
-		r.length, r.values = len(e.Message), m.Values
+		r.values = m.Values
 	}
 	switch {
 	case fault == nil && m.Action == wire.ActionPong:

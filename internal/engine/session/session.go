@@ -158,10 +158,7 @@ func (s *Session) handleMessage(now time.Time, e Event, found *subscription.Sear
 		s.hold(e)
 	default:
 		e.Message = bytes.Clone(e.Message)
-		r.inPieces(func() {
-			r.visit(len(e.Message) / bytesPerVisit)
-			r.handle(e)
-		})
+		r.inPieces(func() { r.handle(e) })
 	}
 }
 

@@ -2,10 +2,12 @@ package socket
 
 import (
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/ruedahq/rueda/internal/engine/deflate"
+	"github.com/ruedahq/rueda/internal/engine/session"
 	"github.com/ruedahq/rueda/internal/engine/socket/counters"
 	"github.com/ruedahq/rueda/internal/engine/subscription"
 	"github.com/ruedahq/rueda/wire"
@@ -25,6 +27,7 @@ type shard struct {
 	woken   atomic.Bool // there is work
 	waiting atomic.Bool // in the poller, until wakeUp
 	inbox   inbox
+	pieces  []input // of long messages, which wait for their turn; one for each connection at most
 	flusher flusher
 
 	// Owned by the shard's goroutine.
@@ -170,9 +173,27 @@ func (sh *shard) takeInbox(now time.Time) {
 			sh.wakeUp()
 			break
 		}
+		if items[i].event.Kind == session.NextPiece {
+			sh.pieces = append(sh.pieces, items[i])
+			continue
+		}
 		sh.handle(now, &items[i])
 	}
 	sh.inbox.release(items)
+	sh.handlePiece(now)
+}
+
+// handlePiece handles a piece of the long message that has waited longest. It is one piece an
+// iteration, however many connections have long messages, so that the others do not wait for all.
+func (sh *shard) handlePiece(now time.Time) {
+	if len(sh.pieces) == 0 {
+		return
+	}
+	in := sh.pieces[0]
+	sh.pieces = slices.Delete(sh.pieces, 0, 1)
+	if sh.handle(now, &in); len(sh.pieces) > 0 {
+		sh.wakeUp()
+	}
 }
 
 func (sh *shard) flushDirty(now time.Time) {
