@@ -220,7 +220,7 @@ func positionVectors(t *testing.T) []positionVector {
 		{"e7k2:918274x", false, "changed by the client"},
 	}
 	for _, v := range list {
-		m, fault := wire.ReadMessage([]byte(`{"action":"subscribe","trades":["A|B|C"],"resume":{"epoch":"e7k2","position":` + strconv.Quote(v.Position) + `}}`), nil)
+		m, fault := wire.ReadMessage([]byte(`{"action":"subscribe","trades":["A|B|C"],"resume":{"epoch":"e7k2","position":`+strconv.Quote(v.Position)+`}}`), nil)
 		if fault != nil {
 			t.Fatal(fault)
 		}

@@ -325,7 +325,7 @@ func TestMessageValues(t *testing.T) {
 
 // TestTooManyMembers checks that the error states the limit.
 func TestTooManyMembers(t *testing.T) {
-	_, f := ReadMessage([]byte(`{"action":"ping",` + unknownMembers(64) + `}`), nil)
+	_, f := ReadMessage([]byte(`{"action":"ping",`+unknownMembers(64)+`}`), nil)
 	if f == nil || !strings.Contains(f.Msg+f.Hint, "more than 64 members") {
 		t.Errorf("%+v", f)
 	}

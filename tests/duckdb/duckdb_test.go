@@ -89,7 +89,7 @@ func (a *api) closedDay() string {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
-		r, err := journal.OpenReader(a.t.Context(), a.data + "/journal")
+		r, err := journal.OpenReader(a.t.Context(), a.data+"/journal")
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func (a *api) closedDay() string {
 // export writes the day while the gateway runs, and checks that its route returns the same file.
 func (a *api) export(folder, date string, format export.Format) {
 	a.t.Helper()
-	r, err := journal.OpenReader(a.t.Context(), a.data + "/journal")
+	r, err := journal.OpenReader(a.t.Context(), a.data+"/journal")
 	if err != nil {
 		a.t.Fatal(err)
 	}
