@@ -193,7 +193,7 @@ func TestVersions(t *testing.T) {
 	}
 	for _, want := range []struct{ name, part string }{
 		{"README.md", "\nThis is version " + version + "."},
-		{"CHANGELOG.md", "# Changelog\n\n" + heading},
+		{"CHANGELOG.md", "\n" + heading},
 		{"clients/python/rueda/_version.py", `__version__ = "` + python + "\"\n"},
 		{"clients/python/README.md", "/rueda-" + python + "-py3-none-any.whl\n"},
 		{"clients/typescript/package.json", "{\n  \"name\": \"@rueda/client\",\n  \"version\": \"" + version + `",`},

@@ -48,7 +48,7 @@ func (s *Site) folderOf(name string) (fs.FS, string) {
 	return nil, "" // the last folder has all other names
 }
 
-// read returns a document or picture.
+// read returns a picture, or a document with its generated parts.
 func (s *Site) read(name string) ([]byte, error) {
 	files, rest := s.folderOf(name)
 	if !fs.ValidPath(rest) {
@@ -57,6 +57,9 @@ func (s *Site) read(name string) ([]byte, error) {
 	text, err := fs.ReadFile(files, rest)
 	if err != nil {
 		return nil, errNoPage
+	}
+	if path.Ext(name) == ".md" {
+		text = withGeneratedParts(text)
 	}
 	return text, nil
 }

@@ -18,7 +18,7 @@ const (
 
 // family describes a metric, and how its values are read from a snapshot.
 type family struct {
-	group  string // heading in docs/metrics.md
+	group  string // heading of docs/metrics.md
 	name   string
 	kind   kind
 	labels []string

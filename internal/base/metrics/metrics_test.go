@@ -1,10 +1,8 @@
 package metrics
 
 import (
-	"flag"
 	"fmt"
 	"log/slog"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,8 +11,6 @@ import (
 
 	"github.com/ruedahq/rueda/internal/base/histogram"
 )
-
-var update = flag.Bool("update", false, "write docs/metrics.md")
 
 // example returns a snapshot in which each metric has a value.
 func example() *Snapshot {
@@ -122,21 +118,6 @@ func TestNames(t *testing.T) {
 		if strings.ContainsAny(f.help+f.action, "|\n") {
 			t.Errorf("%s: its text breaks the table", f.name)
 		}
-	}
-}
-
-// TestReference checks that docs/metrics.md is current.
-func TestReference(t *testing.T) {
-	const file = "../../../docs/metrics.md"
-	want := Reference()
-	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil || string(got) != want {
-		t.Errorf("%s is not current: go test ./internal/base/metrics -run TestReference -update (%v)", file, err)
 	}
 }
 

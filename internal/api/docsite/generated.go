@@ -1,0 +1,45 @@
+package docsite
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ruedahq/rueda/internal/base/metrics"
+	"github.com/ruedahq/rueda/internal/engine/session/testdata"
+)
+
+// generatedPart matches the marks of a document at which the gateway adds what other files have:
+// the metrics, or the conversations with the names of some patterns.
+var generatedPart = regexp.MustCompile(`(?m)^<!-- (metrics|conversations)((?: [a-z*-]+)*) -->$`)
+
+// withGeneratedParts returns a document with what belongs to its marks.
+func withGeneratedParts(document []byte) []byte {
+	return generatedPart.ReplaceAllFunc(document, func(mark []byte) []byte {
+		m := generatedPart.FindSubmatch(mark)
+		if string(m[1]) == "metrics" {
+			return []byte(metrics.Tables())
+		}
+		return []byte(conversations(strings.Fields(string(m[2]))))
+	})
+}
+
+// conversations returns the conversations whose names match one of the patterns, in Markdown: the
+// rule that each shows, and its lines.
+func conversations(patterns []string) string {
+	var names []string
+	for _, p := range patterns {
+		list, _ := fs.Glob(testdata.Conversations, p+".talk") // the patterns are those of documents
+		names = append(names, list...)
+	}
+	slices.Sort(names)
+	var b strings.Builder
+	for _, name := range slices.Compact(names) {
+		text, _ := fs.ReadFile(testdata.Conversations, name) // is embedded
+		rule, lines, _ := strings.Cut(string(text), "\n")
+		b.WriteString("\n" + strings.TrimPrefix(rule, "# ") + " (`" + strings.TrimSuffix(path.Base(name), ".talk") + "`)\n\n```text\n" + strings.TrimRight(lines, "\n") + "\n```\n")
+	}
+	return b.String()
+}
