@@ -36,7 +36,10 @@ func (r *request) handle(e Event) {
 	if !r.again() {
 		r.length = len(e.Message)
 	}
-	parsed := func(bytes int) { r.visit(bytes / bytesPerVisit) }
+	var parsed func(bytes int) // nil: the message is handled at once
+	if r.pieces != nil {
+		parsed = func(bytes int) { r.visit(bytes / bytesPerVisit) }
+	}
 	var m wire.Message
 	var fault *wire.Fault
 	switch {

@@ -27,7 +27,7 @@ type shard struct {
 	woken   atomic.Bool // there is work
 	waiting atomic.Bool // in the poller, until wakeUp
 	inbox   inbox
-	pieces  []input // of long messages, which wait for their turn; one for each connection at most
+	pieces  []input // of long messages, which wait for their turn; a connection has one at most
 	flusher flusher
 
 	// Owned by the shard's goroutine.
