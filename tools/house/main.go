@@ -112,8 +112,8 @@ func load(folder string) (*house, error) {
 		for id, object := range p.TypesInfo.Uses {
 			h.use(p, id, object)
 		}
-		for i, file := range p.Syntax {
-			h.write(p, filepath.Base(p.GoFiles[min(i, len(p.GoFiles)-1)]), file)
+		for _, file := range p.Syntax {
+			h.write(p, filepath.Base(p.Fset.Position(file.Package).Filename), file)
 		}
 	}
 	return h, nil
