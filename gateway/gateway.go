@@ -74,8 +74,8 @@ type Gateway struct {
 }
 
 // New assembles a gateway: it opens the keys, reads the certificate and lists the markets and
-// instruments. It restores the market from the journal, which may take minutes, and ends early with
-// ctx. It starts nothing. The error names the mistake in cfg.
+// instruments. It restores the market from the journal, which may take minutes. It starts
+// nothing. The error names the mistake in cfg, or is that of ctx if ctx ends first.
 func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, defaultListen)
 	cfg.Version = cmp.Or(cfg.Version, "devel")

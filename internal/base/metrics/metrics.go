@@ -1,6 +1,6 @@
 // Package metrics is the page for Prometheus. The gateway counts in its own packages, in plain
 // fields and without this package. At a scrape, a function returns a [Snapshot] of all figures, and
-// the table in families.go makes metrics of it. [Tables] shows the same table in docs/metrics.md.
+// the table in families.go makes metrics of it. [Tables] is the same table for docs/metrics.md.
 //
 // No metric has a label with a value that a client chooses: the number of series is bounded.
 //

@@ -123,7 +123,7 @@ type Journal struct {
 // the error is ErrLocked while another process has it. It repairs what a crash has left incomplete.
 // The epoch continues if all rows committed in it are certainly still there; otherwise a new one
 // begins. A journal of a newer program is state.ErrNewer. If ctx ends first, the error is that of
-// ctx, and the next Open finds the journal as this one did.
+// ctx.
 func Open(ctx context.Context, cfg Config) (*Journal, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err

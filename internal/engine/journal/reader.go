@@ -15,7 +15,8 @@ import (
 type Reader struct{ *Archive }
 
 // OpenReader opens the folder of a journal, or one segment of it, for reading. It does not affect a
-// process that writes it, and sees what was committed before. It ends with ctx.
+// process that writes it, and sees what was committed before. If ctx ends
+// first, the error is that of ctx.
 func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	info, err := os.Stat(path)
 	if err != nil {
