@@ -1,5 +1,5 @@
-// Package docs has the Markdown documents of this folder and their pictures, which a gateway serves
-// as pages: package internal/api/docsite.
+// Package docs has the Markdown documents of this folder, their pictures and the test vectors. A
+// gateway serves them as pages: package internal/api/docsite.
 package docs
 
 import (
@@ -9,8 +9,8 @@ import (
 
 // The pattern with brackets is *.svg and *.webp. A pattern without a file would be an error.
 //
-//go:embed *.md *.[sw][ve][gb]* decisions/*.md es/*.md performance/*.svg
+//go:embed *.md *.[sw][ve][gb]* test-vectors.json decisions/*.md es/*.md performance/*.svg
 var files embed.FS
 
-// Files returns the documents and pictures, by their path below this folder.
+// Files returns the documents, pictures and test vectors, by their path below this folder.
 func Files() fs.FS { return files }

@@ -7,23 +7,37 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ruedahq/rueda/docs"
 	"github.com/ruedahq/rueda/internal/base/metrics"
 	"github.com/ruedahq/rueda/internal/engine/session/testdata"
 )
 
 // generatedPart matches the marks of a document at which the gateway adds what other files have:
-// the metrics, or the conversations with the names of some patterns.
-var generatedPart = regexp.MustCompile(`(?m)^<!-- (metrics|conversations)((?: [a-z*-]+)*) -->$`)
+// the metrics, the conversations with the names of some patterns, or a list of test vectors.
+var generatedPart = regexp.MustCompile(`(?m)^<!-- (metrics|conversations|vectors)((?: [a-z*-]+)*) -->$`)
 
 // withGeneratedParts returns a document with what belongs to its marks.
 func withGeneratedParts(document []byte) []byte {
 	return generatedPart.ReplaceAllFunc(document, func(mark []byte) []byte {
 		m := generatedPart.FindSubmatch(mark)
-		if string(m[1]) == "metrics" {
+		names := strings.Fields(string(m[2]))
+		switch string(m[1]) {
+		case "metrics":
 			return []byte(metrics.Tables())
+		case "vectors":
+			return []byte(vectors(names[0]))
+		default:
+			return []byte(conversations(names))
 		}
-		return []byte(conversations(strings.Fields(string(m[2]))))
 	})
+}
+
+// vectors returns a list of the test vectors in Markdown, one on a line.
+func vectors(list string) string {
+	file, _ := fs.ReadFile(docs.Files(), "test-vectors.json") // is embedded
+	_, lines, _ := strings.Cut(string(file), "\""+list+"\": [\n")
+	lines, _, _ = strings.Cut(lines, "\n]")
+	return "```json\n" + strings.ReplaceAll(lines, "},\n", "}\n") + "\n```\n"
 }
 
 // conversations returns the conversations whose names match one of the patterns, in Markdown: the
