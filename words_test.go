@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// retiredNameWords returns words that no declared name contains. The glossary of CONTRIBUTING.md
-// has the words to use instead.
+// retiredNameWords returns words that no declared name contains. There is a plainer one for each.
 func retiredNameWords() []string {
 	return strings.Fields(`anew asleep aside bell bequeath beside besides betray betrays breath courier crew deaf desk door
 		doors doubts dummies farewell guest guests hearth heirless hole holes hygiene intake interlude lane lanes
@@ -75,7 +74,7 @@ func TestWords(t *testing.T) {
 		for _, id := range declaredNames(s.file) {
 			i := slices.IndexFunc(nameWords(id.Name), func(w string) bool { return slices.Contains(retired, w) })
 			if i >= 0 {
-				t.Errorf("%s: %s: %q is retired; CONTRIBUTING.md has the word to use", s.at(id.Pos()), id.Name, nameWords(id.Name)[i])
+				t.Errorf("%s: %s: %q is retired: use a word of the field, as in the glossary of CONTRIBUTING.md", s.at(id.Pos()), id.Name, nameWords(id.Name)[i])
 			}
 		}
 	}
