@@ -364,7 +364,8 @@ func writeRightsTable(t *testing.T, rights []tableRight, rows []tableRow, cells 
 
 This table lists what each interface answers for each level of data, time and kind of right: %d
 cells. `+"`TestRightsTable` of `internal/api/rest`"+` executes each of them and writes this page with
-`+"`-update`"+`. [Entitlements](entitlements.md) explains the rights.
+`+"`-update`"+`. Interfaces with the same answers share a row. [Entitlements](entitlements.md) explains
+the rights.
 
 - **allowed**: all of it, in real time.
 - **delayed**: the same data, after the delay of the right.
@@ -380,12 +381,20 @@ cells. `+"`TestRightsTable` of `internal/api/rest`"+` executes each of them and 
 			b.WriteString(" " + r.name + " |")
 		}
 		b.WriteString("\n|---|---|---|" + strings.Repeat("---|", len(columns)) + "\n")
+		var requests []string // level, time and answers, each once
+		faces := map[string][]string{}
 		for _, row := range rows {
-			b.WriteString("| " + row.face + " | " + row.level + " | " + row.time + " |")
+			request := row.level + " | " + row.time + " |"
 			for j := range columns {
-				b.WriteString(" " + row.want(&columns[j]) + " |")
+				request += " " + row.want(&columns[j]) + " |"
 			}
-			b.WriteString("\n")
+			if faces[request] == nil {
+				requests = append(requests, request)
+			}
+			faces[request] = append(faces[request], row.face)
+		}
+		for _, request := range requests {
+			b.WriteString("| " + strings.Join(faces[request], ", ") + " | " + request + "\n")
 		}
 		b.WriteString("\n")
 	}
