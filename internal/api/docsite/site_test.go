@@ -465,14 +465,17 @@ func TestSearch(t *testing.T) {
 	s := New(Options{})
 	first := regexp.MustCompile(`(?s)id="results".*?<a href="([^"]+)"`)
 	for path, want := range map[string]string{
-		"/docs/search?q=token_expired":       "/docs/reasons/token_expired",
-		"/docs/search?q=rotate+signing+keys": "/docs/keys",
-		"/docs/search?q=/market/book":        "/docs/api/getBook",
-		"/docs/search?q=order_book":          "/docs/stream/order_book",
-		"/docs/search?q=pandas+frame":        "/docs/clients/python",
-		"/docs/search?q=AbortSignal":         "/docs/clients/typescript",
-		"/docs/es/search?q=renovar+sesion":   "/docs/es/",
-		"/docs/es/search?q=%C3%A9poca":       "/docs/es/",
+		"/docs/search?q=token_expired":          "/docs/reasons/token_expired",
+		"/docs/search?q=rotate+signing+keys":    "/docs/keys",
+		"/docs/search?q=/market/book":           "/docs/api/getBook",
+		"/docs/search?q=order_book":             "/docs/stream/order_book",
+		"/docs/search?q=pandas+frame":           "/docs/clients/python",
+		"/docs/search?q=AbortSignal":            "/docs/clients/typescript",
+		"/docs/search?q=rueda_panics_total":     "/docs/metrics",
+		"/docs/search?q=newest+waiting+summary": "/docs/conversations",
+		"/docs/search?q=depth+25+covers+ten":    "/docs/test-vectors",
+		"/docs/es/search?q=renovar+sesion":      "/docs/es/",
+		"/docs/es/search?q=%C3%A9poca":          "/docs/es/",
 	} {
 		text := bodyOf(t, get(t, s, path))
 		if m := first.FindStringSubmatch(text); m == nil || !strings.HasPrefix(m[1], want) {
