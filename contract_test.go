@@ -14,8 +14,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/ruedahq/rueda/internal/api/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/api/reason"
-	"github.com/ruedahq/rueda/internal/api/schema/message"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -175,7 +175,8 @@ func TestProtocolActions(t *testing.T) {
 		t.Errorf("the table has the actions %q, the code %q", got, actions)
 	}
 	schemas := map[string][]string{}
-	for _, m := range message.Client() {
+	_, client := asyncapitest.Sides()
+	for _, m := range client {
 		name := strings.ToLower(strings.TrimSuffix(m.Name, "Request"))
 		for _, f := range m.Schema.Fields() {
 			if f.Name != "action" {
@@ -214,7 +215,8 @@ func TestProtocolActions(t *testing.T) {
 // schema of a subscribe: names, and which are required.
 func TestProtocolResume(t *testing.T) {
 	var want, got []string
-	for _, m := range message.Client() {
+	_, client := asyncapitest.Sides()
+	for _, m := range client {
 		for _, f := range m.Schema.Fields() {
 			if f.Name != "resume" || m.Name != "Subscribe" {
 				continue

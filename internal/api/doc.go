@@ -5,7 +5,7 @@
 //	Which routes are documented, and how?                      openapi/public.go
 //	How is a page of history made?                             rest/history/page.go
 //	How does the stream work over HTTP?                        rest/sse/sse.go
-//	Which schemas do the messages of the stream have?          schema/message/data.go
+//	Which schemas do the messages of the stream have?          asyncapi/asyncapi.json
 //	Which status, cause and remedy does an error reason have?  reason/entries.go
 //	How are the pages at /docs made?                           docsite/site.go
 //	How are the packages of the clients made?                  downloads/downloads.go

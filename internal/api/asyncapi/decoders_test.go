@@ -10,7 +10,6 @@ import (
 
 	"github.com/ruedahq/rueda/internal/api/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/api/schema"
-	"github.com/ruedahq/rueda/internal/api/schema/message"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -75,7 +74,8 @@ func candidates() map[string][]string {
 		"position":   {`"e1:7"`, `"` + strings.Repeat("p", 128) + `"`, `null`, `""`, `"` + strings.Repeat("p", 129) + `"`, `5`},
 		"resume":     {`5`, `[]`, `null`, `"e1"`},
 	}
-	for _, name := range message.Channels() {
+	for c := range wire.Bars + 1 {
+		name := c.String()
 		all[name], all["resume."+name] = lists, sequences
 	}
 	all[wire.Bars.String()] = append(slices.Clone(lists), `["GGAL|BYMA|24hs|5m","*|*|*|1d"]`, `["GGAL|BYMA|24hs|7m"]`)
@@ -148,7 +148,8 @@ func dependent(f *wire.Fault) bool {
 // ignores a member that the document does not have.
 func TestDecoders(t *testing.T) {
 	values := candidates()
-	for _, n := range message.Client() {
+	_, client := asyncapitest.Sides()
+	for _, n := range client {
 		t.Run(n.Name, func(t *testing.T) {
 			r := &request{rand.New(rand.NewPCG(1, 3)), values, map[string]bool{}}
 			accepted := 0
@@ -197,7 +198,8 @@ func TestDecoders(t *testing.T) {
 // TestActions checks that the document has exactly the actions of package wire.
 func TestActions(t *testing.T) {
 	var names []string
-	for _, n := range message.Client() {
+	_, client := asyncapitest.Sides()
+	for _, n := range client {
 		names = append(names, actionOf(n.Name))
 	}
 	if want := wire.Actions(); !slices.Equal(names, want) {

@@ -1,8 +1,7 @@
 // Package asyncapi has the AsyncAPI 3.0 document of the stream, as /asyncapi.json serves it.
 //
-// [Build] makes the document of the schemas of package message, of the reason words, and of
-// examples that are golden files of tests. The result is kept in asyncapi.json: a test compares it,
-// and `go test ./internal/api/asyncapi -update` writes it after a change.
+// asyncapi.json is written by hand. Tests compare it with the encoders and decoders of package
+// wire, with the reasons of errors, and with the golden files that its examples come from.
 package asyncapi
 
 import (

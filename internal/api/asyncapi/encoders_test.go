@@ -17,7 +17,6 @@ import (
 	"github.com/ruedahq/rueda/internal/api/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/api/reason"
 	"github.com/ruedahq/rueda/internal/api/schema"
-	"github.com/ruedahq/rueda/internal/api/schema/message"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -288,7 +287,7 @@ func encoders() map[string]func(values) []byte {
 		"Correction": func(v values) []byte { return v.trade(market.KindCorrect) },
 		"Quote":      values.quote,
 		"BookSnapshot": func(v values) []byte {
-			return wire.AppendBookState(nil, v.header(), message.Depths()[v.IntN(5)], v.levels(0), v.levels(0), v.Uint32())
+			return wire.AppendBookState(nil, v.header(), []int{0, 1, 5, 10, 25}[v.IntN(5)], v.levels(0), v.levels(0), v.Uint32())
 		},
 		"BookUpdate": func(v values) []byte {
 			bids, asks := v.levels(0), v.levels(0)
@@ -328,7 +327,8 @@ func encoders() map[string]func(values) []byte {
 // each documented member.
 func TestEncoders(t *testing.T) {
 	all := encoders()
-	for _, n := range slices.Concat(message.Control(), message.Data()) {
+	server, _ := asyncapitest.Sides()
+	for _, n := range server {
 		encode := all[n.Name]
 		if encode == nil {
 			t.Errorf("no test encodes %s", n.Name)
@@ -362,8 +362,8 @@ func TestEncoders(t *testing.T) {
 			}
 		})
 	}
-	if len(all) != len(message.Control())+len(message.Data()) {
-		t.Errorf("%d encoders, %d components", len(all), len(message.Control())+len(message.Data()))
+	if len(all) != len(server) {
+		t.Errorf("%d encoders, %d components", len(all), len(server))
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/api/asyncapi/asyncapitest"
 	"github.com/ruedahq/rueda/internal/api/schema"
-	"github.com/ruedahq/rueda/internal/api/schema/message"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -23,7 +23,8 @@ func resolve(s *schema.Schema) *schema.Schema {
 // one JSON type in all of them, except id, and no two names of a message differ in case alone.
 func TestOneStructDecodesAll(t *testing.T) {
 	types := map[string]string{}
-	for _, n := range slices.Concat(message.Control(), message.Data()) {
+	server, _ := asyncapitest.Sides()
+	for _, n := range server {
 		folded := map[string]string{}
 		for _, f := range n.Schema.Fields() {
 			if f.Name == "id" {
@@ -51,7 +52,8 @@ func TestMsgpackTypes(t *testing.T) {
 	isDecimal := func(s *schema.Schema) bool { return resolve(s).Get("type") == "number" }
 	const extension = 0xd4 // fixext 1, for a decimal of one digit
 	numbers := 0
-	for _, n := range slices.Concat(message.Control(), message.Data()) {
+	server, _ := asyncapitest.Sides()
+	for _, n := range server {
 		for _, f := range n.Schema.Fields() {
 			s, value := resolve(f.Schema), "1"
 			want := isDecimal(s)

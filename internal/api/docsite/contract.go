@@ -1,7 +1,6 @@
 package docsite
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -54,54 +53,8 @@ func readContract() (*contract, error) {
 type document struct{ root schema.Map }
 
 func parseDocument(text []byte) (*document, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	value, err := parseValue(d)
-	if err != nil {
-		return nil, err
-	}
-	root, ok := value.(schema.Map)
-	if !ok {
-		return nil, fmt.Errorf("it is a %T, not an object", value)
-	}
-	return &document{root}, nil
-}
-
-// parseValue reads a value: schema.Map, []any, string, json.Number, bool or nil.
-func parseValue(d *json.Decoder) (any, error) {
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t {
-	case json.Delim('{'):
-		m := schema.Map{}
-		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			value, err := parseValue(d)
-			if err != nil {
-				return nil, err
-			}
-			m = m.With(fmt.Sprint(name), value)
-		}
-		_, err = d.Token()
-		return m, err
-	case json.Delim('['):
-		list := []any{}
-		for d.More() {
-			value, err := parseValue(d)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, value)
-		}
-		_, err = d.Token()
-		return list, err
-	}
-	return t, nil
+	root, err := schema.Decode(text)
+	return &document{root}, err
 }
 
 // Members of objects that may be absent, or have another type.

@@ -3,17 +3,24 @@ package openapi
 import (
 	"slices"
 
+	"github.com/ruedahq/rueda/internal/api/asyncapi"
 	"github.com/ruedahq/rueda/internal/api/reason"
 	"github.com/ruedahq/rueda/internal/api/schema"
-	"github.com/ruedahq/rueda/internal/api/schema/message"
 	"github.com/ruedahq/rueda/wire"
 )
 
 func named(name string, s *schema.Schema) schema.Named { return schema.Named{Name: name, Schema: s} }
 
-// components returns the schemas that operations refer to.
+// components returns the schemas that operations refer to: those of REST, and those of the stream
+// whose names REST does not use otherwise.
 func components() []schema.Named {
-	return slices.Concat(message.Shared(), errorSchemas(), tokenSchemas(), otpSchemas(), oauthSchemas(), userSchemas(), operatorSchemas(), logSchemas(), connectionSchemas(), accountSchemas(), marketSchemas(), calendarSchemas(), consoleSchemas())
+	all := slices.Concat(errorSchemas(), tokenSchemas(), otpSchemas(), oauthSchemas(), userSchemas(), operatorSchemas(), logSchemas(), connectionSchemas(), accountSchemas(), marketSchemas(), calendarSchemas(), consoleSchemas())
+	for _, shared := range asyncapi.Components() {
+		if !slices.ContainsFunc(all, func(own schema.Named) bool { return own.Name == shared.Name }) {
+			all = append(all, shared)
+		}
+	}
+	return all
 }
 
 // text returns a required string member.

@@ -37,7 +37,10 @@ func marketSchemas() []schema.Named {
 	decimals := func(name, description string) schema.Field {
 		return schema.Required(name, schema.Integer(description).Between(0, 8))
 	}
+	const word = `^[A-Za-z0-9][A-Za-z0-9._-]{0,15}$` // as package market parses it
 	return []schema.Named{
+		named("MarketID", schema.String("Name of a market.").Pattern(word).Example("BYMA")),
+		named("TermID", schema.String("Settlement term, as its market names it.").Pattern(word).Example("24hs")),
 		named("Market", schema.Object("A market.", schema.Required("market", schema.Ref("MarketID")), maybe("name", ""), text("timezone", "Name of the IANA database."),
 			schema.Required("terms", schema.Array("", schema.Object("A settlement term.", schema.Required("term", schema.Ref("TermID")), days))))),
 		named("Markets", schema.Object("", schema.Required("markets", schema.Array("", schema.Ref("Market"))))),

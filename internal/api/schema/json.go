@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 )
 
 // Map is a JSON object whose members keep their order.
@@ -91,6 +92,57 @@ func appendList[V any](b []byte, list []V) (_ []byte, err error) {
 		}
 	}
 	return append(b, ']'), nil
+}
+
+// Decode reads a JSON object. Its values are of type Map, []any, string, json.Number, bool or nil.
+func Decode(text []byte) (Map, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	value, err := decodeValue(d)
+	if err != nil {
+		return nil, err
+	}
+	object, ok := value.(Map)
+	if !ok {
+		return nil, fmt.Errorf("it is a %T, not an object", value)
+	}
+	return object, nil
+}
+
+func decodeValue(d *json.Decoder) (any, error) {
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('{'):
+		m := Map{}
+		for d.More() {
+			name, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			value, err := decodeValue(d)
+			if err != nil {
+				return nil, err
+			}
+			m = m.With(fmt.Sprint(name), value)
+		}
+		_, err = d.Token()
+		return m, err
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			value, err := decodeValue(d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, value)
+		}
+		_, err = d.Token()
+		return list, err
+	}
+	return t, nil
 }
 
 // Indent returns compact JSON with two spaces for each level, and with a newline at its end.

@@ -14,10 +14,10 @@ package schema
 import "slices"
 
 // Schema describes JSON values. Its methods add a keyword, or replace it, and return the schema.
-type Schema struct {
-	keywords Map
-	fields   []Field
-}
+type Schema struct{ keywords Map }
+
+// FromKeywords returns the schema with these keywords. Schemas in them are of type *Schema.
+func FromKeywords(keywords Map) *Schema { return &Schema{keywords} }
 
 // Field is a member of an object.
 type Field struct {
@@ -72,7 +72,6 @@ func Any(description string) *Schema { return new(Schema).Describe(description) 
 // Object returns the schema of an object with these members.
 func Object(description string, fields ...Field) *Schema {
 	s := typed("object", description)
-	s.fields = fields
 	properties, required := Map{}, []string{}
 	for _, f := range fields {
 		properties = properties.With(f.Name, f.Schema)
@@ -195,7 +194,15 @@ func (s *Schema) set(name string, value any) *Schema {
 }
 
 // Fields returns the members of an object.
-func (s *Schema) Fields() []Field { return slices.Clone(s.fields) }
+func (s *Schema) Fields() (list []Field) {
+	properties, _ := s.Get("properties").(Map)
+	required, _ := s.Get("required").([]string)
+	for _, p := range properties {
+		of, _ := p.Value.(*Schema)
+		list = append(list, Field{Name: p.Name, Schema: of, Optional: !slices.Contains(required, p.Name)})
+	}
+	return list
+}
 
 // Get returns the value of a keyword, or nil if it is not set.
 func (s *Schema) Get(keyword string) any { return s.keywords.Get(keyword) }

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/ruedahq/rueda/internal/api/asyncapi"
+	"github.com/ruedahq/rueda/internal/api/schema"
 	"github.com/ruedahq/rueda/internal/api/schema/schematest"
 )
 
@@ -119,6 +121,32 @@ func (o *outline) directions() (server, client map[string][]string, err error) {
 
 // schemaPrefix is where a document has its components.
 const schemaPrefix = "#/components/schemas/"
+
+// Sides returns the schemas of the messages that the server sends and of those that clients send,
+// in the order of the document.
+func Sides() (server, client []schema.Named) {
+	d, err := served()
+	if err != nil {
+		return nil, nil
+	}
+	has := func(side map[string][]string, name string) bool {
+		for _, names := range side {
+			if slices.Contains(names, name) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, c := range asyncapi.Components() {
+		if has(d.server, c.Name) {
+			server = append(server, c)
+		}
+		if has(d.client, c.Name) {
+			client = append(client, c)
+		}
+	}
+	return server, client
+}
 
 // kindOf returns the words by which messages differ.
 func kindOf(kind, action string) string { return kind + "/" + action }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ruedahq/rueda/internal/api/asyncapi"
 	"github.com/ruedahq/rueda/internal/api/schema"
-	"github.com/ruedahq/rueda/internal/api/schema/message"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )
@@ -26,7 +26,7 @@ func compile(t *testing.T, components []schema.Named) *Validator {
 // TestDataMessages checks the schemas of market data against the encoder, with every member that a
 // message can have and with as few as possible.
 func TestDataMessages(t *testing.T) {
-	v := compile(t, message.Shared())
+	v := compile(t, asyncapi.Components())
 	id, err := market.ParseInstrumentID("GGAL|BYMA|24hs")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestDataMessages(t *testing.T) {
 
 // TestIdentifiers checks that the patterns of identifiers accept what package market accepts.
 func TestIdentifiers(t *testing.T) {
-	v := compile(t, message.Scalars())
+	v := compile(t, asyncapi.Components())
 	texts := []string{"GGAL|BYMA|24hs", "*|BYMA|24hs", "*|*|*", "A|B", "A|B|C|D", "|B|C", "A*|B|C", "A;|B|C", "A,|B|C", "É|B|C", "-|0.a_b-|z", "A|.B|C",
 		"A|" + strings.Repeat("B", 17) + "|C", strings.Repeat("A", 32) + "|B|C", strings.Repeat("A", 33) + "|B|C"}
 	for c := byte(' '); c <= '~'; c++ {
