@@ -64,7 +64,7 @@ test: ## format, vet, unit tests, scripts and conversations: needs Go alone
 	@echo "  static analysis         make lint (builds the pinned linter once, some minutes)"
 	@echo "  long counts in full     make soak"
 	@echo "  fuzzing                 make fuzz"
-	@echo "  measurements            make bench-report; bench/rivals and bench/clients have modules and tests"
+	@echo "  measurements            make bench-report; go -C bench run . --help"
 	@echo "  archives and packages   make test-packages"
 	@[ -d "$(TAPES)" ] || echo "  recorded market tapes   set RUEDA_TAPES to the folder with binance_*.jsonl.gz"
 
@@ -80,6 +80,7 @@ endif
 	$(TESTRUN) -C tests/openapi -- -vet=off -timeout 20m ./...
 	$(TESTRUN) -C tools/mutants -- -vet=off -timeout 20m ./...
 	$(TESTRUN) -C tools/house -- -vet=off -timeout 20m ./...
+	$(TESTRUN) -C bench -- -vet=off -timeout 20m ./...
 	@echo
 	@echo "Left out:"
 	@echo "  everything else         make test"
@@ -157,28 +158,30 @@ bench: ## the benchmarks with allocations; BENCH chooses by name
 # The file of a program: itself, or where the one of a commit or of this tree (.) is built. The name
 # of a commit's program has the version of Go too.
 commit  = $(or $(shell git rev-parse -q --verify --short=12 '$(1)^{commit}' 2>/dev/null),$(error $(1) is neither a commit nor a file))
-program = $(abspath $(if $(filter .,$(1)),build/compare/rueda-tree,$(or $(wildcard $(1)),build/compare/rueda-$(firstword $(shell go env GOVERSION))-$(call commit,$(1)))))
+program = $(abspath $(if $(filter .,$(1)),build/compare/bench-tree,$(or $(wildcard $(1)),build/compare/bench-$(firstword $(shell go env GOVERSION))-$(call commit,$(1)))))
 
-compare: ## measures OLD and NEW in pairs: commits, files of programs, or this tree (NEW=.); NEW needs the command bench compare; ONLY chooses workloads, FLAGS has flags
+compare: ## measures OLD and NEW in pairs: commits, files of programs, or this tree (NEW=.); ONLY chooses workloads, FLAGS has flags
 	@$(if $(OLD),,$(error make compare OLD=COMMIT [NEW=COMMIT] [ONLY=spread]))
 	@$(MAKE) -r --no-print-directory $(call program,$(OLD)) $(call program,$(NEW))
-	$(call program,$(NEW)) bench compare $(call program,$(OLD)) $(call program,$(NEW)) $(if $(ONLY),--only '$(ONLY)') $(FLAGS)
+	go -C bench run . compare $(call program,$(OLD)) $(call program,$(NEW)) $(if $(ONLY),--only '$(ONLY)') $(FLAGS)
 
-$(CURDIR)/build/compare/rueda-%:
+# Older commits have the measured gateway in the program rueda.
+$(CURDIR)/build/compare/bench-%:
 	trap 'rm -rf $@.d' EXIT; mkdir -p $@.d && git archive $(lastword $(subst -, ,$*)) | tar -x -C $@.d && \
-		go -C $@.d build -trimpath -buildvcs=false -o $@ ./cmd/rueda
+		if [ -f $@.d/bench/main.go ]; then go -C $@.d/bench build -trimpath -buildvcs=false -o $@ .; \
+		else go -C $@.d build -trimpath -buildvcs=false -o $@ ./cmd/rueda; fi
 
-.PHONY: $(CURDIR)/build/compare/rueda-tree
-$(CURDIR)/build/compare/rueda-tree:
+.PHONY: $(CURDIR)/build/compare/bench-tree
+$(CURDIR)/build/compare/bench-tree:
 	@mkdir -p $(@D)
-	go build -trimpath -o $@ ./cmd/rueda
+	go -C bench build -trimpath -o $@ .
 
-bench-report: ## all that rueda bench measures, with the tables and plots of docs/performance.md (over an hour)
-	@mkdir -p build
-	go build -o build/rueda ./cmd/rueda
-	for what in ceiling fanout latency idle connect slow resume history million; do build/rueda bench $$what --out build/bench || exit 1; done
-	go -C bench/rivals run . -json ../../build/bench/rivals.json
-	build/rueda bench report --from build/bench --docs docs
+bench-report: ## all measurements, with the tables and plots of docs/performance.md (over an hour)
+	@mkdir -p build/bench
+	go -C bench build -o ../build/bench/bench .
+	for what in ceiling fanout latency idle connect slow resume history million; do build/bench/bench $$what --out build/bench || exit 1; done
+	go -C bench run ./rivals -json ../build/bench/rivals.json
+	build/bench/bench report --from build/bench --docs docs
 
 release: ## archives of all platforms with checksums, in build/release; RELEASE has flags, such as -verify
 	go -C tools/release run . $(RELEASE)

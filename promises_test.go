@@ -12,7 +12,7 @@ import (
 
 // promises returns the tests that check the promises of README.md, by topic, each as its folder and
 // name. A test that compares a time with a promise allows three times that, and a soak run the time
-// itself. The bounds of speed are checked by rueda bench with --strict; TestVerdicts checks that it
+// itself. The bounds of speed are checked by bench with --strict; TestVerdicts checks that it
 // reports an exceeded bound.
 func promises() map[string][]string {
 	return map[string][]string{
@@ -24,7 +24,7 @@ func promises() map[string][]string {
 		"Quiet or broken": {"internal/engine/session TestTalk", "internal/engine/feeds TestTwoFeedsOfAMarket"},
 		"Backpressure": {"internal/testing/hostile TestThreat19SlowConsumerE2E", "internal/engine/hub TestHoarderE2E",
 			"internal/engine/socket TestSlowReaderIsClosed"},
-		"Speed": {"internal/ops/bench TestFanoutE2E", "internal/ops/bench TestIdleE2E", "internal/ops/bench TestVerdicts",
+		"Speed": {"bench/scenario TestFanoutE2E", "bench/scenario TestIdleE2E", "bench/scenario TestVerdicts",
 			"internal/engine/session TestSize"},
 		"Exact prices":     {". TestNoFloats"},
 		"Database outages": {"gateway TestThreat30IdentityDown", "gateway TestDatabaseKilledE2E"},
@@ -47,11 +47,11 @@ func TestReadmePromises(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(text), "\n| topic | promise |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
-	tests := map[string]bool{}
-	for _, s := range sources(t) {
+	names := map[string]bool{}
+	for _, s := range tests(t) {
 		for _, d := range s.file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && s.test {
-				tests[s.dir+" "+f.Name.Name] = true
+			if f, ok := d.(*ast.FuncDecl); ok {
+				names[s.dir+" "+f.Name.Name] = true
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func TestReadmePromises(t *testing.T) {
 			t.Errorf("no test is listed for the promise %q", m[1])
 		}
 		for _, name := range held[m[1]] {
-			if !tests[name] {
+			if !names[name] {
 				t.Errorf("%s: there is no test %s", m[1], name)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/ops/bench/proc"
+	"github.com/ruedahq/rueda/bench/proc"
 )
 
 // broker is a server of another project that runs as a child of this process.

@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/ops/bench"
-	gateway "github.com/ruedahq/rueda/internal/ops/bench/host"
-	"github.com/ruedahq/rueda/internal/ops/bench/load"
-	"github.com/ruedahq/rueda/internal/ops/bench/pattern"
-	"github.com/ruedahq/rueda/internal/ops/bench/proc"
+	gateway "github.com/ruedahq/rueda/bench/host"
+	"github.com/ruedahq/rueda/bench/load"
+	"github.com/ruedahq/rueda/bench/pattern"
+	"github.com/ruedahq/rueda/bench/proc"
+	"github.com/ruedahq/rueda/bench/scenario"
 )
 
 // contestant is a server that is measured, with the arguments to start it.
@@ -43,7 +43,7 @@ const (
 func choose(exe string, p *plan, talk io.Writer) ([]contestant, error) {
 	rueda := func(name, kind string, flush time.Duration) contestant {
 		return contestant{
-			name: name, version: "this tree", argv: []string{exe, roleWord, bench.RoleServe}, protocol: "rueda", kind: kind, login: true,
+			name: name, version: "this tree", argv: []string{exe, roleWord, scenario.RoleServe}, protocol: "rueda", kind: kind, login: true,
 			start: func(subs int, board string) any {
 				return gateway.Config{Board: board, Conns: subs, PerUser: subs, Flush: flush}
 			},
@@ -51,7 +51,7 @@ func choose(exe string, p *plan, talk io.Writer) ([]contestant, error) {
 	}
 	all := []contestant{
 		{
-			name: ceiling, version: "this tree", argv: []string{exe, roleWord, bench.RoleBare}, protocol: "rueda", kind: pattern.Lockstep,
+			name: ceiling, version: "this tree", argv: []string{exe, roleWord, scenario.RoleBare}, protocol: "rueda", kind: pattern.Lockstep,
 			start: func(int, string) any { return struct{}{} },
 		},
 		rueda(atOnce, pattern.Lockstep, -1),
@@ -90,7 +90,7 @@ func choose(exe string, p *plan, talk io.Writer) ([]contestant, error) {
 // figures has the figures of one run. The processor time and the memory are those of all processes
 // of a server, including its publisher. Error reports missing messages.
 type figures struct {
-	bench.Run
+	scenario.Run
 	OfCeil float64 // share of the ceiling's rate in the same round; 0: not measured
 	Lost   float64 // share of messages that were not received in time
 }
@@ -147,7 +147,7 @@ func (p *plan) measure(ctx context.Context, exe string, c *contestant, size, bat
 	if err := server.Ask("start", c.start(size, board), &begun); err != nil {
 		return nil, err
 	}
-	client, err := proc.Start(ctx, "load", []string{exe, roleWord, bench.RoleLoad}, nil)
+	client, err := proc.Start(ctx, "load", []string{exe, roleWord, scenario.RoleLoad}, nil)
 	if err != nil {
 		return nil, err
 	}

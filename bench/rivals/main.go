@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/ops/bench"
+	"github.com/ruedahq/rueda/bench/scenario"
 )
 
 func main() {
@@ -47,8 +47,8 @@ func role(args []string, in io.Reader, out io.Writer) (done bool, err error) {
 		return false, nil
 	}
 	switch name := args[1]; name {
-	case bench.RoleLoad, bench.RoleBare, bench.RoleServe:
-		return true, bench.Role(name, in, out)
+	case scenario.RoleLoad, scenario.RoleBare, scenario.RoleServe:
+		return true, scenario.Role(name, in, out)
 	default:
 		return true, serve(name, in, out)
 	}

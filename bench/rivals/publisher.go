@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/ops/bench/pattern"
-	"github.com/ruedahq/rueda/internal/ops/bench/proc"
+	"github.com/ruedahq/rueda/bench/pattern"
+	"github.com/ruedahq/rueda/bench/proc"
 	"github.com/ruedahq/rueda/wire"
 )
 

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/ops/bench"
+	"github.com/ruedahq/rueda/bench/scenario"
 )
 
 // report has the figures of all runs.
@@ -182,21 +182,21 @@ func (r *report) notes() []string {
 	return append(notes, r.failed...)
 }
 
-// bench returns the report in the form of rueda bench, for the same plots. It has all runs of the
+// bench returns the report in the form of bench, for the same plots. It has all runs of the
 // ceiling and of Rueda with its defaults, and the medians of all others, including Rueda with
 // immediate writes.
-func (r *report) bench() *bench.Report {
-	out := &bench.Report{What: "rivals", Began: r.began, Took: time.Since(r.began).Seconds(), Settings: r.settings(), Notes: r.notes()}
-	out.Machine = bench.ThisMachine()
+func (r *report) bench() *scenario.Report {
+	out := &scenario.Report{What: "rivals", Began: r.began, Took: time.Since(r.began).Seconds(), Settings: r.settings(), Notes: r.notes()}
+	out.Machine = scenario.ThisMachine()
 	for _, c := range r.cells {
 		name := fmt.Sprintf("batch%d %d", c.batch, c.size)
 		if c.batch == 1 {
 			name = fmt.Sprintf("singles %d", c.size)
 		}
-		i := slices.IndexFunc(out.Cases, func(x *bench.Case) bool { return x.Name == name })
+		i := slices.IndexFunc(out.Cases, func(x *scenario.Case) bool { return x.Name == name })
 		if i < 0 {
 			i = len(out.Cases)
-			out.Cases = append(out.Cases, &bench.Case{Name: name, Conns: c.size, Others: map[string]*bench.Run{}})
+			out.Cases = append(out.Cases, &scenario.Case{Name: name, Conns: c.size, Others: map[string]*scenario.Run{}})
 		}
 		x := out.Cases[i]
 		for _, f := range c.runs {

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/ops/bench"
-	"github.com/ruedahq/rueda/internal/ops/bench/pattern"
-	"github.com/ruedahq/rueda/internal/ops/bench/proc"
+	"github.com/ruedahq/rueda/bench/pattern"
+	"github.com/ruedahq/rueda/bench/proc"
+	"github.com/ruedahq/rueda/bench/scenario"
 )
 
 // TestMain also runs the server and the load program, because a measurement starts its own
@@ -140,7 +140,7 @@ func TestHoldingBack(t *testing.T) {
 
 func TestMedians(t *testing.T) {
 	run := func(rate, lost float64, fault string) *figures {
-		return &figures{Run: bench.Run{PerSecond: rate, Error: fault}, Lost: lost}
+		return &figures{Run: scenario.Run{PerSecond: rate, Error: fault}, Lost: lost}
 	}
 	m := medians([]*figures{run(3, 0, ""), run(1, 0.1, "a"), run(2, 0.3, "b"), run(5, 0, "")})
 	if m.PerSecond != 2.5 || m.Error != "b" || m.Lost != 0.3 {
@@ -157,7 +157,7 @@ func TestReport(t *testing.T) {
 	var runs []*figures
 	for i, name := range []string{ceiling, ordinary, "nats", "nchan", atOnce} {
 		all = append(all, contestant{name: name, version: "v" + name})
-		runs = append(runs, &figures{Run: bench.Run{PerSecond: float64(1e6 * (4 - i))}})
+		runs = append(runs, &figures{Run: scenario.Run{PerSecond: float64(1e6 * (4 - i))}})
 	}
 	runs[3], runs[4].PerSecond = nil, 3e6
 	r.fail(&all[3], 1000, 16, errors.New("no luck"))

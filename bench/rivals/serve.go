@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/ops/bench/pattern"
-	"github.com/ruedahq/rueda/internal/ops/bench/proc"
+	"github.com/ruedahq/rueda/bench/pattern"
+	"github.com/ruedahq/rueda/bench/proc"
 )
 
 // config is the argument of "start".

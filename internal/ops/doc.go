@@ -1,5 +1,5 @@
 // Package ops documents its folders, which are the program rueda: commands,
-// configuration, backups, tests of client programs, and measurements.
+// configuration, backups and tests of client programs.
 //
 //	Which commands are there?                  cli/root.go
 //	What does rueda dev start?                 cli/server/dev.go
@@ -7,5 +7,4 @@
 //	What can a reload change?                  config/changes.go
 //	What does a backup contain?                backup/manifest.go
 //	What does rueda conformance client check?  conformance/cases.go
-//	What does a measurement compare?           bench/doc.go
 package ops

@@ -11,7 +11,7 @@
 //	maintenance backup and restore
 //	command     what they share: streams, exit statuses, arguments, terminal, login, configuration
 //
-// The root command, bench and version are here, and the tests of whole command lines.
+// The root command and version are here, and the tests of whole command lines.
 //
 // # Exit status
 //

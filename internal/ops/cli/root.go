@@ -101,7 +101,7 @@ market on your laptop.`,
 		maintenance.NewBackup(std), maintenance.NewRestore(std),
 		operation.NewStatus(std), operation.NewDoctor(std), operation.NewLogLevel(std), operation.NewConnections(std), operation.NewReload(std), operation.NewOperator(std),
 	)
-	root.AddCommand(newBench(std), newSchema(std), newVersion(std))
+	root.AddCommand(newSchema(std), newVersion(std))
 	root.InitDefaultCompletionCmd() // else it is unknown to help
 	asUsage(root)
 	fitHelp(root)
