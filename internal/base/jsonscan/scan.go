@@ -20,10 +20,17 @@ type Scanner struct {
 	At int
 }
 
-// Fail returns an error at the current offset.
-func (p *Scanner) Fail(what string) error {
-	return fmt.Errorf("%s at offset %d", what, p.At)
+// Error is what is wrong with a text at an offset.
+type Error struct {
+	What string
+	At   int
 }
+
+// Error implements error.
+func (e *Error) Error() string { return fmt.Sprintf("%s at offset %d", e.What, e.At) }
+
+// Fail returns an *Error at the current offset.
+func (p *Scanner) Fail(what string) error { return &Error{what, p.At} }
 
 // Space skips white space.
 func (p *Scanner) Space() {

@@ -2,7 +2,9 @@ package replay
 
 import (
 	"bytes"
+	"errors"
 
+	"github.com/ruedahq/rueda/internal/base/jsonscan"
 	"github.com/ruedahq/rueda/market"
 )
 
@@ -86,20 +88,21 @@ func (f *fields) has(k key) bool { return f.set&k == k }
 // line.
 func (f *fields) read(line []byte) error {
 	*f = fields{bids: f.bids[:0], asks: f.asks[:0]}
-	s := &scanner{in: line}
+	s := &scanner{jsonscan.Scanner{In: line}}
 	// A smaller number is a time in another unit.
 	receive, err := s.integer() // integer skips spaces, but none are allowed here
-	if err != nil || receive < 1e17 || line[0]-'0' > 9 || s.at >= len(line) || line[s.at] != ' ' {
+	if err != nil || receive < 1e17 || line[0]-'0' > 9 || s.At >= len(line) || line[s.At] != ' ' {
 		return &scanError{0, "does not begin with a receive time in Unix nanoseconds and a space"}
 	}
 	f.receive = int64(receive)
-	if err := f.object(s, false); err != nil {
-		return err
+	err = f.object(s, false)
+	if err == nil {
+		err = s.End()
 	}
-	if s.peek() != 0 || s.at < len(line) {
-		return s.fail("bad JSON: text after the message")
+	if bad, ok := errors.AsType[*jsonscan.Error](err); ok {
+		return &scanError{bad.At, "bad JSON: " + bad.What}
 	}
-	return nil
+	return err
 }
 
 // object parses a message, or if inside is set its data member.
@@ -107,7 +110,7 @@ func (f *fields) object(s *scanner, inside bool) error {
 	more, err := s.open('{', '}')
 	for more && err == nil {
 		var name []byte
-		if name, err = s.name(); err != nil {
+		if name, err = s.Name(); err != nil {
 			return err
 		}
 		k := keyOf(name)
@@ -124,7 +127,7 @@ func (f *fields) object(s *scanner, inside bool) error {
 			err = f.member(s, k)
 		}
 		if err == nil {
-			more, err = s.more('}')
+			more, err = s.Next('}')
 		}
 	}
 	return err

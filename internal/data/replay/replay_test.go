@@ -343,14 +343,14 @@ func TestDamage(t *testing.T) {
 		text   string
 		events int
 	}{
-		{"not JSON", inThird(`"data":{`, `"data":<`), 3, at(`"data":`) + 7, "bad JSON: '<' where '{' should be", 0},
-		{"JSON cut off", bytes.TrimSuffix(good, []byte("\"6.000\"]]}}\n")), 13, int64(len(good)) - 12, "ends early", 9},
-		{"text behind", inThird("}}\n", "}} {}\n"), 3, at("}}\n") + 3, "text after the message", 0},
+		{"not JSON", inThird(`"data":{`, `"data":<`), 3, at(`"data":`) + 7, "bad JSON: expected \"{\"", 0},
+		{"JSON cut off", bytes.TrimSuffix(good, []byte("\"6.000\"]]}}\n")), 13, int64(len(good)) - 12, "unexpected end", 9},
+		{"text behind", inThird("}}\n", "}} {}\n"), 3, at("}}\n") + 3, "text after the value", 0},
 		{"bad price", inThird(`"100.10"`, `"100.1O"`), 3, at(`100.10`), `bad price "100.1O": not a plain decimal`, 0},
 		{"price too exact", inThird(`"100.10"`, `"100.1000000001"`), 3, at(`100.10`), "more than 8 decimals", 0},
 		{"negative size", inThird(`"0.250"`, `"-0.250"`), 3, at(`0.250`), `bad size "-0.250": number out of range`, 0},
 		{"bad trade id", inThird(`"t":7`, `"t":"7"`), 3, at(`"t":7`) + 4, "not an integer", 0},
-		{"trade id too large", inThird(`"t":7`, `"t":99999999999999999999`), 3, at(`"t":7`) + 22, "too large", 0},
+		{"trade id too large", inThird(`"t":7`, `"t":99999999999999999999`), 3, at(`"t":7`) + 4, "too large", 0},
 		{"event time too large", inThird(`"T":1723161256020`, `"T":9999999999999`), 3, at(`"T":`) + 17, "bad time", 0},
 		{"field missing", inThird(`,"m":false`, ``), 3, upTo(2), "trade with a field missing", 0},
 		{"field twice", inThird(`,"m":false`, `,"m":false,"m":true`), 3, at(`,"m"`) + 15, `name "m" twice`, 0},
