@@ -3,6 +3,8 @@ package auth
 import (
 	"net/netip"
 	"time"
+
+	"github.com/ruedahq/rueda/internal/base/clientaddr"
 )
 
 // Hash is the SHA-256 of a refresh token. Only the hash is stored. The input has
@@ -150,21 +152,10 @@ func (r *Rotation) decide(rows *Rows) Outcome {
 	return Reused
 }
 
-// sameNetwork reports whether two addresses are in the same /24 of IPv4 or /48 of IPv6. Unknown
-// addresses are in no network.
+// sameNetwork reports whether two addresses belong to one network. Unknown addresses do not.
 func sameNetwork(a, b string) bool {
-	network := func(text string) netip.Prefix {
-		address, err := netip.ParseAddr(text)
-		if err != nil {
-			return netip.Prefix{}
-		}
-		bits := 48
-		if address = address.Unmap(); address.Is4() {
-			bits = 24
-		}
-		p, _ := address.WithZone("").Prefix(bits)
-		return p
-	}
-	p := network(a)
-	return p.IsValid() && p == network(b)
+	first, _ := netip.ParseAddr(a) // the zero Addr has no network
+	second, _ := netip.ParseAddr(b)
+	network := clientaddr.Network(first)
+	return network.IsValid() && network == clientaddr.Network(second)
 }
