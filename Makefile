@@ -176,12 +176,11 @@ $(CURDIR)/build/compare/bench-tree:
 	@mkdir -p $(@D)
 	go -C bench build -trimpath -o $@ .
 
-bench-report: ## all measurements, with the tables and plots of docs/performance.md (over an hour)
+bench-report: ## all measurements but compare, hostile and auth, with reports in build/bench (over an hour)
 	@mkdir -p build/bench
 	go -C bench build -o ../build/bench/bench .
-	for what in ceiling fanout latency idle connect slow resume history million; do build/bench/bench $$what --out build/bench || exit 1; done
-	go -C bench run ./rivals -json ../build/bench/rivals.json
-	build/bench/bench report --from build/bench --docs docs
+	for what in ceiling fanout latency idle connect slow resume history million; do build/bench/bench $$what --out build/bench > build/bench/$$what.txt || exit 1; done
+	go -C bench run ./rivals > build/bench/rivals.txt
 
 release: ## archives of all platforms with checksums, in build/release; RELEASE has flags, such as -verify
 	go -C tools/release run . $(RELEASE)

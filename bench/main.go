@@ -108,7 +108,6 @@ func newRoot(std command.Streams) *cobra.Command {
 	for _, b := range benchmarks() {
 		cmd.AddCommand(newBenchmark(std, &b))
 	}
-	cmd.AddCommand(newBenchReport(std))
 	for _, role := range []string{scenario.RoleServe, scenario.RoleBare, scenario.RoleLoad, scenario.RoleTokens, scenario.RoleWitness} {
 		cmd.AddCommand(&cobra.Command{
 			Use: role, Hidden: true, Args: cobra.NoArgs,
@@ -329,26 +328,4 @@ func (f *benchFlags) write(std command.Streams, r *scenario.Report) (err error) 
 		return r.WriteBenchmarks(std.Out)
 	}
 	return r.WriteText(std.Out)
-}
-
-func newBenchReport(std command.Streams) *cobra.Command {
-	var from, docs string
-	cmd := &cobra.Command{
-		Use: "report", Short: "Draw plots and write tables from the reports of --out", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			written, err := scenario.Publish(from, docs)
-			for _, name := range written {
-				if _, err := fmt.Fprintln(std.Out, name); err != nil {
-					return err
-				}
-			}
-			if errors.Is(err, scenario.ErrNoReport) {
-				return command.Fail(command.ExitError, err, "Create them with: bench fanout --out "+from)
-			}
-			return err
-		},
-	}
-	cmd.Flags().StringVar(&from, "from", "build/bench", "folder of the reports")
-	cmd.Flags().StringVar(&docs, "docs", "docs", "folder of performance.md")
-	return cmd
 }

@@ -9,7 +9,7 @@ import (
 
 // The pattern with brackets is *.svg and *.webp. A pattern without a file would be an error.
 //
-//go:embed *.md *.[sw][ve][gb]* test-vectors.json decisions/*.md es/*.md performance/*.svg
+//go:embed *.md *.[sw][ve][gb]* test-vectors.json decisions/*.md es/*.md
 var files embed.FS
 
 // Files returns the documents, pictures and test vectors, by their path below this folder.

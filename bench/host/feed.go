@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ruedahq/rueda/bench/pattern"
+	"github.com/ruedahq/rueda/bench/proc"
 	"github.com/ruedahq/rueda/feed"
 	"github.com/ruedahq/rueda/feed/sim"
 	"github.com/ruedahq/rueda/gateway"
-	"github.com/ruedahq/rueda/bench/pattern"
-	"github.com/ruedahq/rueda/bench/proc"
 	"github.com/ruedahq/rueda/market"
 )
 

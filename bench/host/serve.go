@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/bench/pattern"
 	"github.com/ruedahq/rueda/bench/proc"
+	"github.com/ruedahq/rueda/gateway"
 )
 
 // Config is the argument of "start".

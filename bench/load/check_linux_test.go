@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/base/frame"
 	"github.com/ruedahq/rueda/bench/pattern"
+	"github.com/ruedahq/rueda/internal/base/frame"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/wire"
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ruedahq/rueda/internal/base/frame"
 	"github.com/ruedahq/rueda/bench/proc"
+	"github.com/ruedahq/rueda/internal/base/frame"
 )
 
 const (

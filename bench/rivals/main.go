@@ -64,7 +64,6 @@ type plan struct {
 	window  time.Duration
 	ahead   int     // messages in flight to a subscriber, for a server that queues; 0: by size
 	rate    float64 // messages per second; 0: as many as possible
-	json    string
 }
 
 func run(ctx context.Context, args []string, out, talk io.Writer) error {
@@ -87,15 +86,6 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	if err := report.print(out); err != nil {
 		return err
 	}
-	if p.json != "" {
-		f, err := os.Create(p.json)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(report.bench().WriteJSON(f), f.Close()); err != nil {
-			return err
-		}
-	}
 	if len(report.failed) > 0 {
 		return fmt.Errorf("%d runs failed", len(report.failed))
 	}
@@ -115,7 +105,6 @@ func parse(args []string, talk io.Writer) (*plan, error) {
 	f.DurationVar(&p.window, "time", 5*time.Second, "time of measuring")
 	f.IntVar(&p.ahead, "ahead", 0, "messages that may be on their way to a subscriber where a server queues without bound; 0: 64, and 32 above 2,000 subscribers")
 	f.Float64Var(&p.rate, "rate", 0, "messages a second; 0: as many as go")
-	f.StringVar(&p.json, "json", "", "`file` for the figures")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

@@ -7,15 +7,11 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
-
-	"github.com/ruedahq/rueda/bench/scenario"
 )
 
 // report has the figures of all runs.
 type report struct {
 	plan   *plan
-	began  time.Time
 	cells  []*cell
 	failed []string
 }
@@ -28,7 +24,7 @@ type cell struct {
 	median          figures
 }
 
-func newReport(p *plan) *report { return &report{plan: p, began: time.Now()} }
+func newReport(p *plan) *report { return &report{plan: p} }
 
 // addRound adds the runs of a round, in the order of all; failed runs are nil.
 func (r *report) addRound(all []contestant, size, batch int, runs []*figures) {
@@ -180,35 +176,4 @@ func (r *report) notes() []string {
 		}
 	}
 	return append(notes, r.failed...)
-}
-
-// bench returns the report in the form of bench, for the same plots. It has all runs of the
-// ceiling and of Rueda with its defaults, and the medians of all others, including Rueda with
-// immediate writes.
-func (r *report) bench() *scenario.Report {
-	out := &scenario.Report{What: "rivals", Began: r.began, Took: time.Since(r.began).Seconds(), Settings: r.settings(), Notes: r.notes()}
-	out.Machine = scenario.ThisMachine()
-	for _, c := range r.cells {
-		name := fmt.Sprintf("batch%d %d", c.batch, c.size)
-		if c.batch == 1 {
-			name = fmt.Sprintf("singles %d", c.size)
-		}
-		i := slices.IndexFunc(out.Cases, func(x *scenario.Case) bool { return x.Name == name })
-		if i < 0 {
-			i = len(out.Cases)
-			out.Cases = append(out.Cases, &scenario.Case{Name: name, Conns: c.size, Others: map[string]*scenario.Run{}})
-		}
-		x := out.Cases[i]
-		for _, f := range c.runs {
-			switch c.server {
-			case ceiling:
-				x.Ceiling = append(x.Ceiling, &f.Run)
-			case ordinary:
-				x.Rueda = append(x.Rueda, &f.Run)
-			default:
-				x.Others[c.server] = &c.median.Run
-			}
-		}
-	}
-	return out
 }

@@ -148,8 +148,7 @@ func TestMedians(t *testing.T) {
 	}
 }
 
-// TestReport checks that the table has a line for each server, and that the file is a report of
-// package bench with the medians of all others.
+// TestReport checks that the table has a line for each server, and the runs that failed.
 func TestReport(t *testing.T) {
 	p := plan{rounds: 1, window: time.Second}
 	r := newReport(&p)
@@ -170,13 +169,5 @@ func TestReport(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}
-	}
-	out := r.bench()
-	if len(out.Cases) != 1 || out.What != "rivals" {
-		t.Fatalf("%+v", out)
-	}
-	c := out.Cases[0]
-	if c.Name != "batch16 1000" || c.Conns != 1000 || len(c.Ceiling) != 1 || len(c.Rueda) != 1 || c.Others["nats"].PerSecond != 2e6 || c.Others[atOnce].PerSecond == 0 || out.Machine.Kernel == "" {
-		t.Errorf("%+v", c)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -204,57 +203,5 @@ func TestOnly(t *testing.T) {
 		if u := (*scenario.UnknownWorkload)(nil); !errors.As(err, &u) || len(u.Names) == 0 {
 			t.Errorf("%s: %v", what, err)
 		}
-	}
-}
-
-// TestPublish checks that publishing a report twice has the same result.
-func TestPublish(t *testing.T) {
-	from, docs := t.TempDir(), t.TempDir()
-	run := func(v float64) []*scenario.Run {
-		return []*scenario.Run{{Deliveries: 1, PerSecond: v, CPU: 1e6 / v, P50: 1, P99: 2}}
-	}
-	r := &scenario.Report{What: "fanout", Cases: []*scenario.Case{{Name: "singles <8>", Ceiling: run(2e6), Rueda: run(1e6), Others: map[string]*scenario.Run{"other": run(5e5)[0]}}},
-		Checks: []scenario.Check{{Name: "bound", Text: "0.50, at least 0.90"}}}
-	var text bytes.Buffer
-	if err := r.WriteJSON(&text); err != nil {
-		t.Fatal(err)
-	}
-	document := filepath.Join(docs, "performance.md")
-	for name, text := range map[string]string{
-		filepath.Join(from, "fanout.json"): text.String(),
-		document:                           "# Performance\n\n<!-- figures fanout -->\nold\n<!-- /figures -->\n\n<!-- figures latency -->\nkept\n<!-- /figures -->\n",
-	} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var once string
-	for range 2 {
-		if _, err := scenario.Publish(from, docs); err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if once != "" && once != string(b) {
-			t.Errorf("the second time gives\n%s", b)
-		}
-		once = string(b)
-	}
-	for _, want := range []string{"| singles <8> | rueda | 1.00 M | 0.50 |", "| singles <8> | other | 500 k |", "**missed**", "performance/fanout-rate.svg", "kept"} {
-		if !strings.Contains(once, want) {
-			t.Errorf("the document does not hold %q:\n%s", want, once)
-		}
-	}
-	if strings.Contains(once, "old") {
-		t.Error("the old figures stay")
-	}
-	svg, err := os.ReadFile(filepath.Join(docs, "performance", "fanout-rate.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(svg, []byte("singles &lt;8&gt;")) || !bytes.HasSuffix(svg, []byte("</svg>\n")) {
-		t.Errorf("the plot is\n%s", svg)
 	}
 }

@@ -45,15 +45,26 @@ type Machine struct {
 type Case struct {
 	Name    string
 	Conns   int
-	Unit    string          `json:",omitempty"` // that its runs count; "": deliveries
-	Ceiling []*Run          `json:",omitempty"`
-	Rueda   []*Run          `json:",omitempty"`
-	Old     []*Run          `json:",omitempty"` // of two programs that are compared
-	New     []*Run          `json:",omitempty"`
-	Figures []Figure        `json:",omitempty"` // results that are not Runs
-	Others  map[string]*Run `json:",omitempty"`
+	Unit    string   `json:",omitempty"` // that its runs count; "": deliveries
+	Ceiling []*Run   `json:",omitempty"`
+	Rueda   []*Run   `json:",omitempty"`
+	Old     []*Run   `json:",omitempty"` // of two programs that are compared
+	New     []*Run   `json:",omitempty"`
+	Figures []Figure `json:",omitempty"` // results that are not Runs
 
 	Attacked *Attacked `json:",omitempty"` // Old are windows of the control, New those of the attack
+}
+
+// served is a server's runs of a case.
+type served struct {
+	name string
+	runs []*Run
+}
+
+// servers returns the servers of a case that have runs: the ceiling, and Rueda.
+func (c *Case) servers() []served {
+	list := []served{{"ceiling", c.Ceiling}, {"rueda", c.Rueda}}
+	return slices.DeleteFunc(list, func(s served) bool { return len(s.runs) == 0 })
 }
 
 // runs returns all runs of a case.

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ruedahq/rueda/bench/proc"
 	"github.com/ruedahq/rueda/broker"
 	"github.com/ruedahq/rueda/broker/local"
 	"github.com/ruedahq/rueda/gateway"
 	"github.com/ruedahq/rueda/internal/identity/auth/keyset"
-	"github.com/ruedahq/rueda/bench/proc"
 )
 
 // Config is the argument of "gateway" and "bare".

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ruedahq/rueda/internal/base/frame"
 	"github.com/ruedahq/rueda/bench/load"
 	"github.com/ruedahq/rueda/bench/proc"
+	"github.com/ruedahq/rueda/internal/base/frame"
 )
 
 // Config is the argument of "open".
