@@ -25,7 +25,7 @@ type boundary struct {
 }
 
 func newBoundary(t *testing.T, rights entitlement.Set) *boundary {
-	script, err := talk.Parse("drive", strings.NewReader("# nothing\nset delay 15m"))
+	script, err := talk.Parse("drive", "# nothing\nset delay 15m")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type drive struct {
 // newDrive starts a session, authenticated with a token unless that is "".
 func newDrive(t testing.TB, token string) *drive {
 	t.Helper()
-	script, err := talk.Parse("drive", strings.NewReader("# nothing\nset dev true"))
+	script, err := talk.Parse("drive", "# nothing\nset dev true")
 	if err != nil {
 		t.Fatal(err)
 	}

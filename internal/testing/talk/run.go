@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ruedahq/rueda/internal/api/asyncapi/asyncapitest"
+	"github.com/ruedahq/rueda/internal/engine/session/testdata"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -71,11 +72,11 @@ func (s *Script) Run(t testing.TB, w *World, h Host) {
 	}
 	defer r.end(t)
 	acts := verbs()
-	for i := range s.step {
-		st := &s.step[i]
-		for range st.times {
-			if err := acts[st.verb](r, st); err != nil {
-				t.Errorf("%s.talk:%d: %s %s\n\t%v", s.Name, st.line, st.verb, st.rest, err)
+	for i := range s.Steps {
+		st := &s.Steps[i]
+		for range st.Times {
+			if err := acts[st.Verb](r, st); err != nil {
+				t.Errorf("%s.talk:%d: %s %s\n\t%v", s.Name, st.Line, st.Verb, st.Rest, err)
 				return
 			}
 			if h.Settle != nil {
@@ -273,30 +274,30 @@ func verbs() map[string]func(*run, *step) error {
 		"stop": (*run).stall, "read": (*run).stall, "hang": (*run).hangUp,
 	}
 	for verb, act := range worldVerbs() {
-		all[verb] = func(r *run, st *step) error { return act(r.world, strings.Fields(st.rest)) }
+		all[verb] = func(r *run, st *step) error { return act(r.world, strings.Fields(st.Rest)) }
 	}
 	return all
 }
 
 func (r *run) sendText(st *step) error {
-	c, err := r.client(st.conn)
+	c, err := r.client(st.Client)
 	if err != nil {
 		return err
 	}
-	return c.say([]byte(st.rest))
+	return c.say([]byte(st.Rest))
 }
 
 func (r *run) sendOther(st *step) error {
-	c, err := r.client(st.conn)
+	c, err := r.client(st.Client)
 	if err != nil {
 		return err
 	}
-	what, rest, _ := strings.Cut(st.rest, " ")
+	what, rest, _ := strings.Cut(st.Rest, " ")
 	n, bad := strconv.Atoi(what)
 	switch {
 	case what == "text":
 		return c.conn.Send(true, []byte(rest))
-	case st.rest == "binary":
+	case st.Rest == "binary":
 		return c.conn.Send(false, []byte{1, 2, 3})
 	case what == "hex":
 		msg, err := hex.DecodeString(strings.ReplaceAll(rest, " ", ""))
@@ -311,16 +312,16 @@ func (r *run) sendOther(st *step) error {
 }
 
 func (r *run) receive(st *step) error {
-	e, err := r.expect(st.conn)
+	e, err := r.expect(st.Client)
 	if err != nil {
 		return err
 	}
-	want, got := st.rest, e.text
+	want, got := st.Rest, e.text
 	if r.RealClock {
 		want, got = blur(want), blur(got)
 		got = forgiveDelay(want, got)
 	}
-	if e.err != nil || !match(want, got) {
+	if e.err != nil || !testdata.Matches(want, got) {
 		return fmt.Errorf("got %v", e)
 	}
 	return nil
@@ -349,19 +350,19 @@ func forgiveDelay(want, got string) string {
 }
 
 func (r *run) closed(st *step) error {
-	e, err := r.expect(st.conn)
+	e, err := r.expect(st.Client)
 	if err != nil {
 		return err
 	}
 	var end *Closed
-	if !errors.As(e.err, &end) || strings.TrimSpace(fmt.Sprintf("%d %s", end.Code, end.Reason)) != st.rest {
+	if !errors.As(e.err, &end) || strings.TrimSpace(fmt.Sprintf("%d %s", end.Code, end.Reason)) != st.Rest {
 		return fmt.Errorf("got %v", e)
 	}
 	return nil
 }
 
 func (r *run) after(st *step) error {
-	d, err := time.ParseDuration(st.rest)
+	d, err := time.ParseDuration(st.Rest)
 	if err != nil {
 		return err
 	}
@@ -376,29 +377,29 @@ func (r *run) after(st *step) error {
 }
 
 func (r *run) login(st *step) error {
-	token := st.rest
+	token := st.Rest
 	if token == "" {
 		token = "demo"
 	}
-	if err := r.sendText(&step{conn: st.conn, rest: `{"action":"auth_token","token":"` + token + `"}`}); err != nil {
+	if err := r.sendText(&step{Client: st.Client, Rest: `{"action":"auth_token","token":"` + token + `"}`}); err != nil {
 		return err
 	}
-	return r.receive(&step{conn: st.conn, rest: `{"type":"Success","code":200,"msg":"Connected",...}`})
+	return r.receive(&step{Client: st.Client, Rest: `{"type":"Success","code":200,"msg":"Connected",...}`})
 }
 
 func (r *run) connectStep(st *step) error {
-	_, err := r.connect(st.conn, st.rest)
+	_, err := r.connect(st.Client, st.Rest)
 	return err
 }
 
 // offer sets the format that later connections of the client offer.
 func (r *run) offer(st *step) (err error) {
-	r.formats[st.conn], err = parseOffer(st.rest)
+	r.formats[st.Client], err = parseOffer(st.Rest)
 	return err
 }
 
 func (r *run) silence(st *step) error {
-	c, err := r.client(st.conn)
+	c, err := r.client(st.Client)
 	if err != nil {
 		return err
 	}
@@ -409,7 +410,7 @@ func (r *run) silence(st *step) error {
 }
 
 func (r *run) stall(st *step) error {
-	c, err := r.client(st.conn)
+	c, err := r.client(st.Client)
 	if err != nil {
 		return err
 	}
@@ -417,16 +418,16 @@ func (r *run) stall(st *step) error {
 	if !ok {
 		return errors.New("this connection cannot stop reading")
 	}
-	s.Stall(st.verb == "stop")
+	s.Stall(st.Verb == "stop")
 	return nil
 }
 
 func (r *run) hangUp(st *step) error {
-	c, err := r.client(st.conn)
+	c, err := r.client(st.Client)
 	if err != nil {
 		return err
 	}
-	delete(r.clients, st.conn)
+	delete(r.clients, st.Client)
 	before := r.world.Env.Registry.Len()
 	err = c.conn.Close()
 	<-c.done
@@ -436,25 +437,4 @@ func (r *run) hangUp(st *step) error {
 		}
 	}
 	return err
-}
-
-// match reports whether text matches a pattern, in which "..." stands for any text.
-func match(pattern, text string) bool {
-	parts := strings.Split(pattern, "...")
-	if len(parts) == 1 {
-		return pattern == text
-	}
-	first, last := parts[0], parts[len(parts)-1]
-	if !strings.HasPrefix(text, first) {
-		return false
-	}
-	text = text[len(first):]
-	for _, p := range parts[1 : len(parts)-1] {
-		i := strings.Index(text, p)
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(p):]
-	}
-	return strings.HasSuffix(text, last)
 }

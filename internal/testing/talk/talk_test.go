@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ruedahq/rueda/internal/engine/session/testdata"
 	"github.com/ruedahq/rueda/wire"
 )
 
@@ -27,14 +28,14 @@ func TestMatch(t *testing.T) {
 		{`a...b...`, `acb`, true},
 		{`a.b`, `axb`, false},
 	} {
-		if got := match(c.pattern, c.text); got != c.want {
-			t.Errorf("match(%q, %q) is %v", c.pattern, c.text, got)
+		if got := testdata.Matches(c.pattern, c.text); got != c.want {
+			t.Errorf("Matches(%q, %q) is %v", c.pattern, c.text, got)
 		}
 	}
 }
 
 func TestParse(t *testing.T) {
-	s, err := Parse("x", strings.NewReader("# The rule.\n\na: 3 x > {}\n2 x after 5s\n> a: b x c\n"))
+	s, err := Parse("x", "# The rule.\n\na: 3 x > {}\n2 x after 5s\n> a: b x c\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,17 +43,17 @@ func TestParse(t *testing.T) {
 		t.Errorf("got rule %q, duration %v", s.Rule, s.Duration())
 	}
 	for i, want := range []step{
-		{3, "a", 3, ">", "{}"}, {4, "", 2, "after", "5s"}, {5, "", 1, ">", "a: b x c"},
+		{Line: 3, Client: "a", Times: 3, Verb: ">", Rest: "{}"}, {Line: 4, Times: 2, Verb: "after", Rest: "5s"}, {Line: 5, Times: 1, Verb: ">", Rest: "a: b x c"},
 	} {
-		if s.step[i] != want {
-			t.Errorf("got %+v, want %+v", s.step[i], want)
+		if s.Steps[i] != want {
+			t.Errorf("got %+v, want %+v", s.Steps[i], want)
 		}
 	}
 	for text, want := range map[string]string{
 		"> {}\n":            "x.talk:1: the first line states the rule",
 		"# rule\nwait 5s\n": `x.talk:2: unknown step "wait"`,
 	} {
-		if _, err := Parse("x", strings.NewReader(text)); err == nil || err.Error() != want {
+		if _, err := Parse("x", text); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
@@ -121,7 +122,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, err := Parse(c.name, strings.NewReader("# rule\n"+c.script))
+				s, err := Parse(c.name, "# rule\n"+c.script)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -181,7 +182,7 @@ func TestBadSteps(t *testing.T) {
 	for _, line := range []string{
 		"set nonsense 1", "set connections many", "set connections",
 	} {
-		s, err := Parse("x", strings.NewReader("# rule\n"+line))
+		s, err := Parse("x", "# rule\n"+line)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,10 +51,10 @@ func (s *Script) World() (*World, error) {
 	}
 	w.Env = &session.Env{Registry: &session.Registry{}, Version: "test", Verify: w.verify, Origin: time.Now()}
 	cfg := hub.Config{Epoch: "e1"}
-	for i := range s.step {
-		if st := &s.step[i]; st.verb == "set" {
-			if err := w.set(&cfg, strings.Fields(st.rest)); err != nil {
-				return nil, fmt.Errorf("%s.talk:%d: %w", s.Name, st.line, err)
+	for i := range s.Steps {
+		if st := &s.Steps[i]; st.Verb == "set" {
+			if err := w.set(&cfg, strings.Fields(st.Rest)); err != nil {
+				return nil, fmt.Errorf("%s.talk:%d: %w", s.Name, st.Line, err)
 			}
 		}
 	}

@@ -4,7 +4,8 @@ package testdata
 
 import "embed"
 
-// Conversations has the files *.talk. Package internal/testing/talk describes them.
+// Conversations has the files *.talk. Load reads them, and package internal/testing/talk describes
+// them.
 //
 //go:embed *.talk
 var Conversations embed.FS

@@ -92,25 +92,25 @@ func (c *cast) login(ctx context.Context, token, user, family string) error {
 
 // step does what a line about users says. isStep reports whether it is one.
 func (c *cast) step(ctx context.Context, st step) (isStep bool, err error) {
-	args := strings.Fields(st.rest)
+	args := strings.Fields(st.Rest)
 	switch {
-	case st.verb == "user" && len(args) > 0:
+	case st.Verb == "user" && len(args) > 0:
 		r, err := c.rights(args[1:])
 		if err != nil {
 			return true, err
 		}
 		return true, c.set(ctx, args[0], r)
-	case st.verb == "token" && len(args) == 4:
+	case st.Verb == "token" && len(args) == 4:
 		return true, c.login(ctx, args[0], args[1], args[2])
-	case st.verb == "revoke" && len(args) == 2:
+	case st.Verb == "revoke" && len(args) == 2:
 		return true, c.gateway.users.Logout(ctx, args[1]+c.suffix)
-	case st.verb == "revoke":
+	case st.Verb == "revoke":
 		for _, l := range c.logins {
-			if l.family == st.rest {
+			if l.family == st.Rest {
 				return true, l.client.Logout(ctx)
 			}
 		}
-		return true, errors.New("there is no login " + st.rest)
+		return true, errors.New("there is no login " + st.Rest)
 	}
 	return false, nil
 }

@@ -25,7 +25,7 @@ func (p *producer) longTrade(id string) {
 
 // publishMany publishes long trades of an instrument in the background: "flood ID COUNT".
 func (t *talk) publishMany(ctx context.Context, st step) error {
-	id, count, _ := strings.Cut(st.rest, " ")
+	id, count, _ := strings.Cut(st.Rest, " ")
 	n, err := strconv.Atoi(count)
 	if err != nil {
 		return err

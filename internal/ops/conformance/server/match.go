@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ruedahq/rueda/internal/engine/session/testdata"
 )
 
 // more stands in arrays of a pattern for any further elements.
@@ -129,7 +131,7 @@ func compare(at string, want, got any) string {
 	case []any:
 		return compareArray(at, want, got)
 	case string:
-		if text, ok := got.(string); ok && matches(want, text) {
+		if text, ok := got.(string); ok && testdata.Matches(want, text) {
 			return ""
 		}
 	case nil: // any value
@@ -201,24 +203,4 @@ func asJSON(v any) string {
 		return fmt.Sprint(v)
 	}
 	return string(text)
-}
-
-// matches reports whether a text matches a pattern, in which "..." stands for any text.
-func matches(pattern, text string) bool {
-	parts := strings.Split(pattern, more)
-	if len(parts) == 1 {
-		return pattern == text
-	}
-	if !strings.HasPrefix(text, parts[0]) {
-		return false
-	}
-	text = text[len(parts[0]):]
-	for _, p := range parts[1 : len(parts)-1] {
-		i := strings.Index(text, p)
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(p):]
-	}
-	return strings.HasSuffix(text, parts[len(parts)-1])
 }

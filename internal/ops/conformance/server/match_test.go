@@ -42,7 +42,7 @@ func TestConversations(t *testing.T) {
 		t.Fatalf("%d conversations, %v", len(all), err)
 	}
 	for _, c := range all {
-		if c.Rule == "" || len(c.steps) == 0 {
+		if c.Rule == "" || len(c.Steps) == 0 {
 			t.Errorf("%s: %+v", c.Name, c)
 		}
 		full := Gateway{
@@ -52,12 +52,12 @@ func TestConversations(t *testing.T) {
 		if c.needs(&full) != "" {
 			continue
 		}
-		for _, st := range c.steps {
-			if st.verb != "<" || !strings.HasPrefix(st.rest, "{") {
+		for _, st := range c.Steps {
+			if st.Verb != "<" || !strings.HasPrefix(st.Rest, "{") {
 				continue
 			}
-			if _, err := parseJSON(strict(st.rest)); err != nil {
-				t.Errorf("%s:%d: %v", c.Name, st.line, err)
+			if _, err := parseJSON(strict(st.Rest)); err != nil {
+				t.Errorf("%s:%d: %v", c.Name, st.Line, err)
 			}
 		}
 	}

@@ -34,11 +34,11 @@ func (c *Conversation) needs(g *Gateway) string {
 			return needNone
 		}
 	}
-	if c.duration() > longest {
+	if c.Duration() > longest {
 		return needHours
 	}
-	for i := range c.steps {
-		if reason := c.steps[i].needs(g, c); reason != "" {
+	for i := range c.Steps {
+		if reason := needsOf(&c.Steps[i], g, c); reason != "" {
 			return reason
 		}
 	}
@@ -48,23 +48,23 @@ func (c *Conversation) needs(g *Gateway) string {
 	return ""
 }
 
-// needs returns what a step of c needs.
-func (st *step) needs(g *Gateway, c *Conversation) string {
-	if st.verb == "set" {
-		return st.needsOfSetting(g)
+// needsOf returns what a step of c needs.
+func needsOf(st *step, g *Gateway, c *Conversation) string {
+	if st.Verb == "set" {
+		return needsOfSetting(st, g)
 	}
 	switch {
-	case st.isEvent() && g.feed == "", st.expectsData() && g.feed == "" && !c.ofWholeMarket():
+	case isEvent(st) && g.feed == "", expectsData(st) && g.feed == "" && !c.ofWholeMarket():
 		return needFeed
-	case !c.isLive && (st.verb == "stop" || st.verb == "read"):
+	case !c.isLive && (st.Verb == "stop" || st.Verb == "read"):
 		return needSocket
-	case st.verb == "drain", st.verb == "epoch":
+	case st.Verb == "drain", st.Verb == "epoch":
 		return needSetting
-	case st.verb == "user" && strings.Contains(st.rest, "/late"):
+	case st.Verb == "user" && strings.Contains(st.Rest, "/late"):
 		return needDelay
-	case st.verb == "token" && strings.Contains(c.text(), "token_expiring"):
+	case st.Verb == "token" && strings.Contains(c.text(), "token_expiring"):
 		return needLife
-	case !g.dev && c.isLive && strings.Contains(st.rest, `"action":"sim"`):
+	case !g.dev && c.isLive && strings.Contains(st.Rest, `"action":"sim"`):
 		return needFaults
 	}
 	if c.ownUsers() {
@@ -79,15 +79,15 @@ func (st *step) needs(g *Gateway, c *Conversation) string {
 		}
 	}
 	for _, id := range []string{ggal24, ggalCI, al30CI, fakeCI, indexCI} {
-		if strings.Contains(st.rest, id) && g.instruments[id] == "" && g.feed == "" {
+		if strings.Contains(st.Rest, id) && g.instruments[id] == "" && g.feed == "" {
 			return needFeed
 		}
 	}
 	return ""
 }
 
-func (st *step) needsOfSetting(g *Gateway) string {
-	name, _, _ := strings.Cut(st.rest, " ")
+func needsOfSetting(st *step, g *Gateway) string {
+	name, _, _ := strings.Cut(st.Rest, " ")
 	switch name {
 	case "dev":
 		if !g.dev {
@@ -109,17 +109,17 @@ func (st *step) needsOfSetting(g *Gateway) string {
 // text returns all lines.
 func (c *Conversation) text() string {
 	var b strings.Builder
-	for _, st := range c.steps {
-		b.WriteString(st.rest + "\n")
+	for _, st := range c.Steps {
+		b.WriteString(st.Rest + "\n")
 	}
 	return b.String()
 }
 
 // ownUsers reports whether a conversation changes users, or ends their logins.
 func (c *Conversation) ownUsers() bool {
-	return slices.ContainsFunc(c.steps, func(st step) bool {
-		return slices.Contains([]string{"user", "token", "revoke"}, st.verb) ||
-			st.verb == "set" && (strings.HasPrefix(st.rest, "connections ") || strings.HasPrefix(st.rest, "subscriptions "))
+	return slices.ContainsFunc(c.Steps, func(st step) bool {
+		return slices.Contains([]string{"user", "token", "revoke"}, st.Verb) ||
+			st.Verb == "set" && (strings.HasPrefix(st.Rest, "connections ") || strings.HasPrefix(st.Rest, "subscriptions "))
 	})
 }
 
@@ -128,20 +128,20 @@ func (c *Conversation) ofWholeMarket() bool { return c.Name == "sim-market" }
 
 // ownInstruments reports whether a conversation has instruments of its own.
 func (c *Conversation) ownInstruments(g *Gateway) bool {
-	return g.feed != "" && !c.ofWholeMarket() && slices.ContainsFunc(c.steps, func(st step) bool {
-		return st.isEvent() || st.expectsData() || strings.Contains(st.rest, "|BYMA|") || strings.Contains(st.rest, "|SIM|")
+	return g.feed != "" && !c.ofWholeMarket() && slices.ContainsFunc(c.Steps, func(st step) bool {
+		return isEvent(&st) || expectsData(&st) || strings.Contains(st.Rest, "|BYMA|") || strings.Contains(st.Rest, "|SIM|")
 	})
 }
 
 // alignment returns at what times a conversation begins: at multiples of the longest interval that
 // it waits for. 0: at any time.
 func (c *Conversation) alignment() (most time.Duration) {
-	if !slices.ContainsFunc(c.steps, func(st step) bool { return st.isEvent() }) {
+	if !slices.ContainsFunc(c.Steps, func(st step) bool { return isEvent(&st) }) {
 		return 0
 	}
-	for _, st := range c.steps {
+	for _, st := range c.Steps {
 		for member, d := range map[string]time.Duration{`"conflate":"1s"`: time.Second, `"bars":[`: time.Minute, `"interval":"5m"`: 5 * time.Minute} {
-			if st.verb == ">" && strings.Contains(st.rest, member) {
+			if st.Verb == ">" && strings.Contains(st.Rest, member) {
 				most = max(most, d)
 			}
 		}

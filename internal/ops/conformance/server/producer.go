@@ -42,8 +42,8 @@ func newProducer(ctx context.Context, address, token, name string, c *Conversati
 	}
 	p := &producer{
 		conn: conn, answers: bufio.NewReader(conn), barrier: "NONE|B" + name + "|CI",
-		hasBook: slices.ContainsFunc(c.steps, func(st step) bool {
-			return strings.Contains(st.rest, `"order_book":["`) || strings.Contains(st.rest, " gap ") // of the book
+		hasBook: slices.ContainsFunc(c.Steps, func(st step) bool {
+			return strings.Contains(st.Rest, `"order_book":["`) || strings.Contains(st.Rest, " gap ") // of the book
 		}),
 		markets: strings.NewReplacer("|BYMA|", "|B"+name+"|", "|SIM|", "|S"+name+"|"),
 	}
@@ -91,18 +91,18 @@ func (p *producer) list(name string) {
 
 // event adds the lines of a step. isEvent reports whether the step is one.
 func (p *producer) event(st step) (isEvent bool, err error) {
-	args := strings.Fields(st.rest)
-	count := map[string]int{"trade": 3, "late": 4, "cancel": 4, "correct": 4, "reference": 4, "quote": 5, "book": 5, "list": 1}[st.verb]
+	args := strings.Fields(st.Rest)
+	count := map[string]int{"trade": 3, "late": 4, "cancel": 4, "correct": 4, "reference": 4, "quote": 5, "book": 5, "list": 1}[st.Verb]
 	switch {
-	case st.verb == "status" && len(args) >= 2:
+	case st.Verb == "status" && len(args) >= 2:
 	case count == 0:
 		return false, nil
 	case len(args) != count:
-		return true, fmt.Errorf("%s has %d words", st.verb, len(args))
+		return true, fmt.Errorf("%s has %d words", st.Verb, len(args))
 	}
 	line := map[string]any{"T": now(0)}
 	at := 0
-	if st.verb == "late" {
+	if st.Verb == "late" {
 		d, err := time.ParseDuration(args[0])
 		if err != nil {
 			return true, err
@@ -111,7 +111,7 @@ func (p *producer) event(st step) (isEvent bool, err error) {
 	}
 	line["I"] = p.markets.Replace(args[at])
 	args = args[at+1:]
-	switch st.verb {
+	switch st.Verb {
 	case "list":
 		p.list(line["I"].(string))
 		return true, nil
@@ -119,7 +119,7 @@ func (p *producer) event(st step) (isEvent bool, err error) {
 		p.trades = append(p.trades, trade{args[0], args[1]})
 		line["type"], line["X"], line["G"], line["P"], line["Z"] = "T", strconv.Itoa(len(p.trades)), "B", number(args[0]), number(args[1])
 	case "cancel", "correct":
-		if err := p.amend(line, st.verb, args); err != nil {
+		if err := p.amend(line, st.Verb, args); err != nil {
 			return true, err
 		}
 	case "reference":

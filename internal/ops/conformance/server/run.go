@@ -63,7 +63,7 @@ func RunAll(ctx context.Context, g *Gateway, all []Conversation, parallel int, r
 			}
 		case strings.HasPrefix(c.Name, "rate-"):
 			rates = append(rates, c)
-		case c.duration() > tolerance:
+		case c.Duration() > tolerance:
 			long = append(long, c)
 		default:
 			short = append(short, c)
@@ -142,10 +142,10 @@ func runOnce(ctx context.Context, g *Gateway, c Conversation) Result {
 		return r
 	}
 	began := t.now
-	for _, st := range c.steps {
-		for range st.times {
+	for _, st := range c.Steps {
+		for range st.Times {
 			if err := t.step(ctx, st); err != nil {
-				r.Word, r.Why, r.Line, r.Step, r.Took = Failed, err.Error(), st.line, st.verb+" "+st.rest, time.Since(began)
+				r.Word, r.Why, r.Line, r.Step, r.Took = Failed, err.Error(), st.Line, st.Verb+" "+st.Rest, time.Since(began)
 				return r
 			}
 		}
@@ -191,9 +191,9 @@ func (t *talk) begin(ctx context.Context, c *Conversation) (err error) {
 		t.hasMarket = true
 	}
 	var limits broker.Limits
-	for _, st := range c.steps {
-		word, value, _ := strings.Cut(st.rest, " ")
-		if st.verb != "set" {
+	for _, st := range c.Steps {
+		word, value, _ := strings.Cut(st.Rest, " ")
+		if st.Verb != "set" {
 			continue
 		}
 		switch word {
@@ -218,7 +218,7 @@ func (t *talk) begin(ctx context.Context, c *Conversation) (err error) {
 		}
 	}
 	// Between pings, publishing takes a moment too.
-	t.isAligned = t.producer != nil && slices.ContainsFunc(c.steps, func(st step) bool { return st.verb == "silent" })
+	t.isAligned = t.producer != nil && slices.ContainsFunc(c.Steps, func(st step) bool { return st.Verb == "silent" })
 	if d := c.alignment(); d > 0 {
 		t.isAligned = true
 		now := time.Now()
@@ -335,28 +335,28 @@ func (t *talk) step(ctx context.Context, st step) error {
 			return err
 		}
 	}
-	switch st.verb {
+	switch st.Verb {
 	case "set":
 		return nil // begin has done it
 	case "after":
-		return t.after(ctx, st.rest)
+		return t.after(ctx, st.Rest)
 	case "nothing":
 		return t.quiet(settle)
 	case "offer":
-		t.offers[st.conn] = st.rest
+		t.offers[st.Client] = st.Rest
 		return nil
 	case "connect":
-		_, err := t.connect(ctx, st.conn, st.rest)
+		_, err := t.connect(ctx, st.Client, st.Rest)
 		return err
 	case "extend":
-		return t.gateway.refresh(ctx, map[string]string{"f1 24h": "demo", "f2 24h": "demo2"}[st.rest])
+		return t.gateway.refresh(ctx, map[string]string{"f1 24h": "demo", "f2 24h": "demo2"}[st.Rest])
 	case "flood":
 		return t.publishMany(ctx, st)
 	}
-	c := t.clients[st.conn]
+	c := t.clients[st.Client]
 	if c == nil {
 		var err error
-		if c, err = t.connect(ctx, st.conn, ""); err != nil {
+		if c, err = t.connect(ctx, st.Client, ""); err != nil {
 			return err
 		}
 	}
@@ -365,17 +365,17 @@ func (t *talk) step(ctx context.Context, st step) error {
 
 // stepOf does what a line about a client says.
 func (t *talk) stepOf(ctx context.Context, c *peer, st step) error {
-	switch st.verb {
+	switch st.Verb {
 	case ">":
-		return c.say(ctx, t.translate(st.rest, true))
+		return c.say(ctx, t.translate(st.Rest, true))
 	case "<":
-		return t.expect(c, t.translate(st.rest, false))
+		return t.expect(c, t.translate(st.Rest, false))
 	case "many":
-		return t.expectMany(c, st.rest)
+		return t.expectMany(c, st.Rest)
 	case "closed":
-		return t.expectEnd(c, st.rest)
+		return t.expectEnd(c, st.Rest)
 	case "login":
-		token := st.rest
+		token := st.Rest
 		if token == "" {
 			token = "demo"
 		}
@@ -384,17 +384,17 @@ func (t *talk) stepOf(ctx context.Context, c *peer, st step) error {
 		}
 		return t.expect(c, `{"type":"Success","code":200,...}`)
 	case "send":
-		return t.sendOther(ctx, c, st.rest)
+		return t.sendOther(ctx, c, st.Rest)
 	case "silent":
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.silent = true
 		return nil
 	case "stop", "read":
-		c.pause(st.verb == "stop")
+		c.pause(st.Verb == "stop")
 		return nil
 	}
-	delete(t.clients, st.conn) // hang up
+	delete(t.clients, st.Client) // hang up
 	c.close()
 	return nil
 }

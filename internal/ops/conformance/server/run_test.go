@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ruedahq/rueda/client"
+	"github.com/ruedahq/rueda/internal/engine/session/testdata"
 	"github.com/ruedahq/rueda/market"
 	"github.com/ruedahq/rueda/ruedatest"
 )
@@ -45,7 +46,7 @@ func TestRunAllLong(t *testing.T) {
 		if c.Name == "wildcard-order-book" {
 			continue // gateways of ruedatest allow them
 		}
-		if c.duration() <= tolerance && !strings.HasPrefix(c.Name, "rate-") || c.Name == "auth-timeout" {
+		if c.Duration() <= tolerance && !strings.HasPrefix(c.Name, "rate-") || c.Name == "auth-timeout" {
 			chosen = append(chosen, c)
 		}
 	}
@@ -72,7 +73,7 @@ func TestFailures(t *testing.T) {
 		"# a\nlogin\n> {\"action\":\"ping\",\"id\":1}":                                       `line 0 : at the end: the client got {"action":"pong","id":1`,
 		"# a\n> {\"action\":\"auth_token\",\"token\":\"x\"}\n< {...}\nclosed 4403 forbidden": `line 4 closed 4403 forbidden: got closed 4401 invalid_token`,
 	} {
-		r := run(t.Context(), g, parse("test", text))
+		r := run(t.Context(), g, parse(t, text))
 		r.Step = strings.TrimSpace(r.Step)
 		if got := "line " + string(rune('0'+r.Line)) + " " + r.Step + ": " + r.Why; r.Word != Failed || !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %s %s, want %s", text, r.Word, got, want)
@@ -80,8 +81,17 @@ func TestFailures(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	long := parse("test", "# a\nlogin\nafter 1h\n")
+	long := parse(t, "# a\nlogin\nafter 1h\n")
 	if err := RunAll(ctx, g, []Conversation{long}, 1, func(Result) error { return nil }); err == nil {
 		t.Error("an interrupt did not end it")
 	}
+}
+
+func parse(t *testing.T, text string) Conversation {
+	t.Helper()
+	c, err := testdata.Parse("test", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Conversation{Conversation: c}
 }
