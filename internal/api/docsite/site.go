@@ -105,9 +105,25 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.write(w, r, status)
 }
 
-// redirect returns where a path with a slash at its end is.
+// moved returns where pages are that have become parts of others.
+func moved() map[string]string {
+	return map[string]string{
+		"audit": "keys#audit-log", "backup": "operations#backup-and-restore", "database": "install#the-database",
+		"entitlements": "users#entitlements", "throttling": "identity#login-rate-limits", "upgrading": "install#upgrading",
+	}
+}
+
+// redirect returns where a path with a slash at its end is, or a page that has moved.
 func redirect(path string) (to string, ok bool) {
-	if strings.HasPrefix(path, "/docs/") && strings.HasSuffix(path, "/") {
+	name, below := strings.CutPrefix(path, "/docs/")
+	base := "/docs/"
+	if rest, ok := strings.CutPrefix(name, "es/"); ok {
+		name, base = rest, "/docs/es/"
+	}
+	if to := moved()[strings.TrimSuffix(name, ".md")]; below && to != "" {
+		return base + to, true
+	}
+	if below && strings.HasSuffix(path, "/") {
 		return strings.TrimSuffix("/docs/"+strings.Trim(path[len("/docs"):], "/"), "/"), true
 	}
 	return "", false

@@ -460,6 +460,25 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// TestMovedPages checks that the pages which became parts of others lead to them, in both
+// languages.
+func TestMovedPages(t *testing.T) {
+	s := New(Options{})
+	for name, to := range moved() {
+		for _, base := range []string{"/docs/", "/docs/es/"} {
+			w := get(t, s, base+name)
+			if at := w.Header.Get("Location"); w.StatusCode != http.StatusPermanentRedirect || at != base+to {
+				t.Errorf("%s%s: %d, %q", base, name, w.StatusCode, at)
+				continue
+			}
+			page, anchor, _ := strings.Cut(base+to, "#")
+			if !strings.Contains(bodyOf(t, get(t, s, page)), `id="`+anchor+`"`) {
+				t.Errorf("%s has no %q", page, anchor)
+			}
+		}
+	}
+}
+
 // TestSearch checks what is found first, in both languages, and that queries are only text.
 func TestSearch(t *testing.T) {
 	s := New(Options{})

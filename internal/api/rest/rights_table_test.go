@@ -364,8 +364,8 @@ func writeRightsTable(t *testing.T, rights []tableRight, rows []tableRow, cells 
 
 This table lists what each interface answers for each level of data, time and kind of right: %d
 cells. `+"`TestRightsTable` of `internal/api/rest`"+` executes each of them and writes this page with
-`+"`-update`"+`. Interfaces with the same answers share a row. [Entitlements](entitlements.md) explains
-the rights.
+`+"`-update`"+`. Interfaces with the same answers share a row. [Entitlements](users.md#entitlements)
+explains the rights.
 
 - **allowed**: all of it, in real time.
 - **delayed**: the same data, after the delay of the right.

@@ -161,7 +161,7 @@ func identityFamilies() []family {
 					e.value(float64(c.N), c.Labels[0])
 				}
 			}},
-		{group, "rueda_grants_total", counter, []string{"grant", "result"}, "Logins (`password`) and refreshes (`refresh_token`): `ok`, or the reason of the refusal. `rate_limited` and `too_many_failures` are refusals of the throttle.", "Many `invalid_credentials` or throttle refusals: see [throttling](throttling.md). `unavailable`: the database or the user base is down.",
+		{group, "rueda_grants_total", counter, []string{"grant", "result"}, "Logins (`password`) and refreshes (`refresh_token`): `ok`, or the reason of the refusal. `rate_limited` and `too_many_failures` are refusals of the throttle.", "Many `invalid_credentials` or throttle refusals: see [login rate limits](identity.md#login-rate-limits). `unavailable`: the database or the user base is down.",
 			func(s *Snapshot, _ time.Time, e *emitter) {
 				for _, c := range s.Grants {
 					e.value(float64(c.N), c.Labels[0], c.Labels[1])

@@ -144,7 +144,7 @@ func (x *journalWalk) noteEmptyBlocks(ctx context.Context) error {
 			return fmt.Errorf("verify journal: %w", err)
 		}
 		if n > 0 {
-			x.v.Note("%s: builds of 0.2.0-dev from 23 to 29 November 2026 may have answered rows of this day with wrong times and positions (%d blocks). The stored rows are right: see docs/upgrading.md", d.Date, n)
+			x.v.Note("%s: builds of 0.2.0-dev from 23 to 29 November 2026 may have answered rows of this day with wrong times and positions (%d blocks). The stored rows are right: see docs/install.md", d.Date, n)
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@
 //
 // An attempt is charged to its account, its address and the networks of the address before the
 // password is checked. It is refunded if the password was correct or could not be checked.
-// docs/throttling.md describes the limits. Nodes of one installation share limits by Config.Shared,
+// docs/identity.md describes the limits. Nodes of one installation share limits by Config.Shared,
 // and use half of their own while that fails.
 //
 // A refused login is in the audit log before it is answered. Refusals that cost their sender

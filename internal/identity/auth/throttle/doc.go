@@ -1,4 +1,4 @@
-// Package throttle limits attempts to log in and refreshes. docs/throttling.md describes the
+// Package throttle limits attempts to log in and refreshes. docs/identity.md describes the
 // limits.
 //
 // An attempt is charged before its password is checked, and refunded if it was correct or could not
