@@ -26,61 +26,29 @@ const (
 	talkFolder        = "internal/engine/session/testdata"
 )
 
-// TestProtocolConversations checks that docs/faults.md shows the files that the tests of
-// internal/engine/session execute, and that docs/conversations.md has marks for all others.
-// docs/protocol.md may show some.
+// TestProtocolConversations checks that docs/faults.md and docs/conversations.md have marks for all
+// conversations that the tests of internal/engine/session execute.
 func TestProtocolConversations(t *testing.T) {
 	shown := map[string]bool{}
-	for _, file := range []string{protocolFile, faultsFile} {
-		showConversations(t, file, shown)
-	}
-	text, err := os.ReadFile(conversationsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, mark := range regexp.MustCompile(`(?m)^<!-- conversations ([^>]+) -->$`).FindAllSubmatch(text, -1) {
-		for _, name := range talks(t, strings.Fields(string(mark[1]))) {
-			shown[name] = true
+	for _, file := range []string{conversationsFile, faultsFile} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mark := range regexp.MustCompile(`(?m)^<!-- conversations ([^>]+) -->$`).FindAllSubmatch(text, -1) {
+			names := talks(t, strings.Fields(string(mark[1])))
+			if len(names) == 0 {
+				t.Errorf("%s: there is no conversation %s", file, mark[1])
+			}
+			for _, name := range names {
+				shown[name] = true
+			}
 		}
 	}
 	for _, name := range talks(t, []string{"*"}) {
 		if !shown[name] {
 			t.Errorf("neither %s nor %s shows %s", conversationsFile, faultsFile, name)
 		}
-	}
-}
-
-// showConversations compares a document's conversations with their files, and adds their names to
-// shown.
-func showConversations(t *testing.T, file string, shown map[string]bool) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile(`(?s)(<!-- talk ([^>]+?) -->\n).*?(<!-- /talk -->)`)
-	want := block.ReplaceAllStringFunc(string(text), func(b string) string {
-		m := block.FindStringSubmatch(b)
-		names := talks(t, strings.Fields(m[2]))
-		if len(names) == 0 {
-			t.Errorf("there is no conversation %s", m[2])
-		}
-		var out strings.Builder
-		out.WriteString(m[1])
-		for _, name := range names {
-			shown[name] = true
-			out.WriteString(conversation(t, name))
-		}
-		return out.String() + m[3]
-	})
-	if want == string(text) {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s differs from the conversations that are executed: go test . -run TestProtocolConversations -update", file)
-	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -204,20 +172,6 @@ func talks(t *testing.T, patterns []string) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// conversation returns a file in the form of the document: its rule, and the rest unchanged.
-func conversation(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(talkFolder, name+".talk"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rule, steps, ok := strings.Cut(string(text), "\n")
-	if !ok || !strings.HasPrefix(rule, "# ") {
-		t.Fatalf("%s: the first line states the rule", name)
-	}
-	return "\n" + strings.TrimPrefix(rule, "# ") + " (`" + name + "`)\n\n```text\n" + strings.TrimRight(steps, "\n") + "\n```\n\n"
 }
 
 // goFiles returns the Go files of the tree.

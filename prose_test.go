@@ -124,7 +124,7 @@ func (p passage) plain() string {
 // proseLines returns the lines of a Markdown document. Lines of code blocks, conversations and
 // figures that a program writes are empty.
 func proseLines(text string) []string {
-	begin := regexp.MustCompile(`^<!-- (talk|figures|facts|ranges)\b`)
+	begin := regexp.MustCompile(`^<!-- (facts|ranges)\b`)
 	lines := strings.Split(text, "\n")
 	end := "" // of the block
 	for i, line := range lines {
@@ -272,7 +272,7 @@ func TestProseFindsFaults(t *testing.T) {
 	wide := strings.Repeat("wide ", maxColumns/4)
 	text := "# Title\n\nThe client is told\nwhoever asks.\n\n" + long + "`code span`. Short.\n\n" +
 		"| a | " + long + "; x |\n\n- " + wide + "\n\n```\nholes " + wide + "\n```\n" +
-		"<!-- talk a -->\n\n```text\n" + wide + "\n```\n\nholes\n<!-- /talk -->\nRoom.\n"
+		"<!-- facts a -->\n\n```text\n" + wide + "\n```\n\nholes\n<!-- /facts -->\nRoom.\n"
 	var found []string
 	for _, p := range passages(text) {
 		found = append(found, retiredIn(p.plain())...)
