@@ -48,7 +48,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for _, line := range lines(t, file) {
-		if !got[line] {
+		name, _, _ := strings.Cut(strings.TrimPrefix(line, "files.toml "), " ")
+		if !got[line] && !slices.Contains(removed, name) {
 			t.Errorf("this program has no setting %s", line)
 		}
 	}
@@ -61,6 +62,12 @@ func TestSettings(t *testing.T) {
 	if len(keys) > 0 {
 		t.Errorf("the configurations have keys that the commit did not have: %v", slices.Sorted(maps.Keys(keys)))
 	}
+}
+
+// removed are settings of the commit whose keys are a warning now.
+var removed = []string{
+	"Data.PasswordQueue", "Gateway.Journal.Segment", "Gateway.Limits.Logins.GlobalBurst", "Gateway.Limits.Logins.NetworkBurst",
+	"Gateway.Stream.SendBuffer", "Gateway.TLS.Reload",
 }
 
 // TestFirstSettings reads the configuration that serve --init of 0.1.0 wrote.

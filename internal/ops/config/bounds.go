@@ -13,8 +13,7 @@ const (
 	maxLogin     = 10 * 365 * day
 	maxTimeout   = day
 
-	maxPasswordSlots = 256 // of 19 MiB each, and useless above the number of cores
-	maxPasswordQueue = 100_000
+	maxPasswordSlots = 256    // of 19 MiB each, and useless above the number of cores
 	maxSessions      = 10_000 // of a user: each login reads all of them
 )
 
@@ -43,7 +42,7 @@ func (c *mainFile) checkBounds(doc *document) {
 		key         string
 		value, most int
 	}{
-		{"auth.password_slots", c.Auth.PasswordSlots, maxPasswordSlots}, {"auth.password_queue", c.Auth.PasswordQueue, maxPasswordQueue},
+		{"auth.password_slots", c.Auth.PasswordSlots, maxPasswordSlots},
 		{"auth.max_sessions", c.Auth.MaxSessions, maxSessions},
 	} {
 		if n.value < 0 {

@@ -8,7 +8,7 @@ import (
 // TestBounds checks that times which would overflow, and typing errors, are found before the start.
 func TestBounds(t *testing.T) {
 	for text, want := range map[string]string{
-		"[auth]\naccess_ttl = \"168h\"\nrefresh_ttl = \"87600h\"\nfamily_max_age = \"87600h\"\ngrace_period = \"1h\"\npassword_slots = 256\npassword_queue = 100000": "",
+		"[auth]\naccess_ttl = \"168h\"\nrefresh_ttl = \"87600h\"\nfamily_max_age = \"87600h\"\ngrace_period = \"1h\"\npassword_slots = 256": "",
 		"[auth]\nconsole_idle = \"10ms\"":               "auth.console_idle: must be at least 1s",
 		"security_contact = \"a@b.example\"":            "security_contact: \"a@b.example\" must be a URI",
 		"security_contact = \"mailto:a@b.example\"":     "",
@@ -21,7 +21,6 @@ func TestBounds(t *testing.T) {
 		"[auth]\npassword_slots = 257":                  "auth.password_slots: must be at most 256",
 		"[auth]\nmax_sessions = 10001":                  "auth.max_sessions: must be at most 10000",
 		"[auth]\npassword_slots = -1":                   "auth.password_slots: must not be negative",
-		"[auth]\npassword_queue = 1000000":              "auth.password_queue: must be at most 100000",
 		"[stream]\nauth_timeout = \"2562047h\"":         "stream.auth_timeout: must be at most 24h",
 		"[stream]\nping_interval = \"2562047h\"":        "stream.ping_interval: must be at most 24h",
 		"[stream]\npong_timeout = \"2562047h\"":         "stream.pong_timeout: must be at most 24h",

@@ -52,10 +52,9 @@ type mainFile struct {
 }
 
 type tlsConfig struct {
-	Certificate string   `toml:"certificate"`
-	Key         string   `toml:"key"`
-	Reload      duration `toml:"reload"`
-	MinVersion  string   `toml:"min_version"`
+	Certificate string `toml:"certificate"`
+	Key         string `toml:"key"`
+	MinVersion  string `toml:"min_version"`
 }
 
 // minVersion returns the oldest version of TLS of a listener with a certificate, 0 for the default.
@@ -77,7 +76,6 @@ type authConfig struct {
 	Rotation         string    `toml:"rotation"`
 	GracePeriod      duration  `toml:"grace_period"`
 	PasswordSlots    int       `toml:"password_slots"`
-	PasswordQueue    int       `toml:"password_queue"`
 	MinPassword      int       `toml:"min_password"`
 	Breached         string    `toml:"breached_passwords"`
 	ContextWords     []string  `toml:"context_words"`
@@ -103,7 +101,6 @@ type streamConfig struct {
 	MaxBacklog      size       `toml:"max_backlog"`
 	Memory          size       `toml:"memory"`
 	FlushInterval   *duration  `toml:"flush_interval"`
-	SendBuffer      size       `toml:"send_buffer"`
 	IOUring         bool       `toml:"io_uring"`
 	TLSByGoroutines bool       `toml:"tls_by_goroutines"`
 	Delays          []duration `toml:"delays"`
@@ -129,7 +126,6 @@ type limitsConfig struct {
 type journalConfig struct {
 	Enabled *bool    `toml:"enabled"`
 	Folder  string   `toml:"folder"`
-	Segment size     `toml:"segment"`
 	Sync    duration `toml:"sync"`
 	Days    int      `toml:"days"`
 	Bytes   size     `toml:"bytes"`
@@ -305,9 +301,6 @@ func (c *mainFile) check(doc *document) {
 	c.checkAdmin(doc)
 }
 
-// maxSendBuffer is more than any kernel accepts.
-const maxSendBuffer = 64 << 20
-
 // longestFlush is the maximum time that data may be held back for larger writes.
 const longestFlush = duration(50 * time.Millisecond)
 
@@ -322,9 +315,6 @@ func (c *mainFile) checkStream(doc *document) {
 	least := 2*cmp.Or(c.Stream.TradesBytes, 256<<20) + cmp.Or(c.Stream.MaxBacklog, 256<<20)
 	if m := c.Stream.Memory; m != 0 && m < least {
 		doc.wrong("stream.memory", "must be at least twice trades_bytes and max_backlog (together %d bytes)", least)
-	}
-	if c.Stream.SendBuffer > maxSendBuffer {
-		doc.wrong("stream.send_buffer", "must be at most %d; the kernel caps it at net.core.wmem_max", maxSendBuffer)
 	}
 	if c.Stream.TLSByGoroutines && c.TLS.Certificate == "" {
 		doc.wrong("stream.tls_by_goroutines", "there is no [tls] certificate")
@@ -400,17 +390,11 @@ func (c *mainFile) checkListen(doc *document) {
 		c.Listen, gateway.ErrInsecure)
 }
 
-// Minimum size of a journal file, and maximum interval of syncs.
-const (
-	leastSegment = 1 << 20
-	longestSync  = duration(time.Minute)
-)
+// longestSync is the maximum interval of syncs of the journal.
+const longestSync = duration(time.Minute)
 
 func (c *mainFile) checkJournal(doc *document) {
 	j := &c.Journal
-	if j.Segment != 0 && j.Segment < leastSegment {
-		doc.wrong("journal.segment", "must be at least 1MiB")
-	}
 	if j.Sync > longestSync {
 		doc.wrong("journal.sync", "must be at most %v: what was not synced is lost when the machine fails", time.Duration(longestSync))
 	}
@@ -426,7 +410,7 @@ func (c *mainFile) journal(doc *document) gateway.Journal {
 	if folder == "" {
 		folder = filepath.Join(doc.relative(cmp.Or(c.Data, "data")), "journal")
 	}
-	return gateway.Journal{Folder: folder, Segment: int64(j.Segment), Sync: time.Duration(j.Sync), Days: j.Days, Bytes: int64(j.Bytes)}
+	return gateway.Journal{Folder: folder, Sync: time.Duration(j.Sync), Days: j.Days, Bytes: int64(j.Bytes)}
 }
 
 // data returns the settings of the database and the keys.
@@ -435,8 +419,8 @@ func (c *mainFile) data(doc *document) database.Config {
 	d := database.Config{
 		Folder:        doc.relative(cmp.Or(c.Data, "data")),
 		Postgres:      c.database(doc),
-		PasswordSlots: a.PasswordSlots, PasswordQueue: a.PasswordQueue,
-		MinPassword: a.MinPassword, Breached: c.breached(doc), ContextWords: a.ContextWords, OTPIssuer: a.OTPIssuer, Peppers: c.peppers(doc),
+		PasswordSlots: a.PasswordSlots,
+		MinPassword:   a.MinPassword, Breached: c.breached(doc), ContextWords: a.ContextWords, OTPIssuer: a.OTPIssuer, Peppers: c.peppers(doc),
 	}
 	c.keys(doc, &d)
 	return d
@@ -454,7 +438,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 			ClientDownloads: c.Downloads == nil || *c.Downloads,
 			TLS: gateway.TLS{
 				Certificate: doc.relative(c.TLS.Certificate), Key: doc.relative(c.TLS.Key),
-				Reload: time.Duration(c.TLS.Reload), MinVersion: c.TLS.minVersion(c.TLS.Certificate),
+				MinVersion: c.TLS.minVersion(c.TLS.Certificate),
 			},
 			Auth: gateway.Auth{
 				Issuer: a.Issuer, Audience: a.Audience,
@@ -468,7 +452,7 @@ func (c *mainFile) settings(doc *document) *Settings {
 				KeepExpired: s.CloseOnExpiry != nil && !*s.CloseOnExpiry, BookWildcards: s.BookWildcards,
 				TradesKept: s.TradesKept, TradesBytes: int64(s.TradesBytes),
 				MaxWaiting: int(s.MaxWaiting), MaxAge: time.Duration(s.MaxAge), MaxBacklog: int(s.MaxBacklog), Memory: int64(s.Memory),
-				FlushInterval: s.flushInterval(), SendBuffer: int(s.SendBuffer), TLSByGoroutines: s.TLSByGoroutines, IOUring: s.IOUring,
+				FlushInterval: s.flushInterval(), TLSByGoroutines: s.TLSByGoroutines, IOUring: s.IOUring,
 				Delays: s.delays(),
 			},
 			Limits: gateway.Limits{

@@ -56,6 +56,10 @@ func (d *document) variable(name, text string, into reflect.Value) {
 		}
 		known := variableWords(into.Type())
 		i, ok := known[word]
+		if why := removedKeys()[joinKey(key, strings.ToLower(word))]; why != "" {
+			d.warnings = append(d.warnings, "environment variable "+name+" has no effect any more: "+why)
+			return
+		}
 		if !ok {
 			maps.DeleteFunc(known, func(_ string, i int) bool {
 				t := into.Type().Field(i).Type

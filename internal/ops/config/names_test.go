@@ -113,3 +113,22 @@ func TestFeedChecks(t *testing.T) {
 		}
 	}
 }
+
+// TestRemovedKeys checks that a key of an earlier version is a warning with its line and what is
+// the case instead, in the file and in the environment.
+func TestRemovedKeys(t *testing.T) {
+	for key, why := range removedKeys() {
+		table, name, _ := strings.Cut(key, ".")
+		var c mainFile
+		doc, err := decode("rueda.toml", []byte("data = \"d\"\n["+table+"]\n"+name+" = \"any value\"\n"), &c)
+		if err != nil || doc.err() != nil || len(doc.warnings) != 1 || doc.warnings[0] != "rueda.toml:3: "+key+": has no effect any more: "+why {
+			t.Errorf("%s: %q, %v, %v", key, doc.warnings, err, doc.err())
+		}
+		doc = &document{variables: map[string]string{}}
+		variable := "RUEDA__" + strings.ToUpper(table) + "__" + strings.ToUpper(name)
+		doc.environment([]string{variable + "=1"}, &c)
+		if doc.err() != nil || len(doc.warnings) != 1 || doc.warnings[0] != "environment variable "+variable+" has no effect any more: "+why {
+			t.Errorf("%s: %q, %v", variable, doc.warnings, doc.err())
+		}
+	}
+}

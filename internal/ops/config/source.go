@@ -67,16 +67,16 @@ func (s *UserSource) Close() error {
 func (c *mainFile) sources(doc *document, s *Settings) {
 	from := &s.Users
 	from.Type, from.none, from.doc = c.Users.Type, c.Accounts.Type == typeNone, doc
-	before := func(name string, limit duration, inFlight int) *guard.Guard {
-		return guard.New(guard.Config{Name: name, Limit: time.Duration(limit), InFlight: inFlight, Logger: s.Gateway.Logger})
+	before := func(name string, limit duration) *guard.Guard {
+		return guard.New(guard.Config{Name: name, Limit: time.Duration(limit), Logger: s.Gateway.Logger})
 	}
 	if c.Users.Type != typeLocal && doc.clean("users") {
-		g := before("users", c.Users.Limit, c.Users.InFlight)
+		g := before("users", c.Users.Limit)
 		from.closers = append(from.closers, g)
 		c.userSource(doc, s, g)
 	}
 	if doc.clean("accounts") {
-		c.accountSource(doc, from, before("accounts", c.Accounts.Limit, c.Accounts.InFlight))
+		c.accountSource(doc, from, before("accounts", c.Accounts.Limit))
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *mainFile) userSource(doc *document, s *Settings, g *guard.Guard) {
 		}
 		u := q.open(doc, "users.sql", sqlusers.Config{
 			Login: q.Login, User: q.User, Rights: everybody, Groups: groups, Guard: g, Logger: s.Gateway.Logger,
-			Passwords: password.New(password.Config{Slots: c.Auth.PasswordSlots, Queue: c.Auth.PasswordQueue}),
+			Passwords: password.New(password.Config{Slots: c.Auth.PasswordSlots}),
 		})
 		if u != nil {
 			from.users, from.groups = u, u.Groups

@@ -193,6 +193,22 @@ func (d *document) relative(name string) string {
 	return filepath.Join(filepath.Dir(d.file), name)
 }
 
+// removedKeys returns keys of earlier versions with what is the case instead. They are warnings in
+// this version, and unknown keys in the next one.
+func removedKeys() map[string]string {
+	const queries = "a user base gets 64 queries at a time"
+	return map[string]string{
+		"tls.reload":             "certificates are read again every 10 s",
+		"auth.password_queue":    "64 logins may wait for each of password_slots",
+		"users.in_flight":        queries,
+		"accounts.in_flight":     queries,
+		"stream.send_buffer":     "the send buffer of a socket has 64 KiB",
+		"journal.segment":        "a file of the journal has 256 MiB",
+		"throttle.network_burst": "it is 10 times limits.login_burst",
+		"throttle.global_burst":  "it is 60 times limits.login_burst",
+	}
+}
+
 func (d *document) table(path string, tree map[string]any, into reflect.Value) {
 	fields := map[string]reflect.Value{}
 	var names []string
@@ -204,6 +220,10 @@ func (d *document) table(path string, tree map[string]any, into reflect.Value) {
 	for name, value := range tree {
 		key := joinKey(path, name)
 		field, ok := fields[name]
+		if why := removedKeys()[key]; why != "" {
+			d.warn(key, "has no effect any more: %s", why)
+			continue
+		}
 		if !ok {
 			d.wrong(key, "unknown key; %s", spell.Suggest(name, names, "the keys here are "))
 			continue

@@ -10,9 +10,7 @@ import (
 // which are in [limits].
 type throttleConfig struct {
 	NetworkPerMinute   int `toml:"network_per_minute"`
-	NetworkBurst       int `toml:"network_burst"`
 	GlobalPerMinute    int `toml:"global_per_minute"`
-	GlobalBurst        int `toml:"global_burst"`
 	AccountFree        int `toml:"account_free"`
 	RefreshesPerMinute int `toml:"refreshes_per_minute"`
 	RefreshBurst       int `toml:"refresh_burst"`
@@ -36,8 +34,7 @@ func (c *mainFile) checkThrottle(doc *document) {
 		key   string
 		value int
 	}{
-		{"throttle.network_per_minute", t.NetworkPerMinute}, {"throttle.network_burst", t.NetworkBurst},
-		{"throttle.global_per_minute", t.GlobalPerMinute}, {"throttle.global_burst", t.GlobalBurst},
+		{"throttle.network_per_minute", t.NetworkPerMinute}, {"throttle.global_per_minute", t.GlobalPerMinute},
 		{"throttle.account_free", t.AccountFree},
 		{"throttle.refreshes_per_minute", t.RefreshesPerMinute}, {"throttle.refresh_burst", t.RefreshBurst},
 		{"throttle.user_refreshes_per_minute", t.UserRefreshesPerMinute}, {"throttle.user_refresh_burst", t.UserRefreshBurst},
@@ -59,9 +56,7 @@ func (c *mainFile) checkThrottle(doc *document) {
 		value, least int
 		of           string
 	}{
-		{"throttle.network_burst", t.NetworkBurst, c.Limits.LoginBurst, "limits.login_burst"},
 		{"throttle.network_per_minute", t.NetworkPerMinute, c.Limits.LoginsPerMinute, "limits.logins_per_minute"},
-		{"throttle.global_burst", t.GlobalBurst, t.NetworkBurst, "throttle.network_burst"},
 		{"throttle.global_per_minute", t.GlobalPerMinute, t.NetworkPerMinute, "throttle.network_per_minute"},
 	} {
 		if n.value > 0 && n.value < n.least {
@@ -77,8 +72,7 @@ func (t *throttleConfig) logins(users string) gateway.Logins {
 		failures = ldapFailures
 	}
 	return gateway.Logins{
-		NetworkPerMinute: t.NetworkPerMinute, NetworkBurst: t.NetworkBurst,
-		GlobalPerMinute: t.GlobalPerMinute, GlobalBurst: t.GlobalBurst,
+		NetworkPerMinute: t.NetworkPerMinute, GlobalPerMinute: t.GlobalPerMinute,
 		AccountFree:        t.AccountFree,
 		RefreshesPerMinute: t.RefreshesPerMinute, RefreshBurst: t.RefreshBurst,
 		UserRefreshesPerMinute: t.UserRefreshesPerMinute, UserRefreshBurst: t.UserRefreshBurst,

@@ -11,15 +11,13 @@ import (
 func TestThrottleConfig(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "",
-		"[throttle]\nnetwork_per_minute = 10\nnetwork_burst = 20\nglobal_per_minute = 10\nglobal_burst = 20\naccount_free = 3\nrefreshes_per_minute = 1\nrefresh_burst = 1\n[limits]\nlogins_per_minute = 10\nlogin_burst = 20": "",
+		"[throttle]\nnetwork_per_minute = 10\nglobal_per_minute = 10\naccount_free = 3\nrefreshes_per_minute = 1\nrefresh_burst = 1\n[limits]\nlogins_per_minute = 10\nlogin_burst = 20": "",
 		"[throttle]\naccount_free = -1":                                       "throttle.account_free: must not be negative",
-		"[throttle]\nglobal_burst = 1000001":                                  "throttle.global_burst: must be at most 1000000",
-		"[throttle]\nnetwork_burst = 19\n[limits]\nlogin_burst = 20":          "throttle.network_burst: must be at least limits.login_burst (20)",
+		"[throttle]\nrefresh_burst = 1000001":                                 "throttle.refresh_burst: must be at most 1000000",
 		"[throttle]\nnetwork_per_minute = 5\n[limits]\nlogins_per_minute = 6": "throttle.network_per_minute: must be at least limits.logins_per_minute (6)",
 		"[throttle]\nglobal_per_minute = 9\nnetwork_per_minute = 10":          "throttle.global_per_minute: must be at least throttle.network_per_minute (10)",
-		"[throttle]\nglobal_burst = 9\nnetwork_burst = 10":                    "throttle.global_burst: must be at least throttle.network_burst (10)",
 		"[throttle]\naccount_failure_window = \"25h\"":                        "throttle.account_failure_window: must be from 1m to 24h",
-		"[throttle]\nglobal_bursts = 9":                                       "global_burst",
+		"[throttle]\nrefresh_bursts = 9":                                      "refresh_burst",
 	} {
 		var c mainFile
 		doc, err := decode("rueda.toml", []byte(text), &c)
@@ -35,9 +33,9 @@ func TestThrottleConfig(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	all := throttleConfig{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, duration(time.Hour)}
+	all := throttleConfig{1, 3, 5, 6, 7, 8, 9, 10, 11, 12, duration(time.Hour)}
 	if got, want := all.logins(typeLDAP), (gateway.Logins{
-		NetworkPerMinute: 1, NetworkBurst: 2, GlobalPerMinute: 3, GlobalBurst: 4, AccountFree: 5, RefreshesPerMinute: 6, RefreshBurst: 7,
+		NetworkPerMinute: 1, GlobalPerMinute: 3, AccountFree: 5, RefreshesPerMinute: 6, RefreshBurst: 7,
 		UserRefreshesPerMinute: 8, UserRefreshBurst: 9, AccountLoginsPerMinute: 10, AccountLoginBurst: 11,
 		AccountFailures: 12, AccountFailureWindow: time.Hour,
 	}); got != want {

@@ -12,22 +12,20 @@ import (
 
 // usersConfig is the table [users]: where users are, and their rights if the source has none.
 type usersConfig struct {
-	Type     string        `toml:"type"`
-	Limit    duration      `toml:"limit"`
-	InFlight int           `toml:"in_flight"`
-	SQL      sqlConfig     `toml:"sql"`
-	HTTP     httpConfig    `toml:"http"`
-	LDAP     ldapConfig    `toml:"ldap"`
-	Rights   []rightConfig `toml:"right"`
+	Type   string        `toml:"type"`
+	Limit  duration      `toml:"limit"`
+	SQL    sqlConfig     `toml:"sql"`
+	HTTP   httpConfig    `toml:"http"`
+	LDAP   ldapConfig    `toml:"ldap"`
+	Rights []rightConfig `toml:"right"`
 }
 
 // accountsConfig is the table [accounts].
 type accountsConfig struct {
-	Type     string            `toml:"type"`
-	Limit    duration          `toml:"limit"`
-	InFlight int               `toml:"in_flight"`
-	SQL      accountsSQLConfig `toml:"sql"`
-	HTTP     httpConfig        `toml:"http"`
+	Type  string            `toml:"type"`
+	Limit duration          `toml:"limit"`
+	SQL   accountsSQLConfig `toml:"sql"`
+	HTTP  httpConfig        `toml:"http"`
 }
 
 type sqlConfig struct {
@@ -148,10 +146,8 @@ func (c *mainFile) checkUsers(doc *document) {
 			doc.wrong(key, "must be from 100ms to 1m")
 		}
 	}
-	for key, n := range map[string]int{"users.in_flight": u.InFlight, "accounts.in_flight": a.InFlight, "users.ldap.connections": u.LDAP.Connections} {
-		if n < 0 || n > 10_000 {
-			doc.wrong(key, "must be from 1 to 10000; leave it out for the default")
-		}
+	if n := u.LDAP.Connections; n < 0 || n > 10_000 {
+		doc.wrong("users.ldap.connections", "must be from 1 to 10000; leave it out for the default")
 	}
 	c.checkRights(doc)
 }
