@@ -123,6 +123,10 @@ func (h *history) span(now time.Time) (r client.Range, err error) {
 			return r, err
 		}
 	}
+	swapped := !r.Start.IsZero() && !r.End.IsZero() && !r.Start.Before(r.End) || r.StartDate != 0 && r.EndDate != 0 && r.StartDate >= r.EndDate
+	if swapped && h.since == "" {
+		return r, command.Fail(command.ExitUsage, fmt.Errorf("--from %s is not before --to %s", h.from, h.to), "--to is after the last row: for one trading day it is the next date.")
+	}
 	r.After, r.FromFirst, r.Limit = h.after, h.isAfter() && h.after == 0, h.limit
 	if r.Start.IsZero() && r.StartDate == 0 && !h.isAfter() {
 		r.Newest = true

@@ -63,3 +63,21 @@ func TestTimesOfFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestRangeOfFlags checks that a range without time in it is refused, with the culprit.
+func TestRangeOfFlags(t *testing.T) {
+	now := time.Date(2026, 11, 30, 18, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"10:00", "11:00", true}, {"11:00", "10:00", false}, {"10:00", "10:00", false}, {"", "10:00", true},
+		{"2026-11-20", "2026-11-21", true}, {"2026-11-20", "2026-11-20", false}, {"today", "yesterday", false},
+		{"2026-11-20", "10:00", true}, // the gateway knows when that day of the market begins
+	} {
+		_, err := (&history{from: c.from, to: c.to, isAfter: func() bool { return false }}).span(now)
+		if (err == nil) != c.ok || err != nil && err.Error() != "--from "+c.from+" is not before --to "+c.to {
+			t.Errorf("%s to %s: %v", c.from, c.to, err)
+		}
+	}
+}
