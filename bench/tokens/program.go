@@ -89,8 +89,11 @@ func (p *program) gateway(c Config) (*Started, error) {
 	bound := make(chan gateway.Bound, 1)
 	cfg := gateway.Config{
 		Listen: "127.0.0.1:0", Data: data, Drain: time.Millisecond,
-		Auth:    gateway.Auth{MaxSessions: 200}, // each user of the refreshes has a hundred
-		Limits:  gateway.Limits{LoginsPerMinute: many, LoginBurst: many, RequestsPerMinute: many},
+		Auth: gateway.Auth{MaxSessions: 200}, // each user of the refreshes has a hundred
+		Limits: gateway.Limits{LoginsPerMinute: many, LoginBurst: many, RequestsPerMinute: many, Logins: gateway.Logins{
+			RefreshesPerMinute: many, RefreshBurst: many, UserRefreshesPerMinute: many, UserRefreshBurst: many,
+			AccountLoginsPerMinute: many, AccountLoginBurst: many,
+		}},
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		OnReady: func(b gateway.Bound) { bound <- b },
 	}
@@ -115,7 +118,7 @@ func (p *program) gateway(c Config) (*Started, error) {
 	})
 	select {
 	case b := <-bound:
-		return &Started{Address: b.Address, Limits: fmt.Sprintf("limits.logins_per_minute=%d limits.login_burst=%d", many, many)}, nil
+		return &Started{Address: b.Address, Limits: fmt.Sprintf("limits.logins_per_minute, login_burst, throttle.refreshes_per_minute, user_refreshes_per_minute, account_logins_per_minute and their bursts=%d", many)}, nil
 	case err := <-ended:
 		ended <- nil
 		return nil, fmt.Errorf("the gateway ended: %w", err)
