@@ -51,7 +51,7 @@ type benchmark struct {
 	run               func(context.Context, scenario.Options) (*scenario.Report, error)
 }
 
-// takes has the flags that apply to a measurement, in addition to the common ones.
+// takes says which flags a measurement has in addition to the common ones.
 type takes int
 
 const (

@@ -106,8 +106,8 @@ func (l *loop) lookAtQueues(c *conn) {
 	s.taken = append(s.taken, taken{time.Now().UnixNano(), s.read + waiting})
 }
 
-// aged is called for each quote of a slow connection. Its age is that when the server's kernel
-// accepted it.
+// aged records the age of a quote of a slow connection: the time from at until the server's kernel
+// had accepted its bytes.
 func (l *loop) aged(c *conn, at int64) {
 	s := &l.slowly[c.number]
 	end := s.read - s.left

@@ -123,7 +123,8 @@ type rest struct {
 // used which data every ten seconds, and needs memory for it until then.
 const afterOpening = 12 * time.Second
 
-// idleRun opens connections to a new rig (or gets its error err), measures and closes it.
+// idleRun opens connections to g, measures them, and closes g. If err, the error of the start of g,
+// is not nil, it only closes g and returns err.
 func (o *Options) idleRun(ctx context.Context, g *rig, err error, cfg load.Config) (out *rest, _ error) {
 	defer func() {
 		if cerr := g.close(); err == nil {

@@ -12,7 +12,6 @@ const latencyConns = 1000
 
 // Latency measures the time from an event of the feed to the receipt of its message, at rates that
 // use half of the machine.
-// leave the machine half idle.
 func Latency(ctx context.Context, o Options) (*Report, error) {
 	r, err := o.begin("latency")
 	if err != nil {

@@ -52,7 +52,7 @@ func Slow(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// before and after are the windows of a run.
+// slowRun is the result of a run: a window without slow readers, before, and one with them, after.
 type slowRun struct {
 	before, after *Run
 	grown         int64 // bytes resident: peak of the second window minus that of the first

@@ -53,7 +53,7 @@
 //
 //	Who numbers rows, and for how long?     leader.go
 //	How does a node follow the stream?      follower.go
-//	What does a node report to the others?  host/members.go
+//	What does a node report to the others?  state.go
 //	How do rows get into JetStream?         jetstream/jetstream.go
-//	How does a new node get old days?       copying/copier.go
+//	How does a new node get old days?       copying/earlier.go
 package cluster

@@ -4,9 +4,10 @@
 //	How does a login become tokens?                   auth/grants.go
 //	How does a refresh token rotate?                  auth/rotation.go
 //	How is an access token verified?                  auth/verify.go
-//	What limits logins?                               auth/throttle/doc.go
+//	Which claims does an access token have?           auth/access.go
+//	What limits logins?                               auth/throttle/throttle.go
 //	How are signing keys made, stored and replaced?   auth/keyset/lifecycle.go
-//	What is stored in which table?                    store/doc.go
+//	What is stored in which table?                    store/migrations
 //	How is the audit log verified?                    auditlog/verify.go
 //	Which market data did a user receive in a month?  usage/report.go
 package identity

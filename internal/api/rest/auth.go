@@ -131,7 +131,8 @@ func (h *Handler) endLogins(q *request) (api.Result, error) {
 	return api.Result{Object: wire.AppendEnded(nil, ended)}, nil
 }
 
-// endSession serves DELETE /auth/sessions/{sid}. A login of another user is not found.
+// endSession serves DELETE /auth/sessions/{id}, for the login of the token. Another login of the
+// user is forbidden, and any other id is not found.
 func (h *Handler) endSession(q *request) (api.Result, error) {
 	if err := h.cfg.Auth.EndSession(q.Context(), q.identity, q.segment, q.origin()); err != nil {
 		return api.Result{}, err

@@ -88,7 +88,8 @@ func (l *anonymousLog) due(ctx context.Context, log *slog.Logger, a netip.Addr, 
 	return due
 }
 
-// take is due without the log. left is the number of requests to report.
+// take charges a request of an address, and reports whether it is logged. left is the number of
+// requests that were not logged and are to be reported now, or 0.
 func (l *anonymousLog) take(a netip.Addr, now time.Time) (due bool, left int) {
 	own, all := ratelimit.Per(anonymousPerMinute, time.Minute, anonymousPerMinute), ratelimit.Per(anonymousPerMinuteInAll, time.Minute, anonymousPerMinuteInAll)
 	due = true

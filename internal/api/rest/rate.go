@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/internal/engine/web"
 )
 
-// maxKeys bounds the keys of a quotas.
+// maxKeys bounds the keys whose requests are counted.
 const maxKeys = 1 << 17
 
 // window is the time that a limit counts over. It is also the burst: a key that was quiet may make

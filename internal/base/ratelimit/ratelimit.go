@@ -29,8 +29,8 @@ func Per(n int, window time.Duration, burst int) Rate {
 	return Rate{interval, time.Duration(max(burst, 1)) * interval}
 }
 
-// Halve returns half the rate with half the burst. Burst stays the same: it holds half as
-// many events at twice the interval.
+// Halve returns a rate that allows half as many events, also at once. Its Interval is doubled.
+// Burst is a time, so it stays, unless it is shorter than the new Interval.
 func (r Rate) Halve() Rate { return Rate{2 * r.Interval, max(r.Burst, 2*r.Interval)} }
 
 // Wait returns how long to wait until one more event fits, or 0. ahead is the time until

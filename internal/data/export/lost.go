@@ -22,7 +22,8 @@ type Range struct {
 // RangeOf returns a range of the journal.
 func RangeOf(l *journal.Lost) Range { return Range{l.From, l.To, l.Start, l.End} }
 
-// append appends a range as a JSON object, after its first members.
+// append appends the members of the range and the closing brace. The caller has written the opening
+// brace.
 func (r Range) append(b []byte) []byte {
 	for _, m := range []struct {
 		name string
@@ -52,7 +53,8 @@ type Lost struct {
 	Range
 }
 
-// append appends a range as a JSON object, after its first members.
+// append appends instrument, interval, epoch and the members of the range, with the closing brace.
+// The caller has written the opening brace.
 func (l Lost) append(b []byte) []byte {
 	for _, m := range []struct{ name, text string }{{`"instrument":`, l.Instrument.String()}, {`"interval":`, l.Interval}, {`"epoch":`, l.Epoch}} {
 		if m.text != "" && l.Epoch != "" {

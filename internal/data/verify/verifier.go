@@ -19,8 +19,8 @@ type Config struct {
 	Intervals   []string            // of its bars
 	Findings    int                 // number kept for each check; 0: 20
 	Ordered     bool                // messages of all channels come in the order of publication
-	// events: quotes and book changes of an instrument share one sequence, and trade ids rise by
-	// one (Binance)
+	// UpdateIDs says that quotes and book changes of an instrument share one sequence, and that
+	// trade ids rise by one (Binance).
 	UpdateIDs bool
 }
 

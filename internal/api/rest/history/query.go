@@ -222,7 +222,8 @@ func epochChanged(current string) *wire.Fault {
 	return &wire.Fault{Reason: wire.EpochChanged, Msg: "The epoch is " + current, Hint: "Ask again without epoch, after_sequence and cursor"}
 }
 
-// epochs returns those of all epochs that the page may have rows of, in its direction.
+// epochs selects from all, which has the oldest first, the epochs whose rows the page may have.
+// They are in the order of the page.
 func (q *query) epochs(all []string) []string {
 	if q.epoch != "" {
 		return []string{q.epoch}

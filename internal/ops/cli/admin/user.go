@@ -116,7 +116,7 @@ argument, because other users of the machine could read it.`,
 	return cmd
 }
 
-// places adds the flags that name the database.
+// places adds the flags that name the database or a running gateway.
 func (o *userOptions) places(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.config, "config", "", "configuration file that names the database")
