@@ -126,6 +126,7 @@ type limitsConfig struct {
 type journalConfig struct {
 	Enabled *bool    `toml:"enabled"`
 	Folder  string   `toml:"folder"`
+	Segment size     `toml:"segment"`
 	Sync    duration `toml:"sync"`
 	Days    int      `toml:"days"`
 	Bytes   size     `toml:"bytes"`
@@ -390,11 +391,17 @@ func (c *mainFile) checkListen(doc *document) {
 		c.Listen, gateway.ErrInsecure)
 }
 
-// longestSync is the maximum interval of syncs of the journal.
-const longestSync = duration(time.Minute)
+// Minimum size of a journal file, and maximum interval of syncs.
+const (
+	leastSegment = 1 << 20
+	longestSync  = duration(time.Minute)
+)
 
 func (c *mainFile) checkJournal(doc *document) {
 	j := &c.Journal
+	if j.Segment != 0 && j.Segment < leastSegment {
+		doc.wrong("journal.segment", "must be at least 1MiB")
+	}
 	if j.Sync > longestSync {
 		doc.wrong("journal.sync", "must be at most %v: what was not synced is lost when the machine fails", time.Duration(longestSync))
 	}
@@ -410,7 +417,7 @@ func (c *mainFile) journal(doc *document) gateway.Journal {
 	if folder == "" {
 		folder = filepath.Join(doc.relative(cmp.Or(c.Data, "data")), "journal")
 	}
-	return gateway.Journal{Folder: folder, Sync: time.Duration(j.Sync), Days: j.Days, Bytes: int64(j.Bytes)}
+	return gateway.Journal{Folder: folder, Segment: int64(j.Segment), Sync: time.Duration(j.Sync), Days: j.Days, Bytes: int64(j.Bytes)}
 }
 
 // data returns the settings of the database and the keys.

@@ -203,7 +203,6 @@ func removedKeys() map[string]string {
 		"users.in_flight":        queries,
 		"accounts.in_flight":     queries,
 		"stream.send_buffer":     "the send buffer of a socket has 64 KiB",
-		"journal.segment":        "a file of the journal has 256 MiB",
 		"throttle.network_burst": "it is 10 times limits.login_burst",
 		"throttle.global_burst":  "it is 60 times limits.login_burst",
 	}
