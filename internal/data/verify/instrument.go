@@ -34,6 +34,7 @@ type instrument struct {
 
 	restarts  int     // how often a recording that is played repeatedly began again
 	restarted arrival // when the newest restart was received
+	ended     int64   // time of the newest trade before a restart that trades may not have passed
 	backs     []timeBack
 	crossings []crossing // not judged yet
 	unknown   uint64     // crossed books while no status was known
@@ -104,6 +105,9 @@ func (in *instrument) interrupted() {
 func (in *instrument) message(p Position, m *stream.Message) {
 	switch m.Kind {
 	case stream.Trade:
+		if in.ended > 0 {
+			in.tradeAfterRestart(p)
+		}
 		if in.contiguous(&in.trades, p, "trades", m) {
 			in.trade(p, m)
 		}
@@ -275,13 +279,13 @@ const replayRestarted = "replay_restarted"
 func (in *instrument) restart() {
 	in.restarts++
 	in.restarted = in.v.now
-	in.trades.time, in.newest, in.published = 0, 0, 0
-	in.log = tradeLog{}
-	in.ids.again()
-	in.summary.reset(in)
 	if in.v.config.Ordered {
 		in.quotes.time, in.books.time, in.statuses.time, in.stated.time = 0, 0, 0, 0
+	} else {
+		in.ended = in.trades.time
 	}
+	in.published = 0
+	in.restartTrades()
 	in.confirmBacks(false)
 	in.backs = slices.DeleteFunc(in.backs, func(b timeBack) bool {
 		first := b.of.restarts < in.restarts // the first one of a channel was the restart
@@ -292,6 +296,25 @@ func (in *instrument) restart() {
 	if venue := in.v.instruments[market.InstrumentID{Symbol: market.Any, Market: in.venue, Term: market.Any}.String()]; venue != nil && venue != in {
 		venue.restart()
 	}
+}
+
+// tradeAfterRestart decides whether a trade is the first one of a recording that has begun again.
+// Trades from before the restart may come until then: their time is not before that of the newest.
+func (in *instrument) tradeAfterRestart(p Position) {
+	if p.Time >= in.ended && !in.v.waited(in.restarted) {
+		in.ended = p.Time
+		return
+	}
+	in.ended = 0
+	in.restartTrades()
+}
+
+// restartTrades forgets the trades so far, because a recording begins again.
+func (in *instrument) restartTrades() {
+	in.trades.time, in.newest = 0, 0
+	in.log = tradeLog{}
+	in.ids.again()
+	in.summary.reset(in)
 }
 
 // status records a trading status.

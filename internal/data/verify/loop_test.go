@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -31,6 +32,40 @@ func TestLoopedStream(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := judge(t, append(slices.Concat(tc.list...), silence(5)...), Config{})
 			if r.Result(Time).Wrong != tc.want || r.Wrong() != tc.want {
+				t.Errorf("want %d:\n%s", tc.want, text(r))
+			}
+		})
+	}
+}
+
+// TestLoopedTrades checks the ids of trades of a recording that is played repeatedly. The status
+// that announces a restart may come before the last trade of a round or after the first one of the
+// next.
+func TestLoopedTrades(t *testing.T) {
+	trade := func(n, at, id int) string {
+		return message("T", n, at, fmt.Sprintf(`"P":10,"Z":1,"X":"%d"`, id))
+	}
+	open := message("H", 1, 0, `"E":"open"`)
+	gap := message("H", 2, 1, `"E":"gap","Y":"replay_restarted"`)
+	for _, tc := range []struct {
+		name string
+		list []string
+		want uint64
+	}{
+		{"in order", []string{trade(1, 1, 1), trade(2, 3, 2), gap, trade(3, 1, 1), trade(4, 3, 2)}, 0},
+		{"last trade late", []string{trade(1, 1, 1), trade(2, 2, 2), gap, trade(3, 3, 3), trade(4, 1, 1), trade(5, 2, 2), trade(6, 3, 3)}, 0},
+		{"two trades late", []string{trade(1, 1, 1), gap, trade(2, 2, 2), trade(3, 3, 3), trade(4, 1, 1), trade(5, 3, 3)}, 0},
+		{"first trade early", []string{trade(1, 1, 1), trade(2, 3, 2), trade(3, 1, 1), gap, trade(4, 3, 2)}, 0},
+		{"an id twice in a round", []string{trade(1, 1, 1), trade(2, 3, 2), gap, trade(3, 1, 1), trade(4, 3, 1)}, 1},
+		{"an id twice without a restart", []string{trade(1, 1, 1), trade(2, 3, 1), message("H", 2, 3, `"E":"open"`)}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			list := append([]string{open}, tc.list...)
+			for n := len(tc.list); n < 100; n++ { // falls are findings if they are few
+				list = append(list, trade(n, 10, n))
+			}
+			r := judge(t, list, Config{})
+			if r.Result(Reference).Wrong != tc.want || r.Wrong() != tc.want {
 				t.Errorf("want %d:\n%s", tc.want, text(r))
 			}
 		})
