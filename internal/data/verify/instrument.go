@@ -34,7 +34,7 @@ type instrument struct {
 
 	restarts  int     // how often a recording that is played repeatedly began again
 	restarted arrival // when the newest restart was received
-	ended     int64   // time of the newest trade before a restart that trades may not have passed
+	ended     int64   // time of the newest trade before a restart that may not have reached trades
 	backs     []timeBack
 	crossings []crossing // not judged yet
 	unknown   uint64     // crossed books while no status was known

@@ -45,7 +45,6 @@ func TestLoopedTrades(t *testing.T) {
 	trade := func(n, at, id int) string {
 		return message("T", n, at, fmt.Sprintf(`"P":10,"Z":1,"X":"%d"`, id))
 	}
-	open := message("H", 1, 0, `"E":"open"`)
 	gap := message("H", 2, 1, `"E":"gap","Y":"replay_restarted"`)
 	for _, tc := range []struct {
 		name string
@@ -56,11 +55,12 @@ func TestLoopedTrades(t *testing.T) {
 		{"last trade late", []string{trade(1, 1, 1), trade(2, 2, 2), gap, trade(3, 3, 3), trade(4, 1, 1), trade(5, 2, 2), trade(6, 3, 3)}, 0},
 		{"two trades late", []string{trade(1, 1, 1), gap, trade(2, 2, 2), trade(3, 3, 3), trade(4, 1, 1), trade(5, 3, 3)}, 0},
 		{"first trade early", []string{trade(1, 1, 1), trade(2, 3, 2), trade(3, 1, 1), gap, trade(4, 3, 2)}, 0},
+		{"status ahead at the beginning", []string{message("H", 4, 1, `"R":true,"E":"open"`), trade(1, 2, 2), trade(2, 3, 3), trade(3, 1, 1), trade(4, 2, 2), trade(5, 3, 3)}, 0},
 		{"an id twice in a round", []string{trade(1, 1, 1), trade(2, 3, 2), gap, trade(3, 1, 1), trade(4, 3, 1)}, 1},
-		{"an id twice without a restart", []string{trade(1, 1, 1), trade(2, 3, 1), message("H", 2, 3, `"E":"open"`)}, 1},
+		{"an id twice without a restart", []string{trade(1, 1, 1), trade(2, 3, 1), message("H", 1, 3, `"E":"open"`)}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			list := append([]string{open}, tc.list...)
+			list := slices.Clone(tc.list)
 			for n := len(tc.list); n < 100; n++ { // falls are findings if they are few
 				list = append(list, trade(n, 10, n))
 			}

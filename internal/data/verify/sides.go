@@ -117,7 +117,11 @@ func (g *idLog) again() { g.newest = 0 }
 
 // trade receives a trade.
 func (g *idLog) trade(in *instrument, p Position, t *wire.Trade) {
-	if in.v.config.UpdateIDs || p.Time < in.trades.time { // counted by sequence; late
+	switch {
+	case in.v.config.UpdateIDs: // counted by sequence
+		return
+	case p.Time < in.trades.time: // late, or of a recording that began again before the stream did
+		g.newest = 0
 		return
 	}
 	id, err := strconv.ParseUint(t.ID, 10, 64)
