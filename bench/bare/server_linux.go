@@ -316,8 +316,9 @@ func (s *server) stop() (*pattern.Published, error) {
 	return &pattern.Published{Last: map[string]uint32{pattern.ID(0).String(): uint32(n)}, Events: n, Seconds: took}, nil
 }
 
-// write is the ceiling: it writes the next message, or those of a batch, to every socket with one
-// write each, repeatedly.
+// write sends messages to all sockets at the pace of p until the server stops it. Each message, or
+// batch of messages, takes one system call for each socket. No server that copies to sockets can do
+// less.
 func (t *thread) write(p pattern.Pattern) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -83,7 +83,7 @@ func (l *loop) settle(c *conn) {
 	}
 }
 
-// frame handles a frame before c is ready, or one that is not plain data.
+// frame handles a control frame of c, or a message that arrives before c is ready.
 func (l *loop) frame(c *conn, op byte, payload []byte) {
 	switch op {
 	case frame.Ping:

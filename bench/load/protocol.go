@@ -21,7 +21,8 @@ type protocol struct {
 	scan func(l *loop, c *conn, payload []byte) (used int, err error)
 }
 
-// step is a round trip of a connection before it is ready.
+// step describes a message that a client sends before it is ready, and the answer that it waits
+// for.
 type step struct {
 	// send appends what the client sends; nil: nothing.
 	send func(b []byte, cfg *Config, i int) []byte

@@ -75,7 +75,8 @@ func (cfg *Config) fill() error {
 	return nil
 }
 
-// openArgs is the argument of "open".
+// openArgs are the arguments of the request "open": the connections to make, and the processes
+// whose processor time is measured meanwhile.
 type openArgs struct {
 	Config
 	Pids []int

@@ -34,7 +34,8 @@ type answer struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Serve answers requests until in ends.
+// Serve reads one JSON request after another from in, calls the handler of its name, and writes the
+// answer to out as a line. It returns nil when in ends.
 func Serve(in io.Reader, out io.Writer, handlers map[string]Handler) error {
 	requests := json.NewDecoder(bufio.NewReader(in))
 	for {

@@ -160,7 +160,8 @@ func (r *report) manner(batch int) string {
 	return way + ", as fast as they go"
 }
 
-// notes returns versions and errors.
+// notes returns the lines below the tables: the version of each server, runs in which messages were
+// missing, and what could not run.
 func (r *report) notes() []string {
 	var notes []string
 	told := map[string]bool{}

@@ -107,7 +107,7 @@ func (o *Options) plain(ctx context.Context, r *Report, conns int) error {
 	return nil
 }
 
-// rest is the cost of idle connections.
+// rest holds what idle connections cost: memory of each in bytes, and processor time of all.
 type rest struct {
 	empty      int64
 	each, heap float64 // bytes of a connection

@@ -31,7 +31,8 @@ const (
 	RoleWitness = "witness"
 )
 
-// Role runs one of the programs until its input ends.
+// Role runs the program of that name, such as RoleServe or RoleLoad. It reads requests from in and
+// writes answers to out until in ends.
 func Role(name string, in io.Reader, out io.Writer) error {
 	switch name {
 	case RoleServe:

@@ -18,7 +18,8 @@ const (
 	startInstruments = 100
 )
 
-// starts measures the start of a gateway on a journal, which is written once.
+// starts measures how long a gateway takes to start on a journal. All runs start on copies of one
+// journal.
 type starts struct {
 	folder string // of the journal and its copies
 	trades int

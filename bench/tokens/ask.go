@@ -28,7 +28,8 @@ type Asked struct {
 	Seconds float64
 }
 
-// ask is the clients.
+// ask runs the clients that a describes, and returns how many answers they got in the measured
+// time.
 func ask(a Asking) (*Asked, error) {
 	clients := make([]*client, a.Clients)
 	var all sync.WaitGroup
@@ -62,7 +63,7 @@ func ask(a Asking) (*Asked, error) {
 	return out, errors.Join(errs...)
 }
 
-// client is a connection with its families.
+// client holds a connection, and the refresh tokens of the logins that it made on it.
 type client struct {
 	conn   net.Conn
 	in     *bufio.Reader

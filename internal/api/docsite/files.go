@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/docs"
 )
 
-// folder is a folder of the tree that has documents.
+// folder holds the documents of one folder of the repository.
 type folder struct {
 	prefix string // of the names of its documents
 	files  fs.FS

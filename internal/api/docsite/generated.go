@@ -32,7 +32,8 @@ func withGeneratedParts(document []byte) []byte {
 	})
 }
 
-// vectors returns a list of the test vectors in Markdown, one on a line.
+// vectors returns the test vectors of that list in docs/test-vectors.json as a block of Markdown,
+// one vector per line.
 func vectors(list string) string {
 	file, _ := fs.ReadFile(docs.Files(), "test-vectors.json") // is embedded
 	_, lines, _ := strings.Cut(string(file), "\""+list+"\": [\n")

@@ -37,7 +37,7 @@ type group struct {
 	Links []link
 }
 
-// link leads to a page.
+// link describes a link to a page, for templates.
 type link struct {
 	Path    string
 	Text    string

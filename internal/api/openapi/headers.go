@@ -71,7 +71,7 @@ func rateHeaders() []string {
 	return []string{"RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }
 
-// headerComponents returns the components of headers. Only those in used are listed.
+// headerComponents returns the definitions of the headers that used names.
 func headerComponents(used []string) schema.Map {
 	m := schema.Map{}
 	for _, h := range headerTable() {

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Limits of the days of a calendar.
+// Days that one request for a calendar covers by default, at most, and without a reader slot.
 const (
 	calendarDays    = 7 // unless from and to say otherwise
 	maxCalendarDays = 366

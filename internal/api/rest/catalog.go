@@ -84,7 +84,8 @@ func (h *Handler) instruments(q *request) (api.Result, error) {
 	return q.Tagged(api.EntityTag(b), api.Result{Object: b}), nil
 }
 
-// statusDelays has the delays of a user's statuses, by market.
+// statusDelays returns by how much the user of a request sees the statuses of a market delayed, and
+// remembers it for each market.
 type statusDelays struct {
 	handler *Handler
 	request *request

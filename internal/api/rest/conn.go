@@ -36,8 +36,9 @@ const (
 	acceptLogged = time.Second            // between two log records of failed accepts
 )
 
-// Accept returns the next connection that has an address. It retries after a temporary error, such
-// as a lack of descriptors, because net/http would stop at some of them.
+// Accept returns the next connection. It closes connections that were reset before their address
+// was read. It retries after a temporary error, such as a lack of descriptors, because net/http
+// stops at some of them.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()

@@ -41,7 +41,9 @@ func (h *Handler) ready(q *request) (api.Result, error) {
 	return api.Result{Object: []byte(`{"status":"ready"}`)}, nil
 }
 
-// refusesAll returns why a request is refused because the gateway serves none now, or nil.
+// refusesAll returns the fault with which a gateway that serves no clients at present refuses r. It
+// returns nil if the gateway serves clients, and for /livez and /readyz. The error of serves says
+// why it does not.
 func refusesAll(serves func() error, r *http.Request) *wire.Fault {
 	if serves == nil || r.URL.Path == "/livez" || r.URL.Path == "/readyz" {
 		return nil

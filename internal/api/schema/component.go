@@ -11,8 +11,8 @@ type Named struct {
 	Schema *Schema
 }
 
-// References returns the names of the components that a value of a document refers to, sorted and
-// without those that they refer to themselves.
+// References returns the sorted names of the components that value refers to directly. References
+// inside those components are not followed.
 func References(value any) []string {
 	var names []string
 	collect(value, &names)

@@ -66,7 +66,7 @@ func False(description string) *Schema { return Boolean(description).set("const"
 // Code returns the schema of one whole number.
 func Code(number int) *Schema { return Integer("").set("const", number) }
 
-// Any returns the schema of all values.
+// Any returns a schema that accepts every value.
 func Any(description string) *Schema { return new(Schema).Describe(description) }
 
 // Object returns the schema of an object with these members.

@@ -25,7 +25,7 @@ func isJournal(h *head) bool {
 	return len(h.data) >= 8 && (string(h.data[:8]) == "RUEDAJRN" || string(h.data[:8]) == "RUEDAJRZ")
 }
 
-// journalSource is a journal.
+// journalSource plays the rows of a journal as a recording.
 type journalSource struct {
 	*shared
 	listed      []market.Instrument

@@ -342,7 +342,8 @@ func (p *recordPlayer) wait(ctx context.Context, events []market.Event, cuts []i
 	return events[sent:], nil
 }
 
-// send publishes events and updates the counters, which may then wait for the next events.
+// send publishes events and updates the counters. It does so also without events, so that the
+// counters are current while the player waits.
 func (p *recordPlayer) send(ctx context.Context, events []market.Event) error {
 	var err error
 	if len(events) > 0 {

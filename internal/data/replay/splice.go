@@ -64,8 +64,8 @@ func (p *splicer) follow(d *diff) treatment {
 	return gap
 }
 
-// snapshot decides whether to use a snapshot. If so, the returned held messages must be followed
-// next.
+// snapshot reports whether to use the snapshot with this id. If use is true, the caller then calls
+// follow for each of the held messages.
 func (p *splicer) snapshot(id uint64) (held []diff, use bool) {
 	switch p.state {
 	case chained:

@@ -441,7 +441,9 @@ func (in *instrument) markStale() {
 	in.tops.markGap()
 }
 
-// change applies changed levels. strict also checks that deleted levels exist.
+// change applies changed levels to the book. It returns false, and marks the book as stale, if a
+// side has too many levels. If strict is true, it also does so if the levels are not in order, and
+// reports deletions of levels that do not exist.
 func (in *instrument) change(p Position, bids, asks []market.Level, strict bool) bool {
 	in.v.judged(Levels)
 	if strict && !(in.ordered(p, market.Buy, bids, false) && in.ordered(p, market.Sell, asks, false)) {

@@ -96,8 +96,8 @@ func (s *sideLog) finish(in *instrument) {
 	}
 }
 
-// idLog checks that trade ids which are numbers rise. Some markets do not number their trades in
-// order, so a fall is a finding only if there are few.
+// idLog checks that numeric trade ids increase. Some markets do not number their trades in order,
+// so a decrease is a finding only if few of the ids decrease.
 type idLog struct {
 	newest uint64 // 0: unknown
 	time   int64

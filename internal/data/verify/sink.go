@@ -189,8 +189,9 @@ func invalid(e *market.Event) string {
 	return ""
 }
 
-// tradeEvent handles a trade, cancellation or correction. Events have no N, so they are counted,
-// and the trade they refer to is found by its id.
+// tradeEvent checks a trade, cancellation or correction of a source. Events have no N, so
+// tradeEvent numbers them itself. It finds the trade that a cancellation or correction refers to by
+// its id.
 func (in *instrument) tradeEvent(p Position, e *market.Event) {
 	v := in.v
 	if e.Size == 0 {

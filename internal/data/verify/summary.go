@@ -78,13 +78,15 @@ func (t totals) equals(x, size totals) bool {
 
 func float(s market.Sum) float64 { return float64(int64(s.Hi))*(1<<64) + float64(s.Lo) }
 
-// reset forgets everything: trades may be missing.
+// reset forgets all summaries and trades, because trades may be missing between them. Pending
+// summaries count as unjudged.
 func (s *summaryLog) reset(in *instrument) {
 	in.v.checks[Summary].Unjudged += uint64(len(s.pending))
 	*s = summaryLog{bad: s.bad}
 }
 
-// overflow forgets everything, because too much waits.
+// overflow forgets all summaries and trades, because too many wait. Summaries up to newest are then
+// not judged.
 func (s *summaryLog) overflow(in *instrument, newest int64) {
 	from := max(s.from, newest)
 	s.reset(in)
@@ -223,9 +225,10 @@ func (s *summaryLog) mistrust(a *anchor) {
 	}
 }
 
-// follows reports whether a summary follows from the newest one and the trades since, and sets its
-// step. text says what is wrong; it is "" if nothing is. With all it tries all steps, otherwise
-// only the likely ones.
+// follows reports whether the totals of a follow from those of the newest summary and the trades
+// since. If ok is true, a.at is the step of the last of these trades, and text names a price of a
+// that is wrong, or is "". If ok is false, text says which totals do not follow. If all is false,
+// follows tries only the likely trades.
 func (s *summaryLog) follows(a *anchor, all bool) (text string, ok bool) {
 	if s.last == nil {
 		return "", true // the first one
@@ -322,7 +325,8 @@ func (s *summaryLog) prices(b, a *anchor, i, j int) string {
 	return ""
 }
 
-// finish judges the rest, and whether the last trades have a summary.
+// finish judges the pending summaries, counts those without a verdict as unjudged, and checks that
+// the last trades have a summary.
 func (s *summaryLog) finish(in *instrument) {
 	s.judge(in)
 	in.v.checks[Summary].Unjudged += uint64(len(s.pending))

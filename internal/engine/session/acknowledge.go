@@ -6,8 +6,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// acknowledge adds the position of the stream and the counts of the channels, and sends an
-// acknowledgement.
+// acknowledge sends ack, after messages that the stream has already collected. It first sets the
+// position of the stream and the counts of the channels in ack. An acknowledgement with many lost
+// ranges becomes several messages.
 func (s *Session) acknowledge(ack *wire.Subscription) {
 	if ack.Epoch == "" {
 		ack.Epoch, ack.Position = s.sub.Position()

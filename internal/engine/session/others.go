@@ -81,7 +81,8 @@ func (o *others) remove(p *entry) {
 	}
 }
 
-// notify makes the caller of Share call Exchange if there is something to send.
+// notify wakes the goroutine that called Share, which then calls Exchange, if entries of the table
+// have changed.
 func (o *others) notify() {
 	if !o.table.Changed() {
 		return

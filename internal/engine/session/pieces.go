@@ -143,7 +143,7 @@ func (s *Session) afterPieces(now time.Time, act func()) {
 	}
 }
 
-// end ends a message in pieces, because the session is over.
+// end stops the handling of a message in pieces, because the session is over. p may be nil.
 func (p *pieces) end() {
 	if p != nil && !p.running {
 		p.stop()

@@ -45,7 +45,7 @@ type Session struct {
 	registered    bool // entry is in the registry, whose mutex guards this
 }
 
-// Host has the methods of the host that a session calls.
+// Host is the owner of a session, such as a shard of sockets, as the session calls it.
 type Host interface {
 	// Post passes an event to the session's goroutine, which calls Handle with it. Any goroutine
 	// may call it, under the registry's mutex, so that it must not block or call the registry. It

@@ -51,7 +51,8 @@ func (c *corruption) matches(message []byte) bool {
 	return c != nil && bytes.HasPrefix(message, c.begin)
 }
 
-// requestFault handles a request for a fault.
+// requestFault handles the action of a client that asks for a fault of the simulated market. It
+// injects the fault, or rejects the message if the gateway or the user may not do so.
 func (r *request) requestFault(m *wire.Message) {
 	if r.env.Fault == nil {
 		r.reject(wire.NewFault(wire.Forbidden, "Faults are for development gateways"), nil)

@@ -69,7 +69,7 @@ type optional struct {
 	closed    *wire.Fault             // why the session is over; nil: it is not
 }
 
-// ext returns the optional state for writing.
+// ext returns the optional state of the session, which it allocates on the first call.
 func (s *Session) ext() *optional {
 	if s.optional == nil {
 		s.optional = &optional{}

@@ -213,7 +213,8 @@ func renameAsWritten(list []wanted, out *subscription.Outcome) {
 	}
 }
 
-// unsubscribe removes identifiers as they were written.
+// unsubscribe handles an unsubscribe message: it removes the identifiers from the subscriptions and
+// acknowledges. A pattern removes only the subscription to that same pattern.
 func (r *request) unsubscribe(m *wire.Message) {
 	req, list, ok := r.readItems(m)
 	if !ok {

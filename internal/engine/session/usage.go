@@ -64,8 +64,8 @@ func (r *request) countUses() {
 	}
 }
 
-// recorded appends the uses of the session that have been recorded. While a message in pieces
-// changes the set, they are those from before the message.
+// recorded appends the uses of the session that the meter has counted. While a message in pieces
+// changes the subscriptions, these are the uses from before that message.
 func (s *Session) recorded(list []Use) []Use {
 	if p := s.inProgress(); p != nil && p.changing {
 		return append(list, p.request.used...)

@@ -47,7 +47,8 @@ func (g *goneUsers) retry(list []goneUser) {
 	}
 }
 
-// take removes and returns the users, with those that failed before if late is set.
+// take removes and returns the users whose logins are to end. If late is true, they include the
+// users for whom an earlier attempt failed.
 func (g *goneUsers) take(late bool) (list []goneUser) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,9 +66,9 @@ func (g *goneUsers) take(late bool) (list []goneUser) {
 	return list
 }
 
-// end revokes the families of users who were disabled or deleted. Without that, their old
-// logins would work again when the user is enabled. Run sets late, to try again what the Store
-// refused.
+// end revokes the logins of users who were disabled or deleted. Otherwise these logins would work
+// again when the user is enabled. If late is true, end also tries the users again for whom the
+// Store failed before.
 func (g *goneUsers) end(ctx context.Context, s *Service, late bool) {
 	list := g.take(late)
 	if len(list) == 0 {

@@ -137,8 +137,9 @@ func (s *Service) user(ctx context.Context, id string, version int64, now time.T
 	return k.result()
 }
 
-// remembered returns the stored state of a user, or nil, and reports whether it is enough for a
-// token of the given version.
+// remembered returns what is cached about a user, or nil. enough is true if the cache may decide
+// about a token of this version: it is recent, or the user base is down, so that nothing newer can
+// be had.
 func (u *users) remembered(id string, version int64, now time.Time) (k *knownUser, enough bool) {
 	k, ok := u.get(id)
 	if !ok {

@@ -92,8 +92,8 @@ func (s *Service) Known(accessToken string) (id Identity, ok bool, err error) {
 }
 
 // Minted returns the login of an access token whose jti has a valid MAC. ok is false for a forged
-// token, and for one of an earlier program, which has no MAC. Minted does not check the signature
-// or the times, so an expired token is ok too.
+// token, and for a token of a version of Rueda that wrote no MAC. Minted checks neither the
+// signature nor the times, so ok is also true for an expired token.
 func (s *Service) Minted(accessToken string) (family string, ok bool) {
 	if len(accessToken) > maxAccessToken {
 		return "", false

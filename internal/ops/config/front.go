@@ -22,7 +22,8 @@ type adminConfig struct {
 	ClientCRL    string    `toml:"client_crl"`
 }
 
-// checkAdmin finds what gateway.New would refuse, with the line of the key.
+// checkAdmin checks the keys of [admin]. gateway.New would refuse the same mistakes, but without
+// the line of the key.
 func (c *mainFile) checkAdmin(doc *document) {
 	a := &c.Admin
 	if a.Listen == "" {

@@ -203,7 +203,8 @@ func dropNull(object map[string]any) {
 	}
 }
 
-// checkReason compares the code of an Error with its reason.
+// checkReason checks that the code and retry of a message of kind Error are those that the document
+// states for its reason. It accepts messages of other kinds.
 func (d *Document) checkReason(kind string, object map[string]any) error {
 	if kind != "Error" {
 		return nil

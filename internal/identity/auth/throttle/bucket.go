@@ -31,8 +31,9 @@ func (g *gate) open() {
 	}
 }
 
-// bucket counts failures at a rate. Attempts that are being checked count as failures too, but
-// separately: time drains failures only, and a refunded attempt leaves no trace.
+// bucket limits failures to a rate. Attempts whose password is still being checked count as
+// failures, but in a separate sum: it does not drain with time, and an attempt that succeeds is
+// taken out of it again.
 type bucket struct {
 	gate
 	even    time.Time

@@ -19,7 +19,7 @@ var languages = map[string]string{"curl": "curl.sh", "go": "go.txt", "python": "
 
 func languageNames() []string { return []string{"curl", "go", "python", "javascript"} }
 
-// NewSnippet returns the command snippet.
+// NewSnippet returns the command that prints a program for a client.
 func NewSnippet(std command.Streams) *cobra.Command {
 	var o command.Login
 	cmd := &cobra.Command{

@@ -9,7 +9,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Layouts of times without a zone. They are in the zone of this machine, as in tables.
+// Layouts of times without a zone, which readTime reads in the zone of this machine. Tables print
+// times in that zone too.
 var (
 	localForms = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"}
 	todayForms = []string{"15:04", "15:04:05"}

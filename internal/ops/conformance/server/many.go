@@ -38,8 +38,9 @@ func (t *talk) publishMany(ctx context.Context, st step) error {
 	return nil
 }
 
-// expectMany reads messages of the given types, as long as they come: "many T Warning", or "many T,
-// at most N bytes a second". The N of each instrument's trades must be without a gap.
+// expectMany reads messages until one of another type comes. rest is what a conversation writes
+// after "many": types such as "T Warning", or a type and a rate such as "T, at most 5000 bytes a
+// second". The N of the trades of an instrument must have no gap.
 func (t *talk) expectMany(c *peer, rest string) error {
 	rest, limit, isLimited := strings.Cut(rest, ", at most ")
 	types := strings.Fields(rest)
