@@ -18,9 +18,9 @@ type groupCommit[T any] struct {
 	// transact runs f in a transaction and commits it, or rolls it back if f fails. Its ctx is
 	// never canceled.
 	transact func(ctx context.Context, f func(T) error) error
-	// retryAlone reports whether one operation may be the cause of an error. Each operation is then
-	// repeated in its own transaction. nil: always.
-	retryAlone func(error) bool
+	// rejected reports whether transact failed because of the data of an operation. Each operation
+	// is then repeated in its own transaction, as after an error of an operation. nil: never.
+	rejected func(error) bool
 
 	mu        sync.Mutex
 	hasLeader bool // false: no operation is waiting
@@ -177,7 +177,7 @@ func (g *groupCommit[T]) runBatch(ctx context.Context) {
 	if batch == nil { // the transaction could not begin
 		batch = g.takeBatch()
 	}
-	retry := failed && len(batch) > 1 && (g.retryAlone == nil || g.retryAlone(err))
+	retry := len(batch) > 1 && (failed || g.rejected != nil && g.rejected(err))
 	for _, o := range batch {
 		if retry {
 			o.err = g.timed(ctx, o.do)

@@ -55,8 +55,7 @@ func OpenPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 		return nil, fmt.Errorf("%s: %w", at, err)
 	}
 	s := &Postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), limit: postgresLimit}
-	s.writes.transact, s.writes.retryAlone = s.transact, func(error) bool { return false }
-	s.reads.transact, s.reads.retryAlone = s.lookup, func(error) bool { return false }
+	s.writes.transact, s.writes.rejected, s.reads.transact = s.transact, isDataError, s.lookup
 	if err := s.start(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", at, errors.Join(explainPostgres(err), s.Close()))
 	}

@@ -77,38 +77,13 @@ func (s *Postgres) runShared(ctx context.Context, what string, c *pgCall) error 
 	return nil
 }
 
-// transact collects the operations of a batch and executes them. If the database rejects the data
-// of one, only that one fails.
+// transact collects the operations of a batch and executes them in one transaction.
 func (s *Postgres) transact(ctx context.Context, collect func(*pgBatch) error) error {
 	var b pgBatch
 	if err := collect(&b); err != nil {
 		return err
 	}
-	err := s.execute(ctx, b.calls)
-	if err == nil || len(b.calls) == 1 || !isDataError(err) {
-		return err
-	}
-	s.executeSplit(ctx, b.calls)
-	return nil
-}
-
-// executeSplit executes two or more operations, one of which was rejected. It executes each half
-// separately and splits a rejected half again. The other operations wait for a dozen transactions,
-// not one each.
-func (s *Postgres) executeSplit(ctx context.Context, calls []*pgCall) {
-	middle := len(calls) / 2
-	for _, half := range [][]*pgCall{calls[:middle], calls[middle:]} {
-		err := s.execute(ctx, half)
-		switch {
-		case err == nil: // each has its own result
-		case len(half) > 1 && isDataError(err):
-			s.executeSplit(ctx, half)
-		default:
-			for _, c := range half {
-				c.err = err
-			}
-		}
-	}
+	return s.execute(ctx, b.calls)
 }
 
 // isDataError reports whether an error is caused by the data of an operation: invalid data or a
