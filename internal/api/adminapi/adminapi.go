@@ -1,6 +1,6 @@
-// Package adminapi has the bodies and answers of the routes for administrators about users, groups,
-// accounts, feeds, keys, the cluster, the audit log and usage. The gateway writes them, and the
-// command line reads them.
+// Package adminapi defines the JSON bodies and answers of the routes for administrators about
+// users, groups, accounts, feeds, keys, the cluster, the audit log and usage. The gateway encodes
+// the answers and decodes the bodies; the command line does the opposite.
 package adminapi
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/ruedahq/rueda/internal/identity/usage"
 )
 
-// Rights are the rights that a user or group has of its own. In a body every member is required, so
-// that one that is missing or misspelled does not remove a limit or the networks.
+// Rights are the rights that a user or group has of its own. In the body of a request all members
+// are required. A missing or misspelled member would otherwise remove a limit or the networks.
 type Rights struct {
 	Scopes       []string             `json:"scopes"`
 	Entitlements []broker.Entitlement `json:"entitlements"`
@@ -27,7 +27,7 @@ type Rights struct {
 	Networks     []string             `json:"networks"`
 }
 
-// NewRights returns rights without nil lists.
+// NewRights returns r for an answer, with empty lists instead of nil ones and with times in UTC.
 func NewRights(r local.Rights) Rights {
 	x := Rights{Scopes: slices.Clone(r.Scopes), Entitlements: slices.Clone(r.Entitlements), Limits: &r.Limits, Networks: []string{}}
 	if x.Scopes == nil {
@@ -53,8 +53,8 @@ func utc(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// Local returns the rights as the user base has them. The error names a member that is missing, or
-// a network that is none.
+// Local returns the rights in the form of package local. The error names a missing member, or a
+// network that cannot be parsed.
 func (r *Rights) Local() (local.Rights, error) {
 	for _, m := range []struct {
 		name    string
@@ -75,16 +75,18 @@ func (r *Rights) Local() (local.Rights, error) {
 	return x, nil
 }
 
-// ErrChanged means that rights are no longer those that a change expected.
+// ErrChanged means that the current rights are not those of RightsChange.Expected.
 var ErrChanged = errors.New("the rights have been changed meanwhile")
 
-// RightsChange replaces rights. With Expected it fails if they are not these any more.
+// RightsChange replaces all rights of a user or group. If Expected is not nil, the change fails
+// unless the current rights equal Expected.
 type RightsChange struct {
 	Rights   *Rights `json:"rights"`
 	Expected *Rights `json:"expected,omitempty"`
 }
 
-// Apply returns a function that makes the change. Its error is ErrChanged, or names what is wrong.
+// Apply checks the change and returns a function that makes it. The function returns ErrChanged if
+// the rights are not the expected ones, and another error if the new rights are invalid.
 func (c *RightsChange) Apply() (func(*local.Rights) error, error) {
 	if c.Rights == nil {
 		return nil, errors.New("rights: are missing")
@@ -129,7 +131,8 @@ type User struct {
 	Unreadable     bool           `json:"unreadable,omitempty"`
 }
 
-// NewUser returns a user as operators see it at a time.
+// NewUser returns the user of an entry for an answer. The time now decides whether the user has
+// expired. RecoveryCodes stays nil.
 func NewUser(e *local.Entry, now time.Time) User {
 	u := User{
 		ID: e.ID, Username: e.Username, Status: "active", Created: e.Created, Expires: e.Expires,
@@ -151,7 +154,7 @@ func NewUser(e *local.Entry, now time.Time) User {
 	return u
 }
 
-// Users is a page of users.
+// Users is a page of the list of users. Next is "" on the last page.
 type Users struct {
 	Users []User `json:"users"`
 	Next  string `json:"next_cursor,omitempty"`
@@ -189,13 +192,13 @@ type Group struct {
 	Rights         Rights `json:"rights"`
 }
 
-// Addressable reports whether a group name can be part of a path. Groups of a database may have
-// other names.
+// Addressable reports whether name can be a segment of a path. A database may contain groups whose
+// names cannot.
 func Addressable(name string) bool {
 	return name != "." && name != ".." && !strings.Contains(name, "/")
 }
 
-// NewGroup returns a group as operators see it.
+// NewGroup returns g in the form of an answer.
 func NewGroup(g *local.Group) Group {
 	return Group{Name: g.Name, Members: g.Members, FactorRequired: g.RequiredFactor, Rights: NewRights(g.Rights)}
 }
@@ -212,8 +215,8 @@ type AddGroup struct {
 	FactorRequired bool    `json:"second_factor_required,omitempty"`
 }
 
-// Change is the body of POST /admin/groups/{id}, and of actions of POST /admin/users/{id}: an
-// action, and the members that it needs.
+// Change is the body of POST /admin/groups/{id}, and of the actions set_rights and set_password of
+// POST /admin/users/{id}. It holds an action and the members that the action needs.
 type Change struct {
 	Action     string  `json:"action"`
 	Required   *bool   `json:"required,omitempty"`             // set_second_factor
@@ -222,7 +225,7 @@ type Change struct {
 	RightsChange
 }
 
-// Actions of Change.
+// Values of Change.Action.
 const (
 	SetRights       = "set_rights"
 	SetSecondFactor = "set_second_factor"
@@ -248,13 +251,13 @@ type AddAccount struct {
 	Default  bool   `json:"is_default,omitempty"`
 }
 
-// Operator is the operator of a token.
+// Operator describes the operator whose token a request has.
 type Operator struct {
 	Name string `json:"name"` // "": that of the only token
 	Role string `json:"role"` // read, operate or identity
 }
 
-// Feed is a feed of the gateway.
+// Feed describes a feed of the gateway and counts its events.
 type Feed struct {
 	Name     string            `json:"name"`
 	Up       bool              `json:"up"`
@@ -265,12 +268,13 @@ type Feed struct {
 	Newest   time.Time         `json:"newest_at,omitzero"`
 }
 
-// Feeds is the list of feeds.
+// Feeds is the answer to GET /admin/feeds.
 type Feeds struct {
 	Feeds []Feed `json:"feeds"`
 }
 
-// Cluster is a node of a cluster, and what it knows of the log and of the other nodes.
+// Cluster describes the node that answers, and what the node knows about the log and the other
+// nodes.
 type Cluster struct {
 	Name        string        `json:"name"`
 	Node        string        `json:"node"`
@@ -296,7 +300,7 @@ type Cluster struct {
 	Nodes       []ClusterNode `json:"nodes"`                  // the others, by name
 }
 
-// ClusterNode is another node, as its newest report states.
+// ClusterNode describes another node by its newest report.
 type ClusterNode struct {
 	Name     string  `json:"name"`
 	Clients  bool    `json:"clients"`  // it serves clients
@@ -308,7 +312,7 @@ type ClusterNode struct {
 	Age      float64 `json:"age_seconds"` // of the report
 }
 
-// Key is a key that signs access tokens, or did.
+// Key describes a key that signs access tokens now, did so before, or will do so.
 type Key struct {
 	ID        string    `json:"kid"`
 	Algorithm string    `json:"alg,omitempty"`
@@ -318,7 +322,8 @@ type Key struct {
 	Until     time.Time `json:"until,omitzero"`
 }
 
-// NewKeys returns keys as operators see them.
+// NewKeys returns the keys in the form of an answer, with times in whole seconds. The result is
+// never nil.
 func NewKeys(list []keyset.Info) []Key {
 	keys := []Key{}
 	for _, k := range list {
@@ -329,7 +334,7 @@ func NewKeys(list []keyset.Info) []Key {
 	return keys
 }
 
-// NewKeyChanges returns the steps of a rotation as operators see them.
+// NewKeyChanges returns the changes of a rotation in the form of an answer.
 func NewKeyChanges(list []keyset.Change) (changes []KeyChange) {
 	for _, c := range list {
 		changes = append(changes, KeyChange{ID: c.ID, Algorithm: c.Algorithm, State: string(c.State), Due: wholeSecond(c.Due)})
@@ -346,13 +351,13 @@ type Rotate struct {
 	Revoke    string `json:"revoke,omitempty"`
 }
 
-// Keys is the list of keys, with the changes that a rotation has made.
+// Keys is the list of keys. The answer to a rotation also has the changes that it has made.
 type Keys struct {
 	Keys    []Key       `json:"keys"`
 	Changes []KeyChange `json:"changes,omitempty"`
 }
 
-// KeyChange is a step of a key.
+// KeyChange is a change of the state of a key.
 type KeyChange struct {
 	ID        string    `json:"kid"`
 	Algorithm string    `json:"alg,omitempty"`
@@ -374,13 +379,14 @@ type AuditRow struct {
 	Hash    string    `json:"hash"`
 }
 
-// AuditRows are rows of the audit log. Last is the newest row that was looked at.
+// AuditRows is a page of the audit log. Last is the number of the newest row that the gateway
+// looked at, even if the row did not match. The next request can continue after it.
 type AuditRows struct {
 	Rows []AuditRow `json:"rows"`
 	Last int64      `json:"last"`
 }
 
-// UsageReport is the usage of a month.
+// UsageReport lists the usage of all users in a month.
 type UsageReport struct {
 	Month string      `json:"month"`
 	Rows  []usage.Row `json:"rows"`
