@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// CheckServer checks a message that the gateway sent, as JSON, against the document that it serves.
+// CheckServer checks a JSON message from the gateway against the AsyncAPI document. The error says
+// what the document does not describe.
 func CheckServer(message []byte) error {
 	d, err := served()
 	if err != nil {
@@ -17,7 +18,8 @@ func CheckServer(message []byte) error {
 	return d.CheckServer(message)
 }
 
-// CheckClient checks a message that a client sends, as JSON.
+// CheckClient checks a JSON message from a client against the AsyncAPI document. Members with the
+// value null count as absent.
 func CheckClient(message []byte) error {
 	d, err := served()
 	if err != nil {
@@ -26,7 +28,7 @@ func CheckClient(message []byte) error {
 	return d.CheckClient(message)
 }
 
-// Check checks a message against a component of the document.
+// Check checks a JSON message against the schema with the name component.
 func Check(component string, message []byte) error {
 	d, err := served()
 	if err != nil {
@@ -35,7 +37,8 @@ func Check(component string, message []byte) error {
 	return d.Check(component, message)
 }
 
-// CheckClose checks the code and reason of a close frame of the server.
+// CheckClose returns an error if the document does not list this code and reason of a close frame
+// from the server.
 func CheckClose(code uint16, reason string) error {
 	d, err := served()
 	if err != nil {
@@ -51,8 +54,8 @@ const (
 	sampleStep = 64
 )
 
-// CheckReceived checks a message that a test received from the gateway. Of the messages of a load
-// test it checks a sample.
+// CheckReceived checks a JSON message that a test received from the gateway. It skips most messages
+// with a high N, because load tests receive many similar messages.
 func CheckReceived(message []byte) error {
 	if n := sequence(message); n > sampleFrom && n%sampleStep != 0 {
 		return nil
@@ -71,7 +74,7 @@ func Received(t testing.TB, message []byte) {
 	}
 }
 
-// Sent fails the test if the document does not allow a message of the client.
+// Sent fails the test if CheckClient returns an error.
 func Sent(t testing.TB, message []byte) {
 	t.Helper()
 	if err := CheckClient(message); err != nil {
@@ -79,7 +82,7 @@ func Sent(t testing.TB, message []byte) {
 	}
 }
 
-// sequence returns the N of a message with market data, 0 for others.
+// sequence returns the N of a message with market data, or 0 if the message has none.
 func sequence(message []byte) (n uint64) {
 	_, after, _ := bytes.Cut(message, []byte(`,"N":`))
 	for _, c := range after {
@@ -91,7 +94,7 @@ func sequence(message []byte) (n uint64) {
 	return n
 }
 
-// Conversation checks the messages of one connection. Those of the client may be wrong, if the
+// Conversation checks the messages of one connection. The client may send invalid messages if the
 // server refuses them. The zero Conversation is ready to use.
 type Conversation struct {
 	mu      sync.Mutex
@@ -102,7 +105,8 @@ type Conversation struct {
 	left    uint16 // the code of the client's close frame, 0: none
 }
 
-// Sent takes a message of the client, as JSON or anything else.
+// Sent records a message from the client, which need not be JSON. It does not count invalid
+// messages of 4 KiB or more.
 func (c *Conversation) Sent(message []byte) {
 	err := CheckClient(message)
 	c.mu.Lock()
@@ -112,7 +116,7 @@ func (c *Conversation) Sent(message []byte) {
 	}
 }
 
-// Received takes a message of the server, as JSON.
+// Received records a JSON message from the server.
 func (c *Conversation) Received(message []byte) {
 	err := CheckReceived(message)
 	c.mu.Lock()
@@ -125,18 +129,18 @@ func (c *Conversation) Received(message []byte) {
 	}
 }
 
-// noCloseFrame is the code of a connection that ended without a close frame.
+// noCloseFrame is the close code that stands for a connection without a close frame.
 const noCloseFrame = 1006
 
-// Leave takes the code of the client's close frame, which the server answers with the same code.
+// Leave records the code of the client's close frame. The server answers with the same code.
 func (c *Conversation) Leave(code uint16) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left = code
 }
 
-// Closed takes the close frame of the server. Messages before it may have no answer. It ignores the
-// end of a connection without a close frame.
+// Closed records the close frame of the server. After it, Err accepts client messages without an
+// answer. A connection that ended without a close frame is ignored.
 func (c *Conversation) Closed(code uint16, reason string) {
 	if code == noCloseFrame {
 		return
@@ -150,15 +154,16 @@ func (c *Conversation) Closed(code uint16, reason string) {
 	}
 }
 
-// End says that the connection has ended. Messages before it may have no answer.
+// End records that the connection has ended. After it, Err accepts client messages without an
+// answer.
 func (c *Conversation) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
 }
 
-// Err returns the violations so far: messages of the server that the document does not describe,
-// and messages of the client that the document does not allow and the server has not refused.
+// Err returns all violations so far: server messages that the document does not describe, and
+// invalid client messages that the server has not refused.
 func (c *Conversation) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

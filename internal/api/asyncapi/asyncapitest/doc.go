@@ -1,10 +1,9 @@
-// Package asyncapitest checks in tests that the messages of the stream are as the AsyncAPI document
-// has them, in both directions. Members, types, actions and reasons that the document does not name
-// are errors.
+// Package asyncapitest checks in tests that the messages of the stream match the AsyncAPI document,
+// in both directions. Members, types, actions and reasons that the document does not name are
+// errors.
 //
-// A test with one connection uses a [Conversation]. It also checks that a message of the client
-// that the document does not allow is refused. [CheckServer] and [CheckClient] check single
-// messages.
+// A test with one connection uses a [Conversation]. A Conversation also checks that the server
+// refuses invalid messages of the client. [CheckServer] and [CheckClient] check single messages.
 //
 // # Concurrency
 //

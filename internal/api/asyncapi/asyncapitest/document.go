@@ -22,7 +22,7 @@ type Document struct {
 	closes  map[string]bool     // code and reason of close frames, the code alone below 4000
 }
 
-// reason is the description of a reason word in the document.
+// reason is an item of the member x-reasons: a reason word with the code and retry of its Errors.
 type reason struct {
 	Reason string
 	Code   int
@@ -30,10 +30,10 @@ type reason struct {
 	In     []string
 }
 
-// served returns the document that the gateway serves, compiled once.
+// served returns the document that the gateway serves. It compiles the document at the first call.
 var served = sync.OnceValues(func() (*Document, error) { return New(asyncapi.Document()) })
 
-// New compiles a document. Its objects allow only the members that they name.
+// New compiles an AsyncAPI document. Its schemas refuse members that they do not name.
 func New(document []byte) (*Document, error) {
 	schemas, err := schematest.Compile(document, schematest.Draft7)
 	if err != nil {
@@ -63,7 +63,8 @@ type reference struct {
 
 func (r reference) name() string { return r.Ref[strings.LastIndexByte(r.Ref, '/')+1:] }
 
-// outline holds the parts of a document by which messages differ.
+// outline holds the parts of a document that New reads: operations, messages, close codes and
+// reasons.
 type outline struct {
 	Channels struct {
 		Stream struct {
@@ -87,7 +88,8 @@ type outline struct {
 	Reasons []reason `json:"x-reasons"`
 }
 
-// directions returns the components of the messages of each side, by kind.
+// directions returns the names of the schemas of the messages that the server and the client send,
+// by kindOf. The error names a message that no operation sends or receives.
 func (o *outline) directions() (server, client map[string][]string, err error) {
 	server, client = map[string][]string{}, map[string][]string{}
 	seen := map[string]bool{}
@@ -119,11 +121,11 @@ func (o *outline) directions() (server, client map[string][]string, err error) {
 	return server, client, nil
 }
 
-// schemaPrefix is where a document has its components.
+// schemaPrefix is the beginning of a JSON pointer to a schema in the document.
 const schemaPrefix = "#/components/schemas/"
 
-// Sides returns the schemas of the messages that the server sends and of those that clients send,
-// in the order of the document.
+// Sides returns the schemas of the messages that the server sends, and those of the messages that
+// clients send. Both lists are in the order of the document, and nil if it cannot be compiled.
 func Sides() (server, client []schema.Named) {
 	d, err := served()
 	if err != nil {
@@ -148,16 +150,17 @@ func Sides() (server, client []schema.Named) {
 	return server, client
 }
 
-// kindOf returns the words by which messages differ.
+// kindOf returns the key by which check finds the schemas of a message: its type and its action.
 func kindOf(kind, action string) string { return kind + "/" + action }
 
-// CheckServer checks a message that the server sent, as JSON.
+// CheckServer checks a JSON message that the server sent.
 func (d *Document) CheckServer(message []byte) error { return d.check(d.server, message) }
 
-// CheckClient checks a message that a client sends, as JSON. Members that are null are absent.
+// CheckClient checks a JSON message that a client sends. Members with the value null count as
+// absent.
 func (d *Document) CheckClient(message []byte) error { return d.check(d.client, message) }
 
-// Check checks a message against one component.
+// Check checks a JSON message against the schema with the name component.
 func (d *Document) Check(component string, message []byte) error {
 	return d.schemas.Validate(schemaPrefix+component, message)
 }
@@ -191,7 +194,7 @@ func (d *Document) check(side map[string][]string, message []byte) error {
 	return errors.Join(failures...)
 }
 
-// dropNull removes the members of a request that are null, and those of its object resume.
+// dropNull removes the members with the value null from a request and from the objects in it.
 func dropNull(object map[string]any) {
 	for name, v := range object {
 		if v == nil {
@@ -218,11 +221,11 @@ func (d *Document) checkReason(kind string, object map[string]any) error {
 	return nil
 }
 
-// ownClose is the code of most clients that close the connection, which the server repeats.
+// ownClose is the close code that most clients send. The server repeats it without a reason.
 const ownClose = 1000
 
-// closeKey returns the key of a close frame in Document.closes. The reasons of codes below 4000,
-// which RFC 6455 defines, are for people.
+// closeKey returns the key of a close frame in Document.closes. It leaves out the reason for codes
+// below 4000, which RFC 6455 defines, because that reason is only text for people.
 func closeKey(code uint16, reason string) string {
 	if code < 4000 {
 		return fmt.Sprint(code)
@@ -230,7 +233,8 @@ func closeKey(code uint16, reason string) string {
 	return fmt.Sprint(code, " ", reason)
 }
 
-// CheckClose checks the code and reason of a close frame of the server.
+// CheckClose returns an error if the document does not list this code and reason of a close frame
+// from the server.
 func (d *Document) CheckClose(code uint16, reason string) error {
 	if !d.closes[closeKey(code, reason)] || code == ownClose && reason != "" {
 		return fmt.Errorf("the document does not name the close code %d %s", code, reason)

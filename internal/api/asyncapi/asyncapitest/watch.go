@@ -13,9 +13,9 @@ import (
 	"github.com/ruedahq/rueda/internal/engine/deflate"
 )
 
-// Watch returns conn, the connection of a client after its WebSocket handshake. It checks the
-// messages of both directions, in text and in MessagePack, compressed or in batches, and the close
-// frame of the server. It calls report once, when the client closes the connection.
+// Watch wraps the connection of a client after its WebSocket handshake. The returned connection
+// checks the messages of both directions and the close frame of the server. Messages may be JSON or
+// MessagePack, compressed or in batches. The first Close calls report with the violations, or nil.
 func Watch(conn io.ReadWriteCloser, report func(error)) io.ReadWriteCloser {
 	w := &watched{ReadWriteCloser: conn, report: report}
 	w.in = splitter{take: w.checks.Received, end: w.checks.Closed}
@@ -66,7 +66,7 @@ type splitter struct {
 	inflate deflate.Decompressor
 }
 
-// add takes bytes of the connection.
+// add appends bytes from the connection, and handles all frames that are now complete.
 func (s *splitter) add(b []byte) {
 	s.pending = append(s.pending, b...)
 	rest := s.pending
@@ -89,7 +89,7 @@ const (
 	final         = 0x80
 )
 
-// frame takes a frame.
+// frame handles a frame without its mask. It passes on a message when the last fragment is there.
 func (s *splitter) frame(first byte, payload []byte) {
 
 	switch opcode := first & 0x0f; {
@@ -107,7 +107,8 @@ func (s *splitter) frame(first byte, payload []byte) {
 	}
 }
 
-// plain returns the message without compression, or as it was sent if it cannot be decompressed.
+// plain returns the collected message after decompression. It returns the message as it was sent if
+// the message is not compressed or decompression fails.
 func (s *splitter) plain() []byte {
 	if s.first&frame.Compressed != 0 {
 		if b, err := s.inflate.Inflate(s.message, maxMessage); err == nil {
@@ -117,8 +118,9 @@ func (s *splitter) plain() []byte {
 	return s.message
 }
 
-// EachMessage calls take with the content of a text message, or of a binary one as JSON. Of a batch
-// it passes each message. Content of another form is passed as it is.
+// EachMessage calls take for each JSON message in the content of a WebSocket message, which may be
+// a batch. It converts binary content from MessagePack. Content that cannot be parsed is passed to
+// take unchanged.
 func EachMessage(content []byte, isBinary bool, take func(message []byte)) {
 	if isBinary {
 		if text, err := msgpack.AppendJSON(nil, content); err == nil {
@@ -134,8 +136,9 @@ func EachMessage(content []byte, isBinary bool, take func(message []byte)) {
 	}
 }
 
-// splitFrame returns the first byte of the first frame, its payload without a mask, and its size.
-// The size is 0 if the frame is not complete.
+// splitFrame parses the frame at the start of b. It returns the first byte of the frame, the
+// payload without its mask, and the size of the whole frame. The size is 0 if b ends inside the
+// frame.
 func splitFrame(b []byte) (first byte, payload []byte, size int) {
 	if len(b) < 2 {
 		return 0, nil, 0
