@@ -9,7 +9,8 @@ import (
 	"github.com/ruedahq/rueda/internal/api/schema"
 )
 
-// channel is what a page about the stream describes: a channel of market data, or an operation.
+// channel holds the content of a page about the stream: about a channel of market data, or about an
+// operation.
 type channel struct {
 	ID, Title, Text string
 	Data            bool     // a channel of market data
@@ -17,15 +18,15 @@ type channel struct {
 	Received        []string // ids of messages of the server
 }
 
-// message is a message of the stream.
+// message describes a type of message of the stream.
 type message struct {
 	ID, Title, Text string
 	Fields          []field
 	Examples        []string
 }
 
-// dataChannels returns the messages of each channel of market data. The AsyncAPI document has one
-// channel, the socket, and does not say which subscription a message belongs to.
+// dataChannels returns the channels of market data with the messages that each of them sends. The
+// AsyncAPI document does not contain this: it has a single channel, the WebSocket.
 func dataChannels() []channel {
 	return []channel{
 		{ID: "trades", Title: "Trades", Text: "Trades, cancels and corrections of an instrument, numbered without gaps.", Received: []string{"trade", "cancel", "correction"}},
@@ -37,7 +38,7 @@ func dataChannels() []channel {
 	}
 }
 
-// readMessages returns the messages of the AsyncAPI document.
+// readMessages returns the messages of the AsyncAPI document by id.
 func readMessages(d *document) map[string]*message {
 	all := map[string]*message{}
 	for _, m := range object(d.root, "components", "messages") {
@@ -55,7 +56,8 @@ func readMessages(d *document) map[string]*message {
 	return all
 }
 
-// readChannels returns the channels of market data, and then the operations.
+// readChannels returns the channels of market data, followed by the operations of the AsyncAPI
+// document except sendData.
 func readChannels(d *document) (list []*channel) {
 	for _, c := range dataChannels() {
 		c.Data, c.Sent = true, []string{"subscribe"}
@@ -77,7 +79,7 @@ func readChannels(d *document) (list []*channel) {
 	return list
 }
 
-// messageNames returns the last parts of references.
+// messageNames returns the last segment of each reference, which is the id of a message.
 func messageNames(refs []any) (names []string) {
 	for _, r := range refs {
 		m, _ := r.(schema.Map)
@@ -87,7 +89,8 @@ func messageNames(refs []any) (names []string) {
 	return names
 }
 
-// first returns the message that the page of a channel offers to send; "": none.
+// first returns the JSON message that a reader can send from the page of the channel, or "" if
+// there is none.
 func (c *channel) first(messages map[string]*message) string {
 	switch {
 	case c.Data:
@@ -106,7 +109,7 @@ func (c *channel) first(messages map[string]*message) string {
 	return text
 }
 
-// channelView is what the page of a channel shows.
+// channelView is the data for the template of a channel's page.
 type channelView struct {
 	*channel
 	First    string
@@ -115,7 +118,8 @@ type channelView struct {
 	Programs []program
 }
 
-// channel renders the page of a channel or operation of the stream, or the list of all.
+// channel renders the page of the channel or operation with this id, or the list of all channels if
+// id is empty. The error is errNoPage for an unknown id.
 func (s *Site) channel(at place, id string) ([]byte, error) {
 	c, err := s.parts().contract()
 	if err != nil {
@@ -155,7 +159,8 @@ func (s *Site) channel(at place, id string) ([]byte, error) {
 	return s.finish(f, "channel", v)
 }
 
-// channelPrograms returns the programs about a channel of market data.
+// channelPrograms returns the example programs for a channel. message is the subscribe message that
+// they send.
 func channelPrograms(name, message string) ([]program, error) {
 	return render("channel", struct{ Origin, Socket, Token, Query, Message string }{
 		exampleOrigin, strings.Replace(exampleOrigin, "http", "ws", 1), exampleToken,
@@ -163,5 +168,5 @@ func channelPrograms(name, message string) ([]program, error) {
 	})
 }
 
-// Socket returns the path of the stream.
+// Socket returns the path of the WebSocket of the stream, for the template.
 func (channelView) Socket() string { return openapi.StreamPath }

@@ -8,19 +8,19 @@ import (
 	"github.com/ruedahq/rueda/internal/api/downloads"
 )
 
-// clientsName is the name of the page about the packages of the clients. Its path is not below
-// /docs: it is with the packages.
+// clientsName is the name of the page that explains how to install the clients. Its path is
+// /client/, where the packages are, and not below /docs.
 const clientsName = "/client/"
 
-// clientsView is what the page about the packages shows.
+// clientsView is the data for the template of the page about the clients.
 type clientsView struct {
 	PyPI, Debian, NPM, Go template.HTML // commands
 	Update                template.HTML // of the Python package
 	Files                 []downloads.File
 }
 
-// clients renders the page about the packages of the clients. origin is that of the gateway; "":
-// unknown.
+// clients renders the page that explains how to install the clients. Its commands contain origin,
+// the origin of the gateway, or exampleOrigin if origin is empty.
 func (s *Site) clients(at place, origin string) ([]byte, error) {
 	if s.options.Clients == nil {
 		return nil, errNoPage
@@ -58,5 +58,5 @@ func (s *Site) clients(at place, origin string) ([]byte, error) {
 	return s.finish(f, "clients", v)
 }
 
-// Size returns a number of bytes for people.
+// Size returns the size of a file as text, such as "12 KB", rounded up.
 func (clientsView) Size(f downloads.File) string { return fmt.Sprintf("%d KB", (len(f.Data)+999)/1000) }

@@ -11,14 +11,16 @@ import (
 	"github.com/ruedahq/rueda/internal/api/schema"
 )
 
-// contract is what the documents for machines say.
+// contract holds the routes, channels and messages that the OpenAPI and AsyncAPI documents
+// describe.
 type contract struct {
 	routes   []*route // in the order of the documents
 	channels []*channel
 	messages map[string]*message // of the stream, by id
 }
 
-// readContract reads the documents for machines.
+// readContract parses both OpenAPI documents and the AsyncAPI document. A route in both OpenAPI
+// documents appears once, as a public route.
 func readContract() (*contract, error) {
 	c := &contract{}
 	for _, from := range []struct {
@@ -49,7 +51,7 @@ func readContract() (*contract, error) {
 	return c, nil
 }
 
-// document is a document for machines. Its objects keep the order of their members.
+// document is a parsed OpenAPI or AsyncAPI document. Its objects keep the order of their members.
 type document struct{ root schema.Map }
 
 func parseDocument(text []byte) (*document, error) {
@@ -83,7 +85,9 @@ func texts(list []any) (all []string) {
 	return all
 }
 
-// follow returns the object that a value is or refers to, and the name of the component.
+// follow returns value as an object. If value is a $ref, or an allOf with one $ref, follow returns
+// the object that it refers to and the name of that component. A description next to the reference
+// takes priority.
 func (d *document) follow(value any) (m schema.Map, name string) {
 	m, _ = value.(schema.Map)
 	ref := words(m, "$ref")
@@ -102,7 +106,7 @@ func (d *document) follow(value any) (m schema.Map, name string) {
 	return to, path[len(path)-1]
 }
 
-// field is a row of the table about a value.
+// field is a row of the table that describes a JSON value.
 type field struct {
 	Depth    int // 0: a member of the value itself
 	Name     string
@@ -113,8 +117,8 @@ type field struct {
 	Facts    []fact
 }
 
-// fact is what a keyword of a schema says about a value. Phrase is a format that the page
-// translates.
+// fact is a property of a value that a keyword of its schema states, such as "at most 100". Phrase
+// is a format for Value, which the page translates.
 type fact struct {
 	Phrase string
 	Value  any
@@ -122,7 +126,8 @@ type fact struct {
 
 const maxDepth = 4 // of objects in objects that a table shows
 
-// fields returns the rows about a value: the members of an object, or a row for anything else.
+// fields returns the rows that describe the values of a schema: one for each member of an object,
+// or a single row for other types.
 func (d *document) fields(value any) []field {
 	m, name := d.follow(value)
 	rows := d.members(m, 0)
@@ -135,7 +140,8 @@ func (d *document) fields(value any) []field {
 	return rows
 }
 
-// members returns rows for the members of an object, of the items of an array, and of variants.
+// members returns rows for the members of an object, of the items of an array, and of the variants
+// of oneOf and anyOf. It stops at objects deeper than maxDepth.
 func (d *document) members(m schema.Map, depth int) (rows []field) {
 	if depth > maxDepth {
 		return nil
@@ -162,13 +168,14 @@ func (d *document) members(m schema.Map, depth int) (rows []field) {
 	return rows
 }
 
-// row returns the row of a member.
+// row returns the row that describes a member with the schema value.
 func (d *document) row(value any, name string, required bool, depth int) field {
 	m, component := d.follow(value)
 	return field{Depth: depth, Name: name, Type: d.kind(m, component), Required: required, Text: words(m, "description"), Facts: facts(m)}
 }
 
-// kind names the type of a value.
+// kind returns the name of the type that m describes, such as "array of string". component is the
+// name of m as a component, or "".
 func (d *document) kind(m schema.Map, component string) string {
 	if within, ok := m.Get("items").(schema.Map); ok {
 		inner, of := d.follow(within)
@@ -199,7 +206,7 @@ func (d *document) kind(m schema.Map, component string) string {
 	return "any"
 }
 
-// facts returns what else the keywords of a schema say about a value.
+// facts returns the facts that a schema states about a value besides its type, such as its limits.
 func facts(m schema.Map) (list []fact) {
 	say := func(phrase, keyword string) {
 		if v := m.Get(keyword); v != nil {
@@ -221,7 +228,7 @@ func facts(m schema.Map) (list []fact) {
 	return list
 }
 
-// sample returns an example of a value, with its required members.
+// sample returns an example value for a schema. An object has only its required members.
 func (d *document) sample(value any, depth int) any {
 	m, _ := d.follow(value)
 	if depth > maxDepth {
@@ -264,7 +271,8 @@ func (d *document) sample(value any, depth int) any {
 	return "..."
 }
 
-// named returns an example of a member. Those of well-known names work at a development gateway.
+// named returns an example value for the member with a name. For well-known names, such as
+// instrument, it returns a value that works at a development gateway.
 func (d *document) named(name string, value any, depth int) any {
 	m, _ := d.follow(value)
 	if m.Get("const") == nil {
@@ -287,7 +295,7 @@ func (d *document) named(name string, value any, depth int) any {
 	return d.sample(value, depth)
 }
 
-// Values of examples. A page replaces the origin and the token by the reader's own.
+// Example values. A script on the page replaces the origin and the token with the reader's own.
 const (
 	exampleInstrument = "GGAL|BYMA|24hs"
 	exampleOrigin     = "http://127.0.0.1:8080"

@@ -16,13 +16,13 @@ type folder struct {
 	files  fs.FS
 }
 
-// folders returns the folders of all documents. The name of a document is its path below docs, or
-// its path in the tree if it is one of a client.
+// folders returns the folders that contain documents. A document of a client is named by its path
+// in the repository, and any other document by its path below docs.
 func folders() []folder {
 	return []folder{{"clients/python/", python.Package()}, {"clients/typescript/", typescript.Package()}, {"", docs.Files()}}
 }
 
-// inTree returns the path in the tree of a document or picture.
+// inTree returns the path in the repository of the document or picture with a name.
 func inTree(name string) string {
 	if strings.HasPrefix(name, "clients/") {
 		return name
@@ -30,7 +30,8 @@ func inTree(name string) string {
 	return "docs/" + name
 }
 
-// nameOf returns the name of a file of the tree. ok is false if it is no document or picture.
+// nameOf returns the name of the file at a path in the repository. ok is false if the file is not a
+// document or picture that /docs serves.
 func nameOf(file string) (name string, ok bool) {
 	if strings.HasPrefix(file, "clients/") {
 		return file, path.Ext(file) == ".md"
@@ -38,7 +39,8 @@ func nameOf(file string) (name string, ok bool) {
 	return strings.CutPrefix(file, "docs/")
 }
 
-// folderOf returns the folder that has a name, and the path below it.
+// folderOf returns the folder that contains the document with a name, and the path of the document
+// in that folder.
 func (s *Site) folderOf(name string) (fs.FS, string) {
 	for _, f := range s.folders {
 		if rest, ok := strings.CutPrefix(name, f.prefix); ok {
@@ -48,7 +50,8 @@ func (s *Site) folderOf(name string) (fs.FS, string) {
 	return nil, "" // the last folder has all other names
 }
 
-// read returns a picture, or a document with its generated parts.
+// read returns the content of a picture or a document. Generated parts of a document are filled in.
+// The error is errNoPage if there is no such file.
 func (s *Site) read(name string) ([]byte, error) {
 	files, rest := s.folderOf(name)
 	if !fs.ValidPath(rest) {
@@ -64,7 +67,7 @@ func (s *Site) read(name string) ([]byte, error) {
 	return text, nil
 }
 
-// titles returns the first heading of each document.
+// titles returns the first heading of each document, by the name of its file.
 func (s *Site) titles() map[string]string {
 	all := map[string]string{}
 	for _, f := range s.folders {

@@ -12,11 +12,11 @@ import (
 	"github.com/ruedahq/rueda/internal/engine/session/testdata"
 )
 
-// generatedPart matches the marks of a document at which the gateway adds what other files have:
-// the metrics, the conversations with the names of some patterns, or a list of test vectors.
+// generatedPart matches a comment in a document that the gateway replaces with generated text: the
+// metrics, the conversations whose names match some patterns, or a list of test vectors.
 var generatedPart = regexp.MustCompile(`(?m)^<!-- (metrics|conversations|vectors)((?: [a-z*-]+)*) -->$`)
 
-// withGeneratedParts returns a document with what belongs to its marks.
+// withGeneratedParts returns the document with its generatedPart comments replaced.
 func withGeneratedParts(document []byte) []byte {
 	return generatedPart.ReplaceAllFunc(document, func(mark []byte) []byte {
 		m := generatedPart.FindSubmatch(mark)
@@ -32,7 +32,7 @@ func withGeneratedParts(document []byte) []byte {
 	})
 }
 
-// vectors returns the test vectors of that list in docs/test-vectors.json as a block of Markdown,
+// vectors returns the test vectors of one list in docs/test-vectors.json as a block of Markdown,
 // one vector per line.
 func vectors(list string) string {
 	file, _ := fs.ReadFile(docs.Files(), "test-vectors.json") // is embedded
@@ -41,8 +41,8 @@ func vectors(list string) string {
 	return "```json\n" + strings.ReplaceAll(lines, "},\n", "}\n") + "\n```\n"
 }
 
-// conversations returns the conversations whose names match one of the patterns, in Markdown: the
-// rule that each shows, and its lines.
+// conversations returns the conversations whose names match at least one pattern, as Markdown. Each
+// has the rule that it shows, its name and its lines.
 func conversations(patterns []string) string {
 	var names []string
 	for _, p := range patterns {

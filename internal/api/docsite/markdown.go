@@ -17,13 +17,13 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// repository is where files of the tree are that /docs does not have.
+// repository is the base URL for links to files that /docs does not serve.
 const repository = "https://github.com/ruedahq/rueda/blob/main/"
 
-// markdown turns documents into HTML.
+// markdown converts documents to HTML.
 type markdown struct{ engine goldmark.Markdown }
 
-// article is a document as HTML.
+// article is a document that has been converted to HTML.
 type article struct {
 	title    string
 	body     []byte
@@ -31,22 +31,22 @@ type article struct {
 	sections []section // for the search
 }
 
-// heading is a line of a table of contents.
+// heading is an entry of a table of contents.
 type heading struct {
 	Level int
 	ID    string
 	Text  string
 }
 
-// section is the text below a heading.
+// section is the plain text between a heading and the next one.
 type section struct {
 	id    string // of the heading; "": before the first one
 	title string
 	text  string
 }
 
-// newMarkdown returns the engine: CommonMark with the tables, strikethrough and plain addresses
-// that GitHub has. HTML of a document is shown as text, and comments are left out.
+// newMarkdown returns an engine for CommonMark with tables, strikethrough and automatic links, as
+// on GitHub. HTML in a document appears as text, and comments are left out.
 func newMarkdown() *markdown {
 	table := extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))
 	plain := renderer.WithNodeRenderers(util.Prioritized(plainHTML{}, 1), util.Prioritized(tables{}, 1))
@@ -54,8 +54,8 @@ func newMarkdown() *markdown {
 		goldmark.WithRendererOptions(plain))}
 }
 
-// article renders a document. dir is its folder in the tree, and lang the language of the pages
-// that its links lead to.
+// article converts a document to HTML and rewrites its links. dir is the folder of the document in
+// the repository. Links lead to pages in the language lang.
 func (m *markdown) article(source []byte, dir, lang string) (*article, error) {
 	root := m.engine.Parser().Parse(text.NewReader(source))
 	a := &article{}
@@ -91,7 +91,8 @@ func (m *markdown) article(source []byte, dir, lang string) (*article, error) {
 	return a, nil
 }
 
-// heading gives a heading its anchor, and adds it to the contents.
+// heading gives a heading a unique id, records it in ids, and adds a heading of level 2 or 3 to the
+// table of contents.
 func (a *article) heading(n *ast.Heading, source []byte, ids map[string]bool) {
 	words := textOf(n, source)
 	id := anchor(words)
@@ -108,7 +109,7 @@ func (a *article) heading(n *ast.Heading, source []byte, ids map[string]bool) {
 	}
 }
 
-// anchor returns the anchor that GitHub gives a heading.
+// anchor returns the id that GitHub generates for a heading.
 func anchor(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -121,7 +122,9 @@ func anchor(heading string) string {
 	}, heading)
 }
 
-// target returns where a link of a document in a folder of the tree leads from its page.
+// target returns the address for a link in a document of the folder dir: the page of a document, a
+// picture, or a file of the repository. It returns links to other sites and absolute links
+// unchanged.
 func target(link, dir, lang string) string {
 	if u, err := url.Parse(link); err != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || u.Path[0] == '/' {
 		return link // goldmark drops it if its scheme is dangerous
@@ -147,7 +150,8 @@ func target(link, dir, lang string) string {
 	return repository + file + fragment
 }
 
-// pageName returns the name of the page of a document, such as keys for keys.md.
+// pageName returns the name of the page of a document: keys for keys.md, and a folder for its
+// README.md.
 func pageName(file string) string {
 	name := strings.TrimSuffix(file, ".md")
 	if name == "README" {
@@ -156,7 +160,7 @@ func pageName(file string) string {
 	return strings.TrimSuffix(name, "/README")
 }
 
-// textOf returns the text of a node without its markup.
+// textOf returns the text of a node without markup, with single spaces.
 func textOf(n ast.Node, source []byte) string {
 	var b strings.Builder
 	appendText(&b, n, source)
@@ -195,7 +199,8 @@ func appendText(b *strings.Builder, n ast.Node, source []byte) {
 	}
 }
 
-// sections returns the text of a document by heading.
+// sections splits the text of a document at its headings. The first section is the text before the
+// first heading.
 func sections(root ast.Node, source []byte) []section {
 	list := []section{{}}
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
@@ -211,7 +216,7 @@ func sections(root ast.Node, source []byte) []section {
 	return list
 }
 
-// plainHTML renders the HTML of a document as text. Comments are left out.
+// plainHTML renders HTML in a document as text. It leaves comments out.
 type plainHTML struct{}
 
 func (plainHTML) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
@@ -235,7 +240,7 @@ func (plainHTML) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	})
 }
 
-// tables lets wide tables scroll, also by keyboard.
+// tables wraps each table in an element that readers can scroll, also with the keyboard.
 type tables struct{}
 
 func (tables) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {

@@ -19,7 +19,7 @@ import (
 //go:embed templates/*.html static snippets
 var assets embed.FS
 
-// parts is what the pages are made of.
+// parts holds what several pages need. It is built at the first request.
 type parts struct {
 	markdown  *markdown
 	templates *template.Template
@@ -31,7 +31,7 @@ type parts struct {
 	index     map[string]func() ([]entry, error) // of the search, by language
 }
 
-// group is a part of the navigation.
+// group is a titled list of links in the navigation.
 type group struct {
 	Title string
 	Links []link
@@ -60,11 +60,11 @@ func (s *Site) makeParts() *parts {
 	return p
 }
 
-// pair gives an inner template two values.
+// pair passes two values to a nested template.
 type pair struct{ A, B any }
 
-// source returns the file of a document in a language, or its English file if it has not been
-// translated. It returns "" if there is none.
+// source returns the name of a document's file in the language lang. It returns the English file if
+// there is no translation, and "" if there is no document.
 func (s *Site) source(lang, name string) string {
 	if strings.HasPrefix(name, "es/") || path.Base(name) == "README" {
 		return ""
@@ -83,7 +83,7 @@ func (s *Site) source(lang, name string) string {
 	return ""
 }
 
-// language returns the language of a document.
+// language returns the language of the document in a file: es or en.
 func language(file string) string {
 	if strings.HasPrefix(file, "es/") {
 		return "es"
@@ -91,8 +91,8 @@ func language(file string) string {
 	return "en"
 }
 
-// outline returns the navigation: the headings of README.md, and the documents that are linked
-// below each.
+// outline returns the navigation: a group for each heading of level 2 in docs/README.md, with the
+// documents that the text below the heading links to.
 func (s *Site) outline(p *parts, lang string) []group {
 	file := s.source(lang, "")
 	source, err := s.read(file)
@@ -126,7 +126,8 @@ func (s *Site) outline(p *parts, lang string) []group {
 	return list
 }
 
-// complete adds to the groups of a translation the documents that only the English ones have.
+// complete adds links to untranslated documents to the groups of a translation. A link goes to the
+// group at the same index as in english.
 func complete(groups, english []group) {
 	known := map[string]bool{}
 	for _, g := range groups {
@@ -144,7 +145,7 @@ func complete(groups, english []group) {
 	}
 }
 
-// stamp returns a text that changes with the static files.
+// stamp returns a hash of the static files.
 func stamp() string {
 	h := sha256.New()
 	_ = fs.WalkDir(assets, "static", func(name string, d fs.DirEntry, err error) error {
@@ -157,8 +158,8 @@ func stamp() string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// static returns a static file. Its address has the stamp as a query, so that a changed one is
-// loaded again.
+// static returns a static file. Pages add the stamp to its address, so that browsers load a changed
+// file again. The error is errNoPage if there is no such file.
 func (s *Site) static(name string) (media string, body []byte, err error) {
 	media = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}[path.Ext(name)]
 	if media == "" || !fs.ValidPath(name) {
@@ -170,7 +171,7 @@ func (s *Site) static(name string) (media string, body []byte, err error) {
 	return media, body, nil
 }
 
-// frame is what the layout of a page shows.
+// frame is the data for the template "page", which surrounds the content of every page.
 type frame struct {
 	Lang     string
 	Path     string
@@ -190,7 +191,8 @@ type frame struct {
 	spanish  map[string]string
 }
 
-// T returns a phrase in the language of the page.
+// T translates an English phrase into the language of the page. It returns the phrase itself if
+// there is no translation.
 func (f *frame) T(phrase string) string { return translate(f.spanish, f.Lang, phrase) }
 
 func translate(spanish map[string]string, lang, phrase string) string {
@@ -200,7 +202,7 @@ func translate(spanish map[string]string, lang, phrase string) string {
 	return phrase
 }
 
-// frame returns the layout of a page, without its content.
+// frame returns a frame for a page, without its content.
 func (s *Site) frame(at place, title string) *frame {
 	p := s.parts()
 	other := "es"
@@ -226,7 +228,7 @@ func (s *Site) frame(at place, title string) *frame {
 	return f
 }
 
-// finish renders a content template into a frame.
+// finish renders the template with a name, puts the result into f, and returns the whole page.
 func (s *Site) finish(f *frame, name string, content any) ([]byte, error) {
 	for i := range f.Menu {
 		for j := range f.Menu[i].Links {
@@ -249,7 +251,7 @@ func (s *Site) finish(f *frame, name string, content any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// document renders a document.
+// document renders the page of a document. The error is errNoPage if there is no such document.
 func (s *Site) document(at place) ([]byte, error) {
 	file := s.source(at.lang, at.name)
 	source, err := s.read(file)
@@ -270,7 +272,7 @@ func (s *Site) document(at place) ([]byte, error) {
 	}{at.name == "", template.HTML(a.body)}) //nolint:gosec // goldmark has escaped it, and HTML of documents is not passed on
 }
 
-// missing returns the page for a path that has none.
+// missing returns the page for a path that does not exist, in the language of at.
 func (s *Site) missing(at place) (*page, error) {
 	f := s.frame(place{at.lang, ""}, "")
 	f.Title = f.T("There is no such page")
@@ -281,7 +283,8 @@ func (s *Site) missing(at place) (*page, error) {
 	return newPage(mediaHTML, body)
 }
 
-// list returns the documents as a list for language models and other readers of plain text.
+// list returns llms.txt: a list of the documents for language models and other readers of plain
+// text.
 func (s *Site) list(at place) []byte {
 	var b strings.Builder
 	b.WriteString("# Rueda\n\n> A brokerage API gateway: tokens, accounts, market data over REST and WebSocket.\n")

@@ -7,17 +7,17 @@ import (
 	texttemplate "text/template"
 )
 
-// program is a small program in one language.
+// program is an example program, or a curl command.
 type program struct {
 	Language string // for people
 	Name     string // curl, go, python or typescript
 	Text     string
 }
 
-// HTML returns the program for a page.
+// HTML returns the program as HTML for a page.
 func (p program) HTML() template.HTML { return code(p.Text) }
 
-// request is what the programs about a route send.
+// request describes the request that the example programs about a route send.
 type request struct {
 	Method, URL string
 	Headers     [][2]string
@@ -26,12 +26,14 @@ type request struct {
 	File        string
 }
 
-// languages returns the names of the programs of a page, in their order.
+// languages returns the languages of the example programs in the order of a page, each as a name
+// for files and a name for people.
 func languages() [][2]string {
 	return [][2]string{{"curl", "curl"}, {"go", "Go"}, {"python", "Python"}, {"typescript", "TypeScript"}}
 }
 
-// programs returns the programs about a route.
+// programs returns the example programs about a route. It returns none for the WebSocket and for
+// routes that only pages use.
 func (s *Site) programs(r *route) ([]program, error) {
 	if r.Upgrade || r.ofPages() {
 		return nil, nil
@@ -52,7 +54,7 @@ func (s *Site) programs(r *route) ([]program, error) {
 	return render("route", q)
 }
 
-// render returns the programs of a kind: route or channel.
+// render returns one program for each language. kind selects the templates: "route" or "channel".
 func render(kind string, data any) (list []program, err error) {
 	functions := texttemplate.FuncMap{"shell": shellQuote, "literal": literal}
 	t, err := texttemplate.New("").Funcs(functions).ParseFS(assets, "snippets/"+kind+".*.txt")
@@ -69,11 +71,11 @@ func render(kind string, data any) (list []program, err error) {
 	return list, nil
 }
 
-// shellQuote returns a text as one word of a shell.
+// shellQuote returns text quoted as one word of a shell command.
 func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// literal returns a text as a string literal of Go, Python and TypeScript. Texts of examples have
-// no other characters than those of ASCII.
+// literal returns text as a string literal that is valid in Go, Python and TypeScript. text must be
+// ASCII, as all examples are.
 func literal(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// reasonView is what the page of a reason word shows.
+// reasonView is the data for the template of a reason word's page.
 type reasonView struct {
 	Word, Cause, Remedy string
 	Status              int
@@ -15,7 +15,7 @@ type reasonView struct {
 	Routes              []*route // whose errors may have it
 }
 
-// view returns what the page of an entry shows in a language.
+// view returns the data for the page of an entry in the language lang. Routes stays nil.
 func view(e *reason.Entry, lang string) reasonView {
 	v := reasonView{Word: string(e.Word), Cause: e.Cause, Remedy: e.Remedy, Status: e.Status, Warning: e.Warning, Lost: e.Lost}
 	if lang == "es" {
@@ -31,7 +31,8 @@ func view(e *reason.Entry, lang string) reasonView {
 	return v
 }
 
-// reason renders the page of a reason word, or the list of all.
+// reason renders the page of a reason word, or the list of all words if word is empty. The error is
+// errNoPage for an unknown word.
 func (s *Site) reason(at place, word string) ([]byte, error) {
 	if word == "" && at.name == "reasons" {
 		f := s.frame(at, "")
@@ -59,7 +60,7 @@ func (s *Site) reason(at place, word string) ([]byte, error) {
 	return s.finish(s.frame(at, word), "reason", v)
 }
 
-// has reports whether an error of the route may have a reason.
+// has reports whether an error of the route may have the reason word.
 func (r *route) has(word string) bool {
 	for _, g := range r.Errors {
 		for _, w := range g.Words {

@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/internal/api/schema"
 )
 
-// route is an operation of REST.
+// route describes an operation of an OpenAPI document.
 type route struct {
 	ID, Method, Path, Tag, Summary string
 	Description                    string
@@ -52,19 +52,21 @@ type errorGroup struct {
 	Words  []string
 }
 
-// Live reports whether a page can send the request.
+// Live reports whether readers can send the request from the page of the route.
 func (r *route) Live() bool { return !r.Admin && !r.Upgrade && !r.ofPages() }
 
-// ofPages reports whether only the pages of the gateway use the route, with a header of their own.
+// ofPages reports whether the route is only for web pages of the gateway, which send a header of
+// their own.
 func (r *route) ofPages() bool { return strings.HasPrefix(r.Path, "/console/") }
 
-// Stream reports whether the answer has no end.
+// Stream reports whether the route answers with a stream that has no end.
 func (r *route) Stream() bool { return r.Path == "/market/stream" }
 
-// File reports whether the answer is a file.
+// File reports whether the route answers with a file to download.
 func (r *route) File() bool { return r.Path == "/market/export" }
 
-// readRoutes returns the operations of an OpenAPI document.
+// readRoutes returns the operations of an OpenAPI document in its order. admin is copied to each
+// route.
 func readRoutes(d *document, admin bool) (list []*route) {
 	for _, at := range object(d.root, "paths") {
 		methods, _ := at.Value.(schema.Map)
@@ -147,7 +149,7 @@ func readParam(d *document, m schema.Map) param {
 	return p
 }
 
-// sampleBody returns an example of a body in its media type.
+// sampleBody encodes an example value as a body: as a form for openapi.Form, and otherwise as JSON.
 func sampleBody(media string, value any) string {
 	if media == openapi.Form {
 		form := url.Values{}
@@ -160,7 +162,7 @@ func sampleBody(media string, value any) string {
 	return compact(value)
 }
 
-// compact returns a value as JSON on one line.
+// compact returns value as JSON on one line, or "" if it cannot be encoded.
 func compact(value any) string {
 	text, err := schema.Encode(value)
 	if err != nil {
@@ -169,7 +171,7 @@ func compact(value any) string {
 	return string(text)
 }
 
-// firstExample returns the first of the examples of a media type object, as JSON.
+// firstExample returns the first example of a media type object as JSON, or "" if there is none.
 func firstExample(content schema.Map) string {
 	for _, e := range object(content, "examples") {
 		example, _ := e.Value.(schema.Map)
@@ -193,7 +195,7 @@ func readAnswer(d *document, status string, answer schema.Map) []answerView {
 	return list
 }
 
-// pretty indents a JSON text.
+// pretty returns a JSON text with indentation. It returns any other text unchanged.
 func pretty(text string) string {
 	if text == "" || !json.Valid([]byte(text)) {
 		return text
@@ -219,7 +221,7 @@ func (r *route) Address() string {
 	return path
 }
 
-// pathExample returns the example of the open segment of a path.
+// pathExample returns the example value for the parameter in the route's path.
 func pathExample(r *route) string {
 	if strings.HasPrefix(r.Path, "/docs/reasons/") {
 		return "token_expired"
@@ -227,19 +229,20 @@ func pathExample(r *route) string {
 	return "ID"
 }
 
-// routeView is what the page of a route shows.
+// routeView is the data for the template of a route's page.
 type routeView struct {
 	*route
 	Programs []program
 }
 
-// tagGroup is a part of the list of routes.
+// tagGroup is a group of routes with the same tag.
 type tagGroup struct {
 	Tag    string
 	Routes []*route
 }
 
-// byTag groups the routes of a document by tag.
+// byTag groups the public routes, or those for administrators if admin is true, by tag. Groups and
+// routes keep their order.
 func byTag(routes []*route, admin bool) (list []tagGroup) {
 	for _, r := range routes {
 		if r.Admin != admin {
@@ -255,7 +258,8 @@ func byTag(routes []*route, admin bool) (list []tagGroup) {
 	return list
 }
 
-// route renders the page of a route, or the list of all.
+// route renders the page of the operation with this id, or the list of all routes if id is empty.
+// The error is errNoPage for an unknown id.
 func (s *Site) route(at place, id string) ([]byte, error) {
 	c, err := s.parts().contract()
 	if err != nil {
@@ -287,7 +291,8 @@ func (s *Site) route(at place, id string) ([]byte, error) {
 	return s.finish(f, "route", routeView{r, programs})
 }
 
-// code returns a program as HTML. Its origin and its token can be replaced by the reader's own.
+// code returns a program as HTML, and marks the example origin and token, so that a script can
+// replace them with the reader's own.
 func code(text string) template.HTML {
 	text = template.HTMLEscapeString(text)
 	text = strings.NewReplacer(

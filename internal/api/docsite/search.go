@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/internal/api/reason"
 )
 
-// entry is a part of a page that the search can find.
+// entry is a section of a page in the search index.
 type entry struct {
 	path    string // with the anchor
 	page    string // title of the page
@@ -22,7 +22,7 @@ type entry struct {
 	words   []string // of heading
 }
 
-// Limits of a search.
+// Limits of a search. A query beyond maxQuery or maxWords is cut off.
 const (
 	maxQuery   = 100 // bytes
 	maxWords   = 8
@@ -30,19 +30,19 @@ const (
 	maxCount   = 5 // times that a word of a text counts
 )
 
-// result is an entry that was found.
+// result is an entry that matches a query, for the template.
 type result struct {
 	Path, Page, Title  string
 	Lang               string
 	Before, Hit, After string // an excerpt around the first word
 }
 
-// fold returns a text for comparing: in lower case, without accents.
+// fold returns text in lower case and without Spanish accents, for comparisons.
 func fold(text string) string {
 	return strings.NewReplacer("á", "a", "é", "e", "í", "i", "ó", "o", "ú", "u", "ü", "u", "ñ", "n").Replace(strings.ToLower(text))
 }
 
-// newEntry returns an entry with the texts for comparing.
+// newEntry returns e with folded, heading and words filled in.
 func newEntry(e entry) entry {
 	e.folded, e.heading = fold(e.text), fold(e.page+" "+e.title)
 	for word := range strings.FieldsSeq(e.heading) {
@@ -51,7 +51,8 @@ func newEntry(e entry) entry {
 	return e
 }
 
-// buildIndex returns the parts of all pages in a language.
+// buildIndex returns the entries for the sections of all pages in a language, sorted by path. It
+// includes English documents that are not translated.
 func (s *Site) buildIndex(lang string) ([]entry, error) {
 	p := s.parts()
 	var list []entry
@@ -110,7 +111,7 @@ func (s *Site) buildIndex(lang string) ([]entry, error) {
 	return list, nil
 }
 
-// search renders the results of a query.
+// search renders the page with the results of a query. An empty query has no results.
 func (s *Site) search(at place, query string) (*page, error) {
 	query = strings.TrimSpace(query[:min(len(query), maxQuery)])
 	query = strings.ToValidUTF8(query, "")
@@ -131,7 +132,7 @@ func (s *Site) search(at place, query string) (*page, error) {
 	return newPage(mediaHTML, body)
 }
 
-// find returns the entries that contain all words of a query, the best first.
+// find returns up to maxResults entries that contain all words of a query, best match first.
 func find(list []entry, query string) (found []result) {
 	words := strings.Fields(fold(query))
 	words = words[:min(len(words), maxWords)]
@@ -152,7 +153,8 @@ func find(list []entry, query string) (found []result) {
 	return found
 }
 
-// score returns how well an entry fits; 0: a word is missing.
+// score returns how well the entry matches, or 0 if a word is missing. Words in the heading count
+// more than words in the text.
 func (e *entry) score(words []string) (score int) {
 	for _, w := range words {
 		n := 0
@@ -177,7 +179,8 @@ func (e *entry) score(words []string) (score int) {
 	return score
 }
 
-// result returns an entry with an excerpt around a word. Folding keeps the number of characters.
+// result returns the entry with an excerpt around the first occurrence of a folded word. It relies
+// on fold, which keeps the number of characters.
 func (e *entry) result(word string) result {
 	const around = 90 // characters before and after
 	r := result{Path: e.path, Page: e.page, Title: e.title, Lang: e.lang}

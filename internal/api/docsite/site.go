@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/internal/api/downloads"
 )
 
-// Options configures a Site. The zero value is usable.
+// Options configures a Site. The zero Options serve the pages below /docs alone.
 type Options struct {
 	Version string // of the gateway, shown on each page; "": not shown
 	Console bool   // pages link to /console/, and readers stay signed in with /console/session
@@ -28,7 +28,7 @@ type Options struct {
 	Origin func(r *http.Request) string
 }
 
-// Site serves the pages below /docs, and the page about the packages of the clients.
+// Site serves the pages below /docs, and the page about the clients at /client/.
 type Site struct {
 	options Options
 	folders []folder
@@ -38,7 +38,7 @@ type Site struct {
 	pages map[string]*page // by path; only of paths that exist
 }
 
-// page is a finished answer.
+// page is a rendered page or file, compressed with gzip.
 type page struct {
 	media  string
 	etag   string
@@ -56,21 +56,21 @@ const (
 	mediaText     = "text/plain; charset=utf-8"
 )
 
-// New returns a Site. It does no work: documents are read and pages are made when they are asked
-// for.
+// New returns a Site. It does no work: the Site reads documents and renders pages at the first
+// request for them.
 func New(o Options) *Site {
 	s := &Site{options: o, folders: folders(), pages: map[string]*page{}}
 	s.parts = sync.OnceValue(s.makeParts)
 	return s
 }
 
-// errNoPage says that no page has a path.
+// errNoPage means that a path does not exist.
 var errNoPage = errors.New("there is no such page")
 
 // ServeHTTP answers GET and HEAD for /docs and the paths below it, and for /client, /client/ and
-// /client/es. It sets the header fields that
-// depend on the page. The caller has set those of every answer. A path without a page is answered
-// with 404, and with a page about it only if the client accepts HTML by name.
+// /client/es. It sets the header fields that depend on the page; the caller has set those of every
+// answer. A path that does not exist gets 404. The answer contains a page only if the Accept header
+// names text/html.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -105,7 +105,8 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.write(w, r, status)
 }
 
-// moved returns where pages are that have become parts of others.
+// moved returns the new locations of documents that were merged into other documents, by their old
+// names.
 func moved() map[string]string {
 	return map[string]string{
 		"audit": "keys#audit-log", "backup": "operations#backup-and-restore", "database": "install#the-database",
@@ -113,7 +114,8 @@ func moved() map[string]string {
 	}
 }
 
-// redirect returns where a path with a slash at its end is, or a page that has moved.
+// redirect returns the new path for a document that has moved, and for a path that ends in a slash.
+// ok is false for any other path.
 func redirect(path string) (to string, ok bool) {
 	name, below := strings.CutPrefix(path, "/docs/")
 	base := "/docs/"
@@ -129,7 +131,7 @@ func redirect(path string) (to string, ok bool) {
 	return "", false
 }
 
-// place is what a path names.
+// place identifies a page by its language and its name.
 type place struct {
 	lang string // en or es
 	name string // below /docs or /docs/es, or clientsName; "": the first page
@@ -152,7 +154,7 @@ func locate(path string) place {
 	return place{"en", name}
 }
 
-// path returns the path of a place.
+// path returns the path of the page at a place.
 func (p place) path() string {
 	base := "/docs"
 	if p.lang == "es" {
@@ -170,7 +172,8 @@ func (p place) path() string {
 // in returns the same place in another language.
 func (p place) in(lang string) place { return place{lang, p.name} }
 
-// originOf returns the origin that the page of a place names, "" for the other pages.
+// originOf returns the origin of the gateway for a page that contains it, and "" for all other
+// pages.
 func (s *Site) originOf(at place, r *http.Request) string {
 	if at.name != clientsName || s.options.Origin == nil {
 		return ""
@@ -178,7 +181,8 @@ func (s *Site) originOf(at place, r *http.Request) string {
 	return s.options.Origin(r)
 }
 
-// page returns the page of a place with an origin, and keeps it until another origin is requested.
+// page returns the page at a place, and renders it if it is not kept yet. It keeps one page for
+// each place and renders it again for another origin.
 func (s *Site) page(at place, origin string) (*page, error) {
 	key := at.path()
 	s.mu.Lock()
@@ -201,7 +205,7 @@ func (s *Site) page(at place, origin string) (*page, error) {
 	return p, nil
 }
 
-// render makes the page of a place. The error is errNoPage if there is none.
+// render renders the page at a place. The error is errNoPage if there is none.
 func (s *Site) render(at place, origin string) (media string, body []byte, err error) {
 	first, rest, deep := strings.Cut(at.name, "/")
 	switch {
@@ -229,7 +233,7 @@ func (s *Site) render(at place, origin string) (media string, body []byte, err e
 	return mediaHTML, body, err
 }
 
-// picture returns the media type of a picture of package docs; "": it is none.
+// picture returns the media type of a picture by its extension, or "" if name is not a picture.
 func picture(name string) string {
 	switch path.Ext(name) {
 	case ".svg":
@@ -257,7 +261,7 @@ func newPage(media string, body []byte) (*page, error) {
 	return &page{media: media, etag: etag, gzip: bytes.Clone(packed.Bytes())}, nil
 }
 
-// write answers a request with a page.
+// write answers a request with the page, or with 304 if the client has it.
 func (p *page) write(w http.ResponseWriter, r *http.Request, status int) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", Policy)
@@ -281,7 +285,7 @@ func (p *page) write(w http.ResponseWriter, r *http.Request, status int) {
 	}
 }
 
-// matches reports whether a field If-None-Match names an entity tag.
+// matches reports whether an If-None-Match header contains etag or "*".
 func matches(field, etag string) bool {
 	for tag := range strings.SplitSeq(field, ",") {
 		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
@@ -291,7 +295,7 @@ func matches(field, etag string) bool {
 	return false
 }
 
-// acceptsGzip reports whether a field Accept-Encoding names gzip without a weight of 0.
+// acceptsGzip reports whether an Accept-Encoding header contains gzip with a weight above 0.
 func acceptsGzip(field string) bool {
 	for coding := range strings.SplitSeq(field, ",") {
 		name, weight, _ := strings.Cut(coding, ";")
