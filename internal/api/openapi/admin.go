@@ -7,7 +7,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Admin returns the operations of administrators.
+// Admin returns the operations that administrators use, on their own listener.
 func Admin() []Operation {
 	return slices.Concat([]Operation{
 		{
@@ -124,7 +124,8 @@ func userOperations() []Operation {
 	}
 }
 
-// LogLevels returns the levels of the log, from the one with the most lines on.
+// LogLevels returns the levels of the log. A log of one level also contains the lines of all later
+// levels.
 func LogLevels() []string { return []string{"debug", "info", "warn", "error"} }
 
 func logSchemas() []schema.Named {

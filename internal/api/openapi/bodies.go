@@ -11,8 +11,8 @@ import (
 
 func named(name string, s *schema.Schema) schema.Named { return schema.Named{Name: name, Schema: s} }
 
-// components returns the schemas that operations refer to: those of REST, and those of the stream
-// whose names REST does not use otherwise.
+// components returns the schemas that operations may refer to: those of REST, and those of the
+// stream. A schema of REST replaces one of the stream with the same name.
 func components() []schema.Named {
 	all := slices.Concat(errorSchemas(), tokenSchemas(), otpSchemas(), oauthSchemas(), userSchemas(), operatorSchemas(), logSchemas(), connectionSchemas(), accountSchemas(), marketSchemas(), calendarSchemas(), consoleSchemas())
 	for _, shared := range asyncapi.Components() {
@@ -43,7 +43,7 @@ func seconds(name, description string) schema.Field {
 	return schema.Required(name, schema.Integer(description).AtLeast(0))
 }
 
-// word returns a member with a reason word.
+// word returns the required member "reason", whose values are the reason words of REST.
 func word() schema.Field {
 	words := reason.Words(func(e reason.Entry) bool { return e.Status != 0 })
 	return schema.Required("reason", schema.Enum("Stable word for programs. Clients accept words that they do not know. Each has a page at "+wire.ReasonPages+"{word}.", words...))
@@ -77,7 +77,7 @@ func errorSchemas() []schema.Named {
 	}
 }
 
-// tokens returns the members of an answer with tokens.
+// tokens returns the members of an answer that contains tokens, followed by the members in more.
 func tokens(more ...schema.Field) []schema.Field {
 	return append([]schema.Field{
 		text("access_token", "Sent as Authorization: Bearer."),
@@ -93,7 +93,8 @@ func otp() *schema.Schema {
 	return schema.String("One-time password: 6 to 8 digits, or a recovery code.").Pattern("^(([ -]{0,3}[0-9]){6,8}|([ -]{0,3}[A-Za-z0-9]){16,24})[ -]{0,3}$").Nullable()
 }
 
-// credentials returns the members of a login. Members that are not named are ignored.
+// credentials returns the members of a login: username, password, the members in more, and an
+// optional one-time password.
 func credentials(more ...schema.Field) []schema.Field {
 	return slices.Concat([]schema.Field{text("username", ""), schema.Required("password", schema.String("").Format("password"))},
 		more, []schema.Field{schema.Optional("otp", otp().Describe("Only for users with a second factor."))})

@@ -6,7 +6,7 @@ import (
 	"github.com/ruedahq/rueda/internal/api/schema"
 )
 
-// nextCursor returns the member with the cursor of the next page.
+// nextCursor returns the optional member with the cursor of the next page.
 func nextCursor() schema.Field { return maybe("next_cursor", "Absent on the last page.") }
 
 func accountSchemas() []schema.Named {
@@ -23,7 +23,7 @@ func accountSchemas() []schema.Named {
 	}
 }
 
-// phase returns the members with a trading status.
+// phase returns the members that describe a trading status.
 func phase() []schema.Field {
 	return []schema.Field{
 		schema.Required("status", schema.Ref("Phase")),

@@ -2,7 +2,7 @@ package openapi
 
 import "github.com/ruedahq/rueda/internal/api/schema"
 
-// clusterSchema returns the schema of a node of a cluster.
+// clusterSchema returns the schema of adminapi.Cluster, the answer about the node and its cluster.
 func clusterSchema() *schema.Schema {
 	return schema.Object("A node of a cluster, and what it knows of the log and of the other nodes.",
 		text("name", "Of the cluster."), text("node", "Name of the node that answers."),
@@ -17,7 +17,7 @@ func clusterSchema() *schema.Schema {
 		schema.Required("nodes", schema.Array("The others that have reported, by name.", schema.Ref("ClusterNode"))))
 }
 
-// clusterNodeSchema returns the schema of another node.
+// clusterNodeSchema returns the schema of adminapi.ClusterNode, which describes another node.
 func clusterNodeSchema() *schema.Schema {
 	return schema.Object("Another node, as its newest report states.",
 		text("name", ""), isTrue("clients", "It serves clients."), isTrue("complete", "It has all rows that it has shown."),

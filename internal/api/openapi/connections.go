@@ -5,7 +5,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// ConnectionOrders returns the orders of the list of connections, the default one first.
+// ConnectionOrders returns the orders in which connections can be listed. The first one is the
+// default.
 func ConnectionOrders() []string { return []string{"backlog", "age", "user", "bytes"} }
 
 // reloadOperation returns the operation that reads the configuration again.
@@ -19,7 +20,7 @@ func reloadOperation() Operation {
 	}
 }
 
-// connectionOperations returns the operations about connections of the stream.
+// connectionOperations returns the operations that list and close connections of the stream.
 func connectionOperations() []Operation {
 	closed := Answer{Description: "How many connections were closed.", Data: schema.Ref("ClosedConnections")}
 	const howClosed = "The client gets Error 503 overloaded and the close code 4503, and reconnects. A close has one row in the audit log, with the name of the operator."

@@ -5,13 +5,14 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Pages returns the paths of the web pages for users. A path that ends in a slash also stands for
-// all paths below it, except for "/". Routes have priority.
+// Pages returns the paths of the web pages for users. A path that ends in a slash also covers all
+// paths below it, except for "/". A route takes priority over a page with the same path.
 func Pages() []string {
 	return []string{"/", "/console", "/console/", "/client", "/client/", "/docs", "/docs/", "/.well-known/security.txt"}
 }
 
-// AdminPages returns the paths of the web pages for operators, in the form of Pages.
+// AdminPages returns the paths of the web pages for operators, with the same meaning as those of
+// Pages.
 func AdminPages() []string { return []string{"/", "/operations", "/operations/"} }
 
 // consoleOperations returns the operations of the console, the web page for users.

@@ -11,7 +11,7 @@ import (
 	"github.com/ruedahq/rueda/internal/api/schema"
 )
 
-// Version is the version of the contract of REST: docs/versioning.md.
+// Version is the version of the contract of REST, which docs/versioning.md explains.
 const Version = "1.0.0"
 
 // PublicDocument returns the document of the API for clients, as compact JSON.
@@ -32,8 +32,9 @@ A request that is not HTTP is answered with 400 and plain text, without an X-Req
 
 HEAD is served wherever GET is, with the same headers and no body. OPTIONS is served for preflight requests of browsers. x-outside-operations lists the answers to requests that belong to no operation, such as an unknown path or another method, and x-pages the paths of web pages. x-reasons lists the reasons that the errors of an operation may have, by status, and x-common-headers the headers of every answer that concern browsers.`
 
-// Document returns the document of operations as compact JSON, with the paths of web pages. The
-// error names components that are referred to and do not exist.
+// Document returns the OpenAPI document of the operations as compact JSON. pages are the paths of
+// web pages, which the document lists without describing them. The error names schemas that do not
+// exist although the document refers to them.
 func Document(title, description string, operations []Operation, pages ...string) ([]byte, error) {
 	paths := schema.Map{}
 	for i := range operations {
@@ -114,7 +115,7 @@ func securitySchemes(operations []Operation) schema.Map {
 	return m
 }
 
-// Scopes returns all scopes.
+// Scopes returns the scopes of users in the order of the documents.
 func Scopes() []string {
 	return []string{broker.ScopeAccounts, broker.ScopeRead, broker.ScopeDepth, broker.ScopeWildcard, broker.ScopeHistory, broker.ScopeAdmin}
 }
@@ -152,7 +153,7 @@ func security(o *Operation) any {
 	return []schema.Map{one(loginScheme, o.Needs), one(bearerScheme, o.Needs)}
 }
 
-// operation returns an operation object.
+// operation returns the operation object of OpenAPI for o.
 func operation(o *Operation) schema.Map {
 	description := o.Description
 	if len(o.Also) > 0 {
@@ -194,7 +195,7 @@ func parameters(o *Operation) []schema.Map {
 	return list
 }
 
-// parameter returns a parameter object.
+// parameter returns the parameter object of OpenAPI for p. in is "path", "query" or "header".
 func parameter(in string, p *Parameter) schema.Map {
 	m := schema.Map{}.With("name", p.Name).With("in", in)
 	if text, ok := p.Schema.Get("description").(string); ok {
@@ -219,7 +220,8 @@ func parameterComponents() schema.Map {
 		With("IfNoneMatch", parameter("header", &Parameter{Name: "If-None-Match", Schema: schema.String("Entity tags that the client has.")}))
 }
 
-// responses returns the answers of an operation by status.
+// responses returns the responses object of OpenAPI for o: the successful answer, 304 if the answer
+// has an entity tag, and the errors.
 func responses(o *Operation) schema.Map {
 	m := schema.Map{}.With(strconv.Itoa(successStatus(o)), success(o))
 	if o.Answer.Tagged {

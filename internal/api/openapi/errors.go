@@ -11,13 +11,14 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// fault is a status with the reasons that its answers may have.
+// fault is an error status with the reasons that errors with this status may have.
 type fault struct {
 	status int
 	words  []string
 }
 
-// Reasons returns the reasons of all errors that an operation may answer with.
+// Reasons returns the reasons of all errors that an operation may answer with. Besides o.Reasons,
+// these are the reasons that follow from the token, the limit and the body of the operation.
 func Reasons(o *Operation) []wire.Reason {
 	if o.Upgrade {
 		return []wire.Reason{
@@ -50,10 +51,11 @@ func Reasons(o *Operation) []wire.Reason {
 	return list
 }
 
-// faults returns the errors of an operation by status.
+// faults returns the errors of an operation, one for each status, by rising status.
 func faults(o *Operation) []fault { return byStatus(Reasons(o), o.OAuth()) }
 
-// byStatus sorts reasons by the status of their answers.
+// byStatus groups reasons by the status of their errors. If oauth is true, it uses the statuses of
+// RFC 6749.
 func byStatus(words []wire.Reason, oauth bool) []fault {
 	var list []fault
 	for _, e := range reason.All() {
@@ -75,8 +77,9 @@ func byStatus(words []wire.Reason, oauth bool) []fault {
 	return list
 }
 
-// errorSchema returns the form of the errors with a status. A request that cannot be parsed belongs
-// to no operation, so its error has no form of its own.
+// errorSchema returns the schema of the errors of an operation with a status. An OAuth operation
+// also has errors in the general form, because a request that cannot be parsed belongs to no
+// operation.
 func errorSchema(o *Operation, status int) *schema.Schema {
 	if !o.OAuth() {
 		return schema.Ref("Error")
@@ -90,7 +93,8 @@ func errorSchema(o *Operation, status int) *schema.Schema {
 	return schema.Ref(OAuthForm)
 }
 
-// name returns the name of the component of the answers with a status.
+// name returns the name of the response component for the fault, such as NotFound. Names for OAuth
+// operations end in "OAuth".
 func (f *fault) name(o *Operation) string {
 	name := strings.ReplaceAll(http.StatusText(f.status), " ", "")
 	if o.OAuth() {
@@ -99,19 +103,19 @@ func (f *fault) name(o *Operation) string {
 	return name
 }
 
-// response returns the answers with a status.
+// response returns the response object of OpenAPI for the fault.
 func (f *fault) response(o *Operation) schema.Map {
 	return schema.Map{}.With("description", http.StatusText(f.status)+". The operation lists the reasons in x-reasons.").
 		With("headers", headers(faultHeaders(o, f.status))).
 		With("content", schema.Map{}.With(JSON, schema.Map{}.With("schema", errorSchema(o, f.status))))
 }
 
-// responseRef returns a reference to a component of answers.
+// responseRef returns a reference to the response component with a name.
 func responseRef(name string) schema.Map {
 	return schema.Map{}.With("$ref", "#/components/responses/"+name)
 }
 
-// reasonsByStatus returns the reasons of an operation by status.
+// reasonsByStatus returns the value of x-reasons: the reasons of an operation's errors by status.
 func reasonsByStatus(o *Operation) schema.Map {
 	m := schema.Map{}
 	for _, f := range faults(o) {
@@ -120,11 +124,11 @@ func reasonsByStatus(o *Operation) schema.Map {
 	return m
 }
 
-// notModified is the name of the component of answers without a body.
+// notModified is the name of the response component for the status 304.
 const notModified = "NotModified"
 
-// responseComponents returns the components of answers, and those for requests that belong to no
-// operation.
+// responseComponents returns the response components that the operations refer to. outside
+// describes the answers to requests that belong to no operation.
 func responseComponents(operations []Operation) (components schema.Map, outside []schema.Map) {
 	cached := slices.Concat(commonHeaders(), rateHeaders(), []string{"ETag", "Content-Encoding", "Link"})
 	const lost = "Rueda-Lost" // only documents with history have it
@@ -156,7 +160,7 @@ func responseComponents(operations []Operation) (components schema.Map, outside 
 	return components, outside
 }
 
-// answerHeaders returns the names of the headers of a successful answer.
+// answerHeaders returns the names of the headers of an operation's successful answer.
 func answerHeaders(o *Operation) []string {
 	if o.Upgrade {
 		return []string{"Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol", "Sec-WebSocket-Extensions"}
@@ -174,7 +178,7 @@ func answerHeaders(o *Operation) []string {
 	return names
 }
 
-// faultHeaders returns the names of the headers of an error.
+// faultHeaders returns the names of the headers of an operation's errors with a status.
 func faultHeaders(o *Operation, status int) []string {
 	names := slices.Concat(commonHeaders(), rateHeaders())
 	if o.OAuth() {
@@ -193,7 +197,7 @@ func faultHeaders(o *Operation, status int) []string {
 	return names
 }
 
-// outsideReasons are those of answers to requests that belong to no operation.
+// outsideReasons returns the reasons of errors for requests that belong to no operation.
 func outsideReasons() []wire.Reason {
 	return []wire.Reason{
 		wire.InvalidRequest, wire.Forbidden, wire.NotFound, wire.MethodNotAllowed, wire.URITooLong, wire.RateLimited,
@@ -201,7 +205,8 @@ func outsideReasons() []wire.Reason {
 	}
 }
 
-// usedHeaders returns the names of the headers of all answers.
+// usedHeaders returns the names of the headers of all answers to operations. A name may occur
+// several times.
 func usedHeaders(operations []Operation) []string {
 	names := browserHeaders()
 	for i := range operations {

@@ -7,12 +7,14 @@ import (
 	"github.com/ruedahq/rueda/internal/api/schema"
 )
 
-// golden has real requests and answers, which the tests of package rest write and compare.
+// golden contains real bodies and answers. The tests of package rest write these files and compare
+// them.
 //
 //go:embed examples/*.json
 var golden embed.FS
 
-// withExample returns a media type object with the golden file of a name, if there is one.
+// withExample returns a media type object with the file of that name in golden as its example. It
+// returns m unchanged if there is no such file.
 func withExample(m schema.Map, name string) schema.Map {
 	text, err := golden.ReadFile("examples/" + name + ".json")
 	if err != nil {

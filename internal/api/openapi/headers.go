@@ -6,13 +6,13 @@ import (
 	"github.com/ruedahq/rueda/internal/api/schema"
 )
 
-// headerRow describes a header of answers.
+// headerRow describes a response header.
 type headerRow struct {
 	name   string
 	schema *schema.Schema
 }
 
-// headerTable returns the headers of answers, besides those of HTTP itself: Connection,
+// headerTable returns all response headers, except for those of HTTP itself: Connection,
 // Content-Length, Content-Type, Date and Transfer-Encoding.
 func headerTable() []headerRow {
 	row := func(name, description, example string) headerRow {
@@ -56,22 +56,24 @@ func headerTable() []headerRow {
 	}
 }
 
-// commonHeaders are those that every answer lists.
+// commonHeaders returns the names of the headers that the document lists for every answer.
 func commonHeaders() []string { return []string{"X-Request-Id", "Cache-Control"} }
 
-// browserHeaders are those of every answer that only browsers read. They are listed once, so that
-// generated clients do not have them for each answer.
+// browserHeaders returns the names of the headers that every answer has for browsers. The document
+// lists them once and not for each answer, so that generated clients do not contain them many
+// times.
 func browserHeaders() []string {
 	return []string{"X-Content-Type-Options", "Referrer-Policy", "Content-Security-Policy", "Cross-Origin-Resource-Policy",
 		"Strict-Transport-Security", "Vary", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers"}
 }
 
-// rateHeaders are those of answers to which a limit applies.
+// rateHeaders returns the names of the headers that answers have if a rate limit applies to the
+// request.
 func rateHeaders() []string {
 	return []string{"RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }
 
-// headerComponents returns the definitions of the headers that used names.
+// headerComponents returns the definitions of the headers whose names are in used.
 func headerComponents(used []string) schema.Map {
 	m := schema.Map{}
 	for _, h := range headerTable() {
@@ -82,7 +84,7 @@ func headerComponents(used []string) schema.Map {
 	return m
 }
 
-// headers returns the headers of an answer as references.
+// headers returns the headers of an answer, each as a reference to its definition.
 func headers(names []string) schema.Map {
 	m := schema.Map{}
 	for _, h := range headerTable() {

@@ -6,12 +6,13 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// rightReasons returns the reasons of requests for the data of an instrument.
+// rightReasons returns the reasons of errors that any request for the data of an instrument may
+// get, followed by the reasons in more.
 func rightReasons(more ...wire.Reason) []wire.Reason {
 	return append([]wire.Reason{wire.BadInstrument, wire.UnknownInstrument, wire.NotEntitled, wire.SubscriptionLimit, wire.Unavailable}, more...)
 }
 
-// filterBy returns an optional parameter that selects rows.
+// filterBy returns an optional query parameter that selects rows. An empty value selects all rows.
 func filterBy(name, text string) Parameter {
 	return Parameter{Name: name, Empty: true, Schema: schema.String(text).Length(0, 64)}
 }
@@ -24,7 +25,7 @@ func depthParameter() Parameter {
 	return Parameter{Name: "depth", Schema: schema.Enum("Levels of each side, 0 for all.", "0", "1", "5", "10", "25").Default("5")}
 }
 
-// timeParameter returns a parameter that is a time in one of three forms.
+// timeParameter returns an optional query parameter for a time, which has one of three forms.
 func timeParameter(name, text string) Parameter {
 	return Parameter{Name: name, Schema: schema.String(text+" RFC 3339, a date for the start of that trading day in the market, or Unix nanoseconds from 1973 on.").Example("2026-11-20T14:30:00Z", "2026-11-20")}
 }
@@ -89,7 +90,8 @@ func marketOperations() []Operation {
 	}
 }
 
-// historyOperation returns an operation that serves pages of rows.
+// historyOperation returns an operation that serves pages of past rows. list is the name of the
+// member with the rows, and row is the schema of a row. The parameters in more come first.
 func historyOperation(id, path, list, summary string, row *schema.Schema, more ...Parameter) Operation {
 	page := schema.Object("", schema.Required(list, schema.Array("The rows, in the order of N.", row)), schema.Required("epoch", schema.Ref("Epoch")),
 		schema.Optional("complete_from", schema.Ref("Sequence").Describe("The least N of the current epoch from which no row is missing. Absent: 1.")),
@@ -144,7 +146,7 @@ func historyOperations() []Operation {
 	}
 }
 
-// identifiers returns a parameter with the identifiers of a channel.
+// identifiers returns a query parameter that lists the identifiers to subscribe to in a channel.
 func identifiers(channel string) Parameter {
 	return Parameter{Name: channel, List: true, Schema: schema.Array("Identifiers of the channel "+channel+".", schema.String(""))}
 }

@@ -1,6 +1,6 @@
-// Package openapi has the registry of the routes of REST, and the OpenAPI 3.1 documents that are
-// generated from it: one for clients, one for administrators. Package rest serves the routes of the
-// registry and checks requests with it, so that a document describes what is served.
+// Package openapi defines the operations of REST, and generates two OpenAPI 3.1 documents from
+// them: one for clients and one for administrators. Package rest takes its routes and checks of
+// requests from the same operations, so that the documents describe what the gateway serves.
 package openapi
 
 import (
@@ -20,14 +20,14 @@ const (
 	Text    = "text/plain"
 )
 
-// Requirements of a route for a request, besides the scopes of package broker.
+// Values of Operation.Needs, besides the scopes of package broker.
 const (
 	Anyone   = ""              // no token; the Authorization header is ignored
 	AnyUser  = "token"         // a token of any user
 	Operator = "administrator" // the administrator's token
 )
 
-// Operation is a method of a route.
+// Operation describes a method of a path: its requests, its answers and what it requires.
 type Operation struct {
 	ID          string // unique; generated clients name their functions after it
 	Method      string
@@ -58,7 +58,7 @@ type Operation struct {
 	Upgrade    bool // a handshake, which package socket answers
 }
 
-// Parameter is a parameter of a query, or a header of a request.
+// Parameter describes a query parameter or a request header.
 type Parameter struct {
 	Name     string
 	Schema   *schema.Schema // with the description
@@ -67,14 +67,14 @@ type Parameter struct {
 	List     bool // several values with commas between them
 }
 
-// Body is the body of a request.
+// Body describes the body of a request.
 type Body struct {
 	Media   string
 	Schema  *schema.Schema
 	Example string // name of a golden file; "": none
 }
 
-// Answer is a successful answer.
+// Answer describes the successful answer of an operation.
 type Answer struct {
 	Description string
 	Data        *schema.Schema            // in the envelope
@@ -88,13 +88,13 @@ type Answer struct {
 // OAuth reports whether the errors of an operation have the form of RFC 6749.
 func (o *Operation) OAuth() bool { return o.Failed == OAuthForm }
 
-// Forms of errors: names of components.
+// Values of Operation.Failed, which are names of schemas. ErrorForm stands for the schema "Error".
 const (
 	ErrorForm = ""
 	OAuthForm = "GrantError"
 )
 
-// Names returns the names of the parameters of the query.
+// Names returns the names of the query parameters, never nil.
 func (o *Operation) Names() []string {
 	names := []string{}
 	for i := range o.Query {
@@ -103,7 +103,8 @@ func (o *Operation) Names() []string {
 	return names
 }
 
-// MayBeEmpty reports whether a parameter of the query may be empty.
+// MayBeEmpty reports whether the query parameter with a name may have an empty value. It returns
+// false for an unknown name.
 func (o *Operation) MayBeEmpty(name string) bool {
 	for i := range o.Query {
 		if o.Query[i].Name == name {
@@ -113,9 +114,9 @@ func (o *Operation) MayBeEmpty(name string) bool {
 	return false
 }
 
-// Requests a minute from one address to routes without a token. A revocation reads tokens of any
-// user from the store; the others read from memory. Package auth limits logins, because it knows
-// which attempts failed.
+// Limits for routes without a token, in requests per minute from one address. Revocation has a
+// lower limit because it reads tokens of any user from the store, while reads use only memory.
+// Package auth limits logins, because it knows which attempts failed.
 const (
 	revokesPerMinute = 120
 	changesPerMinute = 120 // of passwords and second factors

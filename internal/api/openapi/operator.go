@@ -41,7 +41,8 @@ func groupOperations() []Operation {
 	}
 }
 
-// hostOperations returns the operations about the gateway itself.
+// hostOperations returns the operations about the gateway itself: its settings, feeds, keys and
+// logs.
 func hostOperations() []Operation {
 	return []Operation{
 		{
@@ -92,7 +93,8 @@ func hostOperations() []Operation {
 	}
 }
 
-// operatorSchemas returns the schemas of these operations, and those of rights.
+// operatorSchemas returns the schemas for groupOperations and hostOperations, and the schemas of
+// rights.
 func operatorSchemas() []schema.Named {
 	count := func(name, text string) schema.Field {
 		return schema.Required(name, schema.Integer(text).AtLeast(0))

@@ -25,13 +25,14 @@ const (
 // StreamPath is the path of the WebSocket upgrade.
 const StreamPath = "/stream"
 
-// Public returns the operations of clients.
+// Public returns the operations that clients use.
 func Public() []Operation {
 	return slices.Concat(tokenOperations(), sessionOperations(), oauthOperations(), accountOperations(),
 		marketOperations(), historyOperations(), streamOperations(), wellKnown(), health(), consoleOperations(), documents("/openapi.json", "/asyncapi.json"))
 }
 
-// loginReasons returns the reasons of requests with a username and a password.
+// loginReasons returns the reasons of errors for requests with a username and a password, followed
+// by the reasons in more.
 func loginReasons(more ...wire.Reason) []wire.Reason {
 	return append([]wire.Reason{
 		wire.BadField, wire.InvalidCredentials, wire.MFARequired, wire.EnrolmentRequired,
@@ -187,8 +188,8 @@ func health() []Operation {
 	}
 }
 
-// documents returns the operations for the documents at these paths and for the pages about
-// reasons.
+// documents returns the operations that serve the documents at these paths and the pages about
+// reason words.
 func documents(paths ...string) []Operation {
 	names := map[string][2]string{
 		"/openapi.json":       {"getOpenAPI", "This API as OpenAPI 3.1"},

@@ -1,6 +1,6 @@
-// Package openapitest validates requests and answers of tests with a document of package openapi as
-// it is served. Anything that the document does not describe is an error: a route, status, header,
-// reason, media type, parameter or member.
+// Package openapitest checks the requests and answers of tests against the OpenAPI documents that
+// the gateway serves. A route, status, header, reason, media type, parameter or member that the
+// document does not describe is an error.
 package openapitest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/ruedahq/rueda/internal/api/schema/schematest"
 )
 
-// Checker validates exchanges with a document. It is safe for concurrent use.
+// Checker checks exchanges against an OpenAPI document. It is safe for concurrent use.
 type Checker struct {
 	validator *schematest.Validator
 	paths     map[string]any
@@ -52,7 +52,8 @@ type Exchange struct {
 	Body   []byte // without a content coding; nil: not known
 }
 
-// object returns a member of an object or an item of an array, or nil.
+// object follows names from value through the members of objects and the items of arrays, whose
+// names are indexes. It returns nil if a step is missing.
 func object(value any, names ...string) any {
 	for _, name := range names {
 		switch v := value.(type) {
@@ -71,7 +72,7 @@ func object(value any, names ...string) any {
 	return value
 }
 
-// pointer returns a JSON pointer.
+// pointer returns the JSON pointer that follows names from the root of the document.
 func pointer(names ...string) string {
 	p := "#"
 	for _, name := range names {
@@ -80,7 +81,8 @@ func pointer(names ...string) string {
 	return p
 }
 
-// Check returns an error for what the document does not describe.
+// Check returns an error that says what the document does not describe, or nil. It checks the
+// request only if the gateway accepted it.
 func (c *Checker) Check(x *Exchange) error {
 	if x.Method == http.MethodOptions && x.Status == http.StatusNoContent {
 		return nil // a preflight
@@ -110,7 +112,7 @@ func (c *Checker) Check(x *Exchange) error {
 	return c.checkAnswer(x, answer, at, object(operation, "x-reasons", strconv.Itoa(x.Status)))
 }
 
-// find returns the path of the document for the path of a request; "": there is none.
+// find returns the path in the document that matches the path of a request, or "" if there is none.
 func (c *Checker) find(sent string) string {
 	if c.paths[sent] != nil {
 		return sent
@@ -128,7 +130,8 @@ func (c *Checker) find(sent string) string {
 	return ""
 }
 
-// isPage reports whether an answer is a web page or a file of one, which no operation describes.
+// isPage reports whether the answer is a web page or a file of a page, which the document lists
+// without describing it.
 func (c *Checker) isPage(x *Exchange) bool {
 	if x.Status >= http.StatusBadRequest || x.Method != http.MethodGet && x.Method != http.MethodHead {
 		return false
@@ -139,7 +142,8 @@ func (c *Checker) isPage(x *Exchange) bool {
 	})
 }
 
-// matches reports whether the parts of a path match a pattern.
+// matches reports whether the segments of a path match a pattern of the same length. {id} matches
+// any segment that is not empty.
 func matches(pattern, parts []string) bool {
 	for i, part := range parts {
 		if pattern[i] != part && (pattern[i] != "{id}" || part == "") {
@@ -149,7 +153,8 @@ func matches(pattern, parts []string) bool {
 	return true
 }
 
-// resolve follows a reference of the document.
+// resolve returns value as an object, together with its place in the document. at is the place of
+// value. If value is a reference, resolve returns the object and place that it refers to.
 func (c *Checker) resolve(value any, at []string) (map[string]any, []string) {
 	m, _ := value.(map[string]any)
 	ref, ok := m["$ref"].(string)
@@ -161,7 +166,7 @@ func (c *Checker) resolve(value any, at []string) (map[string]any, []string) {
 	return m, at
 }
 
-// checkOutside checks the answer to a request that belongs to no operation.
+// checkOutside checks an exchange whose request belongs to no operation.
 func (c *Checker) checkOutside(x *Exchange) error {
 	var first error
 	for i := range c.outside {
@@ -182,8 +187,7 @@ func (c *Checker) checkOutside(x *Exchange) error {
 	return first
 }
 
-// ofHTTP are headers of HTTP itself, which documents do not describe. Access-Control-Allow-Methods
-// and the like belong to preflight requests.
+// ofHTTP reports whether a header belongs to HTTP itself, so that documents do not describe it.
 func ofHTTP(name string) bool {
 	switch name {
 	case "Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Trailer":
@@ -192,7 +196,8 @@ func ofHTTP(name string) bool {
 	return false
 }
 
-// checkAnswer checks an answer with its description. words are the reasons of an error.
+// checkAnswer checks the headers and the body of an answer against its description, which is at the
+// place at. words lists the reasons that an error may have.
 func (c *Checker) checkAnswer(x *Exchange, answer map[string]any, at []string, words any) error {
 	known := map[string]any{}
 	for _, headers := range []any{answer["headers"], object(c.validator.Document(), "x-common-headers")} {
@@ -239,7 +244,7 @@ func (c *Checker) checkAnswer(x *Exchange, answer map[string]any, at []string, w
 	return checkReason(x.Status, body, words)
 }
 
-// checkReason checks that the answer of an error has one of the described reasons.
+// checkReason returns an error if the body of an error has a reason that is not in described.
 func checkReason(status int, body, described any) error {
 	if status < http.StatusBadRequest {
 		return nil
@@ -255,7 +260,7 @@ func checkReason(status int, body, described any) error {
 	return nil
 }
 
-// checkRequest checks a request that was accepted.
+// checkRequest checks the query, headers and body of a request that the gateway accepted.
 func (c *Checker) checkRequest(x *Exchange, operation map[string]any, at []string) error {
 	query, err := url.ParseQuery(x.Query)
 	if err != nil {
@@ -290,7 +295,7 @@ func (c *Checker) checkRequest(x *Exchange, operation map[string]any, at []strin
 	return c.checkBody(x, operation, at)
 }
 
-// checkBody checks the body of a request that was accepted.
+// checkBody checks the body of a request that the gateway accepted.
 func (c *Checker) checkBody(x *Exchange, operation map[string]any, at []string) error {
 	if operation["requestBody"] == nil || x.RequestBody == nil {
 		return nil // bodies of other requests are ignored
@@ -321,7 +326,8 @@ func (c *Checker) checkBody(x *Exchange, operation map[string]any, at []string) 
 	return c.validator.ValidateParsed(pointer(append(slices.Clone(at), "requestBody", "content", media, "schema")...), body)
 }
 
-// validateText validates a text as a value of the type of its schema.
+// validateText checks a text, such as a query parameter, against the schema at a place in the
+// document. It first converts the text to the type of the schema.
 func (c *Checker) validateText(at []string, text string) error {
 	s, at := c.resolve(object(c.validator.Document(), at...), at)
 	var value any = text
@@ -342,7 +348,7 @@ func (c *Checker) validateText(at []string, text string) error {
 	return c.validator.ValidateParsed(pointer(at...), value)
 }
 
-// String returns an exchange for messages of tests.
+// String describes the exchange for error messages of tests.
 func (x *Exchange) String() string {
 	return fmt.Sprintf("%s %s?%s %.200s: status %d", x.Method, x.Path, x.Query, x.RequestBody, x.Status)
 }

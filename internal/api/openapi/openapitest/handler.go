@@ -10,16 +10,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxBody bounds the bodies that are kept for validation. Longer ones, which are streams or have
-// thousands of rows, are checked without their body.
+// maxBody bounds a body that is kept for validation, in bytes. The Checker does not see a longer
+// body, such as a stream or a page of thousands of rows.
 const maxBody = 256 << 10
 
-// IgnoredMembers is the X-Request-Id of requests whose body deliberately has members that the
-// server ignores. Their body is not validated.
+// IgnoredMembers is a value of X-Request-Id. A test sends it if the request body has members that
+// the server ignores; the body is then not validated.
 const IgnoredMembers = "ignored-members"
 
-// Handler returns a handler that validates the requests and answers of h, and reports what the
-// document does not describe as an error of the test.
+// Handler returns a handler that passes requests to h and checks each exchange with c. The test
+// fails for an exchange that the document does not describe.
 func Handler(t testing.TB, c *Checker, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, RequestHeader: r.Header.Clone()}
@@ -45,13 +45,13 @@ func Handler(t testing.TB, c *Checker, h http.Handler) http.Handler {
 	})
 }
 
-// readCloser reads and closes different things.
+// readCloser combines a Reader with the Closer of another value.
 type readCloser struct {
 	io.Reader
 	io.Closer
 }
 
-// keeper keeps the data that is written to it, unless it is too long.
+// keeper stores what is written to it, up to maxBody bytes in total.
 type keeper struct {
 	buf     bytes.Buffer
 	tooLong bool
@@ -65,7 +65,7 @@ func (k *keeper) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// kept returns what was written, or nil if it was too long.
+// kept returns everything that was written, or nil if that was more than maxBody bytes.
 func (k *keeper) kept() []byte {
 	if k.tooLong {
 		return nil
@@ -73,7 +73,7 @@ func (k *keeper) kept() []byte {
 	return k.buf.Bytes()
 }
 
-// recorder records an answer.
+// recorder passes an answer on and stores its status, header and body.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -82,7 +82,7 @@ type recorder struct {
 	failed bool // a write has failed, so that the body is not complete
 }
 
-// Unwrap implements the interface of http.ResponseController.
+// Unwrap returns the underlying writer, for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -104,7 +104,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// decode returns a body without its content coding, or nil if it is not complete.
+// decode decompresses a body according to its Content-Encoding. It returns nil if body is nil or
+// cannot be decompressed.
 func decode(header http.Header, body []byte) []byte {
 	if body == nil {
 		return nil

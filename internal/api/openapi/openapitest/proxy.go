@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Proxy is a server that passes requests on to a gateway. The test fails for each exchange that is
-// not as the documents describe it. With a proxy, clients in any language are validated.
+// Proxy is a server that forwards requests to a gateway and checks each exchange against the
+// documents. The test fails for an exchange that they do not describe. Through a proxy, clients in
+// any language can be checked.
 type Proxy struct {
 	URL string // of the proxy
 
@@ -18,7 +19,7 @@ type Proxy struct {
 	gateway atomic.Pointer[url.URL]
 }
 
-// NewProxy starts a proxy that runs until the test ends. Pass says where the gateway is.
+// NewProxy starts a proxy that runs until the test ends. Call Pass before the first request.
 func NewProxy(t testing.TB) *Proxy {
 	t.Helper()
 	next := &http.Transport{DisableCompression: true}
@@ -48,7 +49,8 @@ func NewProxy(t testing.TB) *Proxy {
 	return p
 }
 
-// Pass sets the address of the gateway. It returns the address of the proxy.
+// Pass sets the address of the gateway that requests are forwarded to, and returns the address of
+// the proxy.
 func (p *Proxy) Pass(gateway string) string {
 	p.t.Helper()
 	u, err := url.Parse(gateway)

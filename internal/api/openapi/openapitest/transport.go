@@ -12,10 +12,10 @@ import (
 	"github.com/ruedahq/rueda/internal/api/openapi"
 )
 
-// Transport validates what the clients of tests exchange with gateways: requests and answers with
-// the OpenAPI documents, and the messages of WebSockets, in both directions, with the AsyncAPI
-// document. Answers without X-Request-Id are not of a gateway, nor are handshakes with NoGateway.
-// It is safe for concurrent use.
+// Transport sends the requests of tests and checks each exchange with a gateway against the OpenAPI
+// documents. It also checks the messages of WebSockets, in both directions, against the AsyncAPI
+// document. It does not check answers without X-Request-Id and handshakes with NoGateway, because
+// they are not from a gateway. It is safe for concurrent use.
 type Transport struct {
 	next   http.RoundTripper
 	found  *findings
@@ -23,17 +23,18 @@ type Transport struct {
 	admin  *Checker
 }
 
-// NoGateway is a header of the handshakes of servers that tests write.
+// NoGateway is a header of handshake answers. Servers that tests write set it, so that a Transport
+// does not check their messages.
 const NoGateway = "X-No-Gateway"
 
-// findings are what the documents do not describe.
+// findings counts the checks and collects their errors.
 type findings struct {
 	mu      sync.Mutex
 	checked int
 	failed  []error
 }
 
-// add records the result of a check.
+// add counts a check, and records its error if err is not nil.
 func (f *findings) add(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,9 +61,9 @@ func NewTransport(next http.RoundTripper) (*Transport, error) {
 	return t, err
 }
 
-// Main runs the tests of a package, or a program that they start, with a Transport as
-// http.DefaultTransport. It returns the exit status of run. What the documents do not describe is
-// printed, and is a failure.
+// Main calls run, which runs the tests of a package, with a Transport as http.DefaultTransport. It
+// returns the exit status of run. If an exchange does not match the documents, Main prints it and
+// returns at least 1.
 func Main(run func() int) int {
 	t, err := NewTransport(http.DefaultTransport)
 	if err != nil {
@@ -78,15 +79,16 @@ func Main(run func() int) int {
 	return status
 }
 
-// Wrap returns a transport for tests of a package that uses Main. It sends requests with next, and
-// Main reports what it finds.
+// Wrap returns a Transport that sends requests with next and reports to Main. The tests of the
+// package must run in Main.
 func Wrap(next http.RoundTripper) http.RoundTripper {
 	t := *http.DefaultTransport.(*Transport)
 	t.next = next
 	return &t
 }
 
-// Record validates an exchange that a test of a package that uses Main made without net/http.
+// Record checks an exchange that a test made without net/http, and reports to Main. It ignores
+// answers without X-Request-Id. The tests of the package must run in Main.
 func Record(x *Exchange) {
 	if x.Header.Get("X-Request-Id") != "" {
 		t := http.DefaultTransport.(*Transport)
@@ -98,7 +100,7 @@ func Record(x *Exchange) {
 	}
 }
 
-// Err returns what was found up to now.
+// Err returns an error with the first 10 failed checks so far, or nil if none has failed.
 func (t *Transport) Err() error {
 	t.found.mu.Lock()
 	defer t.found.mu.Unlock()
@@ -109,14 +111,14 @@ func (t *Transport) Err() error {
 		len(t.found.failed), t.found.checked, errors.Join(t.found.failed[:min(10, len(t.found.failed))]...))
 }
 
-// Checked returns the number of exchanges up to now.
+// Checked returns how many checks were made so far.
 func (t *Transport) Checked() int {
 	t.found.mu.Lock()
 	defer t.found.mu.Unlock()
 	return t.found.checked
 }
 
-// CloseIdleConnections closes the connections that no request uses.
+// CloseIdleConnections closes the idle connections of the underlying transport.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -158,8 +160,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// check checks an exchange with the document of its listener. Both listeners
-// give the same answer for a path that neither has.
+// check checks an exchange against the document of the listener that has the path. It accepts 404
+// and 405 for any path, because the test may have used the other listener.
 func (t *Transport) check(x *Exchange) error {
 	c := t.public
 	if c.find(x.Path) == "" && t.admin.find(x.Path) != "" {
@@ -172,7 +174,7 @@ func (t *Transport) check(x *Exchange) error {
 	return fmt.Errorf("%v: %w", x, err)
 }
 
-// body is the body of an answer, which is checked when it was read or is closed.
+// body is the body of an answer. It is checked at its end, or when it is closed.
 type body struct {
 	io.ReadCloser
 	got   keeper
@@ -190,7 +192,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. What was not read is not checked.
+// Close implements io.Closer. If the body was not read to its end, only the rest of the exchange is
+// checked.
 func (b *body) Close() error {
 	b.once.Do(func() { b.check(nil) })
 	return b.ReadCloser.Close()
