@@ -13,12 +13,13 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// publishedWithin is how long after the time of a book by T a change may be published and still be
-// in it.
+// publishedWithin bounds how long after an event its row may be published and still count for a
+// book at an event time.
 const publishedWithin = time.Hour
 
-// Book serves GET /market/book?at=: the book at a time, as one O message. The caller has checked
-// the right to the book; delay is the user's.
+// Book serves GET /market/book?at=, the order book of an instrument at a time, as one O message.
+// The caller has checked the right to the book. delay is that of the user, in seconds, and depth
+// the number of levels, 0 for all.
 func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int) (api.Result, error) {
 	if f := req.NeedScope(broker.ScopeHistory); f != nil {
 		return api.Result{}, f
@@ -87,7 +88,8 @@ func (h *Routes) Book(req *api.Request, id market.InstrumentID, depth, delay int
 	return api.Result{Object: appendBook(&in, &book, depth, delay)}, nil
 }
 
-// published reports whether the delayed stream has sent a book.
+// published reports whether the stream has already sent the book to a user with this delay. newest
+// is the newest publication time that the user may see, in Unix ns.
 func (h *Routes) published(in *market.Instrument, book *journal.BookSnapshot, delay int, newest int64) bool {
 	if !in.VirtualClock {
 		return book.At <= newest
@@ -95,8 +97,8 @@ func (h *Routes) published(in *market.Instrument, book *journal.BookSnapshot, de
 	return book.Epoch != h.journal.Epoch() || book.Position <= h.hub.Due(delay)
 }
 
-// appendBook returns the message for a past book. It has no publication time, because this message
-// was not published.
+// appendBook returns the O message for a past book. It has no publication time, because the gateway
+// has not published this message.
 func appendBook(in *market.Instrument, book *journal.BookSnapshot, depth, delay int) []byte {
 	ident := wire.MakeIdent(in.ID)
 	if delay > 0 {
@@ -111,7 +113,7 @@ func appendBook(in *market.Instrument, book *journal.BookSnapshot, depth, delay 
 	return wire.AppendBookState(nil, &header, depth, bids, asks, sum)
 }
 
-// keptHint returns a hint with the time at which history begins.
+// keptHint returns a hint that states from which time on history is kept.
 func (h *Routes) keptHint() string {
 	days := h.journal.Days()
 	if len(days) == 0 {

@@ -8,24 +8,24 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// absence says which rows of a series are in days that the journal of a new node of a cluster does
-// not have yet.
+// absence describes the rows of a series that a new node of a cluster does not have yet, because
+// their days are still to be copied.
 type absence struct {
 	until  int64  // rows before this time, Unix ns; 0: none; math.MaxInt64: of any time
 	epoch  string // the newest one
 	oldest uint64 // of the newest epoch, rows before this N
 }
 
-// absentRows returns which rows of a query are missing. Call it before the rows are read: days may
-// be added at any time.
+// absentRows returns which rows of a query the node does not have yet. Call it before the rows are
+// read, because days may be added at any time.
 func (h *Routes) absentRows(q *query) absence {
 	return absence{until: h.journal.EarlierUntil(q.instrument.VirtualClock), epoch: h.journal.Epoch(), oldest: h.journal.Oldest(q.series)}
 }
 
-// waitsForDays reports whether earlier days are still to be added to the journal.
+// waitsForDays reports whether days are still to be copied to the journal of this new node.
 func (h *Routes) waitsForDays() bool { return len(h.journal.Earlier()) > 0 }
 
-// hides reports whether rows of a page may be among the missing ones.
+// hides reports whether the page may lack rows that the node does not have yet.
 func (a *absence) hides(q *query, p *page) bool {
 	continues := q.continues && !q.desc && q.at.epoch == a.epoch
 	switch {
@@ -37,13 +37,14 @@ func (a *absence) hides(q *query, p *page) bool {
 	return max(q.after, q.at.n)+1 < a.oldest
 }
 
-// hasEarlier reports whether a date is one of the days that are still to be added.
+// hasEarlier reports whether the day with a date is still to be copied.
 func (h *Routes) hasEarlier(date string) bool {
 	return slices.ContainsFunc(h.journal.Earlier(), func(d journal.EarlierDay) bool { return d.Date == date })
 }
 
-// notYet returns the fault of a request for missing rows. Requests with a start at a time, Unix ns,
-// or later are served; 0 or math.MaxInt64: that is not known.
+// notYet returns the fault for a request whose rows the node does not have yet. The node can serve
+// requests with a start at until (Unix ns) or later; 0 and math.MaxInt64 mean that this time is
+// unknown.
 func notYet(until int64) *wire.Fault {
 	hint := "Ask again: another server may have them"
 	if until != 0 && until != math.MaxInt64 {

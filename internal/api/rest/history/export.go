@@ -23,9 +23,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Limits of exports. Each running export holds the rows of its current part in memory. While it
-// reads, it takes a reader slot like a page. One additional export at a time may run for users who
-// have had no other export within exportMemory, so that a few slow users cannot block all others.
+// Limits of exports. A running export holds the rows of its current part in memory, and takes a
+// reader slot while it reads. Users without another export within exportMemory have one additional
+// slot, so that a few slow users cannot block all others.
 const (
 	maxExports    = 2
 	queuedExports = 8
@@ -34,18 +34,18 @@ const (
 	exportMemory  = 24 * time.Hour
 )
 
-// exportRecheck is how often the token and the rights of a running export are checked.
+// exportRecheck is the interval at which the token and the rights of a running export are checked.
 const exportRecheck = time.Second
 
-// A client must accept minRate bytes a second, as the mean of rateWindow, and any chunk within
-// chunkTimeout. A slower client is cut off, because others wait.
+// A client must accept each chunk within chunkTimeout, and minRate bytes per second on average over
+// rateWindow. The export of a slower client is cut off, because other users wait.
 const (
 	minRate      = 64 << 10
 	rateWindow   = time.Minute
 	chunkTimeout = 30 * time.Second
 )
 
-// Export serves GET /market/export?type=&date=&market=&format=: a closed day as a file.
+// Export serves GET /market/export?type=&date=&market=&format=, the data of a closed day as a file.
 func (h *Routes) Export(req *api.Request) (api.Result, error) {
 	if h.journal == nil {
 		return api.Result{}, noJournal()
@@ -109,8 +109,9 @@ func (h *Routes) Export(req *api.Request) (api.Result, error) {
 	}, nil
 }
 
-// setLost sets the headers of a file that lacks rows, as far as is known. Such a file, one of a day
-// with damage, and one of depth, which may lack rows, are not cached and have no tag.
+// setLost sets the headers of a file that is known to lack rows. A file that lacks rows or may lack
+// some must not be cached and has no entity tag. This includes files of a day with damage, and
+// files of depth.
 func (h *Routes) setLost(req *api.Request, r *export.Request, hash string) error {
 	_, damaged := h.damagedDays.Load(hash)
 	if !damaged && !export.MayLack(h.journal.Archive, *r) {
@@ -134,14 +135,14 @@ func (h *Routes) setLost(req *api.Request, r *export.Request, hash string) error
 	return nil
 }
 
-// exportTimes has the time of the last export of each user.
+// exportTimes stores the time of each user's last export.
 type exportTimes struct {
 	mu    sync.Mutex
 	users map[string]time.Time
 }
 
-// first notes an export of a user at a time, and reports whether it is the first one in
-// exportMemory.
+// first records an export that a user begins now, and reports whether it is the user's first one
+// within exportMemory.
 func (e *exportTimes) first(user string, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -151,8 +152,8 @@ func (e *exportTimes) first(user string, now time.Time) bool {
 	return !before
 }
 
-// acquireExport waits for a slot of an export. The first export of a user has a slot of its own
-// kind.
+// acquireExport waits for a slot for an export. For the first export of a user it tries the
+// additional slot before it waits.
 func (h *Routes) acquireExport(ctx context.Context, user string) (slot, error) {
 	if h.exportTimes.first(user, time.Now()) {
 		if s, ok := h.firstExports.tryAcquire(user); ok {
@@ -162,7 +163,8 @@ func (h *Routes) acquireExport(ctx context.Context, user string) (slot, error) {
 	return h.exports.acquire(ctx, user)
 }
 
-// parseExport reads the request for a file. Without a format Accept decides.
+// parseExport reads the parameters of an export. Without the parameter format, the Accept header
+// selects the format.
 func (h *Routes) parseExport(req *api.Request) (r export.Request, f *wire.Failure) {
 	r.Date, r.Market = req.Params.Get("date"), req.Params.Get("market")
 	var ok bool
@@ -191,8 +193,8 @@ func (h *Routes) parseExport(req *api.Request) (r export.Request, f *wire.Failur
 	return r, nil
 }
 
-// authorizeExport refuses a user without a right to all data of the markets in the file, or whose
-// delay hides some of it.
+// authorizeExport returns an error if the user has no right to all data of a market in the file, or
+// if the user's delay hides part of the file.
 func (h *Routes) authorizeExport(req *api.Request, r *export.Request, markets []string) error {
 	channel := wire.Trades
 	switch r.Type {
@@ -225,18 +227,19 @@ func (h *Routes) authorizeExport(req *api.Request, r *export.Request, markets []
 	return nil
 }
 
-// completeAt returns when all rows of a request are published.
+// completeAt returns the time from which all rows of the file are published, in RFC 3339.
 func completeAt(r *export.Request) string {
 	at, _ := r.Complete() // the request was checked
 	return at.UTC().Format(time.RFC3339)
 }
 
-// hasVirtualClock reports whether a market has instruments with a virtual clock.
+// hasVirtualClock reports whether the market with a name has instruments with a virtual clock.
 func (h *Routes) hasVirtualClock(name string) bool {
 	return slices.ContainsFunc(h.hub.Listing().Instruments, func(in market.Instrument) bool { return in.ID.Market == name && in.VirtualClock })
 }
 
-// closedDay returns the hash of a day that can be exported.
+// closedDay returns the hash of the day with a date. It returns a fault if the day is not kept or
+// not closed.
 func (h *Routes) closedDay(date string) (hash string, err error) {
 	follows := h.hasEarlier(date) // before Days: it may be added meanwhile
 	for _, d := range h.journal.Days() {
@@ -266,15 +269,15 @@ func fileName(r *export.Request) string {
 	return name + "." + r.Format.String()
 }
 
-// fileBuffer is how much of a file is collected for one write.
+// fileBuffer is how many bytes of a file are collected for one write.
 const fileBuffer = 64 << 10
 
-// errDamage means that a file was sent as complete, and rows of it cannot be read.
+// errDamage means that rows could not be read although the headers describe the file as complete.
 var errDamage = errors.New("rows of the day are damaged: another request gets the others")
 
-// writeExport writes the file and returns its length. An error after the first byte can only be
-// reported by cutting the file off. That is also done with a file that lacks rows and has a tag,
-// because caches would keep it. The next one of its day has none.
+// writeExport writes the file and returns its length in bytes. After the first byte, it can report
+// an error only by cutting the file off. It also cuts off a file that lacks rows although it has an
+// entity tag, because caches would keep it. Later files of that day have no entity tag.
 func (h *Routes) writeExport(w http.ResponseWriter, req *api.Request, r *export.Request, markets []string, coding, hash string) int64 {
 	if req.Method == http.MethodHead {
 		return 0
@@ -305,7 +308,7 @@ func (h *Routes) writeExport(w http.ResponseWriter, req *api.Request, r *export.
 	panic(http.ErrAbortHandler)
 }
 
-// recheckExport returns an error if the user has lost the right to the file during its export.
+// recheckExport returns an error if the user has lost the right to the file while it is sent.
 func (h *Routes) recheckExport(req *api.Request, r *export.Request, markets []string) error {
 	if err := req.Recheck(); err != nil {
 		return err
@@ -314,7 +317,7 @@ func (h *Routes) recheckExport(req *api.Request, r *export.Request, markets []st
 	return h.authorizeExport(&again, r, markets)
 }
 
-// writeFile writes the file, and returns which rows are missing in it.
+// writeFile writes the file to out, compressed in a coding, and returns the rows that it lacks.
 func (h *Routes) writeFile(out *deadlineWriter, r *export.Request, coding string) (lost []export.Lost, err error) {
 	if err := out.enter(); err != nil {
 		return nil, err
@@ -334,8 +337,8 @@ func (h *Routes) writeFile(out *deadlineWriter, r *export.Request, coding string
 	return lost, errors.Join(err, buffered.Flush())
 }
 
-// deadlineWriter writes a file to a client, with a time limit for each chunk. During a write it
-// gives its reader slot to others.
+// deadlineWriter writes a file to a client, with a time limit for each chunk. It releases its
+// reader slot during a write, so that other requests can read.
 type deadlineWriter struct {
 	ctx     context.Context
 	w       io.Writer
@@ -361,7 +364,7 @@ func (d *deadlineWriter) enter() error {
 	return err
 }
 
-// exit releases the reader slot, if there is one.
+// exit releases the reader slot, if the writer holds one.
 func (d *deadlineWriter) exit() {
 	if d.hasSlot {
 		d.hasSlot = false
@@ -382,7 +385,8 @@ func (d *deadlineWriter) Write(b []byte) (int, error) {
 	return int(d.written - before), d.failed
 }
 
-// writeChunk writes a chunk in the time that the client has for it.
+// writeChunk writes a chunk within the time limit. It first rechecks the rights of the user if that
+// is due.
 func (d *deadlineWriter) writeChunk(b []byte) (int, error) {
 	start := time.Now()
 	if d.recheck != nil && start.Sub(d.checked) >= exportRecheck {

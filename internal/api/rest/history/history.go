@@ -30,11 +30,11 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// maxAttempts is how often a page is read before the request fails, because its days are being
-// removed.
+// maxAttempts is how often a page is read again if days are removed during the read, before the
+// request fails.
 const maxAttempts = 3
 
-// Limits of the requests that wait for a reader slot.
+// How many requests may wait for a reader slot, and for how long.
 const (
 	queuedReaders = 64
 	readerTimeout = 5 * time.Second
@@ -50,7 +50,7 @@ type Config struct {
 	Logger      *slog.Logger
 }
 
-// Routes serves the routes of history.
+// Routes serves the routes of past market data.
 type Routes struct {
 	hub         *hub.Hub
 	journal     *journal.Journal // nil: none
@@ -67,7 +67,7 @@ type Routes struct {
 	buffers bufferPool // of pages
 }
 
-// New returns the routes of history.
+// New returns Routes. It does not check cfg.
 func New(cfg Config) *Routes {
 	return &Routes{
 		hub: cfg.Hub, journal: cfg.Journal, log: cfg.Logger, compressors: cfg.Compressors,
@@ -77,23 +77,23 @@ func New(cfg Config) *Routes {
 	}
 }
 
-// Trades serves GET /market/trades: trades, cancels and corrections.
+// Trades serves GET /market/trades, the trades, cancels and corrections of an instrument.
 func (h *Routes) Trades(req *api.Request) (api.Result, error) {
 	return h.serve(req, &query{list: "trades", series: journal.Series{Channel: journal.Trades}})
 }
 
-// Quotes serves GET /market/quotes.
+// Quotes serves GET /market/quotes, the best bids and offers of an instrument.
 func (h *Routes) Quotes(req *api.Request) (api.Result, error) {
 	return h.serve(req, &query{list: "quotes", series: journal.Series{Channel: journal.Quotes}})
 }
 
-// Statuses serves GET /market/statuses: the trading statuses of an instrument, or with *|MARKET|*
-// of a market.
+// Statuses serves GET /market/statuses, the trading statuses of an instrument, or of a market with
+// the instrument *|MARKET|*.
 func (h *Routes) Statuses(req *api.Request) (api.Result, error) {
 	return h.serve(req, &query{list: "statuses", series: journal.Series{Channel: journal.Statuses}})
 }
 
-// Bars serves GET /market/bars?interval=.
+// Bars serves GET /market/bars?interval=, the bars of an instrument.
 func (h *Routes) Bars(req *api.Request) (api.Result, error) {
 	interval, ok := market.Minute, true
 	if text := req.Params.Get("interval"); text != "" {
@@ -105,7 +105,8 @@ func (h *Routes) Bars(req *api.Request) (api.Result, error) {
 	return h.serve(req, &query{list: "bars", series: journal.Series{Channel: journal.Bars, Interval: interval}})
 }
 
-// serve answers a query with a page of rows.
+// serve answers a query with a page of rows, or with 304. It waits for a reader slot if rows must
+// be read.
 func (h *Routes) serve(req *api.Request, q *query) (api.Result, error) {
 	if h.journal == nil {
 		return api.Result{}, noJournal()
@@ -148,8 +149,8 @@ func noJournal() *wire.Fault {
 	return &wire.Fault{Reason: wire.NotFound, Msg: "No journal is kept here", Hint: "History needs a gateway with a data folder"}
 }
 
-// read reads a page and releases the reader slot. If rows are removed during the read, it reads the
-// remaining ones again.
+// read reads a page and releases the reader slot. If days are removed during the read, it reads the
+// page again, up to maxAttempts times in all.
 func (h *Routes) read(req *api.Request, q *query, s slot) (*page, error) {
 	defer s.release()
 	buf := h.buffers.get(4<<10 + bytesPerRow*q.limit)
@@ -163,8 +164,8 @@ func (h *Routes) read(req *api.Request, q *query, s slot) (*page, error) {
 	return nil, &wire.Fault{Reason: wire.Unavailable, Msg: "Rows are removed faster than they are read", RetryAfter: 1}
 }
 
-// fill reads the rows of a page. A page has rows of one epoch, and ends where the next epoch
-// begins.
+// fill adds the rows of a query to a page, and what is known about missing rows. A page has rows of
+// one epoch and ends where the next epoch begins.
 func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 	if err := req.AwaitCommit(h.hub); err != nil {
 		return err
@@ -197,7 +198,8 @@ func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 	return nil
 }
 
-// fillFrom reads the rows of a page that Find has found.
+// fillFrom adds rows to a page. It reads them from found, which Find returned, in the order of
+// epochs, and leaves out rows beyond limit.
 func fillFrom(ctx context.Context, q *query, p *page, epochs []string, found *journal.Found, limit *horizon) error {
 	for i, epoch := range epochs {
 		r, ok := q.rangeIn(epoch)
@@ -238,7 +240,8 @@ func fillFrom(ctx context.Context, q *query, p *page, epochs []string, found *jo
 	return nil
 }
 
-// horizon is the end of the rows of a series that a user may see.
+// horizon says which rows of a series a user may see: those up to a publication time, or up to a
+// position of an epoch. The zero horizon hides no rows.
 type horizon struct {
 	at       int64  // published by then; 0: any time
 	epoch    string // of position
@@ -246,8 +249,8 @@ type horizon struct {
 	virtual  bool
 }
 
-// horizon returns what a delay hides of a series. The publication time gives the age of a row, or
-// the position for an instrument with a virtual clock.
+// horizon returns the horizon of a query's user. For an instrument with a virtual clock it limits
+// the position of rows, and otherwise their publication time.
 func (h *Routes) horizon(q *query) (z horizon) {
 	switch {
 	case q.delay == 0:
@@ -264,7 +267,7 @@ func (z *horizon) hides(epoch string, row *journal.Row) bool {
 	return z.at != 0 && row.At > z.at || z.virtual && epoch == z.epoch && row.Position > z.position
 }
 
-// streamChannel returns the channel of the stream for a series.
+// streamChannel returns the channel of the stream that sends the rows of a series.
 func streamChannel(s journal.Series) wire.Channel {
 	switch s.Channel {
 	case journal.Quotes:
@@ -279,14 +282,14 @@ func streamChannel(s journal.Series) wire.Channel {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// bufferPool has buffers of pages, which may have some megabytes. Reuse saves garbage collections,
-// which slow the stream down.
+// bufferPool keeps buffers of pages for reuse. A buffer may have some megabytes, and garbage
+// collections slow the stream down.
 type bufferPool struct{ free sync.Pool } // of *[]byte
 
-// maxBuffer is the size of the largest buffer that is kept.
+// maxBuffer is the largest capacity of a buffer that the pool keeps, in bytes.
 const maxBuffer = 4 << 20
 
-// get returns an empty buffer with a capacity of n bytes.
+// get returns an empty buffer with a capacity of at least n bytes.
 func (p *bufferPool) get(n int) []byte {
 	if b, _ := p.free.Get().(*[]byte); b != nil && cap(*b) >= n {
 		return (*b)[:0]
@@ -294,7 +297,7 @@ func (p *bufferPool) get(n int) []byte {
 	return make([]byte, 0, n)
 }
 
-// put returns a buffer to the pool.
+// put gives a buffer back to the pool. The caller must not use the buffer afterwards.
 func (p *bufferPool) put(b []byte) {
 	if cap(b) > 0 && cap(b) <= maxBuffer {
 		p.free.Put(&b)

@@ -11,8 +11,9 @@ import (
 	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
-// addNotKept adds to the first page of a query an entry for the rows that are no longer kept, if
-// its start or after_sequence lies before what is kept. It reads nothing if that is not so.
+// addNotKept adds an entry about rows that are no longer kept to the lost rows of a query's first
+// page. It does so only if the query begins before the rows that are kept, and otherwise reads
+// nothing.
 func (h *Routes) addNotKept(ctx context.Context, q *query, p *page, found *journal.Found, limit *horizon) error {
 	oldest, ok, err := h.mayLackOldest(ctx, q)
 	if err != nil || !ok {
@@ -48,8 +49,8 @@ func (h *Routes) addNotKept(ctx context.Context, q *query, p *page, found *journ
 	return nil
 }
 
-// mayLackOldest returns the oldest epoch that a query may have rows of. ok is false if it is known
-// that the query wants no rows before the first one that is kept.
+// mayLackOldest returns the oldest epoch from which a query may want rows. ok is false if the query
+// certainly wants no row older than those that are kept.
 func (h *Routes) mayLackOldest(ctx context.Context, q *query) (epoch string, ok bool, err error) {
 	all := h.journal.Epochs()
 	switch {
@@ -69,9 +70,9 @@ func (h *Routes) mayLackOldest(ctx context.Context, q *query) (epoch string, ok 
 	return epoch, ok, err
 }
 
-// beforeKept reports whether rows that were published at a time or later are no longer kept. Days
-// are removed as a whole: the rows before the oldest day are not kept, nor those before its first
-// row if the beginning of that day is missing.
+// beforeKept reports whether rows that were published at start (Unix ns) or later are no longer
+// kept. Days are removed as a whole, so this holds for times before the oldest day. It also holds
+// for times before the first row of the oldest day if the beginning of that day is missing.
 func (h *Routes) beforeKept(ctx context.Context, start int64) (bool, error) {
 	days, first := h.journal.Days(), h.journal.FirstSegment()
 	if len(days) == 0 || start >= days[0].From {
@@ -90,19 +91,20 @@ func (h *Routes) beforeKept(ctx context.Context, start int64) (bool, error) {
 	return missing, err
 }
 
-// oldestDay says whether the first rows of the oldest day are missing.
+// oldestDay caches whether the beginning of the oldest day is missing.
 type oldestDay struct {
 	first            uint32 // number of its first segment
 	beginningMissing bool
 }
 
-// kept says where the rows of a series begin that a user may see.
+// kept states where the rows of a series begin that a user may see.
 type kept struct {
 	before uint64 // N before the first row of an epoch; 0: there is none, or it is not known
 	time   int64  // event time of the first row of any epoch; 0: there is none
 }
 
-// keptOf returns where the rows that were found begin. epoch is the oldest one that may have some.
+// keptOf returns where the rows in found begin that the user may see. epoch is the oldest epoch
+// that may have such rows.
 func (h *Routes) keptOf(ctx context.Context, q *query, epoch string, found *journal.Found, limit *horizon) (k kept, err error) {
 	begins := false
 	err = found.Read(ctx, journal.Range{SkipDamage: true}, func(of string, row *journal.Row) bool {
@@ -120,7 +122,8 @@ func (h *Routes) keptOf(ctx context.Context, q *query, epoch string, found *jour
 	return k, err
 }
 
-// limitComplete limits completeFrom to what a user of delayed data may know.
+// limitComplete reduces completeFrom of a query so that it reveals nothing that a user of delayed
+// data may not know yet.
 func (h *Routes) limitComplete(ctx context.Context, q *query, found *journal.Found, limit *horizon) error {
 	if q.completeFrom <= 1 {
 		return nil
@@ -133,7 +136,7 @@ func (h *Routes) limitComplete(ctx context.Context, q *query, found *journal.Fou
 }
 
 // visible returns n, or the newest N of the current epoch that a user of delayed data may know if
-// that is less; 0 if it is not known. Rows up to n are lost or no longer kept.
+// that is lower. It returns 0 if that N is unknown. The rows up to n are lost or no longer kept.
 func (h *Routes) visible(ctx context.Context, q *query, n uint64, found *journal.Found, limit *horizon) (uint64, error) {
 	if q.delay == 0 || n == 0 {
 		return n, nil
@@ -167,7 +170,8 @@ func (h *Routes) visible(ctx context.Context, q *query, n uint64, found *journal
 	return n, nil // the rows up to n were published before the first one that is kept
 }
 
-// addBeginning adds to a page what is known of the rows before those that are kept.
+// addBeginning adds to a page what the user may know about rows that are no longer kept: the entry
+// of addNotKept, and the limit of completeFrom.
 func (h *Routes) addBeginning(ctx context.Context, q *query, p *page, found *journal.Found, limit *horizon) error {
 	err := h.addNotKept(ctx, q, p, found, limit)
 	if err == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// limiter bounds the concurrent work on the journal: the readers, and the requests that wait for a
-// reader slot, of each user and of all. The stream has priority: each reader keeps a processor
-// busy.
+// limiter bounds how many requests read the journal at a time, and how many more wait for a reader
+// slot, for each user and in total. Each reader keeps a processor busy, and the stream has
+// priority.
 type limiter struct {
 	slots   chan struct{} // has an element for each slot in use
 	max     int           // requests of all users
@@ -27,22 +27,23 @@ func newLimiter(slots, perUser, waiting int, timeout time.Duration) *limiter {
 	return &limiter{slots: make(chan struct{}, slots), maxPerUser: perUser, max: slots + waiting, timeout: timeout, users: make(map[string]int)}
 }
 
-// SetPerUser replaces Config.PerUser, for requests that begin later.
+// SetPerUser replaces Config.PerUser for later requests. Any goroutine may call it.
 func (h *Routes) SetPerUser(n int) {
 	h.readers.mu.Lock()
 	defer h.readers.mu.Unlock()
 	h.readers.maxPerUser = n
 }
 
-// slot is the right of a user's request to read. Its holder calls release after reading and then
+// slot permits a user's request to read. Its holder must call release after reading and later
 // releaseUser, once each.
 type slot struct {
 	limiter *limiter
 	user    string
 }
 
-// acquire waits for a slot. The fault is RateLimited if the user has too many requests, and
-// Unavailable if all users together have too many.
+// acquire waits for a slot, at most for the timeout of the limiter. The reason of its fault is
+// RateLimited if the user has too many requests. It is Unavailable if all users together have too
+// many, or after the timeout.
 func (l *limiter) acquire(ctx context.Context, user string) (slot, error) {
 	s := slot{l, user}
 	if f := l.add(user); f != nil {
@@ -62,7 +63,8 @@ func (l *limiter) acquire(ctx context.Context, user string) (slot, error) {
 	return s, &wire.Fault{Reason: wire.Unavailable, Msg: "Too many history requests at once", RetryAfter: 1}
 }
 
-// Acquire waits for a reader slot for a request of a user that computes for long. release ends it.
+// Acquire waits for a reader slot, for a long computation of another route. The caller must call
+// release once at the end.
 func (h *Routes) Acquire(ctx context.Context, user string) (release func(), err error) {
 	s, err := h.readers.acquire(ctx, user)
 	if err != nil {
@@ -71,7 +73,7 @@ func (h *Routes) Acquire(ctx context.Context, user string) (release func(), err 
 	return func() { s.release(); s.releaseUser() }, nil
 }
 
-// tryAcquire returns a slot if one is free.
+// tryAcquire returns a slot without waiting. ok is false if no slot is free.
 func (l *limiter) tryAcquire(user string) (s slot, ok bool) {
 	s = slot{l, user}
 	if l.add(user) != nil {
@@ -87,7 +89,8 @@ func (l *limiter) tryAcquire(user string) (s slot, ok bool) {
 	return s, false
 }
 
-// add counts a request of a user.
+// add counts a request of a user, or returns a fault if the user or all users together have too
+// many.
 func (l *limiter) add(user string) *wire.Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,8 +105,8 @@ func (l *limiter) add(user string) *wire.Fault {
 	return nil
 }
 
-// enter waits for a slot while ctx lasts, for a request that is limited elsewhere. exit releases
-// it.
+// enter waits for a slot until ctx ends. The caller limits the requests of users itself, and must
+// call exit.
 func (l *limiter) enter(ctx context.Context) error {
 	select {
 	case l.slots <- struct{}{}:
@@ -115,20 +118,21 @@ func (l *limiter) enter(ctx context.Context) error {
 
 func (l *limiter) exit() { <-l.slots }
 
-// release releases the slot.
+// release gives the slot to other requests. The request still counts for its user until
+// releaseUser.
 func (s slot) release() {
 	s.limiter.exit()
 	s.remove()
 }
 
-// remove removes the request from the count of all users.
+// remove subtracts the request from the total of all users.
 func (s slot) remove() {
 	s.limiter.mu.Lock()
 	defer s.limiter.mu.Unlock()
 	s.limiter.all--
 }
 
-// releaseUser ends the request for its user's limit.
+// releaseUser subtracts the request from the count of its user.
 func (s slot) releaseUser() {
 	l := s.limiter
 	l.mu.Lock()

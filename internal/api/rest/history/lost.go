@@ -9,9 +9,9 @@ import (
 	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
-// addLost adds the missing rows of a range to a page that has its other rows. If the page has no
-// row of that epoch, it ends with them. If it also has rows of another epoch, it ends before them.
-// following are the epochs after that of the range.
+// addLost adds the missing rows in the range r to a page that has all other rows of the range. If
+// the page has only rows of another epoch, it ends before the epoch of r instead. If the page has
+// no rows, it ends after the missing rows. following lists the epochs that come next.
 func (p *page) addLost(ctx context.Context, found *journal.Found, r journal.Range, following []string, limit *horizon) error {
 	q := p.query
 	if p.next != nil && p.epoch != r.Epoch {
@@ -49,19 +49,19 @@ func (p *page) addLost(ctx context.Context, found *journal.Found, r journal.Rang
 	return nil
 }
 
-// hidesEnd reports whether the end of a range is hidden.
+// hidesEnd reports whether the user may not know yet where the lost rows end.
 func (z *horizon) hidesEnd(l *journal.Lost) bool {
 	return z.hides(l.Epoch, &journal.Row{At: l.At, Position: l.Position})
 }
 
-// hidesLost reports whether a range is hidden. If only its end is, rows are being lost now: those
-// that a user knows of follow a row that the user may see.
+// hidesLost reports whether the user may not know of the lost rows yet. While rows are being lost,
+// the user may know of the loss but not of its end, if the row before it is visible.
 func (z *horizon) hidesLost(l *journal.Lost) bool {
 	return z.hidesEnd(l) && (z.virtual || l.Since == 0 || l.Since > z.at)
 }
 
-// lostHeader is the header with the rows that are missing in an answer.
+// lostHeader is the name of the header that lists the rows that an answer lacks.
 const lostHeader = "Rueda-Lost"
 
-// maxLostHeader is the number of ranges in lostHeader.
+// maxLostHeader bounds the ranges in lostHeader.
 const maxLostHeader = 32

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// page is an answer with rows. With maxRows rows it takes some megabytes.
+// page is an answer with rows that is being built. With maxRows rows it takes some megabytes.
 type page struct {
 	query *query
 	media string
@@ -32,7 +32,7 @@ type page struct {
 	sum  hash.Hash // of the body
 }
 
-// bytesPerRow is about the size of a row in an answer.
+// bytesPerRow is an estimate of a row's size in an answer. It sets the first capacity of a buffer.
 const bytesPerRow = 192
 
 func newPage(req *api.Request, q *query, body []byte) *page {
@@ -50,8 +50,9 @@ func newPage(req *api.Request, q *query, body []byte) *page {
 	return p
 }
 
-// add appends a row: in JSON and JSON lines the message that was streamed. Delayed data was
-// streamed with another D, which is not stored, so that D is left out.
+// add appends a row. In JSON and JSON lines it has the form of the message that was streamed. For
+// delayed data the member D is left out, because the D that was streamed at that delay is not
+// stored.
 func (p *page) add(epoch string, row *journal.Row) {
 	if p.query.delay > 0 {
 		row.Latency = -1
@@ -71,7 +72,8 @@ func (p *page) add(epoch string, row *journal.Row) {
 	}
 }
 
-// finish returns the answer for a page that was filled.
+// finish completes the body of a page, sets the headers, and returns the answer, which is 304 if
+// the client has the page.
 func (h *Routes) finish(req *api.Request, q *query, p *page) api.Result {
 	next := ""
 	if p.next != nil {
@@ -112,7 +114,7 @@ func (h *Routes) finish(req *api.Request, q *query, p *page) api.Result {
 	return req.Tagged(tag, api.Result{Status: http.StatusOK, Raw: p.body})
 }
 
-// contentType returns the Content-Type of a media type.
+// contentType returns the value of Content-Type for a media type.
 func contentType(media string) string {
 	if media == api.MediaCSV {
 		return api.MediaCSV + "; charset=utf-8; header=present" // RFC 4180, section 3
@@ -120,7 +122,7 @@ func contentType(media string) string {
 	return media
 }
 
-// nextPage returns the same URL with a cursor.
+// nextPage returns the path and query of u with the parameter cursor replaced.
 func nextPage(u *url.URL, cursor string) string {
 	values := u.Query()
 	values.Set("cursor", cursor)

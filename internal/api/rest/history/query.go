@@ -18,7 +18,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Limits of the rows of a page.
+// Default and maximum number of rows of a page.
 const (
 	defaultRows = 1000
 	maxRows     = 10_000
@@ -47,14 +47,15 @@ type query struct {
 	tag          string // entity tag of a page that is settled; "": it is not
 }
 
-// cursor is where a page begins: after row n of an epoch, in the direction of the page, or at the
-// first row if n is 0.
+// cursor states where a page begins: after row n of an epoch in the order of the page, or at the
+// first row of the epoch if n is 0.
 type cursor struct {
 	epoch string
 	n     uint64
 }
 
-// parse reads the query of a request and refuses what its user may not see.
+// parse reads the parameters of a request into q. It returns an error for a wrong parameter, or if
+// the user has no right to the rows.
 func (h *Routes) parse(req *api.Request, q *query) error {
 	id, f := h.parseInstrument(req.Params, q.series.Channel == journal.Statuses)
 	if f != nil {
@@ -91,7 +92,8 @@ func (h *Routes) parse(req *api.Request, q *query) error {
 	return h.parsePosition(req.Params, q)
 }
 
-// parseInstrument reads the instrument of a query, which may be a market if markets is set.
+// parseInstrument reads the parameter instrument. If markets is true, it also accepts *|MARKET|*
+// for a market that has statuses.
 func (h *Routes) parseInstrument(p api.Params, markets bool) (market.InstrumentID, *wire.Failure) {
 	id, err := market.ParsePattern(p.Get("instrument"))
 	if err == nil && markets && id.Symbol == market.Any && id.Term == market.Any && id.Market != market.Any {
@@ -107,7 +109,7 @@ func (h *Routes) parseInstrument(p api.Params, markets bool) (market.InstrumentI
 	return id, f
 }
 
-// parseTimes reads start and end.
+// parseTimes reads the parameters start and end. end must be after start.
 func (q *query) parseTimes(p api.Params) (f *wire.Failure) {
 	if q.start, f = parseTime(p, "start", q.zone); f != nil {
 		return f
@@ -125,8 +127,9 @@ func (q *query) parseTimes(p api.Params) (f *wire.Failure) {
 	return nil
 }
 
-// parseTime reads a time in Unix nanoseconds, 0 if it is not given: RFC 3339, a date, which is the
-// start of that trading day in a time zone, or Unix nanoseconds from 1973 on.
+// parseTime returns the time in a parameter as Unix nanoseconds, or 0 without the parameter. The
+// time may be in RFC 3339, a date for the start of that trading day in zone, or Unix nanoseconds
+// from 1973 on.
 func parseTime(p api.Params, name string, zone *time.Location) (int64, *wire.Failure) {
 	text := p.Get(name)
 	if text == "" {
@@ -153,11 +156,12 @@ func parseTime(p api.Params, name string, zone *time.Location) (int64, *wire.Fai
 	return ns, nil
 }
 
-// leastUnix is the least integer that is a time, in March 1973. A smaller one is in another unit.
+// leastUnix is the smallest integer that parseTime accepts, a time in March 1973. A smaller integer
+// is probably in seconds, milliseconds or microseconds.
 const leastUnix = 1e17
 
-// unixHint returns the time that an integer stands for in the unit that was probably meant; "": in
-// none.
+// unixHint returns a hint with the time that n stands for in seconds, milliseconds or microseconds.
+// It returns "" if n is plausible in none of these units.
 func unixHint(n int64) string {
 	for _, unit := range []struct {
 		name string
@@ -171,7 +175,7 @@ func unixHint(n int64) string {
 	return ""
 }
 
-// parseRows reads limit and order.
+// parseRows reads the parameters limit and order.
 func (q *query) parseRows(p api.Params) (f *wire.Failure) {
 	if q.limit, f = p.Limit(defaultRows, maxRows); f != nil {
 		return f
@@ -186,7 +190,8 @@ func (q *query) parseRows(p api.Params) (f *wire.Failure) {
 	return nil
 }
 
-// parsePosition reads epoch, after_sequence and cursor.
+// parsePosition reads the parameters epoch, after_sequence and cursor. It returns EpochChanged if
+// they refer to an epoch that is not available.
 func (h *Routes) parsePosition(p api.Params, q *query) error {
 	current := h.journal.Epoch()
 	q.epoch = p.Get("epoch")
@@ -217,13 +222,14 @@ func (h *Routes) parsePosition(p api.Params, q *query) error {
 	return nil
 }
 
-// epochChanged returns the fault of sequence numbers that are no longer valid.
+// epochChanged returns the fault for a request whose epoch, sequence number or cursor is no longer
+// valid.
 func epochChanged(current string) *wire.Fault {
 	return &wire.Fault{Reason: wire.EpochChanged, Msg: "The epoch is " + current, Hint: "Ask again without epoch, after_sequence and cursor"}
 }
 
-// epochs selects from all, which has the oldest first, the epochs whose rows the page may have.
-// They are in the order of the page.
+// epochs returns the epochs from which the page may have rows, in the order of the page. all lists
+// the epochs of the journal, the oldest first.
 func (q *query) epochs(all []string) []string {
 	if q.epoch != "" {
 		return []string{q.epoch}
@@ -241,7 +247,7 @@ func (q *query) epochs(all []string) []string {
 	return list
 }
 
-// rangeIn returns the rows to read of an epoch; ok is false if there are none.
+// rangeIn returns the range of rows to read from an epoch. ok is false if there are none.
 func (q *query) rangeIn(epoch string) (r journal.Range, ok bool) {
 	r = journal.Range{Epoch: epoch, Start: q.start, End: q.end, Reverse: q.desc, AfterN: q.after}
 	if !q.continues || epoch != q.at.epoch || q.at.n == 0 {
@@ -255,13 +261,15 @@ func (q *query) rangeIn(epoch string) (r journal.Range, ok bool) {
 	return r, r.ToN > r.AfterN
 }
 
-// A cursor as text has a byte for the format, the fingerprint of its query, N, and the epoch.
+// A cursor is sent as base64 of a format byte, the fingerprint of its query, N as a varint, and the
+// epoch.
 const (
 	cursorFormat     = 'h'
 	fingerprintBytes = 8
 )
 
-// fingerprint identifies the rows of a query and their order. The limit is not part of it.
+// fingerprint returns a hash of what selects and orders the rows of a query. It does not depend on
+// the limit, so that a client may change the limit between pages.
 func (q *query) fingerprint() (sum [fingerprintBytes]byte) {
 	b := append([]byte(q.path), 0)
 	b = append(q.series.Instrument.Append(b), 0, byte(q.series.Channel), byte(q.series.Interval))
@@ -275,7 +283,7 @@ func (q *query) fingerprint() (sum [fingerprintBytes]byte) {
 	return sum
 }
 
-// cursorText returns the text of a cursor.
+// cursorText encodes a cursor of this query for the client.
 func (q *query) cursorText(at cursor) string {
 	sum := q.fingerprint()
 	b := append([]byte{cursorFormat}, sum[:]...)
@@ -284,7 +292,7 @@ func (q *query) cursorText(at cursor) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// parseCursor parses the text of a cursor of the same query.
+// parseCursor decodes a cursor. ok is false if it does not come from a page of the same query.
 func (q *query) parseCursor(text string) (at cursor, ok bool) {
 	if len(text) > api.MaxCursor {
 		return at, false

@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/internal/engine/journal"
 )
 
-// settle sets the properties of a page that are known before it is read.
+// settle sets the completeFrom and the tag of a query, which are known before rows are read.
 func (h *Routes) settle(req *api.Request, q *query) {
 	q.completeFrom = h.journal.Oldest(q.series)
 	if h.waitsForDays() {
@@ -18,9 +18,8 @@ func (h *Routes) settle(req *api.Request, q *query) {
 	q.tag = h.settledTag(req, q)
 }
 
-// settledTag returns the entity tag of a page whose rows are all known to be final: they are of
-// closed days, and the newest row was published later than any late row could be. It returns "" for
-// other pages.
+// settledTag returns an entity tag for a page whose rows are certainly final, and "" for any other
+// page. Such rows are of closed days, and enough time has passed for late rows to be published.
 func (h *Routes) settledTag(req *api.Request, q *query) string {
 	days := h.journal.Days()
 	from, until := closedDays(days)
@@ -47,8 +46,9 @@ func (h *Routes) settledTag(req *api.Request, q *query) string {
 	return api.QuoteTag(whole[:])
 }
 
-// closedDays returns the range of time that is closed: no more rows are published in it. 0, 0 means
-// none. A day later than the newest one comes from a wrong clock.
+// closedDays returns the range of publication time, in Unix ns, in which no more rows are
+// published. It returns 0, 0 if there is none. It ignores a day after the newest day, which comes
+// from a wrong clock.
 func closedDays(days []journal.Day) (from, until int64) {
 	for _, d := range days {
 		t, err := time.Parse(time.DateOnly, d.Date)
@@ -66,17 +66,17 @@ func closedDays(days []journal.Day) (from, until int64) {
 	return from, until
 }
 
-// The longest time from the event time of a row to its publication: days are closed by publication
-// time, and a query is by event time. lateRows is what package export waits for. Bars take longer,
-// because they may be revised: a trading day that begins just before the end lasts up to 25 hours
-// more, and its bars may be revised for another hour.
+// How long after its event time a row may be published. Days are closed by publication time, while
+// a query selects rows by event time. Package export waits for lateRows too. Bars may be revised
+// later: a trading day that begins just before the end of the query lasts up to 25 hours, and its
+// bars may be revised for another hour.
 const (
 	lateRows = time.Minute
 	lateBars = 26*time.Hour + lateRows
 )
 
-// publishedBy returns when all rows of a query with an end were published, unless a market reports
-// much older events.
+// publishedBy returns the time at which all rows of a query are published, in Unix ns, unless a
+// market reports much older events. The query must have an end.
 func (q *query) publishedBy() int64 {
 	if q.series.Channel == journal.Bars {
 		return q.end + int64(lateBars)
@@ -84,13 +84,13 @@ func (q *query) publishedBy() int64 {
 	return q.end + int64(lateRows)
 }
 
-// hidden reports whether the user's delay may hide data that was published up to a time.
+// hidden reports whether the user's delay may hide rows that were published up to until (Unix ns).
 func (h *Routes) hidden(q *query, until int64) bool {
 	return q.delay > 0 && (q.instrument.VirtualClock || until > h.hub.Present()-int64(seconds(q.delay)))
 }
 
-// fullAndClosed reports whether a page is final although its query is not settled: it begins at a
-// fixed row and is full of rows of closed days.
+// fullAndClosed reports whether a page is final although settledTag returned "": it begins at a
+// fixed row, is full, and has only rows of closed days.
 func (h *Routes) fullAndClosed(q *query, p *page) bool {
 	if h.waitsForDays() {
 		return false
@@ -100,8 +100,9 @@ func (h *Routes) fullAndClosed(q *query, p *page) bool {
 	return !q.desc && fixed && p.next != nil && p.last.at < until && from > 0
 }
 
-// setCaching sets the headers for caches. settled means that the rows of the page are final.
-// Numbers without an epoch mean other rows in the next epoch; a cursor contains its epoch.
+// setCaching sets the Cache-Control of a page. If settled is true, its rows are final, and caches
+// may keep the page. A page by after_sequence without an epoch is never kept, because the next
+// epoch has other rows with the same numbers. A cursor contains its epoch.
 func setCaching(req *api.Request, q *query, settled bool) {
 	if settled && (!q.since || q.named || q.continues) {
 		setImmutable(req)
@@ -110,7 +111,8 @@ func setCaching(req *api.Request, q *query, settled bool) {
 	req.Out.Set("Cache-Control", "private, no-cache")
 }
 
-// setImmutable marks an answer that stays the same while the journal has its days.
+// setImmutable lets caches keep an answer for a week. The answer stays the same while the journal
+// keeps its days.
 func setImmutable(req *api.Request) {
 	req.Out.Set("Cache-Control", "private, max-age=604800, immutable")
 	req.Out.Add("Vary", "Authorization")
