@@ -33,15 +33,15 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Header is the header that every request for a session must have, with the value 1. A page of
-// another origin cannot send it without a preflight, which is refused.
+// Header is a request header that every request for a session must have, with the value 1. Browsers
+// send it for a page of another origin only after a preflight, which the gateway refuses.
 const Header = "X-Rueda-Console"
 
-// Path is the path of the routes of sessions, and of cookies without HTTPS.
+// Path is the path of the routes for sessions. Without HTTPS it is also the path of the cookie.
 const Path = "/console/session"
 
-// Names of the cookie. Browsers accept hostCookieName only from this host, by HTTPS and for all
-// paths. Programs up to 0.1.0 and builds of 0.2.0-dev have set oldCookieName, for Path.
+// Names of the cookie. Browsers accept hostCookieName only over HTTPS, from this host, and for all
+// paths. Version 0.1.0 and development builds of 0.2.0 used oldCookieName, with the path Path.
 const (
 	cookieName     = "rueda_console"
 	hostCookieName = "__Host-rueda_console"
@@ -62,26 +62,27 @@ type Config struct {
 	Page   Page        // for GET /console/config
 }
 
-// Page is what the page needs to know before a login.
+// Page is what GET /console/config reports, before a login.
 type Page struct {
 	Dev  bool          `json:"dev"` // a development gateway, with faults on request
 	Hint *Hint         `json:"hint,omitempty"`
 	Idle time.Duration `json:"-"` // how long tokens of the console live at most
 }
 
-// Hint is a login that the page suggests. Only a gateway that others cannot reach has one.
+// Hint is a login that the page suggests to every visitor. Set it only if others cannot reach the
+// gateway.
 type Hint struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
 }
 
-// Routes serve the console. Its functions are safe for concurrent use.
+// Routes serves the routes of the console. Its methods are safe for concurrent use.
 type Routes struct{ cfg Config }
 
-// New returns Routes.
+// New returns Routes. It does not check cfg.
 func New(cfg Config) *Routes { return &Routes{cfg} }
 
-// session is the answer to a login and to a refresh.
+// session is the answer to POST /console/session and to a refresh.
 type session struct {
 	Access           string `json:"access_token"`
 	Type             string `json:"token_type"`
@@ -98,7 +99,8 @@ func (c *Routes) Config(*api.Request) (api.Result, error) {
 	return api.Result{Object: b}, err
 }
 
-// Begin serves POST /console/session: a login. It never continues a login of the request's cookie.
+// Begin serves POST /console/session, which begins a login. It ignores the cookies of the request,
+// and so never continues another login.
 func (c *Routes) Begin(q *api.Request) (api.Result, error) {
 	if f := c.fromOwnPage(q); f != nil {
 		return api.Result{}, f
@@ -115,7 +117,8 @@ func (c *Routes) Begin(q *api.Request) (api.Result, error) {
 	return c.answer(q, &tokens, err)
 }
 
-// Refresh serves POST /console/session/refresh. Its body names the login whose token is used.
+// Refresh serves POST /console/session/refresh, which returns a new access token. The body contains
+// the id of the login, and a cookie its refresh token.
 func (c *Routes) Refresh(q *api.Request) (api.Result, error) {
 	if f := c.fromOwnPage(q); f != nil {
 		return api.Result{}, f
@@ -136,9 +139,10 @@ func (c *Routes) Refresh(q *api.Request) (api.Result, error) {
 	return c.answer(q, &granted, err)
 }
 
-// End serves DELETE /console/session: the end of the login that the body names, by its token in a
-// cookie, or by its access token. Without a body, that is the login of the cookies, for pages that
-// programs of before have served. It is a conflict if no login has ended.
+// End serves DELETE /console/session, which ends the login whose id is in the body. Its token is in
+// a cookie, or is the access token of the request. Without a body, End ends the logins of all
+// cookies, because pages of earlier versions send none. The answer is conflict if no login has
+// ended.
 func (c *Routes) End(q *api.Request) (api.Result, error) {
 	if f := c.fromOwnPage(q); f != nil {
 		return api.Result{}, f
@@ -175,8 +179,8 @@ func (c *Routes) End(q *api.Request) (api.Result, error) {
 	return api.Result{Object: []byte("{}")}, nil
 }
 
-// LimitKey returns what a logout counts by: the first of its tokens that the gateway has minted, or
-// the client's address.
+// LimitKey returns the key by which the limit of logouts counts a request: the login of the first
+// token in it that the gateway has minted, or the client's address.
 func (c *Routes) LimitKey(q *api.Request) string {
 	address := c.cfg.Auth.LimitKey(auth.Secret{}, c.origin(q))
 	for _, token := range append(c.tokensOf(q, ""), accessOf(q)) {
@@ -187,7 +191,7 @@ func (c *Routes) LimitKey(q *api.Request) string {
 	return address
 }
 
-// accessOf returns the access token of a request, or "".
+// accessOf returns the access token in the Authorization header, or "" without one.
 func accessOf(q *api.Request) string {
 	if token, ok := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer "); ok {
 		return token
@@ -195,7 +199,8 @@ func accessOf(q *api.Request) string {
 	return ""
 }
 
-// answer returns the answer to a grant, and sets the cookie.
+// answer returns the answer to a login or a refresh with the tokens t, and sets the cookie. If err
+// is not nil, it returns err, with the headers of the rate limit.
 func (c *Routes) answer(q *api.Request, t *auth.Tokens, err error) (api.Result, error) {
 	var left web.Quota
 	left.Limit, left.Remaining, left.Reset, left.Window = c.cfg.Auth.Limit(c.origin(q))
@@ -215,8 +220,8 @@ func (c *Routes) answer(q *api.Request, t *auth.Tokens, err error) (api.Result, 
 	return api.Result{Object: b}, nil
 }
 
-// setCookie sets the cookie until the end of the browser, or removes it if age is negative. It
-// removes a cookie of a program of before.
+// setCookie sets the cookie, which lasts until the browser ends. If age is negative, it removes the
+// cookie. It also removes a cookie with oldCookieName.
 func (c *Routes) setCookie(q *api.Request, value string, age int) {
 	cookie := http.Cookie{Name: cookieName, Value: value, Path: Path, MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 	if c.cfg.Secure() {
@@ -229,8 +234,9 @@ func (c *Routes) setCookie(q *api.Request, value string, age int) {
 	}
 }
 
-// tokensOf returns the refresh tokens of a login, or of all if id is empty, that the cookies of a
-// request have. A cookie is the id of a login, a dot and a refresh token.
+// tokensOf returns the refresh tokens in the cookies of a request: those of the login with this id,
+// or all if id is empty, at most maxTokens. The value of a cookie is the id of a login, a dot and a
+// refresh token.
 func (c *Routes) tokensOf(q *api.Request, id string) (tokens []string) {
 	cookies := q.CookiesNamed(cookieName)
 	if c.cfg.Secure() {
@@ -245,10 +251,10 @@ func (c *Routes) tokensOf(q *api.Request, id string) (tokens []string) {
 	return tokens
 }
 
-// fromOwnPage refuses a request that does not come from a page of the gateway's own origin. It must
-// have the header that forms cannot send, and no Sec-Fetch-Site that names another site. It must
-// have one Origin, with the scheme and host of the request. Origins of rest.Config do not count,
-// because their pages must not use a cookie.
+// fromOwnPage returns a fault unless the request comes from a page of the gateway's own origin. The
+// request must have Header, which forms cannot send, and no Sec-Fetch-Site of another site. Its
+// only Origin must be the scheme and host of the request. The origins that rest.Config allows are
+// refused too, because their pages must not use a cookie.
 func (c *Routes) fromOwnPage(q *api.Request) *wire.Fault {
 	if v := q.Header.Values(Header); len(v) != 1 || v[0] != "1" {
 		return &wire.Fault{Reason: wire.Forbidden, Msg: "Only the console sends this request", Hint: "Programs use POST /auth/token"}
@@ -267,7 +273,8 @@ func (c *Routes) fromOwnPage(q *api.Request) *wire.Fault {
 	return nil
 }
 
-// origin returns the client of a request, for package auth.
+// origin returns the address and the User-Agent of the client, and the life of its tokens, as
+// package auth expects them.
 func (c *Routes) origin(q *api.Request) auth.Origin {
 	return auth.Origin{Address: q.Address, Client: q.UserAgent(), Idle: c.cfg.Page.Idle}
 }
