@@ -10,7 +10,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// readSeq reads the number of a row; "" is -1: the newest rows.
+// readSeq parses the number of a row in the audit log. It returns -1, which stands for the newest
+// rows, if text is empty.
 func readSeq(text string) (int64, *wire.Failure) {
 	if text == "" {
 		return -1, nil
@@ -22,7 +23,9 @@ func readSeq(text string) (int64, *wire.Failure) {
 	return n, nil
 }
 
-// readAudit returns the newest rows, or the first ones after a row, in the order of the log.
+// readAudit returns up to limit rows of the audit log, in its order: the newest rows if after is
+// negative, and otherwise the first rows after that number. user and kind select rows; empty, they
+// select all. It looks at mostRead rows at most.
 func readAudit(ctx context.Context, log Audit, user string, kind audit.Kind, after int64, limit int) (answer adminapi.AuditRows, err error) {
 	answer.Rows = []adminapi.AuditRow{}
 	add := func(row *audit.Row) { answer.Rows = append(answer.Rows, auditRow(row)) }

@@ -13,7 +13,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// addUser serves POST /admin/users. The groups are checked before the user is added.
+// addUser serves POST /admin/users. It refuses unknown groups before it adds the user.
 func (r *Routes) addUser(q *Request) (api.Result, error) {
 	var body adminapi.AddUser
 	if err := Decode(q.Request, &body); err != nil {
@@ -50,7 +50,7 @@ func (r *Routes) addUser(q *Request) (api.Result, error) {
 	return object(adminapi.NewUser(&entry, time.Now()))
 }
 
-// haveGroups refuses groups that do not exist.
+// haveGroups returns an error if one of the groups does not exist.
 func (r *Routes) haveGroups(q *Request, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -67,8 +67,9 @@ func (r *Routes) haveGroups(q *Request, names []string) error {
 	return nil
 }
 
-// ChangeUser returns what an action of POST /admin/users/{id} does with the user of a name, and nil
-// for an action that is not set_rights or set_password.
+// ChangeUser returns a function that makes the change in text, the body of POST /admin/users/{id},
+// to the user with a name. It handles the actions set_rights and set_password, and returns nil, nil
+// for any other action.
 func ChangeUser(text []byte, action string) (func(ctx context.Context, users *local.Base, username string) error, *wire.Failure) {
 	if action != adminapi.SetRights && action != adminapi.SetPassword {
 		return nil, nil
@@ -101,7 +102,8 @@ func ChangeUser(text []byte, action string) (func(ctx context.Context, users *lo
 	}, nil
 }
 
-// rightsEdit returns the function that a change of rights makes.
+// rightsEdit returns the function of RightsChange.Apply, with errors that can be sent to the
+// client.
 func rightsEdit(c *adminapi.RightsChange) (func(*local.Rights) error, *wire.Failure) {
 	if c.Rights == nil {
 		return nil, wire.NewFailure(wire.InvalidRequest, "rights", "is missing")
@@ -177,7 +179,7 @@ func (r *Routes) listGroups(q *Request) (api.Result, error) {
 	return object(answer)
 }
 
-// group returns the answer with one group.
+// group returns the answer that describes the group with a name.
 func (r *Routes) group(q *Request, name string) (api.Result, error) {
 	list, err := r.cfg.Users.Groups(q.Context())
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package operator serves the routes for administrators about groups, accounts, feeds, keys, the
-// audit log, usage and settings, and those that add users and change their rights. Each change has
-// a row in the audit log with the operator's name.
+// audit log, usage and settings. It also adds users and changes their rights and passwords. Each
+// change has a row in the audit log with the operator's name.
 package operator
 
 import (
@@ -25,7 +25,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Config configures Routes. A route whose field is nil answers unsupported_option.
+// Config configures Routes. A route that needs a nil field answers unsupported_option. Noted and
+// Logger are required.
 type Config struct {
 	Users *local.Base
 	Feeds func() []adminapi.Feed
@@ -45,7 +46,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Keys are the keys that sign access tokens.
+// Keys manages the keys that sign access tokens.
 type Keys interface {
 	Keys() []keyset.Info
 	Rotate(ctx context.Context, o keyset.Rotation) ([]keyset.Change, error)
@@ -57,7 +58,7 @@ type Audit interface {
 	AuditRows(ctx context.Context, after int64) iter.Seq2[audit.Row, error]
 }
 
-// Request is a request of an operator whose role allows it.
+// Request is a request of an operator whose role permits the route.
 type Request struct {
 	*api.Request
 	Segment string // that the route leaves open
@@ -67,19 +68,19 @@ type Request struct {
 	Client  broker.Caller
 }
 
-// Serve answers a request.
+// Serve serves a request of a route.
 type Serve func(*Request) (api.Result, error)
 
-// Routes serves requests of operators.
+// Routes serves the routes in Table.
 type Routes struct {
 	cfg Config
 	mu  sync.Mutex // held during a change of LogLevel, so that audit rows have the order of changes
 }
 
-// New returns the Routes of a configuration.
+// New returns Routes. It does not check cfg.
 func New(cfg Config) *Routes { return &Routes{cfg: cfg} }
 
-// Table returns the functions by method and path.
+// Table returns the functions of the routes, by method and path.
 func (r *Routes) Table() map[string]Serve {
 	return map[string]Serve{
 		"POST /admin/users":               r.local(r.addUser),
@@ -102,7 +103,8 @@ func (r *Routes) Table() map[string]Serve {
 	}
 }
 
-// local refuses requests about users of another user base.
+// local returns a function that answers unsupported_option if the gateway has another user base
+// than its own, and otherwise calls serve.
 func (r *Routes) local(serve Serve) Serve {
 	return func(q *Request) (api.Result, error) {
 		if r.cfg.Users == nil {
@@ -112,10 +114,11 @@ func (r *Routes) local(serve Serve) Serve {
 	}
 }
 
-// MaxBody bounds bodies in bytes. A user may have 500 entitlements.
+// MaxBody bounds bodies in bytes. The 500 entitlements that a user may have fit.
 const MaxBody = 64 << 10
 
-// Decode reads the body of a request, one JSON object of which every member is known.
+// Decode reads the body of a request, a JSON object, into the value that into points to. It refuses
+// unknown members.
 func Decode(q *api.Request, into any) error {
 	text, err := q.ReadBody(api.MediaJSON, MaxBody)
 	if err != nil {
@@ -127,7 +130,7 @@ func Decode(q *api.Request, into any) error {
 	return nil
 }
 
-// DecodeText decodes a body.
+// DecodeText decodes a body like Decode. The failure names the wrong member.
 func DecodeText(text []byte, into any) *wire.Failure {
 	if body, err := wire.ParseJSON(text); err != nil || body.Kind != wire.Object {
 		return &wire.Failure{Fault: wire.Fault{Reason: wire.BadJSON}}
@@ -148,17 +151,17 @@ func DecodeText(text []byte, into any) *wire.Failure {
 	return &wire.Failure{Fault: wire.Fault{Reason: wire.BadField, Msg: "A value of the body has another form, such as a time that is not of RFC 3339"}}
 }
 
-// object returns an answer.
+// object returns the answer with v as its JSON object.
 func object(v any) (api.Result, error) {
 	text, err := json.Marshal(v)
 	return api.Result{Object: text}, err
 }
 
-// by returns the user base for changes of the operator.
+// by returns the user base, which records changes as those of the request's operator.
 func (r *Routes) by(q *Request) *local.Base { return r.cfg.Users.ByOperator(q.Actor, q.Client) }
 
-// failure returns the error of a failed request about a user or group. field is the member that an
-// error without another cause is about.
+// failure converts an error about a user or group to an error for the client. field is the member
+// that is named for an error without a special meaning.
 func (r *Routes) failure(q *Request, err error, field string) error {
 	var already *wire.Failure
 	switch {
@@ -239,7 +242,8 @@ func (r *Routes) rotate(q *Request) (api.Result, error) {
 	return object(answer)
 }
 
-// Limits of the rows of the audit log in an answer, and of those that a request looks at.
+// Default and maximum number of rows in an answer, and how many rows of the audit log one request
+// looks at.
 const (
 	usualRows = 100
 	mostRows  = 1000

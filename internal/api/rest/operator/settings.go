@@ -14,18 +14,18 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// whoami serves GET /admin/operator: the operator of the request's token.
+// whoami serves GET /admin/operator, which describes the operator of the request's token.
 func (r *Routes) whoami(q *Request) (api.Result, error) {
 	return object(adminapi.Operator{Name: q.Name, Role: q.Role})
 }
 
-// Reload reads the configuration again. applied and restart name the settings that have changed:
-// those that apply now, and those that apply after a restart. With mistakes nothing has changed. by
-// has the actor of the row in the audit log, which is stored first. The error is that of the audit
+// Reload reads the configuration again and applies it, after a row in the audit log is stored; by
+// has the actor of that row. applied names the changed settings that apply now, and restart those
+// that need a restart. If mistakes is not empty, nothing has changed. err is an error of the audit
 // log.
 type Reload func(ctx context.Context, by audit.Event) (applied, restart, mistakes []string, err error)
 
-// maxMistakes bounds the mistakes of an answer.
+// maxMistakes bounds how many mistakes an answer lists.
 const maxMistakes = 20
 
 // reload serves POST /admin/reload.
@@ -53,8 +53,8 @@ func (r *Routes) reload(q *Request) (api.Result, error) {
 	}{append([]string{}, applied...), append([]string{}, restart...)})
 }
 
-// levelName returns the name of a level. A level between two names has the name of the higher one,
-// from which on lines are written.
+// levelName returns the name of a level. A level between two names has the higher name, because
+// lines are written from that level on.
 func levelName(level slog.Level) string {
 	switch {
 	case level <= slog.LevelDebug:
@@ -67,7 +67,7 @@ func levelName(level slog.Level) string {
 	return "error"
 }
 
-// levelHere refuses requests to a gateway whose log has a fixed level.
+// levelHere returns a fault if the level of the gateway's log is fixed.
 func (r *Routes) levelHere() error {
 	if r.cfg.LogLevel == nil {
 		return wire.NewFault(wire.UnsupportedOption, "The level of this gateway's log is fixed")
@@ -75,7 +75,7 @@ func (r *Routes) levelHere() error {
 	return nil
 }
 
-// level returns the answer with the current level.
+// level returns the answer that contains the current level.
 func (r *Routes) level() (api.Result, error) {
 	return api.Result{Object: []byte(`{"level":"` + levelName(r.cfg.LogLevel.Level()) + `"}`)}, nil
 }
@@ -88,8 +88,8 @@ func (r *Routes) logLevel(*Request) (api.Result, error) {
 	return r.level()
 }
 
-// setLogLevel serves PUT /admin/log-level. The level changes only after its row in the audit log is
-// stored.
+// setLogLevel serves PUT /admin/log-level. It changes the level only after a row in the audit log
+// is stored.
 func (r *Routes) setLogLevel(q *Request) (api.Result, error) {
 	body, err := q.ReadBody(api.MediaJSON, MaxBody)
 	if err != nil {
