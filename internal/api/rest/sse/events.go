@@ -32,8 +32,8 @@ const (
 	reconnectMillis = 3000
 )
 
-// sseWriter turns the frames of a session into server-sent events, or JSON lines. It holds back the
-// last event of a piece of output, because its position may follow.
+// sseWriter converts the frames of a session to server-sent events or JSON lines. It holds back the
+// last event until it knows whether a position follows, which becomes the id of the event.
 type sseWriter struct {
 	conn   *socket.LocalConn
 	lines  bool
@@ -48,7 +48,8 @@ type sseWriter struct {
 	retrySent bool
 }
 
-// run writes the stream to the client of q until either ends, and returns the number of bytes.
+// run writes the stream to the client of q until the session or the connection ends. It returns how
+// many bytes it wrote.
 func (s *sseWriter) run(w http.ResponseWriter, q *api.Request) (written int64) {
 	if q.Method == http.MethodHead {
 		return 0
@@ -88,7 +89,8 @@ func (s *sseWriter) run(w http.ResponseWriter, q *api.Request) (written int64) {
 	}
 }
 
-// next returns the next message of the frames that were received, or nil if there is none.
+// next returns the next message in the frames that were received, or nil after the last one. A
+// close frame ends the session.
 func (s *sseWriter) next() []byte {
 	first, payload, size := frame.Split(s.frames)
 	if size == 0 || first != frame.Text { // otherwise a close frame, which is the last one
@@ -100,13 +102,14 @@ func (s *sseWriter) next() []byte {
 	return payload
 }
 
-// receive waits for frames of the session until a time.
+// receive waits for frames of the session. The error is os.ErrDeadlineExceeded if there are none
+// until that time.
 func (s *sseWriter) receive(ctx context.Context, until time.Time) (err error) {
 	s.frames, err = s.conn.Next(ctx, until)
 	return err
 }
 
-// addFrames adds the frames that were received to the output.
+// addFrames converts the received frames and appends them to the output.
 func (s *sseWriter) addFrames() {
 	for msg := s.next(); msg != nil; msg = s.next() {
 		if string(msg) == wire.Ping {
@@ -120,7 +123,7 @@ func (s *sseWriter) addFrames() {
 	s.release("")
 }
 
-// add adds a message to the output.
+// add appends a message to the output, or holds it back as the newest event.
 func (s *sseWriter) add(payload []byte) {
 	m := control(payload)
 	switch {
@@ -146,7 +149,7 @@ func (s *sseWriter) add(payload []byte) {
 	}
 }
 
-// addPosition adds the position of the stream after the messages that were added.
+// addPosition makes position the id of the newest event.
 func (s *sseWriter) addPosition(position string) {
 	switch {
 	case s.lines:
@@ -157,7 +160,8 @@ func (s *sseWriter) addPosition(position string) {
 	}
 }
 
-// release adds the event that was held back, with its id if that is known.
+// release appends the event that was held back to the output. Its id is position, unless that is
+// empty.
 func (s *sseWriter) release(position string) {
 	if !s.holding {
 		return
@@ -170,8 +174,8 @@ func (s *sseWriter) release(position string) {
 	s.out = append(append(append(s.out, "data: "...), s.held...), "\n\n"...)
 }
 
-// comment adds an empty comment, which keeps the connection open. JSON lines have no comments;
-// Alive marks replace them.
+// comment appends an empty comment to the output, so that proxies keep the connection open. JSON
+// lines have no comments; Alive messages have this effect there.
 func (s *sseWriter) comment() {
 	if !s.lines {
 		s.out = append(s.out, ":\n\n"...)
@@ -186,7 +190,7 @@ func appendRetry(b []byte, ms int) []byte {
 	return append(strconv.AppendInt(append(b, "retry: "...), int64(ms), 10), '\n')
 }
 
-// whole returns a whole number that is not negative, or 0 for any other text.
+// whole parses a whole number below 2^31. It returns 0 for any other text.
 func whole(text string) int {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
@@ -195,7 +199,7 @@ func whole(text string) int {
 	return int(n)
 }
 
-// writeFlush writes and flushes b within writeTimeout.
+// writeFlush writes and flushes b with a time limit of writeTimeout.
 func writeFlush(w io.Writer, out *http.ResponseController, b []byte) (int, error) {
 	if err := out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
@@ -207,7 +211,8 @@ func writeFlush(w io.Writer, out *http.ResponseController, b []byte) (int, error
 	return n, err
 }
 
-// limitSendBuffer bounds the data that the kernel holds for the client of c, if c supports that.
+// limitSendBuffer limits how many bytes the kernel holds for the client of c, if the connection
+// supports this.
 func limitSendBuffer(c net.Conn, size int) {
 	for c != nil {
 		switch under := c.(type) {
@@ -222,14 +227,14 @@ func limitSendBuffer(c net.Conn, size int) {
 	}
 }
 
-// message is a control message of the session; the zero message stands for data.
+// message is a control message of the session. The zero message stands for a message with data.
 type message struct {
 	kind string
 	body wire.Value
 }
 
-// control reads a control message. For data, whose type has one letter, it returns the zero
-// message.
+// control parses a control message. It returns the zero message for a message with data, whose type
+// has a single letter.
 func control(payload []byte) (m message) {
 	const head = len(`{"type":"`)
 	if len(payload) > head+1 && payload[head+1] == '"' {
@@ -243,13 +248,13 @@ func control(payload []byte) (m message) {
 	return message{kind.Text, body}
 }
 
-// text returns a member that is a string, or "".
+// text returns the string in a member, or "" without one.
 func (m *message) text(name string) string {
 	v := m.body.Get(name)
 	return v.Text
 }
 
-// failure returns an Error of the session as a failure of the request.
+// failure converts an Error message of the session to a failure of the request.
 func (m *message) failure() *wire.Failure {
 	f := &wire.Failure{Fault: wire.Fault{Reason: wire.Reason(m.text("reason")), Msg: m.text("msg"), Hint: m.text("hint")}}
 	if wait := m.body.Get("retry_after"); wait.Kind == wire.Number {

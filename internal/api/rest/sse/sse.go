@@ -1,8 +1,8 @@
 // Package sse serves the stream over HTTP, as server-sent events or JSON lines. It is a host of
-// sessions, besides the WebSocket connections of package socket: it passes the token and a
-// subscribe to a session and writes the session's messages. Tokens, rights, limits, slow clients
-// and the shutdown are therefore the session's. The id of an event is the position that the session
-// reports after each piece of the stream.
+// sessions, like package socket with its WebSocket connections. It passes the token and a subscribe
+// to a session and writes the session's messages. The session handles tokens, rights, limits, slow
+// clients and the shutdown. It reports a position after each piece of the stream, which becomes the
+// id of an event.
 package sse
 
 import (
@@ -16,11 +16,13 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// answerTimeout bounds the answers of the session to the token and the subscribe.
+// answerTimeout bounds how long the session may take to answer the token and the subscribe
+// together.
 const answerTimeout = 10 * time.Second
 
-// Route returns the function of GET /market/stream?trades=a,b&quotes=c, a subscription to the
-// stream. connect opens its session; nil: the route is not found.
+// Route returns the function that serves GET /market/stream?trades=a,b&quotes=c, a subscription to
+// the stream. connect opens a session for a client. If connect is nil, the function answers
+// not_found.
 func Route(connect func(client netip.Addr) (*socket.LocalConn, error)) func(*api.Request) (api.Result, error) {
 	return func(q *api.Request) (api.Result, error) {
 		if connect == nil {
@@ -49,7 +51,8 @@ func Route(connect func(client netip.Addr) (*socket.LocalConn, error)) func(*api
 	}
 }
 
-// open authenticates the session and subscribes.
+// open sends the token and the subscribe to the session and waits for both answers. slow is the
+// parameter of that name, or "".
 func (s *sseWriter) open(ctx context.Context, token, slow string, subscribe []byte) error {
 	until := time.Now().Add(answerTimeout)
 	auth := wire.AppendString([]byte(`{"action":"auth_token","token":`), token)
@@ -62,8 +65,9 @@ func (s *sseWriter) open(ctx context.Context, token, slow string, subscribe []by
 	return s.ask(ctx, subscribe, "Subscription", until)
 }
 
-// ask sends a message and waits for its answer. The client receives all other messages. It also
-// receives the answer unless that is Success, which the HTTP status replaces.
+// ask sends msg to the session and waits for an answer of the type want. An Error becomes a
+// failure. ask adds all other messages to the output, including the answer. It leaves out Success,
+// which the HTTP status replaces.
 func (s *sseWriter) ask(ctx context.Context, msg []byte, want string, until time.Time) error {
 	s.conn.Send(msg)
 	for {

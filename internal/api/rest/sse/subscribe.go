@@ -11,8 +11,8 @@ func channels() []string {
 	return []string{"trades", "quotes", "order_book", "status", "summary", "bars"}
 }
 
-// subscribeMessage returns the subscribe message for a query and Last-Event-ID. The session checks
-// the values.
+// subscribeMessage returns the subscribe message for the query and the Last-Event-ID of a request.
+// It checks only the form of values; the session checks the rest.
 func subscribeMessage(q *api.Request) ([]byte, *wire.Failure) {
 	b := append([]byte(nil), `{"action":"subscribe"`...)
 	some := false
@@ -44,7 +44,7 @@ func subscribeMessage(q *api.Request) ([]byte, *wire.Failure) {
 	return append(b, '}'), nil
 }
 
-// appendOptions appends the fields of a subscribe that are not strings.
+// appendOptions appends the members of a subscribe that are numbers or booleans.
 func appendOptions(b []byte, q *api.Request) ([]byte, *wire.Failure) {
 	switch depth := q.Params.Get("depth"); depth {
 	case "":
@@ -71,8 +71,8 @@ func appendOptions(b []byte, q *api.Request) ([]byte, *wire.Failure) {
 	return b, nil
 }
 
-// appendStart appends where the stream begins: after Last-Event-ID, which a client sends that
-// reconnects, or else at start.
+// appendStart appends the point at which the stream begins. For a client that reconnects, this is
+// the position in Last-Event-ID, and otherwise the parameter start.
 func appendStart(b []byte, q *api.Request) ([]byte, *wire.Failure) {
 	start := q.Params.Get("start")
 	ids := q.Header.Values("Last-Event-Id")
