@@ -11,7 +11,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// ReadBody returns the body, of a media type and of up to limit bytes. The error is a *wire.Fault.
+// ReadBody returns the body of the request, which must have the given media type and at most limit
+// bytes. The error is a *wire.Fault.
 func (q *Request) ReadBody(media string, limit int64) ([]byte, error) {
 	if f := checkBodyType(q.Header, media); f != nil {
 		return nil, f
@@ -34,7 +35,8 @@ func (q *Request) ReadBody(media string, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// checkBodyType refuses a body of another media type, not in UTF-8, or compressed.
+// checkBodyType returns a fault unless the body has the media type want, is in UTF-8, and is not
+// compressed.
 func checkBodyType(h http.Header, want string) *wire.Fault {
 	bad := wire.NewFault(wire.UnsupportedMedia, "The body must be "+want+" in UTF-8, without a content encoding")
 	if types := h.Values("Content-Type"); len(types) != 1 {

@@ -20,12 +20,13 @@ const (
 	codingZstd = "zstd"
 )
 
-// minCompressed is the smallest body in bytes that is compressed. A smaller one fits a packet.
+// minCompressed is the size in bytes from which bodies are compressed. A smaller body fits into one
+// packet.
 const minCompressed = 1400
 
-// Compressors compress bodies. They are pooled, because one for zstd takes about 2 MB and one for
-// gzip 1 MB. Bodies with secrets must not be compressed: the length of a compressed text reveals a
-// secret next to words of an attacker (the BREACH attack).
+// Compressors compress bodies. They reuse compressors, because one for zstd takes about 2 MB and
+// one for gzip about 1 MB. Do not compress bodies that contain secrets: an attacker who can add
+// text to a body learns about the secret from the compressed length (the BREACH attack).
 type Compressors struct {
 	zstd, gzip sync.Pool // of resettable
 }
@@ -62,8 +63,8 @@ func Coding(values []string) string {
 	return best
 }
 
-// Writer returns a writer that compresses into w, or nil without a coding. Close ends the
-// compressed body, not w, and must be called.
+// Writer returns a writer that compresses into w, or nil if coding is CodingNone. The caller must
+// call Close, which ends the compressed body and does not close w.
 func (p *Compressors) Writer(w io.Writer, coding string) (io.WriteCloser, error) {
 	var pool *sync.Pool
 	var create func(io.Writer) (resettable, error)
@@ -84,7 +85,7 @@ func (p *Compressors) Writer(w io.Writer, coding string) (io.WriteCloser, error)
 	return &compressor{z, pool}, err
 }
 
-// resettable is a compressor that can start another body.
+// resettable is a compressor that can be used for another body after Reset.
 type resettable interface {
 	io.WriteCloser
 	Reset(io.Writer)
@@ -97,7 +98,8 @@ func newZstd(w io.Writer) (resettable, error) {
 
 func newGzip(w io.Writer) (resettable, error) { return gzip.NewWriterLevel(w, gzip.BestSpeed) }
 
-// compressor is a compressor of a pool. Close ends the body and returns it there.
+// compressor is a compressor from a pool. Close ends the body and gives the compressor back to the
+// pool.
 type compressor struct {
 	resettable
 	pool *sync.Pool
@@ -109,7 +111,8 @@ func (c *compressor) Close() error {
 	return err
 }
 
-// Compress returns body in a coding, and the coding that was used. A small body stays as it is.
+// Compress returns body in a coding, and the coding that it used. It leaves a body below
+// minCompressed unchanged and then returns CodingNone.
 func (p *Compressors) Compress(body []byte, coding string) (_ []byte, used string) {
 	if coding == CodingNone || len(body) < minCompressed {
 		return body, CodingNone
@@ -126,14 +129,14 @@ func (p *Compressors) Compress(body []byte, coding string) (_ []byte, used strin
 	return out.Bytes(), coding
 }
 
-// A page of ten thousand rows takes milliseconds to read, encode and write. The reader yields after
-// each piece of this work, so that messages of the stream do not wait for all of it.
+// Sizes of the pieces after which a reader yields. Reading, encoding and writing a page of ten
+// thousand rows takes milliseconds. Between the pieces, the stream can send its messages.
 const (
 	YieldRows  = 256
 	pieceBytes = 64 << 10
 )
 
-// InPieces writes a body in pieces and yields between them.
+// InPieces calls write for each piece of body, and yields the processor after each piece.
 func InPieces(body []byte, write func([]byte) (int, error)) error {
 	for piece := range slices.Chunk(body, pieceBytes) {
 		if _, err := write(piece); err != nil {

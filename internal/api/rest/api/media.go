@@ -20,9 +20,10 @@ const (
 	MediaForm   = openapi.Form
 )
 
-// Negotiate returns the media type of offers that Accept (RFC 9110, section 12.5.1) prefers: the
-// first one if it has no preference, and "" if it accepts none of them. The most specific range
-// that matches a type decides. A header that is missing or cannot be parsed accepts everything.
+// Negotiate returns the media type in offers that the Accept header prefers (RFC 9110, section
+// 12.5.1). It returns the first offer if there is no preference, and "" if the client accepts no
+// offer. For each offer, the most specific range in the header decides. A header that is missing or
+// cannot be parsed accepts everything.
 func Negotiate(values []string, offers []string) string {
 	ranges := mediaRanges(values)
 	if len(ranges) == 0 {
@@ -37,13 +38,13 @@ func Negotiate(values []string, offers []string) string {
 	return best
 }
 
-// mediaRange is a member of Accept.
+// mediaRange is an element of an Accept header.
 type mediaRange struct {
 	media   string
 	quality float64
 }
 
-// maxRanges bounds the members of a header that are read.
+// maxRanges bounds how many elements of an Accept header are read.
 const maxRanges = 64
 
 func mediaRanges(values []string) (list []mediaRange) {
@@ -81,7 +82,7 @@ func qualityOf(offer string, ranges []mediaRange) (q float64) {
 	return q
 }
 
-// quality returns a q parameter; one that is missing or cannot be parsed is 1.
+// quality parses a q parameter. It returns 1 if the parameter is missing or cannot be parsed.
 func quality(q string) float64 {
 	v, err := strconv.ParseFloat(q, 64)
 	if err != nil || v < 0 || v > 1 {
@@ -90,7 +91,8 @@ func quality(q string) float64 {
 	return v
 }
 
-// Tagged returns r with its entity tag, or 304 without a body if the client has it.
+// Tagged sets the ETag header and returns r, or 304 without a body if the client already has this
+// answer.
 func (q *Request) Tagged(etag string, r Result) Result {
 	q.Out.Set("ETag", etag)
 	if matched, ok := matchesETag(q.Header.Values("If-None-Match"), etag); ok {
@@ -100,19 +102,19 @@ func (q *Request) Tagged(etag string, r Result) Result {
 	return r
 }
 
-// EntityTag returns the entity tag of a body.
+// EntityTag returns the entity tag for a body, which is a part of its SHA-256.
 func EntityTag(body []byte) string {
 	sum := sha256.Sum256(body)
 	return QuoteTag(sum[:])
 }
 
-// QuoteTag returns the entity tag for a SHA-256.
+// QuoteTag returns the entity tag that is made of a SHA-256.
 func QuoteTag(sum []byte) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 }
 
-// matchesETag returns the member of If-None-Match (RFC 9110, section 13.1.2) that names etag, or a
-// compressed form of it. "*" matches etag itself.
+// matchesETag returns the entity tag in If-None-Match (RFC 9110, section 13.1.2) that equals etag
+// or the tag of its compressed form. For "*" it returns etag. ok is false if none matches.
 func matchesETag(values []string, etag string) (matched string, ok bool) {
 	for _, value := range values {
 		for member := range strings.SplitSeq(value, ",") {

@@ -10,17 +10,17 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// MaxCursor bounds a cursor, in bytes. The longest key, the id of an account or an instrument,
-// fits.
+// MaxCursor bounds the length of a cursor in bytes. A cursor with the longest id of an account or
+// an instrument fits.
 const MaxCursor = 256
 
-// Params are the parameters of a query.
+// Params holds the parameters of a query by name.
 type Params url.Values
 
-// Get returns a parameter, or "" if it is not given.
+// Get returns the first value of a parameter, or "" without one.
 func (p Params) Get(name string) string { return url.Values(p).Get(name) }
 
-// Limit returns the number of rows that a request wants, from 1 to most.
+// Limit returns the parameter limit, which must be from 1 to most. Without it, Limit returns usual.
 func (p Params) Limit(usual, most int) (int, *wire.Failure) {
 	text := p.Get("limit")
 	if text == "" {
@@ -33,13 +33,13 @@ func (p Params) Limit(usual, most int) (int, *wire.Failure) {
 	return int(n), nil
 }
 
-// BadCursor returns the failure of a cursor that is not one of this list.
+// BadCursor returns the failure for a cursor that does not come from the requested list.
 func BadCursor() *wire.Failure {
 	return wire.NewFailure(wire.BadField, "cursor", "is not a next_cursor of this list")
 }
 
-// Instrument parses the parameter instrument. A failure suggests the instrument that may have been
-// meant.
+// Instrument parses the parameter instrument. The failure contains a hint if the symbol resembles
+// that of a listed instrument.
 func (p Params) Instrument(h *hub.Hub) (market.InstrumentID, *wire.Failure) {
 	text := p.Get("instrument")
 	id, err := market.ParseInstrumentID(text)
@@ -57,8 +57,9 @@ func (p Params) Instrument(h *hub.Hub) (market.InstrumentID, *wire.Failure) {
 	return id, f
 }
 
-// CheckListed refuses instruments that are not in the catalogue. Instruments are never removed from
-// it, so they are still listed afterwards.
+// CheckListed returns a failure if an instrument is not in the catalogue. field is the name of the
+// parameter, for the failure. Instruments are never removed from the catalogue, so that the result
+// stays true.
 func CheckListed(h *hub.Hub, field string, ids []market.InstrumentID) *wire.Failure {
 	unknown := &wire.Failure{Fault: wire.Fault{Reason: wire.UnknownInstrument}}
 	for _, id := range ids {

@@ -1,5 +1,5 @@
-// Package api has what the routes of REST share: a request as its route sees it, the result of a
-// route, parameters of the query, media types, compression and entity tags.
+// Package api contains what the routes of REST share: the request that a route gets, the result
+// that it returns, parameters of the query, media types, compression and entity tags.
 package api
 
 import (
@@ -41,7 +41,8 @@ type Request struct {
 	Denied func(user, market, level, reason string)
 }
 
-// Result is the answer of a route: an object for the envelope, or an answer without an envelope.
+// Result is what a route returns: a JSON object, which is put into the envelope, or an answer
+// without an envelope.
 type Result struct {
 	Object []byte                          // a JSON object
 	Status int                             // not 0: this status, with Raw as the body
@@ -50,43 +51,43 @@ type Result struct {
 	Stream func(http.ResponseWriter) int64 // writes the body instead of Raw and returns its length
 }
 
-// Use is market data that an answer contains.
+// Use describes market data that an answer contains, for the report of usage.
 type Use struct {
 	Market  string
 	Channel wire.Channel
 	Delay   int // seconds
 }
 
-// ErrGone means that the client has disconnected, so nobody reads the answer.
+// ErrGone means that the client has disconnected, so that nobody reads the answer.
 var ErrGone = errors.New("the client is gone")
 
-// SetWaiting records whether the connection waits for its client. One that waits may be closed for
-// a new connection.
+// SetWaiting records whether the server waits for the client of this connection. If waits is true,
+// the connection may be closed to accept a new one.
 func (q *Request) SetWaiting(waits bool) {
 	if c, ok := q.Conn.(interface{ SetWaiting(waits bool) }); ok {
 		c.SetWaiting(waits)
 	}
 }
 
-// Right decides whether the user may have the data that a asks for, and at which delay. It counts
-// the instrument if the right is limited.
+// Right decides whether the user may have the data that a describes, and at which delay. If the
+// user's right covers a limited number of instruments, Right counts this one.
 func (q *Request) Right(a entitlement.Ask) entitlement.Decision {
 	return q.Quota.Evaluate(q.User.ID, q.User.Entitlements, q.User.Scopes, a, time.Now())
 }
 
-// StatusDelay returns the delay in seconds at which the user may have the statuses of a market's
-// instruments, and false without any right to the market.
+// StatusDelay returns the delay in seconds at which the user may see the statuses of a market's
+// instruments. ok is false if the user has no right to the market.
 func (q *Request) StatusDelay(name string) (delay int, ok bool) {
 	return entitlement.Set(q.User.Entitlements).Delay(name, wire.Status, 0, time.Now())
 }
 
-// Uses records market data that the answer will contain, if it is not an error.
+// Uses records that the answer will contain data of a market, unless it becomes an error.
 func (q *Request) Uses(name string, c wire.Channel, delay int) {
 	q.Used = append(q.Used, Use{name, c, delay})
 }
 
-// Deny refuses data because of a missing right. msg is the message of the fault if there is no
-// right at all.
+// Deny returns the fault for the decision v to refuse data, and records the refusal. msg is its
+// message, unless the user's right merely has no instruments left.
 func (q *Request) Deny(a entitlement.Ask, v entitlement.Decision, msg string) *wire.Fault {
 	if v.Reason == wire.SubscriptionLimit {
 		return &wire.Fault{Reason: v.Reason, Msg: "Your right has no instruments left", Hint: v.Hint}
@@ -95,7 +96,7 @@ func (q *Request) Deny(a entitlement.Ask, v entitlement.Decision, msg string) *w
 	return wire.NewFault(wire.NotEntitled, msg)
 }
 
-// NeedScope returns a fault for a user without a scope.
+// NeedScope returns a fault unless the user has the scope.
 func (q *Request) NeedScope(scope string) *wire.Fault {
 	if slices.Contains(q.User.Scopes, scope) {
 		return nil
@@ -103,22 +104,24 @@ func (q *Request) NeedScope(scope string) *wire.Fault {
 	return wire.NewFault(wire.Forbidden, "This needs the scope "+scope)
 }
 
-// commitTimeout bounds the wait until the journal has the data of an answer.
+// commitTimeout bounds how long a request waits for its data to be in the journal.
 const commitTimeout = 2 * time.Second
 
-// AwaitDelay waits until data is available at a delay in seconds.
+// AwaitDelay waits up to commitTimeout until the data at a delay in seconds is available. The error
+// is ErrGone or a fault.
 func (q *Request) AwaitDelay(h *hub.Hub, delay int) error {
 	return q.await("The delayed data is being loaded", func(ctx context.Context) error { return h.AwaitDelay(ctx, delay) })
 }
 
-// AwaitCommit waits until the journal has all published rows of the named instruments, or of all
-// instruments if none are named.
+// AwaitCommit waits up to commitTimeout until the journal has all rows of the instruments that were
+// published before the call. Without ids it waits for all instruments. The error is ErrGone or a
+// fault.
 func (q *Request) AwaitCommit(h *hub.Hub, ids ...market.InstrumentID) error {
 	return q.await("The journal does not have the newest data yet", func(ctx context.Context) error { return h.AwaitCommit(ctx, ids...) })
 }
 
-// await waits for something, for a bounded time. msg is the message of the fault if that was too
-// short.
+// await calls wait with a time limit of commitTimeout. It returns ErrGone if the client has
+// disconnected, and a fault with the message msg if wait fails or takes too long.
 func (q *Request) await(msg string, wait func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(q.Context(), commitTimeout)
 	defer stop()
