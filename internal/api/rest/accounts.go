@@ -13,7 +13,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// accountCursor is the kind of cursors in the list of accounts.
+// accountCursor marks the cursors of the list of accounts, so that no other list accepts them.
 const accountCursor = 'a'
 
 // accounts serves GET /broker/accounts?status=&limit=&cursor=.
@@ -63,7 +63,7 @@ func (h *Handler) accounts(q *request) (api.Result, error) {
 	return api.Result{Object: append(b, '}')}, nil
 }
 
-// account serves GET /broker/accounts/{id}. An account of another user is not found.
+// account serves GET /broker/accounts/{id}. The answer for another user's account is not_found.
 func (h *Handler) account(q *request) (api.Result, error) {
 	list, err := h.listAccounts(q)
 	if err != nil {
@@ -77,7 +77,8 @@ func (h *Handler) account(q *request) (api.Result, error) {
 	return api.Result{}, &wire.Fault{Reason: wire.NotFound, Msg: "No such account"}
 }
 
-// listAccounts returns the accounts of the user.
+// listAccounts returns the accounts of the user, or none for an unknown user. Another failure is
+// logged and returned as Unavailable.
 func (h *Handler) listAccounts(q *request) ([]broker.Account, error) {
 	list, err := h.cfg.Accounts.ListAccounts(q.Context(), q.User.ID)
 	if err == nil || errors.Is(err, broker.ErrNotFound) {
@@ -88,13 +89,14 @@ func (h *Handler) listAccounts(q *request) ([]broker.Account, error) {
 	return nil, &wire.Fault{Reason: wire.Unavailable, RetryAfter: 2}
 }
 
-// appendAccount appends an account, without fields that the user base does not know.
+// appendAccount appends an account as JSON, with its time in UTC and whole seconds. It leaves out
+// empty optional fields.
 func appendAccount(b []byte, a broker.Account) []byte {
 	a.CreatedAt = a.CreatedAt.UTC().Truncate(time.Second)
 	return appendJSON(b, a)
 }
 
-// appendJSON appends a value that can be encoded.
+// appendJSON appends value as JSON. Its callers pass only types that can be encoded.
 func appendJSON(b []byte, value any) []byte {
 	out := bytes.NewBuffer(b)
 	e := json.NewEncoder(out)

@@ -30,8 +30,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// AdminConfig configures the handler of the administrator's listener. Auth is required, and so is
-// Token or Operators.
+// AdminConfig configures the Handler of the listener for administrators. Auth is required, and so
+// is one of Token and Operators.
 type AdminConfig struct {
 	Auth      *auth.Service
 	Users     *local.Base             // the gateway's own user base; nil: another one
@@ -63,11 +63,11 @@ type AdminConfig struct {
 	Usage func(ctx context.Context, month string) ([]usage.Row, error)
 }
 
-// Reload reads the configuration again.
+// Reload reads the configuration again, as operator.Reload documents.
 type Reload = operator.Reload
 
-// adminScheme returns the scheme of pages of the listener for administrators, "" for either:
-// without a certificate, a proxy may serve them by HTTPS.
+// adminScheme returns the scheme that the origins of pages must have: https, or "" for either
+// scheme. Without a certificate, a proxy may serve the pages over HTTPS.
 func adminScheme(https web.HTTPS) string {
 	if https == web.NoHTTPS {
 		return ""
@@ -75,8 +75,8 @@ func adminScheme(https web.HTTPS) string {
 	return "https"
 }
 
-// NewAdmin returns the handler of the administrator's listener. It shares only the health routes
-// with the handler of clients.
+// NewAdmin returns the Handler of the listener for administrators. Of the routes for clients it has
+// only those about health and reasons.
 func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	if cfg.Auth == nil || cfg.Token.Reveal() == "" && cfg.Operators == nil {
 		return nil, errors.New("rest: Auth, and Token or Operators are needed")
@@ -107,7 +107,8 @@ func NewAdmin(cfg AdminConfig) (*Handler, error) {
 	return h, nil
 }
 
-// adminRoutes returns the functions that serve administrators.
+// adminRoutes returns the functions of the routes for administrators that are in this package, by
+// method and path.
 func (h *Handler) adminRoutes() map[string]serveFunc {
 	return map[string]serveFunc{
 		"POST /oauth/introspect":            h.introspect,
@@ -122,7 +123,7 @@ func (h *Handler) adminRoutes() map[string]serveFunc {
 	}
 }
 
-// operatorRoutes returns the functions of package operator.
+// operatorRoutes returns the functions of the routes of package operator, by method and path.
 func operatorRoutes(h *Handler, cfg *AdminConfig) map[string]serveFunc {
 	wrap := func(q *request) *operator.Request {
 		return &operator.Request{
@@ -144,7 +145,7 @@ func operatorRoutes(h *Handler, cfg *AdminConfig) map[string]serveFunc {
 	return serve
 }
 
-// servePage returns the function that serves GET /metrics.
+// servePage returns the function that serves GET /metrics. It answers not_found if page is nil.
 func servePage(page func() (body []byte, media string)) serveFunc {
 	return func(q *request) (api.Result, error) {
 		if page == nil {
@@ -156,10 +157,10 @@ func servePage(page func() (body []byte, media string)) serveFunc {
 	}
 }
 
-// failuresPerMinute limits wrong tokens of an administrator, by address.
+// failuresPerMinute limits how often one address may send a wrong operator's token.
 const failuresPerMinute = 30
 
-// Operator is a person or program that may use the administrator's listener.
+// Operator is a person or program that may use the listener for administrators.
 type Operator struct {
 	Name    string            // in the audit log; "": that of the only token
 	Hash    [sha256.Size]byte // SHA-256 of the token
@@ -167,17 +168,17 @@ type Operator struct {
 	Expires time.Time         // zero: never
 }
 
-// Role says what an operator may do. Each one includes those before it.
+// Role says what an operator may do. Each role includes all lower roles.
 type Role int
 
-// Roles of operators.
+// Roles of operators, from the lowest to the highest.
 const (
 	RoleRead     Role = iota + 1 // introspect tokens, read sessions, feeds and keys, and list connections
 	RoleOperate                  // end sessions, close connections, rotate keys, read audit log and usage, set the log level, reload
 	RoleIdentity                 // read users and groups, and change them
 )
 
-// String returns the name of a role.
+// String returns the name of the role: read, operate or identity, or "none" for any other value.
 func (r Role) String() string {
 	switch r {
 	case RoleRead:
@@ -190,7 +191,7 @@ func (r Role) String() string {
 	return "none"
 }
 
-// ParseRole returns the role with a name.
+// ParseRole returns the role with a name, and an error for an unknown name.
 func ParseRole(name string) (Role, error) {
 	for r := RoleRead; r <= RoleIdentity; r++ {
 		if r.String() == name {
@@ -200,8 +201,9 @@ func ParseRole(name string) (Role, error) {
 	return 0, fmt.Errorf("%q is none of read, operate and identity", name)
 }
 
-// checkOperator returns a function that accepts only the tokens of operators. Comparing hashes
-// takes the same time for all tokens, and does not reveal the length of one.
+// checkOperator returns a function that accepts a request only with an operator's token and a
+// sufficient role. It compares hashes in constant time, so that the time reveals nothing about a
+// token.
 func (h *Handler) checkOperator(operators func() []Operator) func(*request) error {
 	return func(q *request) error {
 		if err := q.readToken(); err != nil {
@@ -238,7 +240,8 @@ func (h *Handler) checkOperator(operators func() []Operator) func(*request) erro
 	}
 }
 
-// actor returns the actor of audit rows: the operator's name and that of the client certificate.
+// actor returns the text for the actor of an audit row. names are the names of the operator and of
+// the client certificate; empty names are left out.
 func actor(names ...string) string {
 	names = slices.DeleteFunc(names, func(n string) bool { return n == "" })
 	if len(names) == 0 {
@@ -247,10 +250,11 @@ func actor(names ...string) string {
 	return "administrator (" + strings.Join(names, ", ") + ")"
 }
 
-// maxCertificateName bounds the common name of a certificate in the audit log, in bytes.
+// maxCertificateName bounds how many bytes of a certificate's common name the audit log contains.
 const maxCertificateName = 64
 
-// certificateName returns the common name of the client certificate of a connection; "": none.
+// certificateName returns the common name of a connection's client certificate, or "" without a
+// certificate. It quotes and shortens a name that is too long or not printable ASCII.
 func certificateName(c net.Conn) string {
 	type tlsConn interface{ ConnectionState() tls.ConnectionState }
 	secure, ok := c.(tlsConn)
@@ -273,12 +277,14 @@ func certificateName(c net.Conn) string {
 	return name
 }
 
-// recordRead records that an operator has looked at something, once a minute for each thing.
+// recordRead records in the audit log that an operator has read something. what describes it, and
+// user is the id of the user that it is about, or "". Repetitions within a minute are left out.
 func (h *Handler) recordRead(q *request, user, what string) {
 	h.cfg.Auth.RecordAdmin(q.Context(), audit.Event{Kind: audit.AdminRead, Actor: q.actor, User: user, Detail: what}, q.origin())
 }
 
-// introspect serves POST /oauth/introspect (RFC 7662). An invalid token is not active.
+// introspect serves POST /oauth/introspect (RFC 7662). The answer for an invalid token has active:
+// false.
 func (h *Handler) introspect(q *request) (api.Result, error) {
 	asked, err := readBody(q, api.MediaForm, maxTokenBody, wire.ReadIntrospection)
 	if err != nil {
@@ -342,7 +348,7 @@ func endAnySession(service *auth.Service) serveFunc {
 	}
 }
 
-// noSuchUser adds a hint to the error of an unknown user.
+// noSuchUser returns err, or a fault with a hint if err says that the user does not exist.
 func noSuchUser(err error) error {
 	if !auth.IsReason(err, auth.NotFound) {
 		return err

@@ -11,16 +11,15 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// unknownPerMinute limits the requests from one address for paths that do not exist.
+// unknownPerMinute limits how many requests one address may make for paths that do not exist.
 const unknownPerMinute = 600
 
-// badTokensPerMinute limits the access tokens that none of our keys has signed: those of a login if
-// their MAC is right, and otherwise those from one address. Checking a signature costs a hundred
-// times as much as checking a known token. After the keys were lost, all users of an office may
-// send old tokens at once.
+// badTokensPerMinute limits invalid access tokens, because checking a signature costs a hundred
+// times as much as checking a known token. Tokens with the right MAC count by login, and all others
+// by address. After a loss of the keys, all users of an office may send old tokens at once.
 const badTokensPerMinute = 600
 
-// authorize checks what the route of a request requires.
+// authorize checks the token, the limits and the scope that the route requires.
 func (h *Handler) authorize(q *request) error {
 	switch q.route.Needs {
 	case openapi.Anyone:
@@ -35,12 +34,14 @@ func (h *Handler) authorize(q *request) error {
 	return h.spendLimit(q, clientaddr.Client(q.Address).String())
 }
 
-// spendLimit charges the limit of a route without a token to a client address, or to another key.
+// spendLimit charges a request to the limit of its route, which requires no token. key is the
+// client's address, or another value that the route counts by.
 func (h *Handler) spendLimit(q *request, key string) error {
 	return q.spend("address", h.addresses.take(q.route.Operation.Path+" "+key, q.route.Limit, time.Now()))
 }
 
-// authorizeUser checks the token of a request, the rate of its user and the scope of its route.
+// authorizeUser checks the token of a request, the networks and the rate of its user, and the scope
+// of its route. It sets the identity of the request.
 func (h *Handler) authorizeUser(q *request) error {
 	err := q.readToken()
 	if err != nil {
@@ -70,13 +71,15 @@ func (h *Handler) authorizeUser(q *request) error {
 	return nil
 }
 
-// checkAddress refuses clients that are in none of the user's networks.
+// checkAddress returns an error if the user has networks and the client's address is in none of
+// them.
 func (q *request) checkAddress(s *auth.Service) error {
 	return auth.CheckAddress(q.Context(), s, q.User.ID, q.identity.Family, q.User.Networks, q.origin())
 }
 
-// recheck verifies the token of a request again. One that has merely expired stays valid for the
-// answer, and if the user base does not answer, so does the state that was read last.
+// recheck verifies the token of a long answer again, and updates the user. It accepts a token that
+// has expired since the request began, and keeps the known user while the user base does not
+// answer.
 func (q *request) recheck(s *auth.Service) error {
 	identity, err := s.Verify(q.Context(), q.Token)
 	switch {
@@ -89,7 +92,8 @@ func (q *request) recheck(s *auth.Service) error {
 	return q.checkAddress(s)
 }
 
-// readToken reads the token of the Authorization header (RFC 6750, section 2.1).
+// readToken stores the token of the Authorization header (RFC 6750, section 2.1) in the request. It
+// returns a fault if there is no Bearer token or more than one Authorization header.
 func (q *request) readToken() error {
 	values := q.Header.Values("Authorization")
 	if len(values) > 1 { // it is not known which of them a proxy has checked
@@ -107,9 +111,9 @@ func (q *request) readToken() error {
 	return nil
 }
 
-// verify returns the identity of the request's token. Tokens without a right MAC are not checked
-// for a while if their address has sent too many bad ones. A token that was valid before stays
-// valid, and one that this installation minted does not count with others of its address.
+// verify returns the identity of the request's token. It answers for known tokens at once. It
+// refuses other tokens without a check while their key has sent too many invalid ones; the key is
+// the login of a token that this installation minted, and otherwise the address.
 func (h *Handler) verify(q *request) (auth.Identity, error) {
 	if identity, ok, err := h.cfg.Auth.Known(q.Token); ok {
 		return identity, err
@@ -125,7 +129,8 @@ func (h *Handler) verify(q *request) (auth.Identity, error) {
 	return identity, err
 }
 
-// spend sets the headers of a rate limit, and returns a fault if it is exhausted.
+// spend sets the headers of a rate limit, and returns a fault if the limit is exhausted. policy is
+// the name of the limit in the headers.
 func (q *request) spend(policy string, s web.Quota) error {
 	s.SetHeader(q.Out, policy)
 	if s.Wait > 0 {

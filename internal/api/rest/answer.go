@@ -14,7 +14,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// answer is a whole answer.
+// answer is everything that is written for a request, except for the headers, which are in
+// Request.Out.
 type answer struct {
 	status int
 	body   []byte
@@ -26,7 +27,8 @@ type answer struct {
 	written int64
 }
 
-// refuse returns the answer for an error.
+// refuse returns the answer for an error. It logs an error of an unexpected type and answers
+// with the reason internal.
 func (h *Handler) refuse(q *request, err error) answer {
 	var (
 		failure *wire.Failure
@@ -49,7 +51,8 @@ func (h *Handler) refuse(q *request, err error) answer {
 	return q.failed(&wire.Failure{Fault: *fault})
 }
 
-// refusal returns the failure of a refused login or change of credentials.
+// refusal converts an error of package auth to a failure, with a hint about what the client should
+// do.
 func refusal(e *auth.Error) *wire.Failure {
 	weak := (*broker.PasswordError)(nil)
 	f := &wire.Failure{Fault: wire.Fault{Reason: wire.Reason(e.Reason), RetryAfter: web.Seconds(e.RetryAfter)}}
@@ -81,7 +84,7 @@ func refusal(e *auth.Error) *wire.Failure {
 	return f
 }
 
-// failed returns the answer for a failure, and sets the headers of its status.
+// failed returns the answer for a failure, and sets the headers that belong to its status.
 func (q *request) failed(f *wire.Failure) answer {
 	sent := *f
 	code, msg := statusOf(f.Reason)
@@ -109,8 +112,8 @@ func (q *request) failed(f *wire.Failure) answer {
 	return answer{status: code, reason: f.Reason, body: wire.AppendFailure(nil, code, &sent, q.ID)}
 }
 
-// compress compresses a body in the coding that the client prefers. A stream compresses its body
-// itself.
+// compress compresses the body of the answer with the coding that the client prefers. It leaves a
+// stream alone, which compresses its own body.
 func (h *Handler) compress(q *request, a *answer) {
 	q.Out.Add("Vary", "Accept-Encoding")
 	if a.stream != nil {
@@ -127,7 +130,7 @@ func (h *Handler) compress(q *request, a *answer) {
 	}
 }
 
-// write writes the answer.
+// write sends the answer with the headers that every answer has. https selects those about HTTPS.
 func (a *answer) write(w http.ResponseWriter, q *request, https web.HTTPS) {
 	set := func(name, value string) {
 		if _, ok := q.Out[name]; !ok {

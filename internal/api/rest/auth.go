@@ -21,8 +21,9 @@ func (h *Handler) token(q *request) (api.Result, error) {
 	return api.Result{Object: data.Append(nil)}, nil
 }
 
-// oauthToken serves POST /oauth/token: the grants of /auth/token for RFC 6749 libraries. Clients
-// have no identity of their own: client_id, client_secret and Basic credentials are ignored.
+// oauthToken serves POST /oauth/token, which offers the grants of /auth/token to RFC 6749
+// libraries. It ignores client_id, client_secret and Basic credentials, because clients have no
+// identity of their own.
 func (h *Handler) oauthToken(q *request) (api.Result, error) {
 	data, err := h.grant(q, api.MediaForm, wire.ReadTokenForm)
 	if err != nil {
@@ -40,8 +41,8 @@ func (h *Handler) revoke(q *request) (api.Result, error) {
 	return api.Result{Object: []byte("{}")}, nil
 }
 
-// oauthRevoke serves POST /oauth/revoke (RFC 7009). Clients ignore the body of the answer, but some
-// require JSON.
+// oauthRevoke serves POST /oauth/revoke (RFC 7009). The answer is an empty JSON object, because
+// some clients require JSON.
 func (h *Handler) oauthRevoke(q *request) (api.Result, error) {
 	if err := h.revokeToken(q, api.MediaForm, maxTokenBody, wire.ReadTokenParameter); err != nil {
 		return api.Result{}, err
@@ -49,7 +50,8 @@ func (h *Handler) oauthRevoke(q *request) (api.Result, error) {
 	return api.Result{Status: http.StatusOK, Raw: []byte("{}\n")}, nil
 }
 
-// grant serves a request for tokens.
+// grant reads a request for tokens, with a password or a refresh token, and returns the new tokens.
+// parse reads a body of the type media.
 func (h *Handler) grant(q *request, media string, parse func([]byte) (wire.TokenRequest, *wire.Failure)) (wire.TokenResponse, error) {
 	r, err := readBody(q, media, maxTokenBody, parse)
 	if err != nil {
@@ -81,10 +83,11 @@ func tokenResponse(t *auth.Tokens) wire.TokenResponse {
 	}
 }
 
-// origin returns the client of a request, for package auth.
+// origin returns the address and the User-Agent of the client, as package auth expects them.
 func (q *request) origin() auth.Origin { return auth.Origin{Address: q.Address, Client: q.UserAgent()} }
 
-// revokeToken serves a request to revoke a token.
+// revokeToken reads a token with parse from a body of up to limit bytes, and revokes it. It first
+// charges the request to the token's login, or to the client's address for an unknown token.
 func (h *Handler) revokeToken(q *request, media string, limit int64, parse func([]byte) (string, *wire.Failure)) error {
 	token, err := readBody(q, media, limit, parse)
 	if refused := h.spendLimit(q, h.cfg.Auth.LimitKey(auth.NewSecret(token), q.origin())); refused != nil {
@@ -96,7 +99,8 @@ func (h *Handler) revokeToken(q *request, media string, limit int64, parse func(
 	return h.cfg.Auth.Revoke(q.Context(), auth.NewSecret(token), q.origin())
 }
 
-// readBody reads and parses the body, of a media type and of up to limit bytes.
+// readBody reads a body of the given media type and of up to limit bytes, and returns what parse
+// makes of it.
 func readBody[T any](q *request, media string, limit int64, parse func([]byte) (T, *wire.Failure)) (parsed T, err error) {
 	body, err := q.ReadBody(media, limit)
 	if err != nil {
@@ -109,7 +113,7 @@ func readBody[T any](q *request, media string, limit int64, parse func([]byte) (
 	return parsed, nil
 }
 
-// sessions serves GET /auth/sessions: the logins of the user.
+// sessions serves GET /auth/sessions, the list of the user's logins.
 func (h *Handler) sessions(q *request) (api.Result, error) {
 	list, err := h.cfg.Auth.Sessions(q.Context(), q.identity)
 	if err != nil {
@@ -118,7 +122,8 @@ func (h *Handler) sessions(q *request) (api.Result, error) {
 	return api.Result{Object: h.appendSessions(list)}, nil
 }
 
-// endLogins serves POST /auth/sessions: it ends logins of a user, with the password.
+// endLogins serves POST /auth/sessions, which ends logins of a user. The body contains the
+// password.
 func (h *Handler) endLogins(q *request) (api.Result, error) {
 	r, err := readBody(q, api.MediaJSON, maxTokenBody, wire.ReadSessionsRequest)
 	if err != nil {
@@ -131,8 +136,8 @@ func (h *Handler) endLogins(q *request) (api.Result, error) {
 	return api.Result{Object: wire.AppendEnded(nil, ended)}, nil
 }
 
-// endSession serves DELETE /auth/sessions/{id}, for the login of the token. Another login of the
-// user is forbidden, and any other id is not found.
+// endSession serves DELETE /auth/sessions/{id}, which ends the login of the token. The answer is
+// forbidden for another login of the same user, and not_found for any other id.
 func (h *Handler) endSession(q *request) (api.Result, error) {
 	if err := h.cfg.Auth.EndSession(q.Context(), q.identity, q.segment, q.origin()); err != nil {
 		return api.Result{}, err
@@ -140,8 +145,8 @@ func (h *Handler) endSession(q *request) (api.Result, error) {
 	return api.Result{Object: []byte("{}")}, nil
 }
 
-// endSessions serves DELETE /auth/sessions: it ends the login of the token if the user has no other
-// one. With keep=current it keeps it.
+// endSessions serves DELETE /auth/sessions. It ends the login of the token, or nothing with
+// keep=current. The answer is forbidden if the user has other logins.
 func (h *Handler) endSessions(q *request) (api.Result, error) {
 	keep := q.Params.Get("keep")
 	if keep != "" && keep != "current" {
@@ -165,7 +170,8 @@ func (h *Handler) appendSessions(list []auth.Session) []byte {
 	return wire.AppendSessions(nil, rows)
 }
 
-// failedGrant returns the answer for a failure in the form of RFC 6749.
+// failedGrant returns the answer for a failure in the form of RFC 6749. code is the status that the
+// failure has elsewhere.
 func (q *request) failedGrant(code int, f *wire.Failure) answer {
 	word, code := f.Reason.GrantError(code)
 	if code != http.StatusUnauthorized {
@@ -175,16 +181,17 @@ func (q *request) failedGrant(code int, f *wire.Failure) answer {
 	return answer{status: code, reason: f.Reason, body: wire.AppendGrantError(nil, word, &f.Fault, q.ID)}
 }
 
-// jwks serves GET /.well-known/jwks.json, an RFC 7517 key set without envelope.
+// jwks serves GET /.well-known/jwks.json, an RFC 7517 key set. The answer has no envelope.
 func (h *Handler) jwks(q *request) (api.Result, error) {
 	body, etag := h.cfg.Auth.JWKS()
 	q.Out.Set("Cache-Control", "public, max-age=300")
 	return q.Tagged(etag, api.Result{Status: http.StatusOK, Raw: body}), nil
 }
 
-// metadata serves GET /.well-known/oauth-authorization-server (RFC 8414). Its URLs come from the
-// configuration: the Host of a request may be anything, and caches would give it to others. The
-// issuer is that URL too, because clients compare it with the URL of the metadata (section 3.3).
+// metadata serves GET /.well-known/oauth-authorization-server (RFC 8414). Its URLs and the issuer
+// are the public URL from the configuration. A URL from the Host header would be unsafe: clients
+// can send any Host, and caches would store the answer. Clients compare the issuer with the URL of
+// the metadata (section 3.3).
 func (h *Handler) metadata(q *request) (api.Result, error) {
 	url := ""
 	if h.cfg.PublicURL != nil {
@@ -201,5 +208,6 @@ func (h *Handler) metadata(q *request) (api.Result, error) {
 	return q.Tagged(api.EntityTag(body), api.Result{Status: http.StatusOK, Raw: body}), nil
 }
 
-// metadataAge is how long caches may keep the metadata, which depends on the configuration.
+// metadataAge is how long caches may keep the metadata. It is short because the configuration may
+// change.
 const metadataAge = time.Hour

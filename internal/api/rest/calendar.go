@@ -12,7 +12,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Days that one request for a calendar covers by default, at most, and without a reader slot.
+// Limits of the days in one request for a calendar: the default, the maximum, and the number up to
+// which the request needs no reader slot.
 const (
 	calendarDays    = 7 // unless from and to say otherwise
 	maxCalendarDays = 366
@@ -20,8 +21,8 @@ const (
 	freeCalendarDays = 31
 )
 
-// calendar serves GET /market/calendar?market=&from=&to=: the planned trading days of each market
-// from a local date to before another one. GET /market/status has the actual status.
+// calendar serves GET /market/calendar?market=&from=&to=, the planned trading days of each market
+// from the local date from until before the date to. GET /market/status serves the actual status.
 func (h *Handler) calendar(q *request) (api.Result, error) {
 	name := q.Params.Get("market")
 	span, f := readDates(q.Params)
@@ -57,7 +58,7 @@ func (h *Handler) calendar(q *request) (api.Result, error) {
 	return q.Tagged(api.EntityTag(b), api.Result{Object: b}), nil
 }
 
-// dates are from and to of a calendar; a missing one is the zero Time.
+// dates holds the query parameters from and to of a calendar. A missing date is the zero Time.
 type dates struct{ from, to time.Time }
 
 func readDates(p api.Params) (d dates, f *wire.Failure) {
@@ -85,7 +86,8 @@ func readDates(p api.Params) (d dates, f *wire.Failure) {
 	return d, nil
 }
 
-// of returns the dates with missing ones filled in: a week, from the local day of now.
+// of returns d with missing dates filled in, so that it covers calendarDays. Without any date it
+// begins on the local day of now.
 func (d dates) of(now time.Time, loc *time.Location) dates {
 	if d.from.IsZero() && d.to.IsZero() {
 		local := now.In(loc)
@@ -100,7 +102,7 @@ func (d dates) of(now time.Time, loc *time.Location) dates {
 	return d
 }
 
-// calendar is the plan of one market.
+// calendar describes the planned trading days of one market.
 type calendar struct {
 	Market   string `json:"market"`
 	Timezone string `json:"timezone"`
@@ -110,7 +112,7 @@ type calendar struct {
 	Days     []calendarDay     `json:"days"`
 }
 
-// plannedPhase is the current phase of a plan, and when it changes.
+// plannedPhase is the phase that is planned for now, its reason, and the time of the next change.
 type plannedPhase struct {
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
@@ -141,7 +143,7 @@ type calendarDayTerm struct {
 	Sessions  []calendarSession `json:"sessions,omitzero"` // nil: those of the day
 }
 
-// calendarSession is a span of time in which a market is not closed.
+// calendarSession is a period in which the market is planned to be open, in one phase.
 type calendarSession struct {
 	Status string `json:"status"`
 	Start  string `json:"start"`
@@ -191,11 +193,11 @@ func phaseAt(m *market.Market, loc *time.Location, now time.Time, term string) p
 	return p
 }
 
-// maxSessions bounds the sessions of a day.
+// maxSessions bounds the sessions of a day in a calendar.
 const maxSessions = 64
 
-// sessionsOn returns the sessions that are planned for a term on a local date, never nil. It
-// searches only the changes of that day.
+// sessionsOn returns the planned sessions of a term on a local date, at most maxSessions. The
+// result is never nil.
 func sessionsOn(m *market.Market, loc *time.Location, date time.Time, term string) []calendarSession {
 	list := []calendarSession{}
 	at, end := midnight(date, loc), midnight(date.AddDate(0, 0, 1), loc)
@@ -209,7 +211,8 @@ func sessionsOn(m *market.Market, loc *time.Location, date time.Time, term strin
 	return list
 }
 
-// midnight returns the first instant of a local date. Some days do not have 00:00.
+// midnight returns the first instant of a local date. On some days the clocks change at midnight,
+// so that 00:00 does not exist.
 func midnight(date time.Time, loc *time.Location) time.Time {
 	t := time.Date(date.Year(), date.Month(), date.Day(), 0, 0, 0, 0, loc)
 	if t.Day() != date.Day() { // time.Date has chosen the hour before the change of the clock
@@ -220,14 +223,15 @@ func midnight(date time.Time, loc *time.Location) time.Time {
 
 func timeText(t time.Time) string { return string(wire.AppendTime(nil, t.UnixNano())) }
 
-// time serves GET /market/time.
+// time serves GET /market/time, the current time of the gateway's clock.
 func (h *Handler) time(*request) (api.Result, error) {
 	b := wire.AppendTime([]byte(`{"time":"`), time.Now().UnixNano())
 	return api.Result{Object: append(b, `"}`...)}, nil
 }
 
-// marketStatus serves GET /market/status: the phase of each market, and its instruments with
-// another phase, at the user's delay. Without a right to the market it has no instruments.
+// marketStatus serves GET /market/status, the phase of each market. It also lists the instruments
+// that are in another phase than their market, at the user's delay. A user without a right to the
+// market gets no instruments.
 func (h *Handler) marketStatus(q *request) (api.Result, error) {
 	now := time.Now()
 	statuses := h.statusDelays(q)
@@ -246,9 +250,10 @@ func (h *Handler) marketStatus(q *request) (api.Result, error) {
 	return api.Result{Object: append(b, "]}"...)}, nil
 }
 
-// statusOfMarket returns the status of a market, with its instruments at a delay in seconds;
-// negative: without them. The status from the feed has priority over the schedule, which is a plan.
-// If both have the same phase, the schedule gives its end.
+// statusOfMarket returns the status of a market, and of its instruments in another phase. delay is
+// that of the user's data in seconds; if it is negative, no instruments are listed. A status from
+// the feed replaces the one of the schedule. If both have the same phase, the schedule states
+// its end.
 func (h *Handler) statusOfMarket(m *market.Market, delay int, now time.Time) wire.MarketStatus {
 	phase, next, reason := m.Schedule.At(now, h.zones.load(m.Timezone, h.log), "")
 	s := wire.MarketStatus{Market: m.ID, Phase: phase, Reason: reason, Next: unixNano(next)}
@@ -291,14 +296,14 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// zones caches the time zones of the markets.
+// zones caches the time zones of the markets by name.
 type zones struct {
 	mu     sync.Mutex
 	loaded map[string]*time.Location
 }
 
-// load returns a time zone, or UTC if the name is unknown. The gateway refuses an unknown name when
-// it starts.
+// load returns the time zone with a name. If it cannot be loaded, load logs an error and returns
+// UTC. The gateway refuses unknown names at its start.
 func (z *zones) load(name string, log *slog.Logger) *time.Location {
 	z.mu.Lock()
 	defer z.mu.Unlock()

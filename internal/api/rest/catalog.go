@@ -9,7 +9,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// instrumentCursor is the kind of cursors in the list of instruments.
+// instrumentCursor marks the cursors of the list of instruments, so that no other list accepts
+// them.
 const instrumentCursor = 'i'
 
 // markets serves GET /market/markets.
@@ -84,8 +85,8 @@ func (h *Handler) instruments(q *request) (api.Result, error) {
 	return q.Tagged(api.EntityTag(b), api.Result{Object: b}), nil
 }
 
-// statusDelays returns by how much the user of a request sees the statuses of a market delayed, and
-// remembers it for each market.
+// statusDelays finds the delay at which a request's user may see the statuses of each market. It
+// asks for each market once and remembers the answer.
 type statusDelays struct {
 	handler *Handler
 	request *request
@@ -96,8 +97,9 @@ func (h *Handler) statusDelays(q *request) *statusDelays {
 	return &statusDelays{handler: h, request: q, known: make(map[string]int)}
 }
 
-// of returns the delay of the statuses of a market's instruments in seconds, once the data at that
-// delay is available. It is negative for a user without a right to the market.
+// of returns the user's delay in seconds for the statuses of a market's instruments. It is negative
+// if the user has no right to the market, or if the gateway does not serve the delay. of waits
+// until the data at that delay is available.
 func (s *statusDelays) of(name string) (int, error) {
 	if delay, ok := s.known[name]; ok {
 		return delay, nil
@@ -113,7 +115,7 @@ func (s *statusDelays) of(name string) (int, error) {
 	return delay, s.request.AwaitDelay(s.handler.cfg.Hub, delay)
 }
 
-// filter selects instruments; an empty field matches all.
+// filter selects instruments. An empty field selects all.
 type filter struct {
 	market, term, kind string
 	text               string // in lower case; part of the symbol, name or ISIN

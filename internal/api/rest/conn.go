@@ -19,7 +19,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// listener wraps the connections that it accepts.
+// listener wraps each connection that it accepts in a conn.
 type listener struct {
 	net.Listener
 	log    *slog.Logger
@@ -67,12 +67,15 @@ func isTemporary(err error) bool {
 	return errors.As(err, &errno) && errno != syscall.EBADF && errno != syscall.EINVAL && errno != syscall.ENOTSOCK
 }
 
-// conn is a connection of net/http. It does two things that no handler can do. It checks the header
-// sections that are read for what net/http silently repairs: a Content-Length with a
-// Transfer-Encoding, a repeated Content-Length, a folded line. A server and a proxy that repair
-// them differently disagree on where a request ends, which allows request smuggling (RFC 9112,
-// sections 5.2 and 11.2). It also replaces the plain-text answers of net/http to a request that it
-// cannot parse with the envelope.
+// conn is a connection of net/http that does two things which no handler can do.
+//
+// First, it checks the header sections of requests for faults that net/http silently repairs: a
+// Content-Length next to a Transfer-Encoding, a repeated Content-Length, and a folded line. A
+// server and a proxy that repair them differently disagree about where a request ends, which allows
+// request smuggling (RFC 9112, sections 5.2 and 11.2).
+//
+// Second, if net/http cannot parse a request, conn replaces its plain-text answer with the
+// envelope.
 type conn struct {
 	net.Conn
 	from    net.Addr // peer
@@ -87,24 +90,24 @@ type conn struct {
 	anonymous *anonymousLog
 }
 
-// SetWaiting records whether the request of the connection waits for its client. A connection that
-// waits may be closed for a new one.
+// SetWaiting records whether the connection's current request waits for its client. If waits is
+// true, the limiter may close the connection to accept a new one.
 func (c *conn) SetWaiting(waits bool) { c.limiter.setWaiting(c, waits) }
 
-// States of the framing of a connection; they only rise.
+// States of conn.state. A state never changes to a lower one.
 const (
 	framingSound int32 = iota
 	framingLast        // the end of the current request is not tracked: it must be the last one
 	framingBad         // a header section was ambiguous
 )
 
-// RemoteAddr implements net.Conn. It is never nil.
+// RemoteAddr returns the address that the connection had when it was accepted. It is never nil.
 func (c *conn) RemoteAddr() net.Addr { return c.from }
 
-// NetConn returns the connection as it was accepted.
+// NetConn returns the underlying connection.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
-// Read reads and checks header sections.
+// Read implements net.Conn, and checks the header sections in the data.
 func (c *conn) Read(p []byte) (n int, err error) {
 	defer c.recoverPanic(&n, &err) // net/http also reads on a goroutine of its own
 	n, err = c.Conn.Read(p)
@@ -114,11 +117,11 @@ func (c *conn) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// plainAnswer follows the status line when net/http refuses a request before it calls a handler.
-// Answers of handlers have a Date and other fields.
+// plainAnswer is the text after the status line with which net/http refuses a request before it
+// calls a handler. Answers of handlers differ, because they have a Date and other fields.
 const plainAnswer = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// Write writes, and replaces a plain answer of net/http with the envelope.
+// Write implements net.Conn. It replaces a plain-text answer of net/http with the envelope.
 func (c *conn) Write(p []byte) (n int, err error) {
 	defer c.recoverPanic(&n, &err)
 	line, rest, _ := bytes.Cut(p[:min(len(p), 256)], []byte("\r"))
@@ -146,7 +149,8 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	return len(p), nil
 }
 
-// recoverPanic turns a panic into an error of this connection. It must be deferred.
+// recoverPanic closes the connection after a panic and makes Read or Write return net.ErrClosed.
+// Callers must defer it.
 func (c *conn) recoverPanic(n *int, err *error) {
 	v := recover()
 	if v == nil {
@@ -157,16 +161,16 @@ func (c *conn) recoverPanic(n *int, err *error) {
 	_ = c.Close()
 }
 
-// logPanic logs and counts a panic outside of a request, without its value, which may quote a
-// client.
+// logPanic counts and logs a panic outside of a request. It logs the type of v but not its value,
+// which may quote a client.
 func logPanic(log *slog.Logger, panics *atomic.Uint64, v any) {
 	panics.Add(1)
 	log.LogAttrs(context.Background(), slog.LevelError, "connection panicked",
 		slog.String("type", fmt.Sprintf("%T", v)), slog.String("stack", string(debug.Stack())))
 }
 
-// CloseWrite closes the sending half, so that a client that is still sending reads its answer
-// before the connection is reset. net/http calls it.
+// CloseWrite closes the sending half of the connection. net/http calls it, so that a client that is
+// still sending can read the answer before the connection is reset.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -174,7 +178,7 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// rawConn returns the connection below all layers of c.
+// rawConn returns the innermost connection, below TLS and all other layers of c.
 func rawConn(c net.Conn) net.Conn {
 	for {
 		layer, ok := c.(interface{ NetConn() net.Conn })
@@ -191,15 +195,15 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// connOf returns the connection of a request, or nil if it is not served by a Server.
+// connOf returns the connection of a request, or nil if no Server serves the request.
 func connOf(r *http.Request) net.Conn {
 	c, _ := r.Context().Value(connKey{}).(net.Conn)
 	return c
 }
 
-// checkFraming refuses a request on a connection with an ambiguous header section, and makes the
-// request the last one of a connection that is no longer tracked. It is called once for each
-// request.
+// checkFraming returns a fault if the connection has had an ambiguous header section. A request
+// with a chunked body, which framing does not track, becomes the last one of its connection. It
+// must be called once for each request.
 func checkFraming(q *request) *wire.Fault {
 	c, ok := q.Conn.(*conn)
 	if !ok {

@@ -14,13 +14,14 @@ import (
 	"github.com/ruedahq/rueda/internal/base/proxy"
 )
 
-// connLimiter bounds the connections of a Server, of one address and in total, so that nobody can
-// hold all descriptors. Above a limit it closes the connection that has waited longest for its
-// client, of the address or of all, or the new one if none waits. So an address that keeps
-// connections without using them closes its own. A hijacked connection is not counted.
+// connLimiter bounds the connections of a Server, in total and for each address, so that nobody can
+// use up all descriptors. A new connection above a limit makes it close the connection that has
+// waited longest for its client: among those of the same address, or among all. If none waits, it
+// closes the new connection. An address that holds unused connections therefore loses its own.
+// Hijacked connections do not count.
 //
 // A connection waits while the server needs its client to send a request or to read an answer, and
-// no token is known that permits the request.
+// no valid token is known for the request.
 type connLimiter struct {
 	exempt proxy.Trusted // proxies, which bring many clients
 	log    *slog.Logger
@@ -35,13 +36,13 @@ type connLimiter struct {
 	logged     time.Time // last log record
 }
 
-// addressConns are the connections of one address.
+// addressConns counts the connections of one address.
 type addressConns struct {
 	count   int
 	waiting list.List // the part of connLimiter.waiting
 }
 
-// limitedConn is a connection that is counted.
+// limitedConn is a connection that counts against the limits.
 type limitedConn struct {
 	conn    net.Conn
 	key     netip.Prefix  // zero: not counted by address
@@ -57,15 +58,15 @@ func newConnLimiter(cfg *ServerConfig, panics *atomic.Uint64) *connLimiter {
 	}
 }
 
-// setLimits replaces the limits. Connections above them stay open.
+// setLimits replaces the limits. Connections that are already open stay open.
 func (l *connLimiter) setLimits(most, perAddress int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.max, l.perAddress = most, perAddress
 }
 
-// setState is the ConnState of an http.Server. A panic ends the connection; net/http calls it for
-// new connections on the goroutine that accepts all of them.
+// setState is the ConnState hook of an http.Server. It recovers a panic and closes the connection,
+// because net/http calls it for new connections on the goroutine that accepts all of them.
 func (l *connLimiter) setState(c net.Conn, state http.ConnState) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -78,9 +79,8 @@ func (l *connLimiter) setState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// update records the state of a connection, and returns the connection to close, if any. A
-// connection is active from the first byte of a request on, but it waits until serve has the whole
-// head.
+// update records the state of a connection, and returns the connection that must be closed, or nil.
+// A connection still waits while the head of a request arrives; it stops waiting in serve.
 func (l *connLimiter) update(c net.Conn, state http.ConnState) (evicted net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *connLimiter) update(c net.Conn, state http.ConnState) (evicted net.Conn
 	return evicted
 }
 
-// serve returns h, whose connections do not wait unless setWaiting says so.
+// serve wraps h so that a connection stops waiting when its request reaches the handler.
 func (l *connLimiter) serve(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.setWaiting(connOf(r), false)
@@ -105,7 +105,8 @@ func (l *connLimiter) serve(h http.Handler) http.Handler {
 	})
 }
 
-// setWaiting records whether a connection with a request waits for its client.
+// setWaiting records whether a connection with a request waits for its client. It ignores a
+// connection that is not counted.
 func (l *connLimiter) setWaiting(c net.Conn, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +120,8 @@ func (l *connLimiter) setWaiting(c net.Conn, waits bool) {
 	}
 }
 
-// add counts a connection, and returns the one to close for it, which may be c.
+// add counts a new connection. It returns nil, or the connection that must be closed because a
+// limit is exceeded, which may be c.
 func (l *connLimiter) add(c net.Conn) (evicted net.Conn) {
 	added := &limitedConn{conn: c}
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil && !l.exempt.Has(a.Addr().Unmap()) {
@@ -153,8 +155,8 @@ func (l *connLimiter) add(c net.Conn) (evicted net.Conn) {
 	return evicted
 }
 
-// hasRequest reports whether a new connection already has a whole request, so that it waits for the
-// server and not for its client.
+// hasRequest reports whether a new connection has already received a whole request. Such a
+// connection does not wait for its client.
 func hasRequest(c net.Conn) bool {
 	if own, ok := c.(*conn); ok {
 		c = own.Conn
@@ -183,7 +185,7 @@ func (l *connLimiter) remove(c *limitedConn) {
 	}
 }
 
-// logLimit logs the address of a connection above a limit, once a minute.
+// logLimit logs that an address has exceeded a limit, at most once a minute for all addresses.
 func (l *connLimiter) logLimit(key netip.Prefix) {
 	if now := time.Now(); now.Sub(l.logged) >= time.Minute {
 		l.logged = now

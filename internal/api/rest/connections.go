@@ -18,14 +18,15 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// connectionRoutes are the administrator's routes about connections of the stream.
+// connectionRoutes serves the routes for administrators that list and close connections of the
+// stream.
 type connectionRoutes struct {
 	handler *Handler
 	stream  *socket.Server // nil: there is none
 	record  func(ctx context.Context, events ...audit.Event) error
 }
 
-// routes returns the functions that serve them.
+// routes returns the functions of the routes, by method and path.
 func (c *connectionRoutes) routes() map[string]serveFunc {
 	return map[string]serveFunc{
 		"GET /admin/connections":         c.list,
@@ -34,7 +35,7 @@ func (c *connectionRoutes) routes() map[string]serveFunc {
 	}
 }
 
-// connectionRow is a connection as operators see it.
+// connectionRow describes a connection in an answer.
 type connectionRow struct {
 	ID            string    `json:"id"`
 	User          string    `json:"user,omitempty"` // id
@@ -67,7 +68,7 @@ func newConnectionRow(now time.Time, c *listing.Connection) connectionRow {
 	}
 }
 
-// addressText returns the text of an address; "": unknown.
+// addressText returns an address as text, or "" if it is unknown.
 func addressText(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -75,7 +76,7 @@ func addressText(a netip.Addr) string {
 	return a.Unmap().String()
 }
 
-// streamHere refuses requests to a program without a stream.
+// streamHere returns a fault if this program has no stream.
 func (c *connectionRoutes) streamHere() error {
 	if c.stream == nil {
 		return wire.NewFault(wire.UnsupportedOption, "This gateway has no stream")
@@ -109,7 +110,8 @@ func (c *connectionRoutes) list(q *request) (api.Result, error) {
 	return api.Result{Object: appendJSON(nil, answer)}, nil
 }
 
-// closeOne serves DELETE /admin/connections/{id}.
+// closeOne serves DELETE /admin/connections/{id}. The answer counts 0 if the connection ended by
+// itself meanwhile.
 func (c *connectionRoutes) closeOne(q *request) (api.Result, error) {
 	id, ok := listing.ParseID(q.segment)
 	if !ok {
@@ -135,10 +137,11 @@ func (c *connectionRoutes) closeOne(q *request) (api.Result, error) {
 	return closedResult(closed), nil
 }
 
-// closeWait is how long the shards may take to find the connections of a user.
+// closeWait bounds how long a request waits for the shards to find the connections of a user.
 const closeWait = 2 * time.Second
 
-// closeUser serves DELETE /admin/connections?user=.
+// closeUser serves DELETE /admin/connections?user=, which closes all connections of a user. The
+// parameter is an id or a name.
 func (c *connectionRoutes) closeUser(q *request) (api.Result, error) {
 	user := q.Params.Get("user")
 	if user == "" {
@@ -165,7 +168,8 @@ func (c *connectionRoutes) closeUser(q *request) (api.Result, error) {
 	return closedResult(closed), nil
 }
 
-// recordClose stores the row of the audit log that precedes a close.
+// recordClose stores the row of the audit log before connections are closed. If that fails, it
+// returns a fault, and nothing is closed.
 func (c *connectionRoutes) recordClose(q *request, e audit.Event) error {
 	from := auth.Caller(q.origin())
 	e.Time, e.Kind, e.Actor = time.Now(), audit.ConnectionClosed, q.actor
@@ -187,7 +191,8 @@ func unknownConnection() *wire.Fault {
 	return &wire.Fault{Reason: wire.NotFound, Msg: "No connection has this id", Hint: "It may have ended. GET /admin/connections lists the ids"}
 }
 
-// failure returns the error of a request about a connection.
+// failure converts an error of a shard to a fault, and logs it unless the connection does not
+// exist.
 func (c *connectionRoutes) failure(q *request, err error) error {
 	if errors.Is(err, listing.ErrNotFound) {
 		return unknownConnection()

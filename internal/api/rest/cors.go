@@ -7,19 +7,21 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Headers that pages of other origins may send and read. Credentials in the sense of CORS, such as
-// cookies, are never allowed: a page sends its token itself.
+// Headers that pages of other origins may send and read, and how many seconds browsers keep this.
+// Cookies and other credentials of browsers are never allowed: a page sends its token itself.
 const (
 	corsRequestHeaders = "Authorization, Content-Type, If-None-Match, Last-Event-ID, X-Request-Id"
 	corsAnswerHeaders  = "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, Rueda-Lost, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"
 	corsMaxAge         = "600"
 )
 
-// crossOrigin lets the requesting page read the answer if its origin is allowed, and reports
-// whether the request is a preflight, which needs nothing else. It refuses the preflight of another
-// origin, and requests of that origin that may change something, because a form needs no preflight
-// and the browser sends it from the visitor's address. Other requests of that origin are answered,
-// and the browser hides the answer from the page.
+// crossOrigin applies CORS to a request. If the origin is allowed, it sets the headers that let the
+// page read the answer. preflight reports whether the request is a preflight, which then needs no
+// other answer.
+//
+// It refuses requests of other origins that may change something. Browsers send such a request of a
+// form without a preflight, and from the visitor's address. It also refuses their preflights. Other
+// requests of those origins are answered, but the browser hides the answer from the page.
 func (h *Handler) crossOrigin(q *request, routes []*route) (preflight bool, f *wire.Fault) {
 	q.Out.Set("Vary", "Origin")
 	origin := q.Header.Get("Origin")

@@ -9,7 +9,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// password serves POST /auth/password: users change their own password.
+// password serves POST /auth/password, with which users change their own password.
 func (h *Handler) password(q *request) (api.Result, error) {
 	r, err := readBody(q, api.MediaJSON, maxTokenBody, wire.ReadPasswordRequest)
 	if err != nil {
@@ -23,7 +23,7 @@ func (h *Handler) password(q *request) (api.Result, error) {
 	return api.Result{Object: data.Append(nil)}, nil
 }
 
-// otp serves POST /auth/otp: users manage their own second factor.
+// otp serves POST /auth/otp, with which users manage their own second factor.
 func (h *Handler) otp(q *request) (api.Result, error) {
 	r, err := readBody(q, api.MediaJSON, maxTokenBody, wire.ReadOTPRequest)
 	if err != nil {

@@ -13,19 +13,20 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// documentAge is how long caches may keep documents, which change with the version of the gateway.
+// documentAge is how long caches may keep documents. Documents change only with the version of the
+// gateway.
 const documentAge = time.Hour
 
-// document is a document for machines with its entity tag.
+// document is an OpenAPI or AsyncAPI document with its entity tag.
 type document struct {
 	text []byte
 	etag string
 }
 
-// documents has functions that return documents, by path.
+// documents maps paths to functions that return the documents there.
 type documents map[string]func() (document, error)
 
-// once returns a function that builds a document at its first call.
+// once returns a function that calls build at its first call and then returns the same document.
 func once(build func() ([]byte, error)) func() (document, error) {
 	return sync.OnceValues(func() (document, error) {
 		text, err := build()
@@ -33,7 +34,7 @@ func once(build func() ([]byte, error)) func() (document, error) {
 	})
 }
 
-// streamDocument returns the document of the stream.
+// streamDocument returns the AsyncAPI document. It has the signature that once needs.
 func streamDocument() ([]byte, error) { return asyncapi.Document(), nil }
 
 // document serves GET /openapi.json, GET /asyncapi.json and GET /admin/openapi.json.
@@ -49,10 +50,12 @@ func (h *Handler) document(q *request) (api.Result, error) {
 	return q.fixed(api.MediaJSON, d.text, d.etag), nil
 }
 
-// docPages is the path of the pages of the documentation, which include those about reasons.
+// docPages is the path of the pages of the documentation, which also contain a page for each
+// reason.
 const docPages = "/docs/"
 
-// reasons serves GET /docs/reasons, a page with all reason words.
+// reasons serves GET /docs/reasons, a page that lists all reason words. The documentation serves it
+// if the gateway has one.
 func (h *Handler) reasons(q *request) (api.Result, error) {
 	if r := h.pages[docPages]; r != nil {
 		return r.serve(q)
@@ -61,7 +64,8 @@ func (h *Handler) reasons(q *request) (api.Result, error) {
 	return q.fixed(openapi.HTML+"; charset=utf-8", page, api.EntityTag(page)), nil
 }
 
-// reason serves GET /docs/reasons/{word}, to which errors refer.
+// reason serves GET /docs/reasons/{word}, the page about a reason. Errors contain this address. The
+// documentation serves the page if the gateway has one.
 func (h *Handler) reason(q *request) (api.Result, error) {
 	if r := h.pages[docPages]; r != nil {
 		return r.serve(q)
@@ -74,7 +78,7 @@ func (h *Handler) reason(q *request) (api.Result, error) {
 	return q.fixed(openapi.HTML+"; charset=utf-8", page, api.EntityTag(page)), nil
 }
 
-// fixed returns an answer that is the same for everyone while the gateway runs.
+// fixed returns an answer that caches may share for documentAge, or 304 if the client has it.
 func (q *request) fixed(media string, body []byte, etag string) api.Result {
 	q.Out.Set("Cache-Control", "public, max-age="+strconv.Itoa(int(documentAge/time.Second)))
 	q.Out.Set("Content-Type", media)

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// framing tracks the requests of a connection to find and check their header sections. It does not
-// track a chunked body: a request with one is the last of its connection. The zero framing is at
-// the start of a request. It stores the beginning of one line at most.
+// framing follows the bytes of a connection to find and check the header sections of its requests.
+// It does not follow a chunked body, so that a request with one must be the last of its connection.
+// It stores only the beginning of one line. The zero framing expects the start of a request.
 type framing struct {
 	state    int32
 	body     uint64 // bytes of the body still to come
@@ -20,7 +20,7 @@ type framing struct {
 	long     bool // the line is longer than that
 }
 
-// feed handles input and returns the state of the connection.
+// feed handles the next bytes of the connection, and returns its state after them.
 func (f *framing) feed(p []byte) int32 {
 	for len(p) > 0 && f.state == framingSound {
 		if f.body > 0 {

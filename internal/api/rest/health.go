@@ -9,16 +9,16 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// alive is the answer of GET /livez.
+// alive is the body of the answer to GET /livez.
 const alive = `{"status":"live"}`
 
-// live serves GET /livez: the process answers.
+// live serves GET /livez. It always succeeds while the process can answer.
 func (h *Handler) live(*request) (api.Result, error) {
 	return api.Result{Object: []byte(alive)}, nil
 }
 
-// Starting returns the handler of a gateway that still reads its journal: GET /livez answers, and
-// every other request is 503, also GET /readyz.
+// Starting returns the handler for a gateway that is still reading its journal. It answers GET
+// /livez with 200 and every other request, including GET /readyz, with 503.
 func Starting(secure web.HTTPS) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := &request{Request: api.Request{Request: r, ID: web.RequestID(r.Header["X-Request-Id"]...), Out: w.Header()}}
@@ -31,8 +31,8 @@ func Starting(secure web.HTTPS) http.Handler {
 	})
 }
 
-// ready serves GET /readyz. Anyone may read the reason why the gateway is not ready. It is logged
-// at level debug, because a load balancer asks every few seconds.
+// ready serves GET /readyz. The answer states why the gateway is not ready, to anyone. The reason
+// is logged at level debug only, because load balancers ask every few seconds.
 func (h *Handler) ready(q *request) (api.Result, error) {
 	if err := h.cfg.Ready(); err != nil {
 		h.log.LogAttrs(q.Context(), slog.LevelDebug, "not ready", slog.String("request_id", q.ID), slog.Any("error", err))

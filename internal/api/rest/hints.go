@@ -15,8 +15,8 @@ const (
 	farthest    = 3  // letters to change at most
 )
 
-// notFound returns the fault of an unknown path. It does not repeat the path, which may be
-// anything.
+// notFound returns the fault for an unknown path, with a hint if a known path is similar. The fault
+// does not repeat the path, which may contain anything.
 func (h *Handler) notFound(path string) *wire.Fault {
 	f := &wire.Fault{Reason: wire.NotFound}
 	switch path {
@@ -34,7 +34,7 @@ func (h *Handler) notFound(path string) *wire.Fault {
 	return f
 }
 
-// instead returns the hint if this handler has the path.
+// instead returns hint if the handler serves path, and "" otherwise.
 func (h *Handler) instead(path, hint string) string {
 	if h.routes[path] == nil {
 		return ""
@@ -42,8 +42,7 @@ func (h *Handler) instead(path, hint string) string {
 	return hint
 }
 
-// nearPath returns the known path that differs in the fewest letters, if the client may have meant
-// it.
+// nearPath returns the most similar path that the handler serves, or "" if none is similar enough.
 func (h *Handler) nearPath(path string) (best string) {
 	if len(path) > longestPath {
 		return ""
@@ -60,7 +59,7 @@ func (h *Handler) nearPath(path string) (best string) {
 	return best
 }
 
-// noToken returns the fault of a request without a token.
+// noToken returns the fault for a request without a token on a route that needs one.
 func (q *request) noToken() *wire.Fault {
 	if q.route.Needs == openapi.Operator {
 		return &wire.Fault{Reason: wire.InvalidToken, Msg: "The administrator's token is missing",

@@ -12,8 +12,9 @@ import (
 	"github.com/ruedahq/rueda/internal/base/ratelimit"
 )
 
-// logAccess writes a record of the access log: at debug for health checks, at info for other
-// requests. It has the route instead of the path, which may contain anything, even a token.
+// logAccess writes a record of the access log, at level debug for health checks and at info for all
+// other requests. The record contains the route instead of the path, because a path may contain
+// anything, even a token.
 func (h *Handler) logAccess(q *request, a *answer, took time.Duration) {
 	level := slog.LevelInfo
 	name := "none"
@@ -49,7 +50,7 @@ func (h *Handler) logAccess(q *request, a *answer, took time.Duration) {
 	h.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// knownMethod returns a method of RFC 9110 or 5789, and "other" for any other text.
+// knownMethod returns m if it is a method of RFC 9110 or 5789, and "other" for any other text.
 func knownMethod(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -59,14 +60,15 @@ func knownMethod(m string) string {
 	return "other"
 }
 
-// Limits of the records of requests without a user, so that a flood does not fill the disk.
+// Limits of the log records about requests without a user, so that a flood of requests does not
+// fill the disk.
 const (
 	anonymousPerMinute      = 60 // of an address
 	anonymousPerMinuteInAll = 1200
 	leftOutReportedInterval = time.Minute
 )
 
-// anonymousLog decides which requests without a user are logged.
+// anonymousLog limits the log records about requests without a user, for each address and in total.
 type anonymousLog struct {
 	limiter *ratelimit.Limiter[netip.Prefix]
 
@@ -79,7 +81,8 @@ func newAnonymousLog() *anonymousLog {
 	return &anonymousLog{limiter: ratelimit.NewLimiter[netip.Prefix](maxKeys)}
 }
 
-// due reports whether a request of an address is logged. Once a minute it logs how many were not.
+// due reports whether to log a request from address a. At most once a minute, it logs how many
+// requests were left out.
 func (l *anonymousLog) due(ctx context.Context, log *slog.Logger, a netip.Addr, now time.Time) bool {
 	due, left := l.take(a, now)
 	if left > 0 {
@@ -88,8 +91,8 @@ func (l *anonymousLog) due(ctx context.Context, log *slog.Logger, a netip.Addr, 
 	return due
 }
 
-// take charges a request of an address, and reports whether it is logged. left is the number of
-// requests that were not logged and are to be reported now, or 0.
+// take counts a request from address a, and reports whether to log it. left is the number of
+// requests that were left out since the last report, or 0 if no report is due now.
 func (l *anonymousLog) take(a netip.Addr, now time.Time) (due bool, left int) {
 	own, all := ratelimit.Per(anonymousPerMinute, time.Minute, anonymousPerMinute), ratelimit.Per(anonymousPerMinuteInAll, time.Minute, anonymousPerMinuteInAll)
 	due = true

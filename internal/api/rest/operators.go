@@ -17,13 +17,14 @@ import (
 	"github.com/ruedahq/rueda/internal/base/reload"
 )
 
-// Limits of a token's length and of the file's size, in bytes.
+// Minimum length of a token and maximum size of a token file, in bytes.
 const (
 	leastToken = 32
 	mostTokens = 64 << 10
 )
 
-// readTokenFile reads a file that only its owner may read, or one that was mounted for the process.
+// readTokenFile returns the content of a token file. It returns an error if other users of the
+// system may read the file, unless the file was mounted for this process.
 func readTokenFile(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("token_file is missing")
@@ -45,8 +46,8 @@ func readTokenFile(name string) (string, error) {
 	return string(text), fileowner.Unreadable(err)
 }
 
-// Operators returns a function that returns the operators now: those of a token file, which is read
-// again when it changes, or those of a text. A text is used only without a file.
+// Operators returns a function that returns the current operators. If file is not empty, they come
+// from this token file, which is read again when it changes. Otherwise they come from text.
 func Operators(text, file string, logger *slog.Logger) (func() []Operator, error) {
 	if text != "" && file == "" {
 		list, err := parseOperators("the text of the tokens", text)
@@ -56,8 +57,9 @@ func Operators(text, file string, logger *slog.Logger) (func() []Operator, error
 	return f.Get, err
 }
 
-// ReadOperators reads the operators of a token file. It has one token, or a line for each operator:
-// a name, the SHA-256 of the token in hexadecimal, a role, and perhaps the last day.
+// ReadOperators returns the operators in a token file. The file contains a single token, or a line
+// for each operator: a name, the SHA-256 of the token in hexadecimal, a role, and optionally the
+// last valid day.
 func ReadOperators(name string) ([]Operator, error) {
 	text, err := readTokenFile(name)
 	if err != nil {
@@ -66,9 +68,9 @@ func ReadOperators(name string) ([]Operator, error) {
 	return parseOperators(name, text)
 }
 
-// parseOperators parses a text that is called name in errors. With an error it returns the
-// operators whose lines are right, so that a mistake in one line neither keeps a removed operator
-// nor locks the others out.
+// parseOperators parses the text of a token file; name stands for the file in errors. If some lines
+// are wrong, it returns an error and the operators of the other lines. So a mistake in one line
+// neither keeps a removed operator nor locks out the others.
 func parseOperators(name, text string) (list []Operator, err error) {
 	lines := 0
 	for line := range strings.Lines(text) {

@@ -7,21 +7,22 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Limits of the rows of a page.
+// Default and maximum number of rows of a page.
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
 )
 
-// page is the part of a list that a request wants: up to limit rows after the row with the key
-// after, or from the first one if it is empty. A cursor is that key, so that rows may be added and
-// removed between two pages.
+// page says which part of a list a request wants: up to limit rows after the row whose key is
+// after. An empty key means the first row. Cursors contain the key and no index, so that rows may
+// be added and removed between two pages.
 type page struct {
 	limit int
 	after string
 }
 
-// readPage reads limit and cursor. kind is a letter that distinguishes the cursors of lists.
+// readPage reads the parameters limit and cursor. kind is the letter that marks the cursors of the
+// list; a cursor of another list is refused.
 func readPage(p api.Params, kind byte) (page, *wire.Failure) {
 	var pg page
 	var f *wire.Failure
@@ -38,7 +39,7 @@ func readPage(p api.Params, kind byte) (page, *wire.Failure) {
 	return pg, nil
 }
 
-// appendNext appends the next_cursor of a page whose last row has that key.
+// appendNext appends the member next_cursor for a page that ends with the row that has this key.
 func appendNext(b []byte, kind byte, key string) []byte {
 	b = append(b, `,"next_cursor":"`...)
 	b = base64.RawURLEncoding.AppendEncode(b, append([]byte{kind}, key...))

@@ -12,22 +12,23 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// pagesPerMinute limits the requests from one address for pages and their files. A page loads up to
-// fifty files, which browsers then keep.
+// pagesPerMinute limits how many pages and files of pages one address may request. A page loads up
+// to fifty files, which browsers then keep.
 const pagesPerMinute = 3000
 
-// maxPage bounds the answer of a page's handler, in bytes.
+// maxPage bounds the size of a page or file, in bytes.
 const maxPage = 16 << 20
 
-// maxFolders bounds the slashes of the path of a page.
+// maxFolders bounds how many slashes the path of a page may have.
 const maxFolders = 12
 
-// pages are the routes of web pages, by path. A path that ends in a slash also stands for all paths
+// pages maps paths to the routes of web pages. A path that ends in a slash also covers all paths
 // below it, except for "/".
 type pages map[string]*route
 
-// newPages returns the routes of handlers. An answer of a handler is complete in memory before it
-// is written, like that of every other route. notFound returns the error for an unknown path.
+// newPages returns routes that serve pages with the given handlers. An answer of a handler is
+// collected in memory before it is sent. notFound returns the fault for a path that the handler
+// does not have.
 func newPages(handlers map[string]http.Handler, notFound func(path string) *wire.Fault) pages {
 	p := pages{}
 	for path, handler := range handlers {
@@ -39,7 +40,7 @@ func newPages(handlers map[string]http.Handler, notFound func(path string) *wire
 	return p
 }
 
-// find returns the route of a path, or nil.
+// find returns the route for a path, or nil if no page has the path. The longest match wins.
 func (p pages) find(path string) []*route {
 	if strings.Count(path, "/") > maxFolders {
 		return nil
@@ -52,8 +53,8 @@ func (p pages) find(path string) []*route {
 	return nil
 }
 
-// servePageOf answers with a page. Programs that request "/" and accept only JSON get the error of
-// a path without a route.
+// servePageOf returns the answer of a page's handler. A client that requests "/" and prefers JSON
+// gets the fault for an unknown path instead.
 func servePageOf(q *request, handler http.Handler, notFound func(path string) *wire.Fault) (api.Result, error) {
 	if q.URL.Path == "/" {
 		q.Out.Add("Vary", "Accept")
@@ -76,7 +77,7 @@ func servePageOf(q *request, handler http.Handler, notFound func(path string) *w
 	return api.Result{Status: w.status, Raw: w.body}, nil
 }
 
-// pageWriter keeps the answer of a page's handler.
+// pageWriter collects the answer of a page's handler in memory.
 type pageWriter struct {
 	header   http.Header
 	status   int // 0: not written
@@ -105,7 +106,8 @@ func (w *pageWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// consoleRoutes returns the functions that serve the console.
+// consoleRoutes returns the functions of the console's routes, by method and path. They answer
+// not_found if the gateway has no console.
 func consoleRoutes(h *Handler) map[string]serveFunc {
 	if h.cfg.Console == nil {
 		none := func(*request) (api.Result, error) { return api.Result{}, &wire.Fault{Reason: wire.NotFound} }
@@ -133,8 +135,8 @@ func consoleRoutes(h *Handler) map[string]serveFunc {
 	}
 }
 
-// overHTTPS returns a function that reports whether browsers reach the gateway by HTTPS, perhaps
-// through a proxy.
+// overHTTPS returns a function that reports whether browsers reach the gateway over HTTPS, directly
+// or through a proxy.
 func overHTTPS(cfg *Config) func() bool {
 	return func() bool {
 		return cfg.Secure != web.NoHTTPS || cfg.PublicURL != nil && strings.HasPrefix(cfg.PublicURL(), "https://")

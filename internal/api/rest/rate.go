@@ -7,30 +7,30 @@ import (
 	"github.com/ruedahq/rueda/internal/engine/web"
 )
 
-// maxKeys bounds the keys whose requests are counted.
+// maxKeys bounds how many keys a limiter keeps in memory.
 const maxKeys = 1 << 17
 
-// window is the time that a limit counts over. It is also the burst: a key that was quiet may make
-// all requests of a window at once.
+// window is the period that limits refer to. A key that made no requests for a whole window may
+// make all of its requests at once.
 const window = time.Minute
 
-// quotas limits requests by key.
+// quotas limits the requests of each key, such as a user or an address.
 type quotas struct{ limiter *ratelimit.Limiter[string] }
 
 func newQuotas() quotas { return quotas{ratelimit.NewLimiter[string](maxKeys)} }
 
-// take charges key with one request of limit a window. If that exceeds the limit, it charges
-// nothing.
+// take charges a request to key, which may make limit requests per window. If the limit is
+// exhausted, take charges nothing, and the Wait of the Quota is positive.
 func (t quotas) take(key string, limit int, now time.Time) web.Quota {
 	return t.ask(t.limiter.Take, key, limit, now)
 }
 
-// refund reverts one charge of key.
+// refund takes back one charge of key.
 func (t quotas) refund(key string, limit int) {
 	t.limiter.Refund(key, ratelimit.Per(limit, window, limit))
 }
 
-// check returns the state that key has without this request.
+// check returns the Quota of key like take, but charges nothing.
 func (t quotas) check(key string, limit int, now time.Time) web.Quota {
 	return t.ask(t.limiter.Check, key, limit, now)
 }

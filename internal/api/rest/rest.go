@@ -109,7 +109,7 @@ type Config struct {
 	Logger *slog.Logger // nil discards
 }
 
-// Handler answers REST requests.
+// Handler answers the REST requests of one listener: that of clients or that of administrators.
 type Handler struct {
 	cfg         Config
 	log         *slog.Logger
@@ -129,7 +129,7 @@ type Handler struct {
 	pages       pages
 }
 
-// New returns a Handler.
+// New returns a Handler for clients. The error says what is wrong in cfg.
 func New(cfg Config) (*Handler, error) {
 	if cfg.Auth == nil || cfg.Accounts == nil || cfg.Hub == nil {
 		return nil, errors.New("rest: Auth, Accounts and Hub are needed")
@@ -168,14 +168,15 @@ const (
 	defaultHistory  = 4   // history requests of a user at a time
 )
 
-// SetLimits replaces Config.RequestsPerMinute and Config.HistoryPerUser of a handler, for requests
-// that begin later. Any goroutine may call it.
+// SetLimits replaces Config.RequestsPerMinute and Config.HistoryPerUser of a Handler for later
+// requests. A zero limit stands for its default. Any goroutine may call SetLimits.
 func SetLimits(h *Handler, requestsPerMinute, historyPerUser int) {
 	h.perMinute.Store(int64(cmp.Or(requestsPerMinute, defaultRequests)))
 	h.history.SetPerUser(cmp.Or(historyPerUser, defaultHistory))
 }
 
-// newHandler returns a Handler without routes.
+// newHandler returns a Handler that has no routes yet. It replaces nil functions in cfg with ones
+// that do nothing.
 func newHandler(cfg Config) *Handler {
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
@@ -198,7 +199,7 @@ func newHandler(cfg Config) *Handler {
 	}
 }
 
-// Observation describes an answer.
+// Observation describes an answer, for metrics.
 type Observation struct {
 	Route  string        // "none": there is no such route
 	Grant  string        // password or refresh_token; "": not a request for tokens
@@ -207,7 +208,7 @@ type Observation struct {
 	Time   time.Duration // from the request to the end of the answer; 0: a stream
 }
 
-// observe passes an answer on to Config.Observe.
+// observe passes an Observation of the answer to Config.Observe, if that is set.
 func (h *Handler) observe(q *request, a *answer, took time.Duration) {
 	if h.cfg.Observe == nil {
 		return
@@ -222,10 +223,10 @@ func (h *Handler) observe(q *request, a *answer, took time.Duration) {
 	h.cfg.Observe(o)
 }
 
-// Panics returns the number of panics in requests, each of which has ended one.
+// Panics returns how many requests have ended with a panic.
 func (h *Handler) Panics() uint64 { return h.panics.Load() }
 
-// request is a request with the results of the checks before its route's function.
+// request is a request together with the results of its checks.
 type request struct {
 	api.Request
 	route    *route
@@ -237,7 +238,7 @@ type request struct {
 	grant    string        // of a request for tokens
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	q := &request{Request: api.Request{
@@ -265,7 +266,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.logAccess(q, &a, took)
 }
 
-// answer returns the answer to a request, which is a refusal if the request is unsound.
+// answer returns the answer to a request. If unsound is not nil, it refuses the request with that
+// fault. A panic becomes the error internal.
 func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -292,8 +294,8 @@ func (h *Handler) answer(q *request, unsound *wire.Fault) (a answer) {
 	return a
 }
 
-// recordUse records the market data of an answer. One without a body has none: an error, data that
-// the client has already, or an answer to HEAD.
+// recordUse passes the market data of an answer to Config.Used. It skips answers without market
+// data in the body: errors, 304, and answers to HEAD.
 func (h *Handler) recordUse(q *request, a *answer) {
 	if a.status != http.StatusOK || q.Method == http.MethodHead {
 		return
@@ -303,8 +305,8 @@ func (h *Handler) recordUse(q *request, a *answer) {
 	}
 }
 
-// abort ends a connection if a function panicked during its answer. net/http would log the value,
-// which may quote the request. It must be deferred.
+// abort handles a panic while an answer is sent: it ends the connection without the log entry of
+// net/http, which would contain the panic's value and may quote the request. Callers must defer it.
 func (h *Handler) abort(q *request, a *answer) {
 	p := recover()
 	if p == nil {
@@ -316,7 +318,8 @@ func (h *Handler) abort(q *request, a *answer) {
 	panic(http.ErrAbortHandler)
 }
 
-// panicked counts and logs a panic without its value, which may quote the request.
+// panicked counts and logs a panic, and returns the answer internal. It does not log the
+// panic's value, which may quote the request.
 func (h *Handler) panicked(q *request, value any) answer {
 	h.panics.Add(1)
 	h.log.LogAttrs(q.Context(), slog.LevelError, "request handler panicked",

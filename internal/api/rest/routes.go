@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// route is an operation of the registry with the function that serves it.
+// route combines an operation of package openapi with the function that serves it.
 type route struct {
 	*openapi.Operation
 	serve serveFunc
@@ -23,11 +23,12 @@ type route struct {
 	page  bool     // a page, which negotiates its own media type
 }
 
-// serveFunc serves the requests of a route that have passed all checks.
+// serveFunc serves a request that has passed all checks of its route.
 type serveFunc func(*request) (api.Result, error)
 
-// bind returns the routes of operations, by path. serve has their functions by method and path. The
-// error names what has no counterpart.
+// bind combines operations with their functions, and returns the routes by path. serve maps a
+// method and a path, such as "GET /livez", to a function. bind returns an error if an operation has
+// no function, or a function no operation.
 func bind(operations []openapi.Operation, serve map[string]serveFunc) (map[string][]*route, error) {
 	table := make(map[string][]*route)
 	bound := 0
@@ -60,7 +61,8 @@ func bind(operations []openapi.Operation, serve map[string]serveFunc) (map[strin
 	return table, nil
 }
 
-// publicRoutes returns the functions that serve clients.
+// publicRoutes returns the functions of the routes for clients, except for those of the console, by
+// method and path.
 func (h *Handler) publicRoutes() map[string]serveFunc {
 	x := h.history
 	return map[string]serveFunc{
@@ -102,12 +104,12 @@ func (h *Handler) publicRoutes() map[string]serveFunc {
 	}
 }
 
-// part adapts the function of a route of another package.
+// part converts the function of a route in another package to a serveFunc.
 func part(serve func(*api.Request) (api.Result, error)) serveFunc {
 	return func(q *request) (api.Result, error) { return serve(&q.Request) }
 }
 
-// serve checks a request and calls its route's function.
+// serve finds the route of a request, makes all checks, and calls the route's function.
 func (h *Handler) serve(q *request) (api.Result, error) {
 	if f := validate(q); f != nil {
 		return api.Result{}, f
@@ -149,7 +151,8 @@ func (h *Handler) serve(q *request) (api.Result, error) {
 	return q.route.serve(q)
 }
 
-// find returns the routes of a path, or nil if there are none.
+// find returns the routes of a path, one for each method, or nil if there are none. segment is the
+// part of the path that stands for {id}, or "".
 func (h *Handler) find(path string) (routes []*route, segment string) {
 	if routes = h.routes[path]; routes != nil {
 		return routes, ""
@@ -161,11 +164,11 @@ func (h *Handler) find(path string) (routes []*route, segment string) {
 	return h.pages.find(path), ""
 }
 
-// maxSegments bounds the segments of a path that is compared with patterns.
+// maxSegments bounds how many slashes a path may have to be compared with patterns.
 const maxSegments = 6
 
-// openSegment replaces one segment of a path by {id}, from the last one on, until the pattern is
-// known.
+// openSegment finds a pattern for a path: it replaces one segment with {id}, beginning with the
+// last segment, until known accepts the pattern. ok is false if known accepts none.
 func openSegment(path string, known func(pattern string) bool) (pattern, segment string, ok bool) {
 	if strings.Count(path, "/") > maxSegments {
 		return "", "", false
@@ -184,7 +187,8 @@ func openSegment(path string, known func(pattern string) bool) (pattern, segment
 
 func (q *request) setRoute(r *route) { q.route, q.Path = r, r.Operation.Path }
 
-// chooseRoute sets the route of the request's method.
+// chooseRoute selects the route with the request's method. It returns a fault if there is none.
+// HEAD uses the route of GET.
 func (q *request) chooseRoute(routes []*route) *wire.Fault {
 	method := q.Method
 	if method == http.MethodHead {
@@ -200,10 +204,11 @@ func (q *request) chooseRoute(routes []*route) *wire.Fault {
 	return &wire.Fault{Reason: wire.MethodNotAllowed, Hint: "Use " + methods(routes, " or ", false)}
 }
 
-// allowed returns the methods of routes, for Allow.
+// allowed returns the methods that the routes allow, as the value of the Allow header.
 func allowed(routes []*route) string { return methods(routes, ", ", true) }
 
-// methods returns the methods of routes, with HEAD where it is served if head is set.
+// methods returns the methods of the routes, joined with separator. If head is true, HEAD follows
+// GET.
 func methods(routes []*route, separator string, head bool) string {
 	var list []string
 	for _, r := range routes {
@@ -215,7 +220,8 @@ func methods(routes []*route, separator string, head bool) string {
 	return strings.Join(list, separator)
 }
 
-// chooseMedia sets the media type of the answer. Errors are JSON whatever a client accepts.
+// chooseMedia selects the media type of a successful answer by the Accept header. It returns a
+// fault if the client accepts none. Errors are always JSON.
 func (q *request) chooseMedia() *wire.Fault {
 	if q.route.page {
 		return nil

@@ -49,15 +49,16 @@ const (
 	defaultConnsPerAddress = 1_000
 )
 
-// SetLimits replaces ServerConfig.MaxConns and MaxConnsPerAddress. Any goroutine may call it.
+// SetLimits replaces ServerConfig.MaxConns and MaxConnsPerAddress. Connections that are already
+// open stay open. Any goroutine may call it.
 func (s *Server) SetLimits(most, perAddress int) {
 	s.conns.setLimits(cmp.Or(most, defaultConns), cmp.Or(perAddress, defaultConnsPerAddress))
 }
 
-// Panics returns the number of panics outside of requests, each of which has ended one connection.
+// Panics returns how many connections have ended with a panic outside of a request.
 func (s *Server) Panics() uint64 { return s.panics.Load() }
 
-// NewServer returns a Server.
+// NewServer returns a Server. Call Run to start it.
 func NewServer(cfg ServerConfig) *Server {
 	cfg.ReadHeaderTimeout = cmp.Or(cfg.ReadHeaderTimeout, 5*time.Second)
 	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, 10*time.Second)
@@ -97,9 +98,9 @@ func NewServer(cfg ServerConfig) *Server {
 	}
 }
 
-// Run serves the connections of l until ctx ends. Then it accepts no more, waits for running
-// requests, closes l and returns nil. Hijacked connections (the stream) belong to their owner. For
-// TLS, l is of crypto/tls, and its Config must offer only http/1.1. A Server runs once.
+// Run serves the connections of l until ctx ends. Then it closes l, waits up to ShutdownTimeout for
+// running requests, and returns nil. It leaves hijacked connections (the stream) to their owner.
+// For TLS, l must be from crypto/tls, and its Config must offer only http/1.1. Call Run once.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	served := make(chan error, 1)

@@ -14,7 +14,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// maxSnapshot bounds the instruments of one snapshot.
+// maxSnapshot bounds how many instruments a request for a snapshot may list.
 const maxSnapshot = 100
 
 // snapshot serves GET /market/snapshot?instruments=a,b: the newest messages of each instrument that
@@ -63,8 +63,9 @@ func (h *Handler) snapshot(q *request) (api.Result, error) {
 	return api.Result{Object: append(b, "]}"...)}, nil
 }
 
-// parseInstruments parses identifiers with commas between them, and removes duplicates. An error
-// names a bad item by its number, because its text may be anything.
+// parseInstruments parses a list of identifiers that are separated by commas, and removes
+// duplicates. The failure identifies a wrong item by its number and does not repeat its text, which
+// may contain anything.
 func parseInstruments(text string) ([]market.InstrumentID, *wire.Failure) {
 	if text == "" {
 		return nil, wire.NewFailure(wire.BadField, "instruments", "is missing")
@@ -88,7 +89,8 @@ func parseInstruments(text string) ([]market.InstrumentID, *wire.Failure) {
 	return ids, nil
 }
 
-// book serves GET /market/book?instrument=&depth=&at=: one O message.
+// book serves GET /market/book?instrument=&depth=&at=, an order book as one O message. Without at
+// it is the current book.
 func (h *Handler) book(q *request) (api.Result, error) {
 	if f := q.NeedScope(broker.ScopeDepth); f != nil {
 		return api.Result{}, f
@@ -137,8 +139,9 @@ func (h *Handler) book(q *request) (api.Result, error) {
 	return api.Result{Object: object}, nil
 }
 
-// currentRight is Request.Right. As on the stream, a right with a delay that is not served counts
-// as none for current data. History needs no such delay.
+// currentRight returns the same decision as Request.Right, with one exception: it denies current
+// data if the gateway does not serve the user's delay, as the stream does. History is possible with
+// any delay.
 func (h *Handler) currentRight(q *request, a entitlement.Ask) entitlement.Decision {
 	v := q.Right(a)
 	if v.Reason == "" && !a.Past && !h.cfg.Hub.Serves(v.Delay) {
@@ -147,8 +150,8 @@ func (h *Handler) currentRight(q *request, a entitlement.Ask) entitlement.Decisi
 	return v
 }
 
-// staleBook returns the fault of a book that is not known: for a moment, or while the market's feed
-// is down.
+// staleBook returns the fault for a current order book that the gateway does not know at present.
+// name is the market; the fault says whether its feed is down.
 func (h *Handler) staleBook(name string) *wire.Fault {
 	f := &wire.Fault{Reason: wire.Unavailable, Msg: "The order book is not known at present", RetryAfter: 1}
 	if state, ok := h.cfg.Hub.MarketStatus(name); ok && state.Phase == market.FeedDown {

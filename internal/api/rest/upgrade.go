@@ -7,7 +7,8 @@ import (
 	"net/http"
 )
 
-// upgrade passes a request to Config.Stream, which also writes all refusals.
+// upgrade passes a request for the stream to Config.Stream, which answers it in all cases. It logs
+// a panic and answers internal if the answer has not begun.
 func (h *Handler) upgrade(w http.ResponseWriter, q *request) {
 	out := &upgradeWriter{ResponseWriter: w}
 	defer func() {
@@ -27,8 +28,8 @@ func (h *Handler) upgrade(w http.ResponseWriter, q *request) {
 	h.cfg.Stream.ServeHTTP(out, q.Request.Request)
 }
 
-// upgradeWriter hijacks the connection as it was accepted. The connection no longer carries HTTP,
-// and its options may be set.
+// upgradeWriter passes an answer on, and gives the underlying connection to Hijack instead of the
+// conn. After the handshake the connection does not carry HTTP, so that nothing needs to check it.
 type upgradeWriter struct {
 	http.ResponseWriter
 	begun bool // the answer has begun

@@ -19,16 +19,16 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// userCursor is the kind of cursors in the list of users.
+// userCursor marks the cursors of the list of users, so that no other list accepts them.
 const userCursor = 'u'
 
-// userRoutes are the administrator's routes about users.
+// userRoutes serves the routes for administrators that list, show and change users.
 type userRoutes struct {
 	handler *Handler
 	base    *local.Base // nil: the gateway has another user base
 }
 
-// routes returns the functions that serve them.
+// routes returns the functions of the routes, by method and path.
 func (u *userRoutes) routes() map[string]serveFunc {
 	return map[string]serveFunc{
 		"GET /admin/users":       u.list,
@@ -37,7 +37,7 @@ func (u *userRoutes) routes() map[string]serveFunc {
 	}
 }
 
-// usersHere refuses requests about users of another user base.
+// usersHere returns a fault if the gateway has another user base than its own.
 func (u *userRoutes) usersHere() error {
 	if u.base == nil {
 		return wire.NewFault(wire.UnsupportedOption, "Users of this gateway are managed in the broker's user base")
@@ -45,7 +45,8 @@ func (u *userRoutes) usersHere() error {
 	return nil
 }
 
-// list serves GET /admin/users?name=&limit=&cursor=.
+// list serves GET /admin/users?name=&limit=&cursor=, a page of users sorted by name. With name it
+// returns only the user with exactly this name.
 func (u *userRoutes) list(q *request) (api.Result, error) {
 	pg, f := readPage(q.Params, userCursor)
 	if f != nil {
@@ -76,7 +77,8 @@ func (u *userRoutes) list(q *request) (api.Result, error) {
 	return api.Result{Object: append(b, '}')}, nil
 }
 
-// find returns the users of a page and one more, or the user with a name.
+// find returns the user with a name, or none if there is no such user. If username is empty, it
+// returns the users of a page and one more, which shows whether another page follows.
 func (u *userRoutes) find(ctx context.Context, username string, pg page) ([]local.Entry, error) {
 	if username == "" {
 		return u.base.Page(ctx, pg.after, pg.limit+1)
@@ -91,7 +93,7 @@ func (u *userRoutes) find(ctx context.Context, username string, pg page) ([]loca
 	return []local.Entry{entry}, nil
 }
 
-// show serves GET /admin/users/{id}.
+// show serves GET /admin/users/{id}, and records the access in the audit log.
 func (u *userRoutes) show(q *request) (api.Result, error) {
 	if err := u.usersHere(); err != nil {
 		return api.Result{}, err
@@ -103,7 +105,7 @@ func (u *userRoutes) show(q *request) (api.Result, error) {
 	return r, err
 }
 
-// result returns the user of a request.
+// result returns the answer that describes the user whose id is in the path.
 func (u *userRoutes) result(q *request) (api.Result, error) {
 	entry, err := u.base.EntryByID(q.Context(), q.segment)
 	if err != nil {
@@ -120,7 +122,8 @@ func (u *userRoutes) result(q *request) (api.Result, error) {
 	return api.Result{Object: appendJSON(nil, row)}, nil
 }
 
-// change serves POST /admin/users/{id}.
+// change serves POST /admin/users/{id}, which changes a user. The answer describes the changed
+// user.
 func (u *userRoutes) change(q *request) (api.Result, error) {
 	change, err := readBody(q, api.MediaJSON, operator.MaxBody, readUserChange)
 	if err != nil {
@@ -139,10 +142,11 @@ func (u *userRoutes) change(q *request) (api.Result, error) {
 	return u.result(q)
 }
 
-// userChange changes the user with a name.
+// userChange changes the user with this name in users.
 type userChange func(ctx context.Context, users *local.Base, username string) error
 
-// readUserChange parses the body of POST /admin/users/{id}.
+// readUserChange parses the body of POST /admin/users/{id}, and returns the change that it
+// describes.
 func readUserChange(data []byte) (userChange, *wire.Failure) {
 	body, err := wire.ParseJSON(data)
 	if err != nil || body.Kind != wire.Object {
@@ -186,8 +190,8 @@ func readUserChange(data []byte) (userChange, *wire.Failure) {
 	}
 }
 
-// readExpiry reads the member expires_at. It is required, so that a misspelled one does not remove
-// the end of an account.
+// readExpiry returns the change for expires_at, a time or null. The member is required, so that a
+// misspelled member does not remove the expiry of an account.
 func readExpiry(v wire.Value) (userChange, *wire.Failure) {
 	var at time.Time
 	switch v.Kind {
@@ -207,8 +211,8 @@ func readExpiry(v wire.Value) (userChange, *wire.Failure) {
 	}, nil
 }
 
-// readNetworks reads the member networks. It is required, so that a misspelled one does not remove
-// the networks of a user.
+// readNetworks returns the change for networks, a list. The member is required, so that a
+// misspelled member does not remove the networks of a user.
 func readNetworks(v wire.Value) (userChange, *wire.Failure) {
 	if v.Kind != wire.Array {
 		return nil, wire.NewFailure(wire.BadField, "networks", "must be a list")
@@ -233,7 +237,7 @@ func readNetworks(v wire.Value) (userChange, *wire.Failure) {
 	}, nil
 }
 
-// readGroup reads the member group.
+// readGroup returns a change that calls do with the name of the user and the group in v.
 func readGroup(v wire.Value, do func(b *local.Base, ctx context.Context, username, group string) (bool, error)) (userChange, *wire.Failure) {
 	if v.Kind != wire.String || strings.ContainsFunc(v.Text, unicode.IsControl) {
 		return nil, wire.NewFailure(wire.BadField, "group", "must be the name of a group")
@@ -244,7 +248,8 @@ func readGroup(v wire.Value, do func(b *local.Base, ctx context.Context, usernam
 	}, nil
 }
 
-// failure returns the error of a failed request about a user.
+// failure converts an error about a user to a fault. It logs an unexpected error and returns
+// Unavailable.
 func (u *userRoutes) failure(q *request, err error) error {
 	failure := (*wire.Failure)(nil)
 	switch {

@@ -12,14 +12,16 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Limits of a request, in bytes. The Server limits headers.
+// Limits of a request in bytes: of its URI, of the body with a token or password, and of any other
+// body. The Server limits headers.
 const (
 	maxURI       = 8 << 10
 	maxTokenBody = 8 << 10
 	maxBody      = 64 << 10
 )
 
-// validate refuses requests that no route must see, and reads the query.
+// validate returns a fault for a request that is unacceptable on any route. Otherwise it sets
+// Request.Params.
 func validate(q *request) *wire.Fault {
 	// The preface of HTTP/2 arrives as a request; "*" and the authority of CONNECT are no resource.
 	if q.ProtoMajor != 1 || !strings.HasPrefix(q.URL.Path, "/") {
@@ -37,9 +39,9 @@ func validate(q *request) *wire.Fault {
 	return f
 }
 
-// isPlainPath reports whether a path is unambiguous: no encoded or doubled slash, no dot segment,
-// no control character. Proxies and servers clean such paths differently, which could bypass rules
-// of a proxy.
+// isPlainPath reports whether all proxies and servers read the path of a URL in the same way. It
+// returns false for an encoded or doubled slash, a backslash, a dot segment, a control character,
+// or invalid UTF-8. With such a path a client could bypass the rules of a proxy.
 func isPlainPath(u *url.URL) bool {
 	p := u.Path
 	if strings.Count(p, "/") != strings.Count(u.EscapedPath(), "/") || strings.Contains(p, "//") {
@@ -53,7 +55,8 @@ func isPlainPath(u *url.URL) bool {
 	return utf8.ValidString(p) && !strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' })
 }
 
-// readQuery reads a query. It refuses secrets, because URLs end up in logs and histories.
+// readQuery parses a query. It returns a fault if a parameter is named like a secret, because URLs
+// end up in logs and histories.
 func readQuery(raw string) (api.Params, *wire.Fault) {
 	if raw == "" {
 		return nil, nil
@@ -73,8 +76,8 @@ func readQuery(raw string) (api.Params, *wire.Fault) {
 	return api.Params(values), nil
 }
 
-// checkNames refuses parameters that the route does not know, which are usually misspelled. The
-// error does not repeat the name, which may be anything, even a secret.
+// checkNames returns a fault for a parameter that the route does not know, which is usually
+// misspelled. The fault does not repeat the name, because it may contain anything, even a secret.
 func (q *request) checkNames() *wire.Fault {
 	known := q.route.query
 	if known == nil {
@@ -96,8 +99,8 @@ func (q *request) checkNames() *wire.Fault {
 	return nil
 }
 
-// checkValues refuses parameters that are repeated or empty. The client has probably lost a value,
-// and would get the answer to another request.
+// checkValues returns a failure for a known parameter that is repeated, or empty without
+// permission. The client has probably lost a value and would get the answer to another request.
 func (q *request) checkValues() *wire.Failure {
 	for _, name := range q.route.query {
 		if len(q.Params[name]) > 1 {
