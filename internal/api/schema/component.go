@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Named is a component: a schema that others refer to by its name.
+// Named is a component of a document: a schema that other schemas refer to by its name.
 type Named struct {
 	Name   string
 	Schema *Schema
@@ -49,8 +49,9 @@ func collect(value any, names *[]string) {
 	}
 }
 
-// Reachable returns the components of all that a value refers to, directly or through others, in
-// the order of all. missing are names that all does not have.
+// Reachable returns the components in all that value refers to, directly or through other
+// components, in the order of all. missing lists names that value refers to and all does not
+// contain.
 func Reachable(all []Named, value any) (used []Named, missing []string) {
 	wanted := map[string]bool{}
 	open := References(value)
@@ -76,7 +77,7 @@ func Reachable(all []Named, value any) (used []Named, missing []string) {
 	return used, missing
 }
 
-// Components returns named schemas as the member "schemas" of the components of a document.
+// Components returns the object "schemas" of a document: the schemas by name.
 func Components(list []Named) Map {
 	m := Map{}
 	for _, n := range list {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Map is a JSON object whose members keep their order.
+// Map is a JSON object that keeps the order of its members.
 type Map []Member
 
 // Member is a member of a Map. Its value is a string, bool, number, Map, *Schema, json.RawMessage,
@@ -16,10 +16,10 @@ type Member struct {
 	Value any
 }
 
-// With returns m with one more member.
+// With returns m with a member appended. It does not replace a member with the same name.
 func (m Map) With(name string, value any) Map { return append(m, Member{name, value}) }
 
-// WithText returns m with one more member, or m itself if text is empty.
+// WithText returns m with a string member appended, or m itself if text is empty.
 func (m Map) WithText(name, text string) Map {
 	if text == "" {
 		return m
@@ -27,7 +27,7 @@ func (m Map) WithText(name, text string) Map {
 	return m.With(name, text)
 }
 
-// Get returns the value of a member, or nil if there is none.
+// Get returns the value of the member with a name, or nil if there is none.
 func (m Map) Get(name string) any {
 	for _, member := range m {
 		if member.Name == name {
@@ -41,8 +41,8 @@ func (m Map) Get(name string) any {
 // It returns an error if the value has a type that JSON does not have.
 func Encode(value any) ([]byte, error) { return appendValue(nil, value) }
 
-// appendValue appends a value. It does not use json.Marshaler, which would scan the value again at
-// each level.
+// appendValue appends the JSON of a value. It does not use json.Marshaler, whose output would be
+// scanned again at each level.
 func appendValue(b []byte, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case Map:
@@ -145,7 +145,8 @@ func decodeValue(d *json.Decoder) (any, error) {
 	return t, nil
 }
 
-// Indent returns compact JSON with two spaces for each level, and with a newline at its end.
+// Indent returns compact JSON with line breaks and an indentation of two spaces for each level. The
+// result ends in a newline.
 func Indent(compact []byte) []byte {
 	var out bytes.Buffer
 	if json.Indent(&out, compact, "", "  ") != nil {

@@ -1,25 +1,27 @@
-// Package schema has JSON Schema 2020-12 as Go values, with an encoding that is always the same.
-// The documents for machines are made of it: OpenAPI and AsyncAPI.
+// Package schema builds JSON Schema 2020-12 from Go values. The same schema always has the same
+// encoding. The OpenAPI documents and the schemas of the AsyncAPI document are built with it.
 //
-// A schema is built by a function for its type and by methods that add keywords:
+// A function for each type returns a schema, and methods add keywords:
 //
 //	schema.Object("A login.",
 //		schema.Required("sid", schema.String("Its name.")),
 //		schema.Optional("client", schema.String("The program.").Length(0, 128)))
 //
-// An object of a document allows members that it does not name, because clients must ignore them.
-// Tests that validate messages forbid them.
+// An object in a document allows members that it does not name, because clients must ignore them.
+// Tests that validate messages forbid such members.
 package schema
 
 import "slices"
 
-// Schema describes JSON values. Its methods add a keyword, or replace it, and return the schema.
+// Schema describes JSON values. Each method that sets a keyword changes the Schema and returns it,
+// so that calls can be chained. A keyword that is set again is replaced.
 type Schema struct{ keywords Map }
 
-// FromKeywords returns the schema with these keywords. Schemas in them are of type *Schema.
+// FromKeywords returns a schema with the given keywords. Schemas inside them must be of type
+// *Schema.
 func FromKeywords(keywords Map) *Schema { return &Schema{keywords} }
 
-// Field is a member of an object.
+// Field is a named member of an object, with its schema.
 type Field struct {
 	Name     string
 	Schema   *Schema
@@ -37,39 +39,40 @@ func typed(kind, description string) *Schema {
 	return s.set("type", kind).Describe(description)
 }
 
-// String returns the schema of a string. Descriptions may be empty, here and below.
+// String returns the schema of a string. The description may be empty, as in all functions of this
+// package.
 func String(description string) *Schema { return typed("string", description) }
 
-// Integer returns the schema of a whole number of up to 64 bits.
+// Integer returns the schema of a whole number that fits in 64 bits with a sign.
 func Integer(description string) *Schema { return typed("integer", description).Format("int64") }
 
 // Number returns the schema of a decimal number.
 func Number(description string) *Schema { return typed("number", description).Format("double") }
 
-// Boolean returns the schema of true and false.
+// Boolean returns the schema of a boolean.
 func Boolean(description string) *Schema { return typed("boolean", description) }
 
-// Enum returns the schema of a string that is one of words.
+// Enum returns the schema of a string that equals one of words.
 func Enum(description string, words ...string) *Schema {
 	return String(description).set("enum", words)
 }
 
-// Const returns the schema of one string.
+// Const returns the schema of the string word alone.
 func Const(word string) *Schema { return String("").set("const", word) }
 
-// True returns the schema of the value true, for members that are absent otherwise.
+// True returns the schema of the value true alone, for members that are either true or absent.
 func True(description string) *Schema { return Boolean(description).set("const", true) }
 
-// False returns the schema of the value false.
+// False returns the schema of the value false alone.
 func False(description string) *Schema { return Boolean(description).set("const", false) }
 
-// Code returns the schema of one whole number.
+// Code returns the schema of the whole number number alone.
 func Code(number int) *Schema { return Integer("").set("const", number) }
 
 // Any returns a schema that accepts every value.
 func Any(description string) *Schema { return new(Schema).Describe(description) }
 
-// Object returns the schema of an object with these members.
+// Object returns the schema of an object with the members fields.
 func Object(description string, fields ...Field) *Schema {
 	s := typed("object", description)
 	properties, required := Map{}, []string{}
@@ -86,40 +89,42 @@ func Object(description string, fields ...Field) *Schema {
 	return s
 }
 
-// MapOf returns the schema of an object that has any names, and values of one kind.
+// MapOf returns the schema of an object whose members have any names, and values with the schema
+// values.
 func MapOf(description string, values *Schema) *Schema {
 	return typed("object", description).set("additionalProperties", values)
 }
 
-// Array returns the schema of an array.
+// Array returns the schema of an array whose items have the schema items.
 func Array(description string, items *Schema) *Schema {
 	return typed("array", description).set("items", items)
 }
 
-// Tuple returns the schema of an array that has the given numbers in this order. The first least of
-// them are always present. The keyword items adds nothing for validators, because there are no
-// further items. Generators that do not know prefixItems make a list of numbers of it.
+// Tuple returns the schema of an array whose items have the given schemas in this order. At least
+// the first least items are present. For validators, the keyword items has no effect, because there
+// are no more items. Generators that do not know prefixItems read the array as a list of numbers
+// because of it.
 func Tuple(description string, least int, items ...*Schema) *Schema {
 	return typed("array", description).set("prefixItems", items).set("items", typed("number", "")).Items(least, len(items))
 }
 
-// OneOf returns the schema of a value that has exactly one of the variants.
+// OneOf returns the schema of a value that matches exactly one of the variants.
 func OneOf(description string, variants ...*Schema) *Schema {
 	return Any(description).set("oneOf", variants)
 }
 
-// AnyOf returns the schema of a value that has at least one of the variants.
+// AnyOf returns the schema of a value that matches at least one of the variants.
 func AnyOf(description string, variants ...*Schema) *Schema {
 	return Any(description).set("anyOf", variants)
 }
 
-// prefix is where components have their schemas, in OpenAPI and in AsyncAPI.
+// prefix is the beginning of a reference to a schema, in OpenAPI and AsyncAPI documents.
 const prefix = "#/components/schemas/"
 
-// Ref returns a reference to a component.
+// Ref returns a schema that refers to the component with a name.
 func Ref(name string) *Schema { return new(Schema).set("$ref", prefix+name) }
 
-// Describe sets the description; "" sets none.
+// Describe sets the description. It does nothing if text is empty.
 func (s *Schema) Describe(text string) *Schema {
 	if text == "" {
 		return s
@@ -130,42 +135,42 @@ func (s *Schema) Describe(text string) *Schema {
 // Title sets the title.
 func (s *Schema) Title(text string) *Schema { return s.set("title", text) }
 
-// Format sets the format, such as date-time.
+// Format sets the keyword format, such as date-time.
 func (s *Schema) Format(name string) *Schema { return s.set("format", name) }
 
-// Pattern sets the regular expression (ECMA-262) of a string.
+// Pattern sets the regular expression (ECMA-262) that a string must match.
 func (s *Schema) Pattern(expression string) *Schema { return s.set("pattern", expression) }
 
-// Length sets the least and the greatest number of characters of a string.
+// Length sets the minimum and maximum number of characters of a string.
 func (s *Schema) Length(least, most int) *Schema {
 	return s.set("minLength", least).set("maxLength", most)
 }
 
-// Items sets the least and the greatest number of items of an array.
+// Items sets the minimum and maximum number of items of an array.
 func (s *Schema) Items(least, most int) *Schema {
 	return s.set("minItems", least).set("maxItems", most)
 }
 
-// Between sets the least and the greatest value of a number.
+// Between sets the minimum and maximum of a whole number.
 func (s *Schema) Between(least, most int64) *Schema {
 	return s.set("minimum", least).set("maximum", most)
 }
 
-// Range sets the least and the greatest value of a decimal number.
+// Range sets the minimum and maximum of a decimal number.
 func (s *Schema) Range(least, most float64) *Schema {
 	return s.set("minimum", least).set("maximum", most)
 }
 
-// AtLeast sets the least value of a number.
+// AtLeast sets the minimum of a number.
 func (s *Schema) AtLeast(least int64) *Schema { return s.set("minimum", least) }
 
-// Default sets the value that an absent member stands for.
+// Default sets the value that applies if the member is absent.
 func (s *Schema) Default(value any) *Schema { return s.set("default", value) }
 
-// Example sets the examples.
+// Example sets the list of example values.
 func (s *Schema) Example(values ...any) *Schema { return s.set("examples", values) }
 
-// Nullable allows null as well.
+// Nullable also allows the value null.
 func (s *Schema) Nullable() *Schema {
 	if kind, ok := s.keywords.Get("type").(string); ok {
 		return s.set("type", []string{kind, "null"})
@@ -173,13 +178,13 @@ func (s *Schema) Nullable() *Schema {
 	return OneOf("", s, new(Schema).set("type", "null"))
 }
 
-// Open says that an object may have members that are not named, also in tests.
+// Open allows an object to have other members than the named ones, even in tests.
 func (s *Schema) Open() *Schema { return s.set("additionalProperties", true) }
 
-// Deprecated marks a member that will be removed.
+// Deprecated marks a value that will be removed.
 func (s *Schema) Deprecated() *Schema { return s.set("deprecated", true) }
 
-// Keyword sets any other keyword.
+// Keyword sets a keyword for which there is no method.
 func (s *Schema) Keyword(name string, value any) *Schema { return s.set(name, value) }
 
 func (s *Schema) set(name string, value any) *Schema {
@@ -193,7 +198,7 @@ func (s *Schema) set(name string, value any) *Schema {
 	return s
 }
 
-// Fields returns the members of an object.
+// Fields returns the members of an object schema in their order.
 func (s *Schema) Fields() (list []Field) {
 	properties, _ := s.Get("properties").(Map)
 	required, _ := s.Get("required").([]string)
@@ -207,5 +212,5 @@ func (s *Schema) Fields() (list []Field) {
 // Get returns the value of a keyword, or nil if it is not set.
 func (s *Schema) Get(keyword string) any { return s.keywords.Get(keyword) }
 
-// Keywords returns the keywords in their order.
+// Keywords returns a copy of the list of keywords in their order.
 func (s *Schema) Keywords() Map { return slices.Clone(s.keywords) }

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Breaking returns the changes from an old document to a new one that break clients, sorted. The
-// documents are both OpenAPI or both AsyncAPI. docs/versioning.md defines what breaks a client.
+// Breaking returns descriptions of the changes between two documents that break clients, sorted.
+// Both documents are OpenAPI, or both are AsyncAPI. docs/versioning.md defines which changes break
+// clients.
 func Breaking(old, changed []byte) ([]string, error) {
 	c := &comparison{found: map[string]bool{}}
 	var err error
@@ -27,7 +28,7 @@ func Breaking(old, changed []byte) ([]string, error) {
 	return slices.Sorted(maps.Keys(c.found)), nil
 }
 
-// comparison compares two documents.
+// comparison collects the breaking changes between an old and a new document.
 type comparison struct {
 	old, now any
 	found    map[string]bool
@@ -38,7 +39,7 @@ func (c *comparison) report(where, format string, args ...any) {
 	c.found[where+": "+fmt.Sprintf(format, args...)] = true
 }
 
-// member returns a member of an object, or nil.
+// member follows names through nested objects. It returns nil if a member is missing.
 func member(value any, names ...string) any {
 	for _, name := range names {
 		m, _ := value.(map[string]any)
@@ -51,7 +52,8 @@ func object(value any) map[string]any { m, _ := value.(map[string]any); return m
 
 func list(value any) []any { l, _ := value.([]any); return l }
 
-// resolve follows references within a document.
+// resolve returns the value that a reference within document leads to, or value itself if it is no
+// reference. It returns nil after eight references in a row.
 func resolve(document, value any) any {
 	for range 8 {
 		ref, ok := object(value)["$ref"].(string)
@@ -66,7 +68,7 @@ func resolve(document, value any) any {
 	return nil
 }
 
-// paths compares the operations of OpenAPI.
+// paths compares the operations of two OpenAPI documents.
 func (c *comparison) paths() {
 	for path, item := range object(member(c.old, "paths")) {
 		for method, old := range object(item) {
@@ -85,7 +87,8 @@ func (c *comparison) paths() {
 	}
 }
 
-// security compares what an operation requires: each alternative of before must still be enough.
+// security compares the credentials that an operation requires. It reports each alternative in the
+// old document that is no longer sufficient.
 func (c *comparison) security(where string, old, now any) {
 	if len(list(old)) == 0 { // no token
 		if len(list(now)) > 0 && !slices.ContainsFunc(list(now), func(v any) bool { return len(object(v)) == 0 }) {
@@ -100,7 +103,8 @@ func (c *comparison) security(where string, old, now any) {
 	}
 }
 
-// grants reports whether credentials with the schemes and scopes of have satisfy a requirement.
+// grants reports whether credentials with the schemes and scopes in have satisfy the requirement
+// required.
 func grants(have, required map[string]any) bool {
 	for scheme, scopes := range required {
 		if _, ok := have[scheme]; !ok {
@@ -176,7 +180,7 @@ func (c *comparison) responses(where string, old, now any) {
 	}
 }
 
-// reasons compares the reasons of the errors of an operation, by status.
+// reasons reports each reason of an operation's errors that its status no longer has.
 func (c *comparison) reasons(where string, old, now any) {
 	for status, words := range object(old) {
 		for _, word := range list(words) {
@@ -187,8 +191,8 @@ func (c *comparison) reasons(where string, old, now any) {
 	}
 }
 
-// operations compares the operations of AsyncAPI. The gateway receives requests, and sends the
-// rest.
+// operations compares the operations of two AsyncAPI documents. Messages of an operation with the
+// action receive come from clients, and all other messages from the gateway.
 func (c *comparison) operations() {
 	for name, old := range object(member(c.old, "operations")) {
 		now := member(c.now, "operations", name)
@@ -215,7 +219,9 @@ func (c *comparison) messages(where string, old, now any, request bool) {
 	}
 }
 
-// schemas compares two schemas: of what clients send, or of what they get.
+// schemas compares an old and a new schema. If request is true, clients send the values, so that
+// the new schema must accept all old values. Otherwise clients receive the values, and must not get
+// new forms.
 func (c *comparison) schemas(where string, old, now any, request bool) {
 	if a, ok := object(old)["$ref"].(string); ok {
 		pair := fmt.Sprint(a, object(now)["$ref"], request)
@@ -239,7 +245,7 @@ func (c *comparison) schemas(where string, old, now any, request bool) {
 	}
 }
 
-// typesOf returns the types that a schema allows; nil: all.
+// typesOf returns the types that a schema allows, or nil if it allows all.
 func typesOf(s map[string]any) []any {
 	if one, ok := s["type"].(string); ok {
 		return []any{one}
@@ -269,7 +275,7 @@ func (c *comparison) types(where string, a, b map[string]any, request bool) {
 	}
 }
 
-// wordsOf returns the values of enum and const; nil: all.
+// wordsOf returns the values that enum or const allows, or nil if the schema has neither.
 func wordsOf(s map[string]any) []any {
 	if v, ok := s["const"]; ok {
 		return []any{v}
@@ -295,7 +301,7 @@ func (c *comparison) words(where string, a, b map[string]any, request bool) {
 	}
 }
 
-// limits compares keywords that bound values, and those that describe the form of a text.
+// limits reports changes of pattern and format, and stricter limits for values that clients send.
 func (c *comparison) limits(where string, a, b map[string]any, request bool) {
 	for _, keyword := range []string{"pattern", "format"} {
 		if now, ok := b[keyword]; ok && now != a[keyword] || !request && a[keyword] != b[keyword] {
@@ -369,8 +375,8 @@ func (c *comparison) items(where string, a, b map[string]any, request bool) {
 	}
 }
 
-// variants compares alternatives: for each of before there must be one now that does not break it.
-// If there is none, the changes to the most similar one are reported.
+// variants compares the alternatives of oneOf or anyOf. For each old alternative it finds the new
+// one with the fewest breaking changes, and reports these changes.
 func (c *comparison) variants(where string, a, b map[string]any, keyword string, request bool) {
 	now := list(b[keyword])
 	if now == nil && list(a[keyword]) != nil {

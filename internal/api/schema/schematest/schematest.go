@@ -1,6 +1,6 @@
-// Package schematest validates messages in tests with the schemas of a document, OpenAPI or
-// AsyncAPI, as it is served. Documents allow members that they do not name; a Validator forbids
-// them, so that a member that no document describes fails a test.
+// Package schematest validates messages in tests against the schemas of an OpenAPI or AsyncAPI
+// document. Documents allow members that they do not name. A Validator forbids them, so that a test
+// fails for a member that no document describes.
 package schematest
 
 import (
@@ -20,7 +20,7 @@ const (
 	Draft7
 )
 
-// Validator validates values with the schemas of a document. It is safe for concurrent use.
+// Validator validates values against the schemas of a document. It is safe for concurrent use.
 type Validator struct {
 	mu       sync.Mutex
 	compiler *jsonschema.Compiler
@@ -28,10 +28,10 @@ type Validator struct {
 	document any
 }
 
-// location is the address of the document, for references within it.
+// location is the URL under which the document is compiled, for references within it.
 const location = "rueda:document"
 
-// Compile returns a Validator for a document.
+// Compile returns a Validator for the schemas of a document. It compiles a schema at its first use.
 func Compile(document []byte, draft Draft) (*Validator, error) {
 	parsed, err := Parse(document)
 	if err != nil {
@@ -53,7 +53,7 @@ func Compile(document []byte, draft Draft) (*Validator, error) {
 // Parse parses JSON into maps, slices, strings, booleans and json.Number.
 func Parse(text []byte) (any, error) { return jsonschema.UnmarshalJSON(bytes.NewReader(text)) }
 
-// Validate checks a JSON value with the schema at a JSON pointer of the document, such as
+// Validate checks a JSON value against the schema at a JSON pointer of the document, such as
 // #/components/schemas/Trade.
 func (v *Validator) Validate(pointer string, value []byte) error {
 	parsed, err := Parse(value)
@@ -63,7 +63,7 @@ func (v *Validator) Validate(pointer string, value []byte) error {
 	return v.ValidateParsed(pointer, parsed)
 }
 
-// ValidateParsed is Validate for a value of Parse.
+// ValidateParsed checks a value that Parse has returned, like Validate.
 func (v *Validator) ValidateParsed(pointer string, value any) error {
 	s, err := v.schema(pointer)
 	if err != nil {
@@ -86,11 +86,12 @@ func (v *Validator) schema(pointer string) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// Document returns the parsed document, with the members that a Validator adds.
+// Document returns the parsed document, including what forbidOthers has added. Callers must not
+// change it.
 func (v *Validator) Document() any { return v.document }
 
-// forbidOthers adds additionalProperties:false to each schema of an object that names its members
-// and does not say whether it has others.
+// forbidOthers adds additionalProperties: false to each schema in value that names members and does
+// not set additionalProperties.
 func forbidOthers(value any) {
 	switch x := value.(type) {
 	case []any:
