@@ -1,8 +1,8 @@
-// Package webassets serves the files of web pages from memory: with entity tags, compressed once,
-// and with a Content-Security-Policy that allows only scripts and styles of the same origin.
+// Package webassets serves the files of web pages from memory, with entity tags, compression, and a
+// Content-Security-Policy that allows only scripts and styles of the same origin.
 //
-// The files are read and compressed at their first request, and kept. New refuses a folder that is
-// too large, so that the memory is bounded. A Files is safe for concurrent use.
+// A file is read and compressed at the first request for it, and then kept. New refuses a folder
+// that is too large, which bounds the memory. A Files is safe for concurrent use.
 package webassets
 
 import (
@@ -22,44 +22,45 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Policy is the Content-Security-Policy of pages without another one. They have no inline script
-// or style, load nothing from other origins, and cannot be framed.
+// Policy is the default Content-Security-Policy. With it, a page can have no inline script or
+// style, load nothing from other origins, and not be framed.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'"
 
-// Limits of a folder.
+// Limits of a folder: the number of its files and their total size. Files below minGzip bytes are
+// not compressed.
 const (
 	maxFiles = 1000
 	maxBytes = 32 << 20
 	minGzip  = 512 // a smaller file fits a packet
 )
 
-// Index is the name of the file that stands for its folder.
+// Index is the file that is served for the path of its folder.
 const Index = "index.html"
 
-// Options configure Files. The zero Options have a default for each field.
+// Options configures Files. Each field has a default.
 type Options struct {
 	Policy string // Content-Security-Policy; "": Policy
 }
 
-// Files serves the files of a folder. It implements http.Handler. The path of a request is
+// Files serves the files of a folder. It implements http.Handler. The path of a request must be
 // relative to the folder, as http.StripPrefix leaves it.
 type Files struct {
 	policy string
 	files  map[string]func() (*file, error) // by path
 }
 
-// file is a file as it is served.
+// file is a file in memory with the headers of its answer.
 type file struct {
 	plain, packed       []byte // packed is nil if gzip saves nothing
 	plainTag, packedTag string
 	media, caching      string
 }
 
-// New returns a handler for the files of a folder and its subfolders. The error names a file of an
-// unknown type, or says that the files are too many or too large. Names that begin with a dot are
-// left out.
+// New returns a handler for the files in a folder and its subfolders. It leaves out names that
+// begin with a dot. It returns an error for a file of an unknown type, for a folder beyond the
+// limits, and for an empty folder.
 func New(root fs.FS, o Options) (*Files, error) {
 	f := &Files{policy: o.Policy, files: map[string]func() (*file, error){}}
 	if f.policy == "" {
@@ -101,7 +102,7 @@ func New(root fs.FS, o Options) (*Files, error) {
 	return f, nil
 }
 
-// mediaType returns the type of a file by its name; "": unknown.
+// mediaType returns the media type of a file by its name, or "" if it is unknown.
 func mediaType(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -133,17 +134,18 @@ func mediaType(name string) string {
 	return ""
 }
 
-// named matches a name with a version, such as preact-11.2.0.js, or with a hash.
+// named matches a file name that contains a version, such as preact-11.2.0.js, or a hash. Browsers
+// may keep such a file.
 var named = regexp.MustCompile(`-\d+\.\d+\.\d+[.-]|[.-][0-9a-f]{8,64}\.`)
 
-// Values of Cache-Control. Browsers ask again for files whose name does not change with their
-// content, and get 304.
+// Values of Cache-Control. With askAgain, browsers ask at each use whether the file has changed,
+// and get 304 if not. With keep, they do not ask for a year.
 const (
 	askAgain = "no-cache"
 	keep     = "public, max-age=31536000, immutable"
 )
 
-// read reads and compresses a file.
+// read reads a file, and compresses it unless that saves too little.
 func read(root fs.FS, name, media string) (*file, error) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -175,8 +177,8 @@ func read(root fs.FS, name, media string) (*file, error) {
 	return f, nil
 }
 
-// ServeHTTP answers GET and HEAD requests. A path that no file has gets 404 without a body, and
-// another method 405.
+// ServeHTTP answers GET and HEAD requests for files. It answers 404 without a body for any other
+// path, and 405 for any other method.
 func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -224,8 +226,9 @@ func (f *Files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// SetSecurity sets the fields of an answer with a page: a Content-Security-Policy, and that other
-// sites cannot sniff, frame or load it, nor learn from which page its visitors come.
+// SetSecurity sets the security headers of an answer that is part of a page. Besides policy, they
+// prevent that browsers guess the media type, that other sites frame or load the answer, and that
+// links reveal the address of the page.
 func SetSecurity(h http.Header, policy string) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -235,7 +238,7 @@ func SetSecurity(h http.Header, policy string) {
 	h.Set("X-Frame-Options", "DENY") // for browsers without frame-ancestors
 }
 
-// acceptsGzip reports whether Accept-Encoding (RFC 9110, section 12.5.3) allows gzip.
+// acceptsGzip reports whether the Accept-Encoding headers (RFC 9110, section 12.5.3) allow gzip.
 func acceptsGzip(values []string) bool {
 	for member := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		name, param, _ := strings.Cut(member, ";")
@@ -249,8 +252,8 @@ func acceptsGzip(values []string) bool {
 	return false
 }
 
-// matching returns the entity tag of a file that If-None-Match (RFC 9110, section 13.1.2) names;
-// "": none.
+// matching returns the entity tag of f that the If-None-Match headers contain (RFC 9110, section
+// 13.1.2), or "" if there is none. For "*" it returns the tag of the plain file.
 func matching(values []string, f *file) string {
 	for member := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		switch tag := strings.TrimPrefix(strings.TrimSpace(member), "W/"); tag {
