@@ -1,10 +1,11 @@
-// Package downloads has the packages of the clients as files: a wheel for pip and a tarball for
-// npm. It makes them of the embedded source, without Python or npm. A file depends on the source
-// and on the version of Go alone: entries are in a fixed order and have a fixed time.
+// Package downloads builds the packages of the clients and serves them: a wheel for pip and a
+// tarball for npm. It builds them from embedded sources, without Python or npm. The bytes of a
+// package depend only on the sources and the version of Go, because entries have a fixed order and
+// a fixed time.
 //
 // # Concurrency
 //
-// A Server is safe for concurrent use. It makes the files at the first request, and keeps them.
+// A Server is safe for concurrent use. It builds the packages at the first request, and keeps them.
 package downloads
 
 import (
@@ -23,10 +24,10 @@ import (
 	"github.com/ruedahq/rueda/internal/api/webassets"
 )
 
-// Kind says which program installs a package.
+// Kind identifies the program that installs a package.
 type Kind int
 
-// Kinds of packages.
+// Values of Kind, with the form of the package.
 const (
 	Pip Kind = iota // a wheel
 	NPM             // a tarball
@@ -41,7 +42,7 @@ type File struct {
 	SHA256 string // in hexadecimal digits
 }
 
-// Files makes the packages: the wheel, and the tarball for npm.
+// Files builds the wheel and the tarball, in this order.
 func Files() ([]File, error) {
 	forPip, err := wheel(python.Package())
 	if err != nil {
@@ -59,17 +60,17 @@ func Files() ([]File, error) {
 	return files, nil
 }
 
-// Server hands out the packages over HTTP.
+// Server serves the packages over HTTP.
 type Server struct{ files func() ([]File, error) }
 
-// NewServer returns a Server. It does no work yet.
+// NewServer returns a Server. It builds the packages only when they are needed.
 func NewServer() *Server { return &Server{sync.OnceValues(Files)} }
 
-// Files returns the packages that the server hands out.
+// Files returns the packages, and builds them at the first call.
 func (s *Server) Files() ([]File, error) { return s.files() }
 
-// ServeHTTP answers GET and HEAD for the name of a package, and 404 without a body for others. The
-// path of a request is the name, as http.StripPrefix leaves it.
+// ServeHTTP answers GET and HEAD for the name of a package, and 404 without a body for any other
+// path. The path of the request must be the name alone, as http.StripPrefix leaves it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -96,14 +97,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotFound)
 }
 
-// entry is a file of a package.
+// entry is a file inside a package.
 type entry struct {
 	name string
 	data []byte
 }
 
-// read returns the files that match patterns, in the order of the patterns and then of their names,
-// with a folder in front of their names.
+// read returns the files that match the patterns, with folder prepended to their names. They are in
+// the order of the patterns, and for each pattern in the order of their names. It returns an error
+// if a pattern matches no file.
 func read(files fs.FS, folder string, patterns ...string) (list []entry, err error) {
 	for _, pattern := range patterns {
 		names, err := fs.Glob(files, pattern)

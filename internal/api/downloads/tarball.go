@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// tarball makes the package of the TypeScript client, with the files of npm pack below package/.
+// tarball builds the package of the TypeScript client. Like npm pack, it puts all files into the
+// folder package.
 func tarball(files fs.FS) (File, error) {
 	list, err := read(files, "package/", "package.json", "LICENSE", "README.md", "dist/*.js", "dist/*.d.ts")
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // project is the name of the Python client.
 const project = "rueda"
 
-// metadata begins the file METADATA. %s is the version. The rest is that of pyproject.toml, which a
-// test compares: the gateway has no decoder of TOML.
+// metadata is the beginning of the file METADATA, with %s for the version. A test compares it with
+// pyproject.toml, because the gateway cannot decode TOML.
 const metadata = `Metadata-Version: 2.1
 Name: rueda
 Version: %s
@@ -39,8 +39,8 @@ Requires-Dist: pandas>=1.5; extra == "pandas"
 // versionLine matches the version in rueda/_version.py.
 var versionLine = regexp.MustCompile(`(?m)^__version__ = "([^"]+)"$`)
 
-// wheel makes the wheel of the Python client, in the form of the binary distribution format 1.0
-// (PEP 427) with metadata 2.1.
+// wheel builds the wheel of the Python client, in version 1.0 of the binary distribution format
+// (PEP 427) with metadata version 2.1.
 func wheel(files fs.FS) (File, error) {
 	source, err := fs.ReadFile(files, project+"/_version.py")
 	if err != nil {
@@ -73,7 +73,8 @@ func wheel(files fs.FS) (File, error) {
 	return File{For: Pip, Name: project + "-" + version + "-py3-none-any.whl", Media: "application/zip", Data: data}, err
 }
 
-// record returns the file RECORD: the hash and the size of each other file. info is its folder.
+// record returns the file RECORD, which lists the hash and size of each other file. info is the
+// folder of RECORD.
 func record(list []entry, info string) []byte {
 	var b strings.Builder
 	for _, e := range list {
@@ -84,7 +85,7 @@ func record(list []entry, info string) []byte {
 	return []byte(b.String())
 }
 
-// zipped returns entries as a zip file. Their time is the earliest that the format has.
+// zipped returns the entries as a zip file. All have the earliest time that the format allows.
 func zipped(list []entry) ([]byte, error) {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
