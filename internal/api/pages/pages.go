@@ -1,6 +1,6 @@
-// Package pages has the web pages of a gateway: the console, the documentation and the packages of
-// the clients for users, on their listener, and the operations page on that of administrators. The
-// pages for users contain no file of the operations page.
+// Package pages assembles the web pages of a gateway. The listener for clients serves the console,
+// the documentation and the packages of the clients. The listener for administrators serves the
+// operations page. The pages for users contain no file of the operations page.
 package pages
 
 import (
@@ -29,13 +29,13 @@ type Console struct {
 
 const defaultIdle = 12 * time.Hour
 
-// Site has the pages for users.
+// Site contains the pages for users.
 type Site struct {
 	Handlers map[string]http.Handler // by path, for rest.Config.Pages
 	Console  *session.Page           // for rest.Config.Console; nil: there is no console
 }
 
-// About is what pages say of a gateway.
+// About describes the gateway to its pages.
 type About struct {
 	Version   string
 	Packages  bool   // the gateway hands out the packages of the clients
@@ -46,7 +46,8 @@ type About struct {
 	Origin func(r *http.Request) string
 }
 
-// ForUsers returns the pages for users. The error names a file that cannot be served.
+// ForUsers returns the pages for users. The error names a file of the console that cannot be
+// served.
 func ForUsers(c Console, about About) (Site, error) {
 	options, packages := docsite.Options{Version: about.Version, Console: c.Serve, Origin: about.Origin}, downloads.NewServer()
 	if about.Packages {
@@ -69,7 +70,8 @@ func ForUsers(c Console, about About) (Site, error) {
 	return s, nil
 }
 
-// addConsole adds the console, and below /client/ the modules that it imports.
+// addConsole adds the console, and the modules that it imports below /client/. If dev is true, the
+// console offers faults on request.
 func (s *Site) addConsole(c Console, dev bool) error {
 	s.Console = &session.Page{Dev: dev, Idle: cmp.Or(c.Idle, defaultIdle)}
 	if c.Username != "" {
@@ -85,8 +87,8 @@ func (s *Site) addConsole(c Console, dev bool) error {
 	return nil
 }
 
-// clients serves the paths below /client/: the page about the packages, the packages, and the
-// modules for browsers. modules is nil if they are not served.
+// clients returns a handler for the paths below /client/. docs serves the page about the packages,
+// modules the files for browsers that end in .js, and packages all other files. modules may be nil.
 func clients(docs, packages, modules http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch name := r.URL.Path[len("/client/"):]; {
@@ -100,8 +102,8 @@ func clients(docs, packages, modules http.Handler) http.Handler {
 	})
 }
 
-// ForOperators returns the page for operators, by path, for rest.AdminConfig.Pages. It uses the
-// libraries and colours of the console, and none of its other files.
+// ForOperators returns the handlers of the operations page by path, for rest.AdminConfig.Pages. Of
+// the console they serve only the libraries and colours.
 func ForOperators() (map[string]http.Handler, error) {
 	own, err := operations.Files()
 	if err != nil {

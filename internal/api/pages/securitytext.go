@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// securityPath is the path of the file for those who have found a vulnerability (RFC 9116).
+// securityPath is the path of the file that explains how to report a vulnerability (RFC 9116).
 const securityPath = "/.well-known/security.txt"
 
-// securityText serves the file. contact is where to report, such as mailto:security@broker.example.
-// It expires after a year at most, and browsers keep it for a day.
+// securityText returns the handler that serves security.txt. contact is the URI for reports, such
+// as mailto:security@broker.example. The file expires six months after the answer, and browsers
+// keep it for a day.
 func securityText(contact, publicURL string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
