@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Page returns the page about a word: HTML without scripts, styles and images.
+// Page returns an HTML page that explains a reason word. It has no scripts, styles or images.
 func Page(e Entry) []byte {
 	var b strings.Builder
 	begin(&b, string(e.Word))
@@ -28,7 +28,7 @@ func Page(e Entry) []byte {
 	return []byte(b.String())
 }
 
-// Index returns the page that lists all words.
+// Index returns an HTML page that lists all reason words.
 func Index() []byte {
 	var b strings.Builder
 	begin(&b, "Reasons")
@@ -45,7 +45,7 @@ func begin(b *strings.Builder, title string) {
 	fmt.Fprintf(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>%s</title>\n<h1>%s</h1>\n", title, title)
 }
 
-// stream says where the stream uses a word.
+// stream returns a text that describes where the stream uses a word, or "" if it does not.
 func stream(e *Entry) string {
 	var uses []string
 	if e.Socket {

@@ -1,11 +1,11 @@
-// Package reason has the words that errors, warnings and lists of lost messages give as their
-// reason: why each occurs, and what a client should do about it. REST takes its statuses from here.
-// The documents for machines and the pages about reasons are made of it.
+// Package reason describes the words that errors, warnings and lists of lost messages use as their
+// reason: when each occurs, and what a client should do about it. REST takes its statuses from
+// here. The OpenAPI documents and the pages about reasons are generated from it.
 package reason
 
 import "github.com/ruedahq/rueda/wire"
 
-// Words that package wire does not need.
+// Reason words that package wire does not use.
 const (
 	UpgradeRequired wire.Reason = "upgrade_required"
 	TokenExpiring   wire.Reason = "token_expiring"
@@ -13,7 +13,7 @@ const (
 	Ahead           wire.Reason = "ahead"
 )
 
-// Entry describes a word.
+// Entry describes a reason word.
 type Entry struct {
 	Word   wire.Reason
 	Status int    // of an error of REST; 0: REST does not use the word
@@ -27,8 +27,8 @@ type Entry struct {
 	Remedy string // what a client does
 }
 
-// All returns the entries of all words: those of REST by status, then those of the stream alone.
-// Callers must not change them.
+// All returns the entries of all words: first those of REST by status, then those that only the
+// stream uses. Callers must not change the slice.
 func All() []Entry { return entries[:] }
 
 // Of returns the entry of a word. ok is false if there is none.
@@ -41,7 +41,7 @@ func Of(word wire.Reason) (e Entry, ok bool) {
 	return Entry{}, false
 }
 
-// Words returns the words that a function accepts.
+// Words returns the words for whose entries accept returns true, in the order of All.
 func Words(accept func(Entry) bool) (words []string) {
 	for _, e := range entries {
 		if accept(e) {

@@ -2,7 +2,7 @@ package reason
 
 import "github.com/ruedahq/rueda/wire"
 
-// Spanish returns the cause and the remedy of a word in Spanish, or empty texts if there is no such
+// Spanish returns the cause and the remedy of a word in Spanish, or empty texts for an unknown
 // word.
 func Spanish(word wire.Reason) (cause, remedy string) {
 	for _, t := range spanish {
@@ -13,7 +13,7 @@ func Spanish(word wire.Reason) (cause, remedy string) {
 	return "", ""
 }
 
-// translation is the text of an entry in another language.
+// translation holds the cause and the remedy of an entry in another language.
 type translation struct {
 	word          wire.Reason
 	cause, remedy string
