@@ -1,5 +1,5 @@
-// Package api documents its folders, which are what a gateway answers over HTTP: the
-// routes of REST, the documents for machines, and the web pages.
+// Package api has no code of its own. Its folders contain what a gateway answers over HTTP: the
+// routes of REST, the OpenAPI and AsyncAPI documents, and the web pages.
 //
 //	Which function serves a route?                             rest/routes.go
 //	Which routes are documented, and how?                      openapi/public.go

@@ -3,8 +3,8 @@ package asyncapi
 import "github.com/ruedahq/rueda/internal/api/schema"
 
 // Components returns the schemas of the messages and values of the stream, in the order of the
-// document. They have the form of JSON Schema 2020-12, which OpenAPI needs. The document has that
-// of draft 07, as AsyncAPI prescribes.
+// document. The schemas are in JSON Schema 2020-12, which OpenAPI needs. The document itself uses
+// draft 07, as AsyncAPI prescribes.
 func Components() (list []schema.Named) {
 	root, _ := schema.Decode(document) // which is embedded
 	components, _ := root.Get("components").(schema.Map)
@@ -15,7 +15,7 @@ func Components() (list []schema.Named) {
 	return list
 }
 
-// newSchema returns the schema that an object of the document describes.
+// newSchema converts a schema of the document from draft 07 to 2020-12.
 func newSchema(object any) *schema.Schema {
 	keywords, _ := object.(schema.Map)
 	out := schema.Map{}

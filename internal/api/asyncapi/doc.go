@@ -1,4 +1,5 @@
-// Package asyncapi has the AsyncAPI 3.0 document of the stream, as /asyncapi.json serves it.
+// Package asyncapi contains the AsyncAPI 3.0 document of the stream, which the gateway serves at
+// /asyncapi.json.
 //
 // asyncapi.json is written by hand. Tests compare it with the encoders and decoders of package
 // wire, with the reasons of errors, and with the golden files that its examples come from.
@@ -12,5 +13,5 @@ import (
 //go:embed asyncapi.json
 var document []byte
 
-// Document returns the document as JSON.
+// Document returns a copy of the document, as JSON.
 func Document() []byte { return bytes.Clone(document) }

@@ -1,14 +1,14 @@
-// Package console has the files of the web console: a page for the users of a gateway, which shows
-// the market, the state of the connection, and the messages themselves.
+// Package console contains the files of the web console. The console is a page for users of a
+// gateway, which shows the market, the state of the connection, and the messages themselves.
 //
-// The files are what the browser receives: HTML, CSS and ES modules, without a build step. Folder
-// app has the program. Its modules of market data, session and measurements do not know the views
-// in app/views. Folder vendor has the libraries, byte for byte as npm has them, except for the
-// names in their imports. vendored.json has their versions and hashes.
+// Browsers receive the files unchanged: HTML, CSS and ES modules, without a build step. The program
+// is in the folder app. Its modules for market data, session and measurements do not depend on the
+// views in app/views. The folder vendor contains libraries, which differ from those on npm only in
+// the names of their imports. vendored.json lists their versions and hashes.
 //
 // The page uses only what every client of the gateway can use, through the TypeScript client of
-// this repository, which it imports from ../client. No file has inline scripts or styles, so that a
-// strict content security policy holds.
+// this repository, which it imports from ../client. No file contains inline scripts or styles, so
+// that a strict content security policy is possible.
 package console
 
 import (

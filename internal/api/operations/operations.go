@@ -1,9 +1,9 @@
-// Package operations has the operations page: the web page for operators of a gateway. It is served
-// by the listener for administrators only, and uses the routes of that listener with the operator's
-// own token. The token stays in the tab of the browser.
+// Package operations contains the operations page, the web page for operators of a gateway. Only
+// the listener for administrators serves it. The page uses the routes of that listener with the
+// operator's own token, which stays in the tab of the browser.
 //
-// The page is ES modules without a build step. Libraries and the colours are those of package
-// console, below vendor/ and style/base.css of the same folder.
+// The page consists of ES modules without a build step. Its libraries and colours are those of
+// package console, below vendor/ and in style/base.css of the same folder.
 package operations
 
 import (
@@ -14,5 +14,6 @@ import (
 //go:embed static
 var static embed.FS
 
-// Files returns the files of the page, without the shared ones. Its root has index.html.
+// Files returns the files of the page with index.html at the root. It does not include the files of
+// package console that the page uses.
 func Files() (fs.FS, error) { return fs.Sub(static, "static") }
