@@ -24,8 +24,8 @@ import (
 	"github.com/ruedahq/rueda/internal/identity/usage"
 )
 
-// Admin configures the listener for administrators. It has its own routes: introspection of tokens,
-// sessions, users, health. The listener for clients has none of them.
+// Admin configures the listener for administrators. This listener has its own routes, such as those
+// about users, sessions and keys. The listener for clients has none of them.
 type Admin struct {
 	Listen string // "": none. Port 0 chooses a free port, which Bound.Admin has
 
@@ -47,20 +47,22 @@ type Admin struct {
 	ClientCRL string
 }
 
-// ErrAdmin marks errors of the listener for administrators.
+// ErrAdmin is wrapped by errors about the listener for administrators.
 var ErrAdmin = errors.New("administrator's listener")
 
-// errAdminOpen means that other machines could reach the listener.
+// errAdminOpen means that other machines could reach the listener for administrators without a
+// client certificate.
 var errAdminOpen = errors.New("an address that other machines can reach needs certificate, key and client_ca; otherwise listen on 127.0.0.1")
 
-// administrator has the state of the listener.
+// administrator is the listener for administrators, once it is configured.
 type administrator struct {
 	server      *rest.Server
 	certificate *certificate.Certificate // nil: plain HTTP
 	clients     *certificate.Clients     // nil: no client certificate is required
 }
 
-// buildAdmin builds the server for administrators, if it is configured.
+// buildAdmin sets g.admin to the server for administrators. It leaves g.admin nil if no listener
+// for administrators is configured.
 func (g *Gateway) buildAdmin() error {
 	c := g.cfg.Admin
 	if c.Listen == "" {
@@ -118,7 +120,7 @@ func (g *Gateway) buildAdmin() error {
 	return nil
 }
 
-// feedStates returns the feeds as operators see them.
+// feedStates returns the state of each feed that this process runs now.
 func (g *Gateway) feedStates() (list []adminapi.Feed) {
 	for _, f := range g.supervisors() {
 		st := f.Stats()
@@ -131,13 +133,15 @@ func (g *Gateway) feedStates() (list []adminapi.Feed) {
 	return list
 }
 
-// hosts returns the names that Host may have in requests of the operations page.
+// hosts returns the host names under which browsers may request the operations page: those in more,
+// and the host of Listen.
 func (a *Admin) hosts(more []string) []string {
 	host, _, _ := net.SplitHostPort(a.Listen) // checked before
 	return append(slices.Clone(more), host)
 }
 
-// checkAddress checks the address before it is opened.
+// checkAddress checks the address before it is opened. It refuses an IP address that other machines
+// can reach if no client certificate is required.
 func (a *administrator) checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -153,7 +157,8 @@ func (a *administrator) checkAddress(address string) error {
 	return nil
 }
 
-// open opens the address.
+// open listens on the address, with TLS if a certificate is configured. It refuses a host name that
+// resolves to an address other machines can reach, unless client certificates are required.
 func (a *administrator) open(ctx context.Context, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
@@ -174,16 +179,16 @@ func (a *administrator) open(ctx context.Context, address string) (net.Listener,
 	return tlslimit.New(adminHandshakes, adminHandshakeRate, adminHandshakeBurst, nil).Listen(l, secure), nil
 }
 
-// Limits of TLS connections of an address to the administrator's listener. They equal the default
-// limits of clients, and are counted separately.
+// Limits of the TLS connections that one address may open to the listener for administrators. They
+// equal the default limits for clients, but count separately.
 const (
 	adminHandshakes     = 200 // without a request at a time
 	adminHandshakeRate  = 100 // new ones per second
 	adminHandshakeBurst = 1000
 )
 
-// openAdmin opens the address for administrators, if it is configured. shut may be called more than
-// once.
+// openAdmin opens the listener for administrators. Without one in the configuration, l is nil. shut
+// closes the listener, and may be called more than once.
 func (g *Gateway) openAdmin(ctx context.Context) (l net.Listener, shut func(), err error) {
 	if g.admin == nil {
 		return nil, func() {}, nil
@@ -194,7 +199,8 @@ func (g *Gateway) openAdmin(ctx context.Context) (l net.Listener, shut func(), e
 	return l, func() { _ = l.Close() }, nil // its server has closed it, if it ran
 }
 
-// runAdmin serves administrators.
+// runAdmin starts the server for administrators in servers, and watches its certificate files. It
+// does nothing if l is nil.
 func (g *Gateway) runAdmin(l net.Listener, servers *group) {
 	if l == nil {
 		return
@@ -208,7 +214,8 @@ func (g *Gateway) runAdmin(l net.Listener, servers *group) {
 	}
 }
 
-// hostNames returns the names that Host may have, besides addresses and localhost; nil: any name.
+// hostNames returns the names that the Host header may contain, besides IP addresses and localhost.
+// It returns nil if any name is allowed.
 func (c *Config) hostNames() []string {
 	names := slices.Clone(c.Hosts)
 	if u, err := url.Parse(c.PublicURL); err == nil && c.PublicURL != "" {
@@ -226,11 +233,13 @@ func (c *Config) hostNames() []string {
 	return []string{}
 }
 
-// plainHost matches a Host that is safe in a command: a name or an address, with or without a port.
+// plainHost matches a Host header that is safe to show in a shell command: a name or an address,
+// with or without a port.
 var plainHost = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
 
-// requestOrigin returns the origin at which a client reaches the gateway: the configured one, or
-// that of its request. It returns "" if the Host of the request does not name the gateway.
+// requestOrigin returns the origin at which the client of r reaches the gateway: Config.PublicURL,
+// or one made of the Host header. It returns "" if the Host header does not contain a name of the
+// gateway.
 func (g *Gateway) requestOrigin(r *http.Request) string {
 	switch {
 	case g.cfg.PublicURL != "":
@@ -241,8 +250,8 @@ func (g *Gateway) requestOrigin(r *http.Request) string {
 	return cmp.Or(g.scheme(), "https") + "://" + r.Host
 }
 
-// publicURL returns the URL of the gateway for clients: the configured one, or that of a loopback
-// listener; "": unknown.
+// publicURL returns the URL at which clients reach the gateway: Config.PublicURL, or the URL of a
+// loopback listener. It returns "" if neither is known.
 func (g *Gateway) publicURL() string {
 	if g.cfg.PublicURL != "" {
 		return g.cfg.PublicURL

@@ -17,12 +17,14 @@ const (
 	day              = 24 * time.Hour
 )
 
-// recordCertificate records the use of a certificate in the audit log.
+// recordCertificate records in the audit log that the gateway uses a certificate, and until when it
+// is valid.
 func (g *Gateway) recordCertificate(ctx context.Context, expires time.Time) {
 	auditlog.Record(ctx, g.auditLog, audit.Certificate, "valid until "+expires.UTC().Format(time.RFC3339), g.log)
 }
 
-// receivers returns the receivers of the audit log.
+// receivers returns the syslog server and the web service to which the audit log is sent, as far as
+// they are configured.
 func (a *Audit) receivers() (list []auditexport.Receiver, err error) {
 	if a.Syslog != (AuditSyslog{}) {
 		r, err := auditexport.NewSyslog(auditexport.Syslog(a.Syslog))
@@ -41,8 +43,8 @@ func (a *Audit) receivers() (list []auditexport.Receiver, err error) {
 	return list, nil
 }
 
-// runAudit records the start of the gateway, and prunes, watches and exports the audit log until
-// ctx ends.
+// runAudit records the start of the gateway. Until ctx ends it removes old rows of the audit log,
+// checks that no rows were lost, and sends new rows to the receivers.
 func (g *Gateway) runAudit(ctx context.Context) error {
 	auditlog.Record(ctx, g.auditLog, audit.Started, g.cfg.Version, g.log)
 	if g.certificate != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Change has settings of a running gateway that change. The zero value of a field changes nothing.
+// Change lists settings to change in a running gateway. A field with its zero value changes
+// nothing.
 type Change struct {
 	Names []string // of the settings, for the audit log; none: it is not recorded
 
@@ -40,24 +41,27 @@ type Change struct {
 	LogLevel *slog.Level // of Config.LogLevel
 }
 
-// Caller is who requests a change, for the audit log. The zero Caller is the process itself.
+// Caller describes who requests a change, for the audit log. The zero Caller stands for the process
+// itself.
 type Caller struct {
 	Actor   string // such as "administrator (ana)"
 	Address string
 	Client  string // the User-Agent
 }
 
-// Reloaded says what Config.Reload has done. Its names are those of the configuration.
+// Reloaded is the result of Config.Reload. It contains names of settings as in the configuration
+// file.
 type Reloaded struct {
 	Applied []string // settings that have changed and apply now
 	Restart []string // settings that have changed and apply after a restart
 }
 
-// ErrNotRecorded means that the audit log cannot be written, and that nothing has changed.
+// ErrNotRecorded means that nothing has changed because the audit log could not be written.
 var ErrNotRecorded = errors.New("the change cannot be recorded")
 
-// Change changes settings of the gateway, while it runs or before. A row in the audit log is stored
-// first. The error says what cannot change; the settings before it in Change may have changed then.
+// Change changes settings of the gateway, before or during Run. It first stores a row in the audit
+// log, if c has Names. It checks c before it changes anything. If a later step fails, the settings
+// before it may have changed.
 func (g *Gateway) Change(ctx context.Context, by Caller, c Change) error {
 	g.changing.Lock()
 	defer g.changing.Unlock()
@@ -95,7 +99,7 @@ func (g *Gateway) Change(ctx context.Context, by Caller, c Change) error {
 	return nil
 }
 
-// maxDetail bounds the names of settings in a row of the audit log, in bytes.
+// maxDetail bounds how many bytes of names a row of the audit log contains.
 const maxDetail = 200
 
 func changeDetail(names []string) string {
@@ -106,7 +110,7 @@ func changeDetail(names []string) string {
 	return text
 }
 
-// checkChange finds what would fail later.
+// checkChange returns an error if the change cannot succeed, before anything is changed.
 func (g *Gateway) checkChange(c *Change) error {
 	switch {
 	case c.TLS != nil && g.certificate == nil, c.AdminTLS != nil && (g.admin == nil || g.admin.certificate == nil):
@@ -135,7 +139,7 @@ func (g *Gateway) checkChange(c *Change) error {
 	return nil
 }
 
-// changeMarkets lists or changes markets and instruments.
+// changeMarkets adds or replaces the markets and instruments of a change.
 func (g *Gateway) changeMarkets(c *Change) error {
 	group := g.feeds.Load()
 	for _, m := range c.Markets {
@@ -152,7 +156,7 @@ func (g *Gateway) changeMarkets(c *Change) error {
 	return group.List(c.Instruments)
 }
 
-// setLimits replaces the limits of the servers and of logins.
+// setLimits replaces the limits of sockets, requests and logins while the gateway runs.
 func (g *Gateway) setLimits(l *Limits) {
 	limits := *l
 	g.limits.Store(&limits)
@@ -167,7 +171,8 @@ func (g *Gateway) setLimits(l *Limits) {
 	auth.SetThrottle(g.auth, l.throttle())
 }
 
-// reload serves POST /admin/reload.
+// reload calls Config.Reload for POST /admin/reload. It returns the lines of its error as mistakes,
+// unless the audit log could not be written or ctx has ended.
 func (g *Gateway) reload(ctx context.Context, by audit.Event) (applied, restart, mistakes []string, err error) {
 	r, err := g.cfg.Reload(ctx, Caller{Actor: by.Actor, Address: by.Address, Client: by.Client})
 	if err != nil && !errors.Is(err, ErrNotRecorded) && ctx.Err() == nil {
@@ -176,8 +181,7 @@ func (g *Gateway) reload(ctx context.Context, by audit.Event) (applied, restart,
 	return r.Applied, r.Restart, nil, err
 }
 
-// reloader returns what the administrator's listener calls to read the configuration again; nil:
-// the program cannot.
+// reloader returns g.reload for the listener for administrators, or nil if Config.Reload is nil.
 func (g *Gateway) reloader() rest.Reload {
 	if g.cfg.Reload == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/internal/engine/hub"
 )
 
-// buildNode builds the node of a cluster.
+// buildNode sets g.node if the gateway is configured as a node of a cluster.
 func (g *Gateway) buildNode() (err error) {
 	if g.setup == nil {
 		return nil
@@ -19,13 +19,15 @@ func (g *Gateway) buildNode() (err error) {
 	return err
 }
 
-// numberingHub returns the hub that numbers while this node leads.
+// numberingHub returns a new hub, which numbers the events of feeds while this node is the
+// sequencer.
 func (g *Gateway) numberingHub(log hub.RowLog) *hub.Hub {
 	s := &g.cfg.Stream
 	return hub.New(hub.Config{Log: log, Now: g.node.LogClock, Markets: g.hub.Markets(), TradesKept: s.TradesKept, RecentBytes: s.TradesBytes, Memory: s.memory(), Logger: g.log})
 }
 
-// number runs the feeds while this node leads.
+// number runs the feeds while this node is the sequencer. They publish to sink, and h has the
+// statuses of the markets.
 func (g *Gateway) number(ctx context.Context, h *hub.Hub, sink feed.Sink) error {
 	group, err := g.newFeeds(h, sink)
 	if err != nil {
@@ -36,7 +38,8 @@ func (g *Gateway) number(ctx context.Context, h *hub.Hub, sink feed.Sink) error 
 	return group.Run(ctx)
 }
 
-// runMarket runs the feeds, or the node of a cluster that runs them when it leads.
+// runMarket runs the feeds until ctx ends. In a cluster it runs the node, which runs the feeds
+// while it is the sequencer.
 func (g *Gateway) runMarket(ctx context.Context) error {
 	if g.node != nil {
 		return g.node.Run(ctx)
@@ -44,10 +47,12 @@ func (g *Gateway) runMarket(ctx context.Context) error {
 	return g.feeds.Load().Run(ctx)
 }
 
-// Leads reports whether this node of a cluster is the sequencer now.
+// Leads reports whether this node of a cluster is the sequencer now. It returns false without a
+// cluster.
 func (g *Gateway) Leads() bool { return g.node.Leads() }
 
-// show ends the sockets when the node must not show rows any more.
+// show closes all sockets if the node may no longer show rows, and admits clients again when it
+// may.
 func (g *Gateway) show(allowed bool) {
 	if !allowed {
 		g.registry.Drain(0)

@@ -12,8 +12,8 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Config configures a Gateway. The comment of each field states what its zero value means. The zero
-// Config is a gateway in memory without users or markets.
+// Config configures a Gateway. The comment of each field states the meaning of its zero value. With
+// the zero Config, a gateway runs in memory without users or markets.
 type Config struct {
 	// Listen is the address of REST and the stream; "": 127.0.0.1:8080. Port 0 chooses a free port,
 	// which OnReady reports.
@@ -126,8 +126,8 @@ type Config struct {
 	OnReady func(Bound)
 }
 
-// TLS names the files of a certificate, in PEM. The zero TLS is plain HTTP. Changed files are
-// reloaded without a restart.
+// TLS contains the names of certificate files in PEM. The zero TLS means plain HTTP. The gateway
+// loads the files again when they change.
 type TLS struct {
 	Certificate string        // the chain, the server's own certificate first
 	Key         string        // its private key, which only the owner and the group may read
@@ -135,15 +135,15 @@ type TLS struct {
 	MinVersion  uint16        // oldest version of TLS, as in crypto/tls; 0: 1.2
 }
 
-// Console configures the console, a web page for users at / with their own login. If Origins are
-// set, it works at PublicURL only.
+// Console configures the console, a web page for users at /, with a login of its own. If
+// Config.Origins is set, it works only at PublicURL.
 type Console struct {
 	Serve              bool
 	Username, Password string        // a login that it suggests to every visitor; "": none
 	Idle               time.Duration // how long its tokens live, and how long it stays signed in unused; 0: 12 h
 }
 
-// Bound has the addresses of a gateway that is ready.
+// Bound reports the addresses of a gateway when it is ready.
 type Bound struct {
 	Address string // 127.0.0.1:8080
 	REST    string // http://127.0.0.1:8080
@@ -152,7 +152,7 @@ type Bound struct {
 	Silent  string // names of the feeds that have published nothing yet; "": none
 }
 
-// Auth configures tokens.
+// Auth configures tokens and logins.
 type Auth struct {
 	Issuer       string        // iss of access tokens; "": PublicURL, or rueda without one
 	Audience     string        // aud of access tokens; "": rueda
@@ -164,7 +164,7 @@ type Auth struct {
 	GracePeriod  time.Duration // time within which reuse of a dead refresh token counts as an accident, not theft; 0: 30 s
 }
 
-// Stream configures the stream.
+// Stream configures the stream of market data.
 type Stream struct {
 	AuthTimeout      time.Duration   // for the first auth_token; 0: 10 s
 	PingInterval     time.Duration   // 0: 20 s
@@ -185,7 +185,7 @@ type Stream struct {
 	Delays           []time.Duration // delays at which entitlements may grant data, in whole seconds; none: real time only; delays need a journal
 }
 
-// memory returns Memory or its default.
+// memory returns s.Memory, or its default if that is 0.
 func (s *Stream) memory() int64 {
 	if s.Memory > 0 {
 		return s.Memory
@@ -193,7 +193,8 @@ func (s *Stream) memory() int64 {
 	return max(1<<30, 2*cmp.Or(s.TradesBytes, 256<<20)+cmp.Or(int64(s.MaxBacklog), 256<<20))
 }
 
-// Limits are the limits of users, addresses and clients. A user base may give a user other limits.
+// Limits bounds what users, addresses and clients may do. A user base may set other limits for a
+// user.
 type Limits struct {
 	Connections               int // sockets of a user; 0: 8
 	Subscriptions             int // identifiers of a socket; 0: 2,000
@@ -212,7 +213,7 @@ type Limits struct {
 	HistoryPerUser            int // running and waiting history requests of one user; 0: 4
 }
 
-// Logins has further limits of failed logins, and of refreshes.
+// Logins configures further limits of failed logins, and limits of refreshes.
 type Logins struct {
 	NetworkPerMinute   int // failed logins of an IPv4 /24 or IPv6 /48; 0: 10 times those of an address
 	NetworkBurst       int // burst; 0: 10 times that of an address
@@ -234,15 +235,15 @@ type Logins struct {
 	AccountFailureWindow time.Duration // 0: 35 minutes; at most a day
 }
 
-// Audit configures the audit log.
+// Audit configures how long the audit log is kept, and where its rows are sent.
 type Audit struct {
 	Days    int // how long rows are kept; 0: 400
 	Syslog  AuditSyslog
 	Webhook AuditWebhook
 }
 
-// AuditSyslog names a syslog server to which the rows of the audit log are sent, as messages of
-// RFC 5424. Without Address there is none.
+// AuditSyslog configures a syslog server that receives the rows of the audit log as messages of RFC
+// 5424. The zero AuditSyslog sends nothing.
 type AuditSyslog struct {
 	Address  string // udp://, tcp:// or tls://, a host and perhaps a port
 	Format   string // "structured" or "json"; "": structured
@@ -254,8 +255,8 @@ type AuditSyslog struct {
 	Certificate, Key, Authorities string
 }
 
-// AuditWebhook names a web service to which the rows of the audit log are sent, as JSON lines in
-// POST requests. Without URL there is none.
+// AuditWebhook configures a web service that receives the rows of the audit log as JSON lines in
+// POST requests. Without URL nothing is sent.
 type AuditWebhook struct {
 	URL         string // https, or http to a loopback address
 	Secret      []byte // signs requests, at least 32 bytes; empty: Certificate is required
@@ -264,8 +265,9 @@ type AuditWebhook struct {
 	Authorities string // file of CA certificates; "": those of the system
 }
 
-// Journal configures the journal. It has the messages of the stream on disk, for history, for
-// clients that resume after hours or a restart, and for export.
+// Journal configures the journal, which stores the messages of the stream on disk. History and
+// exports read from it, and so do clients that resume after hours or after a restart of the
+// gateway.
 type Journal struct {
 	Folder  string        // created if missing; "": no journal
 	Segment int64         // size of a file in bytes; 0: 256 MiB
@@ -274,8 +276,8 @@ type Journal struct {
 	Bytes   int64         // bytes kept of whole days; the oldest are deleted first; 0: 64 GiB
 }
 
-// Cluster makes the gateway a node of a cluster, which needs a journal. The rows that one node
-// numbers reach the others, and clients of all, over NATS JetStream.
+// Cluster configures the gateway as a node of a cluster, which needs a journal. One node numbers
+// the rows. All nodes receive the rows over NATS JetStream and send them to their own clients.
 type Cluster struct {
 	Name             string        // of the cluster; "": no cluster
 	Node             string        // name of this node; "": the name of the machine

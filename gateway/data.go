@@ -9,7 +9,8 @@ import (
 	"github.com/ruedahq/rueda/internal/identity/database"
 )
 
-// Data is a gateway's durable state: a database, and the keys that sign access tokens.
+// Data is the durable state of a gateway: a database with its users and tokens, and the keys that
+// sign access tokens.
 type Data struct {
 	// Users is the built-in user base.
 	Users *local.Base
@@ -18,7 +19,7 @@ type Data struct {
 	folder string // "": in no folder
 }
 
-// DataConfig says where Data is. Each field documents its zero value.
+// DataConfig configures Data. The comment of each field states the meaning of its zero value.
 type DataConfig struct {
 	Folder        string        // of the database, created if missing; "": in memory, until the process ends
 	Postgres      string        // URL of a PostgreSQL database, which gateways may share, a secret; "": SQLite in Folder
@@ -45,9 +46,9 @@ type DataConfig struct {
 	AcceptOlderKeys bool
 }
 
-// OpenData opens the database and migrates it. Several processes may have the same database open. A
-// new database gets its keys. If a used database has lost its keys, OpenData returns an error:
-// rueda keys new makes new ones.
+// OpenData opens the database and migrates it. Several processes may open the same database.
+// OpenData creates keys in a new database. If a used database has lost its keys, it returns an
+// error; the command rueda keys new creates new keys.
 func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
 	db, err := database.Open(ctx, database.Config(cfg))
 	if err != nil {
@@ -59,8 +60,8 @@ func OpenData(ctx context.Context, cfg DataConfig) (*Data, error) {
 // Close closes the database.
 func (d *Data) Close() error { return d.db.Close() }
 
-// openKeys opens the keys. Changes of keys are recorded in the audit log, and a revoked key closes
-// the sockets of its tokens.
+// openKeys sets g.keys. Changes of keys are recorded in the audit log. When a key is revoked, the
+// sockets of its tokens are closed.
 func (g *Gateway) openKeys(ctx context.Context, data *Data) (err error) {
 	g.keys, err = data.db.OpenKeys(ctx, keyset.Config{
 		AccessTTL: g.cfg.Auth.AccessTTL,

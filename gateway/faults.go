@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// faults returns session.Env.Fault; nil: this is not a development gateway.
+// faults returns the function for session.Env.Fault, or nil if this is not a development gateway.
 func (g *Gateway) faults() func(string, market.InstrumentID) (string, *wire.Fault) {
 	if g.cfg.Faults == nil {
 		return nil
@@ -20,12 +20,13 @@ func (g *Gateway) faults() func(string, market.InstrumentID) (string, *wire.Faul
 	}
 }
 
-// injected logs a fault on request.
+// injected logs that a user has requested a fault. name is the fault, and msg describes it.
 func (g *Gateway) injected(user, name, msg string) {
 	g.log.Info("fault on request", "user", user, "type", name, "reason", msg)
 }
 
-// faultRefused returns the error message for a refused fault, nil if err is nil.
+// faultRefused converts an error of Config.Faults to an error message for the client. It returns
+// nil if err is nil.
 func faultRefused(err error) *wire.Fault {
 	var f *wire.Fault
 	switch {

@@ -9,9 +9,9 @@ import (
 	"github.com/ruedahq/rueda/internal/engine/feeds"
 )
 
-// Feed is a source of market events. It is restarted after its Run fails, unless the error has a
-// method Final() bool that returns true. An instrument has one feed, the first that defines it. A
-// market may have several.
+// Feed configures a source of market events. Its Run is restarted after a failure, unless the error
+// has a method Final() bool that returns true. Each instrument belongs to the first feed that
+// defines it. A market may have instruments of several feeds.
 type Feed struct {
 	Name   string // name in the log
 	Source feed.Source
@@ -21,7 +21,8 @@ type Feed struct {
 	Checks FeedChecks
 }
 
-// FeedChecks says when a feed looks wrong. That is counted in rueda_feed_suspect_total and logged.
+// FeedChecks configures when events of a feed look wrong. Such events are logged and counted in
+// rueda_feed_suspect_total.
 type FeedChecks struct {
 	PriceBand float64       // price_jump: a trade differs from the one before by more percent; 0: 50; negative: no check
 	MaxAhead  time.Duration // future_time: an event time is later than the clock by more; 0: 5 s; negative: no check
@@ -29,10 +30,11 @@ type FeedChecks struct {
 	Refuse    []string      // price_jump, future_time or sequence_back: such events are refused; nil: only counted and logged
 }
 
-// RefusableEvents returns the words that FeedChecks.Refuse may have.
+// RefusableEvents returns the words that FeedChecks.Refuse may contain.
 func RefusableEvents() []string { return feeds.Refusable() }
 
-// checks returns the checks with their defaults.
+// checks returns the checks of the feed, with defaults for zero values. It returns an error for an
+// unknown word in Refuse.
 func (f *Feed) checks() (feeds.Checks, error) {
 	c := feeds.Checks{
 		Band:   max(0, cmp.Or(f.Checks.PriceBand, 50)/100),
@@ -46,7 +48,8 @@ func (f *Feed) checks() (feeds.Checks, error) {
 	return c, nil
 }
 
-// supervisors returns the feeds that this process runs now.
+// supervisors returns the supervisors of the feeds that this process runs now. A node of a cluster
+// that is not the sequencer runs none.
 func (g *Gateway) supervisors() []*feeds.Supervisor {
 	if f := g.feeds.Load(); f != nil {
 		return f.Feeds()

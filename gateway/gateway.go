@@ -36,7 +36,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// Gateway is an assembled gateway. It runs once.
+// Gateway is a gateway that New has assembled. Call Run once.
 type Gateway struct {
 	cfg  Config
 	log  *slog.Logger
@@ -73,9 +73,10 @@ type Gateway struct {
 	draining atomic.Bool
 }
 
-// New assembles a gateway: it opens the keys, reads the certificate and lists the markets and
-// instruments. It restores the market from the journal, which may take minutes. It starts
-// nothing. The error names the mistake in cfg, or is that of ctx if ctx ends first.
+// New assembles a gateway. It opens the journal and the keys, reads the certificate, and lists the
+// markets and instruments. It restores the market from the journal, which may take minutes. It
+// starts no server and no feed. The error names the mistake in cfg, or is that of ctx if ctx ends
+// first.
 func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, defaultListen)
 	cfg.Version = cmp.Or(cfg.Version, "devel")
@@ -91,7 +92,8 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Check returns an error that names a mistake in cfg. It does not open Data or the journal.
+// Check returns an error that names a mistake in cfg, or nil. It opens neither Data nor the
+// journal.
 func Check(cfg Config) error {
 	cfg.Data = nil
 	cfg.Journal, cfg.Cluster = Journal{}, Cluster{}
@@ -133,7 +135,8 @@ func (g *Gateway) build(ctx context.Context) error {
 	return g.buildAdmin()
 }
 
-// buildMarket builds the path of a trade: feeds, hours, hub.
+// buildMarket builds what a trade passes through: feeds, hours and hub. It opens the journal and
+// restores the market from it.
 func (g *Gateway) buildMarket(ctx context.Context) error {
 	for _, m := range g.cfg.Markets {
 		if err := m.Validate(); err != nil {
@@ -169,14 +172,15 @@ func (g *Gateway) buildMarket(ctx context.Context) error {
 	return nil
 }
 
-// starting reports the progress of a start.
+// starting passes the progress of New to Config.OnStart, if that is set.
 func (g *Gateway) starting(step StartStep, done, total int64) {
 	if g.cfg.OnStart != nil {
 		g.cfg.OnStart(step, done, total)
 	}
 }
 
-// newFeeds returns the feeds and the hours of the markets, with the hub that numbers their events.
+// newFeeds returns the configured feeds and the hours of the markets. They publish to sink, and h
+// has the statuses of the markets.
 func (g *Gateway) newFeeds(h *hub.Hub, sink feed.Sink) (*feeds.Group, error) {
 	numbers, _ := sink.(feed.Resumer) // both sinks are
 	cfg := feeds.GroupConfig{Markets: g.cfg.Markets, Instruments: g.cfg.Instruments, Numbers: numbers, Logger: g.log, Phase: func(name string) market.Phase {
@@ -201,7 +205,8 @@ func (g *Gateway) newFeeds(h *hub.Hub, sink feed.Sink) (*feeds.Group, error) {
 	return feeds.NewGroup(cfg, sink)
 }
 
-// feedRefused records a wrong token of a producer.
+// feedRefused records in the audit log that a producer at the address from sent a wrong token to a
+// feed.
 func (g *Gateway) feedRefused(ctx context.Context, feed, from string) {
 	var origin auth.Origin
 	if a, err := netip.ParseAddrPort(from); err == nil {
@@ -210,14 +215,15 @@ func (g *Gateway) feedRefused(ctx context.Context, feed, from string) {
 	g.auth.RecordAdmin(ctx, audit.Event{Kind: audit.FeedRefused, Actor: "producer", Detail: feed}, origin)
 }
 
-// ErrDelaysNeedJournal means that delays are configured without a journal.
+// ErrDelaysNeedJournal means that Stream.Delays is set without a journal.
 var ErrDelaysNeedJournal = errors.New("delayed data are read from the journal, and none is configured: configure one, or no delays")
 
-// ErrJournalInUse means that another gateway uses the folder of the journal. Each gateway needs its
-// own, also with a shared database.
+// ErrJournalInUse means that another process uses the folder of the journal. Each gateway needs a
+// folder of its own, even if gateways share a database.
 var ErrJournalInUse = errors.New("another gateway uses the journal")
 
-// openJournal opens the journal, if one is configured.
+// openJournal sets g.journal and calls Config.OnJournal. It leaves g.journal nil if neither a
+// journal nor a cluster is configured.
 func (g *Gateway) openJournal(ctx context.Context) (err error) {
 	c := g.cfg.Journal
 	if c.Folder == "" && g.cfg.Cluster.Name == "" {
@@ -250,7 +256,8 @@ func (g *Gateway) openJournal(ctx context.Context) (err error) {
 	})
 }
 
-// buildUsers builds the path of a login: user base, keys, tokens.
+// buildUsers builds what a login passes through: the user base, the keys and package auth. Without
+// Config.Data it opens a database in memory.
 func (g *Gateway) buildUsers(ctx context.Context) error {
 	data := g.cfg.Data
 	if data == nil {
@@ -299,7 +306,7 @@ func (g *Gateway) buildUsers(ctx context.Context) error {
 	return err
 }
 
-// buildServers builds the servers for clients.
+// buildServers builds the servers for clients: the stream, REST and the web pages.
 func (g *Gateway) buildServers() error {
 	s, l := g.cfg.Stream, g.cfg.Limits
 	g.sockets = socket.New(socket.Config{
@@ -357,12 +364,14 @@ func (g *Gateway) buildServers() error {
 	return nil
 }
 
-// overHTTPS says whether clients reach the gateway by HTTPS, directly or through a proxy.
+// overHTTPS returns the kind of HTTPS that clients use to reach the gateway, directly or through a
+// proxy.
 func (g *Gateway) overHTTPS() web.HTTPS {
 	return g.https(g.certificate != nil || strings.HasPrefix(g.cfg.PublicURL, "https://"))
 }
 
-// https says which header about HTTPS the answers of a listener have.
+// https returns which Strict-Transport-Security header the answers of a listener have. If secure is
+// false, they have none.
 func (g *Gateway) https(secure bool) web.HTTPS {
 	switch {
 	case !secure:
@@ -373,8 +382,8 @@ func (g *Gateway) https(secure bool) web.HTTPS {
 	return web.HostHTTPS
 }
 
-// scheme returns the scheme of pages of the gateway's own host, "" for either: a proxy may
-// terminate TLS, and public_url may say so.
+// scheme returns the scheme that the gateway's own pages have, or "" if it may be http or https
+// because a proxy may terminate TLS.
 func (g *Gateway) scheme() string {
 	switch {
 	case g.certificate != nil:
@@ -385,7 +394,8 @@ func (g *Gateway) scheme() string {
 	return "http"
 }
 
-// ready returns an error that says why the gateway should not get new clients now, or nil.
+// ready returns nil if a load balancer may send new clients to the gateway, and otherwise an error
+// with the reason.
 func (g *Gateway) ready() error {
 	switch {
 	case !g.up.Load():
@@ -413,7 +423,7 @@ func (g *Gateway) close() error {
 	return errors.Join(errs...)
 }
 
-// Stats has figures of the stream. Reading them is cheap.
+// Stats contains current figures of the stream, and the number of panics.
 type Stats struct {
 	Open            int    // connections
 	Unauthenticated int    // of them, unauthenticated
@@ -423,7 +433,7 @@ type Stats struct {
 	Panics          uint64 // recovered panics, each of which has ended one connection or request
 }
 
-// Stats returns current figures.
+// Stats returns the current figures. It is cheap enough to be called often.
 func (g *Gateway) Stats() Stats {
 	s := g.sockets.Stats()
 	return Stats{
@@ -432,9 +442,9 @@ func (g *Gateway) Stats() Stats {
 	}
 }
 
-// AwaitDelivery waits until all published messages except the newest behind ones are delivered to
-// the connections. A feed without a clock, such as a replay at full speed, uses it to limit its
-// rate. The error is that of ctx.
+// AwaitDelivery waits until all published messages, except the newest behind messages, have been
+// delivered to the connections. A feed without a clock, such as a replay at full speed, calls it to
+// limit its rate. The error is that of ctx.
 func (g *Gateway) AwaitDelivery(ctx context.Context, behind int) error {
 	return g.hub.AwaitTurn(ctx, uint64(max(0, behind)))
 }

@@ -18,21 +18,22 @@ const (
 	maxShared = 64      // rights that are compared with those of new identities
 )
 
-// identityCache keeps the identities of tokens in use, so that all connections of a token share
-// one. The zero identityCache is empty. It is safe for concurrent use.
+// identityCache keeps the identities of tokens in use, so that all connections with the same token
+// share one identity. The zero identityCache is empty. It is safe for concurrent use.
 type identityCache struct {
 	mu      sync.Mutex
 	byToken map[string]*cachedIdentity
 	rights  []entitlement.Set // the newest, each once, because many users have equal rights
 }
 
-// cachedIdentity is an identity with the version of its user.
+// cachedIdentity is an identity together with the version of the user that it was made from.
 type cachedIdentity struct {
 	id      session.Identity
 	version int64
 }
 
-// identity returns the session identity of a verified token.
+// identity returns the session's identity for a verified token. It returns the cached one if the
+// user has not changed since.
 func (c *identityCache) identity(id *auth.Identity) *session.Identity {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +57,8 @@ func (c *identityCache) identity(id *auth.Identity) *session.Identity {
 	return &fresh.id
 }
 
-// share returns the equal rights of another user, if there are any. Rights are never modified.
+// share returns a slice that equals rights. It reuses the slice of another user if possible, which
+// saves memory. Callers must not modify the result.
 func (c *identityCache) share(rights entitlement.Set) entitlement.Set {
 	for _, known := range c.rights {
 		if slices.Equal(known, rights) {
@@ -70,13 +72,13 @@ func (c *identityCache) share(rights entitlement.Set) entitlement.Set {
 	return rights
 }
 
-// isOf reports whether the identity was made from u.
+// isOf reports whether the identity was made from u in its current version.
 func (c *cachedIdentity) isOf(u *broker.User) bool {
 	return c.id.User == u.ID && c.id.Username == u.Username && c.version == u.Version && c.id.Limits == u.Limits &&
 		slices.Equal(c.id.Scopes, u.Scopes) && slices.Equal(c.id.Rights, u.Entitlements) && slices.Equal(c.id.Networks, u.Networks)
 }
 
-// tokenFault returns the error message for a token that was not verified because of err.
+// tokenFault converts the error of a token check to an error message for the stream.
 func tokenFault(err error) *wire.Fault {
 	var e *auth.Error
 	if !errors.As(err, &e) {
@@ -96,7 +98,7 @@ func tokenFault(err error) *wire.Fault {
 	return &wire.Fault{Reason: wire.Overloaded, RetryAfter: int((e.RetryAfter + time.Second - 1) / time.Second)}
 }
 
-// grants returns a user's rights and limits for sessions.
+// grants returns the rights and limits of a user in the form that sessions need.
 func grants(u broker.User) session.Grants {
 	return session.Grants{Scopes: u.Scopes, Rights: u.Entitlements, Limits: u.Limits, Networks: u.Networks}
 }

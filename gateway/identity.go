@@ -12,7 +12,7 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// throttle returns the limits of logins in the form of package auth.
+// throttle returns the limits of logins and refreshes in the form that package auth needs.
 func (l *Limits) throttle() throttle.Config {
 	return throttle.Config{
 		AddressPerMinute: l.LoginsPerMinute, AddressBurst: l.LoginBurst,
@@ -25,7 +25,8 @@ func (l *Limits) throttle() throttle.Config {
 	}
 }
 
-// oldIssuer returns the issuer of tokens from before the public URL became the default.
+// oldIssuer returns another issuer whose tokens are accepted: the default of earlier versions,
+// which did not use the public URL. It returns "" if no other issuer is accepted.
 func (g *Gateway) oldIssuer() string {
 	if g.cfg.Auth.Issuer == "" && g.cfg.PublicURL != "" {
 		return "rueda"
@@ -33,13 +34,14 @@ func (g *Gateway) oldIssuer() string {
 	return ""
 }
 
-// expiring returns the families of open sockets that close soon, unless another node refreshed
-// them.
+// expiring returns the families of the open sockets whose tokens expire soon. Package auth checks
+// whether another node has refreshed these families.
 func (g *Gateway) expiring() []string {
 	return g.registry.Expiring(time.Now().Add(auth.DeadlineNear))
 }
 
-// verify returns the identity of a token. It is the only place where the stream depends on logins.
+// verify returns the identity of a token for a session, or the error message for the client. It may
+// read from the user base. Only here does the stream depend on logins.
 func (g *Gateway) verify(ctx context.Context, token string) (*session.Identity, *wire.Fault) {
 	if f := g.waits(); f != nil {
 		return nil, f
@@ -54,7 +56,8 @@ func (g *Gateway) verify(ctx context.Context, token string) (*session.Identity, 
 	return g.identities.identity(&id), nil
 }
 
-// known is like verify but never blocks. It reports false if the token must be verified.
+// known returns the same as verify, but only if that is possible without blocking. Otherwise it
+// returns false, and the session must call verify.
 func (g *Gateway) known(token string) (*session.Identity, *wire.Fault, bool) {
 	if f := g.waits(); f != nil {
 		return nil, f, true
@@ -72,8 +75,8 @@ func (g *Gateway) known(token string) (*session.Identity, *wire.Fault, bool) {
 	return g.identities.identity(&id), nil, true
 }
 
-// waits returns the refusal of a client of the stream while this node of a cluster may not show
-// rows, or nil.
+// waits returns the error message for clients of the stream while this node of a cluster may not
+// show rows. It returns nil if the node may.
 func (g *Gateway) waits() *wire.Fault {
 	err := g.node.Serves()
 	if err == nil {
@@ -84,7 +87,8 @@ func (g *Gateway) waits() *wire.Fault {
 	return f
 }
 
-// admit checks the client of a verified token. It records refusals, which may block.
+// admit returns an error message if the client's address is in none of the user's networks. It
+// records the refusal in the audit log, which may block.
 func (g *Gateway) admit(ctx context.Context, id *session.Identity, client netip.Addr) *wire.Fault {
 	if err := auth.CheckAddress(ctx, g.auth, id.User, id.Family, id.Networks, auth.Origin{Address: client}); err != nil {
 		return tokenFault(err)

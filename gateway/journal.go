@@ -9,13 +9,13 @@ import (
 	"github.com/ruedahq/rueda/internal/base/flock"
 )
 
-// youngest is the age below which a temporary folder is not removed.
+// youngest is the minimum age of an abandoned folder that Temporary removes.
 const youngest = time.Minute
 
-// Temporary creates a folder for a journal in the system's folder for temporary files. remove
-// removes it. Temporary also removes such folders of killed processes: those that belong to this
-// user, are older than a minute, and have a journal that no process writes. prefix is the beginning
-// of their names.
+// Temporary returns j with a new folder in the system's folder for temporary files. The folder's
+// name begins with prefix. remove deletes the folder. Temporary also deletes the folders that
+// killed processes have left behind: those with the same prefix that belong to this user, are older
+// than a minute, and contain a journal that no process has open.
 func (j Journal) Temporary(prefix string) (_ Journal, remove func() error, err error) {
 	old, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, folder := range old {
@@ -29,8 +29,8 @@ func (j Journal) Temporary(prefix string) (_ Journal, remove func() error, err e
 	return j, func() error { return os.RemoveAll(j.Folder) }, nil
 }
 
-// removeAbandoned removes the folder of a journal, unless a process has it open or it has no
-// journal.
+// removeAbandoned deletes the folder of a journal. It does nothing if the folder contains no
+// journal, or if a process has it open.
 func removeAbandoned(folder string) {
 	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR, 0)
 	if err != nil {

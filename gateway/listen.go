@@ -9,13 +9,14 @@ import (
 	"net/netip"
 )
 
-// ErrInsecure means that other machines can reach the address and that there is no TLS.
+// ErrInsecure means that other machines can reach the address although TLS is not configured.
 var ErrInsecure = errors.New("plain HTTP would send passwords and tokens unencrypted")
 
 // defaultListen is the default of Config.Listen.
 const defaultListen = "127.0.0.1:8080"
 
-// checkAddress checks the address before it is opened.
+// checkAddress checks Config.Listen before it is opened. Without TLS and Insecure it refuses an IP
+// address that other machines can reach.
 func checkAddress(cfg *Config) error {
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
@@ -34,8 +35,8 @@ func checkAddress(cfg *Config) error {
 	return nil
 }
 
-// open opens the address, on the event loop of the sockets if the system has one. The returned
-// listener accepts the connections for net/http.
+// open listens on Config.Listen, on the event loop of the sockets if the system supports it. The
+// returned listener accepts connections for net/http.
 func (g *Gateway) open(ctx context.Context) (net.Listener, error) {
 	mayBeOpen := g.cfg.Insecure || g.certificate != nil
 	var secure *tls.Config
@@ -60,8 +61,8 @@ func (g *Gateway) open(ctx context.Context) (net.Listener, error) {
 	return g.sockets.TLSListener(l, secure), nil
 }
 
-// listen opens the address with a goroutine for each connection. An address that other machines can
-// reach needs encryption.
+// listen listens on the address without the event loop. If mayBeOpen is false, it refuses an
+// address that other machines can reach.
 func listen(ctx context.Context, address string, mayBeOpen bool) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)

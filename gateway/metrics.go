@@ -14,7 +14,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// monitor counts what no other package counts: answers of REST and token checks.
+// monitor counts the answers of REST and the token checks of the stream, for the metrics. Other
+// packages keep the other counters.
 type monitor struct {
 	checks map[string]*atomic.Uint64 // of tokens on the stream, by result; not changed after the start
 
@@ -35,7 +36,8 @@ func newMonitor() *monitor {
 	return m
 }
 
-// checked counts a token check of the stream.
+// checked counts a token check of the stream. f is the error message for the client, or nil if the
+// token is valid.
 func (m *monitor) checked(f *wire.Fault) {
 	result := resultOK
 	if f != nil {
@@ -44,7 +46,7 @@ func (m *monitor) checked(f *wire.Fault) {
 	m.checks[result].Add(1)
 }
 
-// observe counts an answer of REST.
+// observe counts an answer of REST by route, status and reason, and adds its time to the histogram.
 func (m *monitor) observe(o rest.Observation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +60,7 @@ func (m *monitor) observe(o rest.Observation) {
 	m.requests[o]++
 }
 
-// fill adds the counters to a snapshot.
+// fill copies the counters of the monitor to a snapshot.
 func (m *monitor) fill(s *metrics.Snapshot) {
 	for result, n := range m.checks {
 		s.TokenChecks = append(s.TokenChecks, metrics.Count{Labels: [2]string{result}, N: n.Load()})
@@ -74,7 +76,8 @@ func (m *monitor) fill(s *metrics.Snapshot) {
 	s.RequestTime = m.took
 }
 
-// snapshot returns the figures of the gateway. It waits up to 50 ms for the shards.
+// snapshot collects the figures for the metrics. It waits up to 50 ms for the figures of the
+// shards.
 func (g *Gateway) snapshot() *metrics.Snapshot {
 	s := &metrics.Snapshot{Version: g.cfg.Version, Ready: g.ready() == nil, Panics: g.Stats().Panics, Cluster: g.node.Figures()}
 	g.monitor.fill(s)
@@ -104,7 +107,7 @@ func (g *Gateway) snapshot() *metrics.Snapshot {
 	return s
 }
 
-// streamFigures adds the figures of the stream to a snapshot.
+// streamFigures copies the figures of the stream and the market to a snapshot.
 func (g *Gateway) streamFigures(s *metrics.Snapshot) {
 	st := g.sockets.Stats()
 	total, stale := g.sockets.Counters()
@@ -129,7 +132,8 @@ func (g *Gateway) streamFigures(s *metrics.Snapshot) {
 // defaultSockets is the default of Limits.Sockets.
 const defaultSockets = 20_000
 
-// identityFigures adds the figures of logins and keys to a snapshot.
+// identityFigures copies the figures of the database, passwords, keys and certificates to a
+// snapshot.
 func (g *Gateway) identityFigures(s *metrics.Snapshot) {
 	s.DatabaseTime, s.DatabaseFailed = g.auditLog.Transactions()
 	if users, ok := g.cfg.Users.(*local.Base); ok {

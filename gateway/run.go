@@ -21,9 +21,9 @@ const (
 	watchAgain = 2 * time.Second
 )
 
-// Run serves until ctx ends and then drains: readiness becomes 503, the sockets are closed over the
-// drain window, and requests in flight are finished. It returns nil then, or the error that ended
-// it. It is called once.
+// Run serves until ctx ends and then shuts down: readiness becomes 503, the sockets are closed one
+// by one within Config.Drain, and requests in flight are finished. It then returns nil. If a part
+// of the gateway fails, Run ends with its error. Call Run once.
 func (g *Gateway) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, g.close()) }()
 	admin, shut, err := g.openAdmin(ctx)
@@ -98,7 +98,8 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	}
 }
 
-// logReady logs the main settings, which show most mistakes in a configuration.
+// logReady logs that the gateway is ready, with the settings that reveal most mistakes in a
+// configuration.
 func (g *Gateway) logReady(b *Bound) {
 	var feeds []string
 	for _, f := range g.cfg.Feeds {
@@ -119,7 +120,8 @@ func (g *Gateway) bound(a net.Addr) Bound {
 	return b
 }
 
-// drain closes the sockets, each at its own time in the window.
+// drain closes the sockets, spread over Config.Drain. It returns when all are closed, or at the end
+// of that time.
 func (g *Gateway) drain() {
 	g.draining.Store(true)
 	g.log.Info("shutting down", "sockets", g.registry.Len(), "window", g.cfg.Drain)
@@ -136,9 +138,9 @@ func (g *Gateway) drain() {
 	}
 }
 
-// watchUsers applies changes of the user base at once, including those made by other processes.
-// Without it they are found when a user is read again, which auth.Service.Run does for users with
-// open sockets.
+// watchUsers calls auth.UsersChanged whenever the user base may have changed, also through another
+// process. It restarts a watch that fails. Without Config.WatchUsers, a change is found only when a
+// user is read again, which auth.Service.Run does for users with open sockets.
 func (g *Gateway) watchUsers(ctx context.Context) error {
 	if g.cfg.WatchUsers == nil {
 		return nil
@@ -158,7 +160,8 @@ func (g *Gateway) watchUsers(ctx context.Context) error {
 	}
 }
 
-// group runs functions until end is called or one of them fails.
+// group runs functions on goroutines of their own until end is called or one of the functions
+// fails.
 type group struct {
 	name   string
 	ctx    context.Context
@@ -183,7 +186,7 @@ func (c *group) run(f func(context.Context) error) {
 func (c *group) failed() <-chan struct{} { return c.ctx.Done() }
 func (c *group) cause() error            { return context.Cause(c.ctx) }
 
-// end stops the functions and waits for them.
+// end cancels the context of the functions and waits until they return.
 func (c *group) end() {
 	c.cancel(context.Canceled)
 	c.all.Wait()

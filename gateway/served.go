@@ -9,10 +9,11 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// maxUnserved bounds the number of warnings at the start.
+// maxUnserved bounds how many rights warnUnserved logs.
 const maxUnserved = 20
 
-// warnUnserved logs rights in the database for which the gateway has no data.
+// warnUnserved logs the rights in the database that have no effect: those for a delay or a market
+// that is not configured.
 func (g *Gateway) warnUnserved(ctx context.Context, users *local.Base) {
 	granted, err := users.Granted(ctx)
 	if err != nil {

@@ -14,20 +14,22 @@ import (
 	"github.com/ruedahq/rueda/internal/base/certificate"
 )
 
-// StartStep is what New is doing with the journal.
+// StartStep is a step of New that reads the journal.
 type StartStep string
 
-// Steps of a start, with the unit of their progress.
+// Values of StartStep, with the unit of Config.OnStart's done and total.
 const (
 	ReadsJournal        StartStep = "reading the journal"   // bytes
 	RestoresInstruments StartStep = "restoring instruments" // instruments
 )
 
-// AnswerStarting answers requests at the address of a gateway until stop is called. Call it before
-// New, which may read a large journal for minutes, and stop before Run, which opens the address
-// itself. GET /livez is 200, and all other requests are 503, so that probes do not mistake a start
-// for a failure. It does nothing for a port that the system chooses, or if the configuration has a
-// Listener. The error is that of an address that cannot be opened, or of a certificate.
+// AnswerStarting answers requests at the address of a gateway until stop is called: GET /livez with
+// 200 and all other requests with 503. Probes then do not mistake a long start for a failure. Call
+// AnswerStarting before New, which may read a large journal for minutes. Call stop before Run,
+// which opens the address itself.
+//
+// AnswerStarting does nothing if the system chooses the port or the configuration has a Listener.
+// It returns an error if the address cannot be opened or the certificate cannot be read.
 func AnswerStarting(ctx context.Context, cfg Config) (stop func(), err error) {
 	cfg.Listen = cmp.Or(cfg.Listen, defaultListen)
 	if err := checkAddress(&cfg); err != nil {
