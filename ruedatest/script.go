@@ -10,7 +10,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// script is a feed whose events come from the test.
+// script is a feed that publishes the events of the test.
 type script struct {
 	mu          sync.Mutex
 	instruments []market.Instrument
@@ -33,7 +33,8 @@ func (s *script) Run(ctx context.Context, sink feed.Sink) error {
 	return nil
 }
 
-// begin defines the instruments. A feed that has published nothing is not ready.
+// begin defines all instruments in the sink and wakes waiting calls of publish. It publishes an
+// empty list, because a feed counts as ready only when it has published.
 func (s *script) begin(sink feed.Sink) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +55,8 @@ func (s *script) list(sink feed.Sink, in market.Instrument) error {
 	return err
 }
 
-// define lists an instrument, now or when the feed runs.
+// define adds or replaces an instrument. It defines the instrument at once if the feed runs, and
+// otherwise at the next start of the feed.
 func (s *script) define(in market.Instrument) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +72,8 @@ func (s *script) define(in market.Instrument) error {
 	return s.list(s.sink, in)
 }
 
-// publish publishes events of an instrument. It waits while the gateway restarts.
+// publish publishes events of an instrument. It waits while the feed does not run, such as during a
+// restart of the gateway.
 func (s *script) publish(id market.InstrumentID, events []market.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +94,8 @@ func (s *script) publish(id market.InstrumentID, events []market.Event) error {
 	return s.sink.Publish(events)
 }
 
-// Define lists an instrument of the scripted market, or changes its definition. A failure ends the
-// test, as in all methods that publish.
+// Define adds an instrument to the scripted market, or changes its definition. Like all methods
+// that publish, it ends the test if it fails.
 func (s *Server) Define(in market.Instrument) {
 	s.t.Helper()
 	if err := s.script.define(in); err != nil {
@@ -100,8 +103,8 @@ func (s *Server) Define(in market.Instrument) {
 	}
 }
 
-// Publish publishes events of an instrument, in order. Their Handle is set, and their Time if it is
-// 0. While the gateway restarts, Publish waits.
+// Publish publishes events of an instrument in their order. It sets the Handle of each event, and
+// its Time if that is 0. While the gateway restarts, Publish waits.
 func (s *Server) Publish(instrument string, events ...market.Event) {
 	s.t.Helper()
 	id, err := market.ParseInstrumentID(instrument)
@@ -113,20 +116,20 @@ func (s *Server) Publish(instrument string, events ...market.Event) {
 	}
 }
 
-// Trade publishes a trade. Price and size are decimals such as 7049.5.
+// Trade publishes a trade. price and size are decimal numbers such as 7049.5.
 func (s *Server) Trade(instrument, price, size string) {
 	s.t.Helper()
 	l := s.level(price, size)
 	s.Publish(instrument, market.Event{Kind: market.KindTrade, Price: l.Price, Size: l.Size})
 }
 
-// Quote publishes a best bid and offer, for an instrument with QuotesFromFeed.
+// Quote publishes a best bid and offer. The instrument must have QuotesFromFeed.
 func (s *Server) Quote(instrument, bid, bidSize, ask, askSize string) {
 	s.t.Helper()
 	s.Publish(instrument, market.Event{Kind: market.KindQuote, Bids: []market.Level{s.level(bid, bidSize)}, Asks: []market.Level{s.level(ask, askSize)}})
 }
 
-// Book publishes a whole book with one level on each side.
+// Book publishes a complete order book with one level on each side.
 func (s *Server) Book(instrument, bid, bidSize, ask, askSize string) {
 	s.t.Helper()
 	s.Publish(instrument, market.Event{Kind: market.KindSnapshot, Bids: []market.Level{s.level(bid, bidSize)}, Asks: []market.Level{s.level(ask, askSize)}})

@@ -18,7 +18,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Config configures a Server. Its zero value is a scripted market without instruments.
+// Config configures a Server. With the zero Config, the market is scripted and has no instruments
+// yet.
 type Config struct {
 	// Sim runs a simulated exchange instead of a scripted market; nil: scripted.
 	Sim *sim.Config
@@ -31,7 +32,7 @@ type Config struct {
 	Change func(*gateway.Config)
 }
 
-// Server is a gateway of a test.
+// Server runs a gateway for a test.
 type Server struct {
 	URL      string // such as http://127.0.0.1:40123
 	Username string
@@ -46,7 +47,8 @@ type Server struct {
 	stop   func() // nil: stopped
 }
 
-// Start starts a gateway, until the test ends. A failure ends the test.
+// Start starts a gateway and waits until it is ready. The gateway runs until the test ends. If the
+// start fails, so does the test.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	s := &Server{t: t, config: c, Username: "demo", Password: "demo", listen: "127.0.0.1:0", folder: t.TempDir()}
@@ -65,7 +67,7 @@ func Start(t testing.TB, c Config) *Server {
 	return s
 }
 
-// start runs a gateway and waits until it is ready.
+// start runs a gateway at s.listen and waits until it is ready. The test ends if this fails.
 func (s *Server) start() {
 	s.t.Helper()
 	ready, ended := make(chan gateway.Bound, 1), make(chan error, 1)
@@ -110,7 +112,8 @@ func (s *Server) start() {
 	}
 }
 
-// Stop stops the gateway. Clients lose their connections.
+// Stop stops the gateway, which closes the connections of clients. It does nothing if the gateway
+// is stopped.
 func (s *Server) Stop() {
 	if s.stop != nil {
 		s.stop()
@@ -118,17 +121,17 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart stops the gateway, unless Stop has, and starts it again at the same address. With a
-// journal it continues with the same numbers. Instruments are defined again, and books are unknown
-// until their next snapshot.
+// Restart stops the gateway, unless it is stopped, and starts it again at the same address. With a
+// journal, sequence numbers continue. The scripted instruments are defined again, and books are
+// unknown until their next snapshot.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
 	s.start()
 }
 
-// Fault requests a fault of docs/faults.md for the connections of the user, such as gap, stall or
-// disconnect. instrument may be "". A failure ends the test.
+// Fault requests a fault of docs/faults.md, such as gap, stall or disconnect, for all connections
+// of the user. instrument may be "". A failure ends the test.
 func (s *Server) Fault(name, instrument string) {
 	s.t.Helper()
 	if err := s.fault(name, instrument); err != nil {

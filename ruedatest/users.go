@@ -48,7 +48,7 @@ func (users) ListAccounts(context.Context, string) ([]broker.Account, error) {
 	return []broker.Account{{ID: "ac_1", Number: "123456", Type: "cash", Status: "active", Currency: "ARS", IsDefault: true}}, nil
 }
 
-// token logs in and returns an access token.
+// token logs in as the user and returns an access token.
 func (s *Server) token(ctx context.Context) (string, error) {
 	form := url.Values{"grant_type": {wire.GrantPassword}, "username": {s.Username}, "password": {s.Password}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/oauth/token", strings.NewReader(form.Encode()))
