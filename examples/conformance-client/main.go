@@ -1,6 +1,6 @@
-// Command conformance-client is the client that rueda conformance client tests: it prints what it
-// receives as JSON lines. Copy it to test a program of your own, or translate it to test a client
-// in another language.
+// Command conformance-client prints the events that it receives as JSON lines, so that rueda
+// conformance client can test it. Copy it to test a program of your own, or translate it to test a
+// client in another language.
 //
 //	go build -o client ./examples/conformance-client
 //	rueda conformance client -- ./client
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// line is what the suite reads.
+// line is a line of output, which the conformance suite reads.
 type line struct {
 	Event      string      `json:"event"`
 	Instrument string      `json:"instrument,omitempty"`
@@ -47,7 +47,7 @@ type line struct {
 	Replayed   bool        `json:"replayed,omitempty"`
 }
 
-// run prints the events of the stream until ctx ends or the gateway refuses the client for good.
+// run prints a line for each event until ctx ends or the gateway refuses the client for good.
 func run(ctx context.Context, out *json.Encoder) error {
 	c, err := client.New(strings.Split(os.Getenv("RUEDA_URL"), ","), client.Options{
 		Username: os.Getenv("RUEDA_USERNAME"), Password: client.Secret(os.Getenv("RUEDA_PASSWORD")),
@@ -75,7 +75,7 @@ func run(ctx context.Context, out *json.Encoder) error {
 	return nil
 }
 
-// lineOf returns the line for an event, and false if the suite does not need it.
+// lineOf returns the line for an event. ok is false if the suite does not need the event.
 func lineOf(c *client.Client, ev client.Event) (l line, ok bool) {
 	switch ev := ev.(type) {
 	case *client.Trade:

@@ -8,7 +8,7 @@ import (
 	"github.com/ruedahq/rueda/market"
 )
 
-// clock is a feed with one instrument. Its trades have the current second as their price.
+// clock is a feed with one instrument. It publishes trades whose price is the current second.
 type clock struct{}
 
 var _ feed.Source = clock{}

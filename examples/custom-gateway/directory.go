@@ -7,8 +7,8 @@ import (
 	"github.com/ruedahq/rueda/broker"
 )
 
-// directory is a user base with one user, ana, who sees every market. A real one queries the
-// broker's user base, and has no password in the program.
+// directory is a user base with a single user, ana, who may see every market. A real user base
+// would query the broker's database and not contain a password.
 type directory struct{}
 
 var _ broker.Users = directory{}

@@ -1,5 +1,5 @@
-// Command custom-gateway is a gateway with its own feed and users. Copy it, and replace clock and
-// directory with your exchange and your user base.
+// Command custom-gateway runs a gateway with a feed and a user base of its own. Copy it, and
+// replace clock and directory with your exchange and your user base.
 package main
 
 import (

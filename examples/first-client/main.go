@@ -1,5 +1,6 @@
-// Command first-client prints each trade of two instruments once, or what is lost. It survives
-// gaps, broken connections and restarts of the gateway. Its arguments are URL, user and password.
+// Command first-client prints each trade of two instruments once, and reports lost trades. It
+// continues after gaps, broken connections and restarts of the gateway. Its arguments are the URL,
+// the user and the password.
 package main
 
 import (
@@ -23,7 +24,7 @@ type client struct {
 	newest                               map[string]uint64 // N of the newest trade of each instrument
 }
 
-// message has the members that this client uses, of tokens and of all messages.
+// message contains the members that this client reads, of answers with tokens and of messages.
 type message struct {
 	Type, Action, Reason, Epoch, Position, I string
 	N                                        uint64
@@ -47,7 +48,8 @@ func main() {
 	}
 }
 
-// token returns an access token. It needs the password only once, and after an error.
+// token returns a new access token. It uses the refresh token if it has one, and otherwise the
+// password.
 func (c *client) token() (string, error) {
 	grant := url.Values{"grant_type": {"password"}, "username": {c.username}, "password": {c.password}}
 	if c.refresh != "" {
@@ -66,7 +68,7 @@ func (c *client) token() (string, error) {
 	return m.Access, err
 }
 
-// follow connects, subscribes and handles messages until something fails.
+// follow connects, subscribes and handles messages. It returns the first error.
 func (c *client) follow(ctx context.Context) error {
 	token, err := c.token()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command go-client prints the trades and the book of an instrument, with package client. Its
-// arguments are URL, user, password and the instrument.
+// Command go-client uses package client to print the trades and the book of an instrument. Its
+// arguments are the URL, the user, the password and the instrument.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// follow prints until ctx ends or the gateway refuses the client for good.
+// follow prints trades and book updates until ctx ends or the gateway refuses the client for good.
 func follow(ctx context.Context, out io.Writer, url, username, password, instrument string) error {
 	c, err := client.New([]string{url}, client.Options{Username: username, Password: client.Secret(password)})
 	if err != nil {
