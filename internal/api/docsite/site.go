@@ -21,10 +21,11 @@ type Options struct {
 	Version string // of the gateway, shown on each page; "": not shown
 	Console bool   // pages link to /console/, and readers stay signed in with /console/session
 
-	// Clients returns the packages of the clients, for a page at /client/; nil: there is no such page.
+	// Clients returns the packages of the clients, for the page at /client/. If nil, there is no
+	// such page.
 	Clients func() ([]downloads.File, error)
-	// Origin returns the origin at which a page was requested, for the commands of the page about
-	// the packages; "" or nil: unknown.
+	// Origin returns the origin of the gateway as the client of a request reaches it, for the
+	// commands on the page about the clients. nil or "" means that the origin is unknown.
 	Origin func(r *http.Request) string
 }
 

@@ -42,7 +42,8 @@ type About struct {
 	Dev       bool   // clients may request faults
 	Contact   string // for reports of vulnerabilities, a URI; "": there is no security.txt
 	PublicURL string // "": unknown
-	// Origin returns the origin at which a page was requested; "" or nil: unknown.
+	// Origin returns the origin of the gateway as the client of a request reaches it. nil or ""
+	// means that the origin is unknown.
 	Origin func(r *http.Request) string
 }
 

@@ -35,19 +35,20 @@ import (
 type AdminConfig struct {
 	Auth      *auth.Service
 	Users     *local.Base             // the gateway's own user base; nil: another one
-	Token     auth.Secret             // that requests must send, with the role operate
-	Operators func() []Operator       // whose tokens are accepted now; nil: only Token
+	Token     auth.Secret             // token that requests must send; its role is operate
+	Operators func() []Operator       // returns the current operators; nil: only Token is accepted
 	Ready     func() error            // see Config
 	Sockets   func(family string) int // see Config
 	Observe   func(Observation)       // see Config
 
-	// Metrics returns the page for Prometheus and its media type. nil: GET /metrics is not found.
+	// Metrics returns the page for Prometheus and its media type. If nil, GET /metrics answers
+	// not_found.
 	Metrics func() (body []byte, media string)
 	Secure  web.HTTPS    // see Config
-	Logger  *slog.Logger // nil discards
+	Logger  *slog.Logger // nil: no log
 
-	// Record stores rows in the audit log, before an operator changes LogLevel or closes a
-	// connection. It is required if one of them is set.
+	// Record stores rows in the audit log before an operator changes LogLevel or closes a
+	// connection. It is required if LogLevel or Stream is set.
 	Record   func(ctx context.Context, events ...audit.Event) error
 	LogLevel *slog.LevelVar // of Logger; nil: operators may not change it
 	Stream   *socket.Server // whose connections operators may list and close; nil: none
@@ -59,7 +60,7 @@ type AdminConfig struct {
 	Audit   operator.Audit           // nil: there is no audit log
 	Pages   map[string]http.Handler  // see Config
 	Hosts   []string                 // names of the listener, besides addresses and localhost
-	// Usage returns the usage of a month such as 2026-11. nil: none is stored.
+	// Usage returns the usage of a month such as 2026-11. If nil, the gateway stores no usage.
 	Usage func(ctx context.Context, month string) ([]usage.Row, error)
 }
 
@@ -209,7 +210,7 @@ func (h *Handler) checkOperator(operators func() []Operator) func(*request) erro
 		if err := q.readToken(); err != nil {
 			return err
 		}
-		// The attempt is charged before the comparison, so that attempts at once do not exceed the
+		// Charge the attempt before the comparison, so that simultaneous attempts cannot exceed the
 		// limit together.
 		key, now := "administrator "+clientaddr.Client(q.Address).String(), time.Now()
 		quota := h.addresses.take(key, failuresPerMinute, now)
@@ -295,7 +296,7 @@ func (h *Handler) introspect(q *request) (api.Result, error) {
 		return api.Result{}, err
 	}
 	h.recordRead(q, "", "introspection")
-	// A resource server that reads only the member active must not mistake a refresh token for an
+	// A resource server may read only the member active. It must not take a refresh token for an
 	// access token.
 	if !state.Active || state.TokenType == auth.TypeRefresh && asked.Hint != auth.TypeRefresh {
 		return api.Result{Status: http.StatusOK, Raw: []byte(wire.InactiveToken)}, nil

@@ -22,7 +22,7 @@ type answer struct {
 	done   func()      // called when it is written
 	reason wire.Reason // of an error
 
-	// stream writes the body instead, and returns its length.
+	// stream, if it is set, writes the body instead of body, and returns the length in bytes.
 	stream  func(http.ResponseWriter) int64
 	written int64
 }
@@ -152,6 +152,6 @@ func (a *answer) write(w http.ResponseWriter, q *request, https web.HTTPS) {
 		return
 	}
 	a.written = int64(len(a.body))
-	// One write(2) of megabytes may keep a processor in the kernel for as many milliseconds.
+	// A write(2) of n megabytes may keep a processor in the kernel for n milliseconds.
 	_ = api.InPieces(a.body, w.Write) // the client may be gone
 }

@@ -15,9 +15,10 @@ import (
 // Limits of the days in one request for a calendar: the default, the maximum, and the number up to
 // which the request needs no reader slot.
 const (
-	calendarDays    = 7 // unless from and to say otherwise
+	calendarDays    = 7 // if from or to is missing
 	maxCalendarDays = 366
-	// longer calendars take a reader slot of history, because they compute for some milliseconds
+	// longer calendars take a reader slot of history, because they take some milliseconds to
+	// compute
 	freeCalendarDays = 31
 )
 
@@ -263,7 +264,7 @@ func (h *Handler) statusOfMarket(m *market.Market, delay int, now time.Time) wir
 			actual.Until = s.Next
 		}
 		s.Phase, s.Reason, s.Next = actual.Phase, actual.Reason, actual.Until
-		if actual.Phase != market.FeedDown { // which is no phase of its instruments
+		if actual.Phase != market.FeedDown { // instruments do not have this phase
 			usual = actual.Phase
 		}
 	}
@@ -278,7 +279,7 @@ func (h *Handler) statusOfMarket(m *market.Market, delay int, now time.Time) wir
 		}
 	}
 	for i, phase := range h.cfg.Hub.Phases(listing, places, delays) {
-		if phase == usual || phase == market.NoPhase { // the latter is not known yet
+		if phase == usual || phase == market.NoPhase { // NoPhase: not known yet
 			continue
 		}
 		id := listing.Instruments[places[i]].ID

@@ -84,7 +84,7 @@ type conn struct {
 	https   web.HTTPS    // of answers
 	framing framing      // owned by the goroutine that reads
 	state   atomic.Int32 // of framing, for handlers
-	last    atomic.Bool  // the request that must be the last was handled
+	last    atomic.Bool  // the last request that is allowed was handled
 
 	limiter   *connLimiter
 	anonymous *anonymousLog
@@ -137,7 +137,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 	code, usual := statusOf(reason)
 	id := web.RequestID()
-	peer, _ := netip.ParseAddrPort(c.from.String()) // else all such peers count together
+	peer, _ := netip.ParseAddrPort(c.from.String()) // peers without an address count together
 	if c.anonymous.due(context.Background(), c.log, peer.Addr().Unmap(), time.Now()) {
 		c.log.LogAttrs(context.Background(), slog.LevelInfo, "request not understood",
 			slog.String("request_id", id), slog.Int("status", code), slog.String("reason", string(reason)),

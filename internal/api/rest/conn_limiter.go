@@ -23,7 +23,7 @@ import (
 // A connection waits while the server needs its client to send a request or to read an answer, and
 // no valid token is known for the request.
 type connLimiter struct {
-	exempt proxy.Trusted // proxies, which bring many clients
+	exempt proxy.Trusted // proxies, whose connections serve many clients
 	log    *slog.Logger
 	panics *atomic.Uint64
 
@@ -39,14 +39,14 @@ type connLimiter struct {
 // addressConns counts the connections of one address.
 type addressConns struct {
 	count   int
-	waiting list.List // the part of connLimiter.waiting
+	waiting list.List // those of connLimiter.waiting that have this address
 }
 
 // limitedConn is a connection that counts against the limits.
 type limitedConn struct {
 	conn    net.Conn
 	key     netip.Prefix  // zero: not counted by address
-	address *addressConns // of key
+	address *addressConns // connections with the same key
 	elem    *list.Element // in connLimiter.waiting; nil: it does not wait
 	same    *list.Element // in addressConns.waiting
 }
@@ -75,7 +75,7 @@ func (l *connLimiter) setState(c net.Conn, state http.ConnState) {
 		}
 	}()
 	if evicted := l.update(c, state); evicted != nil {
-		_ = rawConn(evicted).Close() // which ends its goroutine; a close of TLS may wait for the peer
+		_ = rawConn(evicted).Close() // this ends its goroutine; closing TLS may wait for the peer
 	}
 }
 

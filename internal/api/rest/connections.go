@@ -22,7 +22,7 @@ import (
 // stream.
 type connectionRoutes struct {
 	handler *Handler
-	stream  *socket.Server // nil: there is none
+	stream  *socket.Server // nil: this program has no stream
 	record  func(ctx context.Context, events ...audit.Event) error
 }
 
@@ -155,7 +155,7 @@ func (c *connectionRoutes) closeUser(q *request) (api.Result, error) {
 	case len(first.Connections) > 0:
 	case len(first.Stale) > 0:
 		return api.Result{}, c.failure(q, listing.ErrStale)
-	default: // the name may be of nobody, and must not be in the audit log
+	default: // there may be no such user, so that the name must not be in the audit log
 		return closedResult(0), nil
 	}
 	if err := c.recordClose(q, audit.Event{User: first.Connections[0].User, Detail: "all connections of the user"}); err != nil {

@@ -14,10 +14,10 @@ type framing struct {
 	started  bool   // the request line was read
 	length   bool   // the section has a Content-Length
 	transfer bool   // the section has a Transfer-Encoding
-	next     uint64 // its Content-Length
+	next     uint64 // value of the Content-Length
 	line     [64]byte
 	filled   int
-	long     bool // the line is longer than that
+	long     bool // the line is longer than the array
 }
 
 // feed handles the next bytes of the connection, and returns its state after them.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	longestPath = 48 // that is compared with the known ones
-	farthest    = 3  // letters to change at most
+	longestPath = 48 // longest unknown path that is compared with known paths, in bytes
+	farthest    = 3  // largest number of letters in which a similar path differs
 )
 
 // notFound returns the fault for an unknown path, with a hint if a known path is similar. The fault

@@ -28,7 +28,7 @@ func (h *Handler) logAccess(q *request, a *answer, took time.Duration) {
 	if !h.log.Enabled(ctx, level) {
 		return
 	}
-	granted := q.grant != "" && a.status < http.StatusBadRequest // limited by user
+	granted := q.grant != "" && a.status < http.StatusBadRequest // package auth limits these by user
 	if q.User.ID == "" && !granted && !h.anonymous.due(ctx, h.log, q.Address, time.Now()) {
 		return
 	}
@@ -63,7 +63,7 @@ func knownMethod(m string) string {
 // Limits of the log records about requests without a user, so that a flood of requests does not
 // fill the disk.
 const (
-	anonymousPerMinute      = 60 // of an address
+	anonymousPerMinute      = 60 // from one address
 	anonymousPerMinuteInAll = 1200
 	leftOutReportedInterval = time.Minute
 )

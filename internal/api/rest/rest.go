@@ -34,79 +34,87 @@ type Config struct {
 	Accounts broker.Accounts
 	Hub      *hub.Hub
 
-	// Stream serves the WebSocket upgrade at /stream, with its own answers and log. Its
-	// ResponseWriter is an http.Hijacker that returns the connection as the listener of the Server
-	// accepted it. nil: not found.
+	// Stream serves the WebSocket upgrade at /stream, and writes all answers and log records
+	// itself. Its ResponseWriter is an http.Hijacker that returns the connection as the listener of
+	// the Server accepted it. If nil, the route answers not_found.
 	Stream http.Handler
 
-	// Journal has the rows of history; nil: its routes are not found.
+	// Journal contains the rows of history. If nil, the routes of history answer not_found.
 	Journal *journal.Journal
 
-	// Connect opens a session of the stream for the client with an address. nil: GET /market/stream
-	// is not found.
+	// Connect opens a session of the stream for a client. If nil, GET /market/stream answers
+	// not_found.
 	Connect func(client netip.Addr) (*socket.LocalConn, error)
 
-	// HistoryReaders bounds the history requests that read at a time, and HistoryPerUser those of
-	// one user, including the waiting ones. 0: one reader fewer than there are cores, at least one;
-	// 4 for each user.
+	// HistoryReaders bounds how many history requests read at a time. 0 means one fewer than there
+	// are cores, but at least one. HistoryPerUser bounds the history requests of one user,
+	// including those that wait. 0 means 4.
 	HistoryReaders int
 	HistoryPerUser int
 
-	// Ready returns the reason why the gateway should get no traffic now, which GET /readyz
-	// publishes. It must not block. nil: always ready.
+	// Ready returns nil, or the reason why the gateway should get no new clients now. GET /readyz
+	// publishes the reason. Ready must not block. If nil, the gateway is always ready.
 	Ready func() error
 
-	// Serves returns the reason why the gateway refuses all requests now except those about its
-	// health. It must not block. nil: it refuses none.
+	// Serves returns nil, or the reason why the gateway refuses all requests now except those about
+	// its health. It must not block. If nil, the gateway refuses none.
 	Serves func() error
 
-	// Origins are the origins of web pages that may read answers, such as
-	// https://app.example.com; "*" allows every page. None: the host of the request.
+	// Origins lists the origins whose web pages may read answers, such as https://app.example.com.
+	// "*" allows every page. If it is empty, only pages from the host of the request may read them.
 	Origins []string
 
-	// Hosts are the names that Host may have in requests of pages, besides addresses and localhost,
-	// if there are no Origins. nil: any name.
+	// Hosts lists the names that the Host header of a page's request may contain, besides addresses
+	// and localhost. It applies only without Origins. nil allows any name.
 	Hosts []string
 
-	// Proxies are trusted for the client's address. None: it is the peer's.
+	// Proxies are trusted to report the client's address. Without any, it is the address of the
+	// peer.
 	Proxies proxy.Trusted
 
-	// PublicURL returns the URL of the gateway for clients, such as https://api.example.com, for
-	// the metadata of the token endpoint. nil or "": there is no metadata.
+	// PublicURL returns the URL at which clients reach the gateway, such as
+	// https://api.example.com, for the metadata of the token endpoint. If it is nil or returns "",
+	// there is no metadata.
 	PublicURL func() string
 
-	// Secure says whether clients connect by HTTPS. Answers then have Strict-Transport-Security.
+	// Secure says whether clients connect over HTTPS. If so, answers have
+	// Strict-Transport-Security.
 	Secure web.HTTPS
 
-	// Scheme is that of pages of the gateway's own host, https or http; "": either.
+	// Scheme is the scheme of the gateway's own pages, https or http, or "" for either.
 	Scheme string
 
-	// Pages are the handlers of web pages, by path, for GET and HEAD requests for which there is no
-	// route. A path that ends in a slash also stands for all paths below it, except for "/". A
-	// handler that answers 404 without a body gets the error of an unknown path. nil: no pages.
+	// Pages maps paths to the handlers of web pages. They serve GET and HEAD requests that match no
+	// route. A path that ends in a slash also covers all paths below it, except for "/". If a
+	// handler answers 404 without a body, the client gets the error of an unknown path. If nil,
+	// there are no pages.
 	Pages map[string]http.Handler
 
-	// Console is what the page of the console learns before a login. nil: its routes are not found.
+	// Console is the answer to GET /console/config. If nil, the routes of the console answer
+	// not_found.
 	Console *console.Page
 
-	// Sockets returns the number of open connections to the stream of a token family. nil: none.
+	// Sockets returns how many connections to the stream a token family has open. If nil, answers
+	// contain 0.
 	Sockets func(family string) int
 
-	// Used records the market data of an answer, and Denied a refusal because of a missing right.
-	// They must not block. nil: not recorded.
+	// Used records market data that an answer contains. Denied records a refusal because of a
+	// missing right. They must not block. A nil function records nothing.
 	Used   func(user, market, level string, delay int)
 	Denied func(user, market, level, reason string)
 
-	// Counted keeps which instruments users with limited rights have requested; nil: until a restart.
+	// Counted stores which instruments users with limited rights have requested. If nil, this is
+	// kept in memory until a restart.
 	Counted entitlement.DailyStore
 
-	// Observe records an answer for monitoring. It must not block. nil: not recorded.
+	// Observe is called with each answer, for metrics. It must not block. It may be nil.
 	Observe func(Observation)
 
-	// RequestsPerMinute limits a user without a limit of their own; 0: 600.
+	// RequestsPerMinute limits the requests of each user whose user base sets no other limit. 0
+	// means 600.
 	RequestsPerMinute int
 
-	Logger *slog.Logger // nil discards
+	Logger *slog.Logger // nil: no log
 }
 
 // Handler answers the REST requests of one listener: that of clients or that of administrators.
@@ -122,7 +130,7 @@ type Handler struct {
 	self        *auth.SelfService
 	compressors api.Compressors
 	panics      atomic.Uint64
-	perMinute   atomic.Int64 // requests of a user
+	perMinute   atomic.Int64 // limit for the requests of a user
 	anonymous   *anonymousLog
 	quota       *entitlement.Daily
 	documents   documents
@@ -142,7 +150,7 @@ func New(cfg Config) (*Handler, error) {
 			return nil, fmt.Errorf("rest: origin %q is not like https://app.example.com", o)
 		}
 	}
-	// The stream has priority over history: one processor is left to it.
+	// The stream has priority over history: leave one processor to it.
 	cfg.HistoryReaders = cmp.Or(cfg.HistoryReaders, max(1, runtime.NumCPU()-1))
 	cfg.HistoryPerUser = cmp.Or(cfg.HistoryPerUser, defaultHistory)
 	h := newHandler(cfg)
@@ -234,7 +242,7 @@ type request struct {
 	identity auth.Identity // of the token
 	presents bool          // a Bearer token was given
 	operator Operator      // of an administrator's request
-	actor    string        // the same, for the audit log
+	actor    string        // name of the operator in the audit log
 	grant    string        // of a request for tokens
 }
 

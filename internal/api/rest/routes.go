@@ -122,7 +122,7 @@ func (h *Handler) serve(q *request) (api.Result, error) {
 		return api.Result{}, h.notFound(q.URL.Path)
 	}
 	q.segment = segment
-	q.setRoute(routes[0]) // for the log, whatever the method
+	q.setRoute(routes[0]) // for the log, even if the path has no such method
 	if len(h.cfg.Origins) == 0 && !web.HostAllowed(q.Header.Values("Origin"), q.Host, h.cfg.Hosts) {
 		return api.Result{}, &wire.Fault{Reason: wire.Forbidden, Msg: "Host not allowed", Hint: "An operator lists the names of the gateway in public_url and hosts"}
 	}
@@ -233,7 +233,7 @@ func (q *request) chooseMedia() *wire.Fault {
 		q.Out.Add("Vary", "Accept")
 	}
 	if q.Media = api.Negotiate(q.Header.Values("Accept"), offers); q.Media == "" && offers[0] == openapi.Text {
-		q.Media = offers[0] // Prometheus knows the format by the answer
+		q.Media = offers[0] // Prometheus recognizes the format by the Content-Type
 	} else if q.Media == "" {
 		return wire.NewFault(wire.NotAcceptable, "Only "+strings.Join(offers, ", ")+" is served here")
 	}

@@ -28,7 +28,7 @@ type ServerConfig struct {
 	MaxHeaderBytes    int           // request line and header section; net/http adds 4 KiB; 0: 16 KiB
 
 	MaxConns           int           // 0: 10,000
-	MaxConnsPerAddress int           // of one address, IPv6 of one /64; 0: 1,000
+	MaxConnsPerAddress int           // from one address, or one /64 of IPv6; 0: 1,000
 	Proxies            proxy.Trusted // whose connections are not counted by address
 
 	Logger *slog.Logger // nil discards

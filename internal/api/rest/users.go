@@ -25,7 +25,7 @@ const userCursor = 'u'
 // userRoutes serves the routes for administrators that list, show and change users.
 type userRoutes struct {
 	handler *Handler
-	base    *local.Base // nil: the gateway has another user base
+	base    *local.Base // nil: the gateway uses another user base
 }
 
 // routes returns the functions of the routes, by method and path.

@@ -23,7 +23,8 @@ const (
 // validate returns a fault for a request that is unacceptable on any route. Otherwise it sets
 // Request.Params.
 func validate(q *request) *wire.Fault {
-	// The preface of HTTP/2 arrives as a request; "*" and the authority of CONNECT are no resource.
+	// net/http reports the preface of HTTP/2 as a request. The targets "*" and the authority of
+	// CONNECT identify no resource.
 	if q.ProtoMajor != 1 || !strings.HasPrefix(q.URL.Path, "/") {
 		q.Out.Set("Connection", "close")
 		return wire.NewFault(wire.InvalidRequest, "Request target not understood")

@@ -29,7 +29,7 @@ func Handler(t testing.TB, c *Checker, h http.Handler) http.Handler {
 		}
 		out := &recorder{ResponseWriter: w}
 		defer func() {
-			// The stream of a test may be a stub, which has its own status.
+			// A test may replace the stream with a stub that answers with a status of its own.
 			if out.status == 0 || out.status == http.StatusTeapot || out.failed {
 				return
 			}

@@ -32,10 +32,10 @@ type Request struct {
 	User    broker.User
 	Used    []Use // market data that the answer contains
 
-	// Recheck verifies the token again, for an answer that takes long, and updates User. nil: there is
-	// no token.
+	// Recheck verifies the token again and updates User. Routes whose answers take long call it. It
+	// is nil if the route needs no token.
 	Recheck func() error
-	// Quota counts the instruments of users with limited rights.
+	// Quota counts the instruments of users whose rights cover a limited number of instruments.
 	Quota *entitlement.Daily
 	// Denied records a refusal because of a missing right.
 	Denied func(user, market, level, reason string)

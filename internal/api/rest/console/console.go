@@ -50,7 +50,7 @@ const (
 
 const (
 	maxBody   = 8 << 10
-	maxTokens = 4 // of one login in a request
+	maxTokens = 4 // refresh tokens that one request may use
 )
 
 // Config configures Routes. Auth is required.

@@ -11,9 +11,9 @@ import (
 // absence describes the rows of a series that a new node of a cluster does not have yet, because
 // their days are still to be copied.
 type absence struct {
-	until  int64  // rows before this time, Unix ns; 0: none; math.MaxInt64: of any time
-	epoch  string // the newest one
-	oldest uint64 // of the newest epoch, rows before this N
+	until  int64  // rows before this time (Unix ns) may be absent; 0: none are; math.MaxInt64: the time is unknown
+	epoch  string // newest epoch of the journal
+	oldest uint64 // rows of that epoch below this N may be absent
 }
 
 // absentRows returns which rows of a query the node does not have yet. Call it before the rows are

@@ -29,7 +29,7 @@ import (
 const (
 	maxExports    = 2
 	queuedExports = 8
-	exportTimeout = 20 * time.Second // for its turn
+	exportTimeout = 20 * time.Second // longest wait for a slot
 	exportTime    = time.Hour        // for the whole file
 	exportMemory  = 24 * time.Hour
 )
@@ -72,10 +72,11 @@ func (h *Routes) Export(req *api.Request) (api.Result, error) {
 		return api.Result{}, fmt.Errorf("export %s: %w", r.Date, err)
 	}
 	coding := api.CodingNone
-	if r.Format != export.Parquet { // which is compressed itself
+	if r.Format != export.Parquet { // a Parquet file is already compressed
 		coding = api.Coding(req.Header.Values("Accept-Encoding"))
 	}
-	// The file is the same for the same day and request, so that its tag is known before it is read.
+	// The same request for the same day gets the same file, so that the tag is known before the day
+	// is read.
 	sum := sha256.Sum256([]byte(hash + " " + fileName(&r)))
 	tag := base64.RawURLEncoding.EncodeToString(sum[:12])
 	if coding != api.CodingNone {
@@ -313,7 +314,7 @@ func (h *Routes) recheckExport(req *api.Request, r *export.Request, markets []st
 	if err := req.Recheck(); err != nil {
 		return err
 	}
-	again := *req // whose use is not counted twice
+	again := *req // a copy, so that the use is not recorded twice
 	return h.authorizeExport(&again, r, markets)
 }
 
@@ -346,10 +347,10 @@ type deadlineWriter struct {
 	readers *limiter
 	hasSlot bool
 	written int64
-	allowed time.Duration // that the client may still take without progress
-	end     time.Time     // of the time for the whole file
-	failed  error         // of the client, of the wait for a slot, or of a check
-	recheck func() error  // nil: the rights of the client stay
+	allowed time.Duration // how long the client may still take without progress
+	end     time.Time     // when exportTime is over
+	failed  error         // from a write, the wait for a slot, or recheck
+	recheck func() error  // checks the rights of the client; nil: no check
 	checked time.Time
 }
 

@@ -44,8 +44,8 @@ const (
 type Config struct {
 	Hub         *hub.Hub
 	Journal     *journal.Journal // nil: the routes are not found
-	Readers     int              // requests that read at a time
-	PerUser     int              // requests of a user, reading or waiting
+	Readers     int              // how many requests may read at a time
+	PerUser     int              // how many requests of one user may read or wait
 	Compressors *api.Compressors
 	Logger      *slog.Logger
 }
@@ -61,7 +61,7 @@ type Routes struct {
 
 	firstExports *limiter // of users without an export in exportMemory
 	exportTimes  exportTimes
-	damagedDays  sync.Map // hashes of closed days in which an export met damage
+	damagedDays  sync.Map // hashes of closed days in which an export has found damage
 	oldestDay    atomic.Pointer[oldestDay]
 
 	buffers bufferPool // of pages
@@ -135,7 +135,8 @@ func (h *Routes) serve(req *api.Request, q *query) (api.Result, error) {
 	if err != nil {
 		return api.Result{}, err
 	}
-	// The request counts until its page is written: pages that clients do not read take memory.
+	// The request counts until its page is written, because a page that a client does not read
+	// takes memory.
 	r := h.finish(req, q, p)
 	r.Done = func() {
 		h.buffers.put(p.body)
@@ -177,7 +178,8 @@ func (h *Routes) fill(req *api.Request, q *query, p *page) error {
 		return fmt.Errorf("find the %s of %s: %w", q.list, q.series.Instrument, err)
 	}
 	defer found.Close()
-	// A tag from before the wait for a slot is valid for these rows if it has not changed since.
+	// q.tag was computed before the wait for a slot. It is valid for these rows if it is still the
+	// same.
 	tag := q.tag
 	h.settle(req, q)
 	if err := fillFrom(req.Context(), q, p, epochs, found, &limit); err != nil {
@@ -243,9 +245,9 @@ func fillFrom(ctx context.Context, q *query, p *page, epochs []string, found *jo
 // horizon says which rows of a series a user may see: those up to a publication time, or up to a
 // position of an epoch. The zero horizon hides no rows.
 type horizon struct {
-	at       int64  // published by then; 0: any time
-	epoch    string // of position
-	position uint64 // of the newest row; with virtual
+	at       int64  // newest visible publication time, Unix ns; 0: no limit
+	epoch    string // epoch of position
+	position uint64 // if virtual is true: position of the newest visible row
 	virtual  bool
 }
 

@@ -29,22 +29,22 @@ type query struct {
 	path       string // of the route
 	list       string // name of the rows in an answer
 	series     journal.Series
-	instrument market.Instrument // of series
-	zone       *time.Location    // of its market
+	instrument market.Instrument // that the series is about
+	zone       *time.Location    // of the market of instrument
 
 	delay      int // of the user's data, in seconds
 	start, end int64
-	after      uint64 // N of the current epoch; with since
+	after      uint64 // if since is true: only rows of the current epoch above this N
 	since      bool
 	epoch      string // "": all
-	named      bool   // the request named epoch
+	named      bool   // the request has the parameter epoch
 	desc       bool
 	limit      int
 	at         cursor
 	continues  bool // at comes from a cursor
 
 	completeFrom uint64 // lowest N of the current epoch from which no row is missing
-	tag          string // entity tag of a page that is settled; "": it is not
+	tag          string // see settledTag
 }
 
 // cursor states where a page begins: after row n of an epoch in the order of the page, or at the
@@ -66,9 +66,9 @@ func (h *Routes) parse(req *api.Request, q *query) error {
 	q.zone = h.hub.Zone(id.Market)
 	channel := streamChannel(q.series)
 	if q.series.Channel == journal.Bars {
-		channel = wire.Trades // whose right includes bars
+		channel = wire.Trades // a right to trades includes bars
 	}
-	used := 0 // the delay that the usage has
+	used := 0 // delay in seconds, for the report of usage
 	if wholeMarket := channel == wire.Status && id.IsPattern(); wholeMarket {
 		var ok bool
 		if used, ok = req.StatusDelay(id.Market); !ok { // the answer is never delayed

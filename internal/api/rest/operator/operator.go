@@ -30,18 +30,20 @@ import (
 type Config struct {
 	Users *local.Base
 	Feeds func() []adminapi.Feed
-	// Cluster returns the node of a cluster; nil, or a nil answer: the gateway is none.
+	// Cluster returns a description of this node of a cluster. If it is nil or returns nil, the
+	// gateway is not a node.
 	Cluster func() *adminapi.Cluster
 	Keys    Keys
 	Audit   Audit
 	Usage   func(ctx context.Context, month string) ([]usage.Row, error)
 
 	LogLevel *slog.LevelVar // of Logger
-	// Record stores rows in the audit log, before LogLevel changes.
+	// Record stores rows in the audit log. It is called before LogLevel changes.
 	Record func(ctx context.Context, events ...audit.Event) error
 	Reload Reload
 
-	// Noted records that an operator has looked at something.
+	// Noted records that an operator has read something. what describes it, and user is the id of
+	// the user that it is about, or "".
 	Noted  func(q *Request, user, what string)
 	Logger *slog.Logger
 }

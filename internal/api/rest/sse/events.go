@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// commentInterval is the longest silence of an event stream. Proxies close connections that are
-	// silent for longer.
+	// commentInterval is the longest time without output in an event stream. After longer silence,
+	// proxies close a connection.
 	commentInterval = 15 * time.Second
 
-	// writeTimeout is how long a client may accept no data.
+	// writeTimeout bounds how long a write to the client may take.
 	writeTimeout = 30 * time.Second
 
-	// sendBuffer bounds the data that the kernel holds for a client of the stream, so that it does
-	// not hide a backlog; as on a socket.
+	// sendBuffer limits how many bytes the kernel holds for a client, as on a WebSocket. A larger
+	// buffer would hide that a client is slow.
 	sendBuffer = 64 << 10
 
-	// reconnectMillis is when a client reconnects after it lost its connection, in milliseconds.
+	// reconnectMillis is how many milliseconds a client waits before it connects again.
 	reconnectMillis = 3000
 )
 
@@ -38,11 +38,11 @@ type sseWriter struct {
 	conn   *socket.LocalConn
 	lines  bool
 	last   time.Time // of the last write
-	frames []byte    // not read yet
+	frames []byte    // received and not converted yet
 	ended  bool      // the session is over
-	pinged bool      // by the session; a pong is due
+	pinged bool      // the session has sent a ping, and a pong is due
 
-	out       []byte // to write
+	out       []byte // converted and not written yet
 	held      []byte // event that waits for its id; its memory is reused
 	holding   bool
 	retrySent bool
@@ -73,7 +73,7 @@ func (s *sseWriter) run(w http.ResponseWriter, q *api.Request) (written int64) {
 		if s.ended {
 			return written
 		}
-		// The pong waits for the write, so that a client that accepts nothing counts as
+		// Send the pong only after the write, so that a client that accepts no data counts as
 		// disconnected.
 		if s.pinged {
 			s.pinged = false
