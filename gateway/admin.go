@@ -29,21 +29,24 @@ import (
 type Admin struct {
 	Listen string // "": none. Port 0 chooses a free port, which Bound.Admin has
 
-	// TokenFile is a file with the token that requests send as Authorization: Bearer. It has one
-	// line of at least 32 characters, or a line for each operator: a name, the SHA-256 of the token
-	// in hexadecimal, a role (read, operate or identity), and perhaps the last day. Only its owner
-	// may read it, or root and the group of the process. It is read again when it changes.
+	// TokenFile is the name of a file with the tokens that requests may send as Authorization:
+	// Bearer. It contains one token of at least 32 characters, or a line for each operator. Such a
+	// line has a name, the SHA-256 of the token in hexadecimal, a role (read, operate or identity),
+	// and optionally the last valid day. Only its owner may have access, or root and the group of
+	// the process. The file is read again when it changes.
 	TokenFile string
 	Tokens    string // what the file would have, a secret; "": TokenFile
 
-	// TLS names the certificate files; zero: plain HTTP, on a loopback address only.
+	// TLS contains the names of the certificate files. The zero TLS means plain HTTP, which is
+	// allowed on a loopback address only.
 	TLS TLS
-	// ClientCA is a PEM file with certificate authorities. Clients must have a certificate of one
-	// of them. It is required, with TLS, for an address that other machines can reach. It is read
-	// again when it changes.
+	// ClientCA is the name of a PEM file with certificate authorities. Clients must have a
+	// certificate from one of them. ClientCA and TLS are required if other machines can reach the
+	// address. The file is read again when it changes.
 	ClientCA string
-	// ClientCRL is a file with lists of revoked client certificates (CRL); "": none. It is read
-	// again when it changes, which ends connections with a certificate that was revoked.
+	// ClientCRL is the name of a file with lists of revoked client certificates (CRL); "": none.
+	// The file is read again when it changes. Connections with a certificate that was revoked are
+	// then closed.
 	ClientCRL string
 }
 

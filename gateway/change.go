@@ -24,17 +24,17 @@ import (
 type Change struct {
 	Names []string // of the settings, for the audit log; none: it is not recorded
 
-	// Limits replaces all limits, except HistoryReaders, Logins.AccountFailures and
-	// Logins.AccountFailureWindow. What is above a lower limit stays: connections, subscriptions and
-	// requests.
+	// Limits replaces all limits, except for HistoryReaders, Logins.AccountFailures and
+	// Logins.AccountFailureWindow. Connections, subscriptions and requests above a lower limit are
+	// not ended.
 	Limits *Limits
 
-	// TLS and AdminTLS are other files of the certificates, which are read at once. Reload does not
-	// change. They need a listener with a certificate.
+	// TLS and AdminTLS replace the files of the certificates, which are loaded at once. The field
+	// Reload has no effect here. Each needs a listener that already has a certificate.
 	TLS, AdminTLS *TLS
 
-	// Markets and Instruments are listed, or replace those with the same identifiers. A listed
-	// market keeps its time zone, and stays with hours or without.
+	// Markets and Instruments are added, or replace those with the same identifiers. A market that
+	// exists keeps its time zone. It cannot begin or cease to have hours.
 	Markets     []market.Market
 	Instruments []market.Instrument
 

@@ -15,66 +15,66 @@ import (
 // Config configures a Gateway. The comment of each field states the meaning of its zero value. With
 // the zero Config, a gateway runs in memory without users or markets.
 type Config struct {
-	// Listen is the address of REST and the stream; "": 127.0.0.1:8080. Port 0 chooses a free port,
-	// which OnReady reports.
+	// Listen is the address of REST and the stream; "": 127.0.0.1:8080. For port 0 the system
+	// chooses a free port, which OnReady reports.
 	Listen string
-	// Listener accepts the connections instead, on any address; nil: Listen is opened. Run closes
+	// Listener, if it is set, accepts the connections instead of Listen, on any address. Run closes
 	// it.
 	Listener net.Listener
-	// TLS names the certificate files; zero: plain HTTP, on a loopback address only.
+	// TLS contains the names of the certificate files. The zero TLS means plain HTTP, on a loopback
+	// address only.
 	TLS TLS
-	// Insecure allows plain HTTP on other addresses too, for a gateway behind a proxy that
-	// terminates TLS.
+	// Insecure allows plain HTTP on any address, for a gateway behind a proxy that terminates TLS.
 	Insecure bool
-	// Origins are the web origins (https://app.broker.example) whose pages may call the gateway;
-	// nil: those of the gateway's own host.
+	// Origins lists the web origins, such as https://app.broker.example, whose pages may call the
+	// gateway. If nil, only pages from the gateway's own host may.
 	Origins []string
-	// Hosts are names of the gateway, besides the host of PublicURL, addresses and localhost.
-	// Without Origins, requests of web pages with another Host are refused, so that a page whose
-	// name was made to resolve to the gateway (DNS rebinding) cannot use it. Without Hosts and
-	// PublicURL, only a gateway on a loopback address without Proxies refuses other names.
+	// Hosts lists names of the gateway, besides the host of PublicURL, IP addresses and localhost.
+	// If Origins is empty, requests of web pages with another Host are refused. So a page whose
+	// name was made to resolve to the gateway (DNS rebinding) cannot use it. If Hosts and PublicURL
+	// are empty, only a gateway on a loopback address without Proxies refuses other names.
 	Hosts []string
-	// Proxies are the networks of trusted proxies, whose Forwarded and X-Forwarded-For headers are
-	// used; nil: a client's address is that of its connection.
+	// Proxies lists the networks of trusted proxies, whose Forwarded and X-Forwarded-For headers
+	// are used. If nil, the client's address is that of its connection.
 	Proxies []netip.Prefix
-	// PublicURL is the URL at which clients reach the gateway, such as https://api.broker.example,
-	// for OAuth libraries that discover the endpoints; "": the listening address if it is a
-	// loopback address, otherwise there is no discovery.
+	// PublicURL is the URL at which clients reach the gateway, such as https://api.broker.example.
+	// OAuth libraries use it to discover the endpoints. If it is empty, the URL of a loopback
+	// address is used; on any other address, discovery is not possible.
 	PublicURL string
-	// HSTSSubdomains adds includeSubDomains to the Strict-Transport-Security of answers, which they
-	// have with TLS or with a PublicURL of https.
+	// HSTSSubdomains adds includeSubDomains to the header Strict-Transport-Security. Answers have
+	// this header with TLS, or if PublicURL begins with https.
 	HSTSSubdomains bool
-	// SecurityContact is the URI in /.well-known/security.txt, such as
-	// mailto:security@broker.example, for reports of vulnerabilities; "": there is no such file.
+	// SecurityContact is the URI for reports of vulnerabilities in /.well-known/security.txt, such
+	// as mailto:security@broker.example; "": there is no such file.
 	SecurityContact string
-	// Console configures the web page for users at /; zero: none.
+	// Console configures the web page for users at /. The zero Console serves none.
 	Console Console
-	// ClientDownloads serves the page /client/, and the packages of the clients for pip and npm.
+	// ClientDownloads serves the page /client/ and the packages of the clients for pip and npm.
 	ClientDownloads bool
-	// Admin configures the listener for administrators; zero: none.
+	// Admin configures the listener for administrators. The zero Admin opens none.
 	Admin Admin
 
-	// Data has the stored tokens, and the users unless Users is set; nil: in memory. The caller who
-	// opened it closes it after Run.
+	// Data stores tokens and, unless Users is set, users. If nil, they are kept in memory. The
+	// program that opens Data closes it after Run.
 	Data *Data
 
-	// Users is the user base; nil: that of Data. If Users is set, set Accounts and WatchUsers too
-	// if they are needed.
+	// Users is the user base; nil: that of Data. If Users is set, Accounts and WatchUsers do not
+	// come from Data either.
 	Users broker.Users
-	// UsersType is the name of the kind of Users in the log; "": local, or custom if Users is set.
+	// UsersType describes Users in the log; "": local, or custom if Users is set.
 	UsersType string
 	// Accounts returns the accounts of users; nil: no user has any.
 	Accounts broker.Accounts
 	// WatchUsers calls changed whenever the user base may have changed, and returns nil when ctx
-	// ends. nil: a change is found when a user is read again, within a minute.
+	// ends. If it is nil, a change takes effect within a minute, when the user is read again.
 	WatchUsers func(ctx context.Context, changed func()) error
 
-	// Markets are the venues with their terms and hours. A market that is not listed here is added
-	// with its first instrument and is always open.
+	// Markets lists the markets with their terms and hours. A market that is not in the list is
+	// added with its first instrument and is always open.
 	Markets []market.Market
-	// Instruments are listed from the start. Feeds may list more.
+	// Instruments lists the instruments that exist from the start. Feeds may add more.
 	Instruments []market.Instrument
-	// Feeds are the sources of events. Each is restarted when it fails.
+	// Feeds lists the sources of events. Each is restarted after a failure.
 	Feeds []Feed
 
 	Auth    Auth
@@ -84,45 +84,47 @@ type Config struct {
 	Cluster Cluster
 	Audit   Audit
 
-	// Faults injects a fault into the market because a client requested it. name is one of the
-	// market's words of wire.SimFaults. id is the instrument, or FAKE|SIM|CI if the client named
-	// none. It returns at once, with a sentence that describes what will happen. The client
-	// receives an error that is market.ErrUnknownInstrument or a *wire.Fault as it is, and any
-	// other one as unsupported_option.
+	// Faults injects a fault into the market at a client's request. name is one of the words of
+	// wire.SimFaults about the market. id is the instrument, or FAKE|SIM|CI if the request names
+	// none. Faults must return at once, with a sentence that describes what will happen. An error
+	// that is market.ErrUnknownInstrument or a *wire.Fault is sent to the client unchanged, and any
+	// other error as unsupported_option.
 	//
-	// If it is set, this is a development gateway: every client may request faults of its own
-	// connections, and clients with the scope admin may request faults of the market. nil: all are
-	// refused.
+	// If Faults is set, the gateway is a development gateway: clients may request faults of their
+	// own connections, and clients with the scope admin also faults of the market. If it is nil,
+	// all such requests are refused.
 	Faults func(name string, id market.InstrumentID) (msg string, err error)
 
-	// Speed changes how many seconds pass on a simulated market per second, because a client with the
-	// scope admin requested it, and returns that number; 0 only asks for it. nil: refused.
+	// Speed sets how many seconds pass on a simulated market per second, at the request of a client
+	// with the scope admin. It returns the current number. 0 changes nothing. If Speed is nil, such
+	// requests are refused.
 	Speed func(speed market.Size) (now market.Size, err error)
 
-	// OnJournal is called once by New, after the journal is opened and before anything is
-	// published. newest returns the publication time of the newest row of any of the instruments,
-	// or the zero time if the journal has none. New returns the error of OnJournal. nil: no call.
+	// OnJournal is called once by New, after the journal is opened and before any event is
+	// published. newest returns the publication time of the newest row of the given instruments, or
+	// the zero time without such a row. New returns the error of OnJournal. It may be nil.
 	OnJournal func(newest func(ids []market.InstrumentID) (time.Time, error)) error
 
-	// OnStart is called by New as it reads the journal, with the step and how much of it is done.
-	// It must not block. nil: no calls.
+	// OnStart is called by New while it reads the journal, with the step, how much of it is done,
+	// and the total. It must not block. It may be nil.
 	OnStart func(step StartStep, done, total int64)
 
-	// Drain is how long the gateway keeps sending to its sockets during shutdown, while it closes
-	// them one by one; 0: 10 s.
+	// Drain is how long the gateway takes to close its sockets one by one during shutdown. The
+	// sockets receive data until they are closed. 0 means 10 s.
 	Drain time.Duration
 
-	// Version is reported to clients; "": devel.
+	// Version is the version that the gateway reports to clients; "": devel.
 	Version string
 	// Logger writes the log; nil: discarded.
 	Logger *slog.Logger
-	// LogLevel is the level of Logger, which operators may change while the gateway runs. nil: they
-	// may not.
+	// LogLevel is the level of Logger. Operators may change it while the gateway runs, unless it is
+	// nil.
 	LogLevel *slog.LevelVar
-	// Reload reads the configuration again because an operator asks for it, and calls Gateway.Change.
-	// Each line of its error names a mistake; then nothing has changed. nil: not possible.
+	// Reload reads the configuration again at an operator's request, and calls Gateway.Change. Each
+	// line of its error describes a mistake, in which case nothing has changed. If it is nil,
+	// operators cannot reload the configuration.
 	Reload func(ctx context.Context, by Caller) (Reloaded, error)
-	// OnReady is called once when the gateway answers requests; nil: no call.
+	// OnReady is called once, when the gateway answers requests. It may be nil.
 	OnReady func(Bound)
 }
 
@@ -228,9 +230,9 @@ type Logins struct {
 	AccountLoginsPerMinute int // successful logins of an account; 0: 30
 	AccountLoginBurst      int // burst; 0: 100
 
-	// AccountFailures bounds the wrong passwords of an account that reach the user base. The count
-	// is reset after AccountFailureWindow without a failure. It is for user bases that lock
-	// accounts. 0: no bound.
+	// AccountFailures bounds how many wrong passwords of an account reach the user base, for user
+	// bases that lock accounts. The count is reset after AccountFailureWindow without a failure. 0
+	// means no bound.
 	AccountFailures      int
 	AccountFailureWindow time.Duration // 0: 35 minutes; at most a day
 }
@@ -250,8 +252,9 @@ type AuditSyslog struct {
 	Facility string // such as "local0"; "": authpriv
 	SDID     string // name of the structured data; "": rueda@32473
 
-	// Files of a client certificate and its key, and of CA certificates, in PEM, for tls; "": none,
-	// and the authorities of the system.
+	// Certificate and Key are the files of a client certificate, and Authorities is a file of CA
+	// certificates, all in PEM and for tls. If empty, there is no client certificate, and the
+	// system's authorities are used.
 	Certificate, Key, Authorities string
 }
 

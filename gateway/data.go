@@ -41,8 +41,8 @@ type DataConfig struct {
 	EncryptionKey     string        // that key itself, a secret; all "": the keys are not encrypted
 	KeysMustExist     bool          // missing keys are an error, also for a new database
 
-	// AcceptOlderKeys accepts keys that are older than those used before. Without it they are
-	// refused. Set it after restoring a backup of the keys.
+	// AcceptOlderKeys accepts keys that are older than those that were used before, which are
+	// refused otherwise. Set it after a backup of the keys was restored.
 	AcceptOlderKeys bool
 }
 

@@ -15,8 +15,8 @@ import (
 type Feed struct {
 	Name   string // name in the log
 	Source feed.Source
-	// Late means that the source may publish nothing for a long time, such as one that waits for a
-	// connection. A gateway does not wait for it at the start.
+	// Late means that the source may publish nothing for a long time, for example while it waits
+	// for a connection. The start of a gateway does not wait for such a feed.
 	Late   bool
 	Checks FeedChecks
 }

@@ -15,9 +15,9 @@ const (
 	defaultDrain = 10 * time.Second
 	// drainLook is the interval between two checks whether all sockets have closed during shutdown.
 	drainLook = 20 * time.Millisecond
-	// feedPatience is how long the start waits for a feed that publishes nothing.
+	// feedPatience bounds how long the start waits for feeds that have published nothing.
 	feedPatience = 3 * time.Second
-	// watchAgain is the delay before a failed watch of the user base is restarted.
+	// watchAgain is the delay before a failed watch of the user base is started again.
 	watchAgain = 2 * time.Second
 )
 
@@ -42,8 +42,8 @@ func (g *Gateway) Run(ctx context.Context) (err error) {
 	}
 	bound := g.bound(l.Addr())
 
-	// Feeds, users and the servers for requests run until the last socket has closed, so that a
-	// load balancer sees the 503.
+	// Feeds, users and the servers for requests run until the last socket is closed, so that load
+	// balancers still get the answer 503.
 	back := newGroup("market and users")
 	defer back.end()
 	back.run(g.runMarket)

@@ -21,14 +21,15 @@ import (
 // Config configures a Server. With the zero Config, the market is scripted and has no instruments
 // yet.
 type Config struct {
-	// Sim runs a simulated exchange instead of a scripted market; nil: scripted.
+	// Sim configures a simulated exchange. If nil, the market is scripted.
 	Sim *sim.Config
-	// NoJournal runs the gateway without a journal: history is not found, and a restart begins a
-	// new epoch.
+	// NoJournal runs the gateway without a journal. The routes of history then answer not_found,
+	// and each restart begins a new epoch.
 	NoJournal bool
-	// Scopes are the rights of the user besides all market data; nil: all scopes.
+	// Scopes lists the scopes of the user, who has a right to all market data. nil means all
+	// scopes.
 	Scopes []string
-	// Change may change the configuration of the gateway before it starts; nil: nothing.
+	// Change may change the configuration of the gateway before each start. It may be nil.
 	Change func(*gateway.Config)
 }
 
