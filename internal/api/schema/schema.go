@@ -1,5 +1,6 @@
 // Package schema builds JSON Schema 2020-12 from Go values. The same schema always has the same
-// encoding. The OpenAPI documents and the schemas of the AsyncAPI document are built with it.
+// encoding. Package openapi builds its documents with it, and package asyncapi converts the schemas
+// of its document to it.
 //
 // A function for each type returns a schema, and methods add keywords:
 //

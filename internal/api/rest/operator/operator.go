@@ -25,8 +25,8 @@ import (
 	"github.com/ruedahq/rueda/wire"
 )
 
-// Config configures Routes. A route that needs a nil field answers unsupported_option. Noted and
-// Logger are required.
+// Config configures Routes. A route that needs a nil field answers unsupported_option; only the
+// list of feeds is empty without Feeds. Noted and Logger are required.
 type Config struct {
 	Users *local.Base
 	Feeds func() []adminapi.Feed
